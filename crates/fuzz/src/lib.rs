@@ -2,7 +2,7 @@
 //! cargo-fuzz (`fuzz/`) and for ordinary tests.
 //!
 //! A target takes any bytes. It must not panic, must end, and must not take memory beyond
-//! [`Target::memory`]; what it asserts beyond that stands in its file. The corpora in
+//! [`FuzzTarget::memory`]; what it asserts beyond that stands in its file. The corpora in
 //! `fuzz/corpus/TARGET` run as tests on a stable compiler, each file as it is and mutated by a
 //! fixed seed (`tests/corpora.rs`), so that a finding that was put there never comes back.
 //! Searching for new ones is `make fuzz`; what it comes by lies in `fuzz/found`, and what broke
@@ -14,7 +14,7 @@ pub use targets::TARGETS;
 
 /// One thing that reads bytes from outside.
 #[derive(Clone, Copy)]
-pub struct Target {
+pub struct FuzzTarget {
     /// Its name: of the fuzz target, of its corpus folder, and of its line here.
     pub name: &'static str,
     /// What is read.
@@ -45,7 +45,7 @@ impl Memory {
     }
 }
 
-impl Target {
+impl FuzzTarget {
     /// The target of this name.
     ///
     /// # Panics
@@ -64,5 +64,5 @@ impl Target {
 /// # Panics
 /// When the input breaks what the target promises.
 pub fn run(name: &str, input: &[u8]) {
-    (Target::find(name).run)(input);
+    (FuzzTarget::find(name).run)(input);
 }

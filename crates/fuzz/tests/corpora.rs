@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use cap::Cap;
-use headtime_fuzz::{TARGETS, Target};
+use headtime_fuzz::{FuzzTarget, TARGETS};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -85,7 +85,7 @@ fn every_target_has_its_file_for_cargo_fuzz_and_every_file_its_target() {
     }
 }
 
-const HUNGRY: Target = Target {
+const HUNGRY: FuzzTarget = FuzzTarget {
     name: "hungry",
     about: "a target that keeps its word badly",
     samples: &[],
@@ -93,7 +93,7 @@ const HUNGRY: Target = Target {
     run: |input| drop(std::hint::black_box(vec![1_u8; (64 << 20) + input.len()])),
 };
 
-fn check(target: &Target, input: &[u8], what: &str) {
+fn check(target: &FuzzTarget, input: &[u8], what: &str) {
     if let Some(why) = breaks(target, input) {
         let kept = std::env::temp_dir().join(format!(
             "headtime-fuzz-{}-{:08x}",
@@ -113,7 +113,7 @@ fn check(target: &Target, input: &[u8], what: &str) {
 }
 
 /// What is wrong with what the target makes of the input, if anything is.
-fn breaks(target: &Target, input: &[u8]) -> Option<String> {
+fn breaks(target: &FuzzTarget, input: &[u8]) -> Option<String> {
     let before = ALLOCATOR.allocated();
     let peak_before = ALLOCATOR.max_allocated();
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (target.run)(input))) {
@@ -135,7 +135,7 @@ fn breaks(target: &Target, input: &[u8]) -> Option<String> {
     })
 }
 
-fn samples(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
+fn samples(target: &FuzzTarget) -> Vec<(PathBuf, Vec<u8>)> {
     let corpus = format!("fuzz/corpus/{}", target.name);
     let folders = [corpus.as_str()].into_iter().chain(target.samples.iter().copied());
     let mut samples = Vec::new();

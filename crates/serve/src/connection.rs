@@ -41,9 +41,9 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::arrivals::Arrival;
 use crate::export::Export;
+use crate::fair_semaphore::{FairClient, Permit};
 use crate::memory::{Allowance, StallMeter};
 use crate::socket::{Attempt, Socket};
-use crate::stock::{Grant, Member};
 use crate::tls::{Access, Channel};
 pub(crate) use hub::{Hub, Phase};
 use requests::{PieceDone, Running};
@@ -75,9 +75,9 @@ pub(crate) enum End {
     Tls(String),
 }
 
-type Granted = Pin<Box<dyn Future<Output = Grant> + Send>>;
+type PendingPermit = Pin<Box<dyn Future<Output = Permit> + Send>>;
 
-struct Client {
+struct ConnectionTask {
     hub: Arc<Hub>,
     channel: Channel,
     /// What the client may see.
@@ -87,14 +87,14 @@ struct Client {
     machine: Machine,
     stream: StreamId,
     /// What the client named last, with a place among the export's clients.
-    named: Option<(Arc<Export>, Grant)>,
+    named: Option<(Arc<Export>, Permit)>,
     /// The place, once the export is open.
-    door: Option<Grant>,
+    door: Option<Permit>,
     /// Until an export is open.
     arrival: Option<Arrival>,
     export: Option<Arc<Export>>,
     /// Where the export has its places at the scheduler.
-    places: Option<Member>,
+    places: Option<FairClient>,
     /// Hears of the removal of the volume.
     removal: Option<watch::Receiver<bool>>,
     jobs: BTreeMap<Handle, Running>,
@@ -125,13 +125,14 @@ pub(crate) async fn serve(
     tls: TlsPolicy,
 ) -> End {
     hub.connections.fetch_add(1, Ordering::Relaxed);
-    let (mut client, completions) = Client::new(Arc::clone(&hub), arrival, socket, stream, tls);
+    let (mut client, completions) =
+        ConnectionTask::new(Arc::clone(&hub), arrival, socket, stream, tls);
     let end = client.run(completions).await;
     if let Some(export) = &client.export {
         export.stats.closed();
     }
     let polite = !client.gone && matches!(end, End::Protocol(_) | End::ShutDown);
-    let Client { channel, allowance, door, mut arrival, .. } = client;
+    let ConnectionTask { channel, allowance, door, mut arrival, .. } = client;
     drop((allowance, door));
     if polite {
         tokio::select! {
@@ -143,7 +144,7 @@ pub(crate) async fn serve(
     end
 }
 
-impl Client {
+impl ConnectionTask {
     fn new(
         hub: Arc<Hub>,
         arrival: Arrival,
@@ -193,8 +194,8 @@ impl Client {
         let mut stall = interval(duration(limits.stall_timeout));
         stall.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut meter = StallMeter::default();
-        let mut memory: Option<Granted> = None;
-        let mut place: Option<Granted> = None;
+        let mut memory: Option<PendingPermit> = None;
+        let mut place: Option<PendingPermit> = None;
         loop {
             if *phase.borrow_and_update() == Phase::Leaving {
                 return End::ShutDown;
@@ -217,12 +218,15 @@ impl Client {
             if missing_pages == 0 {
                 memory = None;
             } else if memory.is_none() {
-                memory =
-                    self.allowance.pool().map(|pool| Box::pin(pool.take(missing_pages)) as Granted);
+                memory = self
+                    .allowance
+                    .pool()
+                    .map(|pool| Box::pin(pool.take(missing_pages)) as PendingPermit);
             }
             let wants_place = !self.submit_ready();
             if wants_place && place.is_none() {
-                place = self.places.as_ref().map(|places| Box::pin(places.take(1)) as Granted);
+                place =
+                    self.places.as_ref().map(|places| Box::pin(places.take(1)) as PendingPermit);
             }
             if self.write() {
                 continue; // Replies that have left make room for requests.
@@ -362,7 +366,7 @@ async fn shown_out(arrival: &mut Option<Arrival>) {
 }
 
 /// Waits for what was asked for, for ever if nothing was.
-async fn granted(waiting: &mut Option<Granted>) -> Grant {
+async fn granted(waiting: &mut Option<PendingPermit>) -> Permit {
     match waiting {
         Some(waiting) => waiting.await,
         None => std::future::pending().await,

@@ -10,7 +10,7 @@ use headtime_sched::{ClassId, Payer, VolumeId};
 use headtime_units::Extent;
 
 use crate::stats::ExportStats;
-use crate::volumes::{Class, DriveShape, LiveVolume, Settings};
+use crate::volumes::{DriveShape, LiveVolume, VolumeClass, VolumeSettings};
 
 /// One export: a class of requests of one volume.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct Export {
     /// Its name.
     pub(crate) name: String,
     pub(crate) volume: Arc<LiveVolume>,
-    pub(crate) class: Class,
+    pub(crate) class: VolumeClass,
     block_sizes: BlockSizes,
     pub(crate) stats: Arc<ExportStats>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Blocks {
 
 impl Export {
     /// The export of a volume for one class.
-    pub(crate) fn of(volume: &Arc<LiveVolume>, class: Class, blocks: Blocks) -> Self {
+    pub(crate) fn of(volume: &Arc<LiveVolume>, class: VolumeClass, blocks: Blocks) -> Self {
         let name = class.export(&volume.name);
         let sector = volume.sector.bytes();
         // 4 KiB is what clients and file systems work in; a physical block of less is no reason to
@@ -68,10 +68,10 @@ impl Export {
                 VolumeId(0),
                 name.to_owned(),
                 extent,
-                Settings::default(),
+                VolumeSettings::default(),
                 shape.sector,
             ),
-            Class::Ordinary,
+            VolumeClass::Ordinary,
             blocks,
         )
     }
@@ -116,7 +116,7 @@ impl Exports {
     pub(crate) fn serve(&self, volume: &Arc<LiveVolume>, blocks: Blocks) {
         let settings = volume.settings();
         let mut exports = self.write();
-        for class in Class::ALL {
+        for class in VolumeClass::ALL {
             let name = class.export(&volume.name);
             let there = exports.get(&name).filter(|export| Arc::ptr_eq(&export.volume, volume));
             match (settings.of_class(class), there) {
@@ -133,7 +133,7 @@ impl Exports {
     /// Exports a volume no more.
     pub(crate) fn withdraw(&self, volume: &str) {
         let mut exports = self.write();
-        for class in Class::ALL {
+        for class in VolumeClass::ALL {
             exports.remove(&class.export(volume));
         }
         self.counted(&exports);
@@ -214,7 +214,7 @@ mod tests {
 
     const BLOCKS: Blocks = Blocks { physical: 512, request_bytes: 32 << 20 };
 
-    fn volume(name: &str, settings: Settings) -> Arc<LiveVolume> {
+    fn volume(name: &str, settings: VolumeSettings) -> Arc<LiveVolume> {
         LiveVolume::of(
             VolumeId(1),
             name.to_owned(),
@@ -232,9 +232,13 @@ mod tests {
     fn an_export_tells_what_the_protocol_allows_and_the_drive_is() {
         let live = volume(
             "rec",
-            Settings { read_only: true, description: "text".to_owned(), ..Settings::default() },
+            VolumeSettings {
+                read_only: true,
+                description: "text".to_owned(),
+                ..VolumeSettings::default()
+            },
         );
-        let export = Export::of(&live, Class::Ordinary, BLOCKS);
+        let export = Export::of(&live, VolumeClass::Ordinary, BLOCKS);
         let info = export.info();
         info.check().unwrap();
         assert_eq!(
@@ -251,7 +255,7 @@ mod tests {
         ] {
             assert!(info.flags.contains(flag), "{flag:?}");
         }
-        live.set(Settings::default());
+        live.set(VolumeSettings::default());
         live.resize(headtime_units::Sectors::new(8));
         assert!(
             !export.info().flags.contains(ExportFlags::READ_ONLY),
@@ -263,10 +267,10 @@ mod tests {
     #[test]
     fn the_empty_name_means_the_only_export_and_says_so_otherwise() {
         let exports = Exports::default();
-        exports.serve(&volume("rec", Settings::default()), BLOCKS);
+        exports.serve(&volume("rec", VolumeSettings::default()), BLOCKS);
         let everything = |_: &Export| true;
         assert_eq!(exports.find("", everything).unwrap().name, "rec");
-        exports.serve(&volume("db", Settings::default()), BLOCKS);
+        exports.serve(&volume("db", VolumeSettings::default()), BLOCKS);
         assert_eq!(
             exports.find("", everything).unwrap_err(),
             Refusal::Policy("there is no default export; name one of db, rec".to_string())
@@ -285,11 +289,11 @@ mod tests {
 
     #[test]
     fn classes_come_and_go_with_the_settings_and_a_volume_with_all_of_them() {
-        let (exports, live) = (Exports::default(), volume("vol0", Settings::default()));
+        let (exports, live) = (Exports::default(), volume("vol0", VolumeSettings::default()));
         exports.serve(&live, BLOCKS);
-        live.set(Settings {
+        live.set(VolumeSettings {
             classes: Classes::default().named(ClassNames { realtime: true, bulk: true }),
-            ..Settings::default()
+            ..VolumeSettings::default()
         });
         let before = exports.find("vol0", |_| true).unwrap();
         exports.serve(&live, BLOCKS);
@@ -300,9 +304,9 @@ mod tests {
             Arc::ptr_eq(&before, &exports.find("vol0", |_| true).unwrap()),
             "its figures go on"
         );
-        live.set(Settings {
+        live.set(VolumeSettings {
             classes: Classes::default().named(ClassNames { realtime: false, bulk: true }),
-            ..Settings::default()
+            ..VolumeSettings::default()
         });
         exports.serve(&live, BLOCKS);
         assert_eq!(names_of(&exports), ["vol0", "vol0@bulk"]);

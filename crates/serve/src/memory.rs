@@ -1,7 +1,7 @@
 //! Memory for requests in flight, shared by all connections.
 //!
 //! Each connection has a few bytes of its own, which nobody can take from it; what it needs beyond
-//! comes from one pool, of which each export is guaranteed a part ([`crate::stock`]). A connection
+//! comes from one pool, of which each export is guaranteed a part ([`crate::semaphore`]). A connection
 //! asks before it reads a payload from its socket or lets a read go to the drive, so that what is
 //! not granted is not held anywhere: it waits in the client's socket. With the default of 1 MiB a
 //! client with 256 requests of 4 KiB in flight never meets the pool, whatever others do to it.
@@ -18,16 +18,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use crate::config::ServeLimits;
-use crate::stock::{Grant, Member, Stock};
+use crate::fair_semaphore::{FairClient, FairSemaphore, Permit};
 
-/// The pool is counted in pages, so that its units fit the stock's numbers.
+/// The pool is counted in pages, so that its units fit the semaphore's numbers.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
 /// The pool that all connections share. Half of it is divided among exports, or less where the
 /// longest request would not fit what is left.
-pub(crate) fn pool(limits: &ServeLimits, exports: Arc<AtomicUsize>) -> Arc<Stock> {
+pub(crate) fn pool(limits: &ServeLimits, exports: Arc<AtomicUsize>) -> Arc<FairSemaphore> {
     let total = pages(limits.memory.get());
-    Stock::new(total, total - unkept_pages(limits) as u32, exports)
+    FairSemaphore::new(total, total - unkept_pages(limits) as u32, exports)
 }
 
 /// Pages of it that are guaranteed to nobody.
@@ -46,8 +46,8 @@ fn pages(bytes: u64) -> u32 {
 pub(crate) struct Allowance {
     own_bytes: u64,
     /// Where the rest comes from; nowhere before an export is open.
-    pool: Option<Member>,
-    from_pool: Option<Grant>,
+    pool: Option<FairClient>,
+    from_pool: Option<Permit>,
 }
 
 impl Allowance {
@@ -57,23 +57,23 @@ impl Allowance {
     }
 
     /// From now on it is fed from a pool.
-    pub(crate) fn open(&mut self, pool: Member) {
+    pub(crate) fn open(&mut self, pool: FairClient) {
         self.pool = Some(pool);
     }
 
     /// The pool it is fed from.
-    pub(crate) fn pool(&self) -> Option<&Member> {
+    pub(crate) fn pool(&self) -> Option<&FairClient> {
         self.pool.as_ref()
     }
 
     /// Whether it holds anything that others wait for.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.pages() > 0 && self.pool.as_ref().is_some_and(Member::is_wanted)
+        self.pages() > 0 && self.pool.as_ref().is_some_and(FairClient::is_wanted)
     }
 
     /// Pages that are missing for `bytes`, at most as many as there are for anybody.
     pub(crate) fn missing_pages(&self, bytes: u64) -> u32 {
-        let most = self.pool.as_ref().map_or(0, Member::unkept);
+        let most = self.pool.as_ref().map_or(0, FairClient::unkept);
         let wanted =
             bytes.saturating_sub(self.own_bytes).div_ceil(PAGE_BYTES).min(u64::from(most)) as u32;
         wanted.saturating_sub(self.pages())
@@ -92,7 +92,7 @@ impl Allowance {
     }
 
     /// Takes in what the pool gave.
-    pub(crate) fn add(&mut self, pages: Grant) {
+    pub(crate) fn add(&mut self, pages: Permit) {
         match &mut self.from_pool {
             Some(grant) => grant.merge(pages),
             None => self.from_pool = Some(pages),
@@ -105,7 +105,7 @@ impl Allowance {
     }
 
     fn pages(&self) -> u32 {
-        self.from_pool.as_ref().map_or(0, Grant::units)
+        self.from_pool.as_ref().map_or(0, Permit::units)
     }
 }
 
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
     use headtime_sched::Payer;
 
-    fn allowance(pool: &Arc<Stock>, own_bytes: u64) -> Allowance {
+    fn allowance(pool: &Arc<FairSemaphore>, own_bytes: u64) -> Allowance {
         let mut allowance = Allowance::new(own_bytes);
         allowance.open(pool.join(Payer::default()));
         allowance
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn what_is_below_the_own_bytes_never_touches_the_pool() {
-        let pool = Stock::new(256, 0, Arc::default());
+        let pool = FairSemaphore::new(256, 0, Arc::default());
         let mut allowance = allowance(&pool, 10_000);
         assert_eq!(allowance.missing_pages(10_000), 0);
         assert_eq!(allowance.missing_pages(10_001), 1);
@@ -167,7 +167,10 @@ mod tests {
 
     #[test]
     fn more_than_there_is_for_anybody_is_never_waited_for() {
-        assert_eq!(allowance(&Stock::new(4, 2, Arc::default()), 0).missing_pages(1 << 30), 2);
+        assert_eq!(
+            allowance(&FairSemaphore::new(4, 2, Arc::default()), 0).missing_pages(1 << 30),
+            2
+        );
         assert_eq!(
             Allowance::new(0).missing_pages(1 << 30),
             0,

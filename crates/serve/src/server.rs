@@ -7,8 +7,8 @@
 //! bound before the drive is touched, so that what is most likely to be wrong is found before
 //! anything is written, and accept only when everything is ready.
 
+mod accept;
 mod contents;
-mod doors;
 mod drive;
 mod errors;
 mod signals;
@@ -29,34 +29,34 @@ use tokio::task::JoinHandle;
 
 use crate::config::{Config, Listen};
 use crate::connection::{Hub, Phase};
-use crate::control::{Desk, ServerDesk, answer_clients};
+use crate::control::{ControlHandler, ServerParts, answer_clients};
+use crate::default_paths::default_state_directory;
 use crate::export::Blocks;
+use crate::fair_semaphore::FairSemaphore;
 use crate::listener::{Listener, uri};
 use crate::maps::MapKeeper;
 use crate::memory;
 use crate::metrics::MetricsDoor;
 use crate::notify;
 use crate::reload::Reloader;
-use crate::scan_places::default_state_directory;
 use crate::scans::Scans;
 use crate::stats::{Gauges, Stats};
 use crate::status::StatusSource;
-use crate::stock::Stock;
 use crate::tls::{Permissions, Tls, TlsConfig, TlsError};
 use crate::tuner::{TuneError, Tuner};
-use crate::volumes::{Opening, Volumes, Wanted};
+use crate::volumes::{TableState, VolumeSpec, Volumes};
 
 pub use contents::VolumeReport;
 pub use errors::StartError;
 
+pub(crate) use accept::{ACCEPT_PAUSE, CONTROL_MODE};
 pub(crate) use contents::Serving;
-pub(crate) use doors::{ACCEPT_PAUSE, CONTROL_MODE};
 pub(crate) use drive::open_drive;
 
-use contents::{Contents, Told, request_bytes};
-use doors::{accept, control_door};
+use accept::{accept, open_control_socket};
+use contents::{Contents, OpenedDrive, request_bytes};
 use drive::drive_options;
-use signals::{Asked, Signals};
+use signals::{SignalAction, Signals};
 
 /// A running server.
 pub struct Server {
@@ -68,7 +68,7 @@ pub struct Server {
     metrics_address: Option<SocketAddr>,
     stats: Arc<Stats>,
     volumes: Vec<VolumeReport>,
-    opening: Option<Opening>,
+    opening: Option<TableState>,
     free: ByteSize,
     scans: Arc<Scans>,
     orders: Arc<Volumes>,
@@ -114,7 +114,7 @@ impl Server {
     /// See [`StartError`].
     pub fn start(config: &Config) -> Result<Self, StartError> {
         config.check()?;
-        let wanted: Vec<Wanted> =
+        let wanted: Vec<VolumeSpec> =
             config.volumes.iter().map(crate::config::VolumeConfig::wanted).collect();
         Self::open(config, &Serving::Volumes { wanted: &wanted, initialize: config.initialize })
     }
@@ -130,7 +130,7 @@ impl Server {
             config.drive.clone().unwrap_or_else(|| Locator::Path("(opened by the caller)".into()));
         let config = Config { drive: Some(named), ..config.clone() };
         config.check()?;
-        let wanted: Vec<Wanted> =
+        let wanted: Vec<VolumeSpec> =
             config.volumes.iter().map(crate::config::VolumeConfig::wanted).collect();
         Self::open_on(
             &config,
@@ -172,7 +172,7 @@ impl Server {
                 .as_ref()
                 .map(|address| MetricsDoor::bind(address, config.metrics_public))
                 .transpose()?;
-            (control_door(config, locator)?, metrics)
+            (open_control_socket(config, locator)?, metrics)
         };
         let metrics_address = metrics.as_ref().and_then(|door| door.address().ok());
         let drive = open_drive(locator)
@@ -187,8 +187,8 @@ impl Server {
         let exports = Arc::new(contents.exports);
         let hub = Arc::new(Hub {
             pool: memory::pool(limits, exports.count()),
-            places: Stock::new(limits.pieces, limits.pieces / 2, exports.count()),
-            doors: Stock::new(limits.connections, limits.connections / 2, exports.count()),
+            places: FairSemaphore::new(limits.pieces, limits.pieces / 2, exports.count()),
+            doors: FairSemaphore::new(limits.connections, limits.connections / 2, exports.count()),
             arrivals: Arc::default(),
             exports,
             disk,
@@ -247,7 +247,7 @@ impl Server {
             maps: Arc::clone(&maps),
             exports: Arc::clone(&hub.exports),
         };
-        let server = ServerDesk {
+        let server = ServerParts {
             tuner: Arc::clone(&tuner),
             maps: Arc::clone(&maps),
             volumes: Arc::clone(&orders),
@@ -255,9 +255,9 @@ impl Server {
             status,
             reloader: Reloader::new(hub.tls.clone()),
         };
-        let desk = Arc::new(Desk::of_server(Arc::clone(&scans), server));
-        let control =
-            control.map(|(path, listener)| (path, runtime.spawn(answer_clients(listener, desk))));
+        let handler = Arc::new(ControlHandler::of_server(Arc::clone(&scans), server));
+        let control = control
+            .map(|(path, listener)| (path, runtime.spawn(answer_clients(listener, handler))));
         let addresses: Vec<Listen> =
             listeners.iter().map(|listener| listener.address().clone()).collect();
         for open_door in listeners.iter().filter(|listener| {
@@ -284,7 +284,7 @@ impl Server {
         let metrics = metrics.map(|door| runtime.spawn(door.answer(Arc::clone(&stats))));
         let doors = listeners.into_iter().map(open_door).chain(metrics).collect();
         notify::ready();
-        let Told { volumes, opening, free, drive: _ } = contents.told;
+        let OpenedDrive { volumes, opening, free, drive: _ } = contents.told;
         Ok(Self {
             runtime,
             hub,
@@ -347,7 +347,7 @@ impl Server {
 
     /// What the drive's table of volumes was like; `None` when the whole drive is served.
     #[must_use]
-    pub fn opening(&self) -> Option<&Opening> {
+    pub fn opening(&self) -> Option<&TableState> {
         self.opening.as_ref()
     }
 
@@ -418,7 +418,7 @@ impl Server {
             Signals::new()
         };
         let reloader = self.reloader();
-        while runtime.block_on(signals.next_or_hangup()) == Asked::Reload {
+        while runtime.block_on(signals.next_or_hangup()) == SignalAction::Reload {
             reloader.on_hangup();
         }
         tracing::info!(

@@ -9,7 +9,7 @@ use headtime_units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::export::Exports;
-use crate::maps::{MapFigures, MapKeeper, MapKept};
+use crate::maps::{MapFigures, MapFileStatus, MapKeeper};
 use crate::scans::{ScanStatus, Scans};
 use crate::stats::{OpStats, Stats, VolumeStats};
 use crate::tuner::{TunableStatus, Tuner};
@@ -24,11 +24,11 @@ pub struct ServerStatus {
     /// The drive.
     pub drive: DriveStatus,
     /// What is believed of it.
-    pub belief: BeliefStatus,
+    pub belief: ModelStatus,
     /// What may be changed, as it is; the policy first.
     pub tunables: Vec<TunableStatus>,
     /// The exports, by name.
-    pub volumes: Vec<VolumeStatus>,
+    pub volumes: Vec<ExportStatus>,
     /// Clients connected.
     pub connections: usize,
     /// Bytes in use of the memory that connections share.
@@ -75,7 +75,7 @@ pub struct DriveStatus {
 
 /// What is believed of a drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct BeliefStatus {
+pub struct ModelStatus {
     /// By what: `profile`, `distance`, `matrix` or `compact`.
     pub by: String,
     /// Completions learned from.
@@ -97,12 +97,12 @@ pub struct BeliefStatus {
     pub map: Option<MapFigures>,
     /// How it is kept.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub kept: Option<MapKept>,
+    pub kept: Option<MapFileStatus>,
 }
 
 /// One export.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct VolumeStatus {
+pub struct ExportStatus {
     /// Its number.
     pub id: u32,
     /// Its name.
@@ -200,9 +200,9 @@ impl StatusSource {
         }
     }
 
-    fn belief(&self, now: &DriveSnapshot) -> BeliefStatus {
+    fn belief(&self, now: &DriveSnapshot) -> ModelStatus {
         let report = now.belief;
-        BeliefStatus {
+        ModelStatus {
             by: now.believes.to_owned(),
             samples: report.samples,
             period_us: report.period_ns.map(|period| period / 1e3),
@@ -216,7 +216,7 @@ impl StatusSource {
         }
     }
 
-    fn volume(&self, volume: &VolumeStats, now: &DriveSnapshot) -> VolumeStatus {
+    fn volume(&self, volume: &VolumeStats, now: &DriveSnapshot) -> ExportStatus {
         let settings = self.exports.all().into_iter().find(|export| export.name == volume.name);
         let settings = settings.and_then(|export| export.volume.settings().of_class(export.class));
         let account = now
@@ -225,7 +225,7 @@ impl StatusSource {
             .find(|(id, _)| *id == volume.id)
             .map(|(_, account)| *account)
             .unwrap_or_default();
-        VolumeStatus {
+        ExportStatus {
             id: volume.id.0,
             name: volume.name.clone(),
             size_bytes: volume.size.get(),

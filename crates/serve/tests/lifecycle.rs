@@ -10,7 +10,7 @@ use common::client::Client;
 use common::{Sandbox, installed, is_root, noise, run};
 use headtime_nbd::client::RequestError;
 use headtime_nbd::{Command, Errno};
-use headtime_serve::volumes::{Ensured, Opening};
+use headtime_serve::volumes::{Ensured, TableState};
 use headtime_serve::{Server, StartError};
 
 fn volume(name: &str, mebibytes: u64) -> String {
@@ -25,13 +25,13 @@ fn runtime() -> tokio::runtime::Runtime {
 fn volumes_are_remembered_reused_listed_and_never_moved() {
     let sandbox = Sandbox::with_file_drive(64);
     let first = sandbox.serve(&(volume("a", 8) + &volume("b", 8)));
-    assert_eq!(first.opening(), Some(&Opening::Fresh));
+    assert_eq!(first.opening(), Some(&TableState::Fresh));
     let places: Vec<_> = first.volumes().iter().map(|report| report.volume.extent).collect();
     assert!(first.volumes().iter().all(|report| report.ensured == Some(Ensured::Created)));
     drop(first);
 
     let second = sandbox.serve(&(volume("b", 8) + &volume("c", 4)));
-    assert_eq!(second.opening(), Some(&Opening::Whole));
+    assert_eq!(second.opening(), Some(&TableState::Whole));
     let seen: Vec<_> = second
         .volumes()
         .iter()
@@ -96,7 +96,7 @@ fn what_cannot_be_served_is_refused_with_the_remedy() {
     );
     assert_eq!(
         sandbox.serve(&format!("initialize = true\n{}", volume("a", 8))).opening(),
-        Some(&Opening::Initialized)
+        Some(&TableState::Initialized)
     );
 }
 

@@ -67,7 +67,7 @@ fn refusal(server: &Server, verb: &str, arguments: serde_json::Value) -> String 
         ControlClient::connect(server.control_socket().expect("it is beside the drive"))
             .expect("the server listens");
     match client.ask(verb, arguments) {
-        Err(ControlError::Refused(refused)) => refused.message,
+        Err(ControlError::ErrorReply(refused)) => refused.message,
         other => panic!("{verb}: {other:?}"),
     }
 }

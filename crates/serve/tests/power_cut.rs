@@ -22,7 +22,7 @@ use headtime_nbd::client::RequestId as NbdRequest;
 use headtime_sched::RequestId;
 use headtime_serve::config::Config;
 use headtime_serve::volumes::{
-    DriveShape, Opening, Settings, StoreError, Volume, VolumeStore, Wanted,
+    DriveShape, StoreError, TableState, Volume, VolumeSettings, VolumeSpec, VolumeStore,
 };
 use headtime_serve::{Disk, OnDone, Server};
 use headtime_units::{ByteSize, Extent, Nanos, SectorSize, Sectors};
@@ -120,7 +120,7 @@ impl Ledger {
         store.table().check().map_err(|error| error.to_string())?;
         let (again, opening) = VolumeStore::open(&disk, false)
             .map_err(|error| format!("cut at moment {moment}, opened again: {error}"))?;
-        if opening != Opening::Whole || again.table() != store.table() {
+        if opening != TableState::Whole || again.table() != store.table() {
             return Err(format!("cut at moment {moment}, opened again: {opening:?}"));
         }
         Ok(())
@@ -165,18 +165,18 @@ struct Tried {
     exhausted: usize,
 }
 
-fn wanted(name: &str, mebibytes: u64, deadline_ms: u64) -> Wanted {
+fn wanted(name: &str, mebibytes: u64, deadline_ms: u64) -> VolumeSpec {
     let deadline = (deadline_ms > 0).then(|| Nanos::from_ms(deadline_ms));
-    Wanted {
+    VolumeSpec {
         name: name.to_string(),
         size: Some(ByteSize::new(mebibytes << 20)),
-        settings: Settings { deadline, ..Settings::default() }.into(),
+        settings: VolumeSettings { deadline, ..VolumeSettings::default() }.into(),
     }
 }
 
 /// A change of the table.
 enum Change {
-    Ensure(Vec<Wanted>),
+    Ensure(Vec<VolumeSpec>),
     Remove(&'static str),
 }
 
@@ -222,7 +222,7 @@ fn a_cut_at_any_moment_of_any_change_leaves_the_table_before_or_after_it() {
     let handle = drive.handle();
     let mut ledger = Ledger::default();
     let (mut store, opening) = VolumeStore::open(&handle, false).unwrap();
-    assert_eq!(opening, Opening::Fresh);
+    assert_eq!(opening, TableState::Fresh);
     for wanted in changes() {
         ledger.0.push(Entry {
             volumes: planned(&store, &wanted),
@@ -403,7 +403,7 @@ fn an_unreadable_block_in_one_slot_is_repaired_and_elsewhere_refused_or_left_alo
     let (mut store, opening) = VolumeStore::open(&disk, false).unwrap();
     assert_eq!(
         opening,
-        Opening::Fresh,
+        TableState::Fresh,
         "the first table was being written there when the power failed"
     );
     store.ensure(&disk, &[wanted("a", 2, 0)]).unwrap();
@@ -411,12 +411,12 @@ fn an_unreadable_block_in_one_slot_is_repaired_and_elsewhere_refused_or_left_alo
         spoil(first);
         let (repaired, opening) = VolumeStore::open(&disk, false).unwrap();
         assert_eq!(repaired.table(), store.table());
-        assert_eq!(opening, Opening::Repaired(format!("sector {first} cannot be read")));
+        assert_eq!(opening, TableState::Repaired(format!("sector {first} cannot be read")));
     }
     spoil(600);
     assert_eq!(
         VolumeStore::open(&disk, false).unwrap().1,
-        Opening::Whole,
+        TableState::Whole,
         "nothing is kept between the slots"
     );
     spoil(0);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::certificates::{Authority, Bench};
-use headtime_serve::control::{ControlClient, ControlError, RefusedKind};
+use headtime_serve::control::{ControlClient, ControlError, ErrorReplyKind};
 use headtime_serve::tls::TlsFiles;
 use headtime_serve::{Server, StartError};
 use rcgen::ExtendedKeyUsagePurpose;
@@ -104,8 +104,8 @@ fn control(server: &Server) -> ControlClient {
 fn reload(control: &mut ControlClient) -> Result<TlsFiles, String> {
     match control.ask("tls.reload", serde_json::json!({})) {
         Ok(answer) => Ok(serde_json::from_value(answer).unwrap()),
-        Err(ControlError::Refused(refused)) => {
-            assert_eq!(refused.kind, RefusedKind::Failed);
+        Err(ControlError::ErrorReply(refused)) => {
+            assert_eq!(refused.kind, ErrorReplyKind::Failed);
             Err(refused.message)
         }
         Err(other) => panic!("{other}"),
@@ -254,7 +254,7 @@ fn without_tls_there_is_nothing_to_read_again() {
     let server = sandbox.serve("[[volume]]\nname = \"a\"\nsize = \"8MiB\"\n");
     let error = control(&server).ask("tls.reload", serde_json::json!({})).unwrap_err();
     assert!(
-        matches!(&error, ControlError::Refused(refused) if refused.kind == RefusedKind::Asked && refused.message.contains("no [tls]")),
+        matches!(&error, ControlError::ErrorReply(refused) if refused.kind == ErrorReplyKind::BadRequest && refused.message.contains("no [tls]")),
         "{error}"
     );
     drop(server);

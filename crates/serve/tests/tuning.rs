@@ -12,7 +12,7 @@ use std::time::Duration;
 use common::Sandbox;
 use common::client::Client;
 use headtime_io::DriveSnapshot;
-use headtime_serve::control::{ControlClient, ControlError, MAX_LINE, RefusedKind};
+use headtime_serve::control::{ControlClient, ControlError, ErrorReplyKind, MAX_LINE};
 use headtime_serve::tuner::{SetOne, SetTunables, TuneError, Tuner};
 use serde_json::{Value, json};
 
@@ -271,10 +271,10 @@ fn two_set_at_once_under_load_and_no_request_notices() {
     let _ = server.drain(Duration::from_secs(10));
 }
 
-fn refused(path: &Path, verb: &str, arguments: Value) -> (RefusedKind, String) {
+fn refused(path: &Path, verb: &str, arguments: Value) -> (ErrorReplyKind, String) {
     let mut client = ControlClient::connect(path).expect("the server listens");
     match client.ask(verb, arguments) {
-        Err(ControlError::Refused(refused)) => (refused.kind, refused.message),
+        Err(ControlError::ErrorReply(refused)) => (refused.kind, refused.message),
         other => panic!("{verb}: {other:?}"),
     }
 }
@@ -303,28 +303,28 @@ fn orders_over_the_socket_are_whole_or_refused() {
         (
             "tunables.set",
             json!({"set": [{"name": "policy", "value": "edf", "now": true}]}),
-            RefusedKind::Asked,
+            ErrorReplyKind::BadRequest,
             "unknown field",
         ),
         (
             "tunables.set",
             json!({"set": {"policy": "edf"}}),
-            RefusedKind::Asked,
+            ErrorReplyKind::BadRequest,
             "arguments of tunables.set",
         ),
         (
             "tunables.set",
             json!({"set": [{"name": "policy", "value": "best"}]}),
-            RefusedKind::Asked,
+            ErrorReplyKind::BadRequest,
             "no policy `best`",
         ),
-        ("tunables.get", json!({"names": ["x"]}), RefusedKind::Asked, "no tunable `x`"),
-        ("status", json!({"of": "rec"}), RefusedKind::Asked, "takes no arguments"),
-        ("map.show", json!({}), RefusedKind::Asked, "believed by distance and has no map"),
-        ("map.save", json!({"to": "x.map"}), RefusedKind::Asked, "no absolute path"),
-        ("map.load", json!({}), RefusedKind::Asked, "missing field"),
-        ("map.load", json!({"from": "/nowhere/x.map"}), RefusedKind::Asked, "has no map"),
-        ("tune", json!({}), RefusedKind::Unknown, "tunables.set"),
+        ("tunables.get", json!({"names": ["x"]}), ErrorReplyKind::BadRequest, "no tunable `x`"),
+        ("status", json!({"of": "rec"}), ErrorReplyKind::BadRequest, "takes no arguments"),
+        ("map.show", json!({}), ErrorReplyKind::BadRequest, "believed by distance and has no map"),
+        ("map.save", json!({"to": "x.map"}), ErrorReplyKind::BadRequest, "no absolute path"),
+        ("map.load", json!({}), ErrorReplyKind::BadRequest, "missing field"),
+        ("map.load", json!({"from": "/nowhere/x.map"}), ErrorReplyKind::BadRequest, "has no map"),
+        ("tune", json!({}), ErrorReplyKind::Unknown, "tunables.set"),
     ] {
         let (was, message) = refused(&path, verb, arguments.clone());
         assert!(was == kind && message.contains(says), "{verb} {arguments}: {was:?} {message}");

@@ -12,7 +12,7 @@ use common::{Sandbox, noise};
 use headtime_nbd::client::{Outcome, RequestError};
 use headtime_nbd::{Command, Errno};
 use headtime_serve::control::{
-    ControlClient, ControlError, RefusedKind, VolumeAnswer, VolumeArguments, VolumeStatus,
+    ControlClient, ControlError, ErrorReplyKind, VolumeAnswer, VolumeArguments, VolumeStatus,
 };
 use headtime_serve::{Server, default_control_socket};
 
@@ -41,8 +41,8 @@ fn done(control: &mut ControlClient, verb: &str, order: &VolumeArguments) -> Vol
 /// What was refused, and that it was the asker's fault.
 fn refused(control: &mut ControlClient, verb: &str, order: &VolumeArguments) -> String {
     match control.volume(verb, order) {
-        Err(ControlError::Refused(refused)) => {
-            assert_eq!(refused.kind, RefusedKind::Asked, "{}", refused.message);
+        Err(ControlError::ErrorReply(refused)) => {
+            assert_eq!(refused.kind, ErrorReplyKind::BadRequest, "{}", refused.message);
             refused.message
         }
         other => panic!("{verb} {order:?} was not refused: {other:?}"),

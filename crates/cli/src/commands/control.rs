@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use clap::Args;
 use headtime_io::Locator;
 use headtime_serve::config::Config;
-use headtime_serve::control::{ControlClient, ControlError, RefusedKind};
+use headtime_serve::control::{ControlClient, ControlError, ErrorReplyKind};
 use headtime_serve::default_control_socket;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -85,7 +85,7 @@ pub fn ask<T: DeserializeOwned>(
 /// Whose fault a refusal is.
 pub fn refused(error: ControlError) -> Failure {
     match &error {
-        ControlError::Refused(refused) if refused.kind == RefusedKind::Asked => {
+        ControlError::ErrorReply(refused) if refused.kind == ErrorReplyKind::BadRequest => {
             Failure::asked(error)
         }
         _ => Failure::Failed(error.into()),

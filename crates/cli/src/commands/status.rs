@@ -1,7 +1,7 @@
 //! `headtime status`: how a running server is doing.
 
 use clap::Args;
-use headtime_serve::status::{BeliefStatus, OpStatus, ServerStatus};
+use headtime_serve::status::{ModelStatus, OpStatus, ServerStatus};
 use headtime_units::ByteSize;
 
 use crate::Failure;
@@ -69,7 +69,7 @@ fn text(status: &ServerStatus) -> String {
     text
 }
 
-fn belief(belief: &BeliefStatus) -> String {
+fn belief(belief: &ModelStatus) -> String {
     let mut text =
         format!("believed by {}, {} completions learned from", belief.by, belief.samples);
     if let Some(error) = belief.error_rms_us {

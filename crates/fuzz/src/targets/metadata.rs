@@ -1,6 +1,6 @@
 //! The metadata area: the input is laid over both slots, with its checksums put right where it asks for that, so that what lies behind them is reached.
 
-use headtime_serve::volumes::{AREA_BYTES, DriveShape, DriveUuid, Metadata, Step, slot};
+use headtime_serve::volumes::{AREA_BYTES, DriveShape, DriveUuid, Metadata, MetadataStep, slot};
 use headtime_units::{SectorSize, Sectors};
 
 use crate::Memory;
@@ -31,7 +31,7 @@ pub(super) fn area(input: &[u8]) {
         // What was accepted, and the repairs carried out, is accepted again and whole.
         let mut after = area.clone();
         for step in &opened.steps {
-            if let Step::Write { offset, bytes } = step {
+            if let MetadataStep::Write { offset, bytes } = step {
                 let from = *offset as usize;
                 after[from..from + bytes.len()].copy_from_slice(bytes);
             }

@@ -10,109 +10,109 @@ use headtime_io::{Locator, PolicyChoice};
 use headtime_nbd::uri::NbdUri;
 use headtime_serve::config::Config;
 
-use crate::{Memory, Target};
+use crate::{FuzzTarget, Memory};
 
 /// Every target.
-pub const TARGETS: &[Target] = &[
-    Target {
+pub const TARGETS: &[FuzzTarget] = &[
+    FuzzTarget {
         name: "nbd_server",
         about: "a client's bytes to the NBD server",
         samples: &[],
         memory: nbd::SERVER_MEMORY,
         run: nbd::server,
     },
-    Target {
+    FuzzTarget {
         name: "nbd_client",
         about: "a server's bytes to the NBD client",
         samples: &[],
         memory: nbd::CLIENT_MEMORY,
         run: nbd::client,
     },
-    Target {
+    FuzzTarget {
         name: "names",
         about: "locators, NBD URIs and policies as people write them",
         samples: &[],
         memory: TEXT,
         run: names,
     },
-    Target {
+    FuzzTarget {
         name: "config",
         about: "configurations of `serve`",
         samples: &[],
         memory: TEXT,
         run: config,
     },
-    Target {
+    FuzzTarget {
         name: "profile",
         about: "drive profiles",
         samples: &["crates/mechanics/profiles"],
         memory: profiles::MEMORY,
         run: profiles::toml,
     },
-    Target {
+    FuzzTarget {
         name: "disksim",
         about: "DiskSim's descriptions of drives",
         samples: &[],
         memory: profiles::MEMORY,
         run: profiles::disksim,
     },
-    Target {
+    FuzzTarget {
         name: "metadata",
         about: "a drive's table of volumes",
         samples: &[],
         memory: metadata::MEMORY,
         run: metadata::area,
     },
-    Target {
+    FuzzTarget {
         name: "trace",
         about: "traces, by every format's decoder",
         samples: &[],
         memory: workloads::TRACE_MEMORY,
         run: workloads::trace,
     },
-    Target {
+    FuzzTarget {
         name: "workload",
         about: "workload files",
         samples: &["workloads", "crates/workload/builtin"],
         memory: workloads::WORKLOAD_MEMORY,
         run: workloads::file,
     },
-    Target {
+    FuzzTarget {
         name: "scan_state",
         about: "what a scan remembers",
         samples: &[],
         memory: scans::STATE_MEMORY,
         run: scans::state,
     },
-    Target {
+    FuzzTarget {
         name: "backup_stream",
         about: "the stream of a backup",
         samples: &[],
         memory: scans::STREAM_MEMORY,
         run: scans::stream,
     },
-    Target {
+    FuzzTarget {
         name: "control",
         about: "a line to the control socket",
         samples: &[],
         memory: TEXT,
         run: scans::control,
     },
-    Target {
+    FuzzTarget {
         name: "probe_state",
         about: "what a characterization remembers",
         samples: &[],
         memory: scans::PROBE_MEMORY,
         run: scans::probe,
     },
-    Target {
+    FuzzTarget {
         name: "needs",
         about: "what applications need of a drive",
         samples: &[],
         memory: TEXT,
         run: workloads::needs,
     },
-    Target {
+    FuzzTarget {
         name: "fio_job",
         about: "fio's job files",
         samples: &[],

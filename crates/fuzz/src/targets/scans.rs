@@ -3,10 +3,10 @@
 
 use headtime_probe::Probe;
 use headtime_serve::control::{
-    GetTunables, LoadMap, Request, SaveMap, ScanArguments, VolumeArguments,
+    ControlRequest, GetTunables, LoadMap, SaveMap, ScanArguments, VolumeArguments,
 };
 use headtime_serve::tuner::{SetOne, SetTunables, Values};
-use headtime_serve::volumes::{Class, DriveShape, DriveUuid, VolumeTable, Wanted, slot};
+use headtime_serve::volumes::{DriveShape, DriveUuid, VolumeClass, VolumeSpec, VolumeTable, slot};
 use headtime_tasks::record::{Record, RecordReader};
 use headtime_tasks::{Scan, Source, StateError};
 use headtime_units::{SectorSize, Sectors};
@@ -134,7 +134,7 @@ pub(super) fn control(input: &[u8]) {
     let shape = DriveShape { sector: SectorSize::B512, capacity: Sectors::new(64 * 2048) };
     let mut table = VolumeTable::empty(DriveUuid([7; 16]), shape);
     for line in input.split(|byte| *byte == b'\n').take(64) {
-        let request = match Request::read(line) {
+        let request = match ControlRequest::read(line) {
             Ok(request) => request,
             Err(refused) => {
                 assert!(!refused.message.is_empty(), "a refusal says why");
@@ -143,7 +143,7 @@ pub(super) fn control(input: &[u8]) {
         };
         let line = serde_json::to_vec(&request).expect("what was JSON is JSON");
         assert_eq!(
-            Request::read(&line).as_ref(),
+            ControlRequest::read(&line).as_ref(),
             Ok(&request),
             "a request that was written reads back the same"
         );
@@ -189,7 +189,7 @@ fn server_order(arguments: &serde_json::Value) {
 }
 
 /// Does to a table what a request orders, as a server does.
-fn volume_order(table: &mut VolumeTable, request: &Request) {
+fn volume_order(table: &mut VolumeTable, request: &ControlRequest) {
     let arguments = match VolumeArguments::read(request.arguments.clone()) {
         Ok(arguments) => arguments,
         Err(refused) => return assert!(!refused.message.is_empty(), "a refusal says why"),
@@ -205,15 +205,15 @@ fn volume_order(table: &mut VolumeTable, request: &Request) {
         Err(refused) => return assert!(!refused.message.is_empty(), "a refusal says why"),
     };
     let before = table.clone();
-    let (name, class) = Class::of_export(&order.name);
+    let (name, class) = VolumeClass::of_export(&order.name);
     let wanted =
-        Wanted { name: order.name.clone(), size: order.size, settings: order.settings.clone() };
+        VolumeSpec { name: order.name.clone(), size: order.size, settings: order.settings.clone() };
     let done = match (request.verb.as_str(), class) {
         (_, None) => return,
-        ("volume.remove", Some(Class::Ordinary)) => table.remove(name).map(|_| ()),
+        ("volume.remove", Some(VolumeClass::Ordinary)) => table.remove(name).map(|_| ()),
         ("volume.remove", Some(class)) => table.change_class(name, class, None).map(|_| ()),
-        ("volume.add", Some(Class::Ordinary)) => table.add(&wanted).map(|_| ()),
-        (_, Some(Class::Ordinary)) => table.change(&wanted, order.cut_data).map(|_| ()),
+        ("volume.add", Some(VolumeClass::Ordinary)) => table.add(&wanted).map(|_| ()),
+        (_, Some(VolumeClass::Ordinary)) => table.change(&wanted, order.cut_data).map(|_| ()),
         (_, Some(class)) => table.change_class(name, class, Some(&order.settings)).map(|_| ()),
     };
     match done {

@@ -48,7 +48,7 @@ use crate::memory;
 use crate::pieces::WINDOW;
 use crate::tls::{ClientConfig, TlsConfig};
 use crate::tuner::{Configured, Values};
-use crate::volumes::{SettingsChange, Wanted};
+use crate::volumes::{SettingsChange, VolumeSpec};
 
 pub use errors::{ConfigError, ConfigErrors, Place};
 pub use keys::{LIMIT_KEYS, SERVER_KEYS, VOLUME_KEYS};
@@ -535,9 +535,9 @@ impl VolumeConfig {
 
     /// What the drive's table is asked for.
     #[must_use]
-    pub fn wanted(&self) -> Wanted {
+    pub fn wanted(&self) -> VolumeSpec {
         let Self { name, size, settings } = self.clone();
-        Wanted { name, size, settings }
+        VolumeSpec { name, size, settings }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::arrivals::Arrivals;
 use crate::config::ServeLimits;
 use crate::disk::Disk;
 use crate::export::Exports;
-use crate::stock::Stock;
+use crate::fair_semaphore::FairSemaphore;
 use crate::tls::{Permissions, Tls};
 
 /// What all connections of a server share.
@@ -22,11 +22,11 @@ pub(crate) struct Hub {
     pub(crate) limits: ServeLimits,
     pub(crate) nbd_limits: Limits,
     /// Pages of memory ([`crate::memory`]).
-    pub(crate) pool: Arc<Stock>,
+    pub(crate) pool: Arc<FairSemaphore>,
     /// Places at the scheduler.
-    pub(crate) places: Arc<Stock>,
+    pub(crate) places: Arc<FairSemaphore>,
     /// Connections that have an export open.
-    pub(crate) doors: Arc<Stock>,
+    pub(crate) doors: Arc<FairSemaphore>,
     /// Connections that have none open yet.
     pub(crate) arrivals: Arc<Arrivals>,
     pub(crate) phase: watch::Receiver<Phase>,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use headtime_nbd::server::{CloseReason, Event, Refusal};
 
-use super::{Client, End, Phase};
+use super::{ConnectionTask, End, Phase};
 use crate::arrivals::Arrival;
 
-impl Client {
+impl ConnectionTask {
     pub(super) fn take_events(&mut self) {
         if self.gone {
             return;

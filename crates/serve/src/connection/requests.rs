@@ -11,10 +11,10 @@ use headtime_nbd::{Command, Errno, Extent as StatusExtent};
 use headtime_sched::{ClassId, Op};
 use headtime_units::{Nanos, Sectors};
 
-use super::Client;
+use super::ConnectionTask;
+use crate::fair_semaphore::Permit;
 use crate::pieces::{Answer, Job, Piece, WINDOW};
 use crate::stats::Kind;
-use crate::stock::Grant;
 use crate::volumes::Pass;
 
 /// A piece that is over.
@@ -43,7 +43,7 @@ impl Running {
     }
 }
 
-impl Client {
+impl ConnectionTask {
     pub(super) fn cancel_reads(&mut self) {
         let disk = Arc::clone(&self.hub.disk);
         let reads =
@@ -152,7 +152,7 @@ impl Client {
         None
     }
 
-    pub(super) fn submit_one(&mut self, place: Grant) {
+    pub(super) fn submit_one(&mut self, place: Permit) {
         let Some(handle) = self.next_ready() else { return };
         let Some(running) = self.jobs.get_mut(&handle) else { return };
         let Some(Piece { index, op, extent, fua, data }) = running.job.next_piece() else { return };

@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{
-    Answer, ExplainAnswer, ExplainArguments, Refused, Request, ScanAnswer, ScanArguments, VERSION,
-    VolumeAnswer, VolumeArguments,
+    ControlRequest, ControlResponse, ErrorReply, ExplainAnswer, ExplainArguments, ScanAnswer,
+    ScanArguments, VERSION, VolumeAnswer, VolumeArguments,
 };
 
 /// A connection to a running server.
@@ -50,7 +50,7 @@ pub enum ControlError {
     },
     /// The server says no.
     #[error("{}", .0.message)]
-    Refused(Refused),
+    ErrorReply(ErrorReply),
 }
 
 /// Longer than a scan may take to see to what it is told, or a volume to let its requests end.
@@ -129,28 +129,29 @@ impl ControlClient {
     ) -> Result<serde_json::Value, ControlError> {
         let id = self.next_id;
         self.next_id += 1;
-        let request = Request { v: VERSION, id, verb: verb.to_owned(), arguments };
+        let request = ControlRequest { v: VERSION, id, verb: verb.to_owned(), arguments };
         let mut line =
             serde_json::to_string(&request).map_err(|error| self.strange(error.to_string()))?;
         line.push('\n');
         let mut answer = String::new();
-        let asked = self
+        let bad_request = self
             .stream
             .get_mut()
             .write_all(line.as_bytes())
             .and_then(|()| self.stream.read_line(&mut answer));
-        let read = asked.map_err(|error| ControlError::Gone { path: self.path.clone(), error })?;
+        let read =
+            bad_request.map_err(|error| ControlError::Gone { path: self.path.clone(), error })?;
         if read == 0 {
             return Err(ControlError::Gone {
                 path: self.path.clone(),
                 error: io::ErrorKind::UnexpectedEof.into(),
             });
         }
-        let answer: Answer =
+        let answer: ControlResponse =
             serde_json::from_str(&answer).map_err(|error| self.strange(error.to_string()))?;
         match answer {
-            Answer { error: Some(refused), .. } => Err(ControlError::Refused(refused)),
-            Answer { ok: Some(ok), id: of, .. } if of == id => Ok(ok),
+            ControlResponse { error: Some(refused), .. } => Err(ControlError::ErrorReply(refused)),
+            ControlResponse { ok: Some(ok), id: of, .. } if of == id => Ok(ok),
             _ => Err(self.strange("it is of another request".to_owned())),
         }
     }

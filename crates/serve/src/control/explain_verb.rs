@@ -7,14 +7,16 @@ use headtime_sched::RequestId;
 use serde::{Deserialize, Serialize};
 
 use super::server_verbs::{answer, read};
-use super::verbs::{Verb, asked};
-use super::{Refused, RefusedKind};
+use super::verbs::{ControlVerb, bad_request};
+use super::{ErrorReply, ErrorReplyKind};
 use crate::volumes::Volumes;
 
-pub(super) const EXPLAIN: Verb = Verb::new(
+pub(super) const EXPLAIN: ControlVerb = ControlVerb::new(
     "explain",
     "says where the time of the last slow and missed requests went",
-    |desk, arguments| answer(&explain(&desk.server()?.volumes, &read("explain", arguments)?)?),
+    |handler, arguments| {
+        answer(&explain(&handler.server()?.volumes, &read("explain", arguments)?)?)
+    },
 );
 
 /// What `explain` is told.
@@ -64,10 +66,10 @@ pub struct ExplainedRequest {
     pub parts_ms: BTreeMap<String, f64>,
 }
 
-fn explain(volumes: &Volumes, arguments: &ExplainArguments) -> Result<ExplainAnswer, Refused> {
+fn explain(volumes: &Volumes, arguments: &ExplainArguments) -> Result<ExplainAnswer, ErrorReply> {
     let slow = volumes
         .slow_requests()
-        .map_err(|error| Refused::new(RefusedKind::Failed, error.to_string()))?;
+        .map_err(|error| ErrorReply::new(ErrorReplyKind::Failed, error.to_string()))?;
     let number: Option<RequestId> =
         arguments.target.as_deref().and_then(|target| target.parse().ok()).map(RequestId);
     let exports = volumes.export_names();
@@ -77,7 +79,10 @@ fn explain(volumes: &Volumes, arguments: &ExplainArguments) -> Result<ExplainAns
         .filter(|target| number.is_none() && !exports.iter().any(|(_, _, name)| name == *target))
     {
         let known: Vec<&str> = exports.iter().map(|(_, _, name)| name.as_str()).collect();
-        return Err(asked(format!("there is no export {target}; there are {}", known.join(", "))));
+        return Err(bad_request(format!(
+            "there is no export {target}; there are {}",
+            known.join(", ")
+        )));
     }
     let explained = |request: &SlowRequest| {
         let export = exports.iter().find(|(volume, class, _)| {
@@ -106,7 +111,7 @@ fn explain(volumes: &Volumes, arguments: &ExplainArguments) -> Result<ExplainAns
         requests.retain(|request| request.export == *target);
     }
     if requests.is_empty() && number.is_some() {
-        return Err(asked(
+        return Err(bad_request(
             "that request is not among the slow and missed ones that are remembered; ask without a \
                 number to see which are",
         ));

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::verbs::asked;
-use super::{Desk, Refused, RefusedKind};
+use super::verbs::bad_request;
+use super::{ControlHandler, ErrorReply, ErrorReplyKind};
 use crate::maps::MapOrderError;
 use crate::tls::TlsError;
 use crate::tuner::{SetTunables, TunableStatus, TuneError};
@@ -50,96 +50,114 @@ pub struct LoadMap {
 }
 
 pub(super) fn status(
-    desk: &Desk,
+    handler: &ControlHandler,
     arguments: serde_json::Value,
-) -> Result<serde_json::Value, Refused> {
+) -> Result<serde_json::Value, ErrorReply> {
     nothing("status", &arguments)?;
-    answer(&desk.server()?.status.status())
+    answer(&handler.server()?.status.status())
 }
 
 pub(super) fn reload(
-    desk: &Desk,
+    handler: &ControlHandler,
     arguments: serde_json::Value,
-) -> Result<serde_json::Value, Refused> {
+) -> Result<serde_json::Value, ErrorReply> {
     nothing("tls.reload", &arguments)?;
-    answer(&desk.server()?.reloader.reload()?)
+    answer(&handler.server()?.reloader.reload()?)
 }
 
-pub(super) fn get(desk: &Desk, arguments: serde_json::Value) -> Result<serde_json::Value, Refused> {
+pub(super) fn get(
+    handler: &ControlHandler,
+    arguments: serde_json::Value,
+) -> Result<serde_json::Value, ErrorReply> {
     let GetTunables { names } = read("tunables.get", arguments)?;
-    answer(&TunablesAnswer { tunables: desk.server()?.tuner.get(&names)? })
+    answer(&TunablesAnswer { tunables: handler.server()?.tuner.get(&names)? })
 }
 
-pub(super) fn set(desk: &Desk, arguments: serde_json::Value) -> Result<serde_json::Value, Refused> {
+pub(super) fn set(
+    handler: &ControlHandler,
+    arguments: serde_json::Value,
+) -> Result<serde_json::Value, ErrorReply> {
     let wanted: SetTunables = read("tunables.set", arguments)?;
-    answer(&desk.server()?.tuner.set(&wanted)?)
+    answer(&handler.server()?.tuner.set(&wanted)?)
 }
 
 pub(super) fn show_map(
-    desk: &Desk,
+    handler: &ControlHandler,
     arguments: serde_json::Value,
-) -> Result<serde_json::Value, Refused> {
+) -> Result<serde_json::Value, ErrorReply> {
     nothing("map.show", &arguments)?;
-    answer(&desk.server()?.maps.show().map_err(MapOrderError::from)?)
+    answer(&handler.server()?.maps.show().map_err(MapOrderError::from)?)
 }
 
 pub(super) fn save_map(
-    desk: &Desk,
+    handler: &ControlHandler,
     arguments: serde_json::Value,
-) -> Result<serde_json::Value, Refused> {
+) -> Result<serde_json::Value, ErrorReply> {
     let SaveMap { to, force } = read("map.save", arguments)?;
-    answer(&desk.server()?.maps.save(to.as_deref(), force)?)
+    answer(&handler.server()?.maps.save(to.as_deref(), force)?)
 }
 
 pub(super) fn load_map(
-    desk: &Desk,
+    handler: &ControlHandler,
     arguments: serde_json::Value,
-) -> Result<serde_json::Value, Refused> {
+) -> Result<serde_json::Value, ErrorReply> {
     let LoadMap { from, merge } = read("map.load", arguments)?;
-    answer(&desk.server()?.maps.load(&from, merge)?)
+    answer(&handler.server()?.maps.load(&from, merge)?)
 }
 
 /// The arguments of a verb; none at all are those of the default, where that is whole.
 pub(super) fn read<T: DeserializeOwned>(
     verb: &str,
     arguments: serde_json::Value,
-) -> Result<T, Refused> {
+) -> Result<T, ErrorReply> {
     let arguments = if arguments.is_null() { serde_json::json!({}) } else { arguments };
     serde_json::from_value(arguments)
-        .map_err(|error| asked(format!("the arguments of {verb}: {error}")))
+        .map_err(|error| bad_request(format!("the arguments of {verb}: {error}")))
 }
 
-pub(super) fn nothing(verb: &str, arguments: &serde_json::Value) -> Result<(), Refused> {
+pub(super) fn nothing(verb: &str, arguments: &serde_json::Value) -> Result<(), ErrorReply> {
     let empty = arguments.is_null() || arguments.as_object().is_some_and(serde_json::Map::is_empty);
-    if empty { Ok(()) } else { Err(asked(format!("{verb} takes no arguments; leave them out"))) }
+    if empty {
+        Ok(())
+    } else {
+        Err(bad_request(format!("{verb} takes no arguments; leave them out")))
+    }
 }
 
-pub(super) fn answer(of: &impl Serialize) -> Result<serde_json::Value, Refused> {
-    serde_json::to_value(of).map_err(|error| Refused::new(RefusedKind::Failed, error.to_string()))
+pub(super) fn answer(of: &impl Serialize) -> Result<serde_json::Value, ErrorReply> {
+    serde_json::to_value(of)
+        .map_err(|error| ErrorReply::new(ErrorReplyKind::Failed, error.to_string()))
 }
 
-impl From<TuneError> for Refused {
+impl From<TuneError> for ErrorReply {
     fn from(error: TuneError) -> Self {
         let kind = if matches!(error, TuneError::Asked(_) | TuneError::NoSuch(_)) {
-            RefusedKind::Asked
+            ErrorReplyKind::BadRequest
         } else {
-            RefusedKind::Failed
+            ErrorReplyKind::Failed
         };
         Self::new(kind, error.to_string())
     }
 }
 
-impl From<MapOrderError> for Refused {
+impl From<MapOrderError> for ErrorReply {
     fn from(error: MapOrderError) -> Self {
-        let kind = if error.is_asked() { RefusedKind::Asked } else { RefusedKind::Failed };
+        let kind = if error.is_bad_request() {
+            ErrorReplyKind::BadRequest
+        } else {
+            ErrorReplyKind::Failed
+        };
         Self::new(kind, error.to_string())
     }
 }
 
-impl From<TlsError> for Refused {
+impl From<TlsError> for ErrorReply {
     fn from(error: TlsError) -> Self {
-        let kind =
-            if matches!(error, TlsError::None) { RefusedKind::Asked } else { RefusedKind::Failed };
+        let kind = if matches!(error, TlsError::None) {
+            ErrorReplyKind::BadRequest
+        } else {
+            ErrorReplyKind::Failed
+        };
         Self::new(kind, error.to_string())
     }
 }

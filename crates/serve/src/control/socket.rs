@@ -9,17 +9,20 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::sync::Semaphore;
 
 use super::verbs::answer;
-use super::{Answer, Desk, MAX_CONNECTIONS, MAX_LINE, Refused, RefusedKind, Request};
+use super::{
+    ControlHandler, ControlRequest, ControlResponse, ErrorReply, ErrorReplyKind, MAX_CONNECTIONS,
+    MAX_LINE,
+};
 use crate::listener::Listener;
 
 /// Where the socket is unless somebody says otherwise: beside the file of the drive, in
 /// `/run/headtime` for a block device, nowhere for a drive that is in no place.
 pub(crate) fn default_path(locator: &Locator) -> Option<PathBuf> {
-    crate::scan_places::beside(locator, "control", "/run/headtime")
+    crate::default_paths::beside(locator, "control", "/run/headtime")
 }
 
 /// Answers whoever connects, for ever.
-pub(crate) async fn answer_clients(listener: Listener, desk: Arc<Desk>) {
+pub(crate) async fn answer_clients(listener: Listener, handler: Arc<ControlHandler>) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let socket = match listener.accept_unix().await {
@@ -40,25 +43,25 @@ pub(crate) async fn answer_clients(listener: Listener, desk: Arc<Desk>) {
                     "{MAX_CONNECTIONS} control connections are open, as many as there may be; end \
                         one, or try again later"
                 );
-                say(&mut { socket }, &refusal(RefusedKind::Failed, message)).await;
+                say(&mut { socket }, &refusal(ErrorReplyKind::Failed, message)).await;
             });
             continue;
         };
-        let desk = Arc::clone(&desk);
+        let handler = Arc::clone(&handler);
         tokio::spawn(async move {
             let (read, mut write) = socket.into_split();
             let mut lines = BufReader::new(read);
             loop {
                 let answer = match next_line(&mut lines).await {
                     Line::Whole(line) => {
-                        let desk = Arc::clone(&desk);
+                        let handler = Arc::clone(&handler);
                         // Scans answer when their threads have seen to it, which may take a while.
-                        tokio::task::spawn_blocking(move || answer_line(&desk, &line)).await
+                        tokio::task::spawn_blocking(move || answer_line(&handler, &line)).await
                     }
                     Line::TooLong => {
                         let message =
                             format!("the line is longer than {MAX_LINE} bytes; no request is");
-                        say(&mut write, &refusal(RefusedKind::Asked, message)).await;
+                        say(&mut write, &refusal(ErrorReplyKind::BadRequest, message)).await;
                         break;
                     }
                     Line::None => break,
@@ -101,22 +104,22 @@ async fn next_line(from: &mut (impl tokio::io::AsyncBufRead + Unpin)) -> Line {
 }
 
 /// Writes an answer; whether it was taken.
-async fn say(to: &mut (impl tokio::io::AsyncWrite + Unpin), answer: &Answer) -> bool {
+async fn say(to: &mut (impl tokio::io::AsyncWrite + Unpin), answer: &ControlResponse) -> bool {
     let Ok(mut text) = serde_json::to_string(answer) else { return false };
     text.push('\n');
     matches!(tokio::time::timeout(PATIENCE, to.write_all(text.as_bytes())).await, Ok(Ok(())))
 }
 
-fn refusal(kind: RefusedKind, message: String) -> Answer {
-    Answer::of(0, Err(Refused::new(kind, message)))
+fn refusal(kind: ErrorReplyKind, message: String) -> ControlResponse {
+    ControlResponse::of(0, Err(ErrorReply::new(kind, message)))
 }
 
 /// How long a client may leave a line unfinished, or an answer unread.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn answer_line(desk: &Desk, line: &[u8]) -> Answer {
-    match Request::read(line) {
-        Ok(request) => Answer::of(request.id, answer(desk, request)),
-        Err(refused) => Answer::of(0, Err(refused)),
+fn answer_line(handler: &ControlHandler, line: &[u8]) -> ControlResponse {
+    match ControlRequest::read(line) {
+        Ok(request) => ControlResponse::of(request.id, answer(handler, request)),
+        Err(refused) => ControlResponse::of(0, Err(refused)),
     }
 }

@@ -7,16 +7,16 @@ use headtime_sched::{ClassId, Payer};
 use serde::{Deserialize, Serialize};
 
 use super::server_verbs::{answer, nothing};
-use super::verbs::Verb;
+use super::verbs::ControlVerb;
 use crate::stats::{StatsSnapshot, VolumeStats};
-use crate::volumes::Class;
+use crate::volumes::VolumeClass;
 
-pub(super) const TOP: Verb = Verb::new(
+pub(super) const TOP: ControlVerb = ControlVerb::new(
     "top",
     "counts of every export since the server started, for a live view",
-    |desk, arguments| {
+    |handler, arguments| {
         nothing("top", &arguments)?;
-        answer(&TopSample::of(&desk.server()?.stats.snapshot()))
+        answer(&TopSample::of(&handler.server()?.stats.snapshot()))
     },
 );
 
@@ -142,7 +142,7 @@ impl TopExport {
 }
 
 fn export(stats: &VolumeStats, snapshot: &StatsSnapshot) -> TopExport {
-    let (_, class) = Class::of_export(&stats.name);
+    let (_, class) = VolumeClass::of_export(&stats.name);
     let payer = Payer::class_of(stats.id, ClassId(class.unwrap_or_default().number()));
     let share = snapshot.drive.shares.iter().find(|report| report.payer == payer);
     let account = snapshot

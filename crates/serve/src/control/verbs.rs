@@ -7,65 +7,65 @@ use headtime_units::Share;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Desk, Refused, RefusedKind, Request, VERSION, explain_verb, server_verbs, top_verb,
-    volume_verbs,
+    ControlHandler, ControlRequest, ErrorReply, ErrorReplyKind, VERSION, explain_verb,
+    server_verbs, top_verb, volume_verbs,
 };
 use crate::scans::{ScanError, ScanStatus, Scans, StartScan};
 
 /// A verb of the channel.
-pub struct Verb {
+pub struct ControlVerb {
     /// Its name.
     pub name: &'static str,
     /// What it does, in one line.
     pub summary: &'static str,
-    answer: fn(&Desk, serde_json::Value) -> Result<serde_json::Value, Refused>,
+    answer: fn(&ControlHandler, serde_json::Value) -> Result<serde_json::Value, ErrorReply>,
 }
 
-impl Verb {
+impl ControlVerb {
     pub(super) const fn new(
         name: &'static str,
         summary: &'static str,
-        answer: fn(&Desk, serde_json::Value) -> Result<serde_json::Value, Refused>,
+        answer: fn(&ControlHandler, serde_json::Value) -> Result<serde_json::Value, ErrorReply>,
     ) -> Self {
         Self { name, summary, answer }
     }
 }
 
 /// Every verb.
-pub const VERBS: &[Verb] = &[
-    Verb {
+pub const VERBS: &[ControlVerb] = &[
+    ControlVerb {
         name: "scan.start",
         summary: "starts a scan, or lets a paused one go on",
-        answer: |desk, arguments| scan(desk, arguments, start),
+        answer: |handler, arguments| scan(handler, arguments, start),
     },
-    Verb {
+    ControlVerb {
         name: "scan.pause",
         summary: "stops reading for a scan until it is resumed",
-        answer: |desk, arguments| {
-            scan(desk, arguments, |scans, arguments, task| {
+        answer: |handler, arguments| {
+            scan(handler, arguments, |scans, arguments, task| {
                 Ok(vec![scans.pause(arguments.target()?, task)?])
             })
         },
     },
-    Verb {
+    ControlVerb {
         name: "scan.resume",
         summary: "goes on with a paused scan",
-        answer: |desk, arguments| {
-            scan(desk, arguments, |scans, arguments, task| {
+        answer: |handler, arguments| {
+            scan(handler, arguments, |scans, arguments, task| {
                 Ok(vec![scans.resume(arguments.target()?, task)?])
             })
         },
     },
-    Verb {
+    ControlVerb {
         name: "scan.cancel",
         summary: "ends a scan and forgets it",
-        answer: |desk, arguments| {
-            scan(desk, arguments, |scans, arguments, task| {
+        answer: |handler, arguments| {
+            scan(handler, arguments, |scans, arguments, task| {
                 Ok(vec![scans.cancel(arguments.target()?, task)?])
             })
         },
     },
-    Verb {
+    ControlVerb {
         name: "scan.status",
         summary: "says how scans are getting on; of all, or of a target or task",
         answer: status,
@@ -75,33 +75,37 @@ pub const VERBS: &[Verb] = &[
     volume_verbs::REMOVE,
     volume_verbs::LIST,
     volume_verbs::SHOW,
-    Verb {
+    ControlVerb {
         name: "status",
         summary: "says how the server is doing: drive, belief, tunables, volumes, counters",
         answer: server_verbs::status,
     },
-    Verb {
+    ControlVerb {
         name: "tunables.get",
         summary: "says what may be changed while serving, and how it is",
         answer: server_verbs::get,
     },
-    Verb {
+    ControlVerb {
         name: "tunables.set",
         summary: "changes all of what is named, or nothing",
         answer: server_verbs::set,
     },
-    Verb {
+    ControlVerb {
         name: "map.show",
         summary: "says what the latency map knows",
         answer: server_verbs::show_map,
     },
-    Verb { name: "map.save", summary: "saves the latency map", answer: server_verbs::save_map },
-    Verb {
+    ControlVerb {
+        name: "map.save",
+        summary: "saves the latency map",
+        answer: server_verbs::save_map,
+    },
+    ControlVerb {
         name: "map.load",
         summary: "goes by the latency map in a file from now on",
         answer: server_verbs::load_map,
     },
-    Verb {
+    ControlVerb {
         name: "tls.reload",
         summary: "reads certificates, key and revocation lists again",
         answer: server_verbs::reload,
@@ -148,54 +152,59 @@ pub struct ScanAnswer {
 }
 
 /// Answers one request.
-pub(super) fn answer(desk: &Desk, request: Request) -> Result<serde_json::Value, Refused> {
+pub(super) fn answer(
+    handler: &ControlHandler,
+    request: ControlRequest,
+) -> Result<serde_json::Value, ErrorReply> {
     if request.v != VERSION {
         let message = format!(
             "the request is of version {} of the control channel, and this server speaks \
                 {VERSION}; use the program that belongs to the server",
             request.v
         );
-        return Err(Refused::new(RefusedKind::Unknown, message));
+        return Err(ErrorReply::new(ErrorReplyKind::Unknown, message));
     }
     let Some(verb) = VERBS.iter().find(|verb| verb.name == request.verb) else {
         let known: Vec<&str> = VERBS.iter().map(|verb| verb.name).collect();
-        return Err(Refused::new(
-            RefusedKind::Unknown,
+        return Err(ErrorReply::new(
+            ErrorReplyKind::Unknown,
             format!("this server has no verb `{}`; it has {}", request.verb, known.join(", ")),
         ));
     };
-    (verb.answer)(desk, request.arguments)
+    (verb.answer)(handler, request.arguments)
 }
 
 impl ScanArguments {
     /// Reads the arguments of a request; those that are left out are as in the default.
     ///
     /// # Errors
-    /// [`RefusedKind::Asked`], with what is wrong.
-    pub fn read(arguments: serde_json::Value) -> Result<Self, Refused> {
+    /// [`ErrorReplyKind::BadRequest`], with what is wrong.
+    pub fn read(arguments: serde_json::Value) -> Result<Self, ErrorReply> {
         if arguments.is_null() {
             return Ok(Self::default());
         }
         serde_json::from_value(arguments)
-            .map_err(|error| asked(format!("the arguments of a scan: {error}")))
+            .map_err(|error| bad_request(format!("the arguments of a scan: {error}")))
     }
 
-    fn target(&self) -> Result<&str, Refused> {
-        self.target.as_deref().ok_or_else(|| asked("a target is missing; name a volume, or @drive"))
+    fn target(&self) -> Result<&str, ErrorReply> {
+        self.target
+            .as_deref()
+            .ok_or_else(|| bad_request("a target is missing; name a volume, or @drive"))
     }
 
-    fn task(&self) -> Result<Option<TaskKind>, Refused> {
+    fn task(&self) -> Result<Option<TaskKind>, ErrorReply> {
         self.task
             .as_deref()
             .map(str::parse)
             .transpose()
-            .map_err(|error: headtime_tasks::UnknownTask| asked(error.to_string()))
+            .map_err(|error: headtime_tasks::UnknownTask| bad_request(error.to_string()))
     }
 
-    fn max_impact(&self) -> Result<Option<Share>, Refused> {
+    fn max_impact(&self) -> Result<Option<Share>, ErrorReply> {
         let share = |part: f64| {
             Share::from_fraction(part).ok_or_else(|| {
-                asked(format!(
+                bad_request(format!(
                     "max_impact = {part} is no part of a whole; write a number from 0 to 1"
                 ))
             })
@@ -205,15 +214,15 @@ impl ScanArguments {
 }
 
 fn scan(
-    desk: &Desk,
+    handler: &ControlHandler,
     arguments: serde_json::Value,
-    act: fn(&Scans, &ScanArguments, TaskKind) -> Result<Vec<ScanStatus>, Refused>,
-) -> Result<serde_json::Value, Refused> {
-    let scans = &*desk.scans;
+    act: fn(&Scans, &ScanArguments, TaskKind) -> Result<Vec<ScanStatus>, ErrorReply>,
+) -> Result<serde_json::Value, ErrorReply> {
+    let scans = &*handler.scans;
     let arguments = ScanArguments::read(arguments)?;
     let task = arguments
         .task()?
-        .ok_or_else(|| asked("a task is missing; name scrub, backup or digest"))?;
+        .ok_or_else(|| bad_request("a task is missing; name scrub, backup or digest"))?;
     answered(scans, act(scans, &arguments, task)?)
 }
 
@@ -221,16 +230,16 @@ fn start(
     scans: &Scans,
     arguments: &ScanArguments,
     task: TaskKind,
-) -> Result<Vec<ScanStatus>, Refused> {
+) -> Result<Vec<ScanStatus>, ErrorReply> {
     let max_impact = arguments.max_impact()?;
     if scans.is_alone() {
-        return Err(asked(
+        return Err(bad_request(
             "a scan without a server has the drive, and takes no other; wait for its end, or serve \
                 the drive and start both there",
         ));
     }
     if let Some(to) = arguments.to.as_ref().filter(|to| !to.is_absolute()) {
-        return Err(asked(format!(
+        return Err(bad_request(format!(
             "{} is no absolute path, and the server has a working directory of its own; write the \
                 whole path",
             to.display()
@@ -249,8 +258,11 @@ fn start(
     Ok(vec![scans.start(&start)?])
 }
 
-fn status(desk: &Desk, arguments: serde_json::Value) -> Result<serde_json::Value, Refused> {
-    let scans = &*desk.scans;
+fn status(
+    handler: &ControlHandler,
+    arguments: serde_json::Value,
+) -> Result<serde_json::Value, ErrorReply> {
+    let scans = &*handler.scans;
     let arguments = ScanArguments::read(arguments)?;
     let task = arguments.task()?.map(TaskKind::name);
     let meant = |status: &ScanStatus| {
@@ -260,7 +272,7 @@ fn status(desk: &Desk, arguments: serde_json::Value) -> Result<serde_json::Value
     answered(scans, scans.status().into_iter().filter(meant).collect())
 }
 
-fn answered(scans: &Scans, meant: Vec<ScanStatus>) -> Result<serde_json::Value, Refused> {
+fn answered(scans: &Scans, meant: Vec<ScanStatus>) -> Result<serde_json::Value, ErrorReply> {
     let answer = ScanAnswer {
         scans: meant,
         impact: scans.impact(),
@@ -268,24 +280,24 @@ fn answered(scans: &Scans, meant: Vec<ScanStatus>) -> Result<serde_json::Value, 
         alone: scans.is_alone(),
     };
     serde_json::to_value(answer)
-        .map_err(|error| Refused::new(RefusedKind::Failed, error.to_string()))
+        .map_err(|error| ErrorReply::new(ErrorReplyKind::Failed, error.to_string()))
 }
 
-pub(super) fn asked(message: impl Into<String>) -> Refused {
-    Refused::new(RefusedKind::Asked, message)
+pub(super) fn bad_request(message: impl Into<String>) -> ErrorReply {
+    ErrorReply::new(ErrorReplyKind::BadRequest, message)
 }
 
-impl From<ScanError> for Refused {
+impl From<ScanError> for ErrorReply {
     fn from(error: ScanError) -> Self {
         let kind = match error {
             ScanError::UnknownTarget { .. }
             | ScanError::NotThere { .. }
             | ScanError::Running { .. }
-            | ScanError::Output(_) => RefusedKind::Asked,
+            | ScanError::Output(_) => ErrorReplyKind::BadRequest,
             ScanError::Broken { .. }
             | ScanError::OutputFile { .. }
             | ScanError::Drive(_)
-            | ScanError::Thread(_) => RefusedKind::Failed,
+            | ScanError::Thread(_) => ErrorReplyKind::Failed,
         };
         Self::new(kind, error.to_string())
     }

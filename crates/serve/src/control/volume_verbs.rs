@@ -7,33 +7,34 @@ use std::collections::BTreeMap;
 use headtime_units::{ByteSize, Nanos, Share};
 use serde::{Deserialize, Serialize};
 
-use super::verbs::{Verb, asked};
-use super::{Desk, Refused, RefusedKind};
+use super::verbs::{ControlVerb, bad_request};
+use super::{ControlHandler, ErrorReply, ErrorReplyKind};
 use crate::config::VolumeConfig;
 use crate::volumes::{ClassNow, OrderError, VolumeNow, VolumeOrder, Volumes, VolumesNow};
 
-pub(super) const ADD: Verb = Verb::new(
+pub(super) const ADD: ControlVerb = ControlVerb::new(
     "volume.add",
     "makes a volume, or gives one a class, and serves it",
-    |desk, arguments| ordered(desk, arguments, |volumes, order| volumes.add(order)),
+    |handler, arguments| ordered(handler, arguments, |volumes, order| volumes.add(order)),
 );
-pub(super) const SET: Verb = Verb::new(
+pub(super) const SET: ControlVerb = ControlVerb::new(
     "volume.set",
     "changes settings and size of a volume, or settings of a class",
-    |desk, arguments| ordered(desk, arguments, |volumes, order| volumes.set(order)),
+    |handler, arguments| ordered(handler, arguments, |volumes, order| volumes.set(order)),
 );
-pub(super) const REMOVE: Verb =
-    Verb::new("volume.remove", "takes a volume or a class away", |desk, arguments| {
-        ordered(desk, arguments, |volumes, order| volumes.remove(order))
+pub(super) const REMOVE: ControlVerb =
+    ControlVerb::new("volume.remove", "takes a volume or a class away", |handler, arguments| {
+        ordered(handler, arguments, |volumes, order| volumes.remove(order))
     });
-pub(super) const LIST: Verb =
-    Verb::new("volume.list", "tells of all volumes on the drive", |desk, arguments| {
+pub(super) const LIST: ControlVerb =
+    ControlVerb::new("volume.list", "tells of all volumes on the drive", |handler, arguments| {
         VolumeArguments::read(arguments)?;
-        answered(volumes(desk)?.list(), false)
+        answered(volumes(handler)?.list(), false)
     });
-pub(super) const SHOW: Verb = Verb::new("volume.show", "tells of one volume", |desk, arguments| {
-    ordered(desk, arguments, |volumes, order| volumes.show(&order.name))
-});
+pub(super) const SHOW: ControlVerb =
+    ControlVerb::new("volume.show", "tells of one volume", |handler, arguments| {
+        ordered(handler, arguments, |volumes, order| volumes.show(&order.name))
+    });
 
 /// What the verbs of volumes are told.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -120,22 +121,22 @@ impl VolumeArguments {
     /// Reads the arguments of a request; those that are left out are as in the default.
     ///
     /// # Errors
-    /// [`RefusedKind::Asked`], with what is wrong.
-    pub fn read(arguments: serde_json::Value) -> Result<Self, Refused> {
+    /// [`ErrorReplyKind::BadRequest`], with what is wrong.
+    pub fn read(arguments: serde_json::Value) -> Result<Self, ErrorReply> {
         if arguments.is_null() {
             return Ok(Self::default());
         }
         serde_json::from_value(arguments)
-            .map_err(|error| asked(format!("the arguments of a volume: {error}")))
+            .map_err(|error| bad_request(format!("the arguments of a volume: {error}")))
     }
 
     /// The order that they give.
     ///
     /// # Errors
-    /// [`RefusedKind::Asked`], with every setting that is wrong.
-    pub fn order(&self) -> Result<VolumeOrder, Refused> {
+    /// [`ErrorReplyKind::BadRequest`], with every setting that is wrong.
+    pub fn order(&self) -> Result<VolumeOrder, ErrorReply> {
         if self.name.is_empty() {
-            return Err(asked("a name is missing; name a volume, or VOLUME@CLASS"));
+            return Err(bad_request("a name is missing; name a volume, or VOLUME@CLASS"));
         }
         let mut config = VolumeConfig::default();
         let set = |(key, text): (&String, &String)| match key.as_str() {
@@ -146,7 +147,7 @@ impl VolumeArguments {
         };
         let mistakes: Vec<String> = self.settings.iter().filter_map(set).collect();
         if !mistakes.is_empty() {
-            return Err(asked(format!("{}: {}", self.name, mistakes.join("; "))));
+            return Err(bad_request(format!("{}: {}", self.name, mistakes.join("; "))));
         }
         let VolumeConfig { size, settings, .. } = config;
         let Self { cut_data, force, dry_run, .. } = *self;
@@ -154,26 +155,30 @@ impl VolumeArguments {
     }
 }
 
-fn volumes(desk: &Desk) -> Result<&Volumes, Refused> {
-    Ok(&desk.server()?.volumes)
+fn volumes(handler: &ControlHandler) -> Result<&Volumes, ErrorReply> {
+    Ok(&handler.server()?.volumes)
 }
 
 fn ordered(
-    desk: &Desk,
+    handler: &ControlHandler,
     arguments: serde_json::Value,
     act: impl FnOnce(&Volumes, &VolumeOrder) -> Result<VolumesNow, OrderError>,
-) -> Result<serde_json::Value, Refused> {
+) -> Result<serde_json::Value, ErrorReply> {
     let order = VolumeArguments::read(arguments)?.order()?;
-    answered(act(volumes(desk)?, &order), order.dry_run)
+    answered(act(volumes(handler)?, &order), order.dry_run)
 }
 
 fn answered(
     outcome: Result<VolumesNow, OrderError>,
     dry_run: bool,
-) -> Result<serde_json::Value, Refused> {
+) -> Result<serde_json::Value, ErrorReply> {
     let now = outcome.map_err(|error| {
-        Refused::new(
-            if error.is_asked() { RefusedKind::Asked } else { RefusedKind::Failed },
+        ErrorReply::new(
+            if error.is_bad_request() {
+                ErrorReplyKind::BadRequest
+            } else {
+                ErrorReplyKind::Failed
+            },
             error.to_string(),
         )
     })?;
@@ -186,7 +191,7 @@ fn answered(
         notes: now.notes,
     };
     serde_json::to_value(answer)
-        .map_err(|error| Refused::new(RefusedKind::Failed, error.to_string()))
+        .map_err(|error| ErrorReply::new(ErrorReplyKind::Failed, error.to_string()))
 }
 
 impl VolumeStatus {

@@ -95,7 +95,7 @@ pub struct MapMerged {
 
 /// How the map is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct MapKept {
+pub struct MapFileStatus {
     /// Its file, if it has one.
     pub file: Option<PathBuf>,
     /// Whether it began with that.
@@ -142,7 +142,7 @@ pub enum MapOrderError {
 impl MapOrderError {
     /// Whether the order makes no sense, rather than having gone wrong.
     #[must_use]
-    pub fn is_asked(&self) -> bool {
+    pub fn is_bad_request(&self) -> bool {
         match self {
             Self::NoMap(NoMap::NotBelieved { .. })
             | Self::NoFile { .. }
@@ -191,11 +191,11 @@ impl MapKeeper {
 
     /// How it is kept; `None` where there is no map.
     #[must_use]
-    pub fn kept(&self) -> Option<MapKept> {
+    pub fn kept(&self) -> Option<MapFileStatus> {
         let believed = self.drive.believed();
         believed.map.as_ref()?;
         let last = self.lock();
-        Some(MapKept {
+        Some(MapFileStatus {
             file: believed.file.clone(),
             restored: believed.restored,
             refused: believed.refused.clone().filter(|_| !last.own_written),

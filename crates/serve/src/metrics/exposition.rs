@@ -16,10 +16,10 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::stats::{OpStats, StatsSnapshot, VolumeStats};
-use crate::volumes::Class;
+use crate::volumes::VolumeClass;
 
 /// One metric.
-pub struct Metric {
+pub struct MetricFamily {
     /// Its name without `headtime_`, unit and `_total`.
     pub name: &'static str,
     /// What it says.
@@ -33,8 +33,8 @@ pub struct Metric {
 }
 
 /// The metrics, in the order in which they are given out.
-pub const METRICS: &[Metric] = &[
-    Metric {
+pub const METRICS: &[MetricFamily] = &[
+    MetricFamily {
         name: "request_duration",
         help: "Response times of requests that ended well, from their arrival to the drive's last \
             report",
@@ -43,7 +43,7 @@ pub const METRICS: &[Metric] = &[
         kind: MetricType::Histogram,
         values: |snapshot, to| to.each_op(snapshot, |to, labels, op| to.durations(labels, op)),
     },
-    Metric {
+    MetricFamily {
         name: "request",
         help: "Bytes of requests that ended well",
         unit: Some("bytes"),
@@ -51,7 +51,7 @@ pub const METRICS: &[Metric] = &[
         kind: MetricType::Counter,
         values: |snapshot, to| to.each_op(snapshot, |to, labels, op| to.count(labels, op.bytes)),
     },
-    Metric {
+    MetricFamily {
         name: "request_errors",
         help: "Requests that failed",
         unit: None,
@@ -59,7 +59,7 @@ pub const METRICS: &[Metric] = &[
         kind: MetricType::Counter,
         values: |snapshot, to| to.each_op(snapshot, |to, labels, op| to.count(labels, op.errors)),
     },
-    Metric {
+    MetricFamily {
         name: "requests_in_flight",
         help: "Requests taken in and not yet answered",
         unit: None,
@@ -69,7 +69,7 @@ pub const METRICS: &[Metric] = &[
             to.each_export(snapshot, |to, labels, volume| to.level(labels, volume.in_flight as f64))
         },
     },
-    Metric {
+    MetricFamily {
         name: "export_connections",
         help: "Clients that have the export open",
         unit: None,
@@ -81,7 +81,7 @@ pub const METRICS: &[Metric] = &[
             })
         },
     },
-    Metric {
+    MetricFamily {
         name: "volume_size",
         help: "Size of the volume",
         unit: Some("bytes"),
@@ -93,7 +93,7 @@ pub const METRICS: &[Metric] = &[
             })
         },
     },
-    Metric {
+    MetricFamily {
         name: "deadline_requests",
         help: "Reads and writes that had a deadline",
         unit: None,
@@ -105,7 +105,7 @@ pub const METRICS: &[Metric] = &[
             })
         },
     },
-    Metric {
+    MetricFamily {
         name: "deadline_misses",
         help: "Reads and writes that took longer than their deadline (late), or failed (failed)",
         unit: None,
@@ -119,7 +119,7 @@ pub const METRICS: &[Metric] = &[
             })
         },
     },
-    Metric {
+    MetricFamily {
         name: "disk_time",
         help: "The drive's time: charged to the volume's requests (service), read for scans \
             (scan), neither (idle)",
@@ -128,7 +128,7 @@ pub const METRICS: &[Metric] = &[
         kind: MetricType::Counter,
         values: |snapshot, to| to.disk_time(snapshot),
     },
-    Metric {
+    MetricFamily {
         name: "share_reserve",
         help: "The part of the drive's time that is reserved",
         unit: Some("ratio"),
@@ -138,7 +138,7 @@ pub const METRICS: &[Metric] = &[
             to.each_share(snapshot, |report| report.terms.map(|terms| terms.reserve.as_fraction()))
         },
     },
-    Metric {
+    MetricFamily {
         name: "share_limit",
         help: "The most of the drive's time that is given",
         unit: Some("ratio"),
@@ -148,7 +148,7 @@ pub const METRICS: &[Metric] = &[
             to.each_share(snapshot, |report| report.terms.map(|terms| terms.limit.as_fraction()))
         },
     },
-    Metric {
+    MetricFamily {
         name: "share_used",
         help: "The part of the drive's time that was charged over the last few seconds",
         unit: Some("ratio"),
@@ -156,7 +156,7 @@ pub const METRICS: &[Metric] = &[
         kind: MetricType::Gauge,
         values: |snapshot, to| to.each_share(snapshot, |report| Some(report.recent.max(0.0))),
     },
-    Metric {
+    MetricFamily {
         name: "model_error",
         help: "By how much recent predictions of when a sector passes were off, root mean square",
         unit: Some("seconds"),
@@ -166,7 +166,7 @@ pub const METRICS: &[Metric] = &[
             snapshot.drive.belief.error_rms_us.map_or(Ok(()), |rms_us| to.level([], rms_us / 1e6))
         },
     },
-    Metric {
+    MetricFamily {
         name: "commands_outstanding",
         help: "Commands at the drive",
         unit: None,
@@ -174,7 +174,7 @@ pub const METRICS: &[Metric] = &[
         kind: MetricType::Gauge,
         values: |snapshot, to| to.level([], snapshot.drive.outstanding as f64),
     },
-    Metric {
+    MetricFamily {
         name: "requests_queued",
         help: "Requests held that are not at the drive",
         unit: None,
@@ -182,7 +182,7 @@ pub const METRICS: &[Metric] = &[
         kind: MetricType::Gauge,
         values: |snapshot, to| to.level([], snapshot.drive.queued as f64),
     },
-    Metric {
+    MetricFamily {
         name: "commands_hung",
         help: "Commands that the drive left without an answer for long (slow), and of these those \
             given up (given_up)",
@@ -194,7 +194,7 @@ pub const METRICS: &[Metric] = &[
             to.count([("state", "given_up")], snapshot.drive.hung.given_up_ever)
         },
     },
-    Metric {
+    MetricFamily {
         name: "drive_errors",
         help: "Requests that the drive failed, by the system's error code",
         unit: None,
@@ -207,7 +207,7 @@ pub const METRICS: &[Metric] = &[
             })
         },
     },
-    Metric {
+    MetricFamily {
         name: "drive_connected",
         help: "Of a drive behind NBD: whether it is there",
         unit: None,
@@ -219,7 +219,7 @@ pub const METRICS: &[Metric] = &[
             connected.map_or(Ok(()), |connected| to.level([], f64::from(u8::from(connected))))
         },
     },
-    Metric {
+    MetricFamily {
         name: "connections",
         help: "Clients connected, with or without an open export",
         unit: None,
@@ -227,7 +227,7 @@ pub const METRICS: &[Metric] = &[
         kind: MetricType::Gauge,
         values: |snapshot, to| to.level([], snapshot.connections as f64),
     },
-    Metric {
+    MetricFamily {
         name: "shared_memory",
         help: "Memory in use that connections share for requests in flight",
         unit: Some("bytes"),
@@ -235,7 +235,7 @@ pub const METRICS: &[Metric] = &[
         kind: MetricType::Gauge,
         values: |snapshot, to| to.level([], snapshot.shared_memory.get() as f64),
     },
-    Metric {
+    MetricFamily {
         name: "scans",
         help: "Scans that are not over",
         unit: None,
@@ -243,7 +243,7 @@ pub const METRICS: &[Metric] = &[
         kind: MetricType::Gauge,
         values: |snapshot, to| to.level([], snapshot.drive.scans as f64),
     },
-    Metric {
+    MetricFamily {
         name: "uptime",
         help: "Time since the server started",
         unit: Some("seconds"),
@@ -318,7 +318,7 @@ impl Values<'_> {
         value: impl Fn(&headtime_sched::ShareReport) -> Option<f64>,
     ) -> fmt::Result {
         self.each_export(snapshot, |to, labels, stats| {
-            let (_, class) = Class::of_export(&stats.name);
+            let (_, class) = VolumeClass::of_export(&stats.name);
             let payer = Payer::class_of(
                 stats.id,
                 headtime_sched::ClassId(class.unwrap_or_default().number()),

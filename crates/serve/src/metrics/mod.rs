@@ -25,7 +25,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-pub use exposition::{METRICS, Metric};
+pub use exposition::{METRICS, MetricFamily};
 
 use crate::stats::{Stats, StatsSnapshot};
 

@@ -26,9 +26,9 @@ use super::files::{StateFile, StateLock};
 use super::status::{ScanState, ScanStatus};
 use super::{ScanError, Scans, StartScan, WHOLE_DRIVE, identity};
 use crate::config::{Listen, PlaceChoice};
-use crate::control::{ControlClient, Desk, ScanArguments, answer_clients};
+use crate::control::{ControlClient, ControlHandler, ScanArguments, answer_clients};
+use crate::default_paths::{control_socket_alone, state_directory_alone};
 use crate::listener::{BindError, Listener};
-use crate::scan_places::{control_socket_alone, state_directory_alone};
 use crate::server::{CONTROL_MODE, LEAVING, open_drive};
 
 /// Which drive is scanned without a server, and how.
@@ -188,7 +188,10 @@ impl ScanAlone {
             }
         }
         let control = door.map(|listener| {
-            runtime.spawn(answer_clients(listener, Arc::new(Desk::of_scans(Arc::clone(&scans)))))
+            runtime.spawn(answer_clients(
+                listener,
+                Arc::new(ControlHandler::of_scans(Arc::clone(&scans))),
+            ))
         });
         Ok(Self { scans, task, runtime, control, drive, _lock: lock })
     }

@@ -33,7 +33,7 @@ use headtime_units::{Extent, Sectors, Share};
 pub use alone::{AloneError, AloneOptions, Remembered, ScanAlone};
 use files::StateFile;
 use output::OutputFile;
-use runner::{Phase, Runner, Told, Wish, Work, this_boot, words_of};
+use runner::{CommandMessage, Phase, Runner, ScanCommand, Work, this_boot, words_of};
 pub use status::{DigestFigures, RangeList, ScanState, ScanStatus, SourceBytes};
 
 /// The name of the whole drive as a target; no volume can have it.
@@ -71,7 +71,7 @@ struct Slot {
     status: Arc<Mutex<ScanStatus>>,
     stop: Arc<AtomicBool>,
     /// `None` of a scan whose state cannot be read.
-    thread: Option<(Sender<Told>, JoinHandle<()>)>,
+    thread: Option<(Sender<CommandMessage>, JoinHandle<()>)>,
 }
 
 /// Why a scan is not as it was wanted.
@@ -237,12 +237,14 @@ impl Scans {
             match status.state {
                 ScanState::Running => return Err(ScanError::Running { target, task }),
                 ScanState::Paused | ScanState::Waiting => {
-                    return self.tell(&target, task, Wish::Resume);
+                    return self.tell(&target, task, ScanCommand::Resume);
                 }
                 ScanState::Broken => {
                     return Err(ScanError::Broken { target, task, reason: status.reason });
                 }
-                ScanState::Complete if !another => return self.tell(&target, task, Wish::Again),
+                ScanState::Complete if !another => {
+                    return self.tell(&target, task, ScanCommand::Again);
+                }
                 ScanState::Complete | ScanState::Stopped => {}
             }
         }
@@ -259,7 +261,7 @@ impl Scans {
     /// # Errors
     /// [`ScanError::NotThere`].
     pub fn pause(&self, target: &str, task: TaskKind) -> Result<ScanStatus, ScanError> {
-        self.tell(target, task, Wish::Pause)
+        self.tell(target, task, ScanCommand::Pause)
     }
 
     /// Goes on with a paused scan, or tries at once what another waits for.
@@ -267,7 +269,7 @@ impl Scans {
     /// # Errors
     /// [`ScanError::NotThere`], [`ScanError::Broken`].
     pub fn resume(&self, target: &str, task: TaskKind) -> Result<ScanStatus, ScanError> {
-        let status = self.tell(target, task, Wish::Resume)?;
+        let status = self.tell(target, task, ScanCommand::Resume)?;
         match status.state {
             ScanState::Broken => {
                 Err(ScanError::Broken { target: target.to_owned(), task, reason: status.reason })
@@ -355,11 +357,16 @@ impl Scans {
             slot.stop.store(true, Ordering::Release);
         }
         for slot in slots.into_values() {
-            slot.end(Wish::Close);
+            slot.end(ScanCommand::Close);
         }
     }
 
-    fn tell(&self, target: &str, task: TaskKind, wish: Wish) -> Result<ScanStatus, ScanError> {
+    fn tell(
+        &self,
+        target: &str,
+        task: TaskKind,
+        wish: ScanCommand,
+    ) -> Result<ScanStatus, ScanError> {
         let key = (target.to_owned(), task);
         let not_there = || ScanError::NotThere { target: target.to_owned(), task };
         let (sender, status) = {
@@ -369,7 +376,7 @@ impl Scans {
         };
         if let Some(sender) = sender {
             let (done, seen_to) = mpsc::channel();
-            if sender.send(Told { wish, done }).is_ok() {
+            if sender.send(CommandMessage { wish, done }).is_ok() {
                 // One that is busy does it when it can.
                 let _ = seen_to.recv_timeout(PATIENCE);
             }
@@ -382,7 +389,7 @@ impl Scans {
     fn forget(&self, target: &str, task: TaskKind) {
         if let Some(slot) = self.lock().remove(&(target.to_owned(), task)) {
             slot.stop.store(true, Ordering::Release);
-            slot.end(Wish::Cancel);
+            slot.end(ScanCommand::Cancel);
         }
         if let Some(Err(error)) = self.files(target, task).map(|files| files.remove()) {
             tracing::warn!(%error, "the state of an earlier scan cannot be removed");
@@ -610,11 +617,11 @@ impl Slot {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn end(self, wish: Wish) {
+    fn end(self, wish: ScanCommand) {
         let Some((sender, thread)) = self.thread else { return };
         let (done, _) = mpsc::channel();
         // One that has ended already needs not be told.
-        let _ = sender.send(Told { wish, done });
+        let _ = sender.send(CommandMessage { wish, done });
         drop(sender);
         if thread.join().is_err() {
             tracing::error!(

@@ -26,7 +26,7 @@ use super::output::OutputFile;
 use super::status::{ScanState, ScanStatus};
 
 /// What a scan is told.
-pub(super) enum Wish {
+pub(super) enum ScanCommand {
     Pause,
     Resume,
     /// Another pass over what is complete.
@@ -38,8 +38,8 @@ pub(super) enum Wish {
 }
 
 /// A wish, and whom to tell when it was seen to.
-pub(super) struct Told {
-    pub(super) wish: Wish,
+pub(super) struct CommandMessage {
+    pub(super) wish: ScanCommand,
     pub(super) done: Sender<()>,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Runner {
     pub(super) output: Option<OutputFile>,
     pub(super) files: Option<StateFile>,
     pub(super) status: Arc<Mutex<ScanStatus>>,
-    pub(super) told: Receiver<Told>,
+    pub(super) told: Receiver<CommandMessage>,
     /// Raised when it is to end, so that a pipe that takes nothing does not hold it up.
     pub(super) stop: Arc<AtomicBool>,
     pub(super) phase: Phase,
@@ -164,20 +164,20 @@ impl Runner {
     }
 
     /// Whether that was the end.
-    fn obey(&mut self, Told { wish, done }: Told) -> bool {
+    fn obey(&mut self, CommandMessage { wish, done }: CommandMessage) -> bool {
         let over = match wish {
-            Wish::Pause if matches!(self.phase, Phase::Running | Phase::Waiting { .. }) => {
+            ScanCommand::Pause if matches!(self.phase, Phase::Running | Phase::Waiting { .. }) => {
                 self.phase = Phase::Paused;
                 self.work.feed.iter().for_each(ScanFeed::pause);
                 self.save(false);
                 false
             }
-            Wish::Resume if matches!(self.phase, Phase::Paused | Phase::Waiting { .. }) => {
+            ScanCommand::Resume if matches!(self.phase, Phase::Paused | Phase::Waiting { .. }) => {
                 self.go_on();
                 self.save(false);
                 false
             }
-            Wish::Again if self.phase == Phase::Complete => {
+            ScanCommand::Again if self.phase == Phase::Complete => {
                 self.scan.again();
                 self.phase = Phase::Running;
                 self.work.rate.clear();
@@ -185,8 +185,8 @@ impl Runner {
                 self.save(false);
                 false
             }
-            Wish::Pause | Wish::Resume | Wish::Again => false,
-            Wish::Cancel => {
+            ScanCommand::Pause | ScanCommand::Resume | ScanCommand::Again => false,
+            ScanCommand::Cancel => {
                 self.work.feed = None;
                 self.work.journal = None;
                 if let Some(Err(error)) = self.files.as_ref().map(StateFile::remove) {
@@ -194,7 +194,7 @@ impl Runner {
                 }
                 true
             }
-            Wish::Close => {
+            ScanCommand::Close => {
                 self.close();
                 true
             }

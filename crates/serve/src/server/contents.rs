@@ -8,7 +8,8 @@ use crate::config::ServeLimits;
 use crate::disk::Disk as _;
 use crate::export::{Blocks, Export, Exports};
 use crate::volumes::{
-    AREA_BYTES, Ensured, LiveVolume, Opening, StoreError, Volume, VolumeStore, Wanted, shares,
+    AREA_BYTES, Ensured, LiveVolume, StoreError, TableState, Volume, VolumeSpec, VolumeStore,
+    shares,
 };
 
 /// One volume on the drive.
@@ -26,7 +27,7 @@ pub struct VolumeReport {
 /// What of a drive is served.
 pub(crate) enum Serving<'a> {
     /// Volumes; all that are there when none is named.
-    Volumes { wanted: &'a [Wanted], initialize: bool },
+    Volumes { wanted: &'a [VolumeSpec], initialize: bool },
     /// The whole drive under this name.
     Whole { name: &'a str },
 }
@@ -34,17 +35,17 @@ pub(crate) enum Serving<'a> {
 /// What was found and made on a drive.
 pub(super) struct Contents {
     pub(super) exports: Exports,
-    pub(super) told: Told,
+    pub(super) told: OpenedDrive,
     /// The table, where there is one.
     pub(super) store: Option<VolumeStore>,
 }
 
 /// And what of it is told to whoever started the server.
-pub(super) struct Told {
+pub(super) struct OpenedDrive {
     /// The drive's identity; zeroes for one that is served whole.
     pub(super) drive: [u8; 16],
     pub(super) volumes: Vec<VolumeReport>,
-    pub(super) opening: Option<Opening>,
+    pub(super) opening: Option<TableState>,
     pub(super) free: ByteSize,
 }
 
@@ -63,7 +64,7 @@ impl Contents {
             Serving::Volumes { wanted, initialize } => (wanted, initialize),
             Serving::Whole { name } => {
                 exports.add(Export::of_drive(name, shape, blocks));
-                let told = Told {
+                let told = OpenedDrive {
                     drive: [0; 16],
                     volumes: Vec::new(),
                     opening: None,
@@ -73,7 +74,7 @@ impl Contents {
             }
         };
         let (mut store, opening) = VolumeStore::open(disk, initialize)?;
-        if let Opening::Repaired(wrong) = &opening {
+        if let TableState::Repaired(wrong) = &opening {
             tracing::warn!(
                 "one of the two copies of the drive's table of volumes was damaged ({wrong}) and \
                     was made again from the other; unless the last server was killed, see to the \
@@ -111,8 +112,12 @@ impl Contents {
         let uuid = table.uuid();
         // Refused only by a drive that is closing, which nobody will look for.
         let _ = disk.know_by(KnownBy::start(AREA_BYTES, move |area| uuid.is_of(area)));
-        let told =
-            Told { drive: uuid.0, volumes, opening: Some(opening), free: table.free().total };
+        let told = OpenedDrive {
+            drive: uuid.0,
+            volumes,
+            opening: Some(opening),
+            free: table.free().total,
+        };
         Ok(Self { exports, told, store: Some(store) })
     }
 }

@@ -11,7 +11,7 @@ pub(super) struct Signals {
 
 /// What a signal asks for.
 #[derive(PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum SignalAction {
     End,
     Reload,
 }
@@ -31,12 +31,12 @@ impl Signals {
         Self { terminate: listen(terminate), interrupt: listen(interrupt), hangup: listen(hangup) }
     }
 
-    pub(super) async fn next_or_hangup(&mut self) -> Asked {
+    pub(super) async fn next_or_hangup(&mut self) -> SignalAction {
         let Self { terminate, interrupt, hangup } = self;
         tokio::select! {
-            () = came(terminate) => Asked::End,
-            () = came(interrupt) => Asked::End,
-            () = came(hangup) => Asked::Reload,
+            () = came(terminate) => SignalAction::End,
+            () = came(interrupt) => SignalAction::End,
+            () = came(hangup) => SignalAction::Reload,
         }
     }
 

@@ -9,7 +9,7 @@
 //! remembered is on the disk before the drive is told, and the drive takes all of it between two
 //! requests. Two at once go one after the other.
 
-mod kept;
+mod stored;
 pub(crate) mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,12 +21,12 @@ use serde::{Deserialize, Serialize};
 pub(crate) use values::OUTSTANDING_MAX;
 pub use values::{Changeable, Values, changeables};
 
-use kept::{KeptValues, Lines};
+use stored::{Lines, StoredValues};
 
 /// Changes what may be changed of a server.
 pub struct Tuner {
     drive: DriveHandle,
-    kept: Option<KeptValues>,
+    kept: Option<StoredValues>,
     /// What the configuration says.
     configured: Configured,
     now: Mutex<Now>,
@@ -137,8 +137,8 @@ impl Tuner {
         state: Option<&std::path::Path>,
         drive: [u8; 16],
     ) -> Begun {
-        let kept = state.map(|state| KeptValues::new(state, drive));
-        let lines = kept.as_ref().map_or_else(|| Ok(Lines::new()), KeptValues::read);
+        let kept = state.map(|state| StoredValues::new(state, drive));
+        let lines = kept.as_ref().map_or_else(|| Ok(Lines::new()), StoredValues::read);
         let lines = lines.unwrap_or_else(|message| {
             tracing::warn!("what was set is not remembered: {message}");
             Lines::new()
@@ -343,7 +343,7 @@ impl Tuner {
 
 /// What was found before the drive is told.
 pub(crate) struct Begun {
-    kept: Option<KeptValues>,
+    kept: Option<StoredValues>,
     now: Now,
 }
 

@@ -14,7 +14,7 @@ use headtime_sched::{IoPriority, VolumeId};
 use headtime_units::{ByteSize, Extent, Lba, Nanos, SectorSize, Sectors};
 use tokio::sync::watch;
 
-use super::settings::{Class, Settings};
+use super::settings::{VolumeClass, VolumeSettings};
 use super::table::Volume;
 
 /// One served volume; all its exports share it.
@@ -36,7 +36,7 @@ pub(crate) struct LiveVolume {
 #[derive(Debug)]
 struct State {
     len: Sectors,
-    settings: Settings,
+    settings: VolumeSettings,
     /// Goes up when the volume becomes less; requests of two adjacent epochs are counted apart.
     epoch: u64,
     in_flight: [u64; 2],
@@ -65,7 +65,7 @@ impl LiveVolume {
         id: VolumeId,
         name: String,
         extent: Extent,
-        settings: Settings,
+        settings: VolumeSettings,
         sector: SectorSize,
     ) -> Arc<Self> {
         let state = State { len: extent.len, settings, epoch: 0, in_flight: [0; 2] };
@@ -92,14 +92,14 @@ impl LiveVolume {
     }
 
     /// Its settings now.
-    pub(crate) fn settings(&self) -> Settings {
+    pub(crate) fn settings(&self) -> VolumeSettings {
         self.state().settings.clone()
     }
 
     /// Lets a request of a class in, or says why not. `removed` volumes let nothing in.
     pub(crate) fn begin(
         self: &Arc<Self>,
-        class: Class,
+        class: VolumeClass,
         command: &Command,
     ) -> Result<Pass, (Errno, &'static str)> {
         let mut state = self.state();
@@ -132,7 +132,7 @@ impl LiveVolume {
     }
 
     /// From now on these settings hold.
-    pub(crate) fn set(&self, settings: Settings) {
+    pub(crate) fn set(&self, settings: VolumeSettings) {
         self.state().settings = settings;
     }
 
@@ -207,7 +207,7 @@ mod tests {
             VolumeId(1),
             "a".to_owned(),
             Extent::from_numbers(2048, 16),
-            Settings::default(),
+            VolumeSettings::default(),
             SectorSize::B512,
         )
     }
@@ -225,29 +225,29 @@ mod tests {
     #[test]
     fn what_is_let_in_goes_by_what_the_volume_is_now() {
         let volume = volume();
-        assert!(volume.begin(Class::Ordinary, &read(7680, 512)).is_ok());
+        assert!(volume.begin(VolumeClass::Ordinary, &read(7680, 512)).is_ok());
         volume.resize(Sectors::new(8));
         assert_eq!(
-            volume.begin(Class::Ordinary, &read(3584, 1024)).map(|_| ()).unwrap_err().0,
+            volume.begin(VolumeClass::Ordinary, &read(3584, 1024)).map(|_| ()).unwrap_err().0,
             Errno::Invalid
         );
         assert_eq!(
-            volume.begin(Class::Ordinary, &write(4096, 512)).map(|_| ()).unwrap_err().0,
+            volume.begin(VolumeClass::Ordinary, &write(4096, 512)).map(|_| ()).unwrap_err().0,
             Errno::NoSpace
         );
         assert!(
-            volume.begin(Class::Ordinary, &write(3584, 512)).is_ok()
-                && volume.begin(Class::Ordinary, &Command::Flush).is_ok()
+            volume.begin(VolumeClass::Ordinary, &write(3584, 512)).is_ok()
+                && volume.begin(VolumeClass::Ordinary, &Command::Flush).is_ok()
         );
-        volume.set(Settings { read_only: true, ..Settings::default() });
+        volume.set(VolumeSettings { read_only: true, ..VolumeSettings::default() });
         assert_eq!(
-            volume.begin(Class::Ordinary, &write(0, 512)).map(|_| ()).unwrap_err().0,
+            volume.begin(VolumeClass::Ordinary, &write(0, 512)).map(|_| ()).unwrap_err().0,
             Errno::Perm
         );
-        assert!(volume.begin(Class::Ordinary, &read(0, 512)).is_ok());
+        assert!(volume.begin(VolumeClass::Ordinary, &read(0, 512)).is_ok());
         volume.remove(true);
         assert_eq!(
-            volume.begin(Class::Ordinary, &Command::Flush).map(|_| ()).unwrap_err().0,
+            volume.begin(VolumeClass::Ordinary, &Command::Flush).map(|_| ()).unwrap_err().0,
             Errno::Shutdown
         );
         assert_eq!(volume.in_flight(), 0);
@@ -256,9 +256,9 @@ mod tests {
     #[test]
     fn earlier_requests_are_waited_for_and_later_ones_are_not() {
         let volume = volume();
-        let first = volume.begin(Class::Ordinary, &read(0, 512)).unwrap();
+        let first = volume.begin(VolumeClass::Ordinary, &read(0, 512)).unwrap();
         assert!(!volume.wait_for_earlier(NOW));
-        let later = volume.begin(Class::Ordinary, &read(0, 512)).unwrap();
+        let later = volume.begin(VolumeClass::Ordinary, &read(0, 512)).unwrap();
         assert!(!volume.wait_for_earlier(NOW), "the first is not over yet");
         drop(first);
         // The wait that was given up has begun an epoch, so that `later` counts as earlier than
@@ -266,12 +266,12 @@ mod tests {
         assert!(!volume.wait_for_earlier(NOW));
         drop(later);
         let beside = Arc::clone(&volume);
-        let held = volume.begin(Class::Ordinary, &read(0, 512)).unwrap();
+        let held = volume.begin(VolumeClass::Ordinary, &read(0, 512)).unwrap();
         let waiter = std::thread::spawn(move || beside.wait_for_earlier(Duration::from_secs(60)));
         while volume.state().epoch < 3 {
             std::thread::yield_now();
         }
-        let later = volume.begin(Class::Ordinary, &read(0, 512)).unwrap();
+        let later = volume.begin(VolumeClass::Ordinary, &read(0, 512)).unwrap();
         drop(held);
         assert!(
             waiter.join().unwrap(),

@@ -1,4 +1,4 @@
-//! Which slot counts, and which writes turn one table into the next. No I/O: bytes in, [`Step`]s
+//! Which slot counts, and which writes turn one table into the next. No I/O: bytes in, [`MetadataStep`]s
 //! out.
 //!
 //! A change from table T to T′, with slot A holding (generation 6, T) and slot B (generation 7, T):
@@ -21,7 +21,7 @@
 use super::slot::{self, SLOT_BYTES, SlotContent};
 use super::table::{DriveShape, VolumeTable};
 use super::uuid::DriveUuid;
-use super::{AREA_BYTES, slot::DecodeError};
+use super::{AREA_BYTES, slot::SlotError};
 use headtime_units::Sectors;
 
 /// The table that counts, and where the next one goes.
@@ -36,7 +36,7 @@ pub struct Metadata {
 
 /// One thing to do on the drive; each is done only when the one before it has completed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum MetadataStep {
     /// Write `bytes`, a whole number of sectors, at byte `offset` of the drive.
     Write {
         /// Where, in bytes from the start of the drive.
@@ -50,18 +50,18 @@ pub enum Step {
 
 /// An opened metadata area. Carry the steps out before anything else is done with the drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenedMetadata {
     /// What is true once the steps are done.
     pub metadata: Metadata,
     /// What has to be done; only a flush when both slots were whole.
-    pub steps: Vec<Step>,
+    pub steps: Vec<MetadataStep>,
     /// What was found.
-    pub opening: Opening,
+    pub opening: TableState,
 }
 
 /// What was found on a drive that could be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Opening {
+pub enum TableState {
     /// Zeroes: the drive is taken into use.
     Fresh,
     /// Other content, which `initialize` allowed to be overwritten.
@@ -74,7 +74,7 @@ pub enum Opening {
 
 /// Why a drive is not opened. Nothing has been written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OpenError {
+pub enum MetadataError {
     /// Too small for the metadata and one volume.
     #[error("the drive has {bytes} bytes; expected at least {} (1 MiB for the table of volumes, 1 MiB for volumes); use a larger drive", 2 * AREA_BYTES)]
     TooSmall {
@@ -140,7 +140,7 @@ impl Metadata {
     /// of it.
     ///
     /// # Errors
-    /// See [`OpenError`].
+    /// See [`MetadataError`].
     ///
     /// # Panics
     /// When `area` has another length and the drive is not too small.
@@ -149,7 +149,7 @@ impl Metadata {
         shape: DriveShape,
         initialize: bool,
         fresh: DriveUuid,
-    ) -> Result<Opened, OpenError> {
+    ) -> Result<OpenedMetadata, MetadataError> {
         Self::open_what_is_left(area, &[], shape, initialize, fresh)
     }
 
@@ -161,7 +161,7 @@ impl Metadata {
     /// its first table now.
     ///
     /// # Errors
-    /// See [`OpenError`].
+    /// See [`MetadataError`].
     ///
     /// # Panics
     /// When `area` has another length and the drive is not too small.
@@ -171,10 +171,10 @@ impl Metadata {
         shape: DriveShape,
         initialize: bool,
         fresh: DriveUuid,
-    ) -> Result<Opened, OpenError> {
+    ) -> Result<OpenedMetadata, MetadataError> {
         let drive_bytes = shape.sector.bytes_of(shape.capacity);
         if drive_bytes < 2 * AREA_BYTES {
-            return Err(OpenError::TooSmall { bytes: drive_bytes });
+            return Err(MetadataError::TooSmall { bytes: drive_bytes });
         }
         assert_eq!(area.len() as u64, AREA_BYTES, "the whole metadata area is read");
         let lost = |index| {
@@ -192,7 +192,7 @@ impl Metadata {
             }
         });
         if let Some(version) = contents.iter().find_map(unsupported) {
-            return Err(OpenError::Unsupported { version });
+            return Err(MetadataError::Unsupported { version });
         }
         let newest = (0..2).filter_map(|index| Some((generation(&contents[index])?, index))).max();
         let Some((newest_generation, current)) = newest else {
@@ -206,11 +206,11 @@ impl Metadata {
             if !blank && !initialize {
                 return Err(refusal(&contents));
             }
-            let opening = if blank { Opening::Fresh } else { Opening::Initialized };
+            let opening = if blank { TableState::Fresh } else { TableState::Initialized };
             let nothing =
                 Self { table: VolumeTable::empty(fresh, shape), generation: 0, current: 0 };
             let (metadata, steps) = nothing.plan(nothing.table.clone());
-            return Ok(Opened { metadata, steps, opening });
+            return Ok(OpenedMetadata { metadata, steps, opening });
         };
         let [a, b] = &contents;
         let (own, other) = if current == 0 { (a, b) } else { (b, a) };
@@ -223,13 +223,15 @@ impl Metadata {
             current,
         };
         match other {
-            SlotContent::Table { table: same, .. } if same == table => {
-                Ok(Opened { metadata, steps: vec![Step::Flush], opening: Opening::Whole })
-            }
+            SlotContent::Table { table: same, .. } if same == table => Ok(OpenedMetadata {
+                metadata,
+                steps: vec![MetadataStep::Flush],
+                opening: TableState::Whole,
+            }),
             other => {
                 let (metadata, mut steps) = metadata.repair();
-                steps.insert(0, Step::Flush);
-                Ok(Opened { metadata, steps, opening: Opening::Repaired(fault(other)) })
+                steps.insert(0, MetadataStep::Flush);
+                Ok(OpenedMetadata { metadata, steps, opening: TableState::Repaired(fault(other)) })
             }
         }
     }
@@ -242,7 +244,7 @@ impl Metadata {
 
     /// The steps that make `table` the one that counts, and what is true after them.
     #[must_use]
-    pub fn plan(&self, table: VolumeTable) -> (Self, Vec<Step>) {
+    pub fn plan(&self, table: VolumeTable) -> (Self, Vec<MetadataStep>) {
         let older = 1 - self.current;
         let next = Self { table, generation: self.generation + 1, current: older };
         let (after, mut rest) = next.repair();
@@ -266,7 +268,7 @@ impl Metadata {
     }
 
     /// Brings the slot that does not count up to date.
-    fn repair(&self) -> (Self, Vec<Step>) {
+    fn repair(&self) -> (Self, Vec<MetadataStep>) {
         let after = Self {
             table: self.table.clone(),
             generation: self.generation + 1,
@@ -276,13 +278,13 @@ impl Metadata {
         (after, steps)
     }
 
-    fn write(&self) -> Vec<Step> {
+    fn write(&self) -> Vec<MetadataStep> {
         vec![
-            Step::Write {
+            MetadataStep::Write {
                 offset: slot_offset(self.current),
                 bytes: slot::encode(&self.table, self.generation),
             },
-            Step::Flush,
+            MetadataStep::Flush,
         ]
     }
 }
@@ -308,14 +310,14 @@ fn unsupported(content: &SlotContent) -> Option<u32> {
     if let SlotContent::Unsupported { version } = content { Some(*version) } else { None }
 }
 
-fn refusal(contents: &[SlotContent; 2]) -> OpenError {
+fn refusal(contents: &[SlotContent; 2]) -> MetadataError {
     if contents
         .iter()
         .any(|content| matches!(content, SlotContent::Damaged(_) | SlotContent::Unreadable { .. }))
     {
-        OpenError::Damaged { a: fault(&contents[0]), b: fault(&contents[1]) }
+        MetadataError::Damaged { a: fault(&contents[0]), b: fault(&contents[1]) }
     } else {
-        OpenError::Foreign
+        MetadataError::Foreign
     }
 }
 
@@ -323,7 +325,7 @@ fn fault(content: &SlotContent) -> String {
     match content {
         SlotContent::Blank => "empty".to_string(),
         SlotContent::Foreign => "overwritten by something else".to_string(),
-        SlotContent::Damaged(DecodeError::Checksum { stored, computed }) => {
+        SlotContent::Damaged(SlotError::Checksum { stored, computed }) => {
             format!("not written whole or rotted: checksum {computed:#010x}, not {stored:#010x}")
         }
         SlotContent::Damaged(error) => error.to_string(),
@@ -333,16 +335,19 @@ fn fault(content: &SlotContent) -> String {
     }
 }
 
-fn checked_shape(table: VolumeTable, shape: DriveShape) -> Result<VolumeTable, OpenError> {
+fn checked_shape(table: VolumeTable, shape: DriveShape) -> Result<VolumeTable, MetadataError> {
     let known = table.shape();
     if known.sector != shape.sector {
-        return Err(OpenError::SectorSize {
+        return Err(MetadataError::SectorSize {
             drive: shape.sector.bytes(),
             table: known.sector.bytes(),
         });
     }
     if known.capacity > shape.capacity {
-        return Err(OpenError::Shrunk { drive: shape.capacity.get(), table: known.capacity.get() });
+        return Err(MetadataError::Shrunk {
+            drive: shape.capacity.get(),
+            table: known.capacity.get(),
+        });
     }
     Ok(table.with_capacity(shape.capacity))
 }
@@ -350,7 +355,7 @@ fn checked_shape(table: VolumeTable, shape: DriveShape) -> Result<VolumeTable, O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::volumes::{Settings, Wanted};
+    use crate::volumes::{VolumeSettings, VolumeSpec};
     use headtime_units::{ByteSize, Nanos, SectorSize};
     use proptest::prelude::*;
 
@@ -366,11 +371,11 @@ mod tests {
             Self(vec![0; AREA_BYTES as usize])
         }
 
-        fn open(&self, initialize: bool) -> Result<Opened, OpenError> {
+        fn open(&self, initialize: bool) -> Result<OpenedMetadata, MetadataError> {
             Metadata::open(&self.0, SHAPE, initialize, UUID)
         }
 
-        fn carry_out(&mut self, steps: &[Step]) {
+        fn carry_out(&mut self, steps: &[MetadataStep]) {
             self.carry_out_until(steps, usize::MAX, |_| true);
         }
 
@@ -379,12 +384,12 @@ mod tests {
         /// there all the same. Says whether everything was done.
         fn carry_out_until(
             &mut self,
-            steps: &[Step],
+            steps: &[MetadataStep],
             mut sectors: usize,
             mut lands: impl FnMut(usize) -> bool,
         ) -> bool {
             for step in steps {
-                let Step::Write { offset, bytes } = step else { continue };
+                let MetadataStep::Write { offset, bytes } = step else { continue };
                 let torn = bytes.len() / 512 > sectors;
                 for (index, sector) in bytes.chunks(512).enumerate() {
                     if index < sectors || lands(index) {
@@ -400,16 +405,16 @@ mod tests {
         }
     }
 
-    fn wanted(name: &str, mebibytes: u64, deadline_ms: u64) -> Wanted {
+    fn wanted(name: &str, mebibytes: u64, deadline_ms: u64) -> VolumeSpec {
         let deadline = (deadline_ms > 0).then(|| Nanos::from_ms(deadline_ms));
-        Wanted {
+        VolumeSpec {
             name: name.to_string(),
             size: Some(ByteSize::new(mebibytes << 20)),
-            settings: Settings { deadline, ..Settings::default() }.into(),
+            settings: VolumeSettings { deadline, ..VolumeSettings::default() }.into(),
         }
     }
 
-    fn with_volume(metadata: &Metadata, name: &str) -> (Metadata, Vec<Step>) {
+    fn with_volume(metadata: &Metadata, name: &str) -> (Metadata, Vec<MetadataStep>) {
         let mut table = metadata.table().clone();
         table.ensure(&wanted(name, 3, 0)).unwrap();
         metadata.plan(table)
@@ -418,7 +423,7 @@ mod tests {
     fn drive_with_volume() -> (Platter, Metadata) {
         let mut platter = Platter::new();
         let opened = platter.open(false).unwrap();
-        assert_eq!(opened.opening, Opening::Fresh);
+        assert_eq!(opened.opening, TableState::Fresh);
         platter.carry_out(&opened.steps);
         let (metadata, steps) = with_volume(&opened.metadata, "rec");
         platter.carry_out(&steps);
@@ -429,7 +434,14 @@ mod tests {
     fn a_fresh_drive_gets_a_table_that_is_whole_when_opened_again() {
         let (platter, metadata) = drive_with_volume();
         let again = platter.open(false).unwrap();
-        assert_eq!(again, Opened { metadata, steps: vec![Step::Flush], opening: Opening::Whole });
+        assert_eq!(
+            again,
+            OpenedMetadata {
+                metadata,
+                steps: vec![MetadataStep::Flush],
+                opening: TableState::Whole
+            }
+        );
         assert_eq!(again.metadata.table().uuid(), UUID);
     }
 
@@ -438,10 +450,10 @@ mod tests {
         let (_, metadata) = drive_with_volume();
         let (_, steps) = with_volume(&metadata, "more");
         let [
-            Step::Write { offset: first, .. },
-            Step::Flush,
-            Step::Write { offset: second, .. },
-            Step::Flush,
+            MetadataStep::Write { offset: first, .. },
+            MetadataStep::Flush,
+            MetadataStep::Write { offset: second, .. },
+            MetadataStep::Flush,
         ] = &steps[..]
         else {
             panic!("{steps:?}")
@@ -456,11 +468,11 @@ mod tests {
     fn other_content_is_refused_until_initialize_allows_it() {
         let mut platter = Platter::new();
         platter.0[700_000] = 1;
-        assert_eq!(platter.open(false), Err(OpenError::Foreign));
+        assert_eq!(platter.open(false), Err(MetadataError::Foreign));
         let opened = platter.open(true).unwrap();
-        assert_eq!(opened.opening, Opening::Initialized);
+        assert_eq!(opened.opening, TableState::Initialized);
         platter.carry_out(&opened.steps);
-        assert_eq!(platter.open(false).unwrap().opening, Opening::Whole);
+        assert_eq!(platter.open(false).unwrap().opening, TableState::Whole);
     }
 
     #[test]
@@ -478,12 +490,12 @@ mod tests {
             let opened = platter.open(false).unwrap();
             assert_eq!(opened.metadata.table(), metadata.table());
             assert!(
-                matches!(&opened.opening, Opening::Repaired(text) if text.contains("checksum")),
+                matches!(&opened.opening, TableState::Repaired(text) if text.contains("checksum")),
                 "{:?}",
                 opened.opening
             );
             platter.carry_out(&opened.steps);
-            assert_eq!(platter.open(false).unwrap().opening, Opening::Whole);
+            assert_eq!(platter.open(false).unwrap().opening, TableState::Whole);
         }
         let mut platter = whole;
         platter.0[300] ^= 4;
@@ -498,11 +510,11 @@ mod tests {
         let (platter, _) = drive_with_volume();
         let open = |shape| Metadata::open(&platter.0, shape, false, UUID);
         let sectors = |capacity| DriveShape { capacity: Sectors::new(capacity), ..SHAPE };
-        assert!(matches!(open(sectors(63 * 2048)), Err(OpenError::Shrunk { .. })));
-        assert!(matches!(open(sectors(4095)), Err(OpenError::TooSmall { bytes: 2_096_640 })));
+        assert!(matches!(open(sectors(63 * 2048)), Err(MetadataError::Shrunk { .. })));
+        assert!(matches!(open(sectors(4095)), Err(MetadataError::TooSmall { bytes: 2_096_640 })));
         assert!(matches!(
             open(DriveShape { sector: SectorSize::B4096, ..SHAPE }),
-            Err(OpenError::SectorSize { .. })
+            Err(MetadataError::SectorSize { .. })
         ));
         let grown = open(sectors(65 * 2048)).unwrap();
         assert_eq!(grown.metadata.table().free().total, ByteSize::new(61 << 20));
@@ -590,7 +602,7 @@ mod tests {
         table.check().map_err(|error| TestCaseError::fail(error.to_string()))?;
         platter.carry_out(&opened.steps);
         let again = platter.open(false).map_err(|error| TestCaseError::fail(error.to_string()))?;
-        prop_assert_eq!(&again.opening, &Opening::Whole);
+        prop_assert_eq!(&again.opening, &TableState::Whole);
         prop_assert_eq!(again.metadata.table(), opened.metadata.table());
         Ok(opened.metadata)
     }

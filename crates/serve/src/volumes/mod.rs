@@ -44,7 +44,7 @@
 //! # The parts
 //!
 //! [`VolumeTable`] allocates and checks; [`slot`] turns it into bytes and back; [`Metadata`]
-//! decides which slot counts and plans [`Step`]s. These three do no I/O. [`VolumeStore`] carries
+//! decides which slot counts and plans [`MetadataStep`]s. These three do no I/O. [`VolumeStore`] carries
 //! the steps out through the drive's scheduler, like every other request, as the server's own,
 //! which wait for no payer's turn. [`Volumes`] changes all this while it is being served.
 
@@ -61,13 +61,15 @@ mod uuid;
 
 pub use errors::{TableError, VolumeError};
 pub(crate) use live::{LiveVolume, Pass};
-pub use metadata::{Metadata, OpenError, Opened, Opening, Step};
+pub use metadata::{Metadata, MetadataError, MetadataStep, OpenedMetadata, TableState};
 pub use orders::{ClassNow, OrderError, VolumeNow, VolumeOrder, Volumes, VolumesNow};
-pub use settings::{Class, ClassNames, ClassSettings, Classes, Settings, SettingsChange};
+pub use settings::{
+    ClassNames, ClassSettings, Classes, SettingsChange, VolumeClass, VolumeSettings,
+};
 pub use store::{StoreError, VolumeStore};
 
 pub use table::{
-    DriveShape, Ensured, FreeSpace, Volume, VolumeTable, Wanted, check_description, check_name,
+    DriveShape, Ensured, FreeSpace, Volume, VolumeSpec, VolumeTable, check_description, check_name,
 };
 pub use uuid::DriveUuid;
 

@@ -17,9 +17,9 @@ use headtime_tasks::TaskKind;
 use headtime_units::{ByteSize, SectorSize, Share};
 
 use super::errors::VolumeError;
-use super::settings::{Class, ClassSettings, SettingsChange};
+use super::settings::{ClassSettings, SettingsChange, VolumeClass};
 use super::store::{StoreError, VolumeStore};
-use super::table::{Volume, VolumeTable, Wanted};
+use super::table::{Volume, VolumeSpec, VolumeTable};
 use super::{FreeSpace, LiveVolume, shares};
 use crate::disk::Disk;
 use crate::export::{Blocks, Export, Exports};
@@ -210,7 +210,7 @@ impl Volumes {
     pub fn show(&self, name: &str) -> Result<VolumesNow, OrderError> {
         let mut store = self.store();
         let table = opened(&mut store)?.table();
-        let (name, _) = Class::of_export(name);
+        let (name, _) = VolumeClass::of_export(name);
         table.clone().remove(name)?;
         Ok(self.now(table, |volume| volume.name == name, Vec::new()))
     }
@@ -221,12 +221,13 @@ impl Volumes {
     }
 
     /// Every class of every volume on the drive, with its export's name.
-    pub(crate) fn export_names(&self) -> Vec<(Volume, Class, String)> {
+    pub(crate) fn export_names(&self) -> Vec<(Volume, VolumeClass, String)> {
         let mut store = self.store();
         let volumes =
             opened(&mut store).map(|store| store.table().volumes().to_vec()).unwrap_or_default();
         let classes = |volume: Volume| {
-            let classes: Vec<Class> = volume.settings.classes().map(|(class, _)| class).collect();
+            let classes: Vec<VolumeClass> =
+                volume.settings.classes().map(|(class, _)| class).collect();
             classes
                 .into_iter()
                 .map(move |class| (volume.clone(), class, class.export(&volume.name)))
@@ -245,11 +246,11 @@ impl Volumes {
     /// See [`OrderError`].
     pub fn add(&self, order: &VolumeOrder) -> Result<VolumesNow, OrderError> {
         let (name, class) = parts(order)?;
-        if class != Class::Ordinary {
+        if class != VolumeClass::Ordinary {
             return self.set_class(order, name, class);
         }
         let settings = SettingsChange { always_served: Some(true), ..order.settings.clone() };
-        let wanted = Wanted { name: order.name.clone(), size: order.size, settings };
+        let wanted = VolumeSpec { name: order.name.clone(), size: order.size, settings };
         let mut store = self.store();
         let store = opened(&mut store)?;
         let mut after = store.table().clone();
@@ -281,11 +282,14 @@ impl Volumes {
     /// See [`OrderError`].
     pub fn set(&self, order: &VolumeOrder) -> Result<VolumesNow, OrderError> {
         let (name, class) = parts(order)?;
-        if class != Class::Ordinary {
+        if class != VolumeClass::Ordinary {
             return self.set_class(order, name, class);
         }
-        let wanted =
-            Wanted { name: order.name.clone(), size: order.size, settings: order.settings.clone() };
+        let wanted = VolumeSpec {
+            name: order.name.clone(),
+            size: order.size,
+            settings: order.settings.clone(),
+        };
         let mut store = self.store();
         let store = opened(&mut store)?;
         let mut after = store.table().clone();
@@ -348,7 +352,7 @@ impl Volumes {
         let mut store = self.store();
         let store = opened(&mut store)?;
         let mut after = store.table().clone();
-        let before = if class == Class::Ordinary {
+        let before = if class == VolumeClass::Ordinary {
             after.remove(name)?
         } else {
             let before = after.find(name).cloned();
@@ -365,7 +369,7 @@ impl Volumes {
             });
         }
         let (connections, scans) = match class {
-            Class::Ordinary => (self.connections(name), self.scans.at_work(name)),
+            VolumeClass::Ordinary => (self.connections(name), self.scans.at_work(name)),
             class => (
                 self.export(&class.export(name)).map_or(0, |export| export.stats.connections()),
                 Vec::new(),
@@ -375,7 +379,9 @@ impl Volumes {
             return Err(in_use(&order.name, connections, &scans));
         }
         let mut notes = Vec::new();
-        if class == Class::Ordinary && self.configured.iter().any(|configured| configured == name) {
+        if class == VolumeClass::Ordinary
+            && self.configured.iter().any(|configured| configured == name)
+        {
             notes.push(format!(
                 "the configuration names {name}: take it out there too, or the next \
                 start makes it again, with nothing in it"
@@ -384,7 +390,7 @@ impl Volumes {
         if order.dry_run {
             return Ok(self.now(&after, |volume| volume.name == name, notes));
         }
-        if class != Class::Ordinary {
+        if class != VolumeClass::Ordinary {
             let volume = store
                 .change(&*self.disk, |table| table.change_class(name, class, None).cloned())?;
             self.settle(&before, &volume)?;
@@ -425,7 +431,7 @@ impl Volumes {
         &self,
         order: &VolumeOrder,
         name: &str,
-        class: Class,
+        class: VolumeClass,
     ) -> Result<VolumesNow, OrderError> {
         if order.size.is_some() {
             return Err(OrderError::ClassSize {
@@ -487,7 +493,7 @@ impl Volumes {
         name: &str,
     ) -> Result<(), OrderError> {
         after.may_reserve(before, name)?;
-        let (volume, _) = Class::of_export(name);
+        let (volume, _) = VolumeClass::of_export(name);
         let checked =
             after.find(volume).map_or(Ok(()), |volume| shares::check(volume, self.sector()));
         checked.map_err(|(name, refusal)| OrderError::Terms { name, refusal })
@@ -553,7 +559,7 @@ impl Volumes {
 
     /// Clients of all classes of a volume.
     fn connections(&self, name: &str) -> u64 {
-        Class::ALL
+        VolumeClass::ALL
             .into_iter()
             .filter_map(|class| self.export(&class.export(name)))
             .map(|export| export.stats.connections())
@@ -574,8 +580,8 @@ fn opened<'s>(
 }
 
 /// The volume and class of an order.
-fn parts(order: &VolumeOrder) -> Result<(&str, Class), OrderError> {
-    let (volume, class) = Class::of_export(&order.name);
+fn parts(order: &VolumeOrder) -> Result<(&str, VolumeClass), OrderError> {
+    let (volume, class) = VolumeClass::of_export(&order.name);
     Ok((
         volume,
         class.ok_or_else(|| OrderError::UnknownClass {
@@ -602,7 +608,7 @@ impl From<VolumeError> for OrderError {
 impl OrderError {
     /// Whether the order made no sense, rather than went wrong.
     #[must_use]
-    pub fn is_asked(&self) -> bool {
+    pub fn is_bad_request(&self) -> bool {
         let failed = matches!(
             self,
             Self::Store(

@@ -1,4 +1,4 @@
-//! What can be set on a volume ([`Settings`]), and changes of some of it that leave the rest as it
+//! What can be set on a volume ([`VolumeSettings`]), and changes of some of it that leave the rest as it
 //! is ([`SettingsChange`]).
 
 use headtime_sched::{IoPriority, PriorityClass};
@@ -6,7 +6,7 @@ use headtime_units::{Nanos, Share};
 
 /// What can be set on a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct VolumeSettings {
     /// Every read and write gets this long from its arrival, if set; from 1 ns.
     pub deadline: Option<Nanos>,
     /// Writes are refused.
@@ -26,7 +26,7 @@ pub struct Settings {
     /// The most bytes a second; from 1.
     pub bandwidth_limit: Option<u64>,
     /// The I/O priority of its requests: how urgent they are beside those of other volumes, as far
-    /// as nobody's reservation decides it, and when they are due where [`Settings::deadline`] does
+    /// as nobody's reservation decides it, and when they are due where [`VolumeSettings::deadline`] does
     /// not say it and `deadlines` does. Without one they are as best effort, and not due.
     pub priority: Option<IoPriority>,
     /// Its classes beside the ordinary one, whose requests all of the above is about.
@@ -38,7 +38,7 @@ pub struct Settings {
 
 /// A class of requests of one volume: each has an export of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
+pub enum VolumeClass {
     /// `vol0`.
     #[default]
     Ordinary,
@@ -51,23 +51,23 @@ pub enum Class {
 /// What the requests of one class are promised and what they may not exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassSettings {
-    /// See [`Settings::deadline`].
+    /// See [`VolumeSettings::deadline`].
     pub deadline: Option<Nanos>,
-    /// See [`Settings::reserve`].
+    /// See [`VolumeSettings::reserve`].
     pub reserve: Share,
-    /// See [`Settings::limit`].
+    /// See [`VolumeSettings::limit`].
     pub limit: Option<Share>,
-    /// See [`Settings::burst`].
+    /// See [`VolumeSettings::burst`].
     pub burst: Option<Nanos>,
-    /// See [`Settings::iops_limit`].
+    /// See [`VolumeSettings::iops_limit`].
     pub iops_limit: Option<u32>,
-    /// See [`Settings::bandwidth_limit`].
+    /// See [`VolumeSettings::bandwidth_limit`].
     pub bandwidth_limit: Option<u64>,
-    /// See [`Settings::priority`].
+    /// See [`VolumeSettings::priority`].
     pub priority: Option<IoPriority>,
 }
 
-/// The classes a volume has exports for beside [`Class::Ordinary`], each with settings of its own:
+/// The classes a volume has exports for beside [`VolumeClass::Ordinary`], each with settings of its own:
 /// what is reserved for one is not the others'.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Classes {
@@ -77,12 +77,12 @@ pub struct Classes {
     pub bulk: Option<ClassSettings>,
 }
 
-/// Which classes there are beside [`Class::Ordinary`].
+/// Which classes there are beside [`VolumeClass::Ordinary`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassNames {
-    /// [`Class::Realtime`].
+    /// [`VolumeClass::Realtime`].
     pub realtime: bool,
-    /// [`Class::Bulk`].
+    /// [`VolumeClass::Bulk`].
     pub bulk: bool,
 }
 
@@ -90,32 +90,32 @@ pub struct ClassNames {
 /// itself may be absent, `Some(None)` takes it away.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SettingsChange {
-    /// See [`Settings::deadline`].
+    /// See [`VolumeSettings::deadline`].
     pub deadline: Option<Option<Nanos>>,
-    /// See [`Settings::read_only`].
+    /// See [`VolumeSettings::read_only`].
     pub read_only: Option<bool>,
-    /// See [`Settings::description`].
+    /// See [`VolumeSettings::description`].
     pub description: Option<String>,
-    /// See [`Settings::reserve`].
+    /// See [`VolumeSettings::reserve`].
     pub reserve: Option<Share>,
-    /// See [`Settings::limit`].
+    /// See [`VolumeSettings::limit`].
     pub limit: Option<Option<Share>>,
-    /// See [`Settings::burst`].
+    /// See [`VolumeSettings::burst`].
     pub burst: Option<Option<Nanos>>,
-    /// See [`Settings::iops_limit`].
+    /// See [`VolumeSettings::iops_limit`].
     pub iops_limit: Option<Option<u32>>,
-    /// See [`Settings::bandwidth_limit`].
+    /// See [`VolumeSettings::bandwidth_limit`].
     pub bandwidth_limit: Option<Option<u64>>,
-    /// See [`Settings::priority`].
+    /// See [`VolumeSettings::priority`].
     pub priority: Option<Option<IoPriority>>,
     /// Which classes there are beside the ordinary one; those that stay keep their settings, those
     /// that come have the usual ones.
     pub classes: Option<ClassNames>,
-    /// See [`Settings::always_served`].
+    /// See [`VolumeSettings::always_served`].
     pub always_served: Option<bool>,
 }
 
-impl Default for Settings {
+impl Default for VolumeSettings {
     fn default() -> Self {
         Self {
             deadline: None,
@@ -136,7 +136,7 @@ impl Default for Settings {
 impl SettingsChange {
     /// The settings after the change.
     #[must_use]
-    pub fn of(&self, before: &Settings) -> Settings {
+    pub fn of(&self, before: &VolumeSettings) -> VolumeSettings {
         let Self {
             deadline,
             read_only,
@@ -150,7 +150,7 @@ impl SettingsChange {
             classes,
             always_served,
         } = self;
-        Settings {
+        VolumeSettings {
             deadline: deadline.unwrap_or(before.deadline),
             read_only: read_only.unwrap_or(before.read_only),
             description: description.clone().unwrap_or_else(|| before.description.clone()),
@@ -166,10 +166,10 @@ impl SettingsChange {
     }
 }
 
-impl From<Settings> for SettingsChange {
+impl From<VolumeSettings> for SettingsChange {
     /// The change after which exactly these settings hold, but for those of classes.
-    fn from(settings: Settings) -> Self {
-        let Settings {
+    fn from(settings: VolumeSettings) -> Self {
+        let VolumeSettings {
             deadline,
             read_only,
             description,
@@ -198,7 +198,7 @@ impl From<Settings> for SettingsChange {
     }
 }
 
-impl Class {
+impl VolumeClass {
     /// Every class, the volume's own first.
     pub const ALL: [Self; 3] = [Self::Ordinary, Self::Realtime, Self::Bulk];
 
@@ -250,25 +250,15 @@ impl Class {
             Self::Realtime => Some(IoPriority::usual(PriorityClass::RealTime)),
             Self::Bulk => Some(IoPriority::usual(PriorityClass::Idle)),
         };
-        ClassSettings { priority, ..ClassSettings::of(&Settings::default()) }
+        ClassSettings { priority, ..ClassSettings::of(&VolumeSettings::default()) }
     }
 }
 
 impl ClassSettings {
     /// What a volume's settings say of its ordinary class.
     #[must_use]
-    pub fn of(settings: &Settings) -> Self {
-        let Settings {
-            deadline, reserve, limit, burst, iops_limit, bandwidth_limit, priority, ..
-        } = *settings;
-        Self { deadline, reserve, limit, burst, iops_limit, bandwidth_limit, priority }
-    }
-
-    /// Settings that say this of the ordinary class, and nothing else.
-    #[must_use]
-    pub fn alone(self) -> Settings {
-        let Self { deadline, reserve, limit, burst, iops_limit, bandwidth_limit, priority } = self;
-        Settings {
+    pub fn of(settings: &VolumeSettings) -> Self {
+        let VolumeSettings {
             deadline,
             reserve,
             limit,
@@ -276,25 +266,42 @@ impl ClassSettings {
             iops_limit,
             bandwidth_limit,
             priority,
-            ..Settings::default()
+            ..
+        } = *settings;
+        Self { deadline, reserve, limit, burst, iops_limit, bandwidth_limit, priority }
+    }
+
+    /// VolumeSettings that say this of the ordinary class, and nothing else.
+    #[must_use]
+    pub fn alone(self) -> VolumeSettings {
+        let Self { deadline, reserve, limit, burst, iops_limit, bandwidth_limit, priority } = self;
+        VolumeSettings {
+            deadline,
+            reserve,
+            limit,
+            burst,
+            iops_limit,
+            bandwidth_limit,
+            priority,
+            ..VolumeSettings::default()
         }
     }
 }
 
-impl Settings {
+impl VolumeSettings {
     /// What they say of a class; `None` of one that the volume does not have.
     #[must_use]
-    pub fn of_class(&self, class: Class) -> Option<ClassSettings> {
+    pub fn of_class(&self, class: VolumeClass) -> Option<ClassSettings> {
         match class {
-            Class::Ordinary => Some(ClassSettings::of(self)),
-            Class::Realtime => self.classes.realtime,
-            Class::Bulk => self.classes.bulk,
+            VolumeClass::Ordinary => Some(ClassSettings::of(self)),
+            VolumeClass::Realtime => self.classes.realtime,
+            VolumeClass::Bulk => self.classes.bulk,
         }
     }
 
     /// The classes that the volume has, and what is said of each; the ordinary one first.
-    pub fn classes(&self) -> impl Iterator<Item = (Class, ClassSettings)> + '_ {
-        Class::ALL.into_iter().filter_map(|class| Some((class, self.of_class(class)?)))
+    pub fn classes(&self) -> impl Iterator<Item = (VolumeClass, ClassSettings)> + '_ {
+        VolumeClass::ALL.into_iter().filter_map(|class| Some((class, self.of_class(class)?)))
     }
 
     /// All that is reserved for the volume and its classes, in billionths of the drive's time.
@@ -314,24 +321,24 @@ impl Classes {
     /// These classes, those that are there already with their settings.
     #[must_use]
     pub fn named(&self, names: ClassNames) -> Self {
-        let class = |there: Option<ClassSettings>, wanted: bool, class: Class| {
+        let class = |there: Option<ClassSettings>, wanted: bool, class: VolumeClass| {
             wanted.then(|| there.unwrap_or_else(|| class.usual()))
         };
         Self {
-            realtime: class(self.realtime, names.realtime, Class::Realtime),
-            bulk: class(self.bulk, names.bulk, Class::Bulk),
+            realtime: class(self.realtime, names.realtime, VolumeClass::Realtime),
+            bulk: class(self.bulk, names.bulk, VolumeClass::Bulk),
         }
     }
 
     /// Gives a class settings, or takes it away.
     ///
     /// # Panics
-    /// For [`Class::Ordinary`], which is no part of these.
-    pub fn set(&mut self, class: Class, settings: Option<ClassSettings>) {
+    /// For [`VolumeClass::Ordinary`], which is no part of these.
+    pub fn set(&mut self, class: VolumeClass, settings: Option<ClassSettings>) {
         match class {
-            Class::Ordinary => panic!("the ordinary class is always there"),
-            Class::Realtime => self.realtime = settings,
-            Class::Bulk => self.bulk = settings,
+            VolumeClass::Ordinary => panic!("the ordinary class is always there"),
+            VolumeClass::Realtime => self.realtime = settings,
+            VolumeClass::Bulk => self.bulk = settings,
         }
     }
 }
@@ -342,10 +349,10 @@ impl ClassNames {
     pub fn parse(text: &str) -> Option<Self> {
         let mut names = Self::default();
         for name in text.split('+').filter(|_| text != "none") {
-            match Class::named(name)? {
-                Class::Ordinary => {}
-                Class::Realtime => names.realtime = true,
-                Class::Bulk => names.bulk = true,
+            match VolumeClass::named(name)? {
+                VolumeClass::Ordinary => {}
+                VolumeClass::Realtime => names.realtime = true,
+                VolumeClass::Bulk => names.bulk = true,
             }
         }
         Some(names)
@@ -370,7 +377,7 @@ mod tests {
 
     #[test]
     fn a_change_of_nothing_changes_nothing_and_one_from_settings_leaves_exactly_them() {
-        let settings = Settings {
+        let settings = VolumeSettings {
             deadline: Some(Nanos::from_ms(5)),
             reserve: Share::from_fraction(0.25).expect("a quarter"),
             limit: Some(Share::WHOLE),
@@ -378,12 +385,12 @@ mod tests {
             priority: Some(IoPriority::usual(PriorityClass::Idle)),
             always_served: true,
             description: "text".to_owned(),
-            ..Settings::default()
+            ..VolumeSettings::default()
         };
         assert_eq!(SettingsChange::default().of(&settings), settings);
-        assert_eq!(SettingsChange::from(settings.clone()).of(&Settings::default()), settings);
+        assert_eq!(SettingsChange::from(settings.clone()).of(&VolumeSettings::default()), settings);
         let without = SettingsChange { limit: Some(None), ..SettingsChange::default() };
-        assert_eq!(without.of(&settings), Settings { limit: None, ..settings });
+        assert_eq!(without.of(&settings), VolumeSettings { limit: None, ..settings });
     }
 
     #[test]
@@ -397,20 +404,20 @@ mod tests {
         for wrong in ["", "all", "realtime+", "realtime,bulk"] {
             assert_eq!(ClassNames::parse(wrong), None, "{wrong}");
         }
-        for class in Class::ALL {
-            assert_eq!(Class::of_export(&class.export("vol0")), ("vol0", Some(class)));
+        for class in VolumeClass::ALL {
+            assert_eq!(VolumeClass::of_export(&class.export("vol0")), ("vol0", Some(class)));
         }
-        assert_eq!(Class::of_export("vol0@other"), ("vol0", None));
+        assert_eq!(VolumeClass::of_export("vol0@other"), ("vol0", None));
     }
 
     #[test]
     fn classes_that_stay_keep_their_settings_and_reservations_add_up() {
         let share = |fraction| Share::from_fraction(fraction).expect("a share");
-        let bulk = ClassSettings { reserve: share(0.1), ..Class::Bulk.usual() };
-        let before = Settings {
+        let bulk = ClassSettings { reserve: share(0.1), ..VolumeClass::Bulk.usual() };
+        let before = VolumeSettings {
             reserve: share(0.2),
             classes: Classes { realtime: None, bulk: Some(bulk) },
-            ..Settings::default()
+            ..VolumeSettings::default()
         };
         let both = SettingsChange {
             classes: ClassNames::parse("realtime+bulk"),
@@ -419,7 +426,7 @@ mod tests {
         .of(&before);
         assert_eq!(
             (both.classes.bulk, both.classes.realtime),
-            (Some(bulk), Some(Class::Realtime.usual()))
+            (Some(bulk), Some(VolumeClass::Realtime.usual()))
         );
         assert_eq!((both.reserved_billionths(), both.classes().count()), (300_000_000, 3));
         let none =

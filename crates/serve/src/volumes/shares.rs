@@ -3,12 +3,12 @@
 use headtime_sched::{ClassId, IoPriority, Payer, ShareChange, ShareRefusal, Terms};
 use headtime_units::{SectorSize, Share};
 
-use super::settings::{Class, ClassSettings};
+use super::settings::{ClassSettings, VolumeClass};
 use super::table::Volume;
 
 /// The payer of a class of a volume.
 #[must_use]
-pub fn payer(volume: &Volume, class: Class) -> Payer {
+pub fn payer(volume: &Volume, class: VolumeClass) -> Payer {
     Payer::class_of(volume.id, ClassId(class.number()))
 }
 
@@ -41,18 +41,18 @@ pub fn changes(
     after: Option<&Volume>,
     sector: SectorSize,
 ) -> Vec<ShareChange> {
-    let of = |volume: Option<&Volume>, class: Class| {
+    let of = |volume: Option<&Volume>, class: VolumeClass| {
         let volume = volume?;
         Some((payer(volume, class), terms(&volume.settings.of_class(class)?, sector)?))
     };
-    let change = |class: Class| match (of(before, class), of(after, class)) {
+    let change = |class: VolumeClass| match (of(before, class), of(after, class)) {
         (before, Some(after)) => {
             (before != Some(after)).then_some(ShareChange::Set(after.0, after.1))
         }
         (Some((payer, _)), None) => Some(ShareChange::Remove(payer)),
         (None, None) => None,
     };
-    Class::ALL.into_iter().filter_map(change).collect()
+    VolumeClass::ALL.into_iter().filter_map(change).collect()
 }
 
 /// Whether each class of a volume has terms that the scheduler takes; otherwise the class's export
@@ -71,11 +71,11 @@ pub fn check(volume: &Volume, sector: SectorSize) -> Result<(), (String, ShareRe
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::volumes::Settings;
+    use crate::volumes::VolumeSettings;
     use headtime_sched::{PriorityClass, VolumeId};
     use headtime_units::{Extent, Nanos};
 
-    fn volume(settings: Settings) -> Volume {
+    fn volume(settings: VolumeSettings) -> Volume {
         Volume {
             id: VolumeId(3),
             name: "a".to_owned(),
@@ -92,8 +92,8 @@ mod tests {
     fn only_what_changes_is_told_and_a_volume_that_asks_for_nothing_is_not_known() {
         let share = Share::from_fraction(0.25).unwrap();
         let (plain, shared) = (
-            volume(Settings::default()),
-            volume(Settings { reserve: share, ..Settings::default() }),
+            volume(VolumeSettings::default()),
+            volume(VolumeSettings { reserve: share, ..VolumeSettings::default() }),
         );
         assert!(of(None, Some(&plain)).is_empty() && of(Some(&shared), Some(&shared)).is_empty());
         let payer = Payer::of(VolumeId(3));
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(of(Some(&shared), Some(&plain)), [ShareChange::Remove(payer)]);
         assert_eq!(of(Some(&shared), None), [ShareChange::Remove(payer)]);
         let mut classes = shared.clone();
-        classes.settings.classes.set(Class::Bulk, Some(Class::Bulk.usual()));
+        classes.settings.classes.set(VolumeClass::Bulk, Some(VolumeClass::Bulk.usual()));
         let bulk = Terms { priority: PriorityClass::Idle, ..Terms::default() };
         assert_eq!(
             of(Some(&shared), Some(&classes)),
@@ -114,11 +114,11 @@ mod tests {
 
     #[test]
     fn limits_are_put_in_the_scheduler_s_units_and_checked_by_it() {
-        let settings = Settings {
+        let settings = VolumeSettings {
             bandwidth_limit: Some(1 << 20),
             iops_limit: Some(7),
             burst: Some(Nanos::from_secs(2)),
-            ..Settings::default()
+            ..VolumeSettings::default()
         };
         let terms = terms(&ClassSettings::of(&settings), SectorSize::B4096).unwrap();
         assert_eq!(
@@ -126,7 +126,7 @@ mod tests {
             (Some(256), Some(7), Nanos::from_secs(2))
         );
         let (export, refusal) = check(
-            &volume(Settings { burst: Some(Nanos::from_ns(1)), ..Settings::default() }),
+            &volume(VolumeSettings { burst: Some(Nanos::from_ns(1)), ..VolumeSettings::default() }),
             SectorSize::B512,
         )
         .unwrap_err();

@@ -43,7 +43,7 @@ use headtime_sched::{IoPriority, PriorityClass, VolumeId};
 use headtime_units::{Extent, Nanos, SectorSize, Sectors, Share};
 
 use super::errors::TableError;
-use super::settings::{Class, ClassSettings, Settings};
+use super::settings::{ClassSettings, VolumeClass, VolumeSettings};
 use super::table::{DriveShape, Volume, VolumeTable};
 use super::uuid::DriveUuid;
 
@@ -78,7 +78,7 @@ pub enum SlotContent {
     /// Something else than a slot.
     Foreign,
     /// A slot that was not written whole, or has rotted.
-    Damaged(DecodeError),
+    Damaged(SlotError),
     /// A slot with a sector that the drive cannot read, and no whole table in front of it.
     Unreadable {
         /// The sector, counted from the start of the drive.
@@ -100,7 +100,7 @@ pub enum SlotContent {
 
 /// What is wrong with a slot that starts like one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
+pub enum SlotError {
     /// The length cannot be.
     #[error("its length of {length} bytes does not fit the slot of {SLOT_BYTES}")]
     Length {
@@ -153,7 +153,7 @@ pub fn encode(table: &VolumeTable, generation: u64) -> Vec<u8> {
     for ((volume, (class, settings)), entry) in
         all.zip(bytes[HEADER_BYTES..].chunks_exact_mut(ENTRY_BYTES))
     {
-        if class == Class::Ordinary {
+        if class == VolumeClass::Ordinary {
             encode_volume(volume, entry);
         }
         encode_class(volume, class, &settings, entry);
@@ -174,12 +174,12 @@ pub fn decode(bytes: &[u8]) -> SlotContent {
     }
     let length = u32_at(bytes, 12);
     if (length as usize) < HEADER_BYTES || length as usize > bytes.len().min(SLOT_BYTES) {
-        return SlotContent::Damaged(DecodeError::Length { length });
+        return SlotContent::Damaged(SlotError::Length { length });
     }
     let bytes = &bytes[..length as usize];
     let (stored, computed) = (u32_at(bytes, CRC_AT), checksum(bytes));
     if stored != computed {
-        return SlotContent::Damaged(DecodeError::Checksum { stored, computed });
+        return SlotContent::Damaged(SlotError::Checksum { stored, computed });
     }
     let version = u32_at(bytes, 8);
     if !(OLDEST_VERSION..=FORMAT_VERSION).contains(&version) {
@@ -191,25 +191,25 @@ pub fn decode(bytes: &[u8]) -> SlotContent {
     }
 }
 
-fn decode_table(bytes: &[u8], version: u32) -> Result<(u64, VolumeTable), DecodeError> {
+fn decode_table(bytes: &[u8], version: u32) -> Result<(u64, VolumeTable), SlotError> {
     let count = u32_at(bytes, 60) as usize;
     if count.checked_mul(ENTRY_BYTES).and_then(|entries| entries.checked_add(HEADER_BYTES))
         != Some(bytes.len())
     {
-        return Err(DecodeError::Field("number of entries"));
+        return Err(SlotError::Field("number of entries"));
     }
-    let sector = SectorSize::new(u32_at(bytes, 20)).ok_or(DecodeError::Field("sector size"))?;
+    let sector = SectorSize::new(u32_at(bytes, 20)).ok_or(SlotError::Field("sector size"))?;
     let shape = DriveShape { sector, capacity: Sectors::new(u64_at(bytes, 32)) };
     let mut uuid = [0; 16];
     uuid.copy_from_slice(&bytes[40..56]);
     let mut volumes: Vec<Volume> = Vec::new();
     for entry in bytes[HEADER_BYTES..].chunks_exact(ENTRY_BYTES) {
-        let class = Class::ALL
+        let class = VolumeClass::ALL
             .into_iter()
             .find(|class| class.number() == entry[35])
             .filter(|_| version > OLDEST_VERSION || entry[35] == 0);
-        match class.ok_or(DecodeError::Field("class"))? {
-            Class::Ordinary => volumes.push(decode_volume(entry, version)?),
+        match class.ok_or(SlotError::Field("class"))? {
+            VolumeClass::Ordinary => volumes.push(decode_volume(entry, version)?),
             class => {
                 let id = VolumeId(u32_at(entry, 0));
                 let volume = volumes
@@ -217,7 +217,7 @@ fn decode_table(bytes: &[u8], version: u32) -> Result<(u64, VolumeTable), Decode
                     .filter(|volume| volume.id == id && volume.settings.of_class(class).is_none());
                 let settings = decode_class(entry)?;
                 volume
-                    .ok_or(DecodeError::Field("class of another volume"))?
+                    .ok_or(SlotError::Field("class of another volume"))?
                     .settings
                     .classes
                     .set(class, Some(settings));
@@ -229,13 +229,13 @@ fn decode_table(bytes: &[u8], version: u32) -> Result<(u64, VolumeTable), Decode
 }
 
 /// How many entries a volume with these settings takes.
-pub(super) fn entries_of(settings: &Settings) -> usize {
+pub(super) fn entries_of(settings: &VolumeSettings) -> usize {
     settings.classes().count()
 }
 
 /// What is the volume's and not of one of its classes.
 fn encode_volume(volume: &Volume, entry: &mut [u8]) {
-    let Settings { read_only, description, always_served, .. } = &volume.settings;
+    let VolumeSettings { read_only, description, always_served, .. } = &volume.settings;
     let flags =
         if *read_only { READ_ONLY } else { 0 } | if *always_served { ALWAYS_SERVED } else { 0 };
     put(entry, 4, &flags.to_le_bytes());
@@ -247,7 +247,7 @@ fn encode_volume(volume: &Volume, entry: &mut [u8]) {
     put(entry, 112, description.as_bytes());
 }
 
-fn encode_class(volume: &Volume, class: Class, settings: &ClassSettings, entry: &mut [u8]) {
+fn encode_class(volume: &Volume, class: VolumeClass, settings: &ClassSettings, entry: &mut [u8]) {
     let ClassSettings { deadline, reserve, limit, burst, iops_limit, bandwidth_limit, priority } =
         *settings;
     put(entry, 0, &volume.id.0.to_le_bytes());
@@ -260,21 +260,21 @@ fn encode_class(volume: &Volume, class: Class, settings: &ClassSettings, entry: 
     put(entry, 248, &bandwidth_limit.unwrap_or(0).to_le_bytes());
 }
 
-fn decode_volume(entry: &[u8], version: u32) -> Result<Volume, DecodeError> {
+fn decode_volume(entry: &[u8], version: u32) -> Result<Volume, SlotError> {
     let text = |at: usize, length: u8, most: usize, field: &'static str| {
         let length = usize::from(length);
         let bytes = (length <= most).then(|| entry[at..at + length].to_vec());
-        bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or(DecodeError::Field(field))
+        bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or(SlotError::Field(field))
     };
     let flags = u32_at(entry, 4);
     let known = if version == OLDEST_VERSION { READ_ONLY } else { READ_ONLY | ALWAYS_SERVED };
     if flags & !known != 0 {
-        return Err(DecodeError::Field("volume flags"));
+        return Err(SlotError::Field("volume flags"));
     }
     let of_class = if version == OLDEST_VERSION {
         ClassSettings {
             deadline: some(u64_at(entry, 24)).map(Nanos::from_ns),
-            ..Class::Ordinary.usual()
+            ..VolumeClass::Ordinary.usual()
         }
     } else {
         decode_class(entry)?
@@ -283,7 +283,7 @@ fn decode_volume(entry: &[u8], version: u32) -> Result<Volume, DecodeError> {
         id: VolumeId(u32_at(entry, 0)),
         name: text(48, entry[32], NAME_BYTES, "volume name")?,
         extent: Extent::from_numbers(u64_at(entry, 8), u64_at(entry, 16)),
-        settings: Settings {
+        settings: VolumeSettings {
             read_only: flags & READ_ONLY != 0,
             description: text(112, entry[33], DESCRIPTION_BYTES, "volume description")?,
             always_served: flags & ALWAYS_SERVED != 0,
@@ -292,10 +292,9 @@ fn decode_volume(entry: &[u8], version: u32) -> Result<Volume, DecodeError> {
     })
 }
 
-fn decode_class(entry: &[u8]) -> Result<ClassSettings, DecodeError> {
-    let share = |at: usize, field| {
-        Share::from_billionths(u32_at(entry, at)).ok_or(DecodeError::Field(field))
-    };
+fn decode_class(entry: &[u8]) -> Result<ClassSettings, SlotError> {
+    let share =
+        |at: usize, field| Share::from_billionths(u32_at(entry, at)).ok_or(SlotError::Field(field));
     Ok(ClassSettings {
         deadline: some(u64_at(entry, 24)).map(Nanos::from_ns),
         reserve: share(36, "reserve")?,
@@ -303,7 +302,7 @@ fn decode_class(entry: &[u8]) -> Result<ClassSettings, DecodeError> {
         burst: some(u64_at(entry, 240)).map(Nanos::from_ns),
         iops_limit: some(u64::from(u32_at(entry, 44))).map(|iops| iops as u32),
         bandwidth_limit: some(u64_at(entry, 248)),
-        priority: priority_of(entry[34]).ok_or(DecodeError::Field("I/O priority"))?,
+        priority: priority_of(entry[34]).ok_or(SlotError::Field("I/O priority"))?,
     })
 }
 
@@ -347,28 +346,28 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::volumes::{ClassNames, SettingsChange, Wanted};
+    use crate::volumes::{ClassNames, SettingsChange, VolumeSpec};
     use headtime_units::ByteSize;
     use proptest::prelude::*;
 
     fn table() -> VolumeTable {
         let shape = DriveShape { sector: SectorSize::B4096, capacity: Sectors::new(1 << 32) };
         let mut table = VolumeTable::empty(DriveUuid([3; 16]), shape);
-        let settings = Settings {
+        let settings = VolumeSettings {
             deadline: Some(Nanos::from_ms(100)),
             read_only: true,
             description: "four häuser".to_string(),
-            ..Settings::default()
+            ..VolumeSettings::default()
         };
         table
-            .ensure(&Wanted {
+            .ensure(&VolumeSpec {
                 name: "rec".to_string(),
                 size: Some(ByteSize::new(1 << 30)),
                 settings: settings.into(),
             })
             .unwrap();
         table
-            .ensure(&Wanted {
+            .ensure(&VolumeSpec {
                 name: "x".repeat(64),
                 size: Some(ByteSize::new(4096)),
                 settings: SettingsChange::default(),
@@ -391,13 +390,13 @@ mod tests {
             always_served: Some(true),
             ..SettingsChange::default()
         };
-        table.change(&Wanted { name: "rec".to_string(), size: None, settings }, false).unwrap();
+        table.change(&VolumeSpec { name: "rec".to_string(), size: None, settings }, false).unwrap();
         let bulk = SettingsChange {
             limit: Some(Share::from_fraction(0.125)),
             deadline: Some(Some(Nanos::from_secs(9))),
             ..SettingsChange::default()
         };
-        table.change_class("rec", Class::Bulk, Some(&bulk)).unwrap();
+        table.change_class("rec", VolumeClass::Bulk, Some(&bulk)).unwrap();
         table
     }
 
@@ -433,10 +432,7 @@ mod tests {
         bytes[256 + 4] |= ALWAYS_SERVED as u8;
         let crc = checksum(&bytes[..768]);
         put(&mut bytes, CRC_AT, &crc.to_le_bytes());
-        assert_eq!(
-            decode(&padded(bytes)),
-            SlotContent::Damaged(DecodeError::Field("volume flags"))
-        );
+        assert_eq!(decode(&padded(bytes)), SlotContent::Damaged(SlotError::Field("volume flags")));
     }
 
     #[test]
@@ -463,12 +459,12 @@ mod tests {
         assert_eq!(priority_of(24), Some(IoPriority::new(PriorityClass::Idle, 7)));
         assert!((25..=u8::MAX).all(|code| priority_of(code).is_none()));
         let mut table = table();
-        let settings = Settings {
+        let settings = VolumeSettings {
             priority: IoPriority::new(PriorityClass::RealTime, 2),
-            ..Settings::default()
+            ..VolumeSettings::default()
         };
         table
-            .ensure(&Wanted {
+            .ensure(&VolumeSpec {
                 name: "now".to_string(),
                 size: Some(ByteSize::new(1 << 20)),
                 settings: settings.clone().into(),
@@ -494,7 +490,7 @@ mod tests {
         newer[8] = 3;
         assert!(matches!(
             decode(&padded(newer.clone())),
-            SlotContent::Damaged(DecodeError::Checksum { .. })
+            SlotContent::Damaged(SlotError::Checksum { .. })
         ));
         let crc = checksum(&newer[..768]);
         put(&mut newer, CRC_AT, &crc.to_le_bytes());

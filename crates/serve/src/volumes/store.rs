@@ -8,8 +8,8 @@ use headtime_units::{Extent, Lba, Sectors};
 
 use super::AREA_BYTES;
 use super::errors::VolumeError;
-use super::metadata::{Metadata, OpenError, Opening, Step};
-use super::table::{Ensured, VolumeTable, Wanted};
+use super::metadata::{Metadata, MetadataError, MetadataStep, TableState};
+use super::table::{Ensured, VolumeSpec, VolumeTable};
 use super::uuid::DriveUuid;
 use crate::disk::Disk;
 
@@ -27,7 +27,7 @@ pub struct VolumeStore {
 pub enum StoreError {
     /// The drive is not one of ours, or damaged.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(#[from] MetadataError),
     /// A volume cannot be had as wanted.
     #[error(transparent)]
     Volume(#[from] VolumeError),
@@ -75,7 +75,7 @@ impl VolumeStore {
     /// # Errors
     /// See [`StoreError`]. After a failed write the drive holds the table before, the one after, or
     /// none yet.
-    pub fn open(disk: &dyn Disk, initialize: bool) -> Result<(Self, Opening), StoreError> {
+    pub fn open(disk: &dyn Disk, initialize: bool) -> Result<(Self, TableState), StoreError> {
         let shape = disk.shape();
         let area = AREA_BYTES / u64::from(shape.sector.bytes());
         let (bytes, unreadable) = if shape.capacity.get() < area {
@@ -105,7 +105,7 @@ impl VolumeStore {
     pub fn ensure(
         &mut self,
         disk: &dyn Disk,
-        wanted: &[Wanted],
+        wanted: &[VolumeSpec],
     ) -> Result<Vec<Ensured>, StoreError> {
         self.change(disk, |table| {
             let before = table.clone();
@@ -234,12 +234,12 @@ fn is_medium_error(error: &IoError) -> bool {
     error.errno() == rustix::io::Errno::IO.raw_os_error() && !matches!(error, IoError::EngineFailed)
 }
 
-fn carry_out(disk: &dyn Disk, steps: Vec<Step>) -> Result<(), Failed> {
+fn carry_out(disk: &dyn Disk, steps: Vec<MetadataStep>) -> Result<(), Failed> {
     let sector = disk.shape().sector;
     for (step, what) in steps.into_iter().enumerate() {
         let (doing, io) = match what {
-            Step::Flush => ("flushing", Io::flush()),
-            Step::Write { offset, bytes } => {
+            MetadataStep::Flush => ("flushing", Io::flush()),
+            MetadataStep::Write { offset, bytes } => {
                 let sectors = |bytes: u64| {
                     sector.sectors_of(bytes).map(Sectors::get).expect("slots lie on whole sectors")
                 };

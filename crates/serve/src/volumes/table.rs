@@ -9,7 +9,7 @@ use headtime_sched::VolumeId;
 use headtime_units::{ByteSize, Extent, Lba, Nanos, SectorSize, Sectors, Share};
 
 use super::errors::{TableError, VolumeError};
-use super::settings::{Class, ClassSettings, Settings, SettingsChange};
+use super::settings::{ClassSettings, SettingsChange, VolumeClass, VolumeSettings};
 use super::uuid::DriveUuid;
 use super::{ALIGNMENT_BYTES, AREA_BYTES, slot};
 
@@ -33,12 +33,12 @@ pub struct Volume {
     /// Its sectors, by the drive's addresses.
     pub extent: Extent,
     /// Its settings.
-    pub settings: Settings,
+    pub settings: VolumeSettings,
 }
 
 /// A volume as somebody wants it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct VolumeSpec {
     /// Its name.
     pub name: String,
     /// Its size; `None` takes whatever size the drive remembers.
@@ -140,7 +140,7 @@ impl VolumeTable {
     ///
     /// # Errors
     /// See [`VolumeError`]; nothing is changed then.
-    pub fn ensure(&mut self, wanted: &Wanted) -> Result<Ensured, VolumeError> {
+    pub fn ensure(&mut self, wanted: &VolumeSpec) -> Result<Ensured, VolumeError> {
         check_name(&wanted.name)?;
         let sector = self.shape.sector;
         if let Some(volume) = self.volumes.iter().find(|volume| volume.name == wanted.name) {
@@ -166,7 +166,7 @@ impl VolumeTable {
             return Ok(Ensured::Changed);
         }
         let name = wanted.name.clone();
-        let settings = wanted.settings.of(&Settings::default());
+        let settings = wanted.settings.of(&VolumeSettings::default());
         check_volume(&name, &settings)?;
         let Some(size) = wanted.size else {
             return Err(VolumeError::NoSize { known: self.known(), name });
@@ -195,7 +195,7 @@ impl VolumeTable {
     ///
     /// # Errors
     /// [`VolumeError::Exists`], and what [`VolumeTable::ensure`] says; nothing is changed then.
-    pub fn add(&mut self, wanted: &Wanted) -> Result<&Volume, VolumeError> {
+    pub fn add(&mut self, wanted: &VolumeSpec) -> Result<&Volume, VolumeError> {
         check_name(&wanted.name)?;
         if self.find(&wanted.name).is_some() {
             return Err(VolumeError::Exists { name: wanted.name.clone() });
@@ -210,7 +210,7 @@ impl VolumeTable {
     ///
     /// # Errors
     /// See [`VolumeError`]; nothing is changed then.
-    pub fn change(&mut self, wanted: &Wanted, cut_data: bool) -> Result<&Volume, VolumeError> {
+    pub fn change(&mut self, wanted: &VolumeSpec, cut_data: bool) -> Result<&Volume, VolumeError> {
         let sector = self.shape.sector;
         let name = wanted.name.clone();
         let Some(index) = self.volumes.iter().position(|volume| volume.name == name) else {
@@ -264,7 +264,7 @@ impl VolumeTable {
     pub fn change_class(
         &mut self,
         name: &str,
-        class: Class,
+        class: VolumeClass,
         change: Option<&SettingsChange>,
     ) -> Result<&Volume, VolumeError> {
         let Some(index) = self.volumes.iter().position(|volume| volume.name == name) else {
@@ -304,7 +304,12 @@ impl VolumeTable {
         self.volumes.iter().map(|volume| slot::entries_of(&volume.settings)).sum()
     }
 
-    fn room_for(&self, name: &str, before: &Settings, after: &Settings) -> Result<(), VolumeError> {
+    fn room_for(
+        &self,
+        name: &str,
+        before: &VolumeSettings,
+        after: &VolumeSettings,
+    ) -> Result<(), VolumeError> {
         let entries = self.entries() - slot::entries_of(before) + slot::entries_of(after);
         if entries > slot::MAX_ENTRIES {
             Err(VolumeError::TooMany { name: name.to_owned() })
@@ -331,7 +336,7 @@ impl VolumeTable {
         if wanted <= reservable.max(before.reserved_billionths()) {
             return Ok(());
         }
-        let (volume, _) = Class::of_export(name);
+        let (volume, _) = VolumeClass::of_export(name);
         let its = self.find(volume).map_or(0, |volume| volume.settings.reserved_billionths());
         let share = |billionths: u64| {
             Share::from_billionths(billionths.min(reservable) as u32).unwrap_or(Share::WHOLE)
@@ -460,7 +465,7 @@ pub fn check_description(name: &str, description: &str) -> Result<(), VolumeErro
     }
 }
 
-fn check_volume(name: &str, settings: &Settings) -> Result<(), VolumeError> {
+fn check_volume(name: &str, settings: &VolumeSettings) -> Result<(), VolumeError> {
     check_name(name)?;
     check_description(name, &settings.description)?;
     for (class, settings) in settings.classes() {
@@ -516,8 +521,8 @@ mod tests {
         )
     }
 
-    fn wanted(name: &str, bytes: u64) -> Wanted {
-        Wanted {
+    fn wanted(name: &str, bytes: u64) -> VolumeSpec {
+        VolumeSpec {
             name: name.to_string(),
             size: Some(ByteSize::new(bytes)),
             settings: SettingsChange::default(),
@@ -552,7 +557,7 @@ mod tests {
         let mut table = table(100);
         table.ensure(&wanted("rec", 10 * MIB)).unwrap();
         assert_eq!(table.ensure(&wanted("rec", 10 * MIB)), Ok(Ensured::Reused));
-        let mut changed = Wanted { size: None, ..wanted("rec", 0) };
+        let mut changed = VolumeSpec { size: None, ..wanted("rec", 0) };
         changed.settings.deadline = Some(Some(Nanos::from_ms(100)));
         assert_eq!(table.ensure(&changed), Ok(Ensured::Changed));
         assert_eq!(table.find("rec").unwrap().settings.deadline, Some(Nanos::from_ms(100)));
@@ -573,7 +578,7 @@ mod tests {
         table.ensure(&wanted("a", 50 * MIB)).unwrap();
         table.ensure(&wanted("b", 9 * MIB)).unwrap();
         table.remove("a").unwrap();
-        let text = |table: &mut VolumeTable, wanted: Wanted| {
+        let text = |table: &mut VolumeTable, wanted: VolumeSpec| {
             table.ensure(&wanted).unwrap_err().to_string()
         };
         assert_eq!(
@@ -587,7 +592,7 @@ mod tests {
                 1024 bytes"
         );
         assert_eq!(
-            text(&mut table, Wanted { size: None, ..wanted("c", 0) }),
+            text(&mut table, VolumeSpec { size: None, ..wanted("c", 0) }),
             "volume c is not on the drive yet, so it needs a size, such as c=10GiB; the drive has \
                 the volumes b"
         );
@@ -624,7 +629,7 @@ mod tests {
             id: VolumeId(id),
             name: name.to_string(),
             extent: Extent::from_numbers(start, len),
-            settings: Settings::default(),
+            settings: VolumeSettings::default(),
         };
         let shape = DriveShape { sector: SectorSize::B512, capacity: Sectors::new(20_480) };
         let check = |volumes: Vec<Volume>| {
@@ -713,7 +718,7 @@ mod tests {
         asked.settings.reserve = Some(share(0.5));
         table.add(&asked).unwrap();
         assert_eq!(table.reserved_billionths(), 500_000_000);
-        let lower = Wanted {
+        let lower = VolumeSpec {
             size: None,
             settings: SettingsChange { limit: Some(Some(share(0.4))), ..SettingsChange::default() },
             ..wanted("a", 0)

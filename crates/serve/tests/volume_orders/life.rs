@@ -8,7 +8,7 @@ use std::time::Duration;
 use headtime_nbd::client::{Completion, Event, RequestError, RequestId};
 use headtime_nbd::{Command, Errno};
 use headtime_serve::control::{
-    ControlClient, ControlError, RefusedKind, VolumeAnswer, VolumeArguments, VolumeStatus,
+    ControlClient, ControlError, ErrorReplyKind, VolumeAnswer, VolumeArguments, VolumeStatus,
 };
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
@@ -421,9 +421,9 @@ async fn ask(
     let (control, answer) = asked.await.expect("asking does not panic");
     match answer {
         Ok(answer) => Ok((control, Ok(answer))),
-        Err(ControlError::Refused(refused)) => {
+        Err(ControlError::ErrorReply(refused)) => {
             assert!(
-                matches!(refused.kind, RefusedKind::Asked | RefusedKind::Failed),
+                matches!(refused.kind, ErrorReplyKind::BadRequest | ErrorReplyKind::Failed),
                 "{refused:?}"
             );
             Ok((control, Err(refused.message)))

@@ -5,7 +5,7 @@
 //! table.
 
 use headtime_serve::control::{ClassStatus, VolumeAnswer, VolumeArguments, VolumeStatus};
-use headtime_serve::volumes::{ALIGNMENT_BYTES, AREA_BYTES, Class, Volume};
+use headtime_serve::volumes::{ALIGNMENT_BYTES, AREA_BYTES, Volume, VolumeClass};
 
 pub(crate) const SECTOR: u64 = 512;
 const MIB_SECTORS: u64 = ALIGNMENT_BYTES / SECTOR;
@@ -29,7 +29,7 @@ impl Order {
 
     /// The volume that it is about.
     pub(crate) fn volume(&self) -> &str {
-        Class::of_export(&self.arguments.name).0
+        VolumeClass::of_export(&self.arguments.name).0
     }
 
     pub(crate) fn is_of_class(&self) -> bool {
@@ -48,17 +48,18 @@ pub(crate) fn bare(status: &VolumeStatus) -> VolumeStatus {
 pub(crate) fn told(volumes: &[Volume]) -> Vec<VolumeStatus> {
     let of = |volume: &Volume| {
         let settings = &volume.settings;
-        let class = |(class, of): (Class, headtime_serve::volumes::ClassSettings)| ClassStatus {
-            export: class.export(&volume.name),
-            priority: of.priority.map(|priority| priority.to_string()),
-            reserve_percent: f64::from(of.reserve.as_billionths()) / 1e7,
-            limit_percent: of.limit.map(|limit| f64::from(limit.as_billionths()) / 1e7),
-            burst_seconds: of.burst.map(|burst| burst.as_secs_f64()),
-            iops_limit: of.iops_limit,
-            bandwidth_limit_bytes: of.bandwidth_limit,
-            deadline_seconds: of.deadline.map(|deadline| deadline.as_secs_f64()),
-            connections: None,
-        };
+        let class =
+            |(class, of): (VolumeClass, headtime_serve::volumes::ClassSettings)| ClassStatus {
+                export: class.export(&volume.name),
+                priority: of.priority.map(|priority| priority.to_string()),
+                reserve_percent: f64::from(of.reserve.as_billionths()) / 1e7,
+                limit_percent: of.limit.map(|limit| f64::from(limit.as_billionths()) / 1e7),
+                burst_seconds: of.burst.map(|burst| burst.as_secs_f64()),
+                iops_limit: of.iops_limit,
+                bandwidth_limit_bytes: of.bandwidth_limit,
+                deadline_seconds: of.deadline.map(|deadline| deadline.as_secs_f64()),
+                connections: None,
+            };
         VolumeStatus {
             name: volume.name.clone(),
             number: volume.id.0,

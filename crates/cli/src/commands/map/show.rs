@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
 use headtime_belief::maps::KeptMap as Map;
-use headtime_serve::maps::{CompactFigures, Exceeded, MapFigures, MapFiguresOfKind, MapKept};
+use headtime_serve::maps::{CompactFigures, Exceeded, MapFigures, MapFiguresOfKind, MapFileStatus};
 use headtime_units::Lba;
 use serde::Serialize;
 
@@ -82,7 +82,7 @@ pub(crate) fn text(map: &MapFigures) -> String {
 }
 
 /// How the map of a running server is kept.
-pub(crate) fn kept_text(kept: &MapKept) -> String {
+pub(crate) fn kept_text(kept: &MapFileStatus) -> String {
     let mut text = String::new();
     match &kept.file {
         None => text.push_str("kept nowhere by itself\n"),
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_file_that_was_refused_is_not_said_to_keep_the_map() {
-        let kept = MapKept {
+        let kept = MapFileStatus {
             file: Some("a.map".into()),
             restored: false,
             refused: None,
@@ -169,7 +169,7 @@ mod tests {
             save_failed: None,
         };
         assert_eq!(kept_text(&kept), "kept in a.map, begun again\n");
-        let refused = MapKept { refused: Some("it is damaged".into()), ..kept };
+        let refused = MapFileStatus { refused: Some("it is damaged".into()), ..kept };
         assert_eq!(
             kept_text(&refused),
             "not kept in a.map, which is left alone until it is moved away; begun again\nrefused at \

@@ -135,7 +135,7 @@ proptest! {
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let mut bench = Bench::with(limits, Settings::default());
+            let mut bench = Bench::with(limits, VolumeSettings::default());
             bench.disk.script().holds = true;
             let disk = Arc::clone(&bench.disk);
             let completing = tokio::spawn(async move {

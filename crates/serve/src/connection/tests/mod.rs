@@ -25,10 +25,10 @@ use super::*;
 use crate::config::ServeLimits;
 use crate::disk::{Disk, OnDone};
 use crate::export::{Blocks, Exports};
+use crate::fair_semaphore::FairSemaphore;
 use crate::pieces::WINDOW;
-use crate::stock::Stock;
 use crate::tls::Permissions;
-use crate::volumes::{DriveShape, LiveVolume, Settings, Volume};
+use crate::volumes::{DriveShape, LiveVolume, Volume, VolumeSettings};
 use client::Client;
 
 const MIB: u64 = 1 << 20;
@@ -144,10 +144,10 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        Self::with(ServeLimits::default(), Settings::default())
+        Self::with(ServeLimits::default(), VolumeSettings::default())
     }
 
-    fn with(limits: ServeLimits, settings: Settings) -> Self {
+    fn with(limits: ServeLimits, settings: VolumeSettings) -> Self {
         let disk = Arc::new(ScriptedDisk::default());
         disk.script().bytes = vec![0; DRIVE_BYTES as usize];
         let exports = Exports::default();
@@ -168,8 +168,8 @@ impl Bench {
         let (phase, phase_seen) = watch::channel(Phase::Running);
         let hub = Hub {
             pool: crate::memory::pool(&limits, exports.count()),
-            places: Stock::new(limits.pieces, limits.pieces / 2, exports.count()),
-            doors: Stock::new(limits.connections, limits.connections / 2, exports.count()),
+            places: FairSemaphore::new(limits.pieces, limits.pieces / 2, exports.count()),
+            doors: FairSemaphore::new(limits.connections, limits.connections / 2, exports.count()),
             arrivals: Arc::default(),
             exports: Arc::new(exports),
             disk: Arc::clone(&disk) as Arc<dyn Disk>,

@@ -65,7 +65,8 @@ async fn an_error_reaches_the_request_it_belongs_to_with_its_meaning() {
 
 #[tokio::test]
 async fn long_requests_reach_the_disk_in_pieces_with_deadline_and_fua() {
-    let settings = Settings { deadline: Some(Nanos::from_ms(100)), ..Settings::default() };
+    let settings =
+        VolumeSettings { deadline: Some(Nanos::from_ms(100)), ..VolumeSettings::default() };
     let mut bench = Bench::with(ServeLimits::default(), settings);
     let mut client = bench.open("a").await;
     let payload = pattern(3, (2 * MIB + 512) as usize);
@@ -133,8 +134,10 @@ async fn every_command_does_what_it_says() {
 
 #[tokio::test]
 async fn a_read_only_volume_takes_no_writes() {
-    let mut bench =
-        Bench::with(ServeLimits::default(), Settings { read_only: true, ..Settings::default() });
+    let mut bench = Bench::with(
+        ServeLimits::default(),
+        VolumeSettings { read_only: true, ..VolumeSettings::default() },
+    );
     let client = bench.open("a").await;
     let flags = client.machine.session().unwrap().export.flags;
     assert!(flags.contains(ExportFlags::READ_ONLY) && !flags.contains(ExportFlags::SEND_TRIM));
@@ -208,7 +211,7 @@ async fn draining_answers_what_is_in_flight_and_refuses_the_rest() {
 #[tokio::test]
 async fn a_handshake_that_does_not_end_is_ended() {
     let limits = ServeLimits { handshake_timeout: Nanos::from_ms(20), ..ServeLimits::default() };
-    let mut bench = Bench::with(limits, Settings::default());
+    let mut bench = Bench::with(limits, VolumeSettings::default());
     let (stream, task) = bench.connect();
     assert!(matches!(task.await.unwrap(), End::HandshakeTimeout(_)));
     drop(stream);
@@ -222,7 +225,7 @@ async fn an_open_export_does_not_time_out() {
         stall_timeout: Nanos::from_ms(10),
         ..ServeLimits::default()
     };
-    let mut bench = Bench::with(limits, Settings::default());
+    let mut bench = Bench::with(limits, VolumeSettings::default());
     let mut client = bench.open("a").await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(client.read(0, 512).await.is_ok());

@@ -11,7 +11,7 @@ async fn a_client_that_does_not_read_holds_up_nobody_and_no_more_memory_than_its
         connection_bytes: ByteSize::new(4 * MIB),
         ..ServeLimits::default()
     };
-    let mut bench = Bench::with(limits, Settings::default());
+    let mut bench = Bench::with(limits, VolumeSettings::default());
     let mut slow = Vec::new();
     for _ in 0..4 {
         let mut client = bench.open("a").await;
@@ -52,7 +52,7 @@ async fn a_client_that_keeps_memory_others_wait_for_is_shown_out() {
         stall_timeout: Nanos::from_ms(30),
         ..ServeLimits::default()
     };
-    let mut bench = Bench::with(limits, Settings::default());
+    let mut bench = Bench::with(limits, VolumeSettings::default());
     let (stream, idle_reader) = bench.connect();
     let mut client = Client::over(stream, "a").await.unwrap();
     client.submit(read(0, 4 << 20));
@@ -82,7 +82,7 @@ async fn a_client_that_keeps_memory_others_wait_for_is_shown_out() {
 #[tokio::test]
 async fn the_disk_never_holds_more_pieces_than_there_are_places() {
     let limits = ServeLimits { pieces: 3, ..ServeLimits::default() };
-    let mut bench = Bench::with(limits, Settings::default());
+    let mut bench = Bench::with(limits, VolumeSettings::default());
     bench.disk.script().holds = true;
     let mut clients = Vec::new();
     for _ in 0..3 {
@@ -128,7 +128,7 @@ async fn an_export_that_is_held_back_leaves_places_and_memory_to_others() {
         connection_memory: ByteSize::new(64 << 10),
         ..ServeLimits::default()
     };
-    let mut bench = Bench::with(limits, Settings::default());
+    let mut bench = Bench::with(limits, VolumeSettings::default());
     bench.disk.script().holds = true;
     let mut greedy = Vec::new();
     for _ in 0..20 {
@@ -194,7 +194,7 @@ async fn two_connections_never_wait_for_what_the_other_keeps_idle() {
         connection_memory: ByteSize::new(0),
         ..ServeLimits::default()
     };
-    let mut bench = Bench::with(limits, Settings::default());
+    let mut bench = Bench::with(limits, VolumeSettings::default());
     let clients = ["a", "b"].map(|export| {
         let (stream, _) = bench.connect();
         tokio::spawn(async move {
@@ -227,7 +227,7 @@ async fn a_connection_is_never_let_have_more_in_flight_than_it_can_be_given_memo
         connection_memory: ByteSize::new(64 << 10),
         ..ServeLimits::default()
     };
-    let mut bench = Bench::with(limits, Settings::default());
+    let mut bench = Bench::with(limits, VolumeSettings::default());
     bench.disk.script().holds = true;
     let mut clients = Vec::new();
     for _ in 0..3 {
@@ -257,8 +257,10 @@ async fn a_connection_is_never_let_have_more_in_flight_than_it_can_be_given_memo
 
 #[tokio::test]
 async fn connections_of_one_export_leave_room_for_those_of_another() {
-    let mut bench =
-        Bench::with(ServeLimits { connections: 12, ..ServeLimits::default() }, Settings::default());
+    let mut bench = Bench::with(
+        ServeLimits { connections: 12, ..ServeLimits::default() },
+        VolumeSettings::default(),
+    );
     let mut clients = Vec::new();
     for _ in 0..8 {
         clients.push(bench.open("a").await);
@@ -304,7 +306,7 @@ async fn a_client_that_leaves_while_its_next_request_waits_for_room_gives_everyt
         connection_bytes: ByteSize::new(MIB),
         ..ServeLimits::default()
     };
-    let mut bench = Bench::with(limits, Settings::default());
+    let mut bench = Bench::with(limits, VolumeSettings::default());
     let (stream, task) = bench.connect();
     let mut client = Client::over(stream, "a").await.unwrap();
     for _ in 0..15 {

@@ -1,8 +1,8 @@
-//! [`Desk`]: what orders over the control socket are carried out on.
+//! [`ControlHandler`]: what orders over the control socket are carried out on.
 
 use std::sync::Arc;
 
-use super::{Refused, RefusedKind};
+use super::{ErrorReply, ErrorReplyKind};
 use crate::maps::MapKeeper;
 use crate::reload::Reloader;
 use crate::scans::Scans;
@@ -12,13 +12,13 @@ use crate::tuner::Tuner;
 use crate::volumes::Volumes;
 
 /// Scans, and the server around them where there is one.
-pub(crate) struct Desk {
+pub(crate) struct ControlHandler {
     pub(super) scans: Arc<Scans>,
-    server: Option<ServerDesk>,
+    server: Option<ServerParts>,
 }
 
-/// What a server can be told and asked beside its scans.
-pub(crate) struct ServerDesk {
+/// What a server can be told and bad_request beside its scans.
+pub(crate) struct ServerParts {
     pub(crate) tuner: Arc<Tuner>,
     pub(crate) maps: Arc<MapKeeper>,
     pub(crate) volumes: Arc<Volumes>,
@@ -27,21 +27,21 @@ pub(crate) struct ServerDesk {
     pub(crate) reloader: Reloader,
 }
 
-impl Desk {
+impl ControlHandler {
     /// Of a scan that has a drive without a server.
     pub(crate) fn of_scans(scans: Arc<Scans>) -> Self {
         Self { scans, server: None }
     }
 
     /// Of a server.
-    pub(crate) fn of_server(scans: Arc<Scans>, server: ServerDesk) -> Self {
+    pub(crate) fn of_server(scans: Arc<Scans>, server: ServerParts) -> Self {
         Self { scans, server: Some(server) }
     }
 
-    pub(super) fn server(&self) -> Result<&ServerDesk, Refused> {
+    pub(super) fn server(&self) -> Result<&ServerParts, ErrorReply> {
         self.server.as_ref().ok_or_else(|| {
-            Refused::new(
-                RefusedKind::Asked,
+            ErrorReply::new(
+                ErrorReplyKind::BadRequest,
                 "no server has this drive, but a scan without one, which takes orders for scans \
                     only; serve the drive with `headtime serve`",
             )

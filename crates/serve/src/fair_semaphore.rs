@@ -13,7 +13,7 @@
 //! 2,048 = 10,240; then each of the others still finds 2,048 at any moment.
 //!
 //! Who asks for more than there is waits: within an export first come, first served; between
-//! exports by turns. Nobody overtakes whoever waits for the rest, so that a large wish is not
+//! exports by turns. Nobody overtakes whoever waits for the rest, so that a large acquire is not
 //! starved by small ones; what lies within an export's own floor waits for none but its own.
 //!
 //! Guarantees: never more than all units are given out; with as many exports as there were, an
@@ -33,16 +33,16 @@ use tokio::sync::oneshot;
 
 /// Units, and who has them.
 #[derive(Debug)]
-pub(crate) struct Stock {
+pub(crate) struct FairSemaphore {
     total: u32,
     guaranteed: u32,
     /// Exports there are.
     exports: Arc<AtomicUsize>,
-    book: Mutex<Book>,
+    book: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
-struct Book {
+struct State {
     /// Exports that the floor was computed for.
     exports: usize,
     floor: u32,
@@ -71,24 +71,24 @@ struct Waiter {
     served: oneshot::Sender<()>,
 }
 
-/// A client of an export, as far as a stock is concerned.
+/// A client of an export, as far as a semaphore is concerned.
 #[derive(Debug)]
-pub(crate) struct Member {
-    stock: Arc<Stock>,
+pub(crate) struct FairClient {
+    semaphore: Arc<FairSemaphore>,
     payer: Payer,
 }
 
 /// Units that were given; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Grant {
-    stock: Arc<Stock>,
+pub(crate) struct Permit {
+    semaphore: Arc<FairSemaphore>,
     payer: Payer,
     units: u32,
 }
 
-/// A wish on its way; taken back when dropped.
-struct Wish {
-    stock: Arc<Stock>,
+/// A acquire on its way; taken back when dropped.
+struct Acquire {
+    semaphore: Arc<FairSemaphore>,
     payer: Payer,
     ticket: u64,
     units: u32,
@@ -96,22 +96,22 @@ struct Wish {
     over: bool,
 }
 
-impl Stock {
+impl FairSemaphore {
     /// `total` units, of which `guaranteed` are divided among as many exports as the counter says,
     /// and one more.
     pub(crate) fn new(total: u32, guaranteed: u32, exports: Arc<AtomicUsize>) -> Arc<Self> {
         assert!(guaranteed <= total, "{guaranteed} of {total} units cannot be guaranteed");
-        let mut book = Book::default();
+        let mut book = State::default();
         book.divide(guaranteed, exports.load(Ordering::Relaxed));
         Arc::new(Self { total, guaranteed, exports, book: Mutex::new(book) })
     }
 
     /// A client of `payer` has come.
-    pub(crate) fn join(self: &Arc<Self>, payer: Payer) -> Member {
+    pub(crate) fn join(self: &Arc<Self>, payer: Payer) -> FairClient {
         let mut book = self.book();
         book.holders.entry(payer).or_default().members += 1;
         book.divide(self.guaranteed, self.exports.load(Ordering::Relaxed));
-        Member { stock: Arc::clone(self), payer }
+        FairClient { semaphore: Arc::clone(self), payer }
     }
 
     /// Units given out.
@@ -133,7 +133,7 @@ impl Stock {
 
     /// The book, computed for as many exports as there are now. Every statement leaves a book that
     /// makes sense.
-    fn book(&self) -> MutexGuard<'_, Book> {
+    fn book(&self) -> MutexGuard<'_, State> {
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         let exports = self.exports.load(Ordering::Relaxed);
         if book.exports != exports {
@@ -150,7 +150,7 @@ impl Stock {
     }
 }
 
-impl Book {
+impl State {
     fn divide(&mut self, guaranteed: u32, exports: usize) {
         self.exports = exports;
         // Exports that were removed count as long as clients have them open.
@@ -207,7 +207,7 @@ impl Book {
             if self.first_wish(payer).is_some() {
                 self.line.push_back(payer);
             }
-            waiter.served.send(()).expect("who stops waiting takes back its wish first");
+            waiter.served.send(()).expect("who stops waiting takes back its acquire first");
         }
     }
 
@@ -240,40 +240,40 @@ impl Book {
     }
 }
 
-impl Member {
+impl FairClient {
     /// Units that are there now and that nobody waits for who came before.
-    pub(crate) fn try_take(&self, units: u32) -> Option<Grant> {
-        let mut book = self.stock.book();
+    pub(crate) fn try_take(&self, units: u32) -> Option<Permit> {
+        let mut book = self.semaphore.book();
         self.take_at_once(&mut book, units)
     }
 
-    fn take_at_once(&self, book: &mut Book, units: u32) -> Option<Grant> {
+    fn take_at_once(&self, book: &mut State, units: u32) -> Option<Permit> {
         if book.first_wish(self.payer).is_some()
-            || !book.fits(self.stock.total, self.payer, units, book.line.is_empty())
+            || !book.fits(self.semaphore.total, self.payer, units, book.line.is_empty())
         {
             return None;
         }
         book.take(self.payer, units);
-        Some(Grant { stock: Arc::clone(&self.stock), payer: self.payer, units })
+        Some(Permit { semaphore: Arc::clone(&self.semaphore), payer: self.payer, units })
     }
 
     /// Waits for units. Whoever drops the future gives up its place in the line.
-    pub(crate) fn take(&self, units: u32) -> impl Future<Output = Grant> + Send + use<> {
-        let mut book = self.stock.book();
-        let wish = match self.take_at_once(&mut book, units) {
-            Some(grant) => Err(grant),
-            None => Ok(self.wish(&mut book, units)),
+    pub(crate) fn take(&self, units: u32) -> impl Future<Output = Permit> + Send + use<> {
+        let mut book = self.semaphore.book();
+        let acquire = match self.take_at_once(&mut book, units) {
+            Some(permit) => Err(permit),
+            None => Ok(self.acquire(&mut book, units)),
         };
         drop(book);
         async move {
-            match wish {
-                Ok(wish) => wish.granted().await,
-                Err(grant) => grant,
+            match acquire {
+                Ok(acquire) => acquire.granted().await,
+                Err(permit) => permit,
             }
         }
     }
 
-    fn wish(&self, book: &mut Book, units: u32) -> Wish {
+    fn acquire(&self, book: &mut State, units: u32) -> Acquire {
         let (sender, served) = oneshot::channel();
         let ticket = book.next_ticket;
         book.next_ticket += 1;
@@ -283,8 +283,8 @@ impl Member {
         if holder.line.len() == 1 {
             book.line.push_back(self.payer);
         }
-        Wish {
-            stock: Arc::clone(&self.stock),
+        Acquire {
+            semaphore: Arc::clone(&self.semaphore),
             payer: self.payer,
             ticket,
             units,
@@ -295,27 +295,27 @@ impl Member {
 
     /// Whether somebody waits for units whom it would help if this export gave some back.
     pub(crate) fn is_wanted(&self) -> bool {
-        let book = self.stock.book();
+        let book = self.semaphore.book();
         book.first_wish(self.payer).is_some()
             || (book.waiting > 0
                 && book.holders.get(&self.payer).is_some_and(|holder| holder.used > book.floor))
     }
 
-    /// Units of which none is kept for anybody in particular ([`Stock::unkept`]).
+    /// Units of which none is kept for anybody in particular ([`FairSemaphore::unkept`]).
     pub(crate) fn unkept(&self) -> u32 {
-        self.stock.unkept()
+        self.semaphore.unkept()
     }
 }
 
-impl Drop for Member {
+impl Drop for FairClient {
     fn drop(&mut self) {
-        let mut book = self.stock.book();
+        let mut book = self.semaphore.book();
         book.holders.get_mut(&self.payer).expect("a member is in the book").members -= 1;
         book.forget(self.payer);
     }
 }
 
-impl Grant {
+impl Permit {
     /// Units of it.
     pub(crate) fn units(&self) -> u32 {
         self.units
@@ -326,40 +326,40 @@ impl Grant {
         let surplus = self.units.saturating_sub(units);
         if surplus > 0 {
             self.units = units;
-            self.stock.give_back(self.payer, surplus);
+            self.semaphore.give_back(self.payer, surplus);
         }
     }
 
     /// Makes one of two that the same export was given.
     pub(crate) fn merge(&mut self, mut other: Self) {
         assert!(
-            self.payer == other.payer && Arc::ptr_eq(&self.stock, &other.stock),
-            "grants of two exports are not one"
+            self.payer == other.payer && Arc::ptr_eq(&self.semaphore, &other.semaphore),
+            "permits of two exports are not one"
         );
         self.units += std::mem::take(&mut other.units);
     }
 }
 
-impl Drop for Grant {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.keep(0);
     }
 }
 
-impl Wish {
-    async fn granted(mut self) -> Grant {
-        (&mut self.served).await.expect("a wish stays in the line until it is served");
+impl Acquire {
+    async fn granted(mut self) -> Permit {
+        (&mut self.served).await.expect("a acquire stays in the line until it is served");
         self.over = true;
-        Grant { stock: Arc::clone(&self.stock), payer: self.payer, units: self.units }
+        Permit { semaphore: Arc::clone(&self.semaphore), payer: self.payer, units: self.units }
     }
 }
 
-impl Drop for Wish {
+impl Drop for Acquire {
     fn drop(&mut self) {
         if self.over {
             return;
         }
-        let mut book = self.stock.book();
+        let mut book = self.semaphore.book();
         let holder = book.holders.get_mut(&self.payer).expect("who waits is in the book");
         let before = holder.line.len();
         holder.line.retain(|waiter| waiter.ticket != self.ticket);
@@ -373,7 +373,7 @@ impl Drop for Wish {
             // It was served and nobody looked.
             book.give_back(self.payer, self.units);
         }
-        book.serve(self.stock.total, self.payer);
+        book.serve(self.semaphore.total, self.payer);
         book.forget(self.payer);
     }
 }

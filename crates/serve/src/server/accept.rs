@@ -15,8 +15,8 @@ use tokio::time::timeout;
 use crate::arrivals::Arrivals;
 use crate::config::{Config, Listen, PlaceChoice};
 use crate::connection::{Hub, serve};
+use crate::default_paths::default_control_socket;
 use crate::listener::{BindError, Listener};
-use crate::scan_places::default_control_socket;
 
 /// After the system refused a connection for want of descriptors or memory, the time until the next
 /// try.
@@ -29,7 +29,7 @@ pub(crate) const CONTROL_MODE: u32 = 0o600;
 
 /// The door for orders, if there is to be one. One that nobody asked for is done without when it
 /// cannot be had.
-pub(super) fn control_door(
+pub(super) fn open_control_socket(
     config: &Config,
     locator: &Locator,
 ) -> Result<Option<(PathBuf, Listener)>, BindError> {

@@ -1,4 +1,4 @@
-//! [`KeptValues`]: what was set while serving, remembered across restarts in a small text file.
+//! [`StoredValues`]: what was set while serving, remembered across restarts in a small text file.
 //!
 //! ```text
 //! headtime tunables 1
@@ -16,14 +16,14 @@ use headtime_io::checked_file;
 
 /// The file.
 #[derive(Clone, Debug)]
-pub(super) struct KeptValues {
+pub(super) struct StoredValues {
     path: PathBuf,
 }
 
 /// Names and texts, in the order in which they were written.
 pub(super) type Lines = Vec<(String, String)>;
 
-impl KeptValues {
+impl StoredValues {
     /// What was set of this drive, in `directory`.
     pub(super) fn new(directory: &Path, drive: [u8; 16]) -> Self {
         let drive: String = drive.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn what_was_written_is_read_and_what_is_damaged_is_said() {
         let folder = tempfile::tempdir().expect("a folder");
-        let kept = KeptValues::new(&folder.path().join("state"), [7; 16]);
+        let kept = StoredValues::new(&folder.path().join("state"), [7; 16]);
         assert_eq!(kept.read(), Ok(Vec::new()), "nothing was kept");
         let lines: Lines =
             [("deadlines", ""), ("policy", "headtime"), ("deadlines", "rt=50ms,be=1s")]

@@ -6,14 +6,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-type Wished = Pin<Box<dyn Future<Output = Grant> + Send>>;
+type Wished = Pin<Box<dyn Future<Output = Permit> + Send>>;
 
 fn payer(number: u32) -> Payer {
     Payer { volume: VolumeId(number), class: ClassId(0) }
 }
 
-fn stock(total: u32, guaranteed: u32, exports: usize) -> Arc<Stock> {
-    Stock::new(total, guaranteed, Arc::new(AtomicUsize::new(exports)))
+fn semaphore(total: u32, guaranteed: u32, exports: usize) -> Arc<FairSemaphore> {
+    FairSemaphore::new(total, guaranteed, Arc::new(AtomicUsize::new(exports)))
 }
 
 fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
@@ -21,44 +21,44 @@ fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
 }
 
 /// Takes one at a time until there is none.
-fn all_there_is(member: &Member) -> Vec<Grant> {
+fn all_there_is(member: &FairClient) -> Vec<Permit> {
     std::iter::from_fn(|| member.try_take(1)).collect()
 }
 
 #[test]
 fn who_asks_for_everything_leaves_the_floors_of_others_and_of_one_to_come() {
     // The example of the module, in thousandths.
-    let stock = stock(16, 8, 3);
-    let (a, b, c) = (stock.join(payer(1)), stock.join(payer(2)), stock.join(payer(3)));
+    let semaphore = semaphore(16, 8, 3);
+    let (a, b, c) = (semaphore.join(payer(1)), semaphore.join(payer(2)), semaphore.join(payer(3)));
     let greedy = all_there_is(&a);
     assert_eq!(greedy.len(), 10);
     let (of_b, of_c) = (all_there_is(&b), all_there_is(&c));
     assert_eq!((of_b.len(), of_c.len()), (2, 2));
-    stock.exports.store(4, Ordering::Relaxed);
-    let d = stock.join(payer(4));
+    semaphore.exports.store(4, Ordering::Relaxed);
+    let d = semaphore.join(payer(4));
     assert!(!all_there_is(&d).is_empty(), "a part was kept for it");
 }
 
 #[test]
 fn one_export_alone_is_given_three_quarters_and_an_idle_one_needs_no_clients_for_its_floor() {
-    let alone = stock(16, 8, 1);
+    let alone = semaphore(16, 8, 1);
     let member = alone.join(payer(1));
     assert_eq!(all_there_is(&member).len(), 12);
-    let beside = stock(18, 9, 2);
+    let beside = semaphore(18, 9, 2);
     let member = beside.join(payer(1));
     assert_eq!(all_there_is(&member).len(), 12, "nobody has opened the other yet");
 }
 
 #[test]
 fn what_lies_within_a_floor_waits_for_nobody_and_the_rest_goes_by_turns() {
-    let stock = stock(12, 6, 2);
-    let (a, b) = (stock.join(payer(1)), stock.join(payer(2)));
+    let semaphore = semaphore(12, 6, 2);
+    let (a, b) = (semaphore.join(payer(1)), semaphore.join(payer(2)));
     let mut of_a = all_there_is(&a);
     assert_eq!(of_a.len(), 8);
     let mut more_of_a = [pin!(a.take(1)), pin!(a.take(1))];
-    let of_b = [b.try_take(1), b.try_take(1)].map(|grant| grant.expect("its floor"));
+    let of_b = [b.try_take(1), b.try_take(1)].map(|permit| permit.expect("its floor"));
     let mut more_of_b = pin!(b.take(1));
-    assert_eq!(stock.waiting(), 3);
+    assert_eq!(semaphore.waiting(), 3);
     assert!(a.is_wanted() && b.is_wanted());
     let waits = |future: &mut Pin<&mut _>| poll(Pin::as_mut(future)).is_pending();
     assert!(more_of_a.iter_mut().all(waits));
@@ -74,8 +74,8 @@ fn what_lies_within_a_floor_waits_for_nobody_and_the_rest_goes_by_turns() {
 
 #[test]
 fn a_large_wish_is_not_starved_by_small_ones_and_holds_up_no_floor() {
-    let stock = stock(20, 8, 3);
-    let (a, b, c) = (stock.join(payer(1)), stock.join(payer(2)), stock.join(payer(3)));
+    let semaphore = semaphore(20, 8, 3);
+    let (a, b, c) = (semaphore.join(payer(1)), semaphore.join(payer(2)), semaphore.join(payer(3)));
     let mut of_a = a.try_take(14).expect("all but three floors");
     let mut large = pin!(b.take(10));
     assert!(poll(large.as_mut()).is_pending());
@@ -90,31 +90,31 @@ fn a_large_wish_is_not_starved_by_small_ones_and_holds_up_no_floor() {
 
 #[test]
 fn a_wish_that_is_taken_back_lets_others_pass_and_gives_back_what_nobody_took() {
-    let stock = stock(10, 0, 1);
-    let (a, b) = (stock.join(payer(1)), stock.join(payer(2)));
+    let semaphore = semaphore(10, 0, 1);
+    let (a, b) = (semaphore.join(payer(1)), semaphore.join(payer(2)));
     let of_a = a.try_take(8).expect("there are ten");
     {
         let mut large = pin!(b.take(5));
         assert!(poll(large.as_mut()).is_pending());
         assert!(a.try_take(1).is_none());
     }
-    assert_eq!((stock.waiting(), a.try_take(1).is_some()), (0, true));
+    assert_eq!((semaphore.waiting(), a.try_take(1).is_some()), (0, true));
     let unseen = b.take(5);
     drop(of_a);
-    assert_eq!(stock.used(), 5, "served, though nobody has looked yet");
+    assert_eq!(semaphore.used(), 5, "served, though nobody has looked yet");
     drop(unseen);
-    assert_eq!(stock.used(), 0);
+    assert_eq!(semaphore.used(), 0);
 }
 
 #[test]
 fn what_comes_back_after_exports_were_added_fills_their_floors_first() {
-    let stock = stock(12, 6, 1);
-    let a = stock.join(payer(1));
+    let semaphore = semaphore(12, 6, 1);
+    let a = semaphore.join(payer(1));
     let mut of_a = all_there_is(&a);
     assert_eq!(of_a.len(), 9);
-    stock.exports.store(5, Ordering::Relaxed);
-    let others: Vec<Member> = (2..6).map(|number| stock.join(payer(number))).collect();
-    let first: Vec<Grant> = others.iter().filter_map(|member| member.try_take(1)).collect();
+    semaphore.exports.store(5, Ordering::Relaxed);
+    let others: Vec<FairClient> = (2..6).map(|number| semaphore.join(payer(number))).collect();
+    let first: Vec<Permit> = others.iter().filter_map(|member| member.try_take(1)).collect();
     assert_eq!(first.len(), 3, "what was kept for one to come");
     let mut last = pin!(others[3].take(1));
     let mut more_of_a = pin!(a.take(1));
@@ -133,28 +133,28 @@ proptest! {
     ) {
         let guaranteed = total * percent / 100;
         let floor = guaranteed / (exports as u32 + 1);
-        let stock = stock(total, guaranteed, exports);
-        let members: Vec<Member> = (0..exports as u32).map(|number| stock.join(payer(number))).collect();
-        let mut held: Vec<(usize, Grant)> = Vec::new();
+        let semaphore = semaphore(total, guaranteed, exports);
+        let members: Vec<FairClient> = (0..exports as u32).map(|number| semaphore.join(payer(number))).collect();
+        let mut held: Vec<(usize, Permit)> = Vec::new();
         let mut waiting: Vec<(usize, Wished)> = Vec::new();
         for (who, units, what) in steps {
             let who = who % exports;
             match what {
-                0 | 1 => waiting.push((who, Box::pin(members[who].take(units.min(stock.unkept().max(1)))))),
+                0 | 1 => waiting.push((who, Box::pin(members[who].take(units.min(semaphore.unkept().max(1)))))),
                 2 if !held.is_empty() => drop(held.swap_remove(units as usize % held.len())),
                 3 if !waiting.is_empty() => drop(waiting.swap_remove(units as usize % waiting.len())),
-                _ => held.extend(members[who].try_take(units).map(|grant| (who, grant))),
+                _ => held.extend(members[who].try_take(units).map(|permit| (who, permit))),
             }
             let mut index = 0;
             while index < waiting.len() {
                 match poll(waiting[index].1.as_mut()) {
-                    Poll::Ready(grant) => { let (who, _) = waiting.remove(index); held.push((who, grant)); }
+                    Poll::Ready(permit) => { let (who, _) = waiting.remove(index); held.push((who, permit)); }
                     Poll::Pending => index += 1,
                 }
             }
-            let of = |who: usize| held.iter().filter(|(other, _)| *other == who).map(|(_, grant)| grant.units()).sum::<u32>();
+            let of = |who: usize| held.iter().filter(|(other, _)| *other == who).map(|(_, permit)| permit.units()).sum::<u32>();
             let used: u32 = (0..exports).map(of).sum();
-            prop_assert!(used <= total && used == stock.used() && waiting.len() == stock.waiting());
+            prop_assert!(used <= total && used == semaphore.used() && waiting.len() == semaphore.waiting());
             for (who, member) in members.iter().enumerate() {
                 let waits = waiting.iter().any(|(other, _)| *other == who);
                 prop_assert!(of(who) >= floor || waits || member.try_take(1).is_some(), "{who} has {} of {floor} and finds none", of(who));
@@ -163,9 +163,9 @@ proptest! {
         held.clear();
         while !waiting.is_empty() {
             let before = waiting.len();
-            waiting.retain_mut(|(_, wish)| poll(wish.as_mut()).is_pending());
+            waiting.retain_mut(|(_, acquire)| poll(acquire.as_mut()).is_pending());
             prop_assert!(waiting.len() < before, "{before} wait though everything is there");
         }
-        prop_assert_eq!((stock.used(), stock.waiting()), (0, 0));
+        prop_assert_eq!((semaphore.used(), semaphore.waiting()), (0, 0));
     }
 }
