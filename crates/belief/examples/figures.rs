@@ -7,7 +7,7 @@
 
 use headtime_mechanics::{Direction, catalog};
 use headtime_sched::{Belief, BeliefReport, Finished, Limits, Place, PolicyEntry, Scheduler};
-use headtime_sim::{DriveTruth, Engine, Progress, SimulatedDrive, Watch};
+use headtime_sim::{DriveTruth, Engine, StepOutcome, SimulatedDrive, EngineObserver};
 use headtime_units::Instant;
 use headtime_workload::{StreamConfig, Workload};
 use rand::{RngExt, SeedableRng};
@@ -22,7 +22,7 @@ const CLIENTS: [u32; 2] = [16, 64];
 #[derive(Default)]
 struct Count(u64);
 
-impl Watch for Count {
+impl EngineObserver for Count {
     fn finished(&mut self, _now: Instant, _finished: &Finished) {
         self.0 += 1;
     }
@@ -91,7 +91,7 @@ fn one(
     let mut engine = Engine::new(scheduler, simulated, workload, None);
     let (mut count, mut half) = (Count::default(), None);
     while count.0 < requests {
-        if let Progress::Drained = engine.step(&mut count)? {
+        if let StepOutcome::Drained = engine.step(&mut count)? {
             break;
         }
         if half.is_none() && count.0 >= requests / 2 {
@@ -100,7 +100,7 @@ fn one(
     }
     let (began, before) = half.unwrap_or((Instant::ORIGIN, 0));
     let seconds = engine.now().saturating_since(began).as_ns() as f64 / 1e9;
-    let belief = engine.front.belief();
+    let belief = engine.scheduler.belief();
     Ok(Figures {
         iops: (count.0 - before) as f64 / seconds,
         report: belief.report(),

@@ -48,7 +48,7 @@ use crate::profile::Cache;
 /// The segments and what they hold.
 #[derive(Clone, Debug)]
 pub struct SegmentCache {
-    segments: Vec<Segment>,
+    segments: Vec<CacheSegment>,
     segment_sectors: u64,
     max_written: usize,
     /// Segments with written data.
@@ -81,7 +81,7 @@ pub struct WrittenRow {
 
 /// Sectors that the cache holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct CachedPrefix {
     /// How many of those asked for, from the first on, without a gap.
     pub sectors: Sectors,
     /// When the last of them is there.
@@ -103,10 +103,10 @@ pub enum WriteRefused {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Segment {
+struct CacheSegment {
     start: u64,
     end: u64,
-    state: State,
+    state: SegmentState,
     /// When the sectors from `recent` on are there; those before it have been for longer.
     complete: Instant,
     recent: u64,
@@ -117,7 +117,7 @@ struct Segment {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum SegmentState {
     /// What the media hold too.
     Clean,
     /// What the media do not hold yet.
@@ -130,10 +130,10 @@ impl SegmentCache {
     /// An empty cache of the profile's segments.
     #[must_use]
     pub fn new(cache: &Cache) -> Self {
-        let empty = Segment {
+        let empty = CacheSegment {
             start: 0,
             end: 0,
-            state: State::Clean,
+            state: SegmentState::Clean,
             complete: Instant::ORIGIN,
             recent: 0,
             asked: 0,
@@ -153,7 +153,7 @@ impl SegmentCache {
 
     /// How many of the extent's sectors are here, from the first on, whatever rows they lie in.
     #[must_use]
-    pub fn held(&self, extent: Extent) -> Held {
+    pub fn held(&self, extent: Extent) -> CachedPrefix {
         let end = extent.end().get();
         let mut reached = extent.start.get();
         let mut complete = Instant::ORIGIN;
@@ -170,7 +170,7 @@ impl SegmentCache {
                 complete = complete.max(segment.complete);
             }
         }
-        Held { sectors: Sectors::new(reached - extent.start.get()), complete }
+        CachedPrefix { sectors: Sectors::new(reached - extent.start.get()), complete }
     }
 
     /// Whether all of the extent's sectors are here.
@@ -191,7 +191,7 @@ impl SegmentCache {
         {
             segment.used = uses;
             if segment.start <= last && last < segment.end {
-                if segment.asked == start && segment.state == State::Clean {
+                if segment.asked == start && segment.state == SegmentState::Clean {
                     follows =
                         Some((RowId { segment: index, row: segment.row }, Lba::new(segment.end)));
                 }
@@ -224,7 +224,7 @@ impl SegmentCache {
         let continued = self.segments.iter().position(|segment| {
             segment.end == start.get()
                 && !segment.is_empty()
-                && matches!(segment.state, State::Clean)
+                && matches!(segment.state, SegmentState::Clean)
         });
         let index = match continued {
             Some(index) => index,
@@ -299,7 +299,7 @@ impl SegmentCache {
                 let index = self.replaceable().ok_or(WriteRefused::Full)?;
                 self.segments[index].renew(extent.start.get());
                 self.segments[index].end = extent.end().get();
-                self.segments[index].state = State::Written { mark, urgent: false };
+                self.segments[index].state = SegmentState::Written { mark, urgent: false };
                 self.written += 1;
                 index
             }
@@ -321,17 +321,17 @@ impl SegmentCache {
         for index in 0..self.segments.len() {
             let segment = &self.segments[index];
             match segment.state {
-                State::Clean => {}
-                State::Leaving { .. } if segment.overlaps(extent) => {
+                SegmentState::Clean => {}
+                SegmentState::Leaving { .. } if segment.overlaps(extent) => {
                     return Err(self.in_the_way(extent));
                 }
-                State::Leaving { .. } => {}
-                State::Written { mark, urgent } if segment.overlaps(extent) => {
+                SegmentState::Leaving { .. } => {}
+                SegmentState::Written { mark, urgent } if segment.overlaps(extent) => {
                     (row_start, row_end) = (row_start.min(segment.start), row_end.max(segment.end));
                     (marked, hurried) = (marked.min(mark), hurried || urgent);
                     first = first.or(Some(index));
                 }
-                State::Written { .. } => {}
+                SegmentState::Written { .. } => {}
             }
         }
         if first.is_some() {
@@ -341,12 +341,12 @@ impl SegmentCache {
         } else {
             // Sequential writes go on in the row that ends where this one starts.
             let continued = self.segments.iter().position(|segment| {
-                matches!(segment.state, State::Written { .. })
+                matches!(segment.state, SegmentState::Written { .. })
                     && segment.end == start
                     && end - segment.start <= self.segment_sectors
             });
             let Some(index) = continued else { return Ok(None) };
-            if let State::Written { mark, urgent } = self.segments[index].state {
+            if let SegmentState::Written { mark, urgent } = self.segments[index].state {
                 (row_start, marked, hurried) = (self.segments[index].start, mark, urgent);
             }
             first = Some(index);
@@ -363,7 +363,7 @@ impl SegmentCache {
         }
         let segment = &mut self.segments[kept];
         (segment.start, segment.end) = (row_start, row_end);
-        segment.state = State::Written { mark: marked, urgent: hurried };
+        segment.state = SegmentState::Written { mark: marked, urgent: hurried };
         Ok(Some(kept))
     }
 
@@ -376,7 +376,7 @@ impl SegmentCache {
     /// media.
     pub fn hurry(&mut self, extent: Extent) {
         for segment in self.segments.iter_mut().filter(|segment| segment.overlaps(extent)) {
-            if let State::Written { urgent, .. } = &mut segment.state {
+            if let SegmentState::Written { urgent, .. } = &mut segment.state {
                 *urgent = true;
             }
         }
@@ -385,7 +385,7 @@ impl SegmentCache {
     /// Somebody waits for every written row to be on the media.
     pub fn hurry_all(&mut self) {
         for segment in &mut self.segments {
-            if let State::Written { urgent, .. } = &mut segment.state {
+            if let SegmentState::Written { urgent, .. } = &mut segment.state {
                 *urgent = true;
             }
         }
@@ -398,7 +398,7 @@ impl SegmentCache {
         for segment in self
             .segments
             .iter_mut()
-            .filter(|segment| segment.state == State::Clean && segment.overlaps(extent))
+            .filter(|segment| segment.state == SegmentState::Clean && segment.overlaps(extent))
         {
             let (before, after) =
                 (start.saturating_sub(segment.start), segment.end.saturating_sub(end));
@@ -418,11 +418,11 @@ impl SegmentCache {
 
     /// The segments to look at for written data: none at all where there are none, which is the
     /// usual case.
-    fn where_written(&self) -> &[Segment] {
+    fn where_written(&self) -> &[CacheSegment] {
         if self.written == 0 { &[] } else { &self.segments }
     }
 
-    fn unsaved(&self) -> impl Iterator<Item = &Segment> {
+    fn unsaved(&self) -> impl Iterator<Item = &CacheSegment> {
         self.where_written().iter().filter(|segment| segment.is_unsaved())
     }
 
@@ -436,14 +436,14 @@ impl SegmentCache {
     /// The written rows that are not on their way to the media yet, by segment.
     pub fn written_rows(&self) -> impl Iterator<Item = WrittenRow> + '_ {
         self.where_written().iter().enumerate().filter_map(|(index, segment)| match segment.state {
-            State::Written { mark, urgent } => Some(WrittenRow {
+            SegmentState::Written { mark, urgent } => Some(WrittenRow {
                 id: self.id(index),
                 extent: segment.extent(),
                 arrived: segment.complete,
                 mark,
                 urgent,
             }),
-            State::Clean | State::Leaving { .. } => None,
+            SegmentState::Clean | SegmentState::Leaving { .. } => None,
         })
     }
 
@@ -452,8 +452,8 @@ impl SegmentCache {
     #[must_use]
     pub fn oldest_mark(&self) -> Option<u64> {
         let marks = self.where_written().iter().filter_map(|segment| match segment.state {
-            State::Clean => None,
-            State::Written { mark, .. } | State::Leaving { mark } => Some(mark),
+            SegmentState::Clean => None,
+            SegmentState::Written { mark, .. } | SegmentState::Leaving { mark } => Some(mark),
         });
         marks.min()
     }
@@ -465,8 +465,8 @@ impl SegmentCache {
     pub fn begin_save(&mut self, id: RowId) {
         let segment = &mut self.segments[id.segment];
         match segment.state {
-            State::Written { mark, .. } if segment.row == id.row => {
-                segment.state = State::Leaving { mark }
+            SegmentState::Written { mark, .. } if segment.row == id.row => {
+                segment.state = SegmentState::Leaving { mark }
             }
             _ => panic!("only a written row can be brought to the media"),
         }
@@ -479,7 +479,7 @@ impl SegmentCache {
     pub fn end_save(&mut self, id: RowId) {
         let segment = &mut self.segments[id.segment];
         match segment.state {
-            State::Leaving { .. } if segment.row == id.row => segment.state = State::Clean,
+            SegmentState::Leaving { .. } if segment.row == id.row => segment.state = SegmentState::Clean,
             _ => panic!("only a row on its way arrives at the media"),
         }
         self.written -= 1;
@@ -497,7 +497,7 @@ impl SegmentCache {
         for (index, segment) in self.segments.iter().enumerate() {
             // Uses count from 1, so an empty segment is older than any.
             let used = if segment.is_empty() { 0 } else { segment.used };
-            if matches!(segment.state, State::Clean) && oldest.is_none_or(|(least, _)| used < least)
+            if matches!(segment.state, SegmentState::Clean) && oldest.is_none_or(|(least, _)| used < least)
             {
                 oldest = Some((used, index));
             }
@@ -537,17 +537,17 @@ impl SegmentCache {
     }
 }
 
-impl Segment {
+impl CacheSegment {
     fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
     fn is_written(&self) -> bool {
-        matches!(self.state, State::Written { .. })
+        matches!(self.state, SegmentState::Written { .. })
     }
 
     fn is_unsaved(&self) -> bool {
-        self.state != State::Clean
+        self.state != SegmentState::Clean
     }
 
     fn overlaps(&self, extent: Extent) -> bool {
@@ -563,7 +563,7 @@ impl Segment {
         *self = Self {
             start,
             end: start,
-            state: State::Clean,
+            state: SegmentState::Clean,
             complete: Instant::ORIGIN,
             recent: start,
             asked: start,

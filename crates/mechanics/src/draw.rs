@@ -20,7 +20,7 @@ use rand::{Rng, RngExt};
 use crate::layout::Layout;
 use crate::profile::{
     Algorithm, DriveProfile, Firmware, Geometry, Interface, Rotation, Seek, SeekFormula,
-    TrackOrder, UnitVariation,
+    TrackOrder, VariationSpec,
 };
 
 /// A valid small drive; the same drive for the same state of `rng`.
@@ -152,11 +152,11 @@ fn random_interface(rng: &mut impl Rng) -> Interface {
     }
 }
 
-fn random_variation(rng: &mut impl Rng) -> UnitVariation {
+fn random_variation(rng: &mut impl Rng) -> VariationSpec {
     if rng.random_bool(0.3) {
-        return UnitVariation::default();
+        return VariationSpec::default();
     }
-    UnitVariation {
+    VariationSpec {
         spindle_ppm: rng.random_range(0.0..500.0),
         track_angle_us: rng.random_range(0.0..100.0),
         seek_residual_us: rng.random_range(0.0..200.0),
@@ -164,6 +164,6 @@ fn random_variation(rng: &mut impl Rng) -> UnitVariation {
         jitter_us: rng.random_range(0.0..200.0),
         outlier_share: rng.random_range(0.0..0.05),
         outlier_ms: rng.random_range(0.0..50.0),
-        ..UnitVariation::default()
+        ..VariationSpec::default()
     }
 }

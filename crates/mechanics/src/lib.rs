@@ -36,7 +36,7 @@ mod variation;
 pub use firmware::{FirmwareCommand, FirmwareQueue, QueueFull};
 pub use interface::{Bus, InterfaceTimes};
 pub use layout::{Layout, TrackRow, TrackRun, ZoneExtent, ZoneSlip};
-pub use mechanism::{Access, Mechanism, Positioning};
+pub use mechanism::{Access, Mechanism, PositioningTime};
 pub use place::{Direction, HeadPosition, PhysicalAddress, Spot, Track};
 pub use profile::{DriveProfile, ProfileError};
 pub use seek::SeekCurve;

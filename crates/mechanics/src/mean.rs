@@ -26,7 +26,7 @@ use crate::seek::SeekCurve;
 const STRIPS: u32 = 512;
 
 /// The steps of "sectors by cylinder" as (cylinder, change), rising by cylinder.
-type Steps = Vec<(u32, i128)>;
+type SectorSteps = Vec<(u32, i128)>;
 
 /// The mean arm time of reads, head switches included.
 pub(crate) fn arm_time(layout: &Layout, curve: &SeekCurve, head_switch: Nanos) -> Nanos {
@@ -44,7 +44,7 @@ pub(crate) fn arm_time(layout: &Layout, curve: &SeekCurve, head_switch: Nanos) -
 }
 
 /// Pairs of sectors by distance: all of them, and those on one surface.
-fn counts(surfaces: Vec<Steps>) -> (Vec<i128>, Vec<i128>) {
+fn counts(surfaces: Vec<SectorSteps>) -> (Vec<i128>, Vec<i128>) {
     let heads = surfaces.len() as i128;
     let groups = alike(&surfaces);
     if let [(steps, _)] = groups.as_slice() {
@@ -63,12 +63,12 @@ fn counts(surfaces: Vec<Steps>) -> (Vec<i128>, Vec<i128>) {
 }
 
 /// The steps of each surface.
-fn surfaces(layout: &Layout) -> Vec<Steps> {
+fn surfaces(layout: &Layout) -> Vec<SectorSteps> {
     let rows = match layout.surfaces() {
         Surfaces::Exact(rows) => rows,
         Surfaces::Measured(rows) => strips(&rows, layout.cylinders(), layout.heads()),
     };
-    let mut surfaces: Vec<Steps> = vec![Vec::new(); usize::from(layout.heads())];
+    let mut surfaces: Vec<SectorSteps> = vec![Vec::new(); usize::from(layout.heads())];
     for row in rows {
         let sectors = i128::from(row.sectors);
         surfaces[usize::from(row.head)]
@@ -107,13 +107,13 @@ fn strips(rows: &[SurfaceRow], cylinders: u32, heads: u16) -> Vec<SurfaceRow> {
 }
 
 /// The steps of all surfaces together.
-fn sum(surfaces: &[Steps]) -> Steps {
+fn sum(surfaces: &[SectorSteps]) -> SectorSteps {
     joined(surfaces.iter().flatten().copied().collect())
 }
 
 /// Surfaces with the same steps once, with how many there are.
-fn alike(surfaces: &[Steps]) -> Vec<(&Steps, i128)> {
-    let mut groups: Vec<(&Steps, i128)> = Vec::new();
+fn alike(surfaces: &[SectorSteps]) -> Vec<(&SectorSteps, i128)> {
+    let mut groups: Vec<(&SectorSteps, i128)> = Vec::new();
     for steps in surfaces {
         match groups.iter_mut().find(|(known, _)| *known == steps) {
             Some((_, count)) => *count += 1,
@@ -124,9 +124,9 @@ fn alike(surfaces: &[Steps]) -> Vec<(&Steps, i128)> {
 }
 
 /// Changes at one cylinder added up, those that cancel left out.
-fn joined(mut steps: Steps) -> Steps {
+fn joined(mut steps: SectorSteps) -> SectorSteps {
     steps.sort_unstable_by_key(|step| step.0);
-    let mut joined: Steps = Vec::new();
+    let mut joined: SectorSteps = Vec::new();
     for (cylinder, change) in steps {
         match joined.last_mut().filter(|last| last.0 == cylinder) {
             Some(last) => last.1 += change,

@@ -41,7 +41,7 @@ use alloc::sync::Arc;
 
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, RotationPeriod};
 
-use crate::layout::{Layout, Located, Stretch};
+use crate::layout::{Layout, Located, TrackStretch};
 use crate::mean;
 use crate::place::{Direction, HeadPosition, Spot, Track};
 use crate::profile::{DriveProfile, ProfileError};
@@ -64,7 +64,7 @@ pub struct Mechanism<V = Nominal> {
 
 /// The way to a sector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Positioning {
+pub struct PositioningTime {
     /// Arm, head switch and settle.
     pub seek: Nanos,
     /// Waiting for the sector to come round, less than a revolution.
@@ -91,7 +91,7 @@ pub struct Access {
     pub finish: Instant,
 }
 
-impl Positioning {
+impl PositioningTime {
     /// Seek and rotation together.
     #[must_use]
     pub fn total(self) -> Nanos {
@@ -262,7 +262,7 @@ impl<V: Variation> Mechanism<V> {
         depart: Instant,
         op: Direction,
         lba: Lba,
-    ) -> Positioning {
+    ) -> PositioningTime {
         self.positioning_to(from, depart, op, &self.spot(lba))
     }
 
@@ -275,10 +275,10 @@ impl<V: Variation> Mechanism<V> {
         depart: Instant,
         op: Direction,
         to: &Spot,
-    ) -> Positioning {
+    ) -> PositioningTime {
         let seek = self.arm_time(from, to.position, op);
         let rotate = self.period.time_of(self.angle_at(depart + seek).until(to.angle));
-        Positioning { seek, rotate }
+        PositioningTime { seek, rotate }
     }
 
     /// Whether accesses of this direction take sectors as they come by.
@@ -343,7 +343,7 @@ impl<V: Variation> Mechanism<V> {
 
     /// Passes over a stretch whose beginning is `wait` ahead: what is spent waiting, and all of it.
     #[inline]
-    fn pass(&self, stretch: &Stretch, wait: Angle, zero_latency: bool) -> (Nanos, Nanos) {
+    fn pass(&self, stretch: &TrackStretch, wait: Angle, zero_latency: bool) -> (Nanos, Nanos) {
         let (wait, span) = (u64::from(wait.as_raw()), span_angle(&stretch.at, stretch.span));
         // The head is `behind` the beginning: 0 when it is there exactly in time.
         let behind = (WHOLE_TURN - wait) % WHOLE_TURN;

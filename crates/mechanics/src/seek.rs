@@ -34,7 +34,7 @@ const INDEX_LEN: usize = (DIRECT + (u32::BITS - DIRECT_BITS) * STEPS) as usize;
 /// Read seek time by distance in cylinders.
 #[derive(Clone, Debug)]
 pub struct SeekCurve {
-    pieces: Vec<Piece>,
+    pieces: Vec<CurvePiece>,
     /// For each bucket of distances the piece that holds its smallest distance.
     index: Vec<u16>,
     /// The greatest distance there is, at least 1.
@@ -44,16 +44,16 @@ pub struct SeekCurve {
 
 /// From `from` cylinders up to the next piece: one formula, rising or falling throughout.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct CurvePiece {
     from: u32,
-    shape: Shape,
+    shape: PieceShape,
     /// The least time of all distances from the next piece on and, where this piece falls, of this
     /// piece.
     floor_after: i64,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Shape {
+enum PieceShape {
     /// `base + (distance − from) · slope / 2²⁰`, nanoseconds.
     Line { base: i64, slope: i64 },
     /// `base + factor · √distance`, nanoseconds.
@@ -73,7 +73,7 @@ impl SeekCurve {
         Self::from_pieces(pieces, last_distance)
     }
 
-    fn from_pieces(mut pieces: Vec<Piece>, last_distance: u32) -> Self {
+    fn from_pieces(mut pieces: Vec<CurvePiece>, last_distance: u32) -> Self {
         // A point behind the last cylinder still gives the slope before it, but no distance of its
         // own.
         pieces.retain(|piece| piece.from <= last_distance);
@@ -146,7 +146,7 @@ impl SeekCurve {
         lowest
     }
 
-    fn piece(&self, distance: u32) -> &Piece {
+    fn piece(&self, distance: u32) -> &CurvePiece {
         let mut number = usize::from(self.index[bucket_of(distance)]);
         while self.pieces.get(number + 1).is_some_and(|next| next.from <= distance) {
             number += 1;
@@ -155,10 +155,10 @@ impl SeekCurve {
     }
 }
 
-impl Piece {
+impl CurvePiece {
     fn time(&self, distance: u32) -> i64 {
         match self.shape {
-            Shape::Line { base, slope } => {
+            PieceShape::Line { base, slope } => {
                 // Wide and clamped, so that curves that no drive has can be computed, and refused.
                 let rise = (i128::from(i64::from(distance) - i64::from(self.from))
                     * i128::from(slope)
@@ -166,26 +166,26 @@ impl Piece {
                     >> 20;
                 base.saturating_add(rise.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64)
             }
-            Shape::Root { base, factor } => {
+            PieceShape::Root { base, factor } => {
                 (base + factor * libm::sqrt(f64::from(distance)) + 0.5) as i64
             }
         }
     }
 }
 
-fn pieces_of(seek: &Seek) -> Vec<Piece> {
+fn pieces_of(seek: &Seek) -> Vec<CurvePiece> {
     match seek.formula {
         Some(formula) => pieces_of_formula(&formula),
         None => pieces_of_points(&seek.points),
     }
 }
 
-fn pieces_of_points(points: &[(u32, f64)]) -> Vec<Piece> {
+fn pieces_of_points(points: &[(u32, f64)]) -> Vec<CurvePiece> {
     assert!(!points.is_empty(), "a seek curve needs points or a formula");
     let ns = |ms: f64| libm::round(ms * 1e6) as i64;
-    let line = |from: u32, base: i64, slope: i64| Piece {
+    let line = |from: u32, base: i64, slope: i64| CurvePiece {
         from,
-        shape: Shape::Line { base, slope },
+        shape: PieceShape::Line { base, slope },
         floor_after: 0,
     };
     let slope = |a: (u32, f64), b: (u32, f64)| {
@@ -202,16 +202,16 @@ fn pieces_of_points(points: &[(u32, f64)]) -> Vec<Piece> {
         .collect()
 }
 
-fn pieces_of_formula(formula: &SeekFormula) -> Vec<Piece> {
+fn pieces_of_formula(formula: &SeekFormula) -> Vec<CurvePiece> {
     let long_from = formula.long_from.max(1);
     let slope = libm::round(formula.long_us_per_cylinder * 1e3 * f64::from(1 << 20)) as i64;
     let base = libm::round(
         formula.long_ms * 1e6 + formula.long_us_per_cylinder * 1e3 * f64::from(long_from),
     ) as i64;
-    let long = Piece { from: long_from, shape: Shape::Line { base, slope }, floor_after: 0 };
-    let root = Shape::Root { base: formula.short_ms * 1e6, factor: formula.short_sqrt_ms * 1e6 };
+    let long = CurvePiece { from: long_from, shape: PieceShape::Line { base, slope }, floor_after: 0 };
+    let root = PieceShape::Root { base: formula.short_ms * 1e6, factor: formula.short_sqrt_ms * 1e6 };
     if long_from > 1 {
-        vec![Piece { from: 1, shape: root, floor_after: 0 }, long]
+        vec![CurvePiece { from: 1, shape: root, floor_after: 0 }, long]
     } else {
         vec![long]
     }

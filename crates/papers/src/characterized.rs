@@ -14,7 +14,7 @@ use headtime_belief::ProfileBelief;
 use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_probe::{Answer, Check, Errand, Kind, Outcome, Probe, Settings};
 use headtime_sched::{Command, CommandId, Op};
-use headtime_sim::{Device as _, SimulatedDrive, Unit};
+use headtime_sim::{Device as _, SimulatedDrive, Instance};
 use headtime_units::{Instant, Nanos};
 
 use crate::context::PointOfWork;
@@ -107,7 +107,7 @@ impl PointOfWork for Unknown {
 ///
 /// # Errors
 /// A model that makes no drive, or a probe that did not understand it.
-fn characterize(model: &DriveProfile, unit: Unit, seed: u64) -> Result<Characterized, Cause> {
+fn characterize(model: &DriveProfile, unit: Instance, seed: u64) -> Result<Characterized, Cause> {
     let mut drive = SimulatedDrive::new(unit.of(model, seed)?)?;
     // Allowed to write sectors back as they were, as the extraction that the paper's scheduler was
     // given did: without it nobody knows how long writes settle.

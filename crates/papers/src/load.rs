@@ -10,7 +10,7 @@ use std::sync::Arc;
 use headtime_belief::ProfileBelief;
 use headtime_mechanics::{DriveProfile, ProfileError, catalog};
 use headtime_sched::{Belief, PolicyEntry};
-use headtime_sim::{DriveTruth, Experiment, Measures, OraclePositioning, Unit, run};
+use headtime_sim::{DriveTruth, Experiment, Measures, OraclePositioning, Instance, run};
 use headtime_workload::{StreamConfig, Workload};
 
 use crate::context::PointOfWork;
@@ -89,14 +89,14 @@ impl UnitOf {
     }
 
     /// Makes the model one that a unit of this kind is drawn from, and says how it is drawn.
-    pub(crate) fn prepare(self, profile: &mut DriveProfile) -> Unit {
+    pub(crate) fn prepare(self, profile: &mut DriveProfile) -> Instance {
         match self {
-            Self::Nominal => Unit::Nominal,
-            Self::Drawn => Unit::Drawn,
+            Self::Nominal => Instance::Nominal,
+            Self::Drawn => Instance::Drawn,
             Self::ArmErrs(us) => {
                 profile.variation = Default::default();
                 profile.variation.seek_residual_us = f64::from(us);
-                Unit::Drawn
+                Instance::Drawn
             }
         }
     }
@@ -200,7 +200,7 @@ impl Load {
                 .expect("it was made of the same profile a moment ago")
         };
         let experiment = Experiment {
-            unit,
+            instance: unit,
             parameters,
             outstanding: self.outstanding,
             warm_up: (self.requests / 10).max(u64::from(self.queue)),

@@ -34,7 +34,7 @@ use headtime_sched::{
     PolicyEntry, Queued, ReadAhead, Request, RequestId, ScanId, ScanOptions, Scheduler, View,
     Wanted,
 };
-use headtime_sim::{Device, DriveTruth, Engine, Front, OraclePositioning, SimulatedDrive};
+use headtime_sim::{Device, DriveTruth, Engine, SchedulerApi, OraclePositioning, SimulatedDrive};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 use headtime_workload::{Arrivals, Mix, Sizes, StreamConfig, ThinkTime, Workload};
 use smallvec::SmallVec;
@@ -158,7 +158,7 @@ impl TimedFront {
     }
 }
 
-impl Front for TimedFront {
+impl SchedulerApi for TimedFront {
     fn submit(&mut self, now: Instant, request: Request) -> Admission {
         let start = Clock::now();
         let admission = self.inner.submit(now, request);
@@ -263,11 +263,11 @@ fn wanted(capacity: Sectors, little: bool) -> Wanted {
 
 /// Steps until so many gaps have been searched.
 fn search(run: &mut Run, gaps: u64) -> FillReport {
-    let before = run.front.inner.fill_report().gaps;
-    while run.front.inner.fill_report().gaps < before + gaps {
+    let before = run.scheduler.inner.fill_report().gaps;
+    while run.scheduler.inner.fill_report().gaps < before + gaps {
         run.step(&mut ()).expect("a closed loop is always served");
     }
-    run.front.inner.fill_report()
+    run.scheduler.inner.fill_report()
 }
 
 const EFFORTS: [u32; 7] = [2, 4, 8, 16, 48, 128, 512];
@@ -312,12 +312,12 @@ fn gaps(criterion: &mut Criterion) {
         search(&mut run, 64);
         group.bench_function(format!("{tracks}-tracks"), |bencher| {
             bencher.iter_custom(|times| {
-                let before = (run.front.searching_ns, run.front.searches);
-                while run.front.searches - before.1 < times {
+                let before = (run.scheduler.searching_ns, run.scheduler.searches);
+                while run.scheduler.searches - before.1 < times {
                     search(&mut run, 1);
                 }
                 let (ns, searches) =
-                    (run.front.searching_ns - before.0, run.front.searches - before.1);
+                    (run.scheduler.searching_ns - before.0, run.scheduler.searches - before.1);
                 Duration::from_nanos((ns as f64 * times as f64 / searches as f64) as u64)
             });
         });
@@ -334,11 +334,11 @@ fn request(criterion: &mut Criterion) {
     let mut run = run(profile(), &StreamConfig::closed(257), None);
     group.bench_function("sptf-oracle/256", |bencher| {
         bencher.iter_custom(|times| {
-            let before = (run.front.ns, run.front.sent);
-            while run.front.sent - before.1 < times {
+            let before = (run.scheduler.ns, run.scheduler.sent);
+            while run.scheduler.sent - before.1 < times {
                 run.step(&mut ()).expect("a closed loop is always served");
             }
-            let (ns, sent) = (run.front.ns - before.0, run.front.sent - before.1);
+            let (ns, sent) = (run.scheduler.ns - before.0, run.scheduler.sent - before.1);
             Duration::from_nanos((ns as f64 * times as f64 / sent as f64) as u64)
         });
     });

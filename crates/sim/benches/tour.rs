@@ -258,7 +258,7 @@ fn lookups(criterion: &mut Criterion) {
     for (name, belief) in BELIEFS {
         let mut bench = Bench::new("satf-map", belief());
         bench.decide(4_000);
-        let (belief, now) = (bench.engine.front.belief(), bench.engine.now());
+        let (belief, now) = (bench.engine.scheduler.belief(), bench.engine.now());
         let capacity = belief.capacity().get() - 8;
         let targets: Vec<Target> = (0..4_096_u64)
             .map(|number| {

@@ -1,4 +1,4 @@
-//! Runs one closed loop of random 4 KiB reads on a drawn unit and prints its measures as JSON; for
+//! Runs one closed loop of random 4 KiB reads on a drawn instance and prints its measures as JSON; for
 //! `time`, `perf` and a first look.
 //!
 //! `cargo run --release -p headtime-sim --example one_run DRIVE POLICY CLIENTS REQUESTS`, such as
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use headtime_belief::ProfileBelief;
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Belief, PolicyEntry};
-use headtime_sim::{Experiment, Unit, run};
+use headtime_sim::{Experiment, Instance, run};
 use headtime_workload::{StreamConfig, Workload};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     )?;
     let experiment = Experiment {
         parameters,
-        unit: Unit::Drawn,
+        instance: Instance::Drawn,
         requests: requests.parse()?,
         ..Experiment::new(profile, entry, 1)
     };

@@ -35,13 +35,13 @@ use crate::truth::DriveTruth;
 /// Drives with their sectors dealt out in stripes, as one device.
 #[derive(Clone, Debug)]
 pub struct Raid0<D = SimulatedDrive> {
-    members: Vec<Member<D>>,
+    members: Vec<ArrayMember<D>>,
     stripe: u64,
     queue_depth: usize,
     /// Picoseconds that a sector takes to pass the controller; 0 where nothing limits it.
     ps_per_sector: u64,
     controller_free: Instant,
-    under_way: BTreeMap<CommandId, UnderWay>,
+    under_way: BTreeMap<CommandId, ArrayCommand>,
     /// What has been done by the members and is on its way to the host, by time and then in the
     /// order of completion.
     reports: BTreeMap<(Instant, u64), DriveCompletion>,
@@ -51,7 +51,7 @@ pub struct Raid0<D = SimulatedDrive> {
 }
 
 #[derive(Clone, Debug)]
-struct Member<D> {
+struct ArrayMember<D> {
     drive: D,
     /// Commands of which the member holds a part.
     sent: BTreeSet<CommandId>,
@@ -60,7 +60,7 @@ struct Member<D> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct UnderWay {
+struct ArrayCommand {
     parts_left: usize,
     op: Op,
     sectors: Sectors,
@@ -129,7 +129,7 @@ impl<D: Device> Raid0<D> {
         Self {
             members: members
                 .into_iter()
-                .map(|drive| Member { drive, sent: BTreeSet::new(), waiting: VecDeque::new() })
+                .map(|drive| ArrayMember { drive, sent: BTreeSet::new(), waiting: VecDeque::new() })
                 .collect(),
             stripe: options.stripe.get(),
             queue_depth: options.queue_depth,
@@ -307,7 +307,7 @@ impl<D: Device> Device for Raid0<D> {
         } else {
             now
         };
-        let under_way = UnderWay {
+        let under_way = ArrayCommand {
             parts_left,
             op: command.op,
             sectors,

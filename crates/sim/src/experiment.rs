@@ -1,4 +1,4 @@
-//! [`run`]: one experiment, from a profile to [`Measures`]; [`run_watched`] is the same with an
+//! [`run`]: one experiment, from a profile to [`Measures`]; [`run_observed`] is the same with an
 //! onlooker, and says what was counted also when it ends badly.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use headtime_workload::Source;
 use crate::device::Device as _;
 use crate::disk_time::DiskTime;
 use crate::drive::SimulatedDrive;
-use crate::engine::{Engine, EngineError, Progress, Watch};
+use crate::engine::{Engine, EngineError, StepOutcome, EngineObserver};
 use crate::measures::{Measures, Meter};
 use crate::oracle::OraclePositioning;
 use crate::scan_measures::{ScanCounts, ScanMeter};
@@ -25,8 +25,8 @@ use crate::truth::DriveTruth;
 pub struct Experiment {
     /// The model of drive.
     pub profile: Arc<DriveProfile>,
-    /// How the unit differs from it.
-    pub unit: Unit,
+    /// How the instance differs from it.
+    pub instance: Instance,
     /// The policy.
     pub policy: &'static PolicyEntry,
     /// Its parameters.
@@ -36,7 +36,7 @@ pub struct Experiment {
     /// Commands at the drive at once, whatever the policy would like; `None` leaves it to the
     /// policy.
     pub outstanding: Option<usize>,
-    /// The seed of the unit and its noise. Nothing else in the run is random but the source.
+    /// The seed of the instance and its noise. Nothing else in the run is random but the source.
     pub seed: u64,
     /// Requests that finish before counting begins.
     pub warm_up: u64,
@@ -76,17 +76,17 @@ impl BackgroundScan {
     }
 }
 
-/// How the simulated unit differs from its model.
+/// How the simulated instance differs from its model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum Instance {
     /// In its phase alone, without noise: what the mechanics allow.
     Nominal,
     /// As the profile's `[variation]` says, drawn by the seed.
     Drawn,
 }
 
-impl Unit {
-    /// The unit of a model and a seed.
+impl Instance {
+    /// The instance of a model and a seed.
     ///
     /// # Errors
     /// Whatever is wrong with the profile.
@@ -98,7 +98,7 @@ impl Unit {
     }
 }
 
-/// Makes the belief that a run's scheduler starts with. It is given the model, never the unit.
+/// Makes the belief that a run's scheduler starts with. It is given the model, never the instance.
 pub type BeliefMaker<'a> = &'a dyn Fn(&DriveProfile) -> Box<dyn Belief + Send>;
 
 /// Why a run failed.
@@ -127,7 +127,7 @@ pub enum RunError {
 
 /// What came out of a run that somebody watched.
 #[derive(Clone, Debug)]
-pub struct WatchedRun {
+pub struct ObservedRun {
     /// What was counted until the end, good or bad.
     pub measures: Measures,
     /// Why the run could not go on, if it could not.
@@ -146,7 +146,7 @@ pub fn run(
     source: impl Source,
     belief: BeliefMaker<'_>,
 ) -> Result<Measures, RunError> {
-    let ended = run_watched(experiment, source, belief, &mut ())?;
+    let ended = run_observed(experiment, source, belief, &mut ())?;
     ended.fault.map_or(Ok(ended.measures), |fault| Err(fault.into()))
 }
 
@@ -156,28 +156,28 @@ pub fn run(
 ///
 /// # Errors
 /// [`RunError`]: a profile that makes no drive, or a policy that cannot run on it.
-pub fn run_watched(
+pub fn run_observed(
     experiment: &Experiment,
     source: impl Source,
     belief: BeliefMaker<'_>,
-    watch: &mut impl Watch,
-) -> Result<WatchedRun, RunError> {
-    run_keeping(experiment, source, belief, watch).map(|(run, _)| run)
+    watch: &mut impl EngineObserver,
+) -> Result<ObservedRun, RunError> {
+    run_with_belief(experiment, source, belief, watch).map(|(run, _)| run)
 }
 
-/// As [`run_watched`], and answers what was believed in the end, for whoever wants to keep what was
+/// As [`run_observed`], and answers what was believed in the end, for whoever wants to keep what was
 /// learned.
 ///
 /// # Errors
-/// As [`run_watched`].
-pub fn run_keeping(
+/// As [`run_observed`].
+pub fn run_with_belief(
     experiment: &Experiment,
     source: impl Source,
     belief: BeliefMaker<'_>,
-    watch: &mut impl Watch,
-) -> Result<(WatchedRun, Box<dyn Belief + Send>), RunError> {
+    watch: &mut impl EngineObserver,
+) -> Result<(ObservedRun, Box<dyn Belief + Send>), RunError> {
     let profile = &experiment.profile;
-    let truth = experiment.unit.of(profile, experiment.seed)?;
+    let truth = experiment.instance.of(profile, experiment.seed)?;
     let arms = profile.actuators();
     if experiment.policy.oracle && arms > 1 {
         return Err(RunError::OracleOfArms {
@@ -214,14 +214,14 @@ pub fn run_keeping(
     while !meter.full() && !through(&scans) {
         begin_scan(&mut engine, scans.as_mut());
         if books.is_none() && meter.warm() {
-            books = Some(Books::of(&engine, engine.now(), experiment.by_stream, scans.as_ref()));
+            books = Some(Snapshot::of(&engine, engine.now(), experiment.by_stream, scans.as_ref()));
         }
         if experiment.is_timed() {
             let next = engine.next_event();
             let from = experiment.warm_up_time.map(|time| Instant::ORIGIN + time);
             if let Some(from) = from.filter(|from| next >= *from && !meter.warm()) {
                 meter.begin(from);
-                books = Some(Books::of(&engine, from, experiment.by_stream, scans.as_ref()));
+                books = Some(Snapshot::of(&engine, from, experiment.by_stream, scans.as_ref()));
             }
             let until =
                 experiment.length.zip(books.as_ref()).map(|(length, books)| books.at + length);
@@ -232,8 +232,8 @@ pub fn run_keeping(
             }
         }
         match engine.step(&mut (&mut meter, &mut (&mut scans, &mut *watch))) {
-            Ok(Progress::Stepped) => {}
-            Ok(Progress::Drained) => break,
+            Ok(StepOutcome::Stepped) => {}
+            Ok(StepOutcome::Drained) => break,
             Err(error) => {
                 fault = Some(error);
                 break;
@@ -243,11 +243,11 @@ pub fn run_keeping(
     let end = end.unwrap_or_else(|| engine.now());
     // Where counting never began, nothing is charged to anybody.
     let by_stream = experiment.by_stream && books.is_some();
-    let books = books.unwrap_or_else(|| Books::of(&engine, end, false, scans.as_ref()));
+    let books = books.unwrap_or_else(|| Snapshot::of(&engine, end, false, scans.as_ref()));
     let seconds = end.saturating_since(books.at).as_secs_f64();
     let scan =
-        scans.map(|scans| scans.measures(&books.scanned, seconds, &engine.front.fill_report()));
-    let (disk_time, charged) = Books::of(&engine, end, by_stream, None).since(&books);
+        scans.map(|scans| scans.measures(&books.scanned, seconds, &engine.scheduler.fill_report()));
+    let (disk_time, charged) = Snapshot::of(&engine, end, by_stream, None).since(&books);
     let measures = meter.measures(
         end,
         experiment.policy.name,
@@ -256,7 +256,7 @@ pub fn run_keeping(
         disk_time,
         &charged,
     );
-    Ok((WatchedRun { measures: Measures { scan, ..measures }, fault }, engine.front.into_belief()))
+    Ok((ObservedRun { measures: Measures { scan, ..measures }, fault }, engine.scheduler.into_belief()))
 }
 
 /// Begins the first scan, or the next one when the last is through.
@@ -267,14 +267,14 @@ fn begin_scan<S: Source>(
     let now = engine.now();
     if let Some((id, wanted)) = scans.and_then(|scans| scans.next_scan(now)) {
         // The one that is through keeps no room.
-        engine.front.scan_stop(now, ScanId(id.0 - 1));
-        engine.front.scan_start(now, id, wanted, ScanOptions::default());
+        engine.scheduler.scan_stop(now, ScanId(id.0 - 1));
+        engine.scheduler.scan_start(now, id, wanted, ScanOptions::default());
         engine.stir();
     }
 }
 
 /// What the drive and the scheduler have booked until a time.
-struct Books {
+struct Snapshot {
     at: Instant,
     disk_time: DiskTime,
     /// Disk time charged to each stream, by its number; empty unless wanted.
@@ -282,7 +282,7 @@ struct Books {
     scanned: ScanCounts,
 }
 
-impl Books {
+impl Snapshot {
     fn of<S: Source>(
         engine: &Engine<Scheduler, SimulatedDrive, S>,
         at: Instant,
@@ -292,7 +292,7 @@ impl Books {
         let mut charged = Vec::new();
         if by_stream {
             for (volume, account) in engine
-                .front
+                .scheduler
                 .accounts()
                 .volumes()
                 .filter(|(volume, _)| (volume.0 as usize) < StreamMeasures::MOST)
@@ -328,7 +328,7 @@ impl Experiment {
         if self.by_stream { meter.by_stream() } else { meter }
     }
 
-    /// A policy with its default parameters on a nominal unit: 20,000 requests after a tenth as
+    /// A policy with its default parameters on a nominal instance: 20,000 requests after a tenth as
     /// many of warm-up, at most 65,536 held.
     #[must_use]
     pub fn new(profile: Arc<DriveProfile>, policy: &'static PolicyEntry, seed: u64) -> Self {
@@ -336,7 +336,7 @@ impl Experiment {
             .expect("every policy of the table is found by its name");
         Self {
             profile,
-            unit: Unit::Nominal,
+            instance: Instance::Nominal,
             policy,
             parameters,
             tunables: Tunables::default(),

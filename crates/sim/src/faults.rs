@@ -80,7 +80,7 @@ pub struct FaultyDrive<D> {
     from_inner: Vec<DriveCompletion>,
 }
 
-enum Fate {
+enum PlannedFault {
     Passes,
     Slow,
     Overtaken,
@@ -127,29 +127,29 @@ impl<D: Device> FaultyDrive<D> {
         }
         let latest = completion.finished + self.plan.slow_by;
         match self.fate() {
-            Fate::Passes => self.pass(completion),
-            Fate::Slow => {
+            PlannedFault::Passes => self.pass(completion),
+            PlannedFault::Slow => {
                 self.slow.insert((latest, completion.command), completion);
             }
-            Fate::Overtaken => {
+            PlannedFault::Overtaken => {
                 self.slow.insert((latest, completion.command), completion);
                 self.overtaken.push((latest, completion.command));
             }
-            Fate::Lost => {
+            PlannedFault::Lost => {
                 self.lost.insert(completion.command, completion);
             }
         }
     }
 
-    fn fate(&mut self) -> Fate {
+    fn fate(&mut self) -> PlannedFault {
         if self.hits(self.plan.lost_share) {
-            Fate::Lost
+            PlannedFault::Lost
         } else if self.hits(self.plan.slow_share) {
-            Fate::Slow
+            PlannedFault::Slow
         } else if self.hits(self.plan.reorder_share) {
-            Fate::Overtaken
+            PlannedFault::Overtaken
         } else {
-            Fate::Passes
+            PlannedFault::Passes
         }
     }
 

@@ -51,15 +51,15 @@ pub use array::{ArrayOptions, Raid0};
 pub use confidence::BatchMeans;
 pub use device::{Breakdown, Device, DriveCompletion};
 pub use disk_time::DiskTime;
-pub use drive::{Landing, SimulatedDrive, Store};
-pub use engine::{ETIMEDOUT, Engine, EngineError, Front, Progress, Watch};
+pub use drive::{Landing, SimulatedDrive, StorageLayer};
+pub use engine::{ETIMEDOUT, Engine, EngineError, SchedulerApi, StepOutcome, EngineObserver};
 pub use experiment::{
-    BackgroundScan, BeliefMaker, Experiment, RunError, Unit, WatchedRun, run, run_keeping,
-    run_watched,
+    BackgroundScan, BeliefMaker, Experiment, RunError, Instance, ObservedRun, run, run_with_belief,
+    run_observed,
 };
 pub use faults::{BadSectors, EIO, FaultPlan, FaultyDrive};
 pub use measures::{Confidence, Distribution, Measures, Meter};
 pub use oracle::OraclePositioning;
 pub use scan_measures::{ScanMeasures, ScanPoint};
 pub use stream_measures::{StreamFigures, StreamMeasures};
-pub use truth::{DriveTruth, Noise, SpindleDrift, UnitDifference};
+pub use truth::{DriveTruth, Noise, SpindleDrift, InstanceVariation};

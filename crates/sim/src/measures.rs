@@ -15,10 +15,10 @@ use serde::Serialize;
 
 use crate::confidence::BatchMeans;
 use crate::disk_time::DiskTime;
-use crate::engine::Watch;
+use crate::engine::EngineObserver;
 use crate::scan_measures::ScanMeasures;
 use crate::stream_measures::StreamMeasures;
-use crate::times::Times;
+use crate::times::TimeHistogram;
 
 /// What came out of a run. As JSON it is the object that `headtime sim --json` prints:
 /// milliseconds, seconds, and shares of one.
@@ -95,7 +95,7 @@ pub struct Confidence {
     pub iops: Option<f64>,
 }
 
-/// Counts a run: a [`Watch`] that keeps what [`Measures`] are made of.
+/// Counts a run: a [`EngineObserver`] that keeps what [`Measures`] are made of.
 pub struct Meter {
     /// Requests that finish before counting begins; `None` when it begins at a time.
     warm_up: Option<u64>,
@@ -118,9 +118,9 @@ struct Window {
     counted: u64,
     failed: u64,
     bytes: u64,
-    response: Times,
+    response: TimeHistogram,
     response_batches: BatchMeans,
-    service: Times,
+    service: TimeHistogram,
     service_batches: BatchMeans,
     gaps: BatchMeans,
     deadline_requests: u64,
@@ -229,7 +229,7 @@ impl Meter {
     }
 }
 
-impl Watch for Meter {
+impl EngineObserver for Meter {
     fn submitted(&mut self, now: Instant, _request: &Request) {
         if let Some(window) = &mut self.window {
             window.held_until(now, self.held);
@@ -278,9 +278,9 @@ impl Window {
             counted: 0,
             failed: 0,
             bytes: 0,
-            response: Times::new(),
+            response: TimeHistogram::new(),
             response_batches: BatchMeans::default(),
-            service: Times::new(),
+            service: TimeHistogram::new(),
             service_batches: BatchMeans::default(),
             gaps: BatchMeans::default(),
             deadline_requests: 0,

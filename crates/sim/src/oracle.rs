@@ -26,12 +26,12 @@ use headtime_sched::{
 };
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
-use crate::truth::{DriveTruth, UnitDifference};
+use crate::truth::{DriveTruth, InstanceVariation};
 
 /// The truth as a belief.
 #[derive(Clone, Debug)]
 pub struct OraclePositioning {
-    mechanism: Mechanism<UnitDifference>,
+    mechanism: Mechanism<InstanceVariation>,
     interface: InterfaceTimes,
     samples: u64,
 }

@@ -10,7 +10,7 @@ use headtime_sched::{BackgroundRead, FillReport, FillSource, Outcome, ScanId, Wa
 use headtime_units::{Instant, SectorSize, Sectors};
 use serde::Serialize;
 
-use crate::engine::Watch;
+use crate::engine::EngineObserver;
 
 /// What scans got in the window of a run. As JSON it is part of what `headtime sim --json` prints:
 /// MB are millions of bytes.
@@ -155,7 +155,7 @@ impl ScanMeter {
 }
 
 /// Counts where there is a scan.
-impl Watch for Option<ScanMeter> {
+impl EngineObserver for Option<ScanMeter> {
     fn background(&mut self, now: Instant, read: &BackgroundRead) {
         if let Some(meter) = self {
             meter.count(now, read);

@@ -5,7 +5,7 @@ use headtime_units::{Nanos, SectorSize};
 use serde::Serialize;
 
 use crate::measures::Distribution;
-use crate::times::Times;
+use crate::times::TimeHistogram;
 
 /// What one stream got within the window of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,8 +24,8 @@ pub struct StreamMeasures {
     pub disk_time: Nanos,
     /// Length of the window.
     pub seconds: f64,
-    response: Times,
-    service: Times,
+    response: TimeHistogram,
+    service: TimeHistogram,
 }
 
 /// [`StreamMeasures`] as figures. As JSON an entry of `streams` and `classes` of `headtime sim
@@ -117,8 +117,8 @@ impl Default for StreamMeasures {
             deadline_misses: 0,
             disk_time: Nanos::ZERO,
             seconds: 0.0,
-            response: Times::new(),
-            service: Times::new(),
+            response: TimeHistogram::new(),
+            service: TimeHistogram::new(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! [`Times`]: many spans of time and their [`Distribution`].
+//! [`TimeHistogram`]: many spans of time and their [`Distribution`].
 
 use hdrhistogram::Histogram;
 use headtime_units::Nanos;
@@ -13,13 +13,13 @@ const LONGEST_NS: u64 = 86_400_000_000_000;
 /// Many spans of time: mean and maximum exact, percentiles to three digits. A quarter of a MiB, all
 /// of it taken at the start.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Times {
+pub(crate) struct TimeHistogram {
     histogram: Histogram<u64>,
     sum: u128,
     max: Nanos,
 }
 
-impl Times {
+impl TimeHistogram {
     pub(crate) fn new() -> Self {
         let histogram = Histogram::new_with_bounds(SHORTEST_NS, LONGEST_NS, 3)
             .expect("the bounds are those the library takes");

@@ -7,7 +7,7 @@ use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Command, CommandId, Op, Outcome};
 use headtime_sim::{
     ArrayOptions, Device, DriveCompletion, DriveTruth, FaultPlan, FaultyDrive, Raid0,
-    SimulatedDrive, Store,
+    SimulatedDrive, StorageLayer,
 };
 use headtime_testkit::swarm::random_drive;
 use headtime_units::{Extent, Instant, Nanos, Sectors};
@@ -276,7 +276,7 @@ fn what_one_arm_reads_ahead_the_other_does_not_disturb() {
             command(id, Op::Read, half + rng.random_range(0..half - 8), 8)
         });
         let served = serve(&mut drive, Instant::ORIGIN, vec![sequential, random], 3_000);
-        assert!(drive.take_landings().iter().any(|landing| landing.store == Store::Cache));
+        assert!(drive.take_landings().iter().any(|landing| landing.layer == StorageLayer::Cache));
         per_second(&served[0])
     };
     let (alone, beside) = (rate(false), rate(true));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{BackgroundRead, Belief, FillSettings, FillSource, IdleSettings, PolicyEntry};
 use headtime_sim::{
-    BackgroundScan, DriveTruth, Experiment, Measures, OraclePositioning, Watch, run, run_watched,
+    BackgroundScan, DriveTruth, Experiment, Measures, OraclePositioning, EngineObserver, run, run_observed,
 };
 use headtime_units::{Instant, Nanos, Sectors};
 use headtime_workload::{Arrivals, Mix, StreamConfig, ThinkTime, Workload};
@@ -46,7 +46,7 @@ struct Marks {
     scans: u32,
 }
 
-impl Watch for Marks {
+impl EngineObserver for Marks {
     fn background(&mut self, _now: Instant, read: &BackgroundRead) {
         self.scans = self.scans.max(read.scan.0);
         if read.scan.0 == 1 {
@@ -65,7 +65,7 @@ fn a_scan_beside_somebody_who_hardly_asks_reads_every_sector_once_and_begins_aga
     let mut marks =
         Marks { read: vec![false; experiment.profile.capacity().get() as usize], scans: 0 };
     let source = tasks(&experiment.profile, 1, Nanos::from_secs(10));
-    let measures = run_watched(&experiment, source, &oracle, &mut marks)
+    let measures = run_observed(&experiment, source, &oracle, &mut marks)
         .expect("the profile is a drive")
         .measures;
     assert!(

@@ -6,7 +6,7 @@ mod common;
 use headtime_mechanics::profile::{Algorithm, Cache};
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, Mechanism, catalog};
 use headtime_sched::{Command, Op};
-use headtime_sim::{Device, DriveTruth, Landing, SimulatedDrive, Store};
+use headtime_sim::{Device, DriveTruth, Landing, SimulatedDrive, StorageLayer};
 use headtime_units::{Extent, Instant, Nanos};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -168,14 +168,14 @@ fn a_flush_costs_what_it_takes_to_bring_the_written_data_to_the_media() {
         vec![stream(1, |id| command(id, Op::Write, writes[id as usize], 8))],
         4,
     );
-    assert!(drive.take_landings().iter().all(|landing| landing.store == Store::Cache));
+    assert!(drive.take_landings().iter().all(|landing| landing.layer == StorageLayer::Cache));
     let now = written[0][3].completion.finished;
     let flush =
         serve(&mut drive, now, vec![stream(1, |id| command(id, Op::Flush, 0, 0))], 1)[0][0].clone();
     let saves: Vec<Landing> = drive.take_landings();
     assert_eq!(
-        saves.iter().map(|save| (save.command, save.op, save.store)).collect::<Vec<_>>(),
-        [(None, Op::Write, Store::Media); 4]
+        saves.iter().map(|save| (save.command, save.op, save.layer)).collect::<Vec<_>>(),
+        [(None, Op::Write, StorageLayer::Media); 4]
     );
     let last = saves.iter().map(|save| save.at).max().expect("four");
     assert_eq!(flush.completion.finished, last + completion(&drive));
@@ -197,8 +197,8 @@ fn written_data_go_to_the_media_by_themselves_once_the_delay_is_over() {
     drive.advance(Instant::from_ns(100_000_000), &mut reports);
     let save = drive.take_landings();
     assert_eq!(
-        (save[0].command, save[0].store, save[0].extent),
-        (None, Store::Media, Extent::from_numbers(5_000, 8))
+        (save[0].command, save[0].layer, save[0].extent),
+        (None, StorageLayer::Media, Extent::from_numbers(5_000, 8))
     );
     assert!(save[0].at > Instant::from_ns(50_000_000));
     let spent = drive.disk_time(Instant::from_ns(100_000_000));
@@ -237,7 +237,7 @@ fn a_forced_write_is_on_the_media_when_it_completes() {
     let served = serve(&mut drive, Instant::ORIGIN, vec![stream(1, forced)], 5);
     let landings = drive.take_landings();
     for (served, landing) in served[0].iter().zip(&landings) {
-        assert_eq!((landing.command, landing.store), (Some(served.command.id), Store::Media));
+        assert_eq!((landing.command, landing.layer), (Some(served.command.id), StorageLayer::Media));
         assert!(landing.at <= served.completion.finished);
     }
 }
@@ -258,18 +258,18 @@ fn a_read_of_written_data_hits_and_one_of_a_part_of_them_waits_until_they_are_sa
     let landings = drive.take_landings();
     let order: Vec<_> = landings
         .iter()
-        .map(|landing| (landing.command.map(|id| id.0), landing.op, landing.store))
+        .map(|landing| (landing.command.map(|id| id.0), landing.op, landing.layer))
         .take(4)
         .collect();
     assert_eq!(
         order[..3],
         [
-            (Some(0), Op::Write, Store::Cache),
-            (Some(1), Op::Read, Store::Cache),
-            (None, Op::Write, Store::Media)
+            (Some(0), Op::Write, StorageLayer::Cache),
+            (Some(1), Op::Read, StorageLayer::Cache),
+            (None, Op::Write, StorageLayer::Media)
         ]
     );
-    assert_eq!(order[3], (Some(2), Op::Read, Store::Media));
+    assert_eq!(order[3], (Some(2), Op::Read, StorageLayer::Media));
 }
 
 #[test]

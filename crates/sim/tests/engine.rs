@@ -9,7 +9,7 @@ use headtime_sched::{
 };
 use headtime_sim::{
     Device, DriveCompletion, DriveTruth, ETIMEDOUT, Engine, EngineError, Experiment, FaultPlan,
-    FaultyDrive, OraclePositioning, Progress, RunError, SimulatedDrive, Watch, run,
+    FaultyDrive, OraclePositioning, StepOutcome, RunError, SimulatedDrive, EngineObserver, run,
 };
 use headtime_units::{Instant, Nanos};
 use headtime_workload::{Arrival, ClientId, Interarrival, Source, StreamConfig, Workload};
@@ -73,7 +73,7 @@ struct Diary {
     unexpected: u32,
 }
 
-impl Watch for Diary {
+impl EngineObserver for Diary {
     fn submitted(&mut self, now: Instant, request: &Request) {
         self.submitted.push((now, *request));
     }
@@ -89,7 +89,7 @@ impl Watch for Diary {
 
 fn drain(engine: &mut Engine<Scheduler, impl Device, First>) -> Result<Diary, EngineError> {
     let mut diary = Diary::default();
-    while engine.step(&mut diary)? == Progress::Stepped {}
+    while engine.step(&mut diary)? == StepOutcome::Stepped {}
     assert_eq!(engine.held(), 0);
     Ok(diary)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Belief, PolicyEntry};
-use headtime_sim::{Experiment, Unit, run};
+use headtime_sim::{Experiment, Instance, run};
 use headtime_workload::{Mix, StreamConfig, Workload};
 
 /// Drive, policy, clients, share of reads, seed; then IOPS, mean response in milliseconds, and
@@ -39,7 +39,7 @@ fn line(drive: &str, policy: &str, clients: u32, reads: f64, seed: u64) -> Strin
     .expect("4 KiB suit the drive");
     let experiment = Experiment {
         parameters,
-        unit: Unit::Drawn,
+        instance: Instance::Drawn,
         warm_up: 200,
         requests: 2_000,
         ..Experiment::new(profile, entry, seed)

@@ -7,7 +7,7 @@ use headtime_mechanics::{
     Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism, catalog,
 };
 use headtime_sched::{Belief, PolicyEntry};
-use headtime_sim::{Experiment, Measures, Unit, run};
+use headtime_sim::{Experiment, Measures, Instance, run};
 use headtime_units::{Extent, Instant, Nanos};
 use headtime_workload::{
     Arrivals, Interarrival, Mix, Order, Sizes, StreamConfig, ThinkTime, Workload,
@@ -99,13 +99,13 @@ fn mean_service_of_random_reads_is_overhead_mean_seek_half_a_revolution_and_tran
 #[test]
 fn every_drawn_unit_serves_random_reads_about_as_its_model_does() {
     let profile = profile("atlas10k");
-    let unit = Experiment {
-        unit: Unit::Drawn,
+    let instance = Experiment {
+        instance: Instance::Drawn,
         requests: 30_000,
         outstanding: Some(1),
         ..experiment(&profile, "fcfs")
     };
-    let measures = closed(&unit, 1);
+    let measures = closed(&instance, 1);
     // Jitter and outliers come on top, on average.
     let noise = profile.variation.jitter_us / 1e3
         + profile.variation.outlier_share * profile.variation.outlier_ms;
@@ -231,10 +231,10 @@ fn with_two_queued_one_outstanding_beats_two() {
 #[test]
 fn a_belief_from_the_profile_keeps_most_of_the_oracles_gain() {
     let profile = profile("atlas10k");
-    let iops = |policy, unit| {
+    let iops = |policy, instance| {
         closed(
             &Experiment {
-                unit,
+                instance,
                 outstanding: Some(2),
                 requests: 10_000,
                 ..experiment(&profile, policy)
@@ -243,15 +243,15 @@ fn a_belief_from_the_profile_keeps_most_of_the_oracles_gain() {
         )
         .iops
     };
-    for (unit, least) in [(Unit::Nominal, 0.90), (Unit::Drawn, 0.75)] {
-        let (clook, oracle) = (iops("clook", unit), iops("sptf-oracle", unit));
-        let kept = |policy| (iops(policy, unit) - clook) / (oracle - clook);
+    for (instance, least) in [(Instance::Nominal, 0.90), (Instance::Drawn, 0.75)] {
+        let (clook, oracle) = (iops("clook", instance), iops("sptf-oracle", instance));
+        let kept = |policy| (iops(policy, instance) - clook) / (oracle - clook);
         let (sptf, expected) = (kept("sptf"), kept("sptf-expected"));
         println!(
-            "{unit:?} unit: of the oracle's gain over clook ({oracle:.1} over {clook:.1}), sptf \
+            "{instance:?} instance: of the oracle's gain over clook ({oracle:.1} over {clook:.1}), sptf \
                 keeps {sptf:.2}, sptf-expected {expected:.2}"
         );
-        assert!(expected > least, "{unit:?}: sptf-expected keeps {expected}");
+        assert!(expected > least, "{instance:?}: sptf-expected keeps {expected}");
     }
 }
 
@@ -260,7 +260,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
     let profile = profile("nearline-20tb");
     let text = |seed, policy| {
         let experiment =
-            Experiment { seed, unit: Unit::Drawn, requests: 2_000, ..experiment(&profile, policy) };
+            Experiment { seed, instance: Instance::Drawn, requests: 2_000, ..experiment(&profile, policy) };
         serde_json::to_string(&measure(
             &experiment,
             &[StreamConfig { mix: Mix::reads(0.7), ..StreamConfig::closed(20) }],

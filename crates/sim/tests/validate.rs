@@ -1,10 +1,10 @@
-//! Replays of recordings: a recording made by a simulated unit whose spindle and phase are known
-//! must be explained by the unit's own profile, and by no other.
+//! Replays of recordings: a recording made by a simulated recorded whose spindle and phase are known
+//! must be explained by the recorded's own profile, and by no other.
 
 use headtime_mechanics::{DriveProfile, draw};
 use headtime_sched::{Command, CommandId, Op};
 use headtime_sim::validate::{
-    ArrivalShift, Figures, Issue, Served, SpindleFit, ValidateError, Validation, validate,
+    ArrivalShift, ErrorFigures, IssueMode, Served, SpindleFit, ValidateError, Validation, validate,
 };
 use headtime_sim::{Device, DriveTruth, SimulatedDrive};
 use headtime_units::{Angle, Extent, Instant, Nanos};
@@ -45,15 +45,15 @@ fn small() -> DriveProfile {
     DriveProfile::from_toml("small", SMALL).expect("the profile above is valid")
 }
 
-/// What is known of the unit that was recorded.
-struct Unit {
+/// What is known of the recorded that was recorded.
+struct RecordedDrive {
     truth: DriveTruth,
-    /// The time of the unit at which the recording starts.
+    /// The time of the recorded at which the recording starts.
     start: Instant,
 }
 
-impl Unit {
-    /// A unit whose spindle is up to some 400 ppm off the profile's.
+impl RecordedDrive {
+    /// A recorded whose spindle is up to some 400 ppm off the profile's.
     fn draw(profile: &DriveProfile, seed: u64) -> Self {
         let mut profile = profile.clone();
         profile.variation.spindle_ppm = 130.0;
@@ -117,17 +117,17 @@ impl Unit {
 
 const PAUSE: Nanos = Nanos::from_ms(15);
 
-fn replay(profile: &DriveProfile, recording: &Recording, issue: Issue) -> Validation {
+fn replay(profile: &DriveProfile, recording: &Recording, issue: IssueMode) -> Validation {
     validate(profile, recording, issue).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]
 fn a_units_own_profile_explains_its_recording_and_its_spindle_is_found() {
     for seed in 0..6 {
-        let unit = Unit::draw(&small(), seed);
-        let recording = unit.record(2_000, seed, PAUSE, Nanos::ZERO);
-        let validation = replay(&small(), &recording, Issue::Recorded);
-        let (ppm, turns) = unit.misfit(&validation.spindle);
+        let recorded = RecordedDrive::draw(&small(), seed);
+        let recording = recorded.record(2_000, seed, PAUSE, Nanos::ZERO);
+        let validation = replay(&small(), &recording, IssueMode::Recorded);
+        let (ppm, turns) = recorded.misfit(&validation.spindle);
         assert!(
             validation.spindle.coherent && validation.spindle.coherence > 0.999,
             "seed {seed}: {:?}",
@@ -154,14 +154,14 @@ fn a_units_own_profile_explains_its_recording_and_its_spindle_is_found() {
 
 #[test]
 fn through_the_text_of_a_trace_file_it_is_the_same() {
-    let unit = Unit::draw(&small(), 3);
-    let recording = unit.record(200, 3, PAUSE, Nanos::ZERO);
+    let recorded = RecordedDrive::draw(&small(), 3);
+    let recording = recorded.record(200, 3, PAUSE, Nanos::ZERO);
     let text: Vec<String> = recording.accesses().iter().map(disksim_validate::line).collect();
     let read = disksim_validate::read("written", &text.join("\n")).unwrap();
     assert_eq!(read, recording);
     assert_eq!(
-        replay(&small(), &read, Issue::Recorded).accesses(),
-        replay(&small(), &recording, Issue::Recorded).accesses()
+        replay(&small(), &read, IssueMode::Recorded).accesses(),
+        replay(&small(), &recording, IssueMode::Recorded).accesses()
     );
 }
 
@@ -173,9 +173,9 @@ fn a_noisy_unit_with_displaced_tracks_is_still_found() {
     profile.variation.seek_residual_us = 30.0;
     profile.variation.outlier_share = 0.002;
     profile.variation.outlier_ms = 40.0;
-    let unit = Unit::draw(&profile, 8);
-    let validation = replay(&small(), &unit.record(3_000, 8, PAUSE, Nanos::ZERO), Issue::Recorded);
-    let (ppm, turns) = unit.misfit(&validation.spindle);
+    let recorded = RecordedDrive::draw(&profile, 8);
+    let validation = replay(&small(), &recorded.record(3_000, 8, PAUSE, Nanos::ZERO), IssueMode::Recorded);
+    let (ppm, turns) = recorded.misfit(&validation.spindle);
     // Reports come 30 us late on average, which is taken for 0.005 of a turn.
     assert!(ppm.abs() < 0.5 && turns.abs() < 0.01, "period {ppm} ppm, phase {turns} turns off");
     let all = validation.all();
@@ -184,13 +184,13 @@ fn a_noisy_unit_with_displaced_tracks_is_still_found() {
 
 #[test]
 fn a_wrong_seek_curve_shows_request_by_request_and_the_spindle_is_found_all_the_same() {
-    let unit = Unit::draw(&small(), 5);
-    let recording = unit.record(3_000, 5, PAUSE, Nanos::ZERO);
+    let recorded = RecordedDrive::draw(&small(), 5);
+    let recording = recorded.record(3_000, 5, PAUSE, Nanos::ZERO);
     let mut slow = small();
     slow.seek.points.iter_mut().for_each(|(_, ms)| *ms *= 1.1);
     let (right, wrong) =
-        (replay(&small(), &recording, Issue::Recorded), replay(&slow, &recording, Issue::Recorded));
-    let (ppm, turns) = unit.misfit(&wrong.spindle);
+        (replay(&small(), &recording, IssueMode::Recorded), replay(&slow, &recording, IssueMode::Recorded));
+    let (ppm, turns) = recorded.misfit(&wrong.spindle);
     assert!(
         ppm.abs() < 0.05 && turns.abs() < 2e-4,
         "period {ppm} ppm, phase {turns} turns off: a seek too long costs whole turns, no phase"
@@ -213,13 +213,13 @@ fn a_wrong_seek_curve_shows_request_by_request_and_the_spindle_is_found_all_the_
 
 #[test]
 fn an_error_of_one_prediction_does_not_move_the_requests_behind_it() {
-    let unit = Unit::draw(&small(), 6);
+    let recorded = RecordedDrive::draw(&small(), 6);
     // No pauses: whatever is predicted too long reaches into the next recorded request.
-    let recording = unit.record(3_000, 6, Nanos::ZERO, Nanos::ZERO);
+    let recording = recorded.record(3_000, 6, Nanos::ZERO, Nanos::ZERO);
     let mut slow = small();
     slow.interface.read_command_us += 250.0;
     let [recorded, closed] =
-        [Issue::Recorded, Issue::Closed].map(|issue| replay(&slow, &recording, issue));
+        [IssueMode::Recorded, IssueMode::Closed].map(|issue| replay(&slow, &recording, issue));
     assert!(recorded.spindle.coherent);
     let after_an_error = |validation: &Validation| {
         let pairs = validation.accesses().windows(2).filter(|pair| pair[0].error_ns() > 5_000_000);
@@ -255,9 +255,9 @@ fn an_error_of_one_prediction_does_not_move_the_requests_behind_it() {
 #[test]
 fn a_recording_that_keeps_no_phase_is_said_to_be_so_and_its_distribution_judged() {
     for seed in 0..8 {
-        let unit = Unit::draw(&small(), seed);
-        let recording = unit.record(2_000, seed, PAUSE, Nanos::from_ms(20));
-        let validation = replay(&small(), &recording, Issue::Recorded);
+        let recorded = RecordedDrive::draw(&small(), seed);
+        let recording = recorded.record(2_000, seed, PAUSE, Nanos::from_ms(20));
+        let validation = replay(&small(), &recording, IssueMode::Recorded);
         assert!(
             !validation.spindle.coherent && validation.spindle.coherence < 0.15,
             "seed {seed}: {:?}",
@@ -274,12 +274,12 @@ fn a_recording_that_keeps_no_phase_is_said_to_be_so_and_its_distribution_judged(
 #[test]
 fn classes_name_what_is_wrong_and_hold_every_access_once_per_kind_of_slice() {
     let mut inner = small();
-    let unit = Unit::draw(&inner, 9);
-    let recording = unit.record(3_000, 9, PAUSE, Nanos::ZERO);
+    let recorded = RecordedDrive::draw(&inner, 9);
+    let recording = recorded.record(3_000, 9, PAUSE, Nanos::ZERO);
     // The second zone, from address 2,400,000 of 3,640,620 on, is measured a third of a turn off.
     inner.zones[1].first_angle_turns =
         Some((inner_zone_angle(&inner) + Angle::from_turns(1.0 / 3.0)).as_turns());
-    let validation = replay(&inner, &recording, Issue::Recorded);
+    let validation = replay(&inner, &recording, IssueMode::Recorded);
     let classes = validation.classes(20);
     for class in classes.iter().take(6) {
         let words = class.slice.describe();
@@ -314,10 +314,10 @@ fn what_the_cache_answers_is_left_out_of_the_fit_and_predicted_all_the_same() {
     let cached = DriveProfile::from_toml("small", &format!("{SMALL}\n{cache}"))
         .expect("the profile with a cache is valid");
     for seed in 0..4 {
-        let unit = Unit::draw(&cached, seed);
-        let recording = unit.record(2_000, seed, PAUSE, Nanos::ZERO);
-        let validation = replay(&cached, &recording, Issue::Recorded);
-        let (ppm, turns) = unit.misfit(&validation.spindle);
+        let recorded = RecordedDrive::draw(&cached, seed);
+        let recording = recorded.record(2_000, seed, PAUSE, Nanos::ZERO);
+        let validation = replay(&cached, &recording, IssueMode::Recorded);
+        let (ppm, turns) = recorded.misfit(&validation.spindle);
         assert!(
             ppm.abs() < 0.1 && turns.abs() < 5e-4,
             "seed {seed}: period {ppm} ppm, phase {turns} turns off"
@@ -341,7 +341,7 @@ fn an_access_past_the_drives_end_is_refused_with_its_line_and_a_remedy() {
     let capacity = small().capacity().get();
     let text = format!("R Hit 0 8 5000 100\n\nR Hit {} 8 5000 100", capacity - 7);
     let recording = disksim_validate::read("x", &text).unwrap();
-    let error = validate(&small(), &recording, Issue::Recorded).unwrap_err();
+    let error = validate(&small(), &recording, IssueMode::Recorded).unwrap_err();
     assert!(matches!(error, ValidateError::PastEnd { line: 3, .. }), "{error:?}");
     let message = error.to_string();
     assert!(
@@ -355,9 +355,9 @@ fn an_access_past_the_drives_end_is_refused_with_its_line_and_a_remedy() {
 #[test]
 fn a_recording_of_one_access_has_figures_and_no_fit() {
     let recording = disksim_validate::read("x", "R Hit 0 8 5000 100").unwrap();
-    let validation = replay(&small(), &recording, Issue::Closed);
+    let validation = replay(&small(), &recording, IssueMode::Closed);
     assert!(!validation.spindle.coherent);
-    assert_eq!((validation.all().requests, validation.held_out()), (1, Figures::default()));
+    assert_eq!((validation.all().requests, validation.held_out()), (1, ErrorFigures::default()));
     assert!(
         validation.all().median_abs_ms.is_finite()
             && validation.all().demerit_ms == validation.all().median_abs_ms
@@ -375,9 +375,9 @@ proptest! {
         prop_assume!(profile.capacity().get() >= 1_000);
         let mut still = profile.clone();
         still.variation = Default::default();
-        let unit = Unit::draw(&still, seed);
-        let recording = unit.record(400, seed, Nanos::from_ms(30), Nanos::ZERO);
-        let all = replay(&still, &recording, Issue::Recorded).all();
+        let recorded = RecordedDrive::draw(&still, seed);
+        let recording = recorded.record(400, seed, Nanos::from_ms(30), Nanos::ZERO);
+        let all = replay(&still, &recording, IssueMode::Recorded).all();
         prop_assert!(all.within_0_2_ms > 0.97, "seed {}: {:?}", seed, all);
     }
 }

@@ -11,7 +11,7 @@ use headtime_sched::{
     Accounts, Admission, Belief, Cancelled, Decision, Done, Finished, Op, Outcome, Policy, Request,
     RequestId, Scheduler,
 };
-use headtime_sim::Front;
+use headtime_sim::SchedulerApi;
 use headtime_testkit::swarm::{self, Summary};
 use headtime_units::{Instant, Lba, Nanos};
 use smallvec::SmallVec;
@@ -127,7 +127,7 @@ impl Buggy {
     }
 }
 
-impl Front for Buggy {
+impl SchedulerApi for Buggy {
     fn submit(&mut self, now: Instant, request: Request) -> Admission {
         self.as_made.insert(request.id, request);
         if matches!(self.bug, Bug::ReportsFlushesEarly | Bug::NeverSendsFlushes)
@@ -257,7 +257,7 @@ fn the_witness_sees_what_was_broken_and_not_only_that_something_was() {
 
 #[test]
 fn the_swarm_finds_a_drive_that_reports_flushes_while_only_its_cache_has_the_data() {
-    let lie = |seed| swarm::run_one_worse(seed, &belief, |faults| faults.lying_flushes = true);
+    let lie = |seed| swarm::run_one_with_faults(seed, &belief, |faults| faults.lying_flushes = true);
     let found: Vec<_> = (0..150).filter_map(|seed| lie(seed).err()).collect();
     assert!(
         found.iter().any(|failure| failure.what.contains("although only its cache holds")),

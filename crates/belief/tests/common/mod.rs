@@ -5,7 +5,7 @@
 use headtime_mechanics::DriveProfile;
 use headtime_sched::{Belief, BeliefReport, Finished, Limits, PolicyEntry, Scheduler};
 use headtime_sim::{
-    Breakdown, DriveCompletion, DriveTruth, Engine, Progress, SimulatedDrive, Watch,
+    Breakdown, DriveCompletion, DriveTruth, Engine, StepOutcome, SimulatedDrive, EngineObserver,
 };
 use headtime_units::{Instant, Nanos};
 use headtime_workload::{StreamConfig, Workload};
@@ -31,7 +31,7 @@ pub(crate) enum Answered {
     Between,
 }
 
-impl Watch for Count {
+impl EngineObserver for Count {
     fn completed(&mut self, _now: Instant, completion: &DriveCompletion, _expected: bool) {
         let Breakdown { seek, rotate, transfer, waited, .. } = completion.breakdown;
         self.1.push(match (seek + rotate, transfer + waited) {
@@ -87,11 +87,11 @@ impl Run {
                 .step(&mut self.count)
                 .unwrap_or_else(|error| panic!("{}: {error}", self.what))
             {
-                Progress::Stepped => {}
-                Progress::Drained => break,
+                StepOutcome::Stepped => {}
+                StepOutcome::Drained => break,
             }
             if self.count.0 > before {
-                look(self.engine.front.belief(), &self.count.1);
+                look(self.engine.scheduler.belief(), &self.count.1);
             }
             self.count.1.clear();
         }
@@ -103,10 +103,10 @@ impl Run {
     }
 
     pub(crate) fn report(&self) -> BeliefReport {
-        self.engine.front.belief().report()
+        self.engine.scheduler.belief().report()
     }
 
     pub(crate) fn belief(&self) -> &dyn Belief {
-        self.engine.front.belief()
+        self.engine.scheduler.belief()
     }
 }

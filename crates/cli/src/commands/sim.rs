@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use headtime_io::BelievedBy;
 use headtime_mechanics::DriveProfile;
 use headtime_sched::{Parameters, PolicyEntry};
-use headtime_sim::{Experiment, RunError, Unit, run_keeping};
+use headtime_sim::{Experiment, RunError, Instance, run_with_belief};
 use headtime_units::{ByteSize, Nanos, parse_bytes, parse_nanos};
 use serde::Serialize;
 
@@ -223,9 +223,9 @@ pub fn simulate(arguments: &Arguments) -> Result<Answer, Failure> {
         WarmUp::Time(time) => (None, Some(time)),
     };
     let experiment = Experiment {
-        unit: match arguments.noise {
-            Noise::On => Unit::Drawn,
-            Noise::Off => Unit::Nominal,
+        instance: match arguments.noise {
+            Noise::On => Instance::Drawn,
+            Noise::Off => Instance::Nominal,
         },
         parameters: arguments.policy.parameters.clone(),
         tunables: believed::tunables(&arguments.set)?,
@@ -246,7 +246,7 @@ pub fn simulate(arguments: &Arguments) -> Result<Answer, Failure> {
         error => Failure::asked(error),
     };
     let (run, learned) =
-        run_keeping(&experiment, source, &|_: &DriveProfile| begun.belief(), &mut ())
+        run_with_belief(&experiment, source, &|_: &DriveProfile| begun.belief(), &mut ())
             .map_err(stopped)?;
     let measures = run.fault.map_or(Ok(run.measures), |fault| Err(stopped(fault.into())))?;
     load.check()?;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use headtime_mechanics::DriveProfile;
-use headtime_sim::validate::{ArrivalErrors, Class, Figures, Issue, Served, Validation, validate};
+use headtime_sim::validate::{ArrivalErrors, AccessClass, ErrorFigures, IssueMode, Served, Validation, validate};
 use headtime_workload::Operation;
 use headtime_workload::trace::{Recording, disksim_validate};
 use serde::Serialize;
@@ -66,12 +66,12 @@ pub struct Answer {
     /// Which requests the figures below are over.
     judged: &'static str,
     #[serde(flatten)]
-    figures: Figures,
+    figures: ErrorFigures,
     demerit_recorded_ms: f64,
     demerit_closed_ms: f64,
     spindle: SpindleAnswer,
     /// The figures over the requests that were not fitted.
-    held_out: Figures,
+    held_out: ErrorFigures,
     by_kind: Vec<Kind>,
     /// By how much the arm would have had to come earlier or later where the prediction is a
     /// revolution off.
@@ -99,7 +99,7 @@ struct SpindleAnswer {
 struct Kind {
     kind: &'static str,
     #[serde(flatten)]
-    figures: Figures,
+    figures: ErrorFigures,
 }
 
 #[derive(Debug, Serialize)]
@@ -108,7 +108,7 @@ struct ClassAnswer {
     served: &'static str,
     slice: String,
     #[serde(flatten)]
-    figures: Figures,
+    figures: ErrorFigures,
 }
 
 /// Replays, prints, draws.
@@ -119,7 +119,7 @@ struct ClassAnswer {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let profile = as_recorded(drive_model::load(&arguments.profile)?)?;
     let recording = read(&arguments.trace)?;
-    let issue = if arguments.closed { Issue::Closed } else { Issue::Recorded };
+    let issue = if arguments.closed { IssueMode::Closed } else { IssueMode::Recorded };
     let name = arguments.trace.display().to_string();
     let validation = validate(&profile, &recording, issue)
         .map_err(|error| Failure::Asked(anyhow!(error).context(name.clone())))?;
@@ -176,7 +176,7 @@ fn answer(validation: &Validation, profile: &str, trace: &str) -> Answer {
     Answer {
         profile: profile.to_string(),
         trace: trace.to_string(),
-        issue: if validation.issue == Issue::Recorded { "recorded" } else { "closed" },
+        issue: if validation.issue == IssueMode::Recorded { "recorded" } else { "closed" },
         reads: count(Operation::Read),
         writes: count(Operation::Write),
         judged: "all",
@@ -216,7 +216,7 @@ fn min_of_a_class(requests: usize) -> usize {
     (requests / 100).max(20)
 }
 
-fn class(class: &Class) -> ClassAnswer {
+fn class(class: &AccessClass) -> ClassAnswer {
     ClassAnswer {
         operation: operation(class.operation),
         served: served(class.served),

@@ -6,7 +6,7 @@ use anyhow::{Context as _, anyhow};
 use headtime_io::BelievedBy;
 use headtime_mechanics::DriveProfile;
 use headtime_sched::Refusal;
-use headtime_sim::{EngineError, Experiment, RunError, Unit, WatchedRun, run_watched};
+use headtime_sim::{EngineError, Experiment, RunError, Instance, ObservedRun, run_observed};
 use headtime_units::Instant;
 use headtime_workload::{Arrival, ClientId, Source};
 use serde::{Deserialize, Serialize};
@@ -141,9 +141,9 @@ impl Cell {
         let policy = &plan.policies[self.policy];
         let experiment = Experiment {
             profile: plan.drives[case.drive].profile.clone(),
-            unit: match plan.asked.noise {
-                Noise::On => Unit::Drawn,
-                Noise::Off => Unit::Nominal,
+            instance: match plan.asked.noise {
+                Noise::On => Instance::Drawn,
+                Noise::Off => Instance::Nominal,
             },
             policy: policy.entry,
             parameters: policy.parameters.clone(),
@@ -170,7 +170,7 @@ impl Cell {
         let belief = |_: &DriveProfile| {
             begun.take().expect("a run that is no oracle's begins once, with a belief")
         };
-        let run = run_watched(&experiment, Stoppable { inner, stop }, &belief, &mut observer)
+        let run = run_observed(&experiment, Stoppable { inner, stop }, &belief, &mut observer)
             .map_err(|error| match error {
                 RunError::Engine(error) => {
                     anyhow::Error::new(error).context("the simulation cannot go on")
@@ -188,12 +188,12 @@ impl Cell {
 }
 
 fn outcome(
-    run: &WatchedRun,
+    run: &ObservedRun,
     observer: &Observer<'_>,
     wanted: u64,
     labels: &[StreamLabel],
 ) -> anyhow::Result<Outcome> {
-    let WatchedRun { measures, fault } = run;
+    let ObservedRun { measures, fault } = run;
     let ended = match fault {
         None if measures.requests + measures.failed >= wanted => Ended::Full,
         None => Ended::Drained,

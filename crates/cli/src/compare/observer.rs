@@ -3,7 +3,7 @@
 
 use hdrhistogram::Histogram;
 use headtime_sched::{Cancelled, Finished, Outcome as Result, Request, RequestId};
-use headtime_sim::{BatchMeans, Watch};
+use headtime_sim::{BatchMeans, EngineObserver};
 use headtime_units::{Instant, Nanos};
 
 use super::outcome::{Half, rounded, share, steps};
@@ -77,7 +77,7 @@ impl<'a> Observer<'a> {
     }
 }
 
-impl Watch for Observer<'_> {
+impl EngineObserver for Observer<'_> {
     fn submitted(&mut self, _now: Instant, _request: &Request) {
         self.held += 1;
     }

@@ -45,7 +45,7 @@ fn the_worked_example_goes_as_it_says() {
     assert_eq!(cache.held(row(60, 70)).sectors, Sectors::ZERO, "the shorter part is gone");
     assert_eq!(
         cache.held(row(70, 200)),
-        Held { sectors: Sectors::new(90), complete: at(3) },
+        CachedPrefix { sectors: Sectors::new(90), complete: at(3) },
         "two rows side by side are one for a reader"
     );
     let written = cache.write(row(78, 86), at(4), 0).expect("it continues the row");
@@ -75,8 +75,8 @@ fn a_read_that_continues_a_row_goes_on_in_its_segment_and_waits_only_for_what_is
     let first = read(&mut cache, row(0, 8), 8, at(10));
     let second = read(&mut cache, row(8, 16), 16, at(20));
     assert_eq!(first, second);
-    assert_eq!(cache.held(row(0, 8)), Held { sectors: Sectors::new(8), complete: Instant::ORIGIN });
-    assert_eq!(cache.held(row(4, 20)), Held { sectors: Sectors::new(12), complete: at(20) });
+    assert_eq!(cache.held(row(0, 8)), CachedPrefix { sectors: Sectors::new(8), complete: Instant::ORIGIN });
+    assert_eq!(cache.held(row(4, 20)), CachedPrefix { sectors: Sectors::new(12), complete: at(20) });
 }
 
 #[test]

@@ -7,18 +7,18 @@ use headtime_units::Angle;
 
 use crate::layout::{Layout, TrackRun};
 use crate::place::Track;
-use crate::profile::Run;
+use crate::profile::MeasuredRun;
 
 /// The most that a run's angles may be off by rounding, in units of 2⁻³² turn; beyond it a new run
 /// begins.
 const ANGLE_ERROR: u32 = 2;
 
-pub(super) fn runs_of(layout: &Layout) -> Vec<Run> {
+pub(super) fn runs_of(layout: &Layout) -> Vec<MeasuredRun> {
     let tracks = (0..layout.track_count()).filter_map(|number| layout.track_by_number(number));
     let mut rows: Vec<(Track, TrackRun)> =
         tracks.flat_map(|track| layout.track_runs(track).map(move |row| (track, row))).collect();
     rows.sort_unstable_by_key(|(_, row)| row.extent.start);
-    let mut runs: Vec<Run> = Vec::new();
+    let mut runs: Vec<MeasuredRun> = Vec::new();
     for (track, row) in rows {
         let angle = layout.sector_angle(track.sector(row.first_sector));
         let sectors_per_track = layout.sectors_per_track(track);
@@ -26,7 +26,7 @@ pub(super) fn runs_of(layout: &Layout) -> Vec<Run> {
             run.sectors_per_track == sectors_per_track && join(run, track, &row, angle)
         });
         if !joined {
-            runs.push(Run {
+            runs.push(MeasuredRun {
                 first_lba: row.extent.start.get(),
                 tracks: 1,
                 lbas: row.extent.len.get() as u32,
@@ -45,7 +45,7 @@ pub(super) fn runs_of(layout: &Layout) -> Vec<Run> {
 
 /// Lets the row be the run's next track if it goes on as the run does. A run of one track takes its
 /// direction and angle step from the second.
-fn join(run: &mut Run, track: Track, row: &TrackRun, angle: Angle) -> bool {
+fn join(run: &mut MeasuredRun, track: Track, row: &TrackRun, angle: Angle) -> bool {
     if track.head != run.head
         || row.first_sector != run.first_sector
         || row.extent.len.get() != u64::from(run.lbas)

@@ -18,10 +18,10 @@ use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::error::{ImportError, Note, Place};
-use super::keys::{Keys, Names, number_of, refuse};
+use super::error::{ImportError, Note, SourceLocation};
+use super::keys::{Keys, NamedBlocks, number_of, refuse};
 use super::token::{Library, unfit};
-use super::tree::{Block, Value};
+use super::tree::{Block, SourceValue};
 use crate::profile::{Rotation, Seek, SeekFormula};
 
 /// How far the line between two points may be from the formula that they stand for, milliseconds: a
@@ -47,7 +47,7 @@ pub(super) fn is_seek_curve(text: &str) -> bool {
 /// The mechanics of a disk with `cylinders` cylinders.
 pub(super) fn mechanics<'t>(
     block: &'t Block,
-    names: &Names<'t>,
+    names: &NamedBlocks<'t>,
     cylinders: u32,
     library: &mut Library<'_>,
     notes: &mut Vec<Note>,
@@ -88,8 +88,8 @@ pub(super) fn mechanics<'t>(
     }
     let curve = curve(&mut keys, cylinders, library, notes)?;
     let seek = match curve {
-        Curve::Points(points) => Seek { head_switch_ms, write_settle_ms, points, formula: None },
-        Curve::Formula(formula) => {
+        ImportedCurve::Points(points) => Seek { head_switch_ms, write_settle_ms, points, formula: None },
+        ImportedCurve::Formula(formula) => {
             Seek { head_switch_ms, write_settle_ms, points: Vec::new(), formula: Some(formula) }
         }
     };
@@ -113,7 +113,7 @@ pub(super) fn mechanics<'t>(
     Ok(Mechanics { rotation: Rotation { rpm: Some(rpm), period_us: None }, seek, spindle_ppm })
 }
 
-enum Curve {
+enum ImportedCurve {
     Points(Vec<(u32, f64)>),
     Formula(SeekFormula),
 }
@@ -123,7 +123,7 @@ fn curve(
     cylinders: u32,
     library: &mut Library<'_>,
     notes: &mut Vec<Note>,
-) -> Result<Curve, ImportError> {
+) -> Result<ImportedCurve, ImportError> {
     let types = "linear, curve, constant, hpl, hplplus10 or extracted";
     let (kind, place) = match keys.word("Seek type")? {
         Some(given) => given,
@@ -133,10 +133,10 @@ fn curve(
     let last = cylinders.saturating_sub(1).max(2);
     let mut ms = |key: &str| keys.required_number(key, 0.0..=LONGEST_MS, "this seek type needs it");
     match kind {
-        "extracted" => extracted(keys, library, notes).map(Curve::Points),
+        "extracted" => extracted(keys, library, notes).map(ImportedCurve::Points),
         "constant" => {
             let time = ms("Constant seek time")?;
-            Ok(Curve::Points(alloc::vec![(1, time), (last, time)]))
+            Ok(ImportedCurve::Points(alloc::vec![(1, time), (last, time)]))
         }
         "linear" => {
             let (one, mean, full) = (
@@ -147,7 +147,7 @@ fn curve(
             let third = (cylinders / 3).clamp(1, last);
             let mut points = alloc::vec![(1, one), (third, mean), (last, full)];
             points.dedup_by_key(|point| point.0);
-            Ok(Curve::Points(points))
+            Ok(ImportedCurve::Points(points))
         }
         "curve" => {
             let (least, mean, most) = (
@@ -155,13 +155,13 @@ fn curve(
                 ms("Average seek time")?,
                 ms("Full strobe seek time")?,
             );
-            Ok(Curve::Points(sampled(1, last, &lee(least, mean, most, cylinders))))
+            Ok(ImportedCurve::Points(sampled(1, last, &lee(least, mean, most, cylinders))))
         }
         "hpl" => {
             let (formula, single) = hpl(keys)?;
             match single {
-                None => Ok(Curve::Formula(formula)),
-                Some(single) => Ok(Curve::Points(after(&[single], &formula, last))),
+                None => Ok(ImportedCurve::Formula(formula)),
+                Some(single) => Ok(ImportedCurve::Points(after(&[single], &formula, last))),
             }
         }
         "hplplus10" => {
@@ -178,7 +178,7 @@ fn curve(
                 .take(10)
                 .map(|item| number_of("First ten seek times", item, &(0.0..=LONGEST_MS)))
                 .collect();
-            Ok(Curve::Points(after(&first?, &formula, last)))
+            Ok(ImportedCurve::Points(after(&first?, &formula, last)))
         }
         other => Err(ImportError::Value {
             place: place.clone(),
@@ -204,7 +204,7 @@ fn lee(least: f64, mean: f64, most: f64, cylinders: u32) -> impl Fn(u32) -> f64 
 /// The two-part formula from its six values, and the time over one cylinder where it has its own.
 fn hpl(keys: &mut Keys<'_>) -> Result<(SeekFormula, Option<f64>), ImportError> {
     let key = "HPL seek equation values";
-    let items: &[Value] = keys.list(key)?;
+    let items: &[SourceValue] = keys.list(key)?;
     if items.len() < 6 {
         return Err(keys.missing(key, "this seek type needs a list of six values"));
     }
@@ -335,7 +335,7 @@ fn read_points(
             announced = Some(count);
             continue;
         }
-        let place = Place { file: file.clone(), line: number, column: 1 };
+        let place = SourceLocation { file: file.clone(), line: number, column: 1 };
         let shape = "`distance, milliseconds`, distance from 1";
         let Some((distance, ms)) =
             point(line).filter(|(distance, ms)| *distance > 0 && (0.0..=LONGEST_MS).contains(ms))
@@ -360,7 +360,7 @@ fn read_points(
     }
     let Some((nearest, ms)) = points.first().copied() else {
         return Err(unfit(
-            Place::whole(file),
+            SourceLocation::whole(file),
             "no point",
             "lines of `distance, milliseconds`",
             "give a file with a seek curve",
@@ -368,7 +368,7 @@ fn read_points(
     };
     if let Some(count) = announced.filter(|count| *count != points.len()) {
         notes.push(Note {
-            place: Place::whole(file),
+            place: SourceLocation::whole(file),
             text: format!(
                 "the header announces {count} seek distances, {} follow and are taken",
                 points.len()
@@ -377,7 +377,7 @@ fn read_points(
     }
     if nearest > 1 {
         notes.push(Note {
-            place: Place::whole(file),
+            place: SourceLocation::whole(file),
             text: format!(
                 "the curve starts at {nearest} cylinders; nearer seeks are taken to last as long"
             ),

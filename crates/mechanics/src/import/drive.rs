@@ -10,7 +10,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use super::error::{ImportError, Note};
-use super::keys::{Keys, Names};
+use super::keys::{Keys, NamedBlocks};
 use super::tree::{Block, Tree};
 use crate::profile::{Algorithm, Cache, Firmware, Interface};
 
@@ -45,12 +45,12 @@ impl Around {
     /// each of `heads` surfaces.
     pub(super) fn read<'t>(
         keys: &mut Keys<'t>,
-        names: &Names<'t>,
+        names: &NamedBlocks<'t>,
         tree: &'t Tree,
         (sectors_per_track, heads): (u32, u16),
         notes: &mut Vec<Note>,
     ) -> Result<Self, ImportError> {
-        let times = Times::read(keys)?;
+        let times = OverheadTimes::read(keys)?;
         let bus_ms = bus_ms(keys, names, tree, notes)?;
         let interface = interface(keys, &times, bus_ms, notes)?;
         let mut firmware = firmware(keys, names, notes)?;
@@ -83,12 +83,12 @@ fn is_harmless(key: &str, value: Option<f64>) -> bool {
 }
 
 /// Overheads of a request in milliseconds, scaled.
-struct Times {
+struct OverheadTimes {
     scale: f64,
     each: f64,
 }
 
-impl Times {
+impl OverheadTimes {
     fn read(keys: &mut Keys<'_>) -> Result<Self, ImportError> {
         let scale = keys.number("Time scale for overheads", 0.0..=1_000.0)?.unwrap_or(1.0);
         Ok(Self {
@@ -111,7 +111,7 @@ impl Times {
 
 fn interface(
     keys: &mut Keys<'_>,
-    times: &Times,
+    times: &OverheadTimes,
     bus_ms: f64,
     notes: &mut Vec<Note>,
 ) -> Result<Interface, ImportError> {
@@ -151,7 +151,7 @@ fn interface(
 /// The time of a sector on the slowest part of its way.
 fn bus_ms<'t>(
     keys: &mut Keys<'t>,
-    names: &Names<'t>,
+    names: &NamedBlocks<'t>,
     tree: &'t Tree,
     notes: &mut Vec<Note>,
 ) -> Result<f64, ImportError> {
@@ -181,7 +181,7 @@ fn bus_ms<'t>(
 
 fn firmware<'t>(
     keys: &mut Keys<'t>,
-    names: &Names<'t>,
+    names: &NamedBlocks<'t>,
     notes: &mut Vec<Note>,
 ) -> Result<Firmware, ImportError> {
     let queue_depth = keys.whole("Max queue length", 0..=65_536)?.unwrap_or(1).max(1) as u32;
@@ -238,7 +238,7 @@ fn nearest_algorithm(number: u64) -> (Algorithm, bool) {
 
 fn cache(
     keys: &mut Keys<'_>,
-    times: &Times,
+    times: &OverheadTimes,
     (spt, heads): (u32, u16),
     notes: &mut Vec<Note>,
 ) -> Result<Option<Cache>, ImportError> {
@@ -330,7 +330,7 @@ fn us(ms: f64) -> f64 {
 }
 
 /// The disks that a tree describes, `dm_disk` blocks only where no `disksim_disk` is.
-pub(super) fn disks<'t>(tree: &'t Tree, names: &Names<'t>) -> Vec<&'t Block> {
+pub(super) fn disks<'t>(tree: &'t Tree, names: &NamedBlocks<'t>) -> Vec<&'t Block> {
     let of = |kind: &str| -> Vec<&'t Block> {
         tree.blocks.iter().filter(|block| names.kind(block) == kind).collect()
     };

@@ -10,7 +10,7 @@ use crate::profile::ProfileError;
 
 /// A place in a file, written `FILE:LINE:COLUMN`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLocation {
     /// The file, as the caller named it.
     pub file: Arc<str>,
     /// The line, from 1; 0 where the file as a whole is meant.
@@ -19,14 +19,14 @@ pub struct Place {
     pub column: u32,
 }
 
-impl Place {
+impl SourceLocation {
     /// A file as a whole.
     pub(super) fn whole(file: &Arc<str>) -> Self {
         Self { file: file.clone(), line: 0, column: 0 }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLocation {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.line == 0 {
             out.write_str(&self.file)
@@ -41,7 +41,7 @@ impl fmt::Display for Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// Where it is said, or the block in which it is missing.
-    pub place: Place,
+    pub place: SourceLocation,
     /// What, and what the import made of it.
     pub text: String,
 }
@@ -59,7 +59,7 @@ pub enum ImportError {
     #[error("{place}: found {found}, expected {expected}; {remedy}")]
     Syntax {
         /// Where.
-        place: Place,
+        place: SourceLocation,
         /// What stands there.
         found: String,
         /// What would be accepted.
@@ -71,7 +71,7 @@ pub enum ImportError {
     #[error("{place}: `{key}` is {value}, expected {expected}; {remedy}")]
     Value {
         /// Where.
-        place: Place,
+        place: SourceLocation,
         /// The key.
         key: String,
         /// The value as it stands.
@@ -85,7 +85,7 @@ pub enum ImportError {
     #[error("{place}: block {block} has no `{key}`; {remedy}")]
     Missing {
         /// Where the block starts.
-        place: Place,
+        place: SourceLocation,
         /// The block's type, and its name where it has one.
         block: String,
         /// The key.
@@ -100,7 +100,7 @@ pub enum ImportError {
     )]
     File {
         /// Where it is named.
-        place: Place,
+        place: SourceLocation,
         /// Its name there.
         name: String,
         /// What the caller said.
@@ -110,7 +110,7 @@ pub enum ImportError {
     #[error("{place}: {what}; {remedy}")]
     Unsupported {
         /// Where.
-        place: Place,
+        place: SourceLocation,
         /// What it is.
         what: String,
         /// What to do about it.

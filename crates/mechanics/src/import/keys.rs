@@ -9,16 +9,16 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
-use super::error::{ImportError, Note, Place};
-use super::tree::{Block, Content, Pair, Tree, Value};
+use super::error::{ImportError, Note, SourceLocation};
+use super::tree::{Block, ValueContent, KeyValue, Tree, SourceValue};
 
 /// How many blocks may be built on each other.
 const LONGEST_LINE: usize = 16;
 
 /// All named blocks of all files, those within others too.
-pub(super) struct Names<'t>(BTreeMap<&'t str, &'t Block>);
+pub(super) struct NamedBlocks<'t>(BTreeMap<&'t str, &'t Block>);
 
-impl<'t> Names<'t> {
+impl<'t> NamedBlocks<'t> {
     pub(super) fn of(tree: &'t Tree) -> Self {
         let mut names = Self(BTreeMap::new());
         tree.blocks.iter().for_each(|block| names.enter(block));
@@ -31,7 +31,7 @@ impl<'t> Names<'t> {
             self.0.entry(name).or_insert(block);
         }
         for pair in &block.pairs {
-            if let Content::Block(inner) = &pair.value.content {
+            if let ValueContent::Block(inner) = &pair.value.content {
                 self.enter(inner);
             }
         }
@@ -64,13 +64,13 @@ impl<'t> Names<'t> {
 /// The keys of one block.
 pub(super) struct Keys<'t> {
     title: String,
-    pub(super) place: &'t Place,
-    pairs: Vec<(&'t Pair, bool)>,
+    pub(super) place: &'t SourceLocation,
+    pairs: Vec<(&'t KeyValue, bool)>,
 }
 
 impl<'t> Keys<'t> {
-    pub(super) fn of(block: &'t Block, names: &Names<'t>) -> Self {
-        let mut pairs: Vec<(&'t Pair, bool)> = Vec::new();
+    pub(super) fn of(block: &'t Block, names: &NamedBlocks<'t>) -> Self {
+        let mut pairs: Vec<(&'t KeyValue, bool)> = Vec::new();
         for ancestor in names.line(block) {
             for pair in &ancestor.pairs {
                 if !pairs.iter().any(|(known, _)| known.key == pair.key) {
@@ -82,7 +82,7 @@ impl<'t> Keys<'t> {
     }
 
     /// The value of a key, marked as used.
-    pub(super) fn value(&mut self, key: &str) -> Option<&'t Value> {
+    pub(super) fn value(&mut self, key: &str) -> Option<&'t SourceValue> {
         let (pair, used) = self.pairs.iter_mut().find(|(pair, _)| pair.key == key)?;
         *used = true;
         Some(&pair.value)
@@ -140,19 +140,19 @@ impl<'t> Keys<'t> {
     }
 
     /// A word, where the key is given.
-    pub(super) fn word(&mut self, key: &str) -> Result<Option<(&'t str, &'t Place)>, ImportError> {
+    pub(super) fn word(&mut self, key: &str) -> Result<Option<(&'t str, &'t SourceLocation)>, ImportError> {
         match self.value(key) {
             None => Ok(None),
-            Some(Value { content: Content::Word(word), place }) => Ok(Some((word, place))),
+            Some(SourceValue { content: ValueContent::Word(word), place }) => Ok(Some((word, place))),
             Some(other) => Err(refuse(key, other, "a word", "write one word behind `=`")),
         }
     }
 
     /// A list's items; an empty list where the key is not given.
-    pub(super) fn list(&mut self, key: &str) -> Result<&'t [Value], ImportError> {
+    pub(super) fn list(&mut self, key: &str) -> Result<&'t [SourceValue], ImportError> {
         match self.value(key) {
             None => Ok(&[]),
-            Some(Value { content: Content::List(items), .. }) => Ok(items),
+            Some(SourceValue { content: ValueContent::List(items), .. }) => Ok(items),
             Some(other) => Err(refuse(key, other, "a list", "write `[ 1, 2 ]`")),
         }
     }
@@ -170,13 +170,13 @@ impl<'t> Keys<'t> {
     pub(super) fn block(
         &mut self,
         key: &str,
-        names: &Names<'t>,
+        names: &NamedBlocks<'t>,
     ) -> Result<Option<&'t Block>, ImportError> {
         match self.value(key) {
             None => Ok(None),
-            Some(Value { content: Content::Block(block), .. }) => Ok(Some(block)),
+            Some(SourceValue { content: ValueContent::Block(block), .. }) => Ok(Some(block)),
             Some(value) => match &value.content {
-                Content::Word(name) if names.get(name).is_some() => Ok(names.get(name)),
+                ValueContent::Word(name) if names.get(name).is_some() => Ok(names.get(name)),
                 _ => Err(refuse(
                     key,
                     value,
@@ -190,9 +190,9 @@ impl<'t> Keys<'t> {
     /// A note of every key that nobody asked for but those that `harmless` accepts with their
     /// values; none when there are none.
     pub(super) fn left_out(&self, harmless: impl Fn(&str, Option<f64>) -> bool) -> Option<Note> {
-        let left: Vec<&Pair> =
+        let left: Vec<&KeyValue> =
             self.pairs.iter().filter(|(_, used)| !used).map(|(pair, _)| *pair).collect();
-        let left: Vec<&Pair> =
+        let left: Vec<&KeyValue> =
             left.into_iter().filter(|pair| !harmless(&pair.key, parse(&pair.value).ok())).collect();
         let first = left.first()?;
         let list: Vec<String> =
@@ -209,7 +209,7 @@ impl<'t> Keys<'t> {
 /// A refusal of a key's value.
 pub(super) fn refuse(
     key: &str,
-    value: &Value,
+    value: &SourceValue,
     expected: impl Into<String>,
     remedy: impl Into<String>,
 ) -> ImportError {
@@ -226,7 +226,7 @@ pub(super) fn refuse(
 /// A value as a number within `range`.
 pub(super) fn number_of(
     key: &str,
-    value: &Value,
+    value: &SourceValue,
     range: &RangeInclusive<f64>,
 ) -> Result<f64, ImportError> {
     let expected = || format!("a number from {} to {}", range.start(), range.end());
@@ -242,7 +242,7 @@ pub(super) fn number_of(
 /// A value as a whole number within `range`.
 pub(super) fn whole_of(
     key: &str,
-    value: &Value,
+    value: &SourceValue,
     range: &RangeInclusive<u64>,
 ) -> Result<u64, ImportError> {
     let number = parse(value)
@@ -261,8 +261,8 @@ pub(super) fn whole_of(
 }
 
 /// A decimal or, behind `0x`, hexadecimal number.
-fn parse(value: &Value) -> Result<f64, ()> {
-    let Content::Word(word) = &value.content else { return Err(()) };
+fn parse(value: &SourceValue) -> Result<f64, ()> {
+    let ValueContent::Word(word) = &value.content else { return Err(()) };
     let (sign, digits) = word.strip_prefix('-').map_or((1.0, word.as_str()), |rest| (-1.0, rest));
     if let Some(hex) = digits.strip_prefix("0x") {
         return u32::from_str_radix(hex, 16).map(|number| sign * f64::from(number)).map_err(|_| ());

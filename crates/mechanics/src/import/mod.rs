@@ -32,10 +32,10 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::profile::{DriveProfile, Geometry, Run, TrackOrder, UnitVariation, Zone};
+use crate::profile::{DriveProfile, Geometry, MeasuredRun, TrackOrder, VariationSpec, Zone};
 use drive::Around;
-pub use error::{ImportError, Note, Place};
-use keys::{Keys, Names};
+pub use error::{ImportError, Note, SourceLocation};
+use keys::{Keys, NamedBlocks};
 use token::{Library, base_name};
 use tree::{Block, Tree};
 
@@ -84,11 +84,11 @@ pub fn import(
     for (name, tokens) in library.tokens(curve::is_seek_curve)? {
         tree.add(&name, tokens)?;
     }
-    let names = Names::of(&tree);
+    let names = NamedBlocks::of(&tree);
     let chosen = choose(&tree, &names, options.disk.as_deref())
         .map_err(|error| error.for_files(&library))?;
     let mut notes = Vec::new();
-    let profile = Disk { block: chosen, tree: &tree, names: &names }.profile(
+    let profile = DiskImport { block: chosen, tree: &tree, names: &names }.profile(
         &mut library,
         options,
         &mut notes,
@@ -111,7 +111,7 @@ impl ImportError {
 /// one.
 fn choose<'t>(
     tree: &'t Tree,
-    names: &Names<'t>,
+    names: &NamedBlocks<'t>,
     asked: Option<&str>,
 ) -> Result<&'t Block, ImportError> {
     let all = drive::disks(tree, names);
@@ -145,13 +145,13 @@ fn choose<'t>(
     }
 }
 
-struct Disk<'t, 'n> {
+struct DiskImport<'t, 'n> {
     block: &'t Block,
     tree: &'t Tree,
-    names: &'n Names<'t>,
+    names: &'n NamedBlocks<'t>,
 }
 
-impl<'t> Disk<'t, '_> {
+impl<'t> DiskImport<'t, '_> {
     fn profile(
         &self,
         library: &mut Library<'_>,
@@ -230,9 +230,9 @@ impl<'t> Disk<'t, '_> {
             interface: around.interface,
             firmware: around.firmware,
             cache: around.cache,
-            variation: UnitVariation {
+            variation: VariationSpec {
                 spindle_ppm: mechanics.spindle_ppm,
-                ..UnitVariation::default()
+                ..VariationSpec::default()
             },
             setup: alloc::collections::BTreeMap::new(),
         };
@@ -263,10 +263,10 @@ impl<'t> Disk<'t, '_> {
         layout: &'t Block,
         heads: u16,
         notes: &mut Vec<Note>,
-    ) -> Result<Places, ImportError> {
+    ) -> Result<LayoutParts, ImportError> {
         match self.names.kind(layout) {
-            "dm_layout_g1" => zones::zones(layout, self.names, heads, notes).map(Places::Zones),
-            "dm_layout_g4" => runs::runs(layout, self.names, heads, notes).map(Places::Runs),
+            "dm_layout_g1" => zones::zones(layout, self.names, heads, notes).map(LayoutParts::Zones),
+            "dm_layout_g4" => runs::runs(layout, self.names, heads, notes).map(LayoutParts::Runs),
             other => Err(ImportError::Unsupported {
                 place: layout.place.clone(),
                 what: format!("the layout is a {other}"),
@@ -283,12 +283,12 @@ impl<'t> Disk<'t, '_> {
 }
 
 /// Where LBAs lie.
-enum Places {
+enum LayoutParts {
     Zones(zones::Zones),
-    Runs(Vec<Run>),
+    Runs(Vec<MeasuredRun>),
 }
 
-impl Places {
+impl LayoutParts {
     /// Cylinders up to the last that holds data.
     fn cylinders(&self) -> u32 {
         match self {
@@ -308,7 +308,7 @@ impl Places {
         }
     }
 
-    fn into_parts(self) -> (TrackOrder, Vec<Zone>, Vec<Run>) {
+    fn into_parts(self) -> (TrackOrder, Vec<Zone>, Vec<MeasuredRun>) {
         match self {
             Self::Zones(zones) => (zones.order, zones.zones, Vec::new()),
             // Runs say their own order.
@@ -317,7 +317,7 @@ impl Places {
     }
 }
 
-fn last_cylinder(run: &Run) -> u32 {
+fn last_cylinder(run: &MeasuredRun) -> u32 {
     (i64::from(run.cylinder)
         + i64::from(run.tracks.saturating_sub(1)) * i64::from(run.cylinder_step))
     .max(0) as u32

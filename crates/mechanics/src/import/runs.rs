@@ -20,10 +20,10 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use super::error::{ImportError, Note, Place};
-use super::keys::{Keys, Names, number_of, refuse, whole_of};
-use super::tree::{Block, Content, Value};
-use crate::profile::Run;
+use super::error::{ImportError, Note, SourceLocation};
+use super::keys::{Keys, NamedBlocks, number_of, refuse, whole_of};
+use super::tree::{Block, ValueContent, SourceValue};
+use crate::profile::MeasuredRun;
 
 /// How deep index blocks may lie within each other.
 const DEEPEST: usize = 16;
@@ -39,16 +39,16 @@ const SAME_TURNS: f64 = 1e-6;
 /// The runs of a `dm_layout_g4` block on a disk with `heads` surfaces.
 pub(super) fn runs<'t>(
     block: &'t Block,
-    names: &Names<'t>,
+    names: &NamedBlocks<'t>,
     heads: u16,
     notes: &mut Vec<Note>,
-) -> Result<Vec<Run>, ImportError> {
+) -> Result<Vec<MeasuredRun>, ImportError> {
     let mut keys = Keys::of(block, names);
     let patterns =
-        keys.list("TP")?.chunks(3).map(Pattern::read).collect::<Result<Vec<Pattern>, _>>()?;
+        keys.list("TP")?.chunks(3).map(TrackPattern::read).collect::<Result<Vec<TrackPattern>, _>>()?;
     let mut tree = Layers { patterns, blocks: Vec::new(), heads, place: &block.place };
     for item in keys.list("IDX")? {
-        let Content::List(items) = &item.content else {
+        let ValueContent::List(items) = &item.content else {
             return Err(refuse(
                 "IDX",
                 item,
@@ -69,7 +69,7 @@ pub(super) fn runs<'t>(
     contiguous(&numbered, keys.place)?;
     let slips = slips(keys.list("Slips")?)?;
     let remaps =
-        keys.list("Remaps")?.chunks(6).map(Remap::read).collect::<Result<Vec<Remap>, _>>()?;
+        keys.list("Remaps")?.chunks(6).map(RunRemap::read).collect::<Result<Vec<RunRemap>, _>>()?;
     notes.extend(keys.left_out(|_, _| false));
     let mut runs = joined(without(&numbered, &slips));
     for remap in remaps {
@@ -89,14 +89,14 @@ pub(super) fn runs<'t>(
 }
 
 /// A track pattern.
-struct Pattern {
+struct TrackPattern {
     low: u64,
     high: u64,
     sectors_per_track: u64,
 }
 
-impl Pattern {
-    fn read(items: &[Value]) -> Result<Self, ImportError> {
+impl TrackPattern {
+    fn read(items: &[SourceValue]) -> Result<Self, ImportError> {
         let [low, high, spt] = items else {
             return Err(refuse(
                 "TP",
@@ -111,8 +111,8 @@ impl Pattern {
     }
 }
 
-struct Entry<'t> {
-    place: &'t Place,
+struct IndexEntry<'t> {
+    place: &'t SourceLocation,
     first: u64,
     cylinder: i64,
     turns: f64,
@@ -130,10 +130,10 @@ enum Child {
 }
 
 struct Layers<'t> {
-    patterns: Vec<Pattern>,
-    blocks: Vec<Vec<Entry<'t>>>,
+    patterns: Vec<TrackPattern>,
+    blocks: Vec<Vec<IndexEntry<'t>>>,
     heads: u16,
-    place: &'t Place,
+    place: &'t SourceLocation,
 }
 
 /// Where an index block starts.
@@ -145,7 +145,7 @@ struct Origin {
 }
 
 impl<'t> Layers<'t> {
-    fn entries(&self, items: &'t [Value]) -> Result<Vec<Entry<'t>>, ImportError> {
+    fn entries(&self, items: &'t [SourceValue]) -> Result<Vec<IndexEntry<'t>>, ImportError> {
         let mut entries = Vec::new();
         let mut rest = items;
         while let Some(start) = rest.first() {
@@ -157,7 +157,7 @@ impl<'t> Layers<'t> {
                     "an entry that starts here is cut off",
                 )
             };
-            let kind = rest.get(8).map(Value::show);
+            let kind = rest.get(8).map(SourceValue::show);
             let length = match kind.as_deref() {
                 Some("TRACK") => 11,
                 Some("IDX") => 10,
@@ -170,7 +170,7 @@ impl<'t> Layers<'t> {
         Ok(entries)
     }
 
-    fn entry(&self, fields: &'t [Value]) -> Result<Entry<'t>, ImportError> {
+    fn entry(&self, fields: &'t [SourceValue]) -> Result<IndexEntry<'t>, ImportError> {
         let whole = |number: usize, least: u64, most: u64| {
             whole_of("IDX", &fields[number], &(least..=most))
         };
@@ -199,7 +199,7 @@ impl<'t> Layers<'t> {
             }
             Child::Index(whole(9, 0, self.blocks.len() as u64 - 1)? as usize)
         };
-        let entry = Entry {
+        let entry = IndexEntry {
             place: &fields[0].place,
             first: whole(0, 0, MOST)?,
             cylinder: cylinder(1)?,
@@ -234,7 +234,7 @@ impl<'t> Layers<'t> {
         origin: &Origin,
         sectors: u64,
         depth: usize,
-        out: &mut Vec<Run>,
+        out: &mut Vec<MeasuredRun>,
     ) -> Result<(), ImportError> {
         let unsupported = |what: &str| ImportError::Unsupported {
             place: self.place.clone(),
@@ -283,12 +283,12 @@ impl<'t> Layers<'t> {
 
     fn tracks(
         &self,
-        entry: &Entry<'_>,
+        entry: &IndexEntry<'_>,
         pattern: usize,
         head: u16,
         at: &Origin,
         all: u64,
-        out: &mut Vec<Run>,
+        out: &mut Vec<MeasuredRun>,
     ) -> Result<(), ImportError> {
         let pattern = &self.patterns[pattern];
         let (full, rest) = (all / entry.sectors, all % entry.sectors);
@@ -311,7 +311,7 @@ impl<'t> Layers<'t> {
                     remedy: "correct the cylinders of the entry, or of those above it".to_string(),
                 });
             }
-            out.push(Run {
+            out.push(MeasuredRun {
                 first_lba: at.sector,
                 tracks: tracks as u32,
                 lbas: lbas as u32,
@@ -342,7 +342,7 @@ impl<'t> Layers<'t> {
 
 impl Origin {
     /// The start of a repetition.
-    fn further(&self, entry: &Entry<'_>, number: i64, sectors: u64) -> Self {
+    fn further(&self, entry: &IndexEntry<'_>, number: i64, sectors: u64) -> Self {
         let cylinders =
             number.saturating_mul(if entry.outwards { -entry.cylinders } else { entry.cylinders });
         Self {
@@ -353,7 +353,7 @@ impl Origin {
     }
 }
 
-fn refuse_empty(entry: &Entry<'_>) -> ImportError {
+fn refuse_empty(entry: &IndexEntry<'_>) -> ImportError {
     ImportError::Value {
         place: entry.place.clone(),
         key: "IDX".to_string(),
@@ -363,7 +363,7 @@ fn refuse_empty(entry: &Entry<'_>) -> ImportError {
     }
 }
 
-fn contiguous(runs: &[Run], place: &Place) -> Result<(), ImportError> {
+fn contiguous(runs: &[MeasuredRun], place: &SourceLocation) -> Result<(), ImportError> {
     let mut end = 0;
     for run in runs {
         if run.first_lba != end {
@@ -381,7 +381,7 @@ fn contiguous(runs: &[Run], place: &Place) -> Result<(), ImportError> {
 }
 
 /// Numbers that hold no LBA as (first, count), rising.
-fn slips(items: &[Value]) -> Result<Vec<(u64, u64)>, ImportError> {
+fn slips(items: &[SourceValue]) -> Result<Vec<(u64, u64)>, ImportError> {
     let mut slips: Vec<(u64, u64)> = Vec::new();
     for pair in items.chunks(2) {
         let [first, count] = pair else {
@@ -408,7 +408,7 @@ fn slips(items: &[Value]) -> Result<Vec<(u64, u64)>, ImportError> {
 }
 
 /// The runs without the slips, LBAs moved down.
-fn without(runs: &[Run], slips: &[(u64, u64)]) -> Vec<Run> {
+fn without(runs: &[MeasuredRun], slips: &[(u64, u64)]) -> Vec<MeasuredRun> {
     let mut out = Vec::with_capacity(runs.len());
     let mut lba = 0;
     let mut next = slips.iter().copied().peekable();
@@ -422,7 +422,7 @@ fn without(runs: &[Run], slips: &[(u64, u64)]) -> Vec<Run> {
             });
             for part in parts(run, from, hole) {
                 let count = sectors(&part);
-                out.push(Run { first_lba: lba, ..part });
+                out.push(MeasuredRun { first_lba: lba, ..part });
                 lba += count;
             }
             from = behind.max(hole);
@@ -432,7 +432,7 @@ fn without(runs: &[Run], slips: &[(u64, u64)]) -> Vec<Run> {
 }
 
 /// The runs with LBAs of `moved` taken out of where they were.
-fn with(runs: Vec<Run>, moved: &Run) -> Vec<Run> {
+fn with(runs: Vec<MeasuredRun>, moved: &MeasuredRun) -> Vec<MeasuredRun> {
     let (start, behind) = (moved.first_lba, moved.first_lba + sectors(moved));
     let mut out = Vec::with_capacity(runs.len() + 3);
     let mut end = 0;
@@ -453,7 +453,7 @@ fn with(runs: Vec<Run>, moved: &Run) -> Vec<Run> {
 }
 
 /// What a run holds from one number up to but not including another, as one to three runs.
-fn parts(run: &Run, from: u64, to: u64) -> Vec<Run> {
+fn parts(run: &MeasuredRun, from: u64, to: u64) -> Vec<MeasuredRun> {
     let lbas = u64::from(run.lbas);
     let mut out = Vec::new();
     let mut at = from;
@@ -465,7 +465,7 @@ fn parts(run: &Run, from: u64, to: u64) -> Vec<Run> {
         let turns = run.angle_turns
             + track as f64 * run.angle_step_turns
             + within as f64 / f64::from(run.sectors_per_track);
-        out.push(Run {
+        out.push(MeasuredRun {
             first_lba: at,
             tracks: tracks as u32,
             lbas: count as u32,
@@ -482,8 +482,8 @@ fn parts(run: &Run, from: u64, to: u64) -> Vec<Run> {
 }
 
 /// Runs that continue each other made one.
-fn joined(runs: Vec<Run>) -> Vec<Run> {
-    let mut out: Vec<Run> = Vec::with_capacity(runs.len());
+fn joined(runs: Vec<MeasuredRun>) -> Vec<MeasuredRun> {
+    let mut out: Vec<MeasuredRun> = Vec::with_capacity(runs.len());
     for mut run in runs {
         match out.last_mut().and_then(|last| steps(last, &run).map(|steps| (last, steps))) {
             Some((last, (cylinder_step, angle_step_turns))) => {
@@ -502,8 +502,8 @@ fn joined(runs: Vec<Run>) -> Vec<Run> {
 }
 
 /// The steps of cylinder and angle under which `next` continues `run`.
-fn steps(run: &Run, next: &Run) -> Option<(i32, f64)> {
-    let alike = |run: &Run| (run.head, run.lbas, run.first_sector, run.sectors_per_track);
+fn steps(run: &MeasuredRun, next: &MeasuredRun) -> Option<(i32, f64)> {
+    let alike = |run: &MeasuredRun| (run.head, run.lbas, run.first_sector, run.sectors_per_track);
     if alike(run) != alike(next) || run.tracks.checked_add(next.tracks).is_none() {
         return None;
     }
@@ -513,7 +513,7 @@ fn steps(run: &Run, next: &Run) -> Option<(i32, f64)> {
         i32::try_from(i64::from(next.cylinder) - last).ok().filter(|step| step.abs() == 1)?;
     let turns =
         whole_turns_off(next.angle_turns - run.angle_turns - before as f64 * run.angle_step_turns);
-    let continues = |run: &Run| {
+    let continues = |run: &MeasuredRun| {
         run.tracks == 1
             || (run.cylinder_step == cylinder_step && same_turns(run.angle_step_turns, turns))
     };
@@ -528,8 +528,8 @@ fn same_turns(one: f64, other: f64) -> bool {
 }
 
 /// LBAs that live elsewhere.
-struct Remap {
-    place: Place,
+struct RunRemap {
+    place: SourceLocation,
     first: u64,
     count: u64,
     cylinder: u64,
@@ -538,8 +538,8 @@ struct Remap {
     sectors_per_track: u64,
 }
 
-impl Remap {
-    fn read(items: &[Value]) -> Result<Self, ImportError> {
+impl RunRemap {
+    fn read(items: &[SourceValue]) -> Result<Self, ImportError> {
         let [first, count, cylinder, head, sector, spt] = items else {
             return Err(refuse(
                 "Remaps",
@@ -563,7 +563,7 @@ impl Remap {
 
     /// The run of the new place; `None` when no run of the layout says where that track's sectors
     /// are.
-    fn run(&self, layout: &[Run], heads: u16) -> Result<Option<Run>, ImportError> {
+    fn run(&self, layout: &[MeasuredRun], heads: u16) -> Result<Option<MeasuredRun>, ImportError> {
         if self.head >= u64::from(heads) {
             let (value, expected) =
                 (self.head.to_string(), format!("less than the disk's {heads} surfaces"));
@@ -587,7 +587,7 @@ impl Remap {
         let from_first = self.sector as f64 - f64::from(run.first_sector);
         let turns =
             run.angle_turns + step as f64 * run.angle_step_turns + from_first * sector_turns;
-        Ok(Some(Run {
+        Ok(Some(MeasuredRun {
             first_lba: self.first,
             tracks: 1,
             lbas: self.count as u32,
@@ -602,7 +602,7 @@ impl Remap {
     }
 }
 
-fn sectors(run: &Run) -> u64 {
+fn sectors(run: &MeasuredRun) -> u64 {
     u64::from(run.tracks) * u64::from(run.lbas)
 }
 

@@ -11,7 +11,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::SourceText;
-use super::error::{ImportError, Place};
+use super::error::{ImportError, SourceLocation};
 
 /// How deep files may name files; a file that names itself ends here.
 const DEEPEST: usize = 32;
@@ -43,7 +43,7 @@ impl Token {
 pub(super) type Find<'a> = &'a mut dyn FnMut(&str, &str) -> Result<SourceText, String>;
 
 /// A file's name, and what stands in it with the files that it names.
-pub(super) type FileTokens = (Arc<str>, Vec<Placed>);
+pub(super) type FileTokens = (Arc<str>, Vec<LocatedToken>);
 
 /// The files of an import: those given, and those found on the way.
 pub(super) struct Library<'a> {
@@ -87,7 +87,7 @@ impl<'a> Library<'a> {
     /// finds.
     pub(super) fn open(
         &mut self,
-        place: &Place,
+        place: &SourceLocation,
         name: &str,
     ) -> Result<(Arc<str>, Arc<str>), ImportError> {
         let refuse =
@@ -145,10 +145,10 @@ impl<'a> Library<'a> {
         name: &Arc<str>,
         text: &str,
         depth: usize,
-        out: &mut Vec<Placed>,
+        out: &mut Vec<LocatedToken>,
     ) -> Result<(), ImportError> {
-        let mut reader = Reader { file: name, rest: text.chars().peekable(), line: 1, column: 1 };
-        let mut source: Option<Place> = None;
+        let mut reader = Lexer { file: name, rest: text.chars().peekable(), line: 1, column: 1 };
+        let mut source: Option<SourceLocation> = None;
         while let Some(next) = reader.next()? {
             if out.len() >= MAX_TOKENS {
                 return Err(unfit(
@@ -181,7 +181,7 @@ impl<'a> Library<'a> {
                     ));
                 }
                 (None, Token::Word(word)) if word == "source" => source = Some(next.place),
-                (None, token) => out.push(Placed { token, place: next.place }),
+                (None, token) => out.push(LocatedToken { token, place: next.place }),
             }
         }
         match source {
@@ -198,22 +198,22 @@ impl<'a> Library<'a> {
 
 /// A token and where it stands.
 #[derive(Clone, Debug)]
-pub(super) struct Placed {
+pub(super) struct LocatedToken {
     pub(super) token: Token,
-    pub(super) place: Place,
+    pub(super) place: SourceLocation,
 }
 
-struct Reader<'t> {
+struct Lexer<'t> {
     file: &'t Arc<str>,
     rest: core::iter::Peekable<core::str::Chars<'t>>,
     line: u32,
     column: u32,
 }
 
-impl Reader<'_> {
-    fn next(&mut self) -> Result<Option<Placed>, ImportError> {
+impl Lexer<'_> {
+    fn next(&mut self) -> Result<Option<LocatedToken>, ImportError> {
         loop {
-            let place = Place { file: self.file.clone(), line: self.line, column: self.column };
+            let place = SourceLocation { file: self.file.clone(), line: self.line, column: self.column };
             let Some(first) = self.step() else { return Ok(None) };
             let token = match first {
                 blank if blank.is_whitespace() => continue,
@@ -239,11 +239,11 @@ impl Reader<'_> {
                     if word == ".." { Token::Range } else { Token::Word(word) }
                 }
             };
-            return Ok(Some(Placed { token, place }));
+            return Ok(Some(LocatedToken { token, place }));
         }
     }
 
-    fn quoted(&mut self, opened: &Place) -> Result<String, ImportError> {
+    fn quoted(&mut self, opened: &SourceLocation) -> Result<String, ImportError> {
         let mut word = String::new();
         loop {
             match self.step() {
@@ -279,7 +279,7 @@ fn is_mark(c: char) -> bool {
 
 /// A refusal of the text's shape.
 pub(super) fn unfit(
-    place: Place,
+    place: SourceLocation,
     found: &str,
     expected: impl Into<String>,
     remedy: impl Into<String>,

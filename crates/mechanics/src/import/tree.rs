@@ -14,8 +14,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::error::{ImportError, Place};
-use super::token::{Placed, Token, unfit};
+use super::error::{ImportError, SourceLocation};
+use super::token::{LocatedToken, Token, unfit};
 
 /// How deep blocks and lists may lie in each other.
 const DEEPEST: usize = 64;
@@ -27,8 +27,8 @@ const LONGEST_RANGE: u32 = 65_536;
 pub(super) struct Block {
     pub(super) kind: String,
     pub(super) name: Option<String>,
-    pub(super) place: Place,
-    pub(super) pairs: Vec<Pair>,
+    pub(super) place: SourceLocation,
+    pub(super) pairs: Vec<KeyValue>,
 }
 
 impl Block {
@@ -39,33 +39,33 @@ impl Block {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Pair {
+pub(super) struct KeyValue {
     /// Words one blank apart.
     pub(super) key: String,
-    pub(super) place: Place,
-    pub(super) value: Value,
+    pub(super) place: SourceLocation,
+    pub(super) value: SourceValue,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Value {
-    pub(super) place: Place,
-    pub(super) content: Content,
+pub(super) struct SourceValue {
+    pub(super) place: SourceLocation,
+    pub(super) content: ValueContent,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Content {
+pub(super) enum ValueContent {
     Word(String),
-    List(Vec<Value>),
+    List(Vec<SourceValue>),
     Block(Block),
 }
 
-impl Value {
+impl SourceValue {
     /// As messages show it.
     pub(super) fn show(&self) -> String {
         match &self.content {
-            Content::Word(text) => text.clone(),
-            Content::List(items) => format!("a list of {}", items.len()),
-            Content::Block(block) => format!("a block {}", block.kind),
+            ValueContent::Word(text) => text.clone(),
+            ValueContent::List(items) => format!("a list of {}", items.len()),
+            ValueContent::Block(block) => format!("a block {}", block.kind),
         }
     }
 }
@@ -80,8 +80,8 @@ pub(super) struct Tree {
 
 impl Tree {
     /// Adds what a file says.
-    pub(super) fn add(&mut self, file: &Arc<str>, tokens: Vec<Placed>) -> Result<(), ImportError> {
-        let end = tokens.last().map_or_else(|| Place::whole(file), |last| last.place.clone());
+    pub(super) fn add(&mut self, file: &Arc<str>, tokens: Vec<LocatedToken>) -> Result<(), ImportError> {
+        let end = tokens.last().map_or_else(|| SourceLocation::whole(file), |last| last.place.clone());
         let mut parser = Parser { tokens, at: 0, end };
         while let Some(next) = parser.step() {
             match &next.token {
@@ -112,20 +112,20 @@ impl Tree {
 }
 
 struct Parser {
-    tokens: Vec<Placed>,
+    tokens: Vec<LocatedToken>,
     at: usize,
     /// The last token's place, for texts that end too early.
-    end: Place,
+    end: SourceLocation,
 }
 
 impl Parser {
-    fn step(&mut self) -> Option<Placed> {
+    fn step(&mut self) -> Option<LocatedToken> {
         let next = self.tokens.get(self.at).cloned()?;
         self.at += 1;
         Some(next)
     }
 
-    fn next(&mut self, expected: &str) -> Result<Placed, ImportError> {
+    fn next(&mut self, expected: &str) -> Result<LocatedToken, ImportError> {
         self.step().ok_or_else(|| {
             unfit(
                 self.end.clone(),
@@ -140,7 +140,7 @@ impl Parser {
         self.tokens.get(self.at).map(|next| &next.token)
     }
 
-    fn word(&mut self, expected: &str, remedy: &str) -> Result<(String, Place), ImportError> {
+    fn word(&mut self, expected: &str, remedy: &str) -> Result<(String, SourceLocation), ImportError> {
         let next = self.next(expected)?;
         match next.token {
             Token::Word(word) => Ok((word, next.place)),
@@ -148,7 +148,7 @@ impl Parser {
         }
     }
 
-    fn mark(&mut self, mark: char, expected: &str, remedy: &str) -> Result<Place, ImportError> {
+    fn mark(&mut self, mark: char, expected: &str, remedy: &str) -> Result<SourceLocation, ImportError> {
         let next = self.next(expected)?;
         if next.token == Token::Mark(mark) {
             Ok(next.place)
@@ -158,7 +158,7 @@ impl Parser {
     }
 
     /// What follows a block's type: `[NAME] { … }`.
-    fn block(&mut self, kind: String, place: Place, depth: usize) -> Result<Block, ImportError> {
+    fn block(&mut self, kind: String, place: SourceLocation, depth: usize) -> Result<Block, ImportError> {
         if depth > DEEPEST {
             return Err(unfit(
                 place,
@@ -199,9 +199,9 @@ impl Parser {
         }
     }
 
-    fn pair(&mut self, pairs: &mut Vec<Pair>, depth: usize) -> Result<(), ImportError> {
+    fn pair(&mut self, pairs: &mut Vec<KeyValue>, depth: usize) -> Result<(), ImportError> {
         let first = self.next("a key")?;
-        let keys: Vec<(String, Place)> = match first.token {
+        let keys: Vec<(String, SourceLocation)> = match first.token {
             Token::Word(mut key) => {
                 while let Some(Token::Word(_)) = self.peek() {
                     key.push(' ');
@@ -237,23 +237,23 @@ impl Parser {
                     remedy,
                 ));
             }
-            pairs.push(Pair { key, place, value: value.clone() });
+            pairs.push(KeyValue { key, place, value: value.clone() });
         }
         Ok(())
     }
 
-    fn value(&mut self, depth: usize) -> Result<Value, ImportError> {
+    fn value(&mut self, depth: usize) -> Result<SourceValue, ImportError> {
         let first = self.next("a value")?;
         let content = match first.token {
-            Token::Mark('[') => Content::List(self.list(depth)?),
+            Token::Mark('[') => ValueContent::List(self.list(depth)?),
             Token::Word(word) => match self.peek() {
                 Some(Token::Mark('{')) => {
-                    Content::Block(self.block(word, first.place.clone(), depth)?)
+                    ValueContent::Block(self.block(word, first.place.clone(), depth)?)
                 }
                 Some(Token::Word(_)) if self.names_a_block() => {
-                    Content::Block(self.block(word, first.place.clone(), depth)?)
+                    ValueContent::Block(self.block(word, first.place.clone(), depth)?)
                 }
-                _ => Content::Word(word),
+                _ => ValueContent::Word(word),
             },
             other => {
                 return Err(unfit(
@@ -264,7 +264,7 @@ impl Parser {
                 ));
             }
         };
-        Ok(Value { place: first.place, content })
+        Ok(SourceValue { place: first.place, content })
     }
 
     /// Whether the next word is followed by `{`, so that it is a block's name and not the start of
@@ -274,7 +274,7 @@ impl Parser {
     }
 
     /// What follows `[`, with the bracket that closes it.
-    fn list(&mut self, depth: usize) -> Result<Vec<Value>, ImportError> {
+    fn list(&mut self, depth: usize) -> Result<Vec<SourceValue>, ImportError> {
         if depth > DEEPEST {
             return Err(unfit(
                 self.end.clone(),
@@ -311,7 +311,7 @@ impl Parser {
         }
     }
 
-    fn range(&mut self, from: Value, items: &mut Vec<Value>) -> Result<(), ImportError> {
+    fn range(&mut self, from: SourceValue, items: &mut Vec<SourceValue>) -> Result<(), ImportError> {
         let remedy = "write `disk0 .. disk7`";
         let place = self.next("`..`")?.place;
         let (to, _) = self.word("a name that ends in a number behind `..`", remedy)?;
@@ -329,9 +329,9 @@ impl Parser {
                 remedy,
             ));
         };
-        items.extend((low..=high).map(|number| Value {
+        items.extend((low..=high).map(|number| SourceValue {
             place: from.place.clone(),
-            content: Content::Word(format!("{stem}{number}")),
+            content: ValueContent::Word(format!("{stem}{number}")),
         }));
         Ok(())
     }
@@ -339,7 +339,7 @@ impl Parser {
     fn instances(&mut self) -> Result<(Vec<String>, String), ImportError> {
         let remedy = "write `instantiate [ disk0 ] as NAME`";
         self.mark('[', "`[` behind `instantiate`", remedy)?;
-        let names = self.list(0)?.iter().map(Value::show).collect();
+        let names = self.list(0)?.iter().map(SourceValue::show).collect();
         let (keyword, place) = self.word("`as` behind the names", remedy)?;
         if keyword != "as" {
             return Err(unfit(place, &format!("`{keyword}`"), "`as` behind the names", remedy));

@@ -28,9 +28,9 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::error::{ImportError, Note, Place};
-use super::keys::{Keys, Names, refuse, whole_of};
-use super::tree::{Block, Content};
+use super::error::{ImportError, Note, SourceLocation};
+use super::keys::{Keys, NamedBlocks, refuse, whole_of};
+use super::tree::{Block, ValueContent};
 use crate::profile::{TrackOrder, Zone};
 
 /// Most sectors that one zone may list as slips; a longer list is no use to anybody.
@@ -60,7 +60,7 @@ struct Scheme {
 /// The zones of a `dm_layout_g1` block.
 pub(super) fn zones<'t>(
     block: &'t Block,
-    names: &Names<'t>,
+    names: &NamedBlocks<'t>,
     heads: u16,
     notes: &mut Vec<Note>,
 ) -> Result<Zones, ImportError> {
@@ -82,7 +82,7 @@ pub(super) fn zones<'t>(
     let mut next_cylinder = 0;
     let items = keys.list("Zones")?;
     for (number, item) in items.iter().enumerate() {
-        let Content::Block(zone) = &item.content else {
+        let ValueContent::Block(zone) = &item.content else {
             return Err(refuse(
                 "Zones",
                 item,
@@ -131,7 +131,7 @@ pub(super) fn zones<'t>(
 
 /// One zone as it is described, skews in sectors of the zone.
 struct Described<'t> {
-    place: &'t Place,
+    place: &'t SourceLocation,
     first: u64,
     last: u64,
     sectors_per_track: u64,
@@ -148,7 +148,7 @@ struct Described<'t> {
 impl<'t> Described<'t> {
     fn read(
         block: &'t Block,
-        names: &Names<'t>,
+        names: &NamedBlocks<'t>,
         scheme: &Scheme,
         number: usize,
         notes: &mut Vec<Note>,
@@ -392,7 +392,7 @@ impl<'t> Described<'t> {
                     self.listed(
                         zone,
                         scheme,
-                        Region {
+                        SpareRegion {
                             sectors: cylinders * by_cylinder,
                             front: false,
                             slips_use: true,
@@ -405,7 +405,7 @@ impl<'t> Described<'t> {
             3 => self.listed(
                 zone,
                 scheme,
-                Region {
+                SpareRegion {
                     sectors: self.sectors_per_track,
                     front: false,
                     slips_use: true,
@@ -416,19 +416,19 @@ impl<'t> Described<'t> {
             4 => self.listed(
                 zone,
                 scheme,
-                Region { sectors: by_cylinder, front: false, slips_use: false, only_full: false },
+                SpareRegion { sectors: by_cylinder, front: false, slips_use: false, only_full: false },
                 number,
             )?,
             5 => self.listed(
                 zone,
                 scheme,
-                Region { sectors: by_cylinder, front: true, slips_use: true, only_full: false },
+                SpareRegion { sectors: by_cylinder, front: true, slips_use: true, only_full: false },
                 number,
             )?,
             _ => self.listed(
                 zone,
                 scheme,
-                Region { sectors: by_cylinder, front: true, slips_use: false, only_full: false },
+                SpareRegion { sectors: by_cylinder, front: true, slips_use: false, only_full: false },
                 number,
             )?,
         };
@@ -469,7 +469,7 @@ impl<'t> Described<'t> {
         &self,
         zone: Zone,
         scheme: &Scheme,
-        region: Region,
+        region: SpareRegion,
         number: usize,
     ) -> Result<Zone, ImportError> {
         let sectors = self.sectors(scheme);
@@ -559,7 +559,7 @@ impl<'t> Described<'t> {
 }
 
 /// Where each region of a zone keeps spares.
-struct Region {
+struct SpareRegion {
     sectors: u64,
     /// At its front rather than at its end.
     front: bool,

@@ -1,14 +1,14 @@
-//! What is not where it would be: [`Slips`], sectors that the mapping steps over, and [`Remaps`],
+//! What is not where it would be: [`SlipTable`], sectors that the mapping steps over, and [`RemapTable`],
 //! sectors whose contents live on a spare.
 //!
-//! Slips shift: the `y`-th usable place of a zone lies on physical sector `y + s`, where `s`
+//! SlipTable shift: the `y`-th usable place of a zone lies on physical sector `y + s`, where `s`
 //! slipped sectors lie before it. With slips at the physical sectors 3 and 4, the places 0 1 2 3 4
 //! … lie on 0 1 2 5 6 …. For the search the table also keeps each slip's *key*, the number of
 //! places before it (3 and 3): `s` is the number of keys that are at most `y`. In a zone of several
 //! groups the spares of each group absorb its slips, so that every group starts afresh: keys go on
 //! from group to group, and the slips of earlier groups are taken off again.
 //!
-//! Remaps move single sectors: an LBA whose place has gone bad (its *home*) is read from a spare.
+//! RemapTable move single sectors: an LBA whose place has gone bad (its *home*) is read from a spare.
 //! Nothing else moves.
 
 use alloc::vec::Vec;
@@ -17,19 +17,19 @@ use super::bucket::BucketIndex;
 
 /// Slipped physical sectors of one zone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Slips {
+pub(crate) struct SlipTable {
     /// Rising.
     sectors: Vec<u64>,
     keys: Vec<u64>,
     by_key: BucketIndex,
-    /// Slips of all groups before each group; empty for one group.
+    /// SlipTable of all groups before each group; empty for one group.
     before_group: Vec<u32>,
 }
 
-impl Slips {
+impl SlipTable {
     /// `sectors` are distinct and rising; `groups` says how many there are, of how many sectors,
     /// with how many places.
-    pub(crate) fn new(sectors: Vec<u64>, groups: &Groups) -> Self {
+    pub(crate) fn new(sectors: Vec<u64>, groups: &SpareGroups) -> Self {
         if sectors.is_empty() {
             return Self::default();
         }
@@ -56,19 +56,19 @@ impl Slips {
         self.sectors.is_empty()
     }
 
-    /// Slips of all groups before `group`.
+    /// SlipTable of all groups before `group`.
     #[inline]
     pub(crate) fn before_group(&self, group: u64) -> usize {
         self.before_group.get(group as usize).map_or(0, |before| *before as usize)
     }
 
-    /// Slips before the `place`-th usable place of the zone, all groups counted.
+    /// SlipTable before the `place`-th usable place of the zone, all groups counted.
     #[inline]
     pub(crate) fn before_place(&self, place: u64) -> usize {
         if self.keys.is_empty() { 0 } else { self.by_key.at_or_below(&self.keys, place) }
     }
 
-    /// Slips before a physical sector, all groups counted.
+    /// SlipTable before a physical sector, all groups counted.
     pub(crate) fn before_sector(&self, physical: u64) -> usize {
         self.sectors.partition_point(|slip| *slip < physical)
     }
@@ -90,7 +90,7 @@ impl Slips {
 
 /// How a zone is cut into groups with spares of their own.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Groups {
+pub(crate) struct SpareGroups {
     /// How many.
     pub(crate) count: u64,
     /// Physical sectors of each; the last may have fewer.
@@ -101,7 +101,7 @@ pub(crate) struct Groups {
 
 /// Remapped physical sectors of one zone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Remaps {
+pub(crate) struct RemapTable {
     /// Home and spare, by home.
     by_home: Vec<(u64, u64)>,
     /// Spare and home, by spare.
@@ -110,7 +110,7 @@ pub(crate) struct Remaps {
     dead: Vec<u64>,
 }
 
-impl Remaps {
+impl RemapTable {
     pub(crate) fn new(pairs: &[(u64, u64)]) -> Self {
         let mut remaps = Self::default();
         for (home, spare) in pairs {

@@ -43,11 +43,11 @@ use headtime_units::{Angle, Lba, SectorSize, Sectors};
 use crate::place::{HeadPosition, PhysicalAddress, Spot, Track};
 use crate::profile::{DriveProfile, ProfileError};
 use bucket::BucketIndex;
-use defects::{Groups, Remaps};
+use defects::{SpareGroups, RemapTable};
 use order::ZoneTracks;
 pub use rows::TrackRow;
 use runs::RunMap;
-pub(crate) use runs::{MAX_RUNS_ON_TRACK, Overlap, spans_of};
+pub(crate) use runs::{MAX_RUNS_ON_TRACK, RunConflict, spans_of};
 pub use slip::ZoneSlip;
 pub(crate) use surfaces::{SurfaceRow, Surfaces};
 pub use tracks::{TrackRun, ZoneExtent};
@@ -56,7 +56,7 @@ use zone::{LayoutZone, ZoneParts, ZoneStart};
 /// The map between addresses and places under one arm.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    map: Map,
+    map: LayoutKind,
     cylinders: u32,
     heads: u16,
     sector_size: SectorSize,
@@ -65,7 +65,7 @@ pub struct Layout {
 }
 
 #[derive(Clone, Debug)]
-enum Map {
+enum LayoutKind {
     Zones(ZoneMap),
     Runs(RunMap),
 }
@@ -94,7 +94,7 @@ pub(crate) struct Located {
 
 /// LBAs that pass one after the other without leaving their track.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stretch {
+pub(crate) struct TrackStretch {
     /// The first of them.
     pub(crate) at: Located,
     pub(crate) lbas: u64,
@@ -128,9 +128,9 @@ impl Layout {
         let (map, mapped) = if profile.runs.is_empty() {
             let zones = ZoneMap::new(profile, extra)?;
             let mapped = zones.lba_ends.last().copied().unwrap_or(0);
-            (Map::Zones(zones), mapped)
+            (LayoutKind::Zones(zones), mapped)
         } else {
-            (Map::Runs(RunMap::new(&profile.runs, heads)), profile.mapped().get())
+            (LayoutKind::Runs(RunMap::new(&profile.runs, heads)), profile.mapped().get())
         };
         Ok(Self {
             map,
@@ -201,14 +201,14 @@ impl Layout {
             return None;
         }
         let lba = match &self.map {
-            Map::Zones(zones) => {
+            LayoutKind::Zones(zones) => {
                 let zone = zones.of_cylinder(address.cylinder);
                 let first = zone
                     .tracks
                     .first_sector(address.cylinder.checked_sub(zone.first_cylinder)?, address.head);
                 zone.lba_at(first + u64::from(address.sector))
             }
-            Map::Runs(runs) => runs.lba_at(track, address.sector),
+            LayoutKind::Runs(runs) => runs.lba_at(track, address.sector),
         };
         lba.filter(|lba| *lba < self.capacity).map(Lba::new)
     }
@@ -244,12 +244,12 @@ impl Layout {
     pub fn sector_angle(&self, address: PhysicalAddress) -> Angle {
         self.check_track(address.track());
         let turn = match &self.map {
-            Map::Zones(zones) => zones.of_cylinder(address.cylinder).sector_turn_at(
+            LayoutKind::Zones(zones) => zones.of_cylinder(address.cylinder).sector_turn_at(
                 address.cylinder,
                 address.head,
                 address.sector,
             ),
-            Map::Runs(runs) => runs.sector_turn_at(address.track(), address.sector),
+            LayoutKind::Runs(runs) => runs.sector_turn_at(address.track(), address.sector),
         };
         angle_of(turn)
     }
@@ -265,11 +265,11 @@ impl Layout {
     pub fn remap(&mut self, lba: Lba) -> Option<PhysicalAddress> {
         self.check_lba(lba);
         match &mut self.map {
-            Map::Zones(zones) => {
+            LayoutKind::Zones(zones) => {
                 let zone = zones.by_lba.at_or_below(&zones.lba_ends, lba.get());
                 zones.zones[zone].remap(lba.get()).map(|located| located.address())
             }
-            Map::Runs(_) => None,
+            LayoutKind::Runs(_) => None,
         }
     }
 
@@ -277,19 +277,19 @@ impl Layout {
     pub(crate) fn locate(&self, lba: Lba) -> Located {
         self.check_lba(lba);
         match &self.map {
-            Map::Zones(zones) => zones.of_lba(lba.get()).locate(lba.get()),
-            Map::Runs(runs) => runs.locate(lba.get()),
+            LayoutKind::Zones(zones) => zones.of_lba(lba.get()).locate(lba.get()),
+            LayoutKind::Runs(runs) => runs.locate(lba.get()),
         }
     }
 
     /// Where an address lies, and how many from there on, at most `wanted`, pass one after the
     /// other without leaving the track.
     #[inline(always)]
-    pub(crate) fn stretch(&self, lba: Lba, wanted: u64) -> Stretch {
+    pub(crate) fn stretch(&self, lba: Lba, wanted: u64) -> TrackStretch {
         self.check_lba(lba);
         match &self.map {
-            Map::Zones(zones) => zones.of_lba(lba.get()).stretch(lba.get(), wanted),
-            Map::Runs(runs) => runs.stretch(lba.get(), wanted),
+            LayoutKind::Zones(zones) => zones.of_lba(lba.get()).stretch(lba.get(), wanted),
+            LayoutKind::Runs(runs) => runs.stretch(lba.get(), wanted),
         }
     }
 
@@ -329,7 +329,7 @@ impl ZoneMap {
                 ZoneTracks::new(zone, geometry.heads, geometry.layout, geometry.band_cylinders);
             let group_sectors =
                 u64::from(zone.group_cylinders()) * zone.cylinder_sectors(geometry.heads);
-            let groups = Groups {
+            let groups = SpareGroups {
                 count: u64::from(zone.groups()),
                 sectors: group_sectors,
                 places: group_sectors - zone.spares,
@@ -341,7 +341,7 @@ impl ZoneMap {
                 mapped: zone.mapped_sectors(geometry.heads),
                 groups,
                 slips: slip::stepped_over(profile, number, extra)?,
-                remaps: Remaps::new(&zone.remaps),
+                remaps: RemapTable::new(&zone.remaps),
             };
             // An angle is 32 bits wide; the measured one and the one that follows from the zone
             // before are treated alike.

@@ -53,7 +53,7 @@ pub(crate) struct SectorPlace {
 
 /// A track by band, surface within the band, step on the surface.
 #[derive(Clone, Copy, Debug)]
-struct Steps {
+struct TrackSteps {
     band: u64,
     surface: u64,
     step: u64,
@@ -84,7 +84,7 @@ pub(crate) struct ZoneTracks {
     /// From the last track to the first one of the next zone.
     next_zone_turn: u64,
     /// Where surfaces differ.
-    uneven: Option<Box<Uneven>>,
+    uneven: Option<Box<UnevenSurfaces>>,
 }
 
 /// What is different about bands of different width.
@@ -100,7 +100,7 @@ struct Band {
 
 /// Surfaces with different numbers of sectors per track.
 #[derive(Clone, Debug)]
-struct Uneven {
+struct UnevenSurfaces {
     /// By head.
     sectors: Vec<Divider>,
     sector_turns: Vec<u64>,
@@ -165,7 +165,7 @@ impl ZoneTracks {
             step_turn: cylinder.rounded_up(),
             band_turn: band_turn.rounded_up(),
             next_zone_turn: next_zone.rounded_up(),
-            uneven: Uneven::new(&zone.sectors_by_head).map(Box::new),
+            uneven: UnevenSurfaces::new(&zone.sectors_by_head).map(Box::new),
         }
     }
 
@@ -203,7 +203,7 @@ impl ZoneTracks {
         if self.bands[0].width == 1 {
             let (surface, sector) = self.sectors.div_rem(within);
             return self.place_of(
-                Steps { band, surface, step: 0 },
+                TrackSteps { band, surface, step: 0 },
                 sector,
                 self.sectors,
                 self.sector_turn,
@@ -211,7 +211,7 @@ impl ZoneTracks {
         }
         let (surface, within) = self.band(band).surface_sectors.div_rem(within);
         let (step, sector) = self.sectors.div_rem(within);
-        self.place_of(Steps { band, surface, step }, sector, self.sectors, self.sector_turn)
+        self.place_of(TrackSteps { band, surface, step }, sector, self.sectors, self.sector_turn)
     }
 
     /// The physical sector that is sector 0 of a track; `cylinder` counts from the zone's first.
@@ -243,7 +243,7 @@ impl ZoneTracks {
 
     /// The number of a track in the order of filling.
     pub(crate) fn number(&self, cylinder: u32, head: u16) -> u64 {
-        let Steps { band, surface, step } = self.steps(cylinder, head);
+        let TrackSteps { band, surface, step } = self.steps(cylinder, head);
         band * self.bands[0].width * self.heads + surface * self.band(band).width + step
     }
 
@@ -253,14 +253,14 @@ impl ZoneTracks {
         let band_tracks = self.bands[0].width * self.heads;
         let (band, within) = (number / band_tracks, number % band_tracks);
         let width = self.band(band).width;
-        let steps = Steps { band, surface: within / width, step: within % width };
+        let steps = TrackSteps { band, surface: within / width, step: within % width };
         (self.cylinder(steps), self.head(steps))
     }
 
     #[inline(always)]
     fn place_of(
         &self,
-        steps: Steps,
+        steps: TrackSteps,
         sector: u64,
         sectors: Divider,
         sector_turn: u64,
@@ -276,7 +276,7 @@ impl ZoneTracks {
     }
 
     #[inline(never)]
-    fn uneven_place(&self, uneven: &Uneven, band: u64, within: u64) -> SectorPlace {
+    fn uneven_place(&self, uneven: &UnevenSurfaces, band: u64, within: u64) -> SectorPlace {
         let Band { width, surface_sectors, .. } = *self.band(band);
         let before = &uneven.before[self.direction(band)];
         let mut surface = (surface_sectors.div_rem(within).0 as usize).min(before.len() - 2);
@@ -286,10 +286,10 @@ impl ZoneTracks {
         while before[surface + 1] * width <= within {
             surface += 1;
         }
-        let head = usize::from(self.head(Steps { band, surface: surface as u64, step: 0 }));
+        let head = usize::from(self.head(TrackSteps { band, surface: surface as u64, step: 0 }));
         let (step, sector) = uneven.sectors[head].div_rem(within - before[surface] * width);
         self.place_of(
-            Steps { band, surface: surface as u64, step },
+            TrackSteps { band, surface: surface as u64, step },
             sector,
             uneven.sectors[head],
             uneven.sector_turns[head],
@@ -297,13 +297,13 @@ impl ZoneTracks {
     }
 
     #[inline(always)]
-    fn turn(&self, steps: Steps) -> u64 {
+    fn turn(&self, steps: TrackSteps) -> u64 {
         let bands = steps.band.wrapping_mul(self.band_turn);
         let surfaces = steps.surface.wrapping_mul(self.band(steps.band).surface_turn);
         bands.wrapping_add(surfaces).wrapping_add(steps.step.wrapping_mul(self.step_turn))
     }
 
-    fn steps(&self, cylinder: u32, head: u16) -> Steps {
+    fn steps(&self, cylinder: u32, head: u16) -> TrackSteps {
         let (band, within) = self.width_divider.div_rem(u64::from(cylinder));
         let width = self.band(band).width;
         let surface = if self.direction(band) == 1 {
@@ -313,11 +313,11 @@ impl ZoneTracks {
         };
         let step =
             if self.steps_alternate && surface % 2 == 1 { width - 1 - within } else { within };
-        Steps { band, surface, step }
+        TrackSteps { band, surface, step }
     }
 
     #[inline(always)]
-    fn cylinder(&self, steps: Steps) -> u32 {
+    fn cylinder(&self, steps: TrackSteps) -> u32 {
         let outwards = self.steps_alternate && steps.surface % 2 == 1;
         let within =
             if outwards { self.band(steps.band).width - 1 - steps.step } else { steps.step };
@@ -325,7 +325,7 @@ impl ZoneTracks {
     }
 
     #[inline(always)]
-    fn head(&self, steps: Steps) -> u16 {
+    fn head(&self, steps: TrackSteps) -> u16 {
         (if self.direction(steps.band) == 1 {
             self.heads - 1 - steps.surface
         } else {
@@ -345,7 +345,7 @@ impl ZoneTracks {
     }
 }
 
-impl Uneven {
+impl UnevenSurfaces {
     fn new(by_head: &[u32]) -> Option<Self> {
         let first = by_head.first()?;
         if by_head.iter().all(|sectors| sectors == first) {

@@ -15,7 +15,7 @@
 
 use headtime_units::{Angle, Extent, Lba, Sectors};
 
-use super::{Layout, Map};
+use super::{Layout, LayoutKind};
 use crate::place::Track;
 
 /// A run of addresses on one track.
@@ -48,7 +48,7 @@ impl Layout {
         if track.cylinder >= self.cylinders || track.head >= self.heads {
             return None;
         }
-        if matches!(self.map, Map::Zones(_)) {
+        if matches!(self.map, LayoutKind::Zones(_)) {
             let extent = self.track_extent(track);
             let first = (!extent.len.is_zero())
                 .then(|| self.spot(extent.start))
@@ -77,11 +77,11 @@ impl Layout {
     /// Of the runs of a track that are `wanted` at all the one that is wanted most.
     fn longest_row(&self, track: Track, wanted: impl Fn(Extent) -> u64) -> Option<TrackRow> {
         let run = match &self.map {
-            Map::Zones(_) => self
+            LayoutKind::Zones(_) => self
                 .track_runs(track)
                 .max_by_key(|run| wanted(run.extent))
                 .map(|run| (run.first_sector, run.extent)),
-            Map::Runs(runs) => {
+            LayoutKind::Runs(runs) => {
                 let within =
                     |lba: u64, lbas: u32| u64::from(lbas).min(self.capacity.saturating_sub(lba));
                 let parts = runs.parts(track).map(|part| {

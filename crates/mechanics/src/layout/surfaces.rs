@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Layout, Map};
+use super::{Layout, LayoutKind};
 
 /// Cylinders of a surface that hold equally many sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Layout {
     /// The sectors of each surface. What lies past the capacity is left out by whole cylinders.
     pub(crate) fn surfaces(&self) -> Surfaces {
         match &self.map {
-            Map::Zones(zones) => {
+            LayoutKind::Zones(zones) => {
                 let mut rows = Vec::new();
                 for zone in &zones.zones {
                     let within = self
@@ -48,7 +48,7 @@ impl Layout {
                 }
                 Surfaces::Exact(rows)
             }
-            Map::Runs(runs) => {
+            LayoutKind::Runs(runs) => {
                 let within = runs.extents().filter(|run| run.first_lba < self.capacity);
                 let row = |run: super::runs::RunExtent| {
                     let (first_cylinder, end_cylinder) = (run.first_cylinder, run.end_cylinder);

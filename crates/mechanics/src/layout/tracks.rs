@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use headtime_units::{Angle, Extent, Lba, Sectors};
 
-use super::{Layout, Map, angle_of, turns};
+use super::{Layout, LayoutKind, angle_of, turns};
 use crate::place::Track;
 
 /// A run of LBAs that lie side by side on a track.
@@ -41,8 +41,8 @@ impl Layout {
     pub fn sectors_per_track(&self, track: Track) -> u32 {
         self.check_track(track);
         match &self.map {
-            Map::Zones(zones) => zones.of_cylinder(track.cylinder).tracks.sectors_of(track.head),
-            Map::Runs(runs) => runs.sectors_per_track(track),
+            LayoutKind::Zones(zones) => zones.of_cylinder(track.cylinder).tracks.sectors_of(track.head),
+            LayoutKind::Runs(runs) => runs.sectors_per_track(track),
         }
     }
 
@@ -58,7 +58,7 @@ impl Layout {
     pub fn track_extent(&self, track: Track) -> Extent {
         self.check_track(track);
         let (start, end) = match &self.map {
-            Map::Zones(zones) => {
+            LayoutKind::Zones(zones) => {
                 let zone = zones.of_cylinder(track.cylinder);
                 match track.cylinder.checked_sub(zone.first_cylinder) {
                     None => (zone.first_lba, zone.first_lba),
@@ -69,7 +69,7 @@ impl Layout {
                     }
                 }
             }
-            Map::Runs(runs) => {
+            LayoutKind::Runs(runs) => {
                 let mut parts: Vec<(u64, u64)> = runs
                     .parts(track)
                     .map(|part| (part.first_lba, part.first_lba + u64::from(part.lbas)))
@@ -98,7 +98,7 @@ impl Layout {
     pub fn track_runs(&self, track: Track) -> impl Iterator<Item = TrackRun> + '_ {
         let mut others = self.other_runs(track).into_iter().peekable();
         // A measured track is listed part by part already.
-        let mut rest = if matches!(self.map, Map::Runs(_)) {
+        let mut rest = if matches!(self.map, LayoutKind::Runs(_)) {
             Extent::from_numbers(0, 0)
         } else {
             self.track_extent(track)
@@ -131,7 +131,7 @@ impl Layout {
             (lbas > 0).then(|| TrackRun { first_sector, extent: Extent::from_numbers(lba, lbas) })
         };
         match &self.map {
-            Map::Zones(zones) => {
+            LayoutKind::Zones(zones) => {
                 let zone = zones.of_cylinder(track.cylinder);
                 if !zone.has_remaps() || track.cylinder < zone.first_cylinder {
                     return Vec::new();
@@ -142,7 +142,7 @@ impl Layout {
                     zone.remapped_to(first, first + u64::from(zone.tracks.sectors_of(track.head)));
                 remapped.filter_map(|(spare, lba)| within((spare - first) as u32, lba, 1)).collect()
             }
-            Map::Runs(runs) => runs
+            LayoutKind::Runs(runs) => runs
                 .parts(track)
                 .filter_map(|part| within(part.first_sector, part.first_lba, u64::from(part.lbas)))
                 .collect(),
@@ -152,8 +152,8 @@ impl Layout {
     /// As many of `lbas` from an address on as lie side by side.
     fn unbroken(&self, start: Lba, lbas: u64) -> u64 {
         match &self.map {
-            Map::Zones(zones) => zones.of_lba(start.get()).unbroken(start.get(), lbas),
-            Map::Runs(_) => lbas,
+            LayoutKind::Zones(zones) => zones.of_lba(start.get()).unbroken(start.get(), lbas),
+            LayoutKind::Runs(_) => lbas,
         }
     }
 
@@ -166,7 +166,7 @@ impl Layout {
     pub fn first_sector_from(&self, track: Track, angle: Angle) -> u32 {
         self.check_track(track);
         match &self.map {
-            Map::Zones(zones) => {
+            LayoutKind::Zones(zones) => {
                 let zone = zones.of_cylinder(track.cylinder);
                 let turn = zone.sector_turn_at(track.cylinder, track.head, 0);
                 first_in_row(
@@ -178,7 +178,7 @@ impl Layout {
                 )
                 .1
             }
-            Map::Runs(runs) => {
+            LayoutKind::Runs(runs) => {
                 // Each part has its own measured angle; the first also rules what lies before it.
                 let sectors = runs.sectors_per_track(track);
                 let starts: Vec<u32> = core::iter::once(0)
@@ -206,12 +206,12 @@ impl Layout {
     #[must_use]
     pub fn track_count(&self) -> u64 {
         match &self.map {
-            Map::Zones(zones) => zones.zones.last().map_or(0, |zone| {
+            LayoutKind::Zones(zones) => zones.zones.last().map_or(0, |zone| {
                 zone.tracks_before
                     + self.skipped_tracks(zone.skipped_cylinders)
                     + zone.tracks.count()
             }),
-            Map::Runs(runs) => runs.track_count(),
+            LayoutKind::Runs(runs) => runs.track_count(),
         }
     }
 
@@ -225,7 +225,7 @@ impl Layout {
     pub fn track_number(&self, track: Track) -> u64 {
         self.check_track(track);
         match &self.map {
-            Map::Zones(zones) => {
+            LayoutKind::Zones(zones) => {
                 let zone = zones.of_cylinder(track.cylinder);
                 let skipped = self.skipped_tracks(zone.skipped_cylinders);
                 match track.cylinder.checked_sub(zone.first_cylinder) {
@@ -238,7 +238,7 @@ impl Layout {
                     }
                 }
             }
-            Map::Runs(runs) => runs.track_number(track),
+            LayoutKind::Runs(runs) => runs.track_number(track),
         }
     }
 
@@ -246,7 +246,7 @@ impl Layout {
     #[must_use]
     pub fn track_by_number(&self, number: u64) -> Option<Track> {
         match &self.map {
-            Map::Zones(zones) => {
+            LayoutKind::Zones(zones) => {
                 let zone = &zones.zones[zones
                     .zones
                     .partition_point(|zone| zone.tracks_before <= number)
@@ -263,7 +263,7 @@ impl Layout {
                     Track { cylinder: zone.first_cylinder + cylinder, head }
                 })
             }
-            Map::Runs(runs) => runs.track_by_number(number),
+            LayoutKind::Runs(runs) => runs.track_by_number(number),
         }
     }
 
@@ -302,7 +302,7 @@ impl Layout {
     /// the innermost of them, which other zones may share.
     pub fn zones(&self) -> impl Iterator<Item = ZoneExtent> + '_ {
         let zones: Vec<ZoneExtent> = match &self.map {
-            Map::Zones(zones) => zones
+            LayoutKind::Zones(zones) => zones
                 .zones
                 .iter()
                 .map(|zone| ZoneExtent {
@@ -312,7 +312,7 @@ impl Layout {
                     sectors_per_track: (zone.tracks.sectors() / zone.tracks.count()) as u32,
                 })
                 .collect(),
-            Map::Runs(runs) => {
+            LayoutKind::Runs(runs) => {
                 let mut zones: Vec<ZoneExtent> = Vec::new();
                 for run in runs.extents() {
                     match zones

@@ -10,10 +10,10 @@
 
 use alloc::vec::Vec;
 
-use super::defects::{Groups, Remaps, Slips};
+use super::defects::{SpareGroups, RemapTable, SlipTable};
 use super::divider::Divider;
 use super::order::ZoneTracks;
-use super::{Located, Stretch};
+use super::{Located, TrackStretch};
 
 #[derive(Clone, Debug)]
 pub(crate) struct LayoutZone {
@@ -32,11 +32,11 @@ pub(crate) struct LayoutZone {
     /// The first track's sector 0, in units of 2⁻⁶⁴ turn.
     first_turn: u64,
     pub(crate) tracks: ZoneTracks,
-    pub(crate) groups: Groups,
+    pub(crate) groups: SpareGroups,
     group_sectors: Divider,
     group_places: Divider,
-    slips: Slips,
-    remaps: Remaps,
+    slips: SlipTable,
+    remaps: RemapTable,
 }
 
 /// Where a zone begins, in every count.
@@ -56,10 +56,10 @@ pub(crate) struct ZoneParts {
     pub(crate) cylinders: u32,
     pub(crate) reserved: u64,
     pub(crate) mapped: u64,
-    pub(crate) groups: Groups,
+    pub(crate) groups: SpareGroups,
     /// Distinct and rising, none of them reserved, in no group more than it has spares.
     pub(crate) slips: Vec<u64>,
-    pub(crate) remaps: Remaps,
+    pub(crate) remaps: RemapTable,
 }
 
 impl LayoutZone {
@@ -79,7 +79,7 @@ impl LayoutZone {
             groups: parts.groups,
             group_sectors: Divider::new(parts.groups.sectors),
             group_places: Divider::new(parts.groups.places),
-            slips: Slips::new(parts.slips, &parts.groups),
+            slips: SlipTable::new(parts.slips, &parts.groups),
             remaps: parts.remaps,
         }
     }
@@ -98,13 +98,13 @@ impl LayoutZone {
     /// Where an LBA lies and the LBAs from there to the end of the track or of the group, up to a
     /// remapped one, at most `wanted` (at least 1).
     #[inline(always)]
-    pub(crate) fn stretch(&self, lba: u64, wanted: u64) -> Stretch {
+    pub(crate) fn stretch(&self, lba: u64, wanted: u64) -> TrackStretch {
         let place = lba - self.first_lba + self.reserved;
         let home = self.home(place);
         let mut wanted = wanted.min(home.group_end - place);
         if !self.remaps.is_empty() {
             if let Some(spare) = self.remaps.spare_of(home.physical) {
-                return Stretch { at: self.located(spare), lbas: 1, span: 1, moved: true };
+                return TrackStretch { at: self.located(spare), lbas: 1, span: 1, moved: true };
             }
             if let Some(next) = self.remaps.next_home(home.physical) {
                 wanted = wanted.min(self.place_from(next) - place);
@@ -114,10 +114,10 @@ impl LayoutZone {
         let left = u64::from(at.sectors_per_track - at.sector);
         if self.slips.is_empty() {
             let lbas = wanted.min(left);
-            return Stretch { at, lbas, span: lbas, moved: false };
+            return TrackStretch { at, lbas, span: lbas, moved: false };
         }
         let (lbas, span) = self.over_slips(&home, wanted, home.physical + left);
-        Stretch { at, lbas, span, moved: false }
+        TrackStretch { at, lbas, span, moved: false }
     }
 
     /// As many LBAs from here as lie side by side without a slipped sector between, at most
@@ -279,7 +279,7 @@ impl LayoutZone {
         if end <= track_end {
             return (wanted, end - home.physical);
         }
-        // The track ends first. Slips at its very end are not passed over for this stretch.
+        // The track ends first. SlipTable at its very end are not passed over for this stretch.
         let lbas = track_end - home.physical - slipped;
         let mut span_end = track_end;
         for slip in self.slips.until(home.slips_before + slipped as usize).iter().rev() {
@@ -296,7 +296,7 @@ impl LayoutZone {
 #[derive(Clone, Copy, Debug)]
 struct Home {
     physical: u64,
-    /// Slips of the zone that lie before, all groups counted.
+    /// SlipTable of the zone that lie before, all groups counted.
     slips_before: usize,
     /// The first place behind the group.
     group_end: u64,

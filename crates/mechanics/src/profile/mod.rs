@@ -1,7 +1,7 @@
 //! [`DriveProfile`]: the data of a drive model, as a readable TOML file.
 //!
 //! A profile says what a model of drive is: rotation, geometry, zones, seek curve, interface,
-//! firmware, and by how much units of the model differ ([`UnitVariation`]). It holds no state and
+//! firmware, and by how much units of the model differ ([`VariationSpec`]). It holds no state and
 //! no randomness. Named setups ([`Setup`]) overlay the interface and firmware keys, because the
 //! same mechanics have been measured behind different buses; `NAME@SETUP` selects one.
 //!
@@ -57,7 +57,7 @@ pub struct DriveProfile {
     /// A layout that was measured track by track, `[[run]]` in the file, in the order of their
     /// LBAs. Either these or zones.
     #[serde(default, rename = "run", skip_serializing_if = "Vec::is_empty")]
-    pub runs: Vec<Run>,
+    pub runs: Vec<MeasuredRun>,
     /// The arm.
     pub seek: Seek,
     /// The way between host and drive.
@@ -70,7 +70,7 @@ pub struct DriveProfile {
     pub cache: Option<Cache>,
     /// How units of this model differ from each other; nothing by default.
     #[serde(default)]
-    pub variation: UnitVariation,
+    pub variation: VariationSpec,
     /// Named overlays of interface and firmware keys, `[setup.NAME]` in the file.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub setup: BTreeMap<String, Setup>,
@@ -182,7 +182,7 @@ pub struct Zone {
 /// Tracks that follow each other on one surface, as they were measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Run {
+pub struct MeasuredRun {
     /// The first LBA; runs follow each other without gap, the first at 0.
     pub first_lba: u64,
     /// How many tracks.
@@ -190,7 +190,7 @@ pub struct Run {
     /// LBAs of each track.
     pub lbas: u32,
     /// Sectors that a whole turn of each track has room for, 1 to 65,535, at least
-    /// [`Run::first_sector`] + [`Run::lbas`].
+    /// [`MeasuredRun::first_sector`] + [`MeasuredRun::lbas`].
     pub sectors_per_track: u32,
     /// The sector of each track that holds its first LBA.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -359,7 +359,7 @@ pub enum Algorithm {
 /// changes the nominal drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct UnitVariation {
+pub struct VariationSpec {
     /// Spindle speed: standard deviation from nominal, parts per million.
     pub spindle_ppm: f64,
     /// How far the spindle's speed wanders from its own mean as the drive warms and cools:
@@ -528,7 +528,7 @@ impl DriveProfile {
     #[must_use]
     pub fn mapped(&self) -> Sectors {
         let zones = self.zones.iter().map(|zone| zone.mapped_sectors(self.geometry.heads));
-        Sectors::new(zones.chain(self.runs.iter().map(Run::sectors)).fold(0, u64::saturating_add))
+        Sectors::new(zones.chain(self.runs.iter().map(MeasuredRun::sectors)).fold(0, u64::saturating_add))
     }
 
     /// Logical sectors of the drive: what is declared, else all that is mapped under all arms.
@@ -547,7 +547,7 @@ impl DriveProfile {
     }
 }
 
-impl Run {
+impl MeasuredRun {
     /// LBAs of all the run's tracks.
     #[must_use]
     pub fn sectors(&self) -> u64 {

@@ -13,7 +13,7 @@ const LONGEST_ROW: u64 = 1_000_000;
 
 #[derive(Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected a sector's number, or a row of sectors as [first, count]")]
-enum Entry {
+enum SlipEntry {
     One(u64),
     Row(u64, u64),
 }
@@ -21,7 +21,7 @@ enum Entry {
 pub(super) fn serialize<S: Serializer>(slips: &[u64], serializer: S) -> Result<S::Ok, S::Error> {
     let rows = slips.chunk_by(|before, after| before.checked_add(1) == Some(*after));
     serializer.collect_seq(rows.map(|row| {
-        if row.len() == 1 { Entry::One(row[0]) } else { Entry::Row(row[0], row.len() as u64) }
+        if row.len() == 1 { SlipEntry::One(row[0]) } else { SlipEntry::Row(row[0], row.len() as u64) }
     }))
 }
 
@@ -29,15 +29,15 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<u64>, D::Error> {
     let mut slips = Vec::new();
-    for entry in Vec::<Entry>::deserialize(deserializer)? {
+    for entry in Vec::<SlipEntry>::deserialize(deserializer)? {
         match entry {
-            Entry::One(sector) => slips.push(sector),
-            Entry::Row(first, count)
+            SlipEntry::One(sector) => slips.push(sector),
+            SlipEntry::Row(first, count)
                 if (1..=LONGEST_ROW).contains(&count) && first.checked_add(count).is_some() =>
             {
                 slips.extend(first..first + count)
             }
-            Entry::Row(first, count) => {
+            SlipEntry::Row(first, count) => {
                 return Err(de::Error::custom(format_args!(
                     "a row of {count} slipped sectors from {first}, expected 1 to {LONGEST_ROW}; \
                         correct the count"
@@ -57,21 +57,21 @@ mod tests {
     use serde::{Deserialize, Serialize};
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
-    struct Held {
+    struct SlipRow {
         #[serde(with = "super")]
         slips: Vec<u64>,
     }
 
     #[test]
     fn numbers_and_rows_are_read_and_neighbors_written_as_rows() {
-        let read: Held = toml::from_str("slips = [17, [400, 3], 17]").expect("both forms are read");
+        let read: SlipRow = toml::from_str("slips = [17, [400, 3], 17]").expect("both forms are read");
         assert_eq!(read.slips, vec![17, 400, 401, 402, 17]);
-        let text = toml::to_string(&Held { slips: vec![3, 7, 8, 9, 11, 12] })
+        let text = toml::to_string(&SlipRow { slips: vec![3, 7, 8, 9, 11, 12] })
             .expect("lists can be written");
         assert_eq!(text.trim(), "slips = [3, [7, 3], [11, 2]]");
         assert_eq!(
-            toml::from_str::<Held>(&text).expect("what was written is read"),
-            Held { slips: vec![3, 7, 8, 9, 11, 12] }
+            toml::from_str::<SlipRow>(&text).expect("what was written is read"),
+            SlipRow { slips: vec![3, 7, 8, 9, 11, 12] }
         );
     }
 
@@ -85,7 +85,7 @@ mod tests {
             "slips = [1.5]",
         ] {
             assert!(
-                toml::from_str::<Held>(text).map_err(|error| error.to_string()).is_err(),
+                toml::from_str::<SlipRow>(text).map_err(|error| error.to_string()).is_err(),
                 "{text}"
             );
         }

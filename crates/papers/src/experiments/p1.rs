@@ -93,7 +93,7 @@ impl Collect {
         let map = SharedMatrix::new(LatencyMatrix::new(shape(&profile, self.settings)));
         let (entry, parameters) = PolicyEntry::parse("fcfs")?;
         let experiment = Experiment {
-            unit,
+            instance: unit,
             parameters,
             outstanding: Some(1),
             warm_up: 1,
@@ -157,7 +157,7 @@ impl LearnCompact {
         )?;
         let (entry, parameters) = PolicyEntry::parse("fcfs")?;
         let experiment = Experiment {
-            unit,
+            instance: unit,
             parameters,
             outstanding: Some(1),
             warm_up: 1,
@@ -381,7 +381,7 @@ impl Run {
         let held: u64 = self.streams.iter().map(|(clients, _)| u64::from(*clients)).sum();
         let source = Workload::new(&streams, profile.sector_size()?, profile.capacity(), seed)?;
         let experiment = Experiment {
-            unit,
+            instance: unit,
             parameters,
             outstanding: self.outstanding,
             warm_up: (self.requests / 10).max(2 * held),

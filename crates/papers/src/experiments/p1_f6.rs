@@ -2,7 +2,7 @@
 
 use headtime_belief::matrix::MatrixSettings;
 use headtime_mechanics::DriveProfile;
-use headtime_sim::{RunError, Watch, run_watched};
+use headtime_sim::{RunError, EngineObserver, run_observed};
 use headtime_units::Instant;
 
 use super::p1::{self, DRIVE, Knows, Run};
@@ -120,7 +120,7 @@ struct Windows {
     ends: Vec<Instant>,
 }
 
-impl Watch for Windows {
+impl EngineObserver for Windows {
     fn finished(&mut self, now: Instant, _finished: &headtime_sched::Finished) {
         self.finished += 1;
         if self.finished.is_multiple_of(self.each) {
@@ -142,7 +142,7 @@ impl Filling {
             finished: 0,
             ends: vec![Instant::ORIGIN],
         };
-        let ended = run_watched(&experiment, source, &belief, &mut windows)?;
+        let ended = run_observed(&experiment, source, &belief, &mut windows)?;
         if let Some(fault) = ended.fault {
             return Err(RunError::from(fault).into());
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use headtime_mechanics::catalog;
 use headtime_sched::PolicyEntry;
-use headtime_sim::{RunError, Watch, run_watched};
+use headtime_sim::{RunError, EngineObserver, run_observed};
 use headtime_units::Instant;
 use headtime_workload::{Arrival, ClientId, Source, Workload};
 
@@ -144,7 +144,7 @@ struct Rounds {
     ends: Vec<Instant>,
 }
 
-impl Watch for Rounds {
+impl EngineObserver for Rounds {
     fn finished(&mut self, now: Instant, _finished: &headtime_sched::Finished) {
         self.finished += 1;
         if self.finished.is_multiple_of(LENGTH) {
@@ -166,7 +166,7 @@ impl Again {
         let (entry, parameters) = PolicyEntry::parse("fcfs")?;
         let requests = self.orders * AGAIN * LENGTH;
         let experiment = headtime_sim::Experiment {
-            unit,
+            instance: unit,
             parameters,
             outstanding: Some(1),
             warm_up: 0,
@@ -181,7 +181,7 @@ impl Again {
                     headtime_belief::ProfileBelief::new(profile).expect("a profile of the catalog"),
                 )
             };
-        let ended = run_watched(&experiment, source, &belief, &mut rounds)?;
+        let ended = run_observed(&experiment, source, &belief, &mut rounds)?;
         if let Some(fault) = ended.fault {
             return Err(RunError::from(fault).into());
         }

@@ -14,7 +14,7 @@
 
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism};
 use headtime_sched::{Belief, Head, Known, Learned, Measured, Op};
-use headtime_sim::{DriveTruth, Noise, SpindleDrift, UnitDifference};
+use headtime_sim::{DriveTruth, Noise, SpindleDrift, InstanceVariation};
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -30,7 +30,7 @@ const EDGE: Nanos = Nanos::from_us(100);
 
 /// A drive without cache and queue.
 pub(super) struct BareUnit {
-    mechanism: Mechanism<UnitDifference>,
+    mechanism: Mechanism<InstanceVariation>,
     interface: InterfaceTimes,
     noise: Noise,
     drift: Option<SpindleDrift>,
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn who_knows_the_unit_is_right() {
         let mut profile = catalog::load("atlas10k").expect("it ships");
-        profile.variation = headtime_mechanics::profile::UnitVariation::default();
+        profile.variation = headtime_mechanics::profile::VariationSpec::default();
         let (mut unit, mut belief) = (
             BareUnit::draw(&profile, 3).expect("it ships"),
             ProfileBelief::new(&profile).expect("it ships"),

@@ -184,7 +184,7 @@ impl Run {
         }
         let (entry, parameters) = PolicyEntry::parse(&self.policy)?;
         Ok(Experiment {
-            unit,
+            instance: unit,
             parameters,
             outstanding: self.outstanding,
             warm_up: self.warm_up.unwrap_or(self.requests / 10).max(100),
@@ -214,7 +214,7 @@ impl Run {
             return Ok(None);
         }
         Ok(Some(OraclePositioning::new(
-            &experiment.unit.of(&experiment.profile, experiment.seed)?,
+            &experiment.instance.of(&experiment.profile, experiment.seed)?,
         )?))
     }
 }

@@ -12,7 +12,7 @@ use headtime_sched::{
     Accounts, Admission, BackgroundRead, Cancelled, Decision, Done, Finished, Limits, Policy,
     Request, RequestId, ScanId, ScanOptions, Scheduler, Wanted,
 };
-use headtime_sim::{Device as _, Engine, Front, Meter, Progress, SimulatedDrive};
+use headtime_sim::{Device as _, Engine, SchedulerApi, Meter, StepOutcome, SimulatedDrive};
 use headtime_units::{Instant, Nanos};
 use rustix::time::{ClockId, clock_gettime};
 use smallvec::SmallVec;
@@ -199,7 +199,7 @@ impl PointOfWork for Costing {
 impl Costing {
     fn cost(&self, seed: u64) -> Result<Cost, Cause> {
         let experiment = self.run.experiment(seed)?;
-        let drive = SimulatedDrive::new(experiment.unit.of(&experiment.profile, seed)?)?;
+        let drive = SimulatedDrive::new(experiment.instance.of(&experiment.profile, seed)?)?;
         let limits = Limits { outstanding: experiment.outstanding, ..Limits::default() };
         let belief = Box::new(self.run.known.belief()?);
         let mut scheduler = Scheduler::new(
@@ -223,15 +223,15 @@ impl Costing {
         );
         let mut meter = Meter::new(0, experiment.requests, experiment.profile.sector_size()?);
         while !meter.full()
-            && engine.step(&mut meter).map_err(headtime_sim::RunError::from)? == Progress::Stepped
+            && engine.step(&mut meter).map_err(headtime_sim::RunError::from)? == StepOutcome::Stepped
         {
         }
-        let report = engine.front.scheduler.fill_report();
+        let report = engine.scheduler.scheduler.fill_report();
         let simulated_seconds = engine.now().as_secs_f64();
         Ok(Cost {
             simulated_seconds,
-            spent: engine.front.spent,
-            calls: engine.front.calls,
+            spent: engine.scheduler.spent,
+            calls: engine.scheduler.calls,
             gaps: report.gaps,
             tracks: report.tracks,
         })
@@ -254,7 +254,7 @@ fn processor_time() -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
-impl Front for Clocked {
+impl SchedulerApi for Clocked {
     fn submit(&mut self, now: Instant, request: Request) -> Admission {
         self.clock(|scheduler| scheduler.submit(now, request))
     }

@@ -6,7 +6,7 @@
 use headtime_mechanics::DriveProfile;
 use headtime_mechanics::profile::{
     Algorithm, Cache, Firmware, Geometry, Interface, Rotation, Seek, SeekFormula, TrackOrder,
-    UnitVariation, Zone,
+    VariationSpec, Zone,
 };
 
 /// SplitMix64, so that tests need no crate for it.
@@ -137,7 +137,7 @@ pub(crate) fn drawn(seed: u64) -> DriveProfile {
             ..Firmware::default()
         },
         cache,
-        variation: UnitVariation {
+        variation: VariationSpec {
             spindle_ppm: 100.0,
             track_angle_us: lots.range(3.0, 15.0),
             seek_residual_us: lots.range(10.0, 40.0),
@@ -145,7 +145,7 @@ pub(crate) fn drawn(seed: u64) -> DriveProfile {
             jitter_us: lots.range(10.0, 40.0),
             outlier_share: 0.001,
             outlier_ms: turn_us / 1e3,
-            ..UnitVariation::default()
+            ..VariationSpec::default()
         },
         setup: Default::default(),
     }

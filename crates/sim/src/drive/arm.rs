@@ -1,4 +1,4 @@
-//! [`Arm`]: one set of heads with its queue, and [`ReadAhead`], what it does when nobody else wants
+//! [`DriveArm`]: one set of heads with its queue, and [`ActiveReadAhead`], what it does when nobody else wants
 //! it.
 
 use headtime_mechanics::cache::RowId;
@@ -7,19 +7,19 @@ use headtime_sched::Op;
 use headtime_units::{Extent, Instant, Lba};
 
 use crate::disk_time::Ledger;
-use crate::truth::UnitDifference;
+use crate::truth::InstanceVariation;
 
 /// One arm and what waits for it. Its addresses count from its own first sector.
 #[derive(Clone, Debug)]
-pub(super) struct Arm {
+pub(super) struct DriveArm {
     pub(super) queue: FirmwareQueue,
     /// What the queue does not hold of each waiting command, in the queue's order.
-    pub(super) waiting: Vec<Waiting>,
+    pub(super) waiting: Vec<QueuedPart>,
     pub(super) head: HeadPosition,
     /// When what it has to do is done; read-ahead is not.
     pub(super) head_free: Instant,
-    pub(super) ahead: Option<ReadAhead>,
-    pub(super) saving: Option<Saving>,
+    pub(super) ahead: Option<ActiveReadAhead>,
+    pub(super) saving: Option<Writeback>,
     /// Whether written data may go before a waiting command: they take turns.
     pub(super) turn_to_save: bool,
     /// When it begins something next.
@@ -29,7 +29,7 @@ pub(super) struct Arm {
 
 /// A command, or its part, that waits for an arm.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Waiting {
+pub(super) struct QueuedPart {
     pub(super) op: Op,
     /// All of its sectors, of which the queue may hold the end only, when the cache holds the
     /// beginning.
@@ -43,7 +43,7 @@ pub(super) struct Waiting {
 
 /// Written data on their way to the media.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Saving {
+pub(super) struct Writeback {
     pub(super) row: RowId,
     pub(super) end: Instant,
 }
@@ -53,7 +53,7 @@ pub(super) struct Saving {
 /// What has been read by a time follows from the mechanism: the sectors up to `n` have when an
 /// access to all of them would be over.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ReadAhead {
+pub(super) struct ActiveReadAhead {
     /// Where the sectors go.
     pub(super) row: RowId,
     /// From this track at this time …
@@ -73,7 +73,7 @@ pub(super) struct ReadAhead {
     pub(super) sequential: bool,
 }
 
-impl Arm {
+impl DriveArm {
     pub(super) fn new(queue: FirmwareQueue) -> Self {
         Self {
             queue,
@@ -114,9 +114,9 @@ impl Arm {
     }
 }
 
-impl ReadAhead {
+impl ActiveReadAhead {
     /// When the sectors up to `end` have been read.
-    pub(super) fn reaches(&self, mechanism: &Mechanism<UnitDifference>, end: u64) -> Instant {
+    pub(super) fn reaches(&self, mechanism: &Mechanism<InstanceVariation>, end: u64) -> Instant {
         if end <= self.next {
             return self.depart;
         }
@@ -125,7 +125,7 @@ impl ReadAhead {
     }
 
     /// The sector up to which all have been read by `now`.
-    pub(super) fn reached(&self, mechanism: &Mechanism<UnitDifference>, now: Instant) -> u64 {
+    pub(super) fn reached(&self, mechanism: &Mechanism<InstanceVariation>, now: Instant) -> u64 {
         if self.limit_at <= now {
             return self.limit;
         }
@@ -154,7 +154,7 @@ impl ReadAhead {
     }
 
     /// Goes on from sector `to`, which was reached.
-    pub(super) fn go_on_from(&mut self, mechanism: &Mechanism<UnitDifference>, to: u64) {
+    pub(super) fn go_on_from(&mut self, mechanism: &Mechanism<InstanceVariation>, to: u64) {
         if to > self.next {
             let read = Extent::from_numbers(self.next, to - self.next);
             self.depart = self.reaches(mechanism, to);
@@ -164,7 +164,7 @@ impl ReadAhead {
     }
 
     /// Reads up to `limit` from now on.
-    pub(super) fn plan(&mut self, mechanism: &Mechanism<UnitDifference>, limit: u64) {
+    pub(super) fn plan(&mut self, mechanism: &Mechanism<InstanceVariation>, limit: u64) {
         self.limit = limit.max(self.next);
         self.limit_at = self.reaches(mechanism, self.limit);
         self.until = self.track.map_or(self.limit_at, |(_, at)| at.max(self.limit_at));

@@ -33,11 +33,11 @@ use headtime_mechanics::{Direction, Mechanism, Variation as _};
 use headtime_sched::{Command, CommandId, Op};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
-use super::arm::{Arm, ReadAhead, Saving, Waiting};
-use super::landing::{Landing, Store};
-use super::{MediaWork, Part, SimulatedDrive, direction_of};
+use super::arm::{DriveArm, ActiveReadAhead, Writeback, QueuedPart};
+use super::landing::{Landing, StorageLayer};
+use super::{MediaWork, ArmPart, SimulatedDrive, direction_of};
 use crate::device::Breakdown;
-use crate::truth::UnitDifference;
+use crate::truth::InstanceVariation;
 
 /// The buffer memory, and who waits for it.
 #[derive(Clone, Debug)]
@@ -49,16 +49,16 @@ pub(super) struct Buffers {
     whole_track: bool,
     within_track: bool,
     /// Commands that wait for written rows to be on the media, in the order of their arrival.
-    pub(super) kept_waiting: Vec<KeptWaiting>,
-    pub(super) flushes: Vec<Flush>,
+    pub(super) kept_waiting: Vec<BlockedPart>,
+    pub(super) flushes: Vec<PendingFlush>,
     /// Counts flushes, so that rows know which came after them.
     mark: u64,
 }
 
 /// A command, or its part, that has to wait for written rows to be on the media.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct KeptWaiting {
-    pub(super) part: Part,
+pub(super) struct BlockedPart {
+    pub(super) part: ArmPart,
     submitted: Instant,
     ready_at: Instant,
     not_before: Instant,
@@ -68,7 +68,7 @@ pub(super) struct KeptWaiting {
 
 /// A flush that waits for rows to be on the media.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Flush {
+pub(super) struct PendingFlush {
     pub(super) command: CommandId,
     submitted: Instant,
     ready_at: Instant,
@@ -77,7 +77,7 @@ pub(super) struct Flush {
 
 /// Which written row goes to the media next, and from when on.
 #[derive(Clone, Copy, Debug)]
-struct NextRow {
+struct NextWriteback {
     at: Instant,
     /// Whether somebody waits.
     awaited: bool,
@@ -104,7 +104,7 @@ impl Buffers {
 
     /// Up to where a read-ahead that follows a read up to `end` goes, from `next` on; in the
     /// addresses of an arm that starts at `base` in the cache.
-    fn limit(&self, mechanism: &Mechanism<UnitDifference>, base: u64, next: u64, end: u64) -> u64 {
+    fn limit(&self, mechanism: &Mechanism<InstanceVariation>, base: u64, next: u64, end: u64) -> u64 {
         let layout = mechanism.layout();
         let track_end = || layout.track_extent(layout.track_of(Lba::new(end - 1))).end().get();
         let wanted = match (self.whole_track, self.within_track) {
@@ -130,20 +130,20 @@ impl Buffers {
         )
     }
 
-    fn next_row(&self, arm: &Arm, base: u64, sectors: u64) -> Option<NextRow> {
+    fn next_row(&self, arm: &DriveArm, base: u64, sectors: u64) -> Option<NextWriteback> {
         if arm.saving.is_some() || self.segments.oldest_mark().is_none() {
             return None;
         }
         let (rows, awaited) = self.rows(base, sectors);
         let arrived = rows.map(|row| row.arrived).min()?;
         if awaited {
-            return Some(NextRow { at: arrived.max(arm.head_free), awaited });
+            return Some(NextWriteback { at: arrived.max(arm.head_free), awaited });
         }
         if !arm.queue.waiting().is_empty() {
             return None;
         }
         let through = arm.ahead.map_or(arm.head_free, |ahead| ahead.until.max(arm.head_free));
-        Some(NextRow { at: (arrived + self.times.write_delay).max(through), awaited })
+        Some(NextWriteback { at: (arrived + self.times.write_delay).max(through), awaited })
     }
 }
 
@@ -169,7 +169,7 @@ impl SimulatedDrive {
         self.arms[arm].next_command_at().min(row.map_or(Instant::NEVER, |row| row.at))
     }
 
-    pub(super) fn submit_cached(&mut self, now: Instant, part: Part) {
+    pub(super) fn submit_cached(&mut self, now: Instant, part: ArmPart) {
         self.follow_ahead(part.arm, now);
         match part.op {
             Op::Read => self.submit_read(now, part),
@@ -177,7 +177,7 @@ impl SimulatedDrive {
         }
     }
 
-    fn submit_read(&mut self, now: Instant, part: Part) {
+    fn submit_read(&mut self, now: Instant, part: ArmPart) {
         let Some(buffers) = &mut self.buffers else { return };
         let before = self.received.replace(Direction::Read);
         let hit_at = now + buffers.times.hit_overhead(Direction::Read, before);
@@ -199,7 +199,7 @@ impl SimulatedDrive {
     fn wait_in_queue(
         &mut self,
         submitted: Instant,
-        part: Part,
+        part: ArmPart,
         ready_at: Instant,
         held: Sectors,
         not_before: Instant,
@@ -211,7 +211,7 @@ impl SimulatedDrive {
             && buffers.segments.overlaps_written(missing)
         {
             buffers.segments.hurry(missing);
-            buffers.kept_waiting.push(KeptWaiting {
+            buffers.kept_waiting.push(BlockedPart {
                 part,
                 submitted,
                 ready_at,
@@ -220,7 +220,7 @@ impl SimulatedDrive {
             });
             return;
         }
-        let waiting = Waiting { op: part.op, extent: part.extent, submitted, ready_at, not_before };
+        let waiting = QueuedPart { op: part.op, extent: part.extent, submitted, ready_at, not_before };
         self.enqueue(part, extent, waiting);
     }
 
@@ -228,7 +228,7 @@ impl SimulatedDrive {
     fn serve_hit(
         &mut self,
         now: Instant,
-        part: Part,
+        part: ArmPart,
         ready_at: Instant,
         from: Instant,
         submitted: Instant,
@@ -245,7 +245,7 @@ impl SimulatedDrive {
             finished,
             Breakdown { overhead, waited, ..Breakdown::default() },
         );
-        self.land(Some(part.command), Op::Read, part.arm, part.extent, now, Store::Cache);
+        self.land(Some(part.command), Op::Read, part.arm, part.extent, now, StorageLayer::Cache);
         if let Some((row, end)) = follows {
             self.renew_ahead(part.arm, now, part.extent.end(), row, end);
         }
@@ -298,7 +298,7 @@ impl SimulatedDrive {
     fn serve_from_ahead(
         &mut self,
         now: Instant,
-        part: Part,
+        part: ArmPart,
         held: Sectors,
         ready_at: Instant,
         submitted: Instant,
@@ -342,11 +342,11 @@ impl SimulatedDrive {
                 part.arm,
                 Extent::new(part.extent.start, held),
                 now,
-                Store::Cache,
+                StorageLayer::Cache,
             );
         }
         let rest = Extent::from_numbers(missing, end - missing);
-        self.land(Some(part.command), Op::Read, part.arm, rest, read, Store::Media);
+        self.land(Some(part.command), Op::Read, part.arm, rest, read, StorageLayer::Media);
     }
 
     /// A read that follows another has used some of what was read ahead of it.
@@ -379,7 +379,7 @@ impl SimulatedDrive {
             self.stop_ahead(arm, now);
             self.turn_to(arm, now);
             let here = &mut self.arms[arm];
-            let mut ahead = ReadAhead {
+            let mut ahead = ActiveReadAhead {
                 row,
                 from: here.head,
                 depart: now,
@@ -396,13 +396,13 @@ impl SimulatedDrive {
         }
     }
 
-    fn submit_write(&mut self, now: Instant, part: Part) {
+    fn submit_write(&mut self, now: Instant, part: ArmPart) {
         let before = self.received.replace(Direction::Write);
         let Some(buffers) = &self.buffers else { return };
         let fits = part.extent.len <= buffers.segments.segment_sectors();
         if buffers.write_back && !part.fua && fits {
             let ready_at = now + buffers.times.hit_overhead(Direction::Write, before);
-            let kept = KeptWaiting {
+            let kept = BlockedPart {
                 part,
                 submitted: now,
                 ready_at,
@@ -422,8 +422,8 @@ impl SimulatedDrive {
     }
 
     /// Whether the cache takes a write.
-    fn write_to_cache(&mut self, now: Instant, kept: KeptWaiting) -> bool {
-        let KeptWaiting { part, submitted, ready_at, .. } = kept;
+    fn write_to_cache(&mut self, now: Instant, kept: BlockedPart) -> bool {
+        let BlockedPart { part, submitted, ready_at, .. } = kept;
         let asked = self.in_cache(part.arm, part.extent);
         let began = ready_at.max(now);
         let Some(buffers) = &mut self.buffers else { return false };
@@ -450,12 +450,12 @@ impl SimulatedDrive {
             finished,
             Breakdown { overhead, waited, ..Breakdown::default() },
         );
-        self.land(Some(part.command), part.op, part.arm, part.extent, now, Store::Cache);
+        self.land(Some(part.command), part.op, part.arm, part.extent, now, StorageLayer::Cache);
         true
     }
 
     /// Written data lie ahead of the read-ahead: it ends there.
-    fn keep_ahead_off(&mut self, now: Instant, part: Part) {
+    fn keep_ahead_off(&mut self, now: Instant, part: ArmPart) {
         let mechanism = self.truth.mechanism_of(part.arm);
         let arm = &mut self.arms[part.arm];
         if let Some(ahead) = &mut arm.ahead
@@ -482,7 +482,7 @@ impl SimulatedDrive {
         if buffers.segments.oldest_mark().is_none() {
             return false;
         }
-        buffers.flushes.push(Flush {
+        buffers.flushes.push(PendingFlush {
             command: command.id,
             submitted: now,
             ready_at: now + overhead,
@@ -524,7 +524,7 @@ impl SimulatedDrive {
                 arm,
                 Extent::from_numbers(from, to - from),
                 depart,
-                Store::Cache,
+                StorageLayer::Cache,
             );
             self.turn_to(arm, depart);
         }
@@ -533,7 +533,7 @@ impl SimulatedDrive {
         {
             let in_cache = Extent::new(Lba::new(base + track.start.get()), track.len);
             if buffers.segments.fill(ahead.row, in_cache, at) {
-                self.land(None, Op::Read, arm, track, at, Store::Cache);
+                self.land(None, Op::Read, arm, track, at, StorageLayer::Cache);
             }
         }
     }
@@ -635,12 +635,12 @@ impl SimulatedDrive {
         )
     }
 
-    fn take_for_service(&mut self, arm: usize, now: Instant, place: usize) -> (Part, Waiting) {
+    fn take_for_service(&mut self, arm: usize, now: Instant, place: usize) -> (ArmPart, QueuedPart) {
         let here = &mut self.arms[arm];
         let command = here.queue.serve(now, place);
         let waiting = here.waiting.remove(place);
         (
-            Part {
+            ArmPart {
                 command: CommandId(command.id),
                 op: waiting.op,
                 arm,
@@ -651,13 +651,13 @@ impl SimulatedDrive {
         )
     }
 
-    fn held_sectors(&self, part: Part) -> Sectors {
+    fn held_sectors(&self, part: ArmPart) -> Sectors {
         let asked = self.in_cache(part.arm, part.extent);
         self.buffers.as_ref().map_or(Sectors::ZERO, |buffers| buffers.segments.held(asked).sectors)
     }
 
     /// A read's turn at the arm, with what the cache does not hold by now.
-    fn read_media(&mut self, now: Instant, part: Part, waiting: Waiting) {
+    fn read_media(&mut self, now: Instant, part: ArmPart, waiting: QueuedPart) {
         let held = self.held_sectors(part);
         if held == part.extent.len {
             return self.serve_hit(now, part, waiting.ready_at, now, waiting.submitted);
@@ -691,11 +691,11 @@ impl SimulatedDrive {
                 part.arm,
                 Extent::new(part.extent.start, held),
                 now,
-                Store::Cache,
+                StorageLayer::Cache,
             );
         }
         let media = self.work_at_media(now, part, missing, Instant::ORIGIN, false);
-        self.land(Some(part.command), Op::Read, part.arm, missing, media.end, Store::Media);
+        self.land(Some(part.command), Op::Read, part.arm, missing, media.end, StorageLayer::Media);
         // The sectors in the cache are there from the beginning.
         let from = if held.is_zero() { media.first_sector } else { now.max(waiting.ready_at) };
         let finished = self.cross_to_host(now, from, media.end, part.extent.len);
@@ -741,7 +741,7 @@ impl SimulatedDrive {
         }
         buffers.segments.append(row, Lba::new(base + first), Lba::new(base + next), read_at);
         buffers.segments.asked_until(row, Lba::new(base + next));
-        let mut ahead = ReadAhead {
+        let mut ahead = ActiveReadAhead {
             row,
             from: here.head,
             depart: read_at,
@@ -761,12 +761,12 @@ impl SimulatedDrive {
             arm,
             Extent::from_numbers(first, next - first),
             read_at,
-            Store::Cache,
+            StorageLayer::Cache,
         );
     }
 
     /// A write's turn at the arm.
-    fn write_media(&mut self, now: Instant, part: Part, waiting: Waiting) {
+    fn write_media(&mut self, now: Instant, part: ArmPart, waiting: QueuedPart) {
         let target = self.in_cache(part.arm, part.extent);
         if self.buffers.as_ref().is_some_and(|buffers| buffers.segments.overlaps_written(target)) {
             return self.wait_in_queue(
@@ -781,7 +781,7 @@ impl SimulatedDrive {
         if let Some(buffers) = &mut self.buffers {
             buffers.segments.forget(target);
         }
-        self.land(Some(part.command), part.op, part.arm, part.extent, media.end, Store::Media);
+        self.land(Some(part.command), part.op, part.arm, part.extent, media.end, StorageLayer::Media);
         let finished = self.interface.write_completed(media.end);
         self.end_of_media_work(part.command, &media, &waiting, finished);
     }
@@ -806,10 +806,10 @@ impl SimulatedDrive {
         let Some(row) = chosen else { return };
         let extent = local(&row);
         buffers.segments.begin_save(row.id);
-        let part = Part { command: CommandId(0), op: Op::Write, arm, extent, fua: false };
+        let part = ArmPart { command: CommandId(0), op: Op::Write, arm, extent, fua: false };
         let media = self.work_at_media(now, part, extent, Instant::ORIGIN, !awaited);
-        self.land(None, Op::Write, arm, extent, media.end, Store::Media);
-        self.arms[arm].saving = Some(Saving { row: row.id, end: media.end });
+        self.land(None, Op::Write, arm, extent, media.end, StorageLayer::Media);
+        self.arms[arm].saving = Some(Writeback { row: row.id, end: media.end });
     }
 
     /// A row is on the media: flushes may be over, and room may be there.
@@ -882,12 +882,12 @@ impl SimulatedDrive {
         arm: usize,
         extent: Extent,
         at: Instant,
-        store: Store,
+        layer: StorageLayer,
     ) {
         let first = arm as u64 * self.arm_sectors;
         if let Some(landings) = &mut self.landings {
             let extent = Extent::new(Lba::new(first + extent.start.get()), extent.len);
-            landings.push(Landing { command, op, extent, at, store });
+            landings.push(Landing { command, op, extent, at, layer });
         }
     }
 }
@@ -895,7 +895,7 @@ impl SimulatedDrive {
 /// For a read that lies on one track: the track's sectors, the first that began to pass after the
 /// head's arrival, and when all have passed.
 fn track_coming_by(
-    mechanism: &Mechanism<UnitDifference>,
+    mechanism: &Mechanism<InstanceVariation>,
     read: Extent,
     media: &MediaWork,
 ) -> Option<(Extent, u64, Instant)> {
@@ -917,8 +917,8 @@ fn track_coming_by(
 }
 
 fn positioning(
-    mechanism: &Mechanism<UnitDifference>,
-    arm: &Arm,
+    mechanism: &Mechanism<InstanceVariation>,
+    arm: &DriveArm,
     now: Instant,
     start: Lba,
 ) -> Nanos {

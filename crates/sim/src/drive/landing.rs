@@ -7,7 +7,7 @@ use headtime_units::{Extent, Instant};
 /// Sectors that were read or written, or are certain to be. Landings come in the order in which
 /// they take effect.
 ///
-/// | command | op | store | what happens to the sectors |
+/// | command | op | layer | what happens to the sectors |
 /// |---|---|---|---|
 /// | some | read | media | the command sees what the media hold |
 /// | some | read | cache | the command sees what the cache holds |
@@ -26,12 +26,12 @@ pub struct Landing {
     /// When it is done.
     pub at: Instant,
     /// Where the data come from (a read) or go to (a write).
-    pub store: Store,
+    pub layer: StorageLayer,
 }
 
 /// What holds sectors in a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Store {
+pub enum StorageLayer {
     /// The platters, which keep them.
     Media,
     /// The buffer memory, which power loss empties.

@@ -15,12 +15,12 @@
 use headtime_mechanics::{Access, Direction, HeadPosition, Mechanism};
 use headtime_units::{Extent, Instant};
 
-use crate::truth::UnitDifference;
+use crate::truth::InstanceVariation;
 
 /// Serves `extent` as [`Mechanism::access`] does, in whole physical sectors of `physical` logical
 /// ones. `held` says whether the cache holds an extent.
 pub(super) fn access(
-    mechanism: &Mechanism<UnitDifference>,
+    mechanism: &Mechanism<InstanceVariation>,
     (from, depart): (HeadPosition, Instant),
     op: Direction,
     extent: Extent,

@@ -52,10 +52,10 @@ use rand_chacha::ChaCha8Rng;
 use crate::device::{Breakdown, Device, DriveCompletion};
 use crate::disk_time::DiskTime;
 use crate::truth::DriveTruth;
-use arm::{Arm, Waiting};
+use arm::{DriveArm, QueuedPart};
 use buffers::Buffers;
-pub use landing::{Landing, Store};
-use reports::Reports;
+pub use landing::{Landing, StorageLayer};
+use reports::ReportQueue;
 
 /// A rotating drive in virtual time.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ pub struct SimulatedDrive {
     noise: ChaCha8Rng,
     /// Everything due before it has happened.
     now: Instant,
-    arms: Vec<Arm>,
+    arms: Vec<DriveArm>,
     /// Sectors of one arm.
     arm_sectors: u64,
     /// Logical sectors of a physical one.
@@ -76,13 +76,13 @@ pub struct SimulatedDrive {
     /// The direction of the command received last: the next one's overhead depends on it.
     received: Option<Direction>,
     buffers: Option<Box<Buffers>>,
-    reports: Reports,
+    reports: ReportQueue,
     landings: Option<Vec<Landing>>,
 }
 
 /// A command, or the part of one that lies on one arm, in that arm's addresses.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct ArmPart {
     command: CommandId,
     op: Op,
     arm: usize,
@@ -118,7 +118,7 @@ impl SimulatedDrive {
             bus: Bus::new(),
             noise,
             now: Instant::ORIGIN,
-            arms: (0..truth.arms()).map(|_| Arm::new(queue.clone())).collect(),
+            arms: (0..truth.arms()).map(|_| DriveArm::new(queue.clone())).collect(),
             arm_sectors: truth.mechanism().layout().capacity().get(),
             physical: u64::from(
                 profile.physical_sector_bytes.unwrap_or(profile.sector_bytes)
@@ -127,7 +127,7 @@ impl SimulatedDrive {
             held: 0,
             received: None,
             buffers: profile.cache.as_ref().map(|cache| Box::new(Buffers::new(cache))),
-            reports: Reports::new(),
+            reports: ReportQueue::new(),
             landings: None,
             truth,
         })
@@ -166,18 +166,18 @@ impl SimulatedDrive {
                 break;
             }
             match event {
-                Event::Ending => {
+                DriveEvent::Ending => {
                     let jitter = self.jitter();
                     if self.reports.end(jitter) {
                         self.report();
                     }
                 }
-                Event::Report => self.report(),
-                Event::Saved(arm) => {
+                DriveEvent::Report => self.report(),
+                DriveEvent::Saved(arm) => {
                     self.saved(arm, at);
                     self.plan(at);
                 }
-                Event::Choice(arm) => {
+                DriveEvent::Choice(arm) => {
                     self.choose(arm, at);
                     self.plan(at);
                 }
@@ -188,24 +188,24 @@ impl SimulatedDrive {
 
     /// The next event, at [`Instant::NEVER`] when there is none; of those at one time, endings come
     /// before reports, both before written data that arrive at the media, and all before choices.
-    fn next_internal(&self) -> (Instant, Event) {
-        let (mut at, mut event) = (self.reports.next_ending(), Event::Ending);
-        let mut consider = |candidate: Instant, is: Event| {
+    fn next_internal(&self) -> (Instant, DriveEvent) {
+        let (mut at, mut event) = (self.reports.next_ending(), DriveEvent::Ending);
+        let mut consider = |candidate: Instant, is: DriveEvent| {
             if candidate < at {
                 (at, event) = (candidate, is);
             }
         };
-        consider(self.reports.next_report(), Event::Report);
+        consider(self.reports.next_report(), DriveEvent::Report);
         if self.buffers.is_some() {
             for (number, arm) in self.arms.iter().enumerate() {
                 consider(
                     arm.saving.map_or(Instant::NEVER, |saving| saving.end),
-                    Event::Saved(number),
+                    DriveEvent::Saved(number),
                 );
             }
         }
         for (number, arm) in self.arms.iter().enumerate() {
-            consider(arm.next_choice, Event::Choice(number));
+            consider(arm.next_choice, DriveEvent::Choice(number));
         }
         (at, event)
     }
@@ -243,7 +243,7 @@ impl SimulatedDrive {
             place.expect("a choice is due only when the arm is free and a command is ready");
         let command = here.queue.serve(now, place);
         let waiting = here.waiting.remove(place);
-        let part = Part {
+        let part = ArmPart {
             command: CommandId(command.id),
             op: waiting.op,
             arm,
@@ -262,14 +262,14 @@ impl SimulatedDrive {
             Direction::Write => self.interface.write_completed(media.end),
         };
         self.end_of_media_work(part.command, &media, &waiting, finished);
-        self.land(Some(part.command), part.op, arm, part.extent, media.end, Store::Media);
+        self.land(Some(part.command), part.op, arm, part.extent, media.end, StorageLayer::Media);
     }
 
     /// The arm serves an extent from now on, one that nobody waits for if `unasked`.
     fn work_at_media(
         &mut self,
         now: Instant,
-        part: Part,
+        part: ArmPart,
         extent: Extent,
         not_before: Instant,
         unasked: bool,
@@ -311,7 +311,7 @@ impl SimulatedDrive {
         &mut self,
         command: CommandId,
         media: &MediaWork,
-        waiting: &Waiting,
+        waiting: &QueuedPart,
         finished: Instant,
     ) {
         let waited = media.began.saturating_since(waiting.ready_at);
@@ -361,7 +361,7 @@ impl SimulatedDrive {
 
     /// When a write's first sector may pass at the earliest, with its data on the bus from
     /// `ready_at` on.
-    fn data_arrive(&mut self, now: Instant, part: Part, ready_at: Instant) -> Instant {
+    fn data_arrive(&mut self, now: Instant, part: ArmPart, ready_at: Instant) -> Instant {
         if part.op != Op::Write {
             return Instant::ORIGIN;
         }
@@ -374,7 +374,7 @@ impl SimulatedDrive {
     }
 
     /// A command without a cache to meet.
-    fn submit_uncached(&mut self, now: Instant, part: Part) {
+    fn submit_uncached(&mut self, now: Instant, part: ArmPart) {
         let direction = direction_of(part.op);
         let ready_at =
             now + self.interface.command_overhead(direction, self.received.replace(direction));
@@ -382,12 +382,12 @@ impl SimulatedDrive {
         self.enqueue(
             part,
             part.extent,
-            Waiting { op: part.op, extent: part.extent, submitted: now, ready_at, not_before },
+            QueuedPart { op: part.op, extent: part.extent, submitted: now, ready_at, not_before },
         );
     }
 
     /// Puts a command into its arm's queue, for `extent` of its sectors.
-    fn enqueue(&mut self, part: Part, extent: Extent, waiting: Waiting) {
+    fn enqueue(&mut self, part: ArmPart, extent: Extent, waiting: QueuedPart) {
         let command = FirmwareCommand {
             id: part.command.0,
             op: direction_of(part.op),
@@ -400,12 +400,12 @@ impl SimulatedDrive {
     }
 
     /// The command as its arms see it: two parts where it lies on both.
-    fn parts(&self, command: &Command) -> (Part, Option<Part>) {
+    fn parts(&self, command: &Command) -> (ArmPart, Option<ArmPart>) {
         let (start, end, sectors) =
             (command.extent.start.get(), command.extent.end().get(), self.arm_sectors);
         let part = |arm: u64, start: u64, end: u64| {
             let extent = Extent::from_numbers(start - arm * sectors, end - start);
-            Part {
+            ArmPart {
                 command: command.id,
                 op: command.op,
                 arm: arm as usize,
@@ -529,7 +529,7 @@ impl Device for SimulatedDrive {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Event {
+enum DriveEvent {
     Ending,
     Report,
     Saved(usize),

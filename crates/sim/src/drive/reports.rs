@@ -1,4 +1,4 @@
-//! [`Reports`]: from a command's true end to what the host sees.
+//! [`ReportQueue`]: from a command's true end to what the host sees.
 //!
 //! A command ends; the host sees it a little later by the unit's jitter, never before what ended
 //! earlier; and the report lies there until it is fetched. A command whose sectors lie on both arms
@@ -13,27 +13,27 @@ use crate::device::{Breakdown, DriveCompletion};
 
 /// Ends and reports of one drive.
 #[derive(Clone, Debug)]
-pub(super) struct Reports {
+pub(super) struct ReportQueue {
     /// True completions to come, in the order of their time.
     endings: VecDeque<DriveCompletion>,
-    /// Reports to come.
+    /// ReportQueue to come.
     reports: VecDeque<DriveCompletion>,
     last_report: Instant,
-    /// Reports that nobody has fetched yet.
+    /// ReportQueue that nobody has fetched yet.
     fetched: VecDeque<DriveCompletion>,
     /// Commands in parts of which some have not ended.
-    parted: Vec<Parted>,
+    parted: Vec<SplitCommand>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Parted {
+struct SplitCommand {
     command: CommandId,
     parts_left: u32,
     /// The part that ends last so far.
     last: Option<DriveCompletion>,
 }
 
-impl Reports {
+impl ReportQueue {
     pub(super) fn new() -> Self {
         Self {
             endings: VecDeque::new(),
@@ -46,7 +46,7 @@ impl Reports {
 
     /// The command ends when that many parts have ended.
     pub(super) fn part(&mut self, command: CommandId, parts: u32) {
-        self.parted.push(Parted { command, parts_left: parts, last: None });
+        self.parted.push(SplitCommand { command, parts_left: parts, last: None });
     }
 
     /// A command, or a part of one, will end.

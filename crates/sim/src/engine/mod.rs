@@ -6,14 +6,14 @@
 //! are due are submitted; the scheduler is asked for commands until it has none. Everything that
 //! happens at one time is done before time goes on.
 //!
-//! The engine is generic over its three parts ([`Front`] is the scheduler, or a faulty one in
-//! tests), and tells a [`Watch`] what happens: measures, checks.
+//! The engine is generic over its three parts ([`SchedulerApi`] is the scheduler, or a faulty one in
+//! tests), and tells a [`EngineObserver`] what happens: measures, checks.
 //!
 //! Cost: nothing is allocated for a request but what the scheduler allocates.
 
-mod front;
+mod scheduler_api;
 mod timeouts;
-mod watch;
+mod observer;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -26,9 +26,9 @@ use headtime_units::{Instant, Nanos};
 use headtime_workload::{Arrival, Ask, ClientId, Operation, Source};
 
 use crate::device::{Device, DriveCompletion};
-pub use front::Front;
+pub use scheduler_api::SchedulerApi;
 use timeouts::Timeouts;
-pub use watch::Watch;
+pub use observer::EngineObserver;
 
 /// The system's number of "connection timed out", reported for commands that the drive never
 /// answered.
@@ -37,7 +37,7 @@ pub const ETIMEDOUT: i32 = 110;
 /// A scheduler, a drive and a source of requests, run together in virtual time.
 pub struct Engine<F, D, S> {
     /// What schedules.
-    pub front: F,
+    pub scheduler: F,
     /// What serves.
     pub device: D,
     /// What asks.
@@ -46,7 +46,7 @@ pub struct Engine<F, D, S> {
     next_request: u64,
     /// The source's next arrival that depends on no completion.
     arrival: Option<Arrival>,
-    thinking: BinaryHeap<Reverse<Thinking>>,
+    thinking: BinaryHeap<Reverse<PendingArrival>>,
     thoughts: u64,
     /// The earlier of `arrival` and the first of `thinking`.
     next_outside: Instant,
@@ -61,7 +61,7 @@ pub struct Engine<F, D, S> {
 
 /// Whether there is more to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum StepOutcome {
     /// Something happened.
     Stepped,
     /// Nothing is held and nothing more will come.
@@ -94,16 +94,16 @@ pub enum EngineError {
     },
 }
 
-impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
+impl<F: SchedulerApi, D: Device, S: Source> Engine<F, D, S> {
     /// An engine at the origin of the clock. After `timeout`, if one is given, a command that the
     /// drive has not answered is given up as failed.
     #[must_use]
-    pub fn new(front: F, device: D, mut source: S, timeout: Option<Nanos>) -> Self {
+    pub fn new(scheduler: F, device: D, mut source: S, timeout: Option<Nanos>) -> Self {
         let arrival = source.arrival();
         Self {
             next_outside: arrival.as_ref().map_or(Instant::NEVER, |arrival| arrival.at),
             arrival,
-            front,
+            scheduler,
             device,
             source,
             now: Instant::ORIGIN,
@@ -134,12 +134,12 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
     ///
     /// # Errors
     /// See [`EngineError`]; the engine is of no use afterwards.
-    pub fn step(&mut self, watch: &mut impl Watch) -> Result<Progress, EngineError> {
+    pub fn step(&mut self, watch: &mut impl EngineObserver) -> Result<StepOutcome, EngineError> {
         let next = self.next_event();
         if next == Instant::NEVER {
             let at = self.now;
             return if self.held == 0 {
-                Ok(Progress::Drained)
+                Ok(StepOutcome::Drained)
             } else {
                 Err(EngineError::Stalled { at, held: self.held })
             };
@@ -157,7 +157,7 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
         if self.stirred {
             self.dispatch(watch);
         }
-        Ok(Progress::Stepped)
+        Ok(StepOutcome::Stepped)
     }
 
     /// Takes a request back and lets its client go on, as after a completion.
@@ -168,9 +168,9 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
         &mut self,
         id: RequestId,
         client: ClientId,
-        watch: &mut impl Watch,
+        watch: &mut impl EngineObserver,
     ) -> Result<Cancelled, EngineError> {
-        let cancelled = self.front.cancel(self.now, id);
+        let cancelled = self.scheduler.cancel(self.now, id);
         if cancelled != Cancelled::Unknown {
             self.held -= 1;
             watch.cancelled(self.now, id, cancelled);
@@ -180,7 +180,7 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
         Ok(cancelled)
     }
 
-    /// The front has something new to do that came from no request, such as a scan: at the next
+    /// The scheduler has something new to do that came from no request, such as a scan: at the next
     /// step it is asked for commands.
     pub fn stir(&mut self) {
         self.wake = self.wake.min(self.now);
@@ -206,7 +206,7 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
         self.next_outside = arrival.min(thinking);
     }
 
-    fn complete(&mut self, watch: &mut impl Watch) -> Result<(), EngineError> {
+    fn complete(&mut self, watch: &mut impl EngineObserver) -> Result<(), EngineError> {
         self.device.advance(self.now, &mut self.completions);
         if self.completions.is_empty() {
             return Ok(());
@@ -229,7 +229,7 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
         Ok(())
     }
 
-    fn give_up(&mut self, watch: &mut impl Watch) -> Result<(), EngineError> {
+    fn give_up(&mut self, watch: &mut impl EngineObserver) -> Result<(), EngineError> {
         while let Some(command) =
             self.timeouts.as_mut().and_then(|timeouts| timeouts.take_due(self.now))
         {
@@ -243,28 +243,28 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
         Ok(())
     }
 
-    fn over(&mut self, done: Done, watch: &mut impl Watch) -> Result<(), EngineError> {
+    fn over(&mut self, done: Done, watch: &mut impl EngineObserver) -> Result<(), EngineError> {
         self.stirred = true;
-        for finished in self.front.complete(self.now, done) {
+        for finished in self.scheduler.complete(self.now, done) {
             self.finish(&finished, watch)?;
         }
-        while let Some(read) = self.front.take_background() {
+        while let Some(read) = self.scheduler.take_background() {
             watch.background(self.now, &read);
         }
         Ok(())
     }
 
-    fn finish(&mut self, finished: &Finished, watch: &mut impl Watch) -> Result<(), EngineError> {
+    fn finish(&mut self, finished: &Finished, watch: &mut impl EngineObserver) -> Result<(), EngineError> {
         watch.finished(self.now, finished);
         self.held = self.held.checked_sub(1).expect("no more requests finish than were submitted");
         self.follow(ClientId(finished.request.stream.0), watch)
     }
 
-    fn follow(&mut self, client: ClientId, watch: &mut impl Watch) -> Result<(), EngineError> {
+    fn follow(&mut self, client: ClientId, watch: &mut impl EngineObserver) -> Result<(), EngineError> {
         match self.source.follow(self.now, client) {
             Some(arrival) if arrival.at <= self.now => self.submit(&arrival.ask, watch),
             Some(arrival) => {
-                self.thinking.push(Reverse(Thinking { order: self.thoughts, arrival }));
+                self.thinking.push(Reverse(PendingArrival { order: self.thoughts, arrival }));
                 self.thoughts += 1;
                 self.look_outside();
                 Ok(())
@@ -273,7 +273,7 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
         }
     }
 
-    fn submit_due(&mut self, watch: &mut impl Watch) -> Result<(), EngineError> {
+    fn submit_due(&mut self, watch: &mut impl EngineObserver) -> Result<(), EngineError> {
         while let Some(arrival) = self.arrival.take_if(|arrival| arrival.at <= self.now) {
             self.submit(&arrival.ask, watch)?;
             self.arrival = self.source.arrival();
@@ -288,7 +288,7 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
         Ok(())
     }
 
-    fn submit(&mut self, ask: &Ask, watch: &mut impl Watch) -> Result<(), EngineError> {
+    fn submit(&mut self, ask: &Ask, watch: &mut impl EngineObserver) -> Result<(), EngineError> {
         let request = Request {
             id: RequestId(self.next_request),
             volume: VolumeId(ask.stream),
@@ -300,7 +300,7 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
             deadline: ask.deadline,
         };
         self.next_request += 1;
-        match self.front.submit(self.now, request) {
+        match self.scheduler.submit(self.now, request) {
             Admission::Accepted => {
                 self.stirred = true;
                 self.held += 1;
@@ -313,9 +313,9 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
         }
     }
 
-    fn dispatch(&mut self, watch: &mut impl Watch) {
+    fn dispatch(&mut self, watch: &mut impl EngineObserver) {
         self.wake = loop {
-            match self.front.next(self.now) {
+            match self.scheduler.next(self.now) {
                 Decision::Dispatch(command) => {
                     watch.dispatched(self.now, &command);
                     if let Some(timeouts) = &mut self.timeouts {
@@ -334,18 +334,18 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
 
 /// A client's next request, by time; of those at one time the first thought of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Thinking {
+struct PendingArrival {
     order: u64,
     arrival: Arrival,
 }
 
-impl Ord for Thinking {
+impl Ord for PendingArrival {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.arrival.at, self.order).cmp(&(other.arrival.at, other.order))
     }
 }
 
-impl PartialOrd for Thinking {
+impl PartialOrd for PendingArrival {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }

@@ -16,7 +16,7 @@
 mod defects;
 mod drift;
 mod hash;
-mod unit;
+mod instance;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,14 +28,14 @@ use rand_chacha::ChaCha8Rng;
 
 use defects::GrownDefects;
 pub use drift::SpindleDrift;
-pub use unit::UnitDifference;
+pub use instance::InstanceVariation;
 
 /// One unit of a model of drive.
 #[derive(Clone, Debug)]
 pub struct DriveTruth {
     profile: DriveProfile,
     /// One for each arm.
-    mechanisms: Vec<Mechanism<UnitDifference>>,
+    mechanisms: Vec<Mechanism<InstanceVariation>>,
     drift: Option<SpindleDrift>,
     defects: Option<GrownDefects>,
     noise: Noise,
@@ -70,7 +70,7 @@ impl DriveTruth {
             let slips = draw_slips(profile, &mut rng);
             let layout = Arc::new(Layout::with_slips(profile, &slips)?);
             let mut mechanism =
-                Mechanism::new(profile, layout, UnitDifference::draw(profile, rng.next_u64())?)?;
+                Mechanism::new(profile, layout, InstanceVariation::draw(profile, rng.next_u64())?)?;
             mechanism.set_rotation(period, phase);
             mechanisms.push(mechanism);
         }
@@ -98,7 +98,7 @@ impl DriveTruth {
     /// Whatever is wrong with the profile.
     pub fn nominal(profile: &DriveProfile, seed: u64) -> Result<Self, ProfileError> {
         let layout = Arc::new(Layout::new(profile)?);
-        let mut mechanism = Mechanism::new(profile, layout, UnitDifference::none(profile, seed))?;
+        let mut mechanism = Mechanism::new(profile, layout, InstanceVariation::none(profile, seed))?;
         let phase = Angle::from_raw(ChaCha8Rng::seed_from_u64(seed).next_u32());
         mechanism.set_rotation(profile.rotation_period()?, phase);
         let mechanisms = vec![mechanism; arms(profile)];
@@ -120,7 +120,7 @@ impl DriveTruth {
 
     /// The unit's moving parts; of a drive with several arms, those of the first.
     #[must_use]
-    pub fn mechanism(&self) -> &Mechanism<UnitDifference> {
+    pub fn mechanism(&self) -> &Mechanism<InstanceVariation> {
         &self.mechanisms[0]
     }
 
@@ -129,7 +129,7 @@ impl DriveTruth {
     /// # Panics
     /// When the drive has no such arm.
     #[must_use]
-    pub fn mechanism_of(&self, arm: usize) -> &Mechanism<UnitDifference> {
+    pub fn mechanism_of(&self, arm: usize) -> &Mechanism<InstanceVariation> {
         &self.mechanisms[arm]
     }
 

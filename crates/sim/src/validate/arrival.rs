@@ -18,14 +18,14 @@ use headtime_units::RotationPeriod;
 use serde::Serialize;
 
 use super::figures::is_turns_off;
-use super::{Judged, Served};
+use super::{ReplayedAccess, Served};
 
 /// Predictions of accesses to the platter that are one revolution off, in both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ArrivalErrors {
-    /// Predicted a revolution too long: the model's arm should have come earlier.
+    /// PredictedAccess a revolution too long: the model's arm should have come earlier.
     pub too_late: ArrivalShift,
-    /// Predicted a revolution too short: the model's arm should have come later, if the arm was the
+    /// PredictedAccess a revolution too short: the model's arm should have come later, if the arm was the
     /// reason.
     pub too_early: ArrivalShift,
 }
@@ -42,11 +42,11 @@ pub struct ArrivalShift {
 }
 
 impl ArrivalErrors {
-    pub(super) fn of(accesses: &[Judged], period: RotationPeriod) -> Self {
+    pub(super) fn of(accesses: &[ReplayedAccess], period: RotationPeriod) -> Self {
         let turn_ms = period.as_ns_f64() / 1e6;
         // An access over several tracks has several waits; more than a turn of them says nothing of
         // the arm.
-        let wait_ms = |access: &Judged| access.predicted.breakdown.rotate.as_ms_f64().min(turn_ms);
+        let wait_ms = |access: &ReplayedAccess| access.predicted.breakdown.rotate.as_ms_f64().min(turn_ms);
         let off_by = |turns_ms: f64| {
             let media = accesses.iter().filter(|access| access.predicted.served == Served::Media);
             media.filter(move |access| is_turns_off(access.error_ns() as f64 / 1e6, turns_ms))

@@ -1,4 +1,4 @@
-//! [`Class`]: where predictions fail. Accesses are told apart by direction and by who answered, and
+//! [`AccessClass`]: where predictions fail. Accesses are told apart by direction and by who answered, and
 //! within those by one further thing at a time.
 
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use headtime_units::{RotationPeriod, Sectors};
 use headtime_workload::Operation;
 
-use super::{Figures, Judged, Served};
+use super::{ErrorFigures, ReplayedAccess, Served};
 
 /// What the accesses of a class have in common besides direction and who answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +28,7 @@ pub enum Slice {
 
 /// Accesses that have something in common, and how well they were predicted.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Class {
+pub struct AccessClass {
     /// Whether they read or write.
     pub operation: Operation,
     /// Who answered, as the model sees it.
@@ -36,7 +36,7 @@ pub struct Class {
     /// What else they share.
     pub slice: Slice,
     /// How well they were predicted.
-    pub figures: Figures,
+    pub figures: ErrorFigures,
 }
 
 impl Slice {
@@ -65,12 +65,12 @@ impl Slice {
 }
 
 pub(super) fn classes(
-    accesses: &[Judged],
+    accesses: &[ReplayedAccess],
     capacity: Sectors,
     period: RotationPeriod,
     least: usize,
-) -> Vec<Class> {
-    let mut members: BTreeMap<(Operation, Served, Slice), Vec<&Judged>> = BTreeMap::new();
+) -> Vec<AccessClass> {
+    let mut members: BTreeMap<(Operation, Served, Slice), Vec<&ReplayedAccess>> = BTreeMap::new();
     for access in accesses {
         for slice in slices(access, capacity) {
             members
@@ -79,14 +79,14 @@ pub(super) fn classes(
                 .push(access);
         }
     }
-    let mut classes: Vec<Class> = members
+    let mut classes: Vec<AccessClass> = members
         .into_iter()
         .filter(|(_, members)| members.len() >= least)
-        .map(|((operation, served, slice), members)| Class {
+        .map(|((operation, served, slice), members)| AccessClass {
             operation,
             served,
             slice,
-            figures: Figures::of(members.iter().copied(), period),
+            figures: ErrorFigures::of(members.iter().copied(), period),
         })
         .collect();
     // The sort is stable, so that equals stay in the order of their keys.
@@ -99,7 +99,7 @@ pub(super) fn classes(
     classes
 }
 
-fn slices(access: &Judged, capacity: Sectors) -> [Slice; 5] {
+fn slices(access: &ReplayedAccess, capacity: Sectors) -> [Slice; 5] {
     let tenth =
         u128::from(access.recorded.extent.start.get()) * 10 / u128::from(capacity.get().max(1));
     let cylinders = access

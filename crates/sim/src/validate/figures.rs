@@ -1,14 +1,14 @@
-//! [`Figures`]: how far predictions are off, over a set of accesses; and the demerit.
+//! [`ErrorFigures`]: how far predictions are off, over a set of accesses; and the demerit.
 
 use headtime_units::{Nanos, RotationPeriod};
 use serde::Serialize;
 
-use super::Judged;
+use super::ReplayedAccess;
 
 /// How far the predictions of a set of accesses are off. Milliseconds, and shares of one; all 0 for
 /// a set without accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Figures {
+pub struct ErrorFigures {
     /// Accesses in the set.
     pub requests: usize,
     /// Mean recorded response.
@@ -38,11 +38,11 @@ const CLOSE_MS: f64 = 0.2;
 /// What counts as exactly one revolution off.
 const REVOLUTION_MS: f64 = 0.3;
 
-impl Figures {
+impl ErrorFigures {
     /// The figures over `accesses` of a drive that turns once in `period`.
     #[must_use]
     pub fn of<'a>(
-        accesses: impl Iterator<Item = &'a Judged> + Clone,
+        accesses: impl Iterator<Item = &'a ReplayedAccess> + Clone,
         period: RotationPeriod,
     ) -> Self {
         let mut errors: Vec<f64> =
@@ -54,7 +54,7 @@ impl Figures {
         let turn_ms = period.as_ns_f64() / 1e6;
         let share = |count: usize| count as f64 / requests as f64;
         let mean = |sum: f64| sum / requests as f64;
-        let close = |access: &&Judged| {
+        let close = |access: &&ReplayedAccess| {
             access.error_ns().unsigned_abs() as f64 / 1e6
                 <= CLOSE_MS.max(access.recorded.response.as_ms_f64() * 0.1)
         };

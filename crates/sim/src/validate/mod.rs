@@ -8,7 +8,7 @@
 //! long that the next recorded request is due before the prediction has ended, virtual time is put
 //! forward by *whole turns* until it has: the next request then starts from the track on which the
 //! real arm stood, at the angle at which the real platter stood, and the prediction that was too
-//! long keeps its full error. The other way, [`Issue::Closed`], is DiskSim's: each request is
+//! long keeps its full error. The other way, [`IssueMode::Closed`], is DiskSim's: each request is
 //! issued a think time after the *simulated* completion. Between accesses to the platter that moves
 //! what follows by whole turns only; an error that is none (of a cache hit, of a bus time) turns
 //! the platter under everything behind it.
@@ -30,8 +30,8 @@
 //! horizontal distance between the two distributions of response times; as both have the same
 //! number of requests, that of the differences between the two sorted lists. DiskSim's `rms` tool
 //! does the same on binned distributions, at 10,000 heights with straight lines between the bins,
-//! so that it differs by what the bins lose. And the error of each request ([`Figures`]), whole and
-//! by class ([`Class`]), because distributions can agree where no single prediction does.
+//! so that it differs by what the bins lose. And the error of each request ([`ErrorFigures`]), whole and
+//! by class ([`AccessClass`]), because distributions can agree where no single prediction does.
 //!
 //! - Modelled: whatever the simulated drive models, its cache and read-ahead included.
 //! - Not modelled: a spindle whose speed drifts within the recording; the head's place and the
@@ -51,9 +51,9 @@ use headtime_units::{Extent, Nanos, RotationPeriod, Sectors};
 use headtime_workload::trace::{RecordedAccess, Recording};
 
 pub use arrival::{ArrivalErrors, ArrivalShift};
-pub use classes::{Class, Slice};
-pub use figures::{Figures, demerit_ms};
-pub use replay::{Issue, Predicted, Served};
+pub use classes::{AccessClass, Slice};
+pub use figures::{ErrorFigures, demerit_ms};
+pub use replay::{IssueMode, PredictedAccess, Served};
 pub use spindle::SpindleFit;
 
 /// Why a recording cannot be replayed.
@@ -82,17 +82,17 @@ pub enum ValidateError {
 
 /// One access of the recording beside its prediction.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Judged {
+pub struct ReplayedAccess {
     /// As it was recorded.
     pub recorded: RecordedAccess,
     /// For how long the drive had rested when it came.
     pub rested: Nanos,
     /// As it was predicted.
-    pub predicted: Predicted,
+    pub predicted: PredictedAccess,
 }
 
-impl Judged {
-    /// Predicted less recorded response, nanoseconds: positive when the prediction was too long.
+impl ReplayedAccess {
+    /// PredictedAccess less recorded response, nanoseconds: positive when the prediction was too long.
     #[must_use]
     pub fn error_ns(&self) -> i64 {
         let nanos = |span: Nanos| i64::try_from(span.as_ns()).unwrap_or(i64::MAX);
@@ -104,7 +104,7 @@ impl Judged {
 #[derive(Clone, Debug)]
 pub struct Validation {
     /// How requests were issued.
-    pub issue: Issue,
+    pub issue: IssueMode,
     /// The time of a turn in the profile.
     pub nominal: RotationPeriod,
     /// What was fitted, and whether anything could be.
@@ -116,7 +116,7 @@ pub struct Validation {
     pub demerit_closed_ms: f64,
     /// The drive's size, by which regions are told apart.
     capacity: Sectors,
-    accesses: Vec<Judged>,
+    accesses: Vec<ReplayedAccess>,
 }
 
 /// Replays `recording` on the drive that `profile` describes; the figures speak of `issue`, and the
@@ -127,21 +127,21 @@ pub struct Validation {
 pub fn validate(
     profile: &DriveProfile,
     recording: &Recording,
-    issue: Issue,
+    issue: IssueMode,
 ) -> Result<Validation, ValidateError> {
     let nominal = profile.rotation_period()?;
-    let mut replayed = replay::replay(profile, recording, Issue::Recorded, None)?;
+    let mut replayed = replay::replay(profile, recording, IssueMode::Recorded, None)?;
     let mut spindle = SpindleFit::fit(nominal, recording, &replayed.predictions);
     // Which requests miss the cache, and where a read that starts in mid-track ends, may hang on
     // the angle: with it known, fit once more.
     for _ in 0..2 {
         if spindle.coherent {
-            replayed = replay::replay(profile, recording, Issue::Recorded, Some(&spindle))?;
+            replayed = replay::replay(profile, recording, IssueMode::Recorded, Some(&spindle))?;
             spindle = SpindleFit::fit(nominal, recording, &replayed.predictions);
         }
     }
     let known = Some(&spindle).filter(|fit| fit.coherent);
-    let [recorded, closed] = [Issue::Recorded, Issue::Closed]
+    let [recorded, closed] = [IssueMode::Recorded, IssueMode::Closed]
         .map(|issue| replay::replay(profile, recording, issue, known));
     let (recorded, closed) = (recorded?, closed?);
     let demerit = |replayed: &replay::Replayed| {
@@ -149,7 +149,7 @@ pub fn validate(
         demerit_ms(pairs.map(|(access, predicted)| (access.response, predicted.response)))
     };
     let (demerit_recorded_ms, demerit_closed_ms) = (demerit(&recorded), demerit(&closed));
-    let shown = if issue == Issue::Recorded { recorded } else { closed };
+    let shown = if issue == IssueMode::Recorded { recorded } else { closed };
     let rests =
         std::iter::once(Nanos::ZERO).chain(recording.accesses().iter().map(|access| access.think));
     let accesses = recording
@@ -157,7 +157,7 @@ pub fn validate(
         .iter()
         .zip(rests)
         .zip(shown.predictions)
-        .map(|((recorded, rested), predicted)| Judged { recorded: *recorded, rested, predicted })
+        .map(|((recorded, rested), predicted)| ReplayedAccess { recorded: *recorded, rested, predicted })
         .collect();
     Ok(Validation {
         issue,
@@ -173,7 +173,7 @@ pub fn validate(
 impl Validation {
     /// Every access, in the recording's order.
     #[must_use]
-    pub fn accesses(&self) -> &[Judged] {
+    pub fn accesses(&self) -> &[ReplayedAccess] {
         &self.accesses
     }
 
@@ -185,23 +185,23 @@ impl Validation {
 
     /// The figures over all accesses.
     #[must_use]
-    pub fn all(&self) -> Figures {
+    pub fn all(&self) -> ErrorFigures {
         self.figures(|_, _| true)
     }
 
     /// The figures over the half of the accesses from which nothing was fitted: the second, the
     /// fourth and so on.
     #[must_use]
-    pub fn held_out(&self) -> Figures {
+    pub fn held_out(&self) -> ErrorFigures {
         self.figures(|number, _| number % 2 == 1)
     }
 
     /// The figures over the accesses that `belongs` picks, by number from 0 and value.
     #[must_use]
-    pub fn figures(&self, belongs: impl Fn(usize, &Judged) -> bool) -> Figures {
+    pub fn figures(&self, belongs: impl Fn(usize, &ReplayedAccess) -> bool) -> ErrorFigures {
         let picked =
             self.accesses.iter().enumerate().filter(|(number, access)| belongs(*number, access));
-        Figures::of(picked.map(|(_, access)| access), self.period())
+        ErrorFigures::of(picked.map(|(_, access)| access), self.period())
     }
 
     /// What those that are a revolution off say about the arm.
@@ -210,10 +210,10 @@ impl Validation {
         ArrivalErrors::of(&self.accesses, self.period())
     }
 
-    /// The figures by class, those whose predictions are worst first; see [`Class`]. Classes of
+    /// The figures by class, those whose predictions are worst first; see [`AccessClass`]. Classes of
     /// fewer than `least` accesses are left out.
     #[must_use]
-    pub fn classes(&self, least: usize) -> Vec<Class> {
+    pub fn classes(&self, least: usize) -> Vec<AccessClass> {
         classes::classes(&self.accesses, self.capacity, self.period(), least)
     }
 }

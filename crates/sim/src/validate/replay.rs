@@ -15,7 +15,7 @@ use crate::truth::DriveTruth;
 
 /// When requests of a recording are issued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Issue {
+pub enum IssueMode {
     /// At the recorded times, so that errors do not add up.
     #[default]
     Recorded,
@@ -34,7 +34,7 @@ pub enum Served {
 
 /// What the model says of one access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Predicted {
+pub struct PredictedAccess {
     /// From issue to completion.
     pub response: Nanos,
     /// What it is made of.
@@ -53,7 +53,7 @@ pub struct Predicted {
 /// A replay.
 #[derive(Clone, Debug)]
 pub(super) struct Replayed {
-    pub(super) predictions: Vec<Predicted>,
+    pub(super) predictions: Vec<PredictedAccess>,
     pub(super) capacity: Sectors,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Replayed {
 pub(super) fn replay(
     profile: &DriveProfile,
     recording: &Recording,
-    issue: Issue,
+    issue: IssueMode,
     spindle: Option<&SpindleFit>,
 ) -> Result<Replayed, ValidateError> {
     let mut profile = profile.clone();
@@ -88,7 +88,7 @@ pub(super) fn replay(
     // Virtual time starts when the platter stands as it stood at the recording's start.
     let start =
         spindle.map_or(Nanos::ZERO, |fit| period.time_of(mechanism.phase().until(fit.phase)));
-    let mut clock = Clock { period, start, turns: 0, free: Instant::ORIGIN };
+    let mut clock = ReplayClock { period, start, turns: 0, free: Instant::ORIGIN };
     let mut arm = Some(HeadPosition::PARKED);
     let mut predictions = Vec::with_capacity(recording.accesses().len());
     let mut closed_next = Instant::ORIGIN + start;
@@ -96,8 +96,8 @@ pub(super) fn replay(
         recording.accesses().iter().zip(recording.issue_times()).enumerate()
     {
         let issued = match issue {
-            Issue::Recorded => clock.at(recorded_issue),
-            Issue::Closed => closed_next,
+            IssueMode::Recorded => clock.at(recorded_issue),
+            IssueMode::Closed => closed_next,
         };
         let op = if access.operation == Operation::Read { Op::Read } else { Op::Write };
         let done = serve(&mut drive, issued, CommandId(number as u64), op, access.extent);
@@ -109,7 +109,7 @@ pub(super) fn replay(
         let to = on_map.then(|| mechanism.spot(access.extent.start).position);
         arm = on_map.then(|| mechanism.end_spot(access.extent).position);
         let moved = done.breakdown.seek + done.breakdown.rotate + done.breakdown.transfer;
-        predictions.push(Predicted {
+        predictions.push(PredictedAccess {
             response: done.finished.saturating_since(issued),
             breakdown: done.breakdown,
             served: if moved.is_zero() { Served::Cache } else { Served::Media },
@@ -144,14 +144,14 @@ fn serve(
 
 /// Recorded time as virtual time: put forward by whole turns whenever the simulated drive is not
 /// yet free.
-struct Clock {
+struct ReplayClock {
     period: RotationPeriod,
     start: Nanos,
     turns: u64,
     free: Instant,
 }
 
-impl Clock {
+impl ReplayClock {
     fn at(&mut self, recorded: Instant) -> Instant {
         let on_time = |turns| recorded + self.start + self.period.time_of_turns(turns, 1);
         let late = self.free.saturating_since(on_time(self.turns));
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn the_clock_is_put_forward_by_whole_turns_and_no_more_than_needed() {
         let period = RotationPeriod::from_fs(6_000_000_000_000).unwrap();
-        let mut clock = Clock { period, start: Nanos::from_ms(1), turns: 0, free: Instant::ORIGIN };
+        let mut clock = ReplayClock { period, start: Nanos::from_ms(1), turns: 0, free: Instant::ORIGIN };
         let ms = |ms: u64| Instant::from_ns(ms * 1_000_000);
         assert_eq!(clock.at(ms(5)), ms(6), "free long since");
         clock.free = ms(13);

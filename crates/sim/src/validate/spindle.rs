@@ -27,7 +27,7 @@ use core::f64::consts::TAU;
 use headtime_units::{Angle, RotationPeriod};
 use headtime_workload::trace::Recording;
 
-use super::{Predicted, Served};
+use super::{PredictedAccess, Served};
 
 /// How far from the profile's a unit's period is looked for, parts per million. Vendors state ± 0.1
 /// to 0.5 %; measured units lie within a few hundred ppm.
@@ -60,14 +60,14 @@ impl SpindleFit {
     pub(super) fn fit(
         nominal: RotationPeriod,
         recording: &Recording,
-        predictions: &[Predicted],
+        predictions: &[PredictedAccess],
     ) -> Self {
-        let mut halves: [Vec<Reading>; 2] = [Vec::new(), Vec::new()];
+        let mut halves: [Vec<AngleReading>; 2] = [Vec::new(), Vec::new()];
         let completions = recording.completion_times().zip(predictions).enumerate();
         for (number, (at, predicted)) in
             completions.filter(|(_, (_, predicted))| predicted.served == Served::Media)
         {
-            halves[number % 2].push(Reading {
+            halves[number % 2].push(AngleReading {
                 at_ns: at.as_ns() as f64,
                 turns: predicted.completion_angle.as_turns(),
             });
@@ -77,7 +77,7 @@ impl SpindleFit {
         let sum = Phasor::sum(frequency, &fitted);
         let phase = Angle::from_turns(-sum.turns());
         let held = Phasor::sum(frequency, &held_out).turned_by(phase.as_turns());
-        let share = |length: f64, of: &[Reading]| {
+        let share = |length: f64, of: &[AngleReading]| {
             if of.is_empty() { 0.0 } else { length / of.len() as f64 }
         };
         let chance = DEVIATIONS / libm::sqrt(2.0 * held_out.len().max(1) as f64);
@@ -109,7 +109,7 @@ const REFINEMENTS: u32 = 40;
 
 /// A recorded completion and the model's angle at it.
 #[derive(Clone, Copy, Debug)]
-struct Reading {
+struct AngleReading {
     at_ns: f64,
     turns: f64,
 }
@@ -128,7 +128,7 @@ impl Phasor {
     }
 
     /// The directions time · frequency − angle of all readings.
-    fn sum(frequency: f64, readings: &[Reading]) -> Self {
+    fn sum(frequency: f64, readings: &[AngleReading]) -> Self {
         readings.iter().fold(Self::default(), |sum, reading| {
             sum.plus(Self::of_turns(reading.at_ns * frequency - reading.turns))
         })
@@ -161,7 +161,7 @@ impl Phasor {
 }
 
 /// Turns per nanosecond at which the readings agree best; `nominal` when there are none.
-fn best_frequency(nominal: f64, readings: &[Reading]) -> f64 {
+fn best_frequency(nominal: f64, readings: &[AngleReading]) -> f64 {
     let (Some(first), Some(last)) = (readings.first(), readings.last()) else { return nominal };
     let reach = nominal * REACH_PPM * 1e-6;
     let span = last.at_ns - first.at_ns;
@@ -171,7 +171,7 @@ fn best_frequency(nominal: f64, readings: &[Reading]) -> f64 {
     let steps = libm::ceil(reach / step);
     let room = ((MAX_WORK / (2.0 * steps + 1.0)) as usize).max(MIN_SAMPLE);
     let stride = readings.len().div_ceil(room);
-    let sample: Vec<Reading> = readings.iter().copied().step_by(stride).collect();
+    let sample: Vec<AngleReading> = readings.iter().copied().step_by(stride).collect();
 
     let lowest = nominal - steps * step;
     let mut directions: Vec<Phasor> = sample
@@ -195,7 +195,7 @@ fn best_frequency(nominal: f64, readings: &[Reading]) -> f64 {
 }
 
 /// The frequency of the greatest coherence between two, found by golden section.
-fn refined(mut low: f64, mut high: f64, readings: &[Reading]) -> f64 {
+fn refined(mut low: f64, mut high: f64, readings: &[AngleReading]) -> f64 {
     const GOLDEN: f64 = 0.618_033_988_749_894_8;
     let value = |frequency: f64| Phasor::sum(frequency, readings).square();
     let (mut left, mut right) = (high - GOLDEN * (high - low), low + GOLDEN * (high - low));
@@ -220,11 +220,11 @@ mod tests {
 
     /// Completions of a platter that stands at `phase` at time 0, at times that share nothing with
     /// it.
-    fn readings(period_ns: f64, phase: f64, count: u32, gap_ns: f64) -> Vec<Reading> {
+    fn readings(period_ns: f64, phase: f64, count: u32, gap_ns: f64) -> Vec<AngleReading> {
         let times = (1..=count)
             .map(|number| gap_ns * (f64::from(number) + 0.37 * libm::sin(f64::from(number) * 1.7)));
         times
-            .map(|at_ns| Reading {
+            .map(|at_ns| AngleReading {
                 at_ns,
                 turns: Angle::from_turns(at_ns / period_ns + phase).as_turns(),
             })
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn the_worked_example_is_half_a_turn() {
         let readings = [(4.5, 0.25), (13.5, 0.75), (25.5, 0.75)]
-            .map(|(ms, turns)| Reading { at_ns: ms * 1e6, turns });
+            .map(|(ms, turns)| AngleReading { at_ns: ms * 1e6, turns });
         let sum = Phasor::sum(1.0 / 6e6, &readings);
         assert!((sum.length() - 3.0).abs() < 1e-9);
         assert!(Angle::from_turns(-sum.turns()).signed_turns_from(Angle::HALF).abs() < 1e-9);

@@ -15,18 +15,18 @@ use std::collections::BTreeMap;
 use headtime_sched::{Command, CommandId, Op, Request, RequestId};
 use headtime_units::{Extent, Instant, Lba};
 
-use headtime_sim::{Landing, Store};
+use headtime_sim::{Landing, StorageLayer};
 
 /// Versions on the platters and in the cache, and the history from which the right ones follow.
 #[derive(Default)]
-pub(super) struct Contents {
+pub(super) struct SectorContents {
     /// The versions that each sector has held, and from when on; sectors never written have none.
     platters: BTreeMap<Lba, Vec<(RequestId, Instant)>>,
     /// What the cache holds.
     cache: BTreeMap<Lba, Cached>,
     /// Requests that changed each sector, in the order of submission.
     history: BTreeMap<Lba, Vec<RequestId>>,
-    fates: BTreeMap<RequestId, (Op, Fate)>,
+    fates: BTreeMap<RequestId, (Op, WriteFate)>,
     /// What commands at the drive carry.
     cargo: BTreeMap<CommandId, Vec<Request>>,
     /// What each landed read saw.
@@ -45,7 +45,7 @@ struct Cached {
 
 /// What became of a request that changes sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum WriteFate {
     /// The drive has not done it yet.
     Open,
     /// It landed. A forced write may still wait for its flush, but what it wrote is there.
@@ -56,10 +56,10 @@ pub(super) enum Fate {
     Removed,
 }
 
-impl Contents {
+impl SectorContents {
     pub(super) fn submitted(&mut self, request: &Request) {
         if request.op.changes_sectors() {
-            self.fates.insert(request.id, (request.op, Fate::Open));
+            self.fates.insert(request.id, (request.op, WriteFate::Open));
             for lba in sectors(request.extent) {
                 self.history.entry(lba).or_default().push(request.id);
             }
@@ -119,7 +119,7 @@ impl Contents {
     }
 
     /// The request is over, or may be forgotten as one that was cancelled.
-    pub(super) fn settled(&mut self, id: RequestId, fate: Fate) {
+    pub(super) fn settled(&mut self, id: RequestId, fate: WriteFate) {
         if let Some((_, open)) = self.fates.get_mut(&id) {
             *open = fate;
         }
@@ -130,21 +130,21 @@ impl Contents {
         for request in self.cargo.get(&command).cloned().unwrap_or_default() {
             let Some(extent) = request.extent.intersection(landing.extent) else { continue };
             for lba in sectors(extent) {
-                match (landing.op, landing.store) {
-                    (Op::Read, Store::Media) => {
+                match (landing.op, landing.layer) {
+                    (Op::Read, StorageLayer::Media) => {
                         let version = self.on_platters(lba);
                         self.seen.entry(request.id).or_default().insert(lba, version);
                     }
-                    (Op::Read, Store::Cache) => {
+                    (Op::Read, StorageLayer::Cache) => {
                         let cached = self.cache.get(&lba).ok_or_else(|| {
                             format!("sector {lba} was read from the cache, which never held it")
                         })?;
                         self.seen.entry(request.id).or_default().insert(lba, cached.version);
                     }
-                    (_, Store::Media) => {
+                    (_, StorageLayer::Media) => {
                         self.platters.entry(lba).or_default().push((request.id, landing.at))
                     }
-                    (_, Store::Cache) => {
+                    (_, StorageLayer::Cache) => {
                         self.cache.insert(lba, Cached { version: Some(request.id), unsaved: true });
                     }
                 }
@@ -218,8 +218,8 @@ impl Contents {
         let earlier = self.history.get(&lba).into_iter().flatten().rev().filter(|id| **id < before);
         for id in earlier {
             match self.fates[id] {
-                (_, Fate::Removed) => {}
-                (_, Fate::Open) => {
+                (_, WriteFate::Removed) => {}
+                (_, WriteFate::Open) => {
                     return Err(format!(
                         "sector {lba} was passed by a later request: {} has not finished",
                         id.0
@@ -227,14 +227,14 @@ impl Contents {
                 }
                 (Op::Discard, _) => return Ok(()),
                 _ if version == Some(*id) => return Ok(()),
-                (_, Fate::Done) => {
+                (_, WriteFate::Done) => {
                     return Err(format!(
                         "sector {lba} shows {}, should show request {}",
                         name(version),
                         id.0
                     ));
                 }
-                (_, Fate::Doubtful) => {}
+                (_, WriteFate::Doubtful) => {}
             }
         }
         if version.is_none() {
@@ -274,8 +274,8 @@ mod tests {
     }
 
     /// Lets requests land in the order given; each has been submitted in the order of its number.
-    fn contents(submitted: &[Request], landing: &[Request]) -> Contents {
-        let mut contents = Contents::default();
+    fn contents(submitted: &[Request], landing: &[Request]) -> SectorContents {
+        let mut contents = SectorContents::default();
         submitted.iter().for_each(|request| contents.submitted(request));
         for (command, request) in (0..).map(CommandId).zip(landing) {
             contents.dispatched(command, vec![*request]);
@@ -284,10 +284,10 @@ mod tests {
                 op: request.op,
                 extent: request.extent,
                 at: Instant::ORIGIN,
-                store: Store::Media,
+                layer: StorageLayer::Media,
             };
             contents.landed(&landing).expect("the platters take anything");
-            contents.settled(request.id, Fate::Done);
+            contents.settled(request.id, WriteFate::Done);
         }
         contents
     }
@@ -319,12 +319,12 @@ mod tests {
             (request(1, Op::Write, 0, 1), request(2, Op::Write, 0, 1), request(3, Op::Read, 0, 1));
         for landing in [&[old, read][..], &[old, doubtful, read][..]] {
             let mut contents = contents(&[old, doubtful, read], landing);
-            contents.settled(doubtful.id, Fate::Doubtful);
+            contents.settled(doubtful.id, WriteFate::Doubtful);
             assert_eq!(contents.check_read(&read), Ok(()));
         }
         let discard = request(2, Op::Discard, 0, 1);
         let mut discarded = contents(&[old, discard, read], &[old, read]);
-        discarded.settled(discard.id, Fate::Done);
+        discarded.settled(discard.id, WriteFate::Done);
         assert_eq!(discarded.check_read(&read), Ok(()));
     }
 
@@ -332,23 +332,23 @@ mod tests {
     fn a_stale_copy_in_the_cache_shows() {
         let (write, read) = (request(1, Op::Write, 0, 1), request(2, Op::Read, 0, 1));
         let mut contents = contents(&[write, read], &[]);
-        let landing = |command: Option<u64>, op, store| Landing {
+        let landing = |command: Option<u64>, op, layer| Landing {
             command: command.map(CommandId),
             op,
             extent: write.extent,
             at: Instant::ORIGIN,
-            store,
+            layer,
         };
         contents.dispatched(CommandId(0), vec![write]);
         contents.dispatched(CommandId(1), vec![read]);
         for landing in [
-            landing(None, Op::Read, Store::Cache),
-            landing(Some(0), Op::Write, Store::Media),
-            landing(Some(1), Op::Read, Store::Cache),
+            landing(None, Op::Read, StorageLayer::Cache),
+            landing(Some(0), Op::Write, StorageLayer::Media),
+            landing(Some(1), Op::Read, StorageLayer::Cache),
         ] {
             assert_eq!(contents.landed(&landing), Ok(()));
         }
-        contents.settled(write.id, Fate::Done);
+        contents.settled(write.id, WriteFate::Done);
         assert_eq!(
             contents.check_read(&read),
             Err("read 2: sector 0 shows nothing ever written, should show request 1".to_owned())
@@ -366,14 +366,14 @@ mod tests {
                 op: Op::Write,
                 extent: write.extent,
                 at: Instant::ORIGIN,
-                store: Store::Cache,
+                layer: StorageLayer::Cache,
             };
             contents.landed(&taken).expect("a cache takes writes");
             contents.flush_sent(CommandId(1));
             let saved = Landing {
                 command: None,
                 at: Instant::from_ns(saved_ns),
-                store: Store::Media,
+                layer: StorageLayer::Media,
                 ..taken
             };
             contents.landed(&saved).expect("it is there");
@@ -399,7 +399,7 @@ mod tests {
             Err("in the end sector 0 shows request 1, should show request 2".to_owned())
         );
         let mut cancelled = contents(&[first, last], &[first, last]);
-        cancelled.settled(last.id, Fate::Removed);
+        cancelled.settled(last.id, WriteFate::Removed);
         assert_eq!(
             cancelled.check_end(),
             Err("in the end sector 0 shows request 2, should show request 1".to_owned())

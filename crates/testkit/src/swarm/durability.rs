@@ -12,7 +12,7 @@ use headtime_sched::{CommandId, Op, Request, RequestId};
 
 /// The books of an imagined volatile cache.
 #[derive(Default)]
-pub(super) struct Durability {
+pub(super) struct DurabilityModel {
     /// Writes that the drive completed and that a power cut could lose.
     volatile: BTreeSet<RequestId>,
     /// Of those, the ones whose client was told.
@@ -23,7 +23,7 @@ pub(super) struct Durability {
     owed: BTreeMap<RequestId, BTreeSet<RequestId>>,
 }
 
-impl Durability {
+impl DurabilityModel {
     pub(super) fn flush_submitted(&mut self, flush: RequestId) {
         self.owed.insert(flush, self.told.clone());
     }

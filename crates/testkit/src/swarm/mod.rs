@@ -3,7 +3,7 @@
 //!
 //! A run draws an odd little drive, a policy with its parameters, a few streams that overlap on few
 //! sectors, perhaps shares for them, and perhaps faults; while it runs, requests are cancelled and
-//! the policy is changed. A `Witness` sees every event and holds it against the invariants of
+//! the policy is changed. A `InvariantChecker` sees every event and holds it against the invariants of
 //! ARCHITECTURE.md: every accepted request finishes exactly once, reads see what the order of
 //! submission demands, flushes and forced writes are durable, overlapping requests keep their
 //! order, the drive holds no more than it takes, time never runs back, accounts add up, and in the
@@ -30,12 +30,12 @@ use rand_chacha::ChaCha8Rng;
 
 use arms::TwoArms;
 use headtime_sim::{
-    BeliefMaker, Device, Engine, FaultPlan, FaultyDrive, Front, OraclePositioning, Progress,
+    BeliefMaker, Device, Engine, FaultPlan, FaultyDrive, SchedulerApi, OraclePositioning, StepOutcome,
     SimulatedDrive,
 };
-use plan::Plan;
+use plan::RunPlan;
 pub use plan::random_drive;
-use witness::Witness;
+use witness::InvariantChecker;
 
 /// What one run did, for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub fn run_one(seed: u64, belief: BeliefMaker<'_>) -> Result<Summary, SwarmFailu
 ///
 /// # Errors
 /// The first broken promise.
-pub fn run_one_with<F: Front>(
+pub fn run_one_with<F: SchedulerApi>(
     seed: u64,
     belief: BeliefMaker<'_>,
     wrap: impl FnOnce(Scheduler) -> F,
@@ -108,7 +108,7 @@ pub fn run_one_with<F: Front>(
 ///
 /// # Errors
 /// The first broken promise.
-pub fn run_one_worse(
+pub fn run_one_with_faults(
     seed: u64,
     belief: BeliefMaker<'_>,
     worse: impl FnOnce(&mut FaultPlan),
@@ -116,14 +116,14 @@ pub fn run_one_worse(
     run_planned(seed, belief, |scheduler| scheduler, worse)
 }
 
-fn run_planned<F: Front>(
+fn run_planned<F: SchedulerApi>(
     seed: u64,
     belief: BeliefMaker<'_>,
     wrap: impl FnOnce(Scheduler) -> F,
     worse: impl FnOnce(&mut FaultPlan),
 ) -> Result<Summary, SwarmFailure> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut plan = Plan::draw(&mut rng);
+    let mut plan = RunPlan::draw(&mut rng);
     worse(&mut plan.faults);
     let fail = |what: String| SwarmFailure { seed, what, plan: plan.to_string() };
     // The scheduler asserts its own invariants; its panics are broken promises like any other.
@@ -140,9 +140,9 @@ fn run_planned<F: Front>(
     }
 }
 
-fn run_plan<F: Front>(
+fn run_plan<F: SchedulerApi>(
     seed: u64,
-    plan: &Plan,
+    plan: &RunPlan,
     rng: &mut ChaCha8Rng,
     belief: BeliefMaker<'_>,
     wrap: impl FnOnce(Scheduler) -> F,
@@ -159,23 +159,23 @@ fn run_plan<F: Front>(
     let limits = Limits { outstanding: plan.outstanding, ..Limits::default() };
     let mut scheduler = Scheduler::new(belief, plan.policy(), plan.traits(), limits);
     shares::promise(&mut scheduler, plan.streams.len(), seed).map_err(|error| error.to_string())?;
-    let front = wrap(scheduler);
+    let scheduler = wrap(scheduler);
     let sector = plan.profile.sector_size().map_err(|error| error.to_string())?;
     let workload = Workload::new(&plan.streams, sector, inner.capacity(), seed)
         .map_err(|error| error.to_string())?;
     let arms = inner.arms();
     let device = FaultyDrive::new(inner, plan.faults.clone(), seed);
-    let mut witness = Witness::new(plan.traits(), arms);
+    let mut witness = InvariantChecker::new(plan.traits(), arms);
     let mut engine =
-        Engine::new(front, device, Limited { source: workload, left: plan.requests }, plan.timeout);
+        Engine::new(scheduler, device, Limited { source: workload, left: plan.requests }, plan.timeout);
     let mut policy_changes = 0;
 
     loop {
         let progress = engine.step(&mut witness).map_err(|error| error.to_string())?;
         witness.landed(engine.device.inner_mut().take_landings());
-        engine.front.self_check();
+        engine.scheduler.self_check();
         witness.verdict()?;
-        if progress == Progress::Drained {
+        if progress == StepOutcome::Drained {
             break;
         }
         if rng.random_bool(plan.cancel_chance)
@@ -186,7 +186,7 @@ fn run_plan<F: Front>(
             witness.landed(engine.device.inner_mut().take_landings());
         }
         if rng.random_bool(plan.policy_change_chance) {
-            engine.front.set_policy(plan.another_policy(rng));
+            engine.scheduler.set_policy(plan.another_policy(rng));
             policy_changes += 1;
         }
         if engine.now() > plan.latest() {
@@ -198,7 +198,7 @@ fn run_plan<F: Front>(
         }
     }
     let disk_time = engine.device.disk_time(engine.now());
-    let mut summary = witness.close(engine.now(), disk_time, engine.front.accounts())?;
+    let mut summary = witness.close(engine.now(), disk_time, engine.scheduler.accounts())?;
     (summary.seed, summary.policy_changes) = (seed, policy_changes);
     Ok(summary)
 }

@@ -15,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 use headtime_sim::{BadSectors, DriveTruth, FaultPlan};
 
 /// One run.
-pub(super) struct Plan {
+pub(super) struct RunPlan {
     pub(super) profile: DriveProfile,
     nominal: bool,
     fua: bool,
@@ -30,7 +30,7 @@ pub(super) struct Plan {
     pub(super) timeout: Option<Nanos>,
 }
 
-impl Plan {
+impl RunPlan {
     pub(super) fn draw(rng: &mut ChaCha8Rng) -> Self {
         let profile = random_drive(rng);
         let (entry, parameters) = random_policy(rng, true);
@@ -94,7 +94,7 @@ impl Plan {
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for RunPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { profile, entry, parameters, outstanding, requests, streams, .. } = self;
         write!(

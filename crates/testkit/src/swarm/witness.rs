@@ -1,4 +1,4 @@
-//! [`Witness`]: sees every event of a run and says which promise it breaks.
+//! [`InvariantChecker`]: sees every event of a run and says which promise it breaks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,22 +9,22 @@ use headtime_units::{Instant, Nanos};
 use headtime_workload::ClientId;
 
 use super::Summary;
-use super::contents::{Contents, Fate};
-use super::durability::Durability;
-use headtime_sim::{DiskTime, DriveCompletion, Landing, Watch};
+use super::contents::{SectorContents, WriteFate};
+use super::durability::DurabilityModel;
+use headtime_sim::{DiskTime, DriveCompletion, Landing, EngineObserver};
 
 /// Books of a run, kept apart from the scheduler's own.
-pub(super) struct Witness {
+pub(super) struct InvariantChecker {
     traits: DriveTraits,
     arms: u64,
     /// Requests accepted and not yet reported; cancelled ones as long as their command is at the
     /// drive.
-    live: BTreeMap<RequestId, Live>,
+    live: BTreeMap<RequestId, LiveRequest>,
     /// Commands at the drive.
-    commands: BTreeMap<CommandId, Sent>,
+    commands: BTreeMap<CommandId, SentCommand>,
     given_up: BTreeSet<CommandId>,
-    contents: Contents,
-    durability: Durability,
+    contents: SectorContents,
+    durability: DurabilityModel,
     last_time: Instant,
     last_report: Instant,
     last_charged: Instant,
@@ -38,14 +38,14 @@ pub(super) struct Witness {
     broken: Option<String>,
 }
 
-struct Live {
+struct LiveRequest {
     request: Request,
     submitted: Instant,
-    stage: Stage,
+    stage: RequestStage,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum RequestStage {
     Queued,
     AtDrive,
     /// The drive has done it; a forced write may still wait for its flush.
@@ -54,12 +54,12 @@ enum Stage {
     Ghost,
 }
 
-struct Sent {
+struct SentCommand {
     command: Command,
     at: Instant,
 }
 
-impl Witness {
+impl InvariantChecker {
     pub(super) fn new(traits: DriveTraits, arms: usize) -> Self {
         Self {
             traits,
@@ -67,8 +67,8 @@ impl Witness {
             live: BTreeMap::new(),
             commands: BTreeMap::new(),
             given_up: BTreeSet::new(),
-            contents: Contents::default(),
-            durability: Durability::default(),
+            contents: SectorContents::default(),
+            durability: DurabilityModel::default(),
             last_time: Instant::ORIGIN,
             last_report: Instant::ORIGIN,
             last_charged: Instant::ORIGIN,
@@ -102,7 +102,7 @@ impl Witness {
         let held: Vec<&Request> = self
             .live
             .values()
-            .filter(|live| live.stage != Stage::Ghost)
+            .filter(|live| live.stage != RequestStage::Ghost)
             .map(|live| &live.request)
             .collect();
         let place = (lot % held.len().max(1) as u64) as usize;
@@ -193,9 +193,9 @@ impl Witness {
             })?;
             let request = live.request;
             let flush_of_forced_write =
-                command.op == Op::Flush && request.fua && live.stage == Stage::Landed;
+                command.op == Op::Flush && request.fua && live.stage == RequestStage::Landed;
             if !flush_of_forced_write {
-                if live.stage != Stage::Queued {
+                if live.stage != RequestStage::Queued {
                     return Err(format!("request {} is sent again while {:?}", id.0, live.stage));
                 }
                 let within = request.op == Op::Flush
@@ -216,10 +216,10 @@ impl Witness {
     /// Whether no request that must come before this one is still to be done.
     fn passes_nobody(&self, request: &Request) -> Result<(), String> {
         let earlier = self.live.range(..request.id).map(|(_, earlier)| earlier);
-        let conflicts = |earlier: &&Live| {
+        let conflicts = |earlier: &&LiveRequest| {
             let changes = earlier.request.op.changes_sectors() || request.op.changes_sectors();
             changes
-                && earlier.stage != Stage::Landed
+                && earlier.stage != RequestStage::Landed
                 && earlier.request.extent.overlaps(request.extent)
         };
         match earlier.filter(|_| request.op != Op::Flush).find(conflicts) {
@@ -246,15 +246,15 @@ impl Witness {
             let Some(live) = self.live.get_mut(id) else { continue };
             requests.push(live.request);
             match live.stage {
-                Stage::Ghost => {
+                RequestStage::Ghost => {
                     self.live.remove(id);
                 }
-                Stage::Landed => {}
-                Stage::Queued | Stage::AtDrive if success => {
-                    live.stage = Stage::Landed;
-                    self.contents.settled(*id, Fate::Done);
+                RequestStage::Landed => {}
+                RequestStage::Queued | RequestStage::AtDrive if success => {
+                    live.stage = RequestStage::Landed;
+                    self.contents.settled(*id, WriteFate::Done);
                 }
-                Stage::Queued | Stage::AtDrive => live.stage = Stage::Queued,
+                RequestStage::Queued | RequestStage::AtDrive => live.stage = RequestStage::Queued,
             }
         }
         self.durability.completed(command, sent.command.op, sent.command.fua, success, &requests);
@@ -265,7 +265,7 @@ impl Witness {
 
     fn check_finished(&mut self, now: Instant, finished: &Finished) -> Result<(), String> {
         let id = finished.request.id;
-        let live = self.live.remove(&id).filter(|live| live.stage != Stage::Ghost);
+        let live = self.live.remove(&id).filter(|live| live.stage != RequestStage::Ghost);
         let live = live.ok_or_else(|| {
             format!(
                 "request {} finished but is not held: it finished before, or was cancelled",
@@ -287,7 +287,7 @@ impl Witness {
         }
         self.told += finished.disk_time;
         let success = finished.outcome == Outcome::Success;
-        self.contents.settled(id, if success { Fate::Done } else { Fate::Doubtful });
+        self.contents.settled(id, if success { WriteFate::Done } else { WriteFate::Doubtful });
         if !success {
             self.summary.failed += 1;
             return Ok(());
@@ -307,7 +307,7 @@ impl Witness {
     }
 }
 
-impl Watch for Witness {
+impl EngineObserver for InvariantChecker {
     fn submitted(&mut self, now: Instant, request: &Request) {
         self.tick(now);
         self.summary.requests += 1;
@@ -315,7 +315,7 @@ impl Watch for Witness {
         if request.op == Op::Flush {
             self.durability.flush_submitted(request.id);
         }
-        let live = Live { request: *request, submitted: now, stage: Stage::Queued };
+        let live = LiveRequest { request: *request, submitted: now, stage: RequestStage::Queued };
         if self.live.insert(request.id, live).is_some() {
             self.break_promise(now, format!("request {} was accepted twice", request.id.0));
         }
@@ -325,8 +325,8 @@ impl Watch for Witness {
         self.tick(now);
         let requests = self.may_go(command);
         for id in &command.requests {
-            if let Some(live) = self.live.get_mut(id).filter(|live| live.stage == Stage::Queued) {
-                live.stage = Stage::AtDrive;
+            if let Some(live) = self.live.get_mut(id).filter(|live| live.stage == RequestStage::Queued) {
+                live.stage = RequestStage::AtDrive;
             }
         }
         if command.op == Op::Flush {
@@ -337,7 +337,7 @@ impl Watch for Witness {
             Ok(requests) => self.contents.dispatched(command.id, requests),
             Err(what) => self.break_promise(now, what),
         }
-        self.commands.insert(command.id, Sent { command: command.clone(), at: now });
+        self.commands.insert(command.id, SentCommand { command: command.clone(), at: now });
     }
 
     fn completed(&mut self, now: Instant, completion: &DriveCompletion, expected: bool) {
@@ -375,18 +375,18 @@ impl Watch for Witness {
         self.summary.cancelled += 1;
         let stage = self.live.get(&id).map(|live| live.stage);
         match (cancelled, stage) {
-            (Cancelled::Removed, Some(Stage::Queued)) => {
+            (Cancelled::Removed, Some(RequestStage::Queued)) => {
                 self.live.remove(&id);
-                self.contents.settled(id, Fate::Removed);
+                self.contents.settled(id, WriteFate::Removed);
             }
-            (Cancelled::AtDrive, Some(Stage::AtDrive)) => {
-                self.contents.settled(id, Fate::Doubtful);
+            (Cancelled::AtDrive, Some(RequestStage::AtDrive)) => {
+                self.contents.settled(id, WriteFate::Doubtful);
                 if let Some(live) = self.live.get_mut(&id) {
-                    live.stage = Stage::Ghost;
+                    live.stage = RequestStage::Ghost;
                 }
             }
-            (Cancelled::AtDrive, Some(Stage::Landed)) => {
-                self.contents.settled(id, Fate::Doubtful);
+            (Cancelled::AtDrive, Some(RequestStage::Landed)) => {
+                self.contents.settled(id, WriteFate::Doubtful);
                 self.live.remove(&id);
             }
             (cancelled, stage) => self.break_promise(

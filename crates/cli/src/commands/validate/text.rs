@@ -1,6 +1,6 @@
 //! What `headtime validate` prints for people.
 
-use headtime_sim::validate::{ArrivalShift, Figures};
+use headtime_sim::validate::{ArrivalShift, ErrorFigures};
 
 use super::Answer;
 use crate::output::columns;
@@ -90,7 +90,7 @@ fn by_kind(answer: &Answer) -> String {
     columns(&rows, &[false, true, true, true, true, true, true, true, true])
 }
 
-fn row(name: &str, figures: &Figures) -> Vec<String> {
+fn row(name: &str, figures: &ErrorFigures) -> Vec<String> {
     let ms = |value: f64| format!("{value:.3}");
     vec![
         name.to_string(),

@@ -17,11 +17,11 @@ use alloc::vec::Vec;
 use super::bucket::BucketIndex;
 use super::divider::Divider;
 use super::turns;
-use super::{Located, Stretch};
+use super::{Located, TrackStretch};
 use crate::place::Track;
-use crate::profile::Run;
+use crate::profile::MeasuredRun;
 use span::Span;
-pub(crate) use span::{MAX_RUNS_ON_TRACK, Overlap, spans_of};
+pub(crate) use span::{MAX_RUNS_ON_TRACK, RunConflict, spans_of};
 
 /// A run, ready for look-ups.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ pub(crate) struct RunMap {
 
 impl RunMap {
     /// `runs` have passed the checks of a profile.
-    pub(crate) fn new(runs: &[Run], heads: u16) -> Self {
+    pub(crate) fn new(runs: &[MeasuredRun], heads: u16) -> Self {
         let cylinders =
             runs.iter().map(|run| run.cylinder.max(run.last_cylinder()) + 1).max().unwrap_or(0);
         let (mut spans, span_runs) = spans_of(runs, heads, cylinders)
@@ -86,11 +86,11 @@ impl RunMap {
 
     /// Where an LBA lies and the LBAs from there to the end of the run's track, at most `wanted`.
     #[inline]
-    pub(crate) fn stretch(&self, lba: u64, wanted: u64) -> Stretch {
+    pub(crate) fn stretch(&self, lba: u64, wanted: u64) -> TrackStretch {
         let run = &self.runs[self.by_lba.at_or_below(&self.ends, lba)];
         let (track, within) = run.lbas.div_rem(lba - run.first_lba);
         let lbas = wanted.min(run.lbas.divisor() - within);
-        Stretch { at: run.located(track, within), lbas, span: lbas, moved: false }
+        TrackStretch { at: run.located(track, within), lbas, span: lbas, moved: false }
     }
 
     pub(crate) fn lba_at(&self, track: Track, sector: u32) -> Option<u64> {
@@ -217,7 +217,7 @@ impl TrackPart {
 }
 
 impl LayoutRun {
-    fn new(run: &Run) -> Self {
+    fn new(run: &MeasuredRun) -> Self {
         Self {
             first_lba: run.first_lba,
             lbas: Divider::new(u64::from(run.lbas)),

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::profile::Run;
+use crate::profile::MeasuredRun;
 
 /// Most runs accepted on one track; a track has hardly ever more than two parts.
 pub(crate) const MAX_RUNS_ON_TRACK: usize = 256;
@@ -28,7 +28,7 @@ pub(crate) struct Span {
 
 /// Two runs that cannot both be: by their numbers, with the track where they meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Overlap {
+pub(crate) enum RunConflict {
     /// The same sector is in both.
     Sectors { run: usize, other: usize, cylinder: u32, head: u16 },
     /// They give one track different sectors.
@@ -43,10 +43,10 @@ pub(crate) enum Overlap {
 /// # Errors
 /// The first contradiction in the order of head and cylinder.
 pub(crate) fn spans_of(
-    runs: &[Run],
+    runs: &[MeasuredRun],
     heads: u16,
     cylinders: u32,
-) -> Result<(Vec<Span>, Vec<u32>), Overlap> {
+) -> Result<(Vec<Span>, Vec<u32>), RunConflict> {
     let mut spans = Vec::new();
     let mut rows = Vec::new();
     let mut by_head: Vec<Vec<u32>> = (0..heads).map(|_| Vec::new()).collect();
@@ -64,7 +64,7 @@ pub(crate) fn spans_of(
 
 /// Numbers the spans' tracks in the order of their first LBAs, those without LBAs last; answers the
 /// spans in the order of those numbers.
-pub(super) fn number(spans: &mut [Span], rows: &[u32], runs: &[Run]) -> Vec<u32> {
+pub(super) fn number(spans: &mut [Span], rows: &[u32], runs: &[MeasuredRun]) -> Vec<u32> {
     // A span belongs to its first run; several spans of one run follow each other as the run's
     // steps go.
     let key = |number: &u32| {
@@ -91,13 +91,13 @@ pub(super) fn number(spans: &mut [Span], rows: &[u32], runs: &[Run]) -> Vec<u32>
 }
 
 fn sweep(
-    runs: &[Run],
+    runs: &[MeasuredRun],
     numbers: &[u32],
     head: u16,
     cylinders: u32,
     spans: &mut Vec<Span>,
     rows: &mut Vec<u32>,
-) -> Result<(), Overlap> {
+) -> Result<(), RunConflict> {
     let mut events: Vec<(u32, bool, u32)> = Vec::with_capacity(2 * numbers.len());
     for number in numbers {
         let run = &runs[*number as usize];
@@ -130,25 +130,25 @@ fn sweep(
 }
 
 fn span(
-    runs: &[Run],
+    runs: &[MeasuredRun],
     active: &[u32],
     head: u16,
     cylinders: Range<u32>,
     rows: &mut Vec<u32>,
-) -> Result<Span, Overlap> {
+) -> Result<Span, RunConflict> {
     let cylinder = cylinders.start;
     if let Some(run) = active.get(MAX_RUNS_ON_TRACK) {
-        return Err(Overlap::TooMany { run: *run as usize, cylinder, head });
+        return Err(RunConflict::TooMany { run: *run as usize, cylinder, head });
     }
     for pair in active.windows(2) {
         let (run, other) = (pair[0].max(pair[1]) as usize, pair[0].min(pair[1]) as usize);
         let (before, behind) = (&runs[pair[0] as usize], &runs[pair[1] as usize]);
         if u64::from(before.first_sector) + u64::from(before.lbas) > u64::from(behind.first_sector)
         {
-            return Err(Overlap::Sectors { run, other, cylinder, head });
+            return Err(RunConflict::Sectors { run, other, cylinder, head });
         }
         if before.sectors_per_track != behind.sectors_per_track {
-            return Err(Overlap::SectorsPerTrack { run, other, cylinder, head });
+            return Err(RunConflict::SectorsPerTrack { run, other, cylinder, head });
         }
     }
     let start = rows.len();

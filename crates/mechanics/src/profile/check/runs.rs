@@ -3,9 +3,9 @@
 use alloc::format;
 use alloc::string::ToString;
 
-use super::super::{DriveProfile, ProfileError, Run};
+use super::super::{DriveProfile, ProfileError, MeasuredRun};
 use super::{MAX_CYLINDERS, MAX_SECTORS_PER_TRACK};
-use crate::layout::{MAX_RUNS_ON_TRACK, Overlap, spans_of};
+use crate::layout::{MAX_RUNS_ON_TRACK, RunConflict, spans_of};
 
 /// Most runs accepted; a drive of 70,000 cylinders was measured in 12,000.
 const MAX_RUNS: usize = 200_000;
@@ -34,7 +34,7 @@ impl DriveProfile {
             .map_err(|overlap| self.overlap(overlap))
     }
 
-    fn run_start(&self, number: usize, run: &Run, expected: u64) -> ProfileError {
+    fn run_start(&self, number: usize, run: &MeasuredRun, expected: u64) -> ProfileError {
         let remedy = format!("set first_lba = {expected}");
         match number.checked_sub(1) {
             None => self.refuse_in_run(
@@ -54,7 +54,7 @@ impl DriveProfile {
         }
     }
 
-    fn check_run(&self, number: usize, run: &Run) -> Result<(), ProfileError> {
+    fn check_run(&self, number: usize, run: &MeasuredRun) -> Result<(), ProfileError> {
         for (key, value) in [("tracks", run.tracks), ("lbas", run.lbas)] {
             if value == 0 {
                 return Err(self.refuse_in_run(number, key, 0, "at least 1", "remove the run"));
@@ -133,9 +133,9 @@ impl DriveProfile {
         Ok(())
     }
 
-    fn overlap(&self, overlap: Overlap) -> ProfileError {
+    fn overlap(&self, overlap: RunConflict) -> ProfileError {
         match overlap {
-            Overlap::Sectors { run, other, cylinder, head } => {
+            RunConflict::Sectors { run, other, cylinder, head } => {
                 let (first, lbas) = (self.runs[run].first_sector, self.runs[run].lbas);
                 let value =
                     format!("{first} to {} on cylinder {cylinder}, head {head}", first + lbas - 1);
@@ -148,7 +148,7 @@ impl DriveProfile {
                     "correct cylinder, head, first_sector or lbas of one of the two",
                 )
             }
-            Overlap::SectorsPerTrack { run, other, cylinder, head } => {
+            RunConflict::SectorsPerTrack { run, other, cylinder, head } => {
                 let expected = format!(
                     "{}, as run {other} says of cylinder {cylinder}, head {head}",
                     self.runs[other].sectors_per_track
@@ -161,7 +161,7 @@ impl DriveProfile {
                     "correct one of the two",
                 )
             }
-            Overlap::TooMany { run, cylinder, head } => {
+            RunConflict::TooMany { run, cylinder, head } => {
                 let value = format!(
                     "one of more than {MAX_RUNS_ON_TRACK} on cylinder {cylinder}, head {head}"
                 );

@@ -1,4 +1,4 @@
-//! [`Watch`]: who is told what happens in a run.
+//! [`EngineObserver`]: who is told what happens in a run.
 
 use headtime_sched::{BackgroundRead, Cancelled, Command, CommandId, Finished, Request, RequestId};
 use headtime_units::Instant;
@@ -7,7 +7,7 @@ use crate::device::DriveCompletion;
 
 /// Told of everything that happens, in the order in which it happens. Whatever is not wanted is
 /// left out.
-pub trait Watch {
+pub trait EngineObserver {
     /// A request was accepted.
     fn submitted(&mut self, now: Instant, request: &Request) {
         let _ = (now, request);
@@ -46,10 +46,10 @@ pub trait Watch {
 }
 
 /// Nobody watches.
-impl Watch for () {}
+impl EngineObserver for () {}
 
 /// Two that watch; the first is told first.
-impl<A: Watch, B: Watch> Watch for (&mut A, &mut B) {
+impl<A: EngineObserver, B: EngineObserver> EngineObserver for (&mut A, &mut B) {
     fn submitted(&mut self, now: Instant, request: &Request) {
         self.0.submitted(now, request);
         self.1.submitted(now, request);

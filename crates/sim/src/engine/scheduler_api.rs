@@ -1,4 +1,4 @@
-//! [`Front`]: what the engine needs of a scheduler, so that tests can put a faulty one in its
+//! [`SchedulerApi`]: what the engine needs of a scheduler, so that tests can put a faulty one in its
 //! place.
 
 use headtime_sched::{
@@ -9,7 +9,7 @@ use headtime_units::Instant;
 use smallvec::SmallVec;
 
 /// The scheduler as the engine sees it; each call as [`Scheduler`] documents it.
-pub trait Front {
+pub trait SchedulerApi {
     /// Takes a request, or says why not.
     fn submit(&mut self, now: Instant, request: Request) -> Admission;
 
@@ -41,7 +41,7 @@ pub trait Front {
     fn self_check(&self);
 }
 
-impl Front for Scheduler {
+impl SchedulerApi for Scheduler {
     fn submit(&mut self, now: Instant, request: Request) -> Admission {
         self.submit(now, request)
     }

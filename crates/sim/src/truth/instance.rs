@@ -1,4 +1,4 @@
-//! [`UnitDifference`]: how one unit differs from its model, track by track and seek by seek.
+//! [`InstanceVariation`]: how one unit differs from its model, track by track and seek by seek.
 
 use headtime_mechanics::{DriveProfile, ProfileError, Track, Variation};
 use headtime_units::{Angle, Nanos};
@@ -16,7 +16,7 @@ const REGIONS: u64 = 32;
 /// - Differs from a drive: where a real drive's errors come from servo writing they vary smoothly
 ///   over neighboring tracks.
 #[derive(Clone, Debug)]
-pub struct UnitDifference {
+pub struct InstanceVariation {
     seed: u64,
     /// Deviation in units of 2⁻³² turn.
     track_angle_raw: f64,
@@ -27,7 +27,7 @@ pub struct UnitDifference {
     regions_per_cylinder: u64,
 }
 
-impl UnitDifference {
+impl InstanceVariation {
     pub(super) fn draw(profile: &DriveProfile, seed: u64) -> Result<Self, ProfileError> {
         let period_us = profile.rotation_period()?.as_ns_f64() / 1e3;
         let seek_residual_ns = profile.variation.seek_residual_us * 1e3;
@@ -56,7 +56,7 @@ impl UnitDifference {
     }
 }
 
-impl Variation for UnitDifference {
+impl Variation for InstanceVariation {
     fn track_angle(&self, track: Track) -> Angle {
         if self.track_angle_raw == 0.0 {
             return Angle::ZERO;
