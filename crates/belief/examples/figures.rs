@@ -7,7 +7,7 @@
 
 use headtime_mechanics::{Direction, catalog};
 use headtime_sched::{Belief, BeliefReport, Finished, Limits, Place, PolicyEntry, Scheduler};
-use headtime_sim::{DriveTruth, Engine, StepOutcome, SimulatedDrive, EngineObserver};
+use headtime_sim::{DriveTruth, Engine, EngineObserver, SimulatedDrive, StepOutcome};
 use headtime_units::Instant;
 use headtime_workload::{StreamConfig, Workload};
 use rand::{RngExt, SeedableRng};

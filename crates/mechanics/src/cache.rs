@@ -479,7 +479,9 @@ impl SegmentCache {
     pub fn end_save(&mut self, id: RowId) {
         let segment = &mut self.segments[id.segment];
         match segment.state {
-            SegmentState::Leaving { .. } if segment.row == id.row => segment.state = SegmentState::Clean,
+            SegmentState::Leaving { .. } if segment.row == id.row => {
+                segment.state = SegmentState::Clean
+            }
             _ => panic!("only a row on its way arrives at the media"),
         }
         self.written -= 1;
@@ -497,7 +499,8 @@ impl SegmentCache {
         for (index, segment) in self.segments.iter().enumerate() {
             // Uses count from 1, so an empty segment is older than any.
             let used = if segment.is_empty() { 0 } else { segment.used };
-            if matches!(segment.state, SegmentState::Clean) && oldest.is_none_or(|(least, _)| used < least)
+            if matches!(segment.state, SegmentState::Clean)
+                && oldest.is_none_or(|(least, _)| used < least)
             {
                 oldest = Some((used, index));
             }

@@ -208,8 +208,10 @@ fn pieces_of_formula(formula: &SeekFormula) -> Vec<CurvePiece> {
     let base = libm::round(
         formula.long_ms * 1e6 + formula.long_us_per_cylinder * 1e3 * f64::from(long_from),
     ) as i64;
-    let long = CurvePiece { from: long_from, shape: PieceShape::Line { base, slope }, floor_after: 0 };
-    let root = PieceShape::Root { base: formula.short_ms * 1e6, factor: formula.short_sqrt_ms * 1e6 };
+    let long =
+        CurvePiece { from: long_from, shape: PieceShape::Line { base, slope }, floor_after: 0 };
+    let root =
+        PieceShape::Root { base: formula.short_ms * 1e6, factor: formula.short_sqrt_ms * 1e6 };
     if long_from > 1 {
         vec![CurvePiece { from: 1, shape: root, floor_after: 0 }, long]
     } else {

@@ -14,7 +14,7 @@ use headtime_belief::ProfileBelief;
 use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_probe::{Answer, Check, Errand, Kind, Outcome, Probe, Settings};
 use headtime_sched::{Command, CommandId, Op};
-use headtime_sim::{Device as _, SimulatedDrive, Instance};
+use headtime_sim::{Device as _, Instance, SimulatedDrive};
 use headtime_units::{Instant, Nanos};
 
 use crate::context::PointOfWork;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use headtime_belief::ProfileBelief;
 use headtime_mechanics::{DriveProfile, ProfileError, catalog};
 use headtime_sched::{Belief, PolicyEntry};
-use headtime_sim::{DriveTruth, Experiment, Measures, OraclePositioning, Instance, run};
+use headtime_sim::{DriveTruth, Experiment, Instance, Measures, OraclePositioning, run};
 use headtime_workload::{StreamConfig, Workload};
 
 use crate::context::PointOfWork;

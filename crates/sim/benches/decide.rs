@@ -34,7 +34,7 @@ use headtime_sched::{
     PolicyEntry, Queued, ReadAhead, Request, RequestId, ScanId, ScanOptions, Scheduler, View,
     Wanted,
 };
-use headtime_sim::{Device, DriveTruth, Engine, SchedulerApi, OraclePositioning, SimulatedDrive};
+use headtime_sim::{Device, DriveTruth, Engine, OraclePositioning, SchedulerApi, SimulatedDrive};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 use headtime_workload::{Arrivals, Mix, Sizes, StreamConfig, ThinkTime, Workload};
 use smallvec::SmallVec;

@@ -13,7 +13,7 @@ use headtime_workload::Source;
 use crate::device::Device as _;
 use crate::disk_time::DiskTime;
 use crate::drive::SimulatedDrive;
-use crate::engine::{Engine, EngineError, StepOutcome, EngineObserver};
+use crate::engine::{Engine, EngineError, EngineObserver, StepOutcome};
 use crate::measures::{Measures, Meter};
 use crate::oracle::OraclePositioning;
 use crate::scan_measures::{ScanCounts, ScanMeter};
@@ -256,7 +256,10 @@ pub fn run_with_belief(
         disk_time,
         &charged,
     );
-    Ok((ObservedRun { measures: Measures { scan, ..measures }, fault }, engine.scheduler.into_belief()))
+    Ok((
+        ObservedRun { measures: Measures { scan, ..measures }, fault },
+        engine.scheduler.into_belief(),
+    ))
 }
 
 /// Begins the first scan, or the next one when the last is through.

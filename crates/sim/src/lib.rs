@@ -52,14 +52,14 @@ pub use confidence::BatchMeans;
 pub use device::{Breakdown, Device, DriveCompletion};
 pub use disk_time::DiskTime;
 pub use drive::{Landing, SimulatedDrive, StorageLayer};
-pub use engine::{ETIMEDOUT, Engine, EngineError, SchedulerApi, StepOutcome, EngineObserver};
+pub use engine::{ETIMEDOUT, Engine, EngineError, EngineObserver, SchedulerApi, StepOutcome};
 pub use experiment::{
-    BackgroundScan, BeliefMaker, Experiment, RunError, Instance, ObservedRun, run, run_with_belief,
-    run_observed,
+    BackgroundScan, BeliefMaker, Experiment, Instance, ObservedRun, RunError, run, run_observed,
+    run_with_belief,
 };
 pub use faults::{BadSectors, EIO, FaultPlan, FaultyDrive};
 pub use measures::{Confidence, Distribution, Measures, Meter};
 pub use oracle::OraclePositioning;
 pub use scan_measures::{ScanMeasures, ScanPoint};
 pub use stream_measures::{StreamFigures, StreamMeasures};
-pub use truth::{DriveTruth, Noise, SpindleDrift, InstanceVariation};
+pub use truth::{DriveTruth, InstanceVariation, Noise, SpindleDrift};

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{BackgroundRead, Belief, FillSettings, FillSource, IdleSettings, PolicyEntry};
 use headtime_sim::{
-    BackgroundScan, DriveTruth, Experiment, Measures, OraclePositioning, EngineObserver, run, run_observed,
+    BackgroundScan, DriveTruth, EngineObserver, Experiment, Measures, OraclePositioning, run,
+    run_observed,
 };
 use headtime_units::{Instant, Nanos, Sectors};
 use headtime_workload::{Arrivals, Mix, StreamConfig, ThinkTime, Workload};

@@ -237,7 +237,10 @@ fn a_forced_write_is_on_the_media_when_it_completes() {
     let served = serve(&mut drive, Instant::ORIGIN, vec![stream(1, forced)], 5);
     let landings = drive.take_landings();
     for (served, landing) in served[0].iter().zip(&landings) {
-        assert_eq!((landing.command, landing.layer), (Some(served.command.id), StorageLayer::Media));
+        assert_eq!(
+            (landing.command, landing.layer),
+            (Some(served.command.id), StorageLayer::Media)
+        );
         assert!(landing.at <= served.completion.finished);
     }
 }

@@ -8,8 +8,9 @@ use headtime_sched::{
     Scheduler, View,
 };
 use headtime_sim::{
-    Device, DriveCompletion, DriveTruth, ETIMEDOUT, Engine, EngineError, Experiment, FaultPlan,
-    FaultyDrive, OraclePositioning, StepOutcome, RunError, SimulatedDrive, EngineObserver, run,
+    Device, DriveCompletion, DriveTruth, ETIMEDOUT, Engine, EngineError, EngineObserver,
+    Experiment, FaultPlan, FaultyDrive, OraclePositioning, RunError, SimulatedDrive, StepOutcome,
+    run,
 };
 use headtime_units::{Instant, Nanos};
 use headtime_workload::{Arrival, ClientId, Interarrival, Source, StreamConfig, Workload};

@@ -7,7 +7,7 @@ use headtime_mechanics::{
     Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism, catalog,
 };
 use headtime_sched::{Belief, PolicyEntry};
-use headtime_sim::{Experiment, Measures, Instance, run};
+use headtime_sim::{Experiment, Instance, Measures, run};
 use headtime_units::{Extent, Instant, Nanos};
 use headtime_workload::{
     Arrivals, Interarrival, Mix, Order, Sizes, StreamConfig, ThinkTime, Workload,
@@ -259,8 +259,12 @@ fn a_belief_from_the_profile_keeps_most_of_the_oracles_gain() {
 fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
     let profile = profile("nearline-20tb");
     let text = |seed, policy| {
-        let experiment =
-            Experiment { seed, instance: Instance::Drawn, requests: 2_000, ..experiment(&profile, policy) };
+        let experiment = Experiment {
+            seed,
+            instance: Instance::Drawn,
+            requests: 2_000,
+            ..experiment(&profile, policy)
+        };
         serde_json::to_string(&measure(
             &experiment,
             &[StreamConfig { mix: Mix::reads(0.7), ..StreamConfig::closed(20) }],

@@ -174,7 +174,8 @@ fn a_noisy_unit_with_displaced_tracks_is_still_found() {
     profile.variation.outlier_share = 0.002;
     profile.variation.outlier_ms = 40.0;
     let recorded = RecordedDrive::draw(&profile, 8);
-    let validation = replay(&small(), &recorded.record(3_000, 8, PAUSE, Nanos::ZERO), IssueMode::Recorded);
+    let validation =
+        replay(&small(), &recorded.record(3_000, 8, PAUSE, Nanos::ZERO), IssueMode::Recorded);
     let (ppm, turns) = recorded.misfit(&validation.spindle);
     // Reports come 30 us late on average, which is taken for 0.005 of a turn.
     assert!(ppm.abs() < 0.5 && turns.abs() < 0.01, "period {ppm} ppm, phase {turns} turns off");
@@ -188,8 +189,10 @@ fn a_wrong_seek_curve_shows_request_by_request_and_the_spindle_is_found_all_the_
     let recording = recorded.record(3_000, 5, PAUSE, Nanos::ZERO);
     let mut slow = small();
     slow.seek.points.iter_mut().for_each(|(_, ms)| *ms *= 1.1);
-    let (right, wrong) =
-        (replay(&small(), &recording, IssueMode::Recorded), replay(&slow, &recording, IssueMode::Recorded));
+    let (right, wrong) = (
+        replay(&small(), &recording, IssueMode::Recorded),
+        replay(&slow, &recording, IssueMode::Recorded),
+    );
     let (ppm, turns) = recorded.misfit(&wrong.spindle);
     assert!(
         ppm.abs() < 0.05 && turns.abs() < 2e-4,

@@ -257,7 +257,8 @@ fn the_witness_sees_what_was_broken_and_not_only_that_something_was() {
 
 #[test]
 fn the_swarm_finds_a_drive_that_reports_flushes_while_only_its_cache_has_the_data() {
-    let lie = |seed| swarm::run_one_with_faults(seed, &belief, |faults| faults.lying_flushes = true);
+    let lie =
+        |seed| swarm::run_one_with_faults(seed, &belief, |faults| faults.lying_flushes = true);
     let found: Vec<_> = (0..150).filter_map(|seed| lie(seed).err()).collect();
     assert!(
         found.iter().any(|failure| failure.what.contains("although only its cache holds")),

@@ -5,7 +5,7 @@
 use headtime_mechanics::DriveProfile;
 use headtime_sched::{Belief, BeliefReport, Finished, Limits, PolicyEntry, Scheduler};
 use headtime_sim::{
-    Breakdown, DriveCompletion, DriveTruth, Engine, StepOutcome, SimulatedDrive, EngineObserver,
+    Breakdown, DriveCompletion, DriveTruth, Engine, EngineObserver, SimulatedDrive, StepOutcome,
 };
 use headtime_units::{Instant, Nanos};
 use headtime_workload::{StreamConfig, Workload};

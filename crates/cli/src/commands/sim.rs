@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use headtime_io::BelievedBy;
 use headtime_mechanics::DriveProfile;
 use headtime_sched::{Parameters, PolicyEntry};
-use headtime_sim::{Experiment, RunError, Instance, run_with_belief};
+use headtime_sim::{Experiment, Instance, RunError, run_with_belief};
 use headtime_units::{ByteSize, Nanos, parse_bytes, parse_nanos};
 use serde::Serialize;
 

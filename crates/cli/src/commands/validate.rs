@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use headtime_mechanics::DriveProfile;
-use headtime_sim::validate::{ArrivalErrors, AccessClass, ErrorFigures, IssueMode, Served, Validation, validate};
+use headtime_sim::validate::{
+    AccessClass, ArrivalErrors, ErrorFigures, IssueMode, Served, Validation, validate,
+};
 use headtime_workload::Operation;
 use headtime_workload::trace::{Recording, disksim_validate};
 use serde::Serialize;

@@ -6,7 +6,7 @@ use anyhow::{Context as _, anyhow};
 use headtime_io::BelievedBy;
 use headtime_mechanics::DriveProfile;
 use headtime_sched::Refusal;
-use headtime_sim::{EngineError, Experiment, RunError, Instance, ObservedRun, run_observed};
+use headtime_sim::{EngineError, Experiment, Instance, ObservedRun, RunError, run_observed};
 use headtime_units::Instant;
 use headtime_workload::{Arrival, ClientId, Source};
 use serde::{Deserialize, Serialize};

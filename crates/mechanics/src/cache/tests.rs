@@ -75,8 +75,14 @@ fn a_read_that_continues_a_row_goes_on_in_its_segment_and_waits_only_for_what_is
     let first = read(&mut cache, row(0, 8), 8, at(10));
     let second = read(&mut cache, row(8, 16), 16, at(20));
     assert_eq!(first, second);
-    assert_eq!(cache.held(row(0, 8)), CachedPrefix { sectors: Sectors::new(8), complete: Instant::ORIGIN });
-    assert_eq!(cache.held(row(4, 20)), CachedPrefix { sectors: Sectors::new(12), complete: at(20) });
+    assert_eq!(
+        cache.held(row(0, 8)),
+        CachedPrefix { sectors: Sectors::new(8), complete: Instant::ORIGIN }
+    );
+    assert_eq!(
+        cache.held(row(4, 20)),
+        CachedPrefix { sectors: Sectors::new(12), complete: at(20) }
+    );
 }
 
 #[test]

@@ -88,7 +88,9 @@ pub(super) fn mechanics<'t>(
     }
     let curve = curve(&mut keys, cylinders, library, notes)?;
     let seek = match curve {
-        ImportedCurve::Points(points) => Seek { head_switch_ms, write_settle_ms, points, formula: None },
+        ImportedCurve::Points(points) => {
+            Seek { head_switch_ms, write_settle_ms, points, formula: None }
+        }
         ImportedCurve::Formula(formula) => {
             Seek { head_switch_ms, write_settle_ms, points: Vec::new(), formula: Some(formula) }
         }

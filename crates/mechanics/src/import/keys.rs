@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use super::error::{ImportError, Note, SourceLocation};
-use super::tree::{Block, ValueContent, KeyValue, Tree, SourceValue};
+use super::tree::{Block, KeyValue, SourceValue, Tree, ValueContent};
 
 /// How many blocks may be built on each other.
 const LONGEST_LINE: usize = 16;
@@ -140,10 +140,15 @@ impl<'t> Keys<'t> {
     }
 
     /// A word, where the key is given.
-    pub(super) fn word(&mut self, key: &str) -> Result<Option<(&'t str, &'t SourceLocation)>, ImportError> {
+    pub(super) fn word(
+        &mut self,
+        key: &str,
+    ) -> Result<Option<(&'t str, &'t SourceLocation)>, ImportError> {
         match self.value(key) {
             None => Ok(None),
-            Some(SourceValue { content: ValueContent::Word(word), place }) => Ok(Some((word, place))),
+            Some(SourceValue { content: ValueContent::Word(word), place }) => {
+                Ok(Some((word, place)))
+            }
             Some(other) => Err(refuse(key, other, "a word", "write one word behind `=`")),
         }
     }

@@ -265,7 +265,9 @@ impl<'t> DiskImport<'t, '_> {
         notes: &mut Vec<Note>,
     ) -> Result<LayoutParts, ImportError> {
         match self.names.kind(layout) {
-            "dm_layout_g1" => zones::zones(layout, self.names, heads, notes).map(LayoutParts::Zones),
+            "dm_layout_g1" => {
+                zones::zones(layout, self.names, heads, notes).map(LayoutParts::Zones)
+            }
             "dm_layout_g4" => runs::runs(layout, self.names, heads, notes).map(LayoutParts::Runs),
             other => Err(ImportError::Unsupported {
                 place: layout.place.clone(),

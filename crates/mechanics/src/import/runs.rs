@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 
 use super::error::{ImportError, Note, SourceLocation};
 use super::keys::{Keys, NamedBlocks, number_of, refuse, whole_of};
-use super::tree::{Block, ValueContent, SourceValue};
+use super::tree::{Block, SourceValue, ValueContent};
 use crate::profile::MeasuredRun;
 
 /// How deep index blocks may lie within each other.
@@ -44,8 +44,11 @@ pub(super) fn runs<'t>(
     notes: &mut Vec<Note>,
 ) -> Result<Vec<MeasuredRun>, ImportError> {
     let mut keys = Keys::of(block, names);
-    let patterns =
-        keys.list("TP")?.chunks(3).map(TrackPattern::read).collect::<Result<Vec<TrackPattern>, _>>()?;
+    let patterns = keys
+        .list("TP")?
+        .chunks(3)
+        .map(TrackPattern::read)
+        .collect::<Result<Vec<TrackPattern>, _>>()?;
     let mut tree = Layers { patterns, blocks: Vec::new(), heads, place: &block.place };
     for item in keys.list("IDX")? {
         let ValueContent::List(items) = &item.content else {

@@ -213,7 +213,8 @@ struct Lexer<'t> {
 impl Lexer<'_> {
     fn next(&mut self) -> Result<Option<LocatedToken>, ImportError> {
         loop {
-            let place = SourceLocation { file: self.file.clone(), line: self.line, column: self.column };
+            let place =
+                SourceLocation { file: self.file.clone(), line: self.line, column: self.column };
             let Some(first) = self.step() else { return Ok(None) };
             let token = match first {
                 blank if blank.is_whitespace() => continue,

@@ -80,8 +80,13 @@ pub(super) struct Tree {
 
 impl Tree {
     /// Adds what a file says.
-    pub(super) fn add(&mut self, file: &Arc<str>, tokens: Vec<LocatedToken>) -> Result<(), ImportError> {
-        let end = tokens.last().map_or_else(|| SourceLocation::whole(file), |last| last.place.clone());
+    pub(super) fn add(
+        &mut self,
+        file: &Arc<str>,
+        tokens: Vec<LocatedToken>,
+    ) -> Result<(), ImportError> {
+        let end =
+            tokens.last().map_or_else(|| SourceLocation::whole(file), |last| last.place.clone());
         let mut parser = Parser { tokens, at: 0, end };
         while let Some(next) = parser.step() {
             match &next.token {
@@ -140,7 +145,11 @@ impl Parser {
         self.tokens.get(self.at).map(|next| &next.token)
     }
 
-    fn word(&mut self, expected: &str, remedy: &str) -> Result<(String, SourceLocation), ImportError> {
+    fn word(
+        &mut self,
+        expected: &str,
+        remedy: &str,
+    ) -> Result<(String, SourceLocation), ImportError> {
         let next = self.next(expected)?;
         match next.token {
             Token::Word(word) => Ok((word, next.place)),
@@ -148,7 +157,12 @@ impl Parser {
         }
     }
 
-    fn mark(&mut self, mark: char, expected: &str, remedy: &str) -> Result<SourceLocation, ImportError> {
+    fn mark(
+        &mut self,
+        mark: char,
+        expected: &str,
+        remedy: &str,
+    ) -> Result<SourceLocation, ImportError> {
         let next = self.next(expected)?;
         if next.token == Token::Mark(mark) {
             Ok(next.place)
@@ -158,7 +172,12 @@ impl Parser {
     }
 
     /// What follows a block's type: `[NAME] { … }`.
-    fn block(&mut self, kind: String, place: SourceLocation, depth: usize) -> Result<Block, ImportError> {
+    fn block(
+        &mut self,
+        kind: String,
+        place: SourceLocation,
+        depth: usize,
+    ) -> Result<Block, ImportError> {
         if depth > DEEPEST {
             return Err(unfit(
                 place,
@@ -311,7 +330,11 @@ impl Parser {
         }
     }
 
-    fn range(&mut self, from: SourceValue, items: &mut Vec<SourceValue>) -> Result<(), ImportError> {
+    fn range(
+        &mut self,
+        from: SourceValue,
+        items: &mut Vec<SourceValue>,
+    ) -> Result<(), ImportError> {
         let remedy = "write `disk0 .. disk7`";
         let place = self.next("`..`")?.place;
         let (to, _) = self.word("a name that ends in a number behind `..`", remedy)?;

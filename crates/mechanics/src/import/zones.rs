@@ -416,19 +416,34 @@ impl<'t> Described<'t> {
             4 => self.listed(
                 zone,
                 scheme,
-                SpareRegion { sectors: by_cylinder, front: false, slips_use: false, only_full: false },
+                SpareRegion {
+                    sectors: by_cylinder,
+                    front: false,
+                    slips_use: false,
+                    only_full: false,
+                },
                 number,
             )?,
             5 => self.listed(
                 zone,
                 scheme,
-                SpareRegion { sectors: by_cylinder, front: true, slips_use: true, only_full: false },
+                SpareRegion {
+                    sectors: by_cylinder,
+                    front: true,
+                    slips_use: true,
+                    only_full: false,
+                },
                 number,
             )?,
             _ => self.listed(
                 zone,
                 scheme,
-                SpareRegion { sectors: by_cylinder, front: true, slips_use: false, only_full: false },
+                SpareRegion {
+                    sectors: by_cylinder,
+                    front: true,
+                    slips_use: false,
+                    only_full: false,
+                },
                 number,
             )?,
         };

@@ -43,7 +43,7 @@ use headtime_units::{Angle, Lba, SectorSize, Sectors};
 use crate::place::{HeadPosition, PhysicalAddress, Spot, Track};
 use crate::profile::{DriveProfile, ProfileError};
 use bucket::BucketIndex;
-use defects::{SpareGroups, RemapTable};
+use defects::{RemapTable, SpareGroups};
 use order::ZoneTracks;
 pub use rows::TrackRow;
 use runs::RunMap;

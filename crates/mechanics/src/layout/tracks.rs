@@ -41,7 +41,9 @@ impl Layout {
     pub fn sectors_per_track(&self, track: Track) -> u32 {
         self.check_track(track);
         match &self.map {
-            LayoutKind::Zones(zones) => zones.of_cylinder(track.cylinder).tracks.sectors_of(track.head),
+            LayoutKind::Zones(zones) => {
+                zones.of_cylinder(track.cylinder).tracks.sectors_of(track.head)
+            }
             LayoutKind::Runs(runs) => runs.sectors_per_track(track),
         }
     }

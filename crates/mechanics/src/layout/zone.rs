@@ -10,7 +10,7 @@
 
 use alloc::vec::Vec;
 
-use super::defects::{SpareGroups, RemapTable, SlipTable};
+use super::defects::{RemapTable, SlipTable, SpareGroups};
 use super::divider::Divider;
 use super::order::ZoneTracks;
 use super::{Located, TrackStretch};

@@ -528,7 +528,9 @@ impl DriveProfile {
     #[must_use]
     pub fn mapped(&self) -> Sectors {
         let zones = self.zones.iter().map(|zone| zone.mapped_sectors(self.geometry.heads));
-        Sectors::new(zones.chain(self.runs.iter().map(MeasuredRun::sectors)).fold(0, u64::saturating_add))
+        Sectors::new(
+            zones.chain(self.runs.iter().map(MeasuredRun::sectors)).fold(0, u64::saturating_add),
+        )
     }
 
     /// Logical sectors of the drive: what is declared, else all that is mapped under all arms.

@@ -21,7 +21,11 @@ enum SlipEntry {
 pub(super) fn serialize<S: Serializer>(slips: &[u64], serializer: S) -> Result<S::Ok, S::Error> {
     let rows = slips.chunk_by(|before, after| before.checked_add(1) == Some(*after));
     serializer.collect_seq(rows.map(|row| {
-        if row.len() == 1 { SlipEntry::One(row[0]) } else { SlipEntry::Row(row[0], row.len() as u64) }
+        if row.len() == 1 {
+            SlipEntry::One(row[0])
+        } else {
+            SlipEntry::Row(row[0], row.len() as u64)
+        }
     }))
 }
 
@@ -64,7 +68,8 @@ mod tests {
 
     #[test]
     fn numbers_and_rows_are_read_and_neighbors_written_as_rows() {
-        let read: SlipRow = toml::from_str("slips = [17, [400, 3], 17]").expect("both forms are read");
+        let read: SlipRow =
+            toml::from_str("slips = [17, [400, 3], 17]").expect("both forms are read");
         assert_eq!(read.slips, vec![17, 400, 401, 402, 17]);
         let text = toml::to_string(&SlipRow { slips: vec![3, 7, 8, 9, 11, 12] })
             .expect("lists can be written");

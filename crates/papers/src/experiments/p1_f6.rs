@@ -2,7 +2,7 @@
 
 use headtime_belief::matrix::MatrixSettings;
 use headtime_mechanics::DriveProfile;
-use headtime_sim::{RunError, EngineObserver, run_observed};
+use headtime_sim::{EngineObserver, RunError, run_observed};
 use headtime_units::Instant;
 
 use super::p1::{self, DRIVE, Knows, Run};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use headtime_mechanics::catalog;
 use headtime_sched::PolicyEntry;
-use headtime_sim::{RunError, EngineObserver, run_observed};
+use headtime_sim::{EngineObserver, RunError, run_observed};
 use headtime_units::Instant;
 use headtime_workload::{Arrival, ClientId, Source, Workload};
 

@@ -14,7 +14,7 @@
 
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism};
 use headtime_sched::{Belief, Head, Known, Learned, Measured, Op};
-use headtime_sim::{DriveTruth, Noise, SpindleDrift, InstanceVariation};
+use headtime_sim::{DriveTruth, InstanceVariation, Noise, SpindleDrift};
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -12,7 +12,7 @@ use headtime_sched::{
     Accounts, Admission, BackgroundRead, Cancelled, Decision, Done, Finished, Limits, Policy,
     Request, RequestId, ScanId, ScanOptions, Scheduler, Wanted,
 };
-use headtime_sim::{Device as _, Engine, SchedulerApi, Meter, StepOutcome, SimulatedDrive};
+use headtime_sim::{Device as _, Engine, Meter, SchedulerApi, SimulatedDrive, StepOutcome};
 use headtime_units::{Instant, Nanos};
 use rustix::time::{ClockId, clock_gettime};
 use smallvec::SmallVec;
@@ -223,9 +223,9 @@ impl Costing {
         );
         let mut meter = Meter::new(0, experiment.requests, experiment.profile.sector_size()?);
         while !meter.full()
-            && engine.step(&mut meter).map_err(headtime_sim::RunError::from)? == StepOutcome::Stepped
-        {
-        }
+            && engine.step(&mut meter).map_err(headtime_sim::RunError::from)?
+                == StepOutcome::Stepped
+        {}
         let report = engine.scheduler.scheduler.fill_report();
         let simulated_seconds = engine.now().as_secs_f64();
         Ok(Cost {

@@ -14,7 +14,7 @@ use headtime_belief::ProfileBelief;
 use headtime_mechanics::profile::Algorithm;
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Finished, Limits, Payer, PolicyEntry, Scheduler, Terms, VolumeId};
-use headtime_sim::{DriveTruth, Engine, StepOutcome, SimulatedDrive, EngineObserver};
+use headtime_sim::{DriveTruth, Engine, EngineObserver, SimulatedDrive, StepOutcome};
 use headtime_units::{Instant, Nanos, Share};
 use headtime_workload::{Order, StreamConfig, Workload};
 
@@ -240,7 +240,8 @@ impl Run {
         let end = Instant::ORIGIN + Nanos::from_ms((self.seconds * 1e3) as u64);
         let mut follow = Follow::new(self.members.len(), end);
         while engine.next_event() <= end {
-            if engine.step(&mut follow).map_err(headtime_sim::RunError::from)? == StepOutcome::Drained
+            if engine.step(&mut follow).map_err(headtime_sim::RunError::from)?
+                == StepOutcome::Drained
             {
                 break;
             }

@@ -33,9 +33,9 @@ use headtime_mechanics::{Direction, Mechanism, Variation as _};
 use headtime_sched::{Command, CommandId, Op};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
-use super::arm::{DriveArm, ActiveReadAhead, Writeback, QueuedPart};
+use super::arm::{ActiveReadAhead, DriveArm, QueuedPart, Writeback};
 use super::landing::{Landing, StorageLayer};
-use super::{MediaWork, ArmPart, SimulatedDrive, direction_of};
+use super::{ArmPart, MediaWork, SimulatedDrive, direction_of};
 use crate::device::Breakdown;
 use crate::truth::InstanceVariation;
 
@@ -104,7 +104,13 @@ impl Buffers {
 
     /// Up to where a read-ahead that follows a read up to `end` goes, from `next` on; in the
     /// addresses of an arm that starts at `base` in the cache.
-    fn limit(&self, mechanism: &Mechanism<InstanceVariation>, base: u64, next: u64, end: u64) -> u64 {
+    fn limit(
+        &self,
+        mechanism: &Mechanism<InstanceVariation>,
+        base: u64,
+        next: u64,
+        end: u64,
+    ) -> u64 {
         let layout = mechanism.layout();
         let track_end = || layout.track_extent(layout.track_of(Lba::new(end - 1))).end().get();
         let wanted = match (self.whole_track, self.within_track) {
@@ -220,7 +226,8 @@ impl SimulatedDrive {
             });
             return;
         }
-        let waiting = QueuedPart { op: part.op, extent: part.extent, submitted, ready_at, not_before };
+        let waiting =
+            QueuedPart { op: part.op, extent: part.extent, submitted, ready_at, not_before };
         self.enqueue(part, extent, waiting);
     }
 
@@ -635,7 +642,12 @@ impl SimulatedDrive {
         )
     }
 
-    fn take_for_service(&mut self, arm: usize, now: Instant, place: usize) -> (ArmPart, QueuedPart) {
+    fn take_for_service(
+        &mut self,
+        arm: usize,
+        now: Instant,
+        place: usize,
+    ) -> (ArmPart, QueuedPart) {
         let here = &mut self.arms[arm];
         let command = here.queue.serve(now, place);
         let waiting = here.waiting.remove(place);
@@ -781,7 +793,14 @@ impl SimulatedDrive {
         if let Some(buffers) = &mut self.buffers {
             buffers.segments.forget(target);
         }
-        self.land(Some(part.command), part.op, part.arm, part.extent, media.end, StorageLayer::Media);
+        self.land(
+            Some(part.command),
+            part.op,
+            part.arm,
+            part.extent,
+            media.end,
+            StorageLayer::Media,
+        );
         let finished = self.interface.write_completed(media.end);
         self.end_of_media_work(part.command, &media, &waiting, finished);
     }

@@ -11,9 +11,9 @@
 //!
 //! Cost: nothing is allocated for a request but what the scheduler allocates.
 
+mod observer;
 mod scheduler_api;
 mod timeouts;
-mod observer;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -26,9 +26,9 @@ use headtime_units::{Instant, Nanos};
 use headtime_workload::{Arrival, Ask, ClientId, Operation, Source};
 
 use crate::device::{Device, DriveCompletion};
+pub use observer::EngineObserver;
 pub use scheduler_api::SchedulerApi;
 use timeouts::Timeouts;
-pub use observer::EngineObserver;
 
 /// The system's number of "connection timed out", reported for commands that the drive never
 /// answered.
@@ -254,13 +254,21 @@ impl<F: SchedulerApi, D: Device, S: Source> Engine<F, D, S> {
         Ok(())
     }
 
-    fn finish(&mut self, finished: &Finished, watch: &mut impl EngineObserver) -> Result<(), EngineError> {
+    fn finish(
+        &mut self,
+        finished: &Finished,
+        watch: &mut impl EngineObserver,
+    ) -> Result<(), EngineError> {
         watch.finished(self.now, finished);
         self.held = self.held.checked_sub(1).expect("no more requests finish than were submitted");
         self.follow(ClientId(finished.request.stream.0), watch)
     }
 
-    fn follow(&mut self, client: ClientId, watch: &mut impl EngineObserver) -> Result<(), EngineError> {
+    fn follow(
+        &mut self,
+        client: ClientId,
+        watch: &mut impl EngineObserver,
+    ) -> Result<(), EngineError> {
         match self.source.follow(self.now, client) {
             Some(arrival) if arrival.at <= self.now => self.submit(&arrival.ask, watch),
             Some(arrival) => {

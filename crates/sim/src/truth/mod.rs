@@ -98,7 +98,8 @@ impl DriveTruth {
     /// Whatever is wrong with the profile.
     pub fn nominal(profile: &DriveProfile, seed: u64) -> Result<Self, ProfileError> {
         let layout = Arc::new(Layout::new(profile)?);
-        let mut mechanism = Mechanism::new(profile, layout, InstanceVariation::none(profile, seed))?;
+        let mut mechanism =
+            Mechanism::new(profile, layout, InstanceVariation::none(profile, seed))?;
         let phase = Angle::from_raw(ChaCha8Rng::seed_from_u64(seed).next_u32());
         mechanism.set_rotation(profile.rotation_period()?, phase);
         let mechanisms = vec![mechanism; arms(profile)];

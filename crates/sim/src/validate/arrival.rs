@@ -46,7 +46,8 @@ impl ArrivalErrors {
         let turn_ms = period.as_ns_f64() / 1e6;
         // An access over several tracks has several waits; more than a turn of them says nothing of
         // the arm.
-        let wait_ms = |access: &ReplayedAccess| access.predicted.breakdown.rotate.as_ms_f64().min(turn_ms);
+        let wait_ms =
+            |access: &ReplayedAccess| access.predicted.breakdown.rotate.as_ms_f64().min(turn_ms);
         let off_by = |turns_ms: f64| {
             let media = accesses.iter().filter(|access| access.predicted.served == Served::Media);
             media.filter(move |access| is_turns_off(access.error_ns() as f64 / 1e6, turns_ms))

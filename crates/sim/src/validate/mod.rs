@@ -157,7 +157,11 @@ pub fn validate(
         .iter()
         .zip(rests)
         .zip(shown.predictions)
-        .map(|((recorded, rested), predicted)| ReplayedAccess { recorded: *recorded, rested, predicted })
+        .map(|((recorded, rested), predicted)| ReplayedAccess {
+            recorded: *recorded,
+            rested,
+            predicted,
+        })
         .collect();
     Ok(Validation {
         issue,

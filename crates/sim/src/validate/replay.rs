@@ -172,7 +172,8 @@ mod tests {
     #[test]
     fn the_clock_is_put_forward_by_whole_turns_and_no_more_than_needed() {
         let period = RotationPeriod::from_fs(6_000_000_000_000).unwrap();
-        let mut clock = ReplayClock { period, start: Nanos::from_ms(1), turns: 0, free: Instant::ORIGIN };
+        let mut clock =
+            ReplayClock { period, start: Nanos::from_ms(1), turns: 0, free: Instant::ORIGIN };
         let ms = |ms: u64| Instant::from_ns(ms * 1_000_000);
         assert_eq!(clock.at(ms(5)), ms(6), "free long since");
         clock.free = ms(13);

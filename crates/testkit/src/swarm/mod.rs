@@ -30,8 +30,8 @@ use rand_chacha::ChaCha8Rng;
 
 use arms::TwoArms;
 use headtime_sim::{
-    BeliefMaker, Device, Engine, FaultPlan, FaultyDrive, SchedulerApi, OraclePositioning, StepOutcome,
-    SimulatedDrive,
+    BeliefMaker, Device, Engine, FaultPlan, FaultyDrive, OraclePositioning, SchedulerApi,
+    SimulatedDrive, StepOutcome,
 };
 use plan::RunPlan;
 pub use plan::random_drive;
@@ -166,8 +166,12 @@ fn run_plan<F: SchedulerApi>(
     let arms = inner.arms();
     let device = FaultyDrive::new(inner, plan.faults.clone(), seed);
     let mut witness = InvariantChecker::new(plan.traits(), arms);
-    let mut engine =
-        Engine::new(scheduler, device, Limited { source: workload, left: plan.requests }, plan.timeout);
+    let mut engine = Engine::new(
+        scheduler,
+        device,
+        Limited { source: workload, left: plan.requests },
+        plan.timeout,
+    );
     let mut policy_changes = 0;
 
     loop {

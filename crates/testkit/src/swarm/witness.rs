@@ -11,7 +11,7 @@ use headtime_workload::ClientId;
 use super::Summary;
 use super::contents::{SectorContents, WriteFate};
 use super::durability::DurabilityModel;
-use headtime_sim::{DiskTime, DriveCompletion, Landing, EngineObserver};
+use headtime_sim::{DiskTime, DriveCompletion, EngineObserver, Landing};
 
 /// Books of a run, kept apart from the scheduler's own.
 pub(super) struct InvariantChecker {
@@ -325,7 +325,9 @@ impl EngineObserver for InvariantChecker {
         self.tick(now);
         let requests = self.may_go(command);
         for id in &command.requests {
-            if let Some(live) = self.live.get_mut(id).filter(|live| live.stage == RequestStage::Queued) {
+            if let Some(live) =
+                self.live.get_mut(id).filter(|live| live.stage == RequestStage::Queued)
+            {
                 live.stage = RequestStage::AtDrive;
             }
         }

@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::ToString;
 
-use super::super::{DriveProfile, ProfileError, MeasuredRun};
+use super::super::{DriveProfile, MeasuredRun, ProfileError};
 use super::{MAX_CYLINDERS, MAX_SECTORS_PER_TRACK};
 use crate::layout::{MAX_RUNS_ON_TRACK, RunConflict, spans_of};
 
