@@ -9,13 +9,13 @@ use std::sync::Arc;
 use headtime_belief::{LinearBelief, ProfileBelief};
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Belief, PolicyEntry};
-use headtime_sim::{Experiment, Measures, Unit, run};
+use headtime_sim::{Experiment, Measures, Instance, run};
 use headtime_units::Nanos;
 use headtime_workload::{Order, StreamConfig, Workload};
 
 fn iops(
     drive: &str,
-    unit: Unit,
+    unit: Instance,
     policy: &str,
     clients: u32,
     seed: u64,
@@ -26,7 +26,7 @@ fn iops(
 
 fn measured(
     drive: &str,
-    unit: Unit,
+    unit: Instance,
     policy: &str,
     streams: &[StreamConfig],
     seed: u64,
@@ -38,7 +38,7 @@ fn measured(
         PolicyEntry::find(policy).expect("a policy of the table"),
         seed,
     );
-    experiment.unit = unit;
+    experiment.instance = unit;
     experiment.warm_up = 4_000;
     experiment.requests = 6_000;
     let sector = profile.sector_size().expect("a profile of the catalog");
@@ -61,7 +61,7 @@ fn one_reader(clients: u32) -> StreamConfig {
 fn one_deep_sequential_reader_of_a_drive_that_reads_ahead_is_served_in_order() {
     for (drive, seed) in [("deskstar34gxp@papers", 31), ("maxtor-20gb", 32)] {
         let rate = |policy| {
-            measured(drive, Unit::Drawn, policy, &[one_reader(20)], seed, &from_profile).iops
+            measured(drive, Instance::Drawn, policy, &[one_reader(20)], seed, &from_profile).iops
         };
         let (believed, in_order) = (rate("sptf-expected"), rate("fcfs"));
         assert!(
@@ -77,7 +77,7 @@ fn a_deep_sequential_reader_starves_nobody() {
         let streams = [one_reader(20), StreamConfig::closed(2)];
         let response = measured(
             "deskstar34gxp@papers",
-            Unit::Drawn,
+            Instance::Drawn,
             "sptf-expected",
             &streams,
             seed,
@@ -100,8 +100,8 @@ fn from_profile(profile: &DriveProfile) -> Box<dyn Belief + Send> {
 #[test]
 fn on_a_drive_like_its_profile_the_belief_is_nearly_as_good_as_the_truth() {
     for (drive, seed) in [("atlas10k", 3), ("nearline-20tb", 4)] {
-        let believed = iops(drive, Unit::Nominal, "sptf-expected", 64, seed, &from_profile);
-        let oracle = iops(drive, Unit::Nominal, "sptf-oracle", 64, seed, &from_profile);
+        let believed = iops(drive, Instance::Nominal, "sptf-expected", 64, seed, &from_profile);
+        let oracle = iops(drive, Instance::Nominal, "sptf-oracle", 64, seed, &from_profile);
         assert!(
             believed > 0.96 * oracle,
             "seed {seed}: {believed:.1} IOPS on {drive}, {oracle:.1} with perfect knowledge"
@@ -117,9 +117,9 @@ fn on_drawn_drives_most_of_the_gain_over_distance_alone_is_kept() {
         ("nearline-20tb", 13, 0.5),
         ("nearline-20tb", 14, 0.5),
     ] {
-        let by_distance = iops(drive, Unit::Drawn, "sstf", 64, seed, &from_profile);
-        let believed = iops(drive, Unit::Drawn, "sptf-expected", 64, seed, &from_profile);
-        let oracle = iops(drive, Unit::Drawn, "sptf-oracle", 64, seed, &from_profile);
+        let by_distance = iops(drive, Instance::Drawn, "sstf", 64, seed, &from_profile);
+        let believed = iops(drive, Instance::Drawn, "sptf-expected", 64, seed, &from_profile);
+        let oracle = iops(drive, Instance::Drawn, "sptf-oracle", 64, seed, &from_profile);
         let share = (believed - by_distance) / (oracle - by_distance);
         assert!(
             share > kept,
@@ -132,9 +132,9 @@ fn on_drawn_drives_most_of_the_gain_over_distance_alone_is_kept() {
 #[test]
 fn counting_the_chance_of_missing_beats_trusting_the_prediction() {
     for seed in [21, 22] {
-        let trusting = iops("nearline-20tb", Unit::Drawn, "sptf", 64, seed, &from_profile);
+        let trusting = iops("nearline-20tb", Instance::Drawn, "sptf", 64, seed, &from_profile);
         let expecting =
-            iops("nearline-20tb", Unit::Drawn, "sptf-expected", 64, seed, &from_profile);
+            iops("nearline-20tb", Instance::Drawn, "sptf-expected", 64, seed, &from_profile);
         assert!(
             expecting > trusting,
             "seed {seed}: {expecting:.1} IOPS by expected cost, {trusting:.1} by the most likely"
@@ -147,8 +147,8 @@ fn a_belief_by_distance_alone_still_beats_the_order_of_arrival() {
     let by_distance = |profile: &DriveProfile| -> Box<dyn Belief + Send> {
         Box::new(LinearBelief::new(profile.capacity()))
     };
-    let fcfs = iops("atlas10k", Unit::Drawn, "fcfs", 32, 31, &by_distance);
-    let sstf = iops("atlas10k", Unit::Drawn, "sptf", 32, 31, &by_distance);
+    let fcfs = iops("atlas10k", Instance::Drawn, "fcfs", 32, 31, &by_distance);
+    let sstf = iops("atlas10k", Instance::Drawn, "sptf", 32, 31, &by_distance);
     assert!(
         sstf > 1.2 * fcfs,
         "seed 31: {sstf:.1} IOPS by learned distance, {fcfs:.1} in the order of arrival"
@@ -167,7 +167,7 @@ fn deadlines_hold_at_more_than_the_throughput_of_edf() {
             PolicyEntry::find(policy).expect("a policy of the table"),
             seed,
         );
-        experiment.unit = Unit::Drawn;
+        experiment.instance = Instance::Drawn;
         experiment.warm_up = 3_000;
         experiment.requests = 10_000;
         let streams = [125, 250].map(|ms| StreamConfig {
