@@ -9,7 +9,7 @@ use std::sync::Arc;
 use headtime_belief::{LinearBelief, ProfileBelief};
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Belief, PolicyEntry};
-use headtime_sim::{Experiment, Measures, Instance, run};
+use headtime_sim::{Experiment, Instance, Measures, run};
 use headtime_units::Nanos;
 use headtime_workload::{Order, StreamConfig, Workload};
 
