@@ -90,6 +90,7 @@ const HOUSE: &[Room] = &[
         package: "headtime-papers",
         floor: 4,
         imports: &[
+            "headtime-io",
             "headtime-units",
             "headtime-mechanics",
             "headtime-sched",

@@ -4,17 +4,14 @@
 //! Written aside is `FILE.new`, always, and under a lock: a process that was killed leaves it, and
 //! the next that saves there takes it over. A full disk leaves the file that was there.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use headtime_belief::maps::{KeptMap, KeptMapError};
 use headtime_units::ByteSize;
-use rustix::fs::{FlockOperation, RenameFlags, flock, renameat_with};
-use rustix::io::Errno;
 
-use crate::sidecar::with_suffix;
+use crate::files::{Existing, write_atomically};
 
 /// Why a map was not read or written. What was there is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -62,7 +59,7 @@ pub enum MapFileError {
     /// Another program is saving there.
     #[error("{}: another program is writing it; wait, or give each its own file", path.display())]
     Busy {
-        /// The file written aside.
+        /// The file.
         path: PathBuf,
     },
     /// The system does not let it be written.
@@ -123,98 +120,30 @@ pub fn write_map(path: &Path, map: &KeptMap, replace: bool) -> Result<u64, MapFi
             return Err(MapFileError::OtherDrive { path: path.to_owned(), theirs, ours });
         }
     }
-    let aside = Aside::take(path)?;
-    let fails = |error: io::Error| MapFileError::Write { path: path.to_owned(), error };
-    let bytes = match aside.fill(map).and_then(|bytes| aside.put(path, replace).map(|()| bytes)) {
-        Ok(bytes) => bytes,
-        Err(error) => {
-            // A full disk has more use for the room than we have for half a map.
-            let _ = std::fs::remove_file(&aside.path);
-            let exists = error.kind() == io::ErrorKind::AlreadyExists;
-            return Err(if exists {
-                MapFileError::Exists { path: path.to_owned() }
-            } else {
-                fails(error)
-            });
+    let existing = if replace { Existing::Replace } else { Existing::Keep };
+    write_atomically(path, existing, |file| encode(map, file)).map_err(|error| {
+        let path = path.to_owned();
+        match error.kind() {
+            io::ErrorKind::AlreadyExists => MapFileError::Exists { path },
+            io::ErrorKind::ResourceBusy => MapFileError::Busy { path },
+            _ => MapFileError::Write { path, error },
         }
-    };
-    // The new name has to survive a power cut too.
-    let folder =
-        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(fails)?;
+    })
+}
+
+/// Writes `map` to `file` and returns the bytes.
+fn encode(map: &KeptMap, file: &File) -> io::Result<u64> {
+    let mut to = BufWriter::with_capacity(1 << 20, file);
+    let (mut bytes, mut failed) = (0, None);
+    map.encode_in_pieces(|piece| {
+        bytes += piece.len() as u64;
+        if failed.is_none() {
+            failed = to.write_all(piece).err();
+        }
+    });
+    failed.map_or(Ok(()), Err)?;
+    to.flush()?;
     Ok(bytes)
-}
-
-/// The file that is written first, and nobody else's.
-struct Aside {
-    path: PathBuf,
-    file: File,
-}
-
-impl Aside {
-    fn take(of: &Path) -> Result<Self, MapFileError> {
-        let path = with_suffix(of, ".new");
-        let fails = |error: io::Error| MapFileError::Write { path: path.clone(), error };
-        loop {
-            let file = OpenOptions::new()
-                .create(true)
-                .truncate(false)
-                .write(true)
-                .mode(0o644)
-                .open(&path)
-                .map_err(fails)?;
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => {}
-                Err(Errno::WOULDBLOCK) => return Err(MapFileError::Busy { path: path.clone() }),
-                Err(errno) => return Err(fails(errno.into())),
-            }
-            // Whoever had it before may have renamed it in between: then it is a whole map, and not
-            // ours to cut.
-            let held = file.metadata().map_err(fails)?;
-            let there = std::fs::metadata(&path);
-            if there.is_ok_and(|there| there.ino() == held.ino() && there.dev() == held.dev()) {
-                if held.len() > 0 {
-                    file.set_len(0).map_err(fails)?;
-                }
-                return Ok(Self { path, file });
-            }
-        }
-    }
-
-    fn fill(&self, map: &KeptMap) -> io::Result<u64> {
-        let mut to = BufWriter::with_capacity(1 << 20, &self.file);
-        let (mut bytes, mut failed) = (0, None);
-        map.encode_in_pieces(|piece| {
-            bytes += piece.len() as u64;
-            if failed.is_none() {
-                failed = to.write_all(piece).err();
-            }
-        });
-        failed.map_or(Ok(()), Err)?;
-        to.flush()?;
-        drop(to);
-        self.file.sync_all()?;
-        Ok(bytes)
-    }
-
-    fn put(&self, path: &Path, replace: bool) -> io::Result<()> {
-        if replace {
-            return std::fs::rename(&self.path, path);
-        }
-        match renameat_with(
-            rustix::fs::CWD,
-            &self.path,
-            rustix::fs::CWD,
-            path,
-            RenameFlags::NOREPLACE,
-        ) {
-            // A file system that knows no such renaming knows links, or is not one for maps.
-            Err(Errno::INVAL | Errno::NOSYS) => {
-                std::fs::hard_link(&self.path, path).and_then(|()| std::fs::remove_file(&self.path))
-            }
-            renamed => renamed.map_err(io::Error::from),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -307,25 +236,5 @@ mod tests {
         assert_eq!(known(&path), 3);
         write_map(&path, &map("ONE", 4), true).expect("nothing is in the way afterwards");
         assert_eq!(known(&path), 4);
-    }
-
-    #[test]
-    fn two_that_save_at_once_do_not_mix() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("drive.map");
-        let first = Aside::take(&path).expect("it is free");
-        assert!(matches!(write_map(&path, &map("ONE", 1), true), Err(MapFileError::Busy { .. })));
-        drop(first);
-        write_map(&path, &map("ONE", 1), true).expect("it is free again");
-        std::thread::scope(|scope| {
-            for number in 2..8 {
-                let path = &path;
-                scope.spawn(move || match write_map(path, &map("ONE", number), true) {
-                    Ok(_) | Err(MapFileError::Busy { .. }) => {}
-                    Err(other) => panic!("{other}"),
-                });
-            }
-        });
-        assert!((1..8).contains(&known(&path)), "one of them, whole");
     }
 }

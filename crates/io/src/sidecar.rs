@@ -18,11 +18,10 @@
 //! one, the new one or none. A chosen setup and the noise are not remembered: they change the
 //! drive's interface and scatter, not where its bytes lie.
 
-use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::checked_file::{self, ReplaceError};
+use crate::files::{self, Existing, with_suffix, write_atomically};
 
 /// What `FILE.headtime` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,12 +129,11 @@ impl Sidecar {
 
     /// Writes the sidecar of `backing`, atomically and durably.
     pub(crate) fn write(&self, backing: &Path) -> Result<(), SidecarError> {
-        let replaced = checked_file::replace(&Self::path_of(backing), &self.to_text());
-        replaced.map_err(|ReplaceError { path, doing, error }| SidecarError::System {
-            path,
-            doing,
-            error,
+        let path = Self::path_of(backing);
+        write_atomically(&path, Existing::Replace, |mut file| {
+            file.write_all(self.to_text().as_bytes())
         })
+        .map_err(|error| SidecarError::System { path, doing: "writing", error })
     }
 
     /// Fails when `asked` is another drive; `seed` counts only when one was asked for.
@@ -170,7 +168,7 @@ impl Sidecar {
 
     fn to_text(&self) -> String {
         let Self { profile, seed, sector_bytes, capacity_sectors, segment_bytes } = self;
-        checked_file::seal(format!(
+        files::seal(format!(
             "{MAGIC} 1\nprofile {profile}\nseed {seed}\nsector_bytes \
                 {sector_bytes}\ncapacity_sectors {capacity_sectors}\nsegment_bytes \
                 {segment_bytes}\n"
@@ -187,7 +185,7 @@ impl Sidecar {
             }
             _ => return Err(damaged("its first line is not `headtime-backing 1`")),
         }
-        let body = checked_file::unseal(text).map_err(damaged)?;
+        let body = files::unseal(text).map_err(damaged)?;
         let value = |key: &str| {
             body.lines()
                 .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
@@ -208,13 +206,6 @@ impl Sidecar {
 enum Unreadable {
     Newer(String),
     Damaged(String),
-}
-
-/// `path` with `suffix` behind its last character.
-pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    PathBuf::from(name)
 }
 
 const MAGIC: &str = "headtime-backing";

@@ -8,11 +8,13 @@
 //! the feed is there; here that is nothing.
 
 use std::error::Error;
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use headtime_io::files::{Existing, write_atomically};
 use headtime_io::{Drive, DriveOptions, Locator, ScanEvent, ScanStart};
 use headtime_sched::{FillSource, Wanted};
 use headtime_tasks::{
@@ -131,9 +133,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn save(scan: &Scan, path: &str) -> std::io::Result<()> {
     let mut bytes = Vec::new();
     scan.encode(true, &mut |part| bytes.extend_from_slice(part));
-    let aside = format!("{path}.new");
-    std::fs::write(&aside, bytes)?;
-    std::fs::rename(aside, path)
+    write_atomically(path.as_ref(), Existing::Replace, |mut file| file.write_all(&bytes))
 }
 
 fn source_of(source: FillSource) -> Source {

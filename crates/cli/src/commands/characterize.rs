@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use headtime_io::characterize::{Counts, Ended, State, Subject, SubjectError, SubjectOptions};
+use headtime_io::files::{Existing, directory_of, write_atomically};
 use headtime_io::{CommandTimeout, KernelKnobs, Locator, LocatorError, OpenError, RawOptions};
 use headtime_mechanics::DriveProfile;
 use headtime_probe::{Finding, Probe, Settings, Verdict};
@@ -322,16 +323,12 @@ fn try_out(out: &Path) -> Result<(), Failure> {
             out.display()
         )));
     }
-    let folder = folder_of(out);
+    let folder = directory_of(out);
     let tried = tempfile::Builder::new()
         .tempfile_in(folder)
         .with_context(|| format!("cannot write in {}; nothing was begun", folder.display()))?;
     drop(tried);
     Ok(())
-}
-
-fn folder_of(out: &Path) -> &Path {
-    out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Writes the profile so that nobody ever finds a part of it, and only what can be read back.
@@ -344,18 +341,8 @@ fn write_profile(arguments: &Arguments, profile: &DriveProfile, toml: &str) -> a
         ));
     }
     let out = &arguments.out;
-    let mut builder = tempfile::Builder::new();
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
-    let mut file = builder
-        .tempfile_in(folder_of(out))
-        .with_context(|| format!("cannot write in {}", folder_of(out).display()))?;
-    file.write_all(toml.as_bytes())
-        .and_then(|()| file.as_file().sync_all())
-        .with_context(|| format!("cannot write {}", out.display()))?;
-    let written = if arguments.force { file.persist(out) } else { file.persist_noclobber(out) };
-    written
-        .map(drop)
-        .map_err(|error| error.error)
+    let existing = if arguments.force { Existing::Replace } else { Existing::Keep };
+    write_atomically(out, existing, |mut file| file.write_all(toml.as_bytes()))
         .with_context(|| format!("cannot write {}", out.display()))
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
+use headtime_io::files::{Existing, write_atomically};
 use headtime_mechanics::import::{ImportOptions, Imported, SourceText, import};
 use headtime_mechanics::{DriveProfile, Mechanism};
 use serde::Serialize;
@@ -156,21 +157,8 @@ fn source(path: &Path) -> anyhow::Result<SourceText> {
 
 /// Writes `text` to `path` so that nobody ever finds a part of it there.
 fn write_whole(path: &Path, text: &str, replace: bool) -> anyhow::Result<()> {
-    let folder =
-        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
-    let mut file = builder
-        .tempfile_in(folder)
-        .with_context(|| format!("cannot write in {}", folder.display()))?;
-    file.write_all(text.as_bytes())
-        .and_then(|()| file.as_file().sync_all())
-        .with_context(|| format!("cannot write {}", path.display()))?;
-    let written = if replace { file.persist(path) } else { file.persist_noclobber(path) };
-    written
-        .map(drop)
-        .map_err(|error| error.error)
+    let existing = if replace { Existing::Replace } else { Existing::Keep };
+    write_atomically(path, existing, |mut file| file.write_all(text.as_bytes()))
         .with_context(|| format!("cannot write {}", path.display()))
 }
 

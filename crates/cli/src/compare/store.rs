@@ -161,7 +161,7 @@ impl Store {
 /// be taken away does no harm.
 fn sweep(cells: &Path) {
     for entry in fs::read_dir(cells).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().ends_with(".partial") {
+        if entry.file_name().to_string_lossy().ends_with(".new") {
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -216,8 +216,7 @@ mod tests {
         assert_eq!(store.find(&decisive(1)), Found::Outcome(Box::new(kept)));
         assert_eq!(store.find(&decisive(2)), Found::Nothing);
         drop(store);
-        fs::write(folder.path().join("cells/.x.json.7.partial"), "half")
-            .expect("the folder is ours");
+        fs::write(folder.path().join("cells/x.json.new"), "half").expect("the folder is ours");
         let store = Store::open(folder.path(), "1+b".to_string())
             .map_err(|failure| failure.message())
             .expect("the lock is gone");

@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
+use headtime_io::files::{Existing, write_atomically};
 use headtime_workload::trace::{Format, Losses, Record};
 
 use crate::Failure;
@@ -33,26 +34,26 @@ pub fn convert(
     whole: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<Converted, Failure> {
     let name = to.display().to_string();
-    let folder =
-        to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let cannot = || format!("{name} cannot be written");
-    let mut builder = tempfile::Builder::new();
-    // Temporary files are their owner's only; a converted trace is as readable as any other file.
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
-    let aside = builder.tempfile_in(folder).with_context(cannot)?;
-    let mut out = Packing::new(to, aside.as_file()).with_context(cannot)?;
-    let converted = write(records, format, &mut out).with_context(cannot)?;
-    out.finish().with_context(cannot)?;
-    whole()?;
-    if converted.written == 0 {
-        return Err(Failure::Failed(anyhow!(
-            "{name} is not written: no request is left that {} can say",
-            format.name
-        )));
+    let mut refused = None;
+    let written = write_atomically(to, Existing::Replace, |file| {
+        let mut out = Packing::new(to, file)?;
+        let converted = write(records, format, &mut out)?;
+        out.finish()?;
+        refused = whole().err().or_else(|| {
+            (converted.written == 0).then(|| {
+                Failure::Failed(anyhow!(
+                    "{name} is not written: no request is left that {} can say",
+                    format.name
+                ))
+            })
+        });
+        // Any error discards the file.
+        if refused.is_some() { Err(io::ErrorKind::InvalidData.into()) } else { Ok(converted) }
+    });
+    match refused {
+        Some(failure) => Err(failure),
+        None => Ok(written.with_context(|| format!("{name} cannot be written"))?),
     }
-    aside.as_file().sync_all().with_context(cannot)?;
-    aside.persist(to).map_err(|error| error.error).with_context(cannot)?;
-    Ok(converted)
 }
 
 /// Writes `records` in `format`.

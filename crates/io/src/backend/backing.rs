@@ -16,8 +16,9 @@ use rustix::io::Errno;
 
 use crate::backend::file::OpenFile;
 use crate::backend::store::Store;
+use crate::files::with_suffix;
 use crate::open_error::OpenError;
-use crate::sidecar::{Sidecar, SidecarError, with_suffix};
+use crate::sidecar::{Sidecar, SidecarError};
 
 /// An open backing.
 pub(crate) struct Backing {

@@ -1,12 +1,12 @@
 //! The state file of a characterization: what a probe writes out, replaced whole every few seconds.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use headtime_probe::{LoadError, Probe};
 
 use super::Identity;
-use crate::checked_file::{ReplaceError, replace};
+use crate::files::{Existing, write_atomically};
 
 /// The state file of one drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,9 +57,13 @@ impl State {
     /// # Errors
     /// [`StateFileError::System`]; the old state is still there then.
     pub fn write(&self, probe: &Probe) -> Result<(), StateFileError> {
-        replace(&self.path, &probe.save(&self.drive.name())).map_err(
-            |ReplaceError { path, doing, error }| StateFileError::System { path, doing, error },
-        )
+        let text = probe.save(&self.drive.name());
+        write_atomically(&self.path, Existing::Replace, |mut file| file.write_all(text.as_bytes()))
+            .map_err(|error| StateFileError::System {
+                path: self.path.clone(),
+                doing: "writing",
+                error,
+            })
     }
 
     /// Takes a characterization up again; `None` when there is no file.

@@ -1,8 +1,10 @@
 //! Files that are there whole or not at all: written aside, forced to the disk, renamed.
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+
+use headtime_io::files::{Existing, write_atomically};
 
 use crate::error::WriteError;
 
@@ -14,7 +16,7 @@ use crate::error::WriteError;
 pub fn check_folder(folder: &Path) -> Result<(), WriteError> {
     fs::create_dir_all(folder)
         .map_err(|source| WriteError::Folder { folder: folder.to_path_buf(), source })?;
-    let trial = aside(folder, "trial");
+    let trial = folder.join(format!(".trial.{}", std::process::id()));
     let tried = File::create(&trial).and_then(|_| fs::remove_file(&trial));
     tried.map_err(|source| WriteError::File { path: trial, source })
 }
@@ -25,25 +27,11 @@ pub fn check_folder(folder: &Path) -> Result<(), WriteError> {
 /// # Errors
 /// [`WriteError`], with the file and what the system said; what was there before is there still.
 pub fn write(folder: &Path, name: &str, contents: impl AsRef<[u8]>) -> Result<PathBuf, WriteError> {
-    let (path, partial) = (folder.join(name), aside(folder, name));
-    let written = fill(&partial, contents.as_ref()).and_then(|()| fs::rename(&partial, &path));
-    written.map_err(|source| {
-        // Whatever went wrong, half a file is worth nothing.
-        let _ = fs::remove_file(&partial);
-        WriteError::File { path: path.clone(), source }
-    })?;
-    Ok(path)
-}
-
-fn fill(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(contents)?;
-    file.sync_all()
-}
-
-/// A name that no other run and no reader takes for a result.
-fn aside(folder: &Path, name: &str) -> PathBuf {
-    folder.join(format!(".{name}.{}.partial", std::process::id()))
+    let path = folder.join(name);
+    match write_atomically(&path, Existing::Replace, |mut file| file.write_all(contents.as_ref())) {
+        Ok(()) => Ok(path),
+        Err(source) => Err(WriteError::File { path, source }),
+    }
 }
 
 #[cfg(test)]

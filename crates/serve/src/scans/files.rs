@@ -14,6 +14,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use headtime_io::files::{Existing, write_atomically};
 use headtime_tasks::Scan;
 use headtime_units::Extent;
 use rustix::fs::{FlockOperation, flock};
@@ -45,8 +46,7 @@ impl StateFile {
     /// Replaces the state. A crash leaves the old one or the new one.
     pub(super) fn save(&self, scan: &Scan, closed: bool) -> io::Result<()> {
         self.make_directory()?;
-        let aside = self.path.with_extension("scan.new");
-        let written = File::create(&aside).and_then(|file| {
+        write_atomically(&self.path, Existing::Replace, |file| {
             let mut to = BufWriter::new(file);
             let mut failed = None;
             scan.encode(closed, &mut |bytes| {
@@ -55,18 +55,8 @@ impl StateFile {
                 }
             });
             failed.map_or(Ok(()), Err)?;
-            to.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
-        });
-        if let Err(error) = written {
-            // A full disk has more use for the room than we have for half a file.
-            let _ = std::fs::remove_file(&aside);
-            return Err(error);
-        }
-        std::fs::rename(&aside, &self.path)?;
-        match self.path.parent() {
-            Some(directory) => File::open(directory)?.sync_all(),
-            None => Ok(()),
-        }
+            to.flush()
+        })
     }
 
     fn make_directory(&self) -> io::Result<()> {

@@ -9,10 +9,10 @@
 //! Written aside, synced and renamed: a crash leaves the old file or the new one. A file that is
 //! damaged is left alone and said; the next `set` replaces it.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use headtime_io::checked_file;
+use headtime_io::files::{self, Existing, write_atomically};
 
 /// The file.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ impl StoredValues {
             Err(error) => return Err(fails(&error.to_string())),
             Ok(bytes) => String::from_utf8(bytes).map_err(|_| fails("it is no text"))?,
         };
-        let body = checked_file::unseal(&text).map_err(fails)?;
+        let body = files::unseal(&text).map_err(fails)?;
         let mut lines = body.lines();
         match lines.next().and_then(|first| first.strip_prefix(HEAD)).map(str::trim) {
             Some(VERSION) => {}
@@ -77,7 +77,8 @@ impl StoredValues {
         }
         let mut text = format!("{HEAD} {VERSION}\n");
         lines.iter().for_each(|(name, value)| text.push_str(&format!("{name} {value}\n")));
-        checked_file::replace(&self.path, &checked_file::seal(text)).map_err(|failed| failed.error)
+        let text = files::seal(text);
+        write_atomically(&self.path, Existing::Replace, |mut file| file.write_all(text.as_bytes()))
     }
 }
 
@@ -103,8 +104,8 @@ mod tests {
         for (bad, says) in [
             (whole[..whole.len() - 5].to_owned(), "checksum"),
             (whole.replace("rt=50ms", "rt=51ms"), "checksum"),
-            (checked_file::seal("headtime tunables 2\nx y\n".to_owned()), "format is 2"),
-            (checked_file::seal("dear diary\n".to_owned()), "does not begin"),
+            (files::seal("headtime tunables 2\nx y\n".to_owned()), "format is 2"),
+            (files::seal("dear diary\n".to_owned()), "does not begin"),
             (String::new(), "cut off"),
         ] {
             std::fs::write(kept.path(), &bad).unwrap();

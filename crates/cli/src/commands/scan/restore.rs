@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use headtime_io::files::rename_durably;
 use headtime_tasks::record::{Record, RecordReader};
 use serde::Serialize;
 
@@ -104,7 +105,7 @@ fn restore_image(stream: &Path, image: &Path) -> anyhow::Result<Restored> {
         part.display()
     );
     to.sync_all().with_context(cannot_write)?;
-    std::fs::rename(&part, image).with_context(cannot_write)?;
+    rename_durably(&part, image).with_context(cannot_write)?;
     restored.unreadable.sort_unstable();
     Ok(restored)
 }

@@ -16,13 +16,13 @@
 //! and lives.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
 use crate::backend::block_device::{SystemPaths, word};
-use crate::checked_file::{self, ReplaceError};
+use crate::files::{self, Existing, write_atomically};
 
 /// One remembered setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,12 +155,13 @@ impl KnobState {
                 change.to_text()
             ));
         }
-        let replaced = checked_file::replace(&self.path, &checked_file::seal(text));
-        replaced.map_err(|ReplaceError { path, doing, error }| StateError::System {
-            path,
-            doing,
-            error,
-        })
+        let text = files::seal(text);
+        write_atomically(&self.path, Existing::Replace, |mut file| file.write_all(text.as_bytes()))
+            .map_err(|error| StateError::System {
+                path: self.path.clone(),
+                doing: "writing",
+                error,
+            })
     }
 
     /// What is remembered; nothing when nothing is, or when it is of another disk that had the same
@@ -227,7 +228,7 @@ impl Change {
 }
 
 fn parse(text: &str) -> Result<(&str, Vec<Entry>), &'static str> {
-    let body = checked_file::unseal(text)?;
+    let body = files::unseal(text)?;
     let mut lines = body.lines();
     if lines.next() != Some(MAGIC) {
         return Err("its first line is not `headtime-knobs 1`");
@@ -336,9 +337,8 @@ mod tests {
 
     #[test]
     fn a_file_that_names_what_is_not_below_sys_is_refused() {
-        let text = checked_file::seal(format!(
-            "{MAGIC}\ndisk sdb\ndiskseq 1\nknob x\t../etc/passwd\ta\t=b\n"
-        ));
+        let text =
+            files::seal(format!("{MAGIC}\ndisk sdb\ndiskseq 1\nknob x\t../etc/passwd\ta\t=b\n"));
         assert_eq!(parse(&text), Err("a knob outside /sys"));
     }
 
@@ -346,7 +346,7 @@ mod tests {
         /// Any single byte changed, and any cut, is noticed.
         #[test]
         fn damage_is_noticed(position in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<bool>()) {
-            let text = checked_file::seal(format!("{MAGIC}\ndisk sdb\ndiskseq 1\nknob \
+            let text = files::seal(format!("{MAGIC}\ndisk sdb\ndiskseq 1\nknob \
                 x\tclass/x\ta\t=b\n"));
             let mut bytes = text.clone().into_bytes();
             let position = position.index(bytes.len() - 1);
