@@ -57,9 +57,9 @@ pub enum ThinkTime {
     /// too.
     Uniform {
         /// The shortest.
-        least: Nanos,
+        min: Nanos,
         /// The longest; not before the shortest.
-        most: Nanos,
+        max: Nanos,
     },
 }
 
@@ -152,12 +152,12 @@ impl ThinkTime {
             Self::Constant(time) | Self::Exponential(time) => {
                 check.span("think time", time, "for no think time choose none")
             }
-            Self::Uniform { least, most } if least <= most => {
-                check.span("longest think time", most, "for no think time choose none")
+            Self::Uniform { min, max } if min <= max => {
+                check.span("longest think time", max, "for no think time choose none")
             }
-            Self::Uniform { least, .. } => Err(check.value(
+            Self::Uniform { min, .. } => Err(check.value(
                 "shortest think time",
-                least,
+                min,
                 "no more than the longest",
                 "exchange the two, or choose a constant think time",
             )),
@@ -170,8 +170,8 @@ impl ThinkTime {
             Self::None => Nanos::ZERO,
             Self::Constant(span) => span,
             Self::Exponential(mean) => dice::exponential_span(rng, mean.as_ns() as f64),
-            Self::Uniform { least, most } => {
-                least + Nanos::from_ns(dice::below(rng, (most - least).as_ns() + 1))
+            Self::Uniform { min, max } => {
+                min + Nanos::from_ns(dice::below(rng, (max - min).as_ns() + 1))
             }
         }
     }
@@ -289,8 +289,8 @@ impl Gaps {
                 passed.saturating_add(gap)
             }
             Interarrival::Pareto { per_second, shape } => {
-                let least = 1e9 / per_second * (shape - 1.0) / shape;
-                let gap = least * libm::pow(dice::above_zero(rng), -1.0 / shape);
+                let min = 1e9 / per_second * (shape - 1.0) / shape;
+                let gap = min * libm::pow(dice::above_zero(rng), -1.0 / shape);
                 // The conversion of a float that is too large ends at the largest integer.
                 Nanos::from_ns(libm::round(gap) as u64).min(LONGEST)
             }

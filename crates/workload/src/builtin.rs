@@ -1,6 +1,8 @@
 //! The workloads that ship: [`BUILTINS`], each a TOML text like those that users write.
 
-use crate::file::{FileErrors, WorkloadFile};
+use headtime_config::TextErrors;
+
+use crate::file::WorkloadFile;
 
 /// A workload that ships.
 pub struct Builtin {
@@ -44,7 +46,7 @@ impl Builtin {
     ///
     /// # Errors
     /// Never, of those that ship: a test reads them all.
-    pub fn load(&self) -> Result<WorkloadFile, FileErrors> {
+    pub fn load(&self) -> Result<WorkloadFile, TextErrors> {
         WorkloadFile::from_toml(self.name, self.toml)
     }
 }

@@ -61,15 +61,15 @@ impl Check {
         &self,
         key: &'static str,
         value: f64,
-        least: f64,
-        most: f64,
+        min: f64,
+        max: f64,
         remedy: &'static str,
     ) -> Result<(), StreamFault> {
-        let fits = (least..=most).contains(&value);
+        let fits = (min..=max).contains(&value);
         if fits {
             Ok(())
         } else {
-            Err(self.value(key, value, format!("a number from {least} to {most}"), remedy))
+            Err(self.value(key, value, format!("a number from {min} to {max}"), remedy))
         }
     }
 

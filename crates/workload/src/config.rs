@@ -2,7 +2,7 @@
 //!
 //! A stream is one kind of traffic: a database's random reads, a backup's sequential run. Several
 //! streams make a workload. What a stream asks, how long, where, in which order and when are
-//! independent of each other, and each has a file: [`Mix`], [`Sizes`], [`Place`], [`Order`],
+//! independent of each other, and each has a file: [`Mix`], [`Sizes`], [`AddressPattern`], [`Order`],
 //! [`Arrivals`]. Sizes are bytes, as people write them, and become sectors when the workload is
 //! built for a drive.
 
@@ -11,7 +11,7 @@ use headtime_units::{Extent, Nanos};
 use crate::arrivals::{Arrivals, Interarrival, ThinkTime};
 use crate::mix::Mix;
 use crate::order::Order;
-use crate::place::Place;
+use crate::place::AddressPattern;
 use crate::sizes::Sizes;
 
 /// One stream of requests. [`StreamConfig::closed`] and [`StreamConfig::open`] start from 4 KiB
@@ -29,7 +29,7 @@ pub struct StreamConfig {
     /// The sectors they lie in; `None` for the whole drive.
     pub range: Option<Extent>,
     /// Where in the range they start.
-    pub place: Place,
+    pub place: AddressPattern,
     /// What starts are multiples of.
     pub alignment: Alignment,
     /// How they follow each other.
@@ -87,7 +87,7 @@ impl StreamConfig {
             sizes: Sizes::Fixed { bytes: 4_096 },
             write_sizes: None,
             range: None,
-            place: Place::Uniform,
+            place: AddressPattern::Uniform,
             alignment: Alignment::Size,
             order: Order::Random,
             positions: None,

@@ -12,14 +12,14 @@ pub enum WorkloadError {
     NoStreams,
     /// More clients than are accepted.
     #[error(
-        "the streams have {clients} clients together, more than the {most} that are accepted; \
+        "the streams have {clients} clients together, more than the {max} that are accepted; \
             lower the populations"
     )]
     TooManyClients {
         /// Clients asked for.
         clients: u64,
         /// The bound.
-        most: u32,
+        max: u32,
     },
     /// One stream cannot be.
     #[error("stream {stream}: {fault}")]

@@ -66,7 +66,7 @@ impl Workload {
         let configs = streams;
         let clients: u64 = configs.iter().map(|config| u64::from(config.arrivals.clients())).sum();
         if clients > u64::from(MAX_CLIENTS) {
-            return Err(WorkloadError::TooManyClients { clients, most: MAX_CLIENTS });
+            return Err(WorkloadError::TooManyClients { clients, max: MAX_CLIENTS });
         }
         let mut stream_of = Vec::with_capacity(clients as usize);
         let mut streams = Vec::with_capacity(configs.len());

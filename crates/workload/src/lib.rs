@@ -50,6 +50,6 @@ pub use error::{StreamFault, WorkloadError};
 pub use generator::Workload;
 pub use mix::Mix;
 pub use order::Order;
-pub use place::{Chunks, Distance, HotSpot, Place};
+pub use place::{AddressPattern, Chunks, Distance, HotSpot};
 pub use sizes::{SizeWeight, Sizes};
 pub use source::{Arrival, Ask, ClientId, Operation, Source};

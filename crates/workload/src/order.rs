@@ -9,7 +9,7 @@ use crate::error::StreamFault;
 /// How the requests of one client follow each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Order {
-    /// Each where the stream's [`Place`](crate::Place) says.
+    /// Each where the stream's [`AddressPattern`](crate::AddressPattern) says.
     Random,
     /// Runs of requests that abut, each run starting where the place says; geometrically
     /// distributed with this mean number of requests, at least 1. A run ends early at the end of
@@ -26,9 +26,9 @@ pub enum Order {
     /// Runs of every number of requests from the least to the most with the same probability.
     UniformRuns {
         /// The fewest requests of a run, at least 1.
-        least: u64,
+        min: u64,
         /// The most; no fewer.
-        most: u64,
+        max: u64,
     },
     /// One run through the range and from its start again; clients start evenly spread over the
     /// range.
@@ -50,13 +50,13 @@ impl Order {
                     "1 to 10^12 requests",
                     "a mean of 1 is random",
                 )),
-            Self::FixedRuns { requests: 0 } | Self::UniformRuns { least: 0, .. } => {
+            Self::FixedRuns { requests: 0 } | Self::UniformRuns { min: 0, .. } => {
                 Err(check.value("run length", 0, "at least 1 request", "a run of 1 is random"))
             }
-            Self::UniformRuns { least, most } if least > most => Err(check.value(
+            Self::UniformRuns { min, max } if min > max => Err(check.value(
                 "shortest run",
-                least,
-                alloc::format!("no more than the longest, {most}"),
+                min,
+                alloc::format!("no more than the longest, {max}"),
                 "exchange the two",
             )),
             _ => Ok(()),
@@ -73,9 +73,7 @@ impl Order {
         match *self {
             Self::Random | Self::Sequential | Self::Strided { .. } => 1,
             Self::FixedRuns { requests } => requests,
-            Self::UniformRuns { least, most } => {
-                least + dice::below(rng, (most - least).saturating_add(1))
-            }
+            Self::UniformRuns { min, max } => min + dice::below(rng, (max - min).saturating_add(1)),
             Self::Runs { mean_requests } if mean_requests > 1.0 => {
                 dice::geometric(rng, mean_requests)
             }

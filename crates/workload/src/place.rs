@@ -1,10 +1,10 @@
-//! [`Place`]: where in its range a request that continues no run starts.
+//! [`AddressPattern`]: where in its range a request that continues no run starts.
 //!
 //! Every kind is sampled in constant time (hot spots: in their number) and in memory that does not
 //! depend on the range. A draw gives one of the aligned starts that the request fits behind; the
 //! last one takes what would reach beyond.
 //!
-//! Worked example: [`Place::SelfSimilar`] with a share of 0.2: four fifths of the requests go to
+//! Worked example: [`AddressPattern::SelfSimilar`] with a share of 0.2: four fifths of the requests go to
 //! one fifth of the chunks, and of those again four fifths to one fifth of that fifth.
 
 use alloc::format;
@@ -21,7 +21,7 @@ use crate::zipf::Zipf;
 
 /// Where in its range a request that continues no run starts.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Place {
+pub enum AddressPattern {
     /// Anywhere, evenly distributed.
     Uniform,
     /// One of a few starts, scattered over the range once and for all, each as often as any other.
@@ -97,7 +97,7 @@ pub enum Distance {
     Share(f64),
 }
 
-/// [`Place`] checked, for one range.
+/// [`AddressPattern`] checked, for one range.
 #[derive(Clone, Debug)]
 pub(crate) enum Spots {
     Uniform,
@@ -158,26 +158,26 @@ impl Starts {
 
 impl Spots {
     pub(crate) fn new(
-        place: &Place,
+        place: &AddressPattern,
         range: Extent,
         check: &Check,
         rng: &mut impl Rng,
     ) -> Result<Self, StreamFault> {
         match *place {
-            Place::Uniform => Ok(Self::Uniform),
-            Place::Fixed { places, set } => {
-                let most = range.len.get();
-                if !(1..=most).contains(&places) {
+            AddressPattern::Uniform => Ok(Self::Uniform),
+            AddressPattern::Fixed { places, set } => {
+                let max = range.len.get();
+                if !(1..=max).contains(&places) {
                     return Err(check.value(
                         "places",
                         places,
-                        format!("1 to {most}, the sectors of the range"),
+                        format!("1 to {max}, the sectors of the range"),
                         "for places anywhere choose uniform ones",
                     ));
                 }
-                Ok(Self::Fixed { places, scatter: Scatter::new(most, set) })
+                Ok(Self::Fixed { places, scatter: Scatter::new(max, set) })
             }
-            Place::Zipf { theta, chunks } => {
+            AddressPattern::Zipf { theta, chunks } => {
                 check.number(
                     "theta",
                     theta,
@@ -189,7 +189,7 @@ impl Spots {
                     Ranks::Zipf(Zipf::new(count, theta))
                 })
             }
-            Place::SelfSimilar { share, chunks } => {
+            AddressPattern::SelfSimilar { share, chunks } => {
                 check.number(
                     "share of popular chunks",
                     share,
@@ -200,8 +200,8 @@ impl Spots {
                 let power = libm::log(share) / libm::log1p(-share);
                 Self::ranked(chunks, range, check, rng, |count| Ranks::SelfSimilar { count, power })
             }
-            Place::HotSpots(ref spots) => Self::regions(spots, check),
-            Place::Normal { center, deviation } => {
+            AddressPattern::HotSpots(ref spots) => Self::regions(spots, check),
+            AddressPattern::Normal { center, deviation } => {
                 check.share("center", center)?;
                 check.number(
                     "deviation",
@@ -212,7 +212,7 @@ impl Spots {
                 )?;
                 Ok(Self::Normal { center, deviation })
             }
-            Place::Near { mean, jumps } => {
+            AddressPattern::Near { mean, jumps } => {
                 check.share("jumps", jumps)?;
                 let mean = match mean {
                     Distance::Bytes(bytes) => bytes as f64 / f64::from(check.sector.bytes()),

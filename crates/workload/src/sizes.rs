@@ -72,20 +72,20 @@ pub(crate) enum SectorSizes {
     /// Sizes, and their weights added up.
     Weighted(Vec<(u64, f64)>),
     Uniform {
-        least: u64,
+        min: u64,
         multiple: u64,
         count: u64,
     },
     Exponential {
         scale: f64,
         multiple: u64,
-        most: u64,
+        max: u64,
     },
     LogNormal {
         median: f64,
         spread: f64,
         multiple: u64,
-        most: u64,
+        max: u64,
     },
 }
 
@@ -96,11 +96,11 @@ impl SectorSizes {
             Sizes::Weighted(ref weighted) => Self::weighted(weighted, check),
             Sizes::Uniform { min_bytes, max_bytes, multiple_bytes } => {
                 let multiple = check.sectors("size multiple", multiple_bytes)?;
-                let (least, most) = (
+                let (min, max) = (
                     check.sectors("smallest size", min_bytes)?,
                     check.sectors("largest size", max_bytes)?,
                 );
-                if least % multiple != 0 {
+                if min % multiple != 0 {
                     let expected = format!("a multiple of {multiple_bytes} bytes");
                     return Err(check.value(
                         "smallest size",
@@ -109,7 +109,7 @@ impl SectorSizes {
                         "lower the multiple",
                     ));
                 }
-                if most % multiple != 0 || most < least {
+                if max % multiple != 0 || max < min {
                     let expected = format!(
                         "a multiple of {multiple_bytes} bytes, no less than the smallest of \
                             {min_bytes}"
@@ -121,10 +121,10 @@ impl SectorSizes {
                         "raise it, or lower the multiple",
                     ));
                 }
-                Ok(Self::Uniform { least, multiple, count: (most - least) / multiple + 1 })
+                Ok(Self::Uniform { min, multiple, count: (max - min) / multiple + 1 })
             }
             Sizes::Exponential { mean_bytes, multiple_bytes, max_bytes } => {
-                let (multiple, most) = (
+                let (multiple, max) = (
                     check.sectors("size multiple", multiple_bytes)?,
                     check.sectors("largest size", max_bytes)?,
                 );
@@ -141,10 +141,10 @@ impl SectorSizes {
                 // Rounded up, an exponential of this scale has exactly the mean that was asked for
                 // (in multiples).
                 let scale = -1.0 / libm::log1p(-(multiple_bytes as f64) / mean_bytes as f64);
-                Ok(Self::Exponential { scale, multiple, most })
+                Ok(Self::Exponential { scale, multiple, max })
             }
             Sizes::LogNormal { median_bytes, spread, multiple_bytes, max_bytes } => {
-                let (multiple, most) = (
+                let (multiple, max) = (
                     check.sectors("size multiple", multiple_bytes)?,
                     check.sectors("largest size", max_bytes)?,
                 );
@@ -169,7 +169,7 @@ impl SectorSizes {
                     median: median_bytes as f64 / multiple_bytes as f64,
                     spread,
                     multiple,
-                    most,
+                    max,
                 })
             }
         }
@@ -178,18 +178,18 @@ impl SectorSizes {
     fn check_most(
         what: &str,
         middle: u64,
-        most: u64,
+        max: u64,
         multiple: u64,
         check: &Check,
     ) -> Result<(), StreamFault> {
-        if most.is_multiple_of(multiple) && most >= middle {
+        if max.is_multiple_of(multiple) && max >= middle {
             return Ok(());
         }
         let expected =
             format!("a multiple of {multiple} bytes, no less than the {what} of {middle}");
         Err(check.value(
             "largest size",
-            most,
+            max,
             expected,
             "sixteen times the mean cuts off next to nothing",
         ))
@@ -221,8 +221,8 @@ impl SectorSizes {
             Self::Weighted(ref sizes) => {
                 sizes.iter().map(|(sectors, _)| *sectors).max().unwrap_or(1)
             }
-            Self::Uniform { least, multiple, count } => least + multiple * (count - 1),
-            Self::Exponential { most, .. } | Self::LogNormal { most, .. } => most,
+            Self::Uniform { min, multiple, count } => min + multiple * (count - 1),
+            Self::Exponential { max, .. } | Self::LogNormal { max, .. } => max,
         }
     }
 
@@ -247,14 +247,14 @@ impl SectorSizes {
                 let point = dice::above_zero(rng) * sum;
                 sizes[sizes.partition_point(|(_, up_to)| *up_to < point).min(sizes.len() - 1)].0
             }
-            Self::Uniform { least, multiple, count } => least + multiple * dice::below(rng, count),
-            Self::Exponential { scale, multiple, most } => {
+            Self::Uniform { min, multiple, count } => min + multiple * dice::below(rng, count),
+            Self::Exponential { scale, multiple, max } => {
                 let multiples = (libm::ceil(dice::exponential(rng, scale)) as u64).max(1);
-                multiples.saturating_mul(multiple).min(most)
+                multiples.saturating_mul(multiple).min(max)
             }
-            Self::LogNormal { median, spread, multiple, most } => {
+            Self::LogNormal { median, spread, multiple, max } => {
                 let multiples = libm::round(median * libm::exp(spread * dice::normal(rng))) as u64;
-                multiples.max(1).saturating_mul(multiple).min(most)
+                multiples.max(1).saturating_mul(multiple).min(max)
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::config::{Alignment, StreamConfig};
 use crate::error::StreamFault;
 use crate::mix::Thresholds;
 use crate::order::Order;
-use crate::place::{Place, Spots, Starts};
+use crate::place::{AddressPattern, Spots, Starts};
 use crate::sizes::SectorSizes;
 use crate::source::Operation;
 
@@ -89,7 +89,7 @@ impl Stream {
                 Some(Shape::new(SectorSizes::new(sizes, &check)?, config.alignment, range, &check)?)
             }
         };
-        if config.order.passes_the_range() && config.place != Place::Uniform {
+        if config.order.passes_the_range() && config.place != AddressPattern::Uniform {
             return Err(check.value(
                 "place",
                 "given",

@@ -4,8 +4,9 @@
 
 use headtime_units::{Instant, Nanos, SectorSize, Sectors};
 use headtime_workload::{
-    Alignment, Arrival, Arrivals, Chunks, ClientId, Distance, HotSpot, Interarrival, Mix,
-    Operation, Order, Phase, Place, SizeWeight, Sizes, Source, StreamConfig, ThinkTime, Workload,
+    AddressPattern, Alignment, Arrival, Arrivals, Chunks, ClientId, Distance, HotSpot,
+    Interarrival, Mix, Operation, Order, Phase, SizeWeight, Sizes, Source, StreamConfig, ThinkTime,
+    Workload,
 };
 
 /// A hundred thousand places of 4 KiB.
@@ -29,7 +30,7 @@ fn drawn(stream: StreamConfig) -> Vec<Arrival> {
 }
 
 /// Starts as shares of the range.
-fn starts(place: Place) -> Vec<f64> {
+fn starts(place: AddressPattern) -> Vec<f64> {
     let requests = drawn(StreamConfig { place, ..StreamConfig::closed(1) });
     requests.iter().map(|arrival| arrival.ask.extent.start.get() as f64 / 8.0 / PLACES).collect()
 }
@@ -54,7 +55,7 @@ fn assert_mean(what: &str, values: &[f64], expected: f64, deviation: f64) {
     );
 }
 
-fn assert_near(what: &str, place: Place, from: f64, to: f64, expected: f64) {
+fn assert_near(what: &str, place: AddressPattern, from: f64, to: f64, expected: f64) {
     let starts = starts(place);
     assert_share(
         what,
@@ -169,7 +170,10 @@ fn writes_may_have_sizes_of_their_own() {
 fn fixed_places_are_few_spread_all_over_and_met_alike() {
     let of = |set, seed| {
         let mut workload = workload(
-            StreamConfig { place: Place::Fixed { places: 40, set }, ..StreamConfig::closed(1) },
+            StreamConfig {
+                place: AddressPattern::Fixed { places: 40, set },
+                ..StreamConfig::closed(1)
+            },
             seed,
         );
         let mut counts = std::collections::BTreeMap::new();
@@ -197,7 +201,8 @@ fn fixed_places_are_few_spread_all_over_and_met_alike() {
 #[test]
 fn zipf_places_follow_the_formula_chunk_by_chunk() {
     // 100 chunks of 1,000 places, in their order.
-    let place = Place::Zipf { theta: 0.9, chunks: Chunks { bytes: 1_000 * 4_096, ordered: true } };
+    let place =
+        AddressPattern::Zipf { theta: 0.9, chunks: Chunks { bytes: 1_000 * 4_096, ordered: true } };
     let starts = starts(place);
     let sum: f64 = (1..=100).map(|rank| f64::from(rank).powf(-0.9)).sum();
     for rank in [1_u32, 2, 3, 10, 100] {
@@ -214,7 +219,10 @@ fn scattered_places_have_the_same_popularity_elsewhere_for_every_seed() {
     let chunks = Chunks { bytes: 1_000 * 4_096, ordered: false };
     let hottest = |seed| {
         let mut workload = workload(
-            StreamConfig { place: Place::Zipf { theta: 0.9, chunks }, ..StreamConfig::closed(1) },
+            StreamConfig {
+                place: AddressPattern::Zipf { theta: 0.9, chunks },
+                ..StreamConfig::closed(1)
+            },
             seed,
         );
         let mut counts = [0_usize; 100];
@@ -222,9 +230,9 @@ fn scattered_places_have_the_same_popularity_elsewhere_for_every_seed() {
             let at = workload.follow(Instant::ORIGIN, ClientId(0)).unwrap().ask.extent.start.get();
             counts[(at / 8_000) as usize] += 1;
         }
-        let (place, most) = counts.iter().enumerate().max_by_key(|(_, count)| **count).unwrap();
+        let (place, max) = counts.iter().enumerate().max_by_key(|(_, count)| **count).unwrap();
         let sum: f64 = (1..=100).map(|rank| f64::from(rank).powf(-0.9)).sum();
-        assert_share("the most popular chunk", *most, DRAWS, 1.0 / sum);
+        assert_share("the most popular chunk", *max, DRAWS, 1.0 / sum);
         place
     };
     assert_ne!((hottest(1), hottest(2)), (hottest(3), hottest(4)));
@@ -232,8 +240,10 @@ fn scattered_places_have_the_same_popularity_elsewhere_for_every_seed() {
 
 #[test]
 fn of_self_similar_places_a_fifth_takes_four_fifths_at_every_scale() {
-    let place =
-        || Place::SelfSimilar { share: 0.2, chunks: Chunks { bytes: 4_096, ordered: true } };
+    let place = || AddressPattern::SelfSimilar {
+        share: 0.2,
+        chunks: Chunks { bytes: 4_096, ordered: true },
+    };
     assert_near("the first fifth", place(), 0.0, 0.2, 0.8);
     assert_near("a fifth of the fifth", place(), 0.0, 0.04, 0.64);
     assert_near("a fifth of that", place(), 0.0, 0.008, 0.512);
@@ -242,7 +252,7 @@ fn of_self_similar_places_a_fifth_takes_four_fifths_at_every_scale() {
 #[test]
 fn hot_spots_and_the_rest_have_their_shares() {
     let place = || {
-        Place::HotSpots(vec![
+        AddressPattern::HotSpots(vec![
             HotSpot { requests: 0.6, space: 0.1 },
             HotSpot { requests: 0.3, space: 0.2 },
         ])
@@ -255,7 +265,7 @@ fn hot_spots_and_the_rest_have_their_shares() {
 
 #[test]
 fn normal_places_lie_around_their_center_and_never_outside() {
-    let place = |center| Place::Normal { center, deviation: 0.1 };
+    let place = |center| AddressPattern::Normal { center, deviation: 0.1 };
     assert_near(
         "within one deviation",
         place(0.4),
@@ -275,7 +285,7 @@ fn normal_places_lie_around_their_center_and_never_outside() {
 
 #[test]
 fn near_places_have_the_mean_distance_asked_for_and_still_reach_everywhere() {
-    let place = Place::Near { mean: Distance::Bytes(100 * 4_096), jumps: 0.0 };
+    let place = AddressPattern::Near { mean: Distance::Bytes(100 * 4_096), jumps: 0.0 };
     let requests = drawn(StreamConfig { place, ..StreamConfig::closed(1) });
     let distances: Vec<f64> = requests
         .windows(2)
@@ -288,7 +298,7 @@ fn near_places_have_the_mean_distance_asked_for_and_still_reach_everywhere() {
     // thousandth of the requests and is within the tolerance.
     assert_mean("distance", &distances, 100.0, (100.0_f64 * 99.0).sqrt());
 
-    let with_jumps = starts(Place::Near { mean: Distance::Share(0.001), jumps: 0.5 });
+    let with_jumps = starts(AddressPattern::Near { mean: Distance::Share(0.001), jumps: 0.5 });
     // With a jump every other request, places are spread evenly over the range; neighbors depend
     // on each other, about as if there were a third of them.
     assert_share(
@@ -302,7 +312,7 @@ fn near_places_have_the_mean_distance_asked_for_and_still_reach_everywhere() {
 #[test]
 fn uniform_runs_have_every_length_alike() {
     let requests = drawn(StreamConfig {
-        order: Order::UniformRuns { least: 2, most: 5 },
+        order: Order::UniformRuns { min: 2, max: 5 },
         ..StreamConfig::closed(1)
     });
     let mut lengths = [0_usize; 6];
@@ -432,13 +442,13 @@ fn bursts_have_the_rate_of_an_interrupted_poisson_process() {
 #[test]
 fn pareto_gaps_have_the_tail_asked_for() {
     let times = arrival_times(Interarrival::Pareto { per_second: 50.0, shape: 1.5 }, DRAWS + 1);
-    let least = 0.02 * 0.5 / 1.5;
+    let min = 0.02 * 0.5 / 1.5;
     let gaps: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    assert!(gaps.iter().all(|gap| *gap > least - 1e-8), "no gap is shorter than the least");
+    assert!(gaps.iter().all(|gap| *gap > min - 1e-8), "no gap is shorter than the least");
     for longer in [1.5, 2.0, 10.0, 100.0] {
         assert_share(
             &format!("longer than {longer} times the least"),
-            gaps.iter().filter(|gap| **gap > longer * least).count(),
+            gaps.iter().filter(|gap| **gap > longer * min).count(),
             DRAWS,
             f64::powf(longer, -1.5),
         );
@@ -465,7 +475,7 @@ fn a_paced_loop_asks_no_faster_than_its_schedule_and_catches_up() {
 
 #[test]
 fn uniform_think_times_lie_between_their_ends() {
-    let think = ThinkTime::Uniform { least: Nanos::from_ms(2), most: Nanos::from_ms(6) };
+    let think = ThinkTime::Uniform { min: Nanos::from_ms(2), max: Nanos::from_ms(6) };
     let times: Vec<f64> = drawn(StreamConfig {
         arrivals: Arrivals::Closed { clients: 1, think },
         ..StreamConfig::closed(1)
@@ -543,13 +553,13 @@ cascade: 14648437 21158854 24414062 27669270
 fn the_same_seed_gives_the_requests_it_gave() {
     let chunks = Chunks { bytes: 1 << 20, ordered: false };
     let places = [
-        ("uniform", Place::Uniform),
-        ("fixed", Place::Fixed { places: 100, set: 3 }),
-        ("zipf", Place::Zipf { theta: 0.99, chunks }),
-        ("self-similar", Place::SelfSimilar { share: 0.2, chunks }),
-        ("hot-spots", Place::HotSpots(vec![HotSpot { requests: 0.9, space: 0.1 }])),
-        ("normal", Place::Normal { center: 0.5, deviation: 0.1 }),
-        ("near", Place::Near { mean: Distance::Share(0.01), jumps: 0.1 }),
+        ("uniform", AddressPattern::Uniform),
+        ("fixed", AddressPattern::Fixed { places: 100, set: 3 }),
+        ("zipf", AddressPattern::Zipf { theta: 0.99, chunks }),
+        ("self-similar", AddressPattern::SelfSimilar { share: 0.2, chunks }),
+        ("hot-spots", AddressPattern::HotSpots(vec![HotSpot { requests: 0.9, space: 0.1 }])),
+        ("normal", AddressPattern::Normal { center: 0.5, deviation: 0.1 }),
+        ("near", AddressPattern::Near { mean: Distance::Share(0.01), jumps: 0.1 }),
     ];
     let sizes = [
         (

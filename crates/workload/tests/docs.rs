@@ -46,7 +46,7 @@ fn of_kinds<T>(kinds: &[Kind<T>]) -> Vec<String> {
 
 #[test]
 fn every_key_of_a_stream_is_on_the_page() {
-    let row = |key: &headtime_workload::file::Key| {
+    let row = |key: &headtime_config::Key<headtime_workload::file::StreamPlan>| {
         format!(
             "| `{}` | {} | {} | {} |",
             key.name,
@@ -90,22 +90,22 @@ fn every_option_of_fio_is_on_the_page_with_what_becomes_of_it() {
     let names = |option: &fio::FioOption| {
         option.names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
     };
-    let row = |option: &fio::FioOption| match option.fate {
-        fio::Fate::Understood(but) => {
-            Some(format!("| {} | understood | {} |", names(option), cell(but)))
+    let row = |option: &fio::FioOption| match option.support {
+        fio::Support::Supported(but) => {
+            Some(format!("| {} | supported | {} |", names(option), cell(but)))
         }
-        fio::Fate::LeftOut(why) => {
-            Some(format!("| {} | left out, with a note | {} |", names(option), cell(why)))
+        fio::Support::Ignored(why) => {
+            Some(format!("| {} | ignored, with a note | {} |", names(option), cell(why)))
         }
-        fio::Fate::Refused(remedy) => {
+        fio::Support::Refused(remedy) => {
             Some(format!("| {} | refused | {} |", names(option), cell(remedy)))
         }
-        fio::Fate::Meaningless => None,
+        fio::Support::NoEffect => None,
     };
     assert_on_the_page(&fio::OPTIONS.iter().filter_map(row).collect::<Vec<_>>());
     let silent = fio::OPTIONS
         .iter()
-        .filter(|option| option.fate == fio::Fate::Meaningless)
+        .filter(|option| option.support == fio::Support::NoEffect)
         .map(names)
         .collect::<Vec<_>>()
         .join(", ");

@@ -6,7 +6,7 @@ use std::process::Command;
 use headtime_units::{Nanos, SectorSize, Sectors};
 use headtime_workload::file::{Clients, Range, StreamPlan, WorkloadFile};
 use headtime_workload::{
-    Alignment, Interarrival, Mix, Order, Place, SizeWeight, Sizes, Source, ThinkTime, fio,
+    AddressPattern, Alignment, Interarrival, Mix, Order, SizeWeight, Sizes, Source, ThinkTime, fio,
 };
 
 const DATABASE: &str = include_str!("fio/database.fio");
@@ -48,7 +48,7 @@ fn a_database_beside_a_backup() {
         (database.stream.sizes.clone(), database.stream.stop),
         (Sizes::Fixed { bytes: 8_192 }, Some(Nanos::from_secs(60)))
     );
-    assert!(matches!(database.stream.place, Place::Zipf { theta, .. } if theta == 1.2));
+    assert!(matches!(database.stream.place, AddressPattern::Zipf { theta, .. } if theta == 1.2));
     assert_eq!(
         (backup.stream.order, backup.clients, backup.stream.positions),
         (Order::Sequential, Some(Clients::Count(2)), Some(1))
@@ -61,7 +61,7 @@ fn a_database_beside_a_backup() {
 }
 
 #[test]
-fn recorders_write_files_one_behind_the_other_at_their_rate() {
+fn recorders_write_consecutive_files_at_their_rate() {
     let file = read(RECORDER);
     let cameras: Vec<&StreamPlan> =
         file.streams.iter().filter(|stream| stream.class() == "camera").collect();
@@ -86,12 +86,12 @@ fn recorders_write_files_one_behind_the_other_at_their_rate() {
     );
     assert_eq!(
         file.notes,
-        ["job player: without direct=1 fio goes through the page cache, which is not simulated"]
+        ["job player: without direct=1 fio uses the page cache, which is not simulated"]
     );
 }
 
 #[test]
-fn jobs_behind_a_stonewall_start_when_all_before_have_stopped() {
+fn jobs_after_a_stonewall_start_when_all_earlier_jobs_have_stopped() {
     let times: Vec<(u64, Option<u64>)> = read(SEQUENCE)
         .streams
         .iter()
@@ -120,7 +120,9 @@ fn splits_and_zones_become_lists() {
     };
     assert_eq!(split.stream.sizes, weights(&[(4_096, 10.0), (65_536, 50.0), (32_768, 40.0)]));
     assert_eq!(split.stream.write_sizes, Some(weights(&[(8_192, 50.0), (16_384, 50.0)])));
-    let Place::HotSpots(spots) = &split.stream.place else { panic!("{:?}", split.stream.place) };
+    let AddressPattern::HotSpots(spots) = &split.stream.place else {
+        panic!("{:?}", split.stream.place)
+    };
     assert_eq!(
         spots.iter().map(|spot| (spot.requests, spot.space)).collect::<Vec<_>>(),
         [(0.6, 0.1), (0.3, 0.2), (0.08, 0.3), (0.02, 0.4)]
@@ -162,10 +164,10 @@ fn options_mean_what_fio_means_by_them() {
     );
     assert!(matches!(of("rw=randread \
             \
-            random_distribution=pareto:0.3").place, Place::SelfSimilar { share, .. } if share == 0.3));
+            random_distribution=pareto:0.3").place, AddressPattern::SelfSimilar { share, .. } if share == 0.3));
     assert_eq!(
         of("rw=randread random_distribution=normal:20").place,
-        Place::Normal { center: 0.5, deviation: 0.2 }
+        AddressPattern::Normal { center: 0.5, deviation: 0.2 }
     );
 
     assert_eq!(
@@ -185,7 +187,7 @@ fn options_mean_what_fio_means_by_them() {
             Range::Bytes { from: 1 << 30, to: Some(2 << 30) }
         ]
     );
-    assert_eq!(streams("rw=read numjobs=3").len(), 3, "each job goes on by itself");
+    assert_eq!(streams("rw=read numjobs=3").len(), 3, "each job has its own run");
 
     let paced = stream("rw=randrw rate_iops=100,50 iodepth=4");
     assert_eq!(
@@ -207,29 +209,26 @@ fn options_mean_what_fio_means_by_them() {
 }
 
 #[test]
-fn what_is_not_done_here_is_refused_or_noted_with_its_line() {
+fn unsupported_options_are_refused_or_noted_with_their_line() {
     let cases = [
         (
             "[a]\nzonesize=1m\n",
-            "x.fio:2:1: zonesize=1m asks for what is not done here; use random_distribution=zoned",
+            "x.fio:2:1: zonesize=1m is not supported; use random_distribution=zoned",
         ),
-        (
-            "[a]\nverify=crc32c\n",
-            "x.fio:2:1: verify=crc32c asks for what is not done here; remove it",
-        ),
+        ("[a]\nverify=crc32c\n", "x.fio:2:1: verify=crc32c is not supported; remove it"),
         (
             "[a]\nread_iolog=x\n",
-            "x.fio:2:1: read_iolog=x asks for what is not done here; replay a recording with \
+            "x.fio:2:1: read_iolog=x is not supported; replay a recording with \
                 headtime sim --trace",
         ),
-        ("[a]\nbloksize=4k\n", "x.fio:2:1: option `bloksize` is not known here"),
+        ("[a]\nbloksize=4k\n", "x.fio:2:1: option `bloksize` is unknown"),
         ("[a]\nrw=trimwrite\n", "x.fio:2:1: rw=trimwrite: expected read, write, trim"),
-        ("[a]\nbs=4x\n", "x.fio:2:1: bs=4x: `4x` is no size"),
+        ("[a]\nbs=4x\n", "x.fio:2:1: bs=4x: `4x` is not a size"),
         (
             "[a]\nrw=write\n[b]\nstonewall\n",
-            "x.fio:4:1: stonewall=1: it is not known when the jobs before it end",
+            "x.fio:4:1: stonewall=1: the end of the jobs before it is unknown",
         ),
-        ("[a]\ntime_based\n", "x.fio:2:1: time_based=1: a job that goes by time needs a runtime"),
+        ("[a]\ntime_based\n", "x.fio:2:1: time_based=1: a job that is time_based needs a runtime"),
         (
             "[a]\nioengine=libaio\niodepth=4\nthinktime=5\n",
             "x.fio:4:1: thinktime=5: the whole job pauses in fio",
@@ -259,13 +258,13 @@ fn what_is_not_done_here_is_refused_or_noted_with_its_line() {
         let message = fio::read("x.fio", text).expect_err(text).to_string();
         assert!(message.starts_with(expected), "{text}: {message}");
     }
-    // A mistake in [global] is said once, not for every job.
-    assert_eq!(fio::read("x.fio", "[global]\nbs=4x\n[a]\n[b]\n").unwrap_err().mistakes.len(), 1);
+    // An error in [global] is reported once, not for every job.
+    assert_eq!(fio::read("x.fio", "[global]\nbs=4x\n[a]\n[b]\n").unwrap_err().errors().len(), 1);
     let noted = read("[a]\ndirect=1\nramp_time=5\nprio=3\n");
     assert_eq!(noted.notes.len(), 2);
     assert_eq!(
         noted.notes[0],
-        "line 3: ramp_time is left out: leave requests uncounted at the start with --warmup"
+        "line 3: ramp_time is ignored: leave requests uncounted at the start with --warmup"
     );
 }
 
@@ -309,7 +308,7 @@ fn fio_takes_the_samples_and_knows_the_options() {
         );
     }
     for option in
-        fio::OPTIONS.iter().filter(|option| matches!(option.fate, fio::Fate::Understood(_)))
+        fio::OPTIONS.iter().filter(|option| matches!(option.support, fio::Support::Supported(_)))
     {
         for name in option.names {
             let help = Command::new("fio")

@@ -288,7 +288,7 @@ fn workloads_that_cannot_be_are_refused_with_the_stream_the_value_and_a_remedy()
     let crowd = [StreamConfig::closed(999_999), StreamConfig::closed(2)];
     assert_eq!(
         Workload::new(&crowd, SectorSize::B512, CAPACITY, 1).unwrap_err(),
-        WorkloadError::TooManyClients { clients: 1_000_001, most: 1_000_000 }
+        WorkloadError::TooManyClients { clients: 1_000_001, max: 1_000_000 }
     );
 }
 

@@ -26,7 +26,8 @@ use headtime_sched::{Belief, PolicyEntry};
 use headtime_sim::{DriveTruth, Experiment, Measures, OraclePositioning, run};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 use headtime_workload::{
-    Alignment, Arrival, Ask, ClientId, Operation, Place, Sizes, Source, StreamConfig, Workload,
+    AddressPattern, Alignment, Arrival, Ask, ClientId, Operation, Sizes, Source, StreamConfig,
+    Workload,
 };
 
 use crate::characterized::Characterized;
@@ -63,7 +64,7 @@ pub(super) fn reads(positions: u64) -> StreamConfig {
     StreamConfig {
         sizes: Sizes::Uniform { min_bytes: 1_024, max_bytes: 4_096, multiple_bytes: 1_024 },
         alignment: Alignment::Bytes(PAGE),
-        place: Place::Fixed { places: positions, set: 0 },
+        place: AddressPattern::Fixed { places: positions, set: 0 },
         ..StreamConfig::closed(1)
     }
 }

@@ -22,11 +22,9 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use toml::de::{DeTable, DeValue};
+use headtime_config::{Key, REQUIRED, TextError, TextErrors, Value, ValueErrors};
 
-use super::errors::FileErrors;
 use super::keys::label;
-use super::reader::{Reader, Value};
 
 /// What applications need.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,189 +56,125 @@ pub struct StreamNeed {
     pub line: usize,
 }
 
-/// One key of a need.
-pub struct NeedKey {
-    /// Its name.
-    pub name: &'static str,
-    /// What its value looks like.
-    pub takes: &'static str,
-    /// What it says, in one line.
-    pub summary: &'static str,
-    /// What it is when left out.
-    pub default: &'static str,
-    read: fn(&mut StreamNeed, &mut Reader, &str, &Value<'_>),
-}
-
-/// What can be said of a need. Reader, help and tests iterate over this table.
-pub const NEED_KEYS: &[NeedKey] = &[
-    NeedKey {
+/// The keys of a need.
+pub const NEED_KEYS: &[Key<StreamNeed>] = &[
+    Key {
         name: "name",
         takes: "text of 1 to 64 characters",
-        summary: "what it is called in the answer; no two alike",
+        summary: "name of the need in the answer; each need has another",
         default: "need-N",
-        read: |need, reader, key, value| need.name = label(reader, key, value),
+        set: |need, value| label(value).map(|name| need.name = name),
     },
-    NeedKey {
+    Key {
         name: "volume",
         takes: "VOLUME or VOLUME@CLASS",
-        summary: "whose reservation it goes into; several needs may go into one",
+        summary: "the volume whose reservation contains the need; it may contain several",
         default: "the name",
-        read: |need, reader, key, value| need.volume = label(reader, key, value),
+        set: |need, value| label(value).map(|volume| need.volume = volume),
     },
-    NeedKey {
+    Key {
         name: "rate",
         takes: "requests per second, above 0",
-        summary: "how many requests a second it must get done",
-        default: "none; must be given",
-        read: |need, reader, key, value| {
-            need.rate = reader.number(key, value, "50");
-            if need.rate <= 0.0 || need.rate > MAX_RATE {
-                reader.mistake(
-                    value.span(),
-                    format_args!(
-                        "{key} is {}, expected requests a second above 0 and at most \
-                        10^9; write it such as rate = 50",
-                        need.rate
-                    ),
-                );
+        summary: "number of requests per second that must complete",
+        default: REQUIRED,
+        set: |need, value| {
+            let rate = value.number()?;
+            if rate <= 0.0 || rate > MAX_RATE {
+                return Err(value.unexpected("requests a second above 0 and at most 10^9", "50"));
             }
+            need.rate = rate;
+            Ok(())
         },
     },
-    NeedKey {
+    Key {
         name: "size",
         takes: "size such as \"64KiB\"",
-        summary: "how large each request is",
+        summary: "size of each request",
         default: "\"4KiB\"",
-        read: |need, reader, key, value| need.size_bytes = reader.bytes(key, value),
+        set: |need, value| value.size().map(|size| need.size_bytes = size.get()),
     },
-    NeedKey {
+    Key {
         name: "run",
         takes: "whole number from 1",
-        summary: "how many requests follow each other before it goes elsewhere on the drive",
+        summary: "number of requests at consecutive addresses",
         default: "1 (random)",
-        read: |need, reader, key, value| need.run = reader.whole(key, value, 1..=MAX_RUN),
+        set: |need, value| value.whole(1..=MAX_RUN).map(|run| need.run = run),
     },
-    NeedKey {
+    Key {
         name: "reads",
         takes: "share, 0.7 or \"70%\"",
-        summary: "how many of the requests are reads; the others are writes, which take longer to \
-            settle",
+        summary: "share of reads; the other requests are writes, which take longer to settle",
         default: "1",
-        read: |need, reader, key, value| need.reads = reader.share(key, value),
+        set: |need, value| value.fraction().map(|reads| need.reads = reads),
     },
 ];
 
-/// More requests a second than any drive gets done.
+/// Maximum requests per second; no drive reaches it.
 const MAX_RATE: f64 = 1e9;
-/// More requests in a row than any drive has sectors.
+/// Maximum requests of a run; no drive has as many sectors.
 const MAX_RUN: u64 = 1 << 40;
 
+/// The keys at the top of a file.
+const FILE_KEYS: &[Key<NeedsFile>] = &[
+    Key {
+        name: "description",
+        takes: "text",
+        summary: "purpose of the file",
+        default: "none",
+        set: |file, value| value.text().map(|text| file.description = Some(text.to_string())),
+    },
+    Key {
+        name: "need",
+        takes: "[[need]] with its keys on the lines below",
+        summary: "one stream of requests",
+        default: "none; at least one must be given",
+        set: |file, value| {
+            let tables = value.tables()?;
+            ValueErrors::join(tables.iter().map(|table| file.add_need(table)))
+        },
+    },
+];
+
 impl NeedsFile {
-    /// Reads a file's text; `name` is what messages call it.
+    /// Reads the text of a file; `name` is its name in errors.
     ///
     /// # Errors
-    /// All mistakes that could be found, by line and column.
-    pub fn from_toml(name: &str, text: &str) -> Result<Self, FileErrors> {
-        let mut reader = Reader::default();
+    /// All errors of the text, by line and column.
+    pub fn from_toml(name: &str, text: &str) -> Result<Self, TextErrors> {
         let mut file = Self { name: name.to_string(), description: None, needs: Vec::new() };
-        if let Some(document) = reader.parse(text) {
-            file.read(&mut reader, &document, text);
+        headtime_config::read(name, text, &mut file, &[FILE_KEYS])?;
+        if file.needs.is_empty() {
+            let message =
+                "there is no need; write each need as [[need]] with its keys on the lines below";
+            return Err(TextError::at_line(name, 1, message).into());
         }
-        reader.in_file(name, text)?;
         Ok(file)
     }
 
-    fn read(&mut self, reader: &mut Reader, document: &DeTable<'_>, text: &str) {
-        const AS_TABLE: &str = "write each need as [[need]] with its keys on the lines below";
-        for (key, value) in document {
-            match (key.get_ref().as_ref(), value.get_ref()) {
-                ("description", _) => {
-                    self.description = Some(reader.text("description", value, "\"what it is for\""))
-                }
-                ("need", DeValue::Array(needs)) if !needs.is_empty() => {
-                    for (number, entry) in needs.iter().enumerate() {
-                        let DeValue::Table(table) = entry.get_ref() else {
-                            reader.mistake(
-                                entry.span(),
-                                format_args!("need is no table; {AS_TABLE}"),
-                            );
-                            continue;
-                        };
-                        let line =
-                            text[..entry.span().start.min(text.len())].matches('\n').count() + 1;
-                        let need = read_need(reader, table, format!("need-{}", number + 1), line);
-                        if !table.contains_key("rate") {
-                            reader.mistake(
-                                entry.span(),
-                                format_args!(
-                                    "need {} has no rate; add one such as rate = 50",
-                                    need.name
-                                ),
-                            );
-                        }
-                        if self.needs.iter().any(|other| other.name == need.name) {
-                            reader.mistake(
-                                entry.span(),
-                                format_args!(
-                                    "need {} is there twice; give each a name of its own",
-                                    need.name
-                                ),
-                            );
-                        }
-                        self.needs.push(need);
-                    }
-                }
-                ("need", _) => reader.mistake(value.span(), AS_TABLE),
-                (unknown, _) => {
-                    let message = format!(
-                        "unknown key `{unknown}`; known are description and [[need]]; keys of a \
-                            need stand below it"
-                    );
-                    reader.mistake(key.span(), message);
-                }
-            }
+    fn add_need(&mut self, table: &Value<'_>) -> Result<(), ValueErrors> {
+        let name = table.get("name").as_ref().and_then(Value::as_text).map(ToString::to_string);
+        let mut need = StreamNeed {
+            name: name.unwrap_or_else(|| format!("need-{}", self.needs.len() + 1)),
+            volume: String::new(),
+            rate: 1.0,
+            size_bytes: 4_096,
+            run: 1,
+            reads: 1.0,
+            line: table.line(),
+        };
+        let thing = format!("need {}", need.name);
+        let read = table.set_table(&thing, &mut need, NEED_KEYS);
+        let twice = if self.needs.iter().any(|other| other.name == need.name) {
+            Err(table.error(format_args!("{thing} appears twice; give each a name of its own")))
+        } else {
+            Ok(())
+        };
+        if need.volume.is_empty() {
+            need.volume.clone_from(&need.name);
         }
-        if !document.contains_key("need") {
-            reader.mistake(0..0, format_args!("there is no need; {AS_TABLE}"));
-        }
+        self.needs.push(need);
+        ValueErrors::join([read, twice])
     }
-}
-
-fn read_need(reader: &mut Reader, table: &DeTable<'_>, name: String, line: usize) -> StreamNeed {
-    let mut need = StreamNeed {
-        name,
-        volume: String::new(),
-        rate: 1.0,
-        size_bytes: 4_096,
-        run: 1,
-        reads: 1.0,
-        line,
-    };
-    if let Some(name) = table.get("name").and_then(|name| name.get_ref().as_str()) {
-        need.name = name.to_string();
-    }
-    for (name, value) in table {
-        reader.thing = format!("need {}", need.name);
-        match NEED_KEYS.iter().find(|key| key.name == name.get_ref()) {
-            Some(key) => (key.read)(&mut need, reader, key.name, value),
-            None => {
-                let known: Vec<&str> = NEED_KEYS.iter().map(|key| key.name).collect();
-                reader.mistake(
-                    name.span(),
-                    format_args!(
-                        "unknown key `{}`; known are {}",
-                        name.get_ref(),
-                        known.join(", ")
-                    ),
-                );
-            }
-        }
-    }
-    reader.thing = String::new();
-    if !table.contains_key("volume") {
-        need.volume = need.name.clone();
-    }
-    need
 }
 
 #[cfg(test)]
@@ -252,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn needs_are_read_with_what_is_left_out() {
+    fn absent_keys_of_a_need_have_defaults() {
         let text = "description = \"x\"\n\n[[need]]\nname = \"a\"\nvolume = \"vm1@bulk\"\nrate = \
             2.5\nsize = \"64KiB\"\nrun = 32\nreads = \"70%\"\n[[need]]\nrate = 1\n";
         let file = NeedsFile::from_toml("need.toml", text).expect("it is right");
@@ -284,20 +218,20 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_with_line_key_expectation_and_remedy() {
+    fn all_errors_are_reported_with_line_key_expectation_and_remedy() {
         let text = "color = 1\n[[need]]\nname = \"a\"\nrte = 5\nsize = 0\nrun = 0\n[[need]]\nname \
             = \"a\"\nrate = -3\n";
         let said = mistakes(text);
         for expected in [
-            "need.toml:1:1: unknown key `color`; known are description and [[need]]",
-            "need.toml:2:1: need a has no rate; add one such as rate = 50",
+            "need.toml:1:1: unknown key `color`; known are description, [[need]]",
+            "need.toml:2:1: need a: rate is missing; add rate = … (requests per second, above 0)",
             "need.toml:4:1: need a: unknown key `rte`; known are name, volume, rate, size, run, \
                 reads",
             "need.toml:5:8: need a: size is 0, expected a size of at least 1 byte; write it such \
                 as size = \"64KiB\"",
             "need.toml:6:7: need a: run is 0, expected a whole number from 1 to 1099511627776 \
                 without quotes; write it such as run = 1",
-            "need.toml:7:1: need a is there twice; give each a name of its own",
+            "need.toml:7:1: need a appears twice; give each a name of its own",
             "need.toml:9:8: need a: rate is -3, expected requests a second above 0 and at most \
                 10^9; write it such as rate = 50",
         ] {

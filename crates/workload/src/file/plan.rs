@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 
 use headtime_units::{Extent, SectorSize, Sectors};
 
-use super::KEYS;
+use super::written;
 use crate::arrivals::{Arrivals, Interarrival, ThinkTime};
 use crate::config::StreamConfig;
 use crate::error::StreamFault;
@@ -141,16 +141,11 @@ impl StreamPlan {
         })
     }
 
-    /// The stream as one table of TOML, which reads back as the same stream.
+    /// The stream as one TOML table, which reads back as the same stream.
     #[must_use]
     pub fn to_toml(&self) -> String {
-        let mut text = "[[stream]]\n".to_string();
-        for key in KEYS {
-            if let Some(value) = (key.write)(self) {
-                text.push_str(&format!("{} = {value}\n", key.name));
-            }
-        }
-        text
+        let lines = written::keys(self).map(|(key, value)| format!("{key} = {value}\n"));
+        "[[stream]]\n".to_string() + &lines.collect::<String>()
     }
 }
 

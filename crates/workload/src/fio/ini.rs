@@ -1,25 +1,24 @@
-//! The lines of a fio job file: sections, and options with the line they stand in.
+//! The sections and options of a fio job file, with their line numbers.
 //!
-//! No crate for INI files keeps the lines of what it read, and a message about an option is of no
-//! use without; the format needs less than a page.
+//! No crate for INI files keeps line numbers, which errors need; the format takes less than a page.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::file::Mistake;
+use headtime_config::TextError;
 
 /// One option of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Given {
-    /// Its name as it was written.
+    /// The name as written.
     pub(super) key: String,
-    /// What stands behind the sign, or `1` where nothing does, as fio reads it.
+    /// The text after the equals sign; `1` where there is none, as in fio.
     pub(super) value: String,
-    /// The line, from 1.
+    /// The line, counted from 1.
     pub(super) line: usize,
 }
 
-/// One job with its options, those of `[global]` sections before it first.
+/// One job with its options, after those of the `[global]` sections above it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Section {
     pub(super) name: String,
@@ -27,9 +26,9 @@ pub(super) struct Section {
     pub(super) options: Vec<Given>,
 }
 
-/// The jobs of a file, and what is wrong with its lines.
-pub(super) fn sections(text: &str) -> (Vec<Section>, Vec<Mistake>) {
-    let (mut jobs, mut mistakes) = (Vec::<Section>::new(), Vec::new());
+/// The jobs of a file, and the errors in its lines.
+pub(super) fn sections(file: &str, text: &str) -> (Vec<Section>, Vec<TextError>) {
+    let (mut jobs, mut errors) = (Vec::<Section>::new(), Vec::new());
     let mut global: Vec<Given> = Vec::new();
     let mut in_global = None;
     for (number, raw) in text.lines().enumerate() {
@@ -38,10 +37,10 @@ pub(super) fn sections(text: &str) -> (Vec<Section>, Vec<Mistake>) {
         if content.is_empty() {
             continue;
         }
-        let mut wrong = |message: String| mistakes.push(Mistake { at: Some((line, 1)), message });
+        let mut wrong = |message: String| errors.push(TextError::at_line(file, line, message));
         if let Some(name) = content.strip_prefix('[') {
             let Some(name) = name.strip_suffix(']').filter(|name| !name.is_empty()) else {
-                wrong(alloc::format!("`{content}` is no section; write it such as [job]"));
+                wrong(alloc::format!("`{content}` is not a section; write it such as [job]"));
                 continue;
             };
             in_global = Some(name == "global");
@@ -58,8 +57,7 @@ pub(super) fn sections(text: &str) -> (Vec<Section>, Vec<Mistake>) {
             (Some(false), Some(job)) => job.options.push(given),
             (Some(true), _) => global.push(given),
             _ if key.starts_with("include ") => wrong(
-                "include takes in another file, which is not done here; copy its lines into \
-                    this file"
+                "include of another file is not supported; copy its lines into this file"
                     .to_string(),
             ),
             _ => wrong(alloc::format!(
@@ -68,7 +66,7 @@ pub(super) fn sections(text: &str) -> (Vec<Section>, Vec<Mistake>) {
             )),
         }
     }
-    (jobs, mistakes)
+    (jobs, errors)
 }
 
 #[cfg(test)]
@@ -77,10 +75,11 @@ mod tests {
 
     #[test]
     fn a_job_has_the_options_of_the_globals_above_it_and_its_own() {
-        let (jobs, mistakes) = sections(
+        let (jobs, errors) = sections(
+            "x",
             "[global]\nbs=4k ; small\n[a]\nstonewall\n# no\n[global]\nrw = write\n[b]\niodepth=2",
         );
-        assert!(mistakes.is_empty());
+        assert!(errors.is_empty());
         let shown: Vec<String> = jobs
             .iter()
             .map(|job| {
@@ -96,10 +95,10 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_belong_nowhere_are_named() {
-        let (_, mistakes) = sections("bs=4k\n[a\n[]\n[b]\n");
+    fn lines_outside_of_sections_are_errors() {
+        let (_, errors) = sections("x", "bs=4k\n[a\n[]\n[b]\n");
         assert_eq!(
-            mistakes.iter().filter_map(|mistake| mistake.at).collect::<Vec<_>>(),
+            errors.iter().filter_map(|error| error.position).collect::<Vec<_>>(),
             [(1, 1), (2, 1), (3, 1)]
         );
     }

@@ -1,85 +1,85 @@
-//! One job of a fio file, and the streams it makes.
+//! One job of a fio file, and its streams.
 
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use headtime_config::TextError;
 use headtime_units::Nanos;
 
-use super::Ground;
+use super::EarlierJobs;
 use super::ini::{Given, Section};
-use super::keys::{Fate, find};
+use super::keys::{Support, find};
 use super::values::{self, Extent, KbBase};
 use crate::arrivals::{Interarrival, ThinkTime};
 use crate::config::Alignment;
-use crate::file::{Clients, Mistake, Range, StreamPlan, constant};
+use crate::file::{Clients, Range, StreamPlan, constant};
 use crate::mix::Mix;
 use crate::order::Order;
-use crate::place::{Chunks, HotSpot, Place};
+use crate::place::{AddressPattern, Chunks, HotSpot};
 use crate::sizes::{SizeWeight, Sizes};
 
-/// Engines that wait for each request, so that a job never holds more than one.
+/// Engines that wait for each request: a job with one of them has one outstanding request.
 const SYNCHRONOUS: &[&str] = &["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice"];
 /// fio's defaults.
 const DEFAULT_ENGINE: &str = "psync";
 const DEFAULT_BYTES: u64 = 4_096;
 
-/// One job: its options, the last of each name, and what is wrong with them.
+/// One job: the last option of each name, and the errors in them.
 pub(super) struct Job<'a> {
+    file: &'a str,
     section: &'a Section,
     options: Vec<(&'static str, &'a Given)>,
-    mistakes: &'a mut Vec<Mistake>,
+    errors: &'a mut Vec<TextError>,
     pub(super) notes: Vec<String>,
     base: KbBase,
 }
 
-/// What `rw` says.
+/// The value of `rw`.
 struct Direction {
     random: bool,
     reads: bool,
     writes: bool,
     trims: bool,
-    /// Behind a colon: requests of a run, or the bytes of a hole.
+    /// The number after a colon: requests of a run, or bytes of a gap.
     modifier: Option<u64>,
 }
 
 impl<'a> Job<'a> {
-    pub(super) fn new(section: &'a Section, mistakes: &'a mut Vec<Mistake>) -> Self {
+    pub(super) fn new(file: &'a str, section: &'a Section, errors: &'a mut Vec<TextError>) -> Self {
         let mut job = Self {
+            file,
             section,
             options: Vec::new(),
-            mistakes,
+            errors,
             notes: Vec::new(),
             base: KbBase::Binary,
         };
         for given in &section.options {
             let Some(option) = find(&given.key) else {
-                job.mistake(
+                job.error(
                     given,
                     format!(
-                        "option `{}` is not known here and may change what is asked for; \
-                        remove it, or write the workload as TOML",
+                        "option `{}` is unknown and may change the requests; remove it, or \
+                            write the workload as TOML",
                         given.key
                     ),
                 );
                 continue;
             };
-            match option.fate {
-                Fate::Understood(_) => {
+            match option.support {
+                Support::Supported(_) => {
                     job.options.retain(|(name, _)| *name != option.names[0]);
                     job.options.push((option.names[0], given));
                 }
-                Fate::Meaningless => {}
-                Fate::LeftOut(why) => {
-                    job.notes.push(format!("line {}: {} is left out: {why}", given.line, given.key))
+                Support::NoEffect => {}
+                Support::Ignored(why) => {
+                    job.notes.push(format!("line {}: {} is ignored: {why}", given.line, given.key))
                 }
-                Fate::Refused(_) if given.value == "0" => {}
-                Fate::Refused(remedy) => job.mistake(
+                Support::Refused(_) if given.value == "0" => {}
+                Support::Refused(remedy) => job.error(
                     given,
-                    format!(
-                        "{}={} asks for what is not done here; {remedy}",
-                        given.key, given.value
-                    ),
+                    format!("{}={} is not supported; {remedy}", given.key, given.value),
                 ),
             }
         }
@@ -91,8 +91,8 @@ impl<'a> Job<'a> {
         job
     }
 
-    fn mistake(&mut self, given: &Given, message: String) {
-        self.mistakes.push(Mistake { at: Some((given.line, 1)), message });
+    fn error(&mut self, given: &Given, message: String) {
+        self.errors.push(TextError::at_line(self.file, given.line, message));
     }
 
     fn given(&self, name: &str) -> Option<&'a Given> {
@@ -109,26 +109,26 @@ impl<'a> Job<'a> {
         match read(&given.value) {
             Ok(value) => Some(value),
             Err(message) => {
-                self.mistake(given, format!("{}={}: {message}", given.key, given.value));
+                self.error(given, format!("{}={}: {message}", given.key, given.value));
                 None
             }
         }
     }
 
-    /// A mistake in an option that was given; what stands in for its value.
+    /// Reports an error in an option and returns the value to continue with.
     fn refuse<T>(&mut self, name: &'static str, message: &str, instead: T) -> T {
         if let Some(given) = self.given(name) {
-            self.mistake(given, format!("{}={}: {message}", given.key, given.value));
+            self.error(given, format!("{}={}: {message}", given.key, given.value));
         }
         instead
     }
 
-    fn truth(&mut self, name: &'static str) -> bool {
-        self.parsed(name, values::truth).unwrap_or(false)
+    fn boolean(&mut self, name: &'static str) -> bool {
+        self.parsed(name, values::boolean).unwrap_or(false)
     }
 
     /// The streams of the job's clones.
-    pub(super) fn streams(&mut self, ground: &mut Ground) -> Vec<StreamPlan> {
+    pub(super) fn streams(&mut self, earlier: &mut EarlierJobs) -> Vec<StreamPlan> {
         let direction = self.direction();
         let mut plan = StreamPlan::new(self.section.name.clone());
         plan.line = self.section.line;
@@ -140,7 +140,7 @@ impl<'a> Job<'a> {
         let depth = self.depth();
         plan.clients = Some(Clients::Count(depth));
         self.pace(&direction, depth, &mut plan);
-        self.times(ground, &mut plan);
+        self.times(earlier, &mut plan);
 
         let clones = self.parsed("numjobs", values::whole).unwrap_or(1);
         let clones = if (1..=crate::file::MAX_STREAMS as u64 * 64).contains(&clones) {
@@ -148,7 +148,7 @@ impl<'a> Job<'a> {
         } else {
             self.refuse("numjobs", "expected 1 to 16384", 1)
         };
-        let ranges = self.ranges(clones, ground, &mut plan);
+        let ranges = self.ranges(clones, earlier, &mut plan);
         let alike = plan.stream.order == Order::Random
             && plan.gaps.is_none()
             && ranges.windows(2).all(|pair| pair[0] == pair[1]);
@@ -181,16 +181,16 @@ impl<'a> Job<'a> {
         if sequencer != "sequential" {
             self.refuse(
                 "rw_sequencer",
-                "expected sequential; identical asks for one place again \
-                and again, which is not done here",
+                "expected sequential; identical repeats one address, which is not \
+                supported",
                 (),
             );
         }
         let modifier = modifier.and_then(|modifier| match values::bytes(modifier, base) {
             Ok(0) | Err(_) => self.refuse(
                 "rw",
-                "expected a number behind the colon: requests of a run where it is random, bytes \
-                    of a hole where it is sequential",
+                "expected a number after the colon: requests of a run if random, bytes of a gap if \
+                    sequential",
                 None,
             ),
             Ok(number) => Some(number),
@@ -296,43 +296,45 @@ impl<'a> Job<'a> {
             plan.stream.place = place;
         }
         if plan.stream.order != Order::Random {
-            // A job of fio goes on in one place, whatever its depth, but reads and writes each in
-            // their own.
+            // A job of fio continues one run at any depth, but reads and writes have separate runs.
             plan.stream.positions = Some(1);
             plan.stream.separate_runs = direction.reads && direction.writes;
         }
     }
 
-    fn place(&mut self, plan: &StreamPlan) -> Place {
-        let Some(given) = self.given("random_distribution") else { return Place::Uniform };
+    fn place(&mut self, plan: &StreamPlan) -> AddressPattern {
+        let Some(given) = self.given("random_distribution") else { return AddressPattern::Uniform };
         let (kind, values) = given.value.split_once(':').unwrap_or((&given.value, ""));
         let number = values.parse::<f64>().ok();
         let chunks = Chunks { bytes: smallest(&plan.stream.sizes), ordered: false };
         match (kind, number) {
-            ("random", _) => Place::Uniform,
-            ("zipf", None) if values.is_empty() => Place::Zipf { theta: 1.1, chunks },
-            ("zipf", Some(theta)) => Place::Zipf { theta, chunks },
-            ("pareto", None) if values.is_empty() => Place::SelfSimilar { share: 0.2, chunks },
-            ("pareto", Some(share)) => Place::SelfSimilar { share, chunks },
+            ("random", _) => AddressPattern::Uniform,
+            ("zipf", None) if values.is_empty() => AddressPattern::Zipf { theta: 1.1, chunks },
+            ("zipf", Some(theta)) => AddressPattern::Zipf { theta, chunks },
+            ("pareto", None) if values.is_empty() => {
+                AddressPattern::SelfSimilar { share: 0.2, chunks }
+            }
+            ("pareto", Some(share)) => AddressPattern::SelfSimilar { share, chunks },
             ("normal", Some(deviation)) => {
-                Place::Normal { center: 0.5, deviation: deviation / 100.0 }
+                AddressPattern::Normal { center: 0.5, deviation: deviation / 100.0 }
             }
             ("zoned", _) => self
                 .parsed("random_distribution", |_| zones(values))
-                .map_or(Place::Uniform, Place::HotSpots),
+                .map_or(AddressPattern::Uniform, AddressPattern::HotSpots),
             _ => {
                 let expected = "expected random, zipf:THETA, pareto:SHARE, normal:PERCENT or \
                     zoned:REQUESTS/SPACE:…; write other places as TOML";
-                self.refuse("random_distribution", expected, Place::Uniform)
+                self.refuse("random_distribution", expected, AddressPattern::Uniform)
             }
         }
     }
 
     fn cache(&mut self) {
-        let direct = self.truth("direct") || self.parsed("buffered", values::truth) == Some(false);
+        let direct =
+            self.boolean("direct") || self.parsed("buffered", values::boolean) == Some(false);
         if !direct {
             self.notes.push(format!(
-                "job {}: without direct=1 fio goes through the page cache, which is not simulated",
+                "job {}: without direct=1 fio uses the page cache, which is not simulated",
                 self.section.name
             ));
         }
@@ -395,8 +397,8 @@ impl<'a> Job<'a> {
                 let name = if self.given("rate_iops").is_some() { "rate_iops" } else { "rate" };
                 self.refuse(
                     name,
-                    "reads and writes of one job share its queue here, so either \
-                    both have a rate or none; make two jobs of it",
+                    "reads and writes of one job share its queue, so both have a rate or neither; \
+                    split the job in two",
                     None,
                 )
             }
@@ -414,7 +416,7 @@ impl<'a> Job<'a> {
         if think.is_some() && (depth > 1 || plan.gaps.is_some()) {
             self.refuse(
                 "thinktime",
-                "the whole job pauses in fio, which is not done here with an iodepth above 1 or a \
+                "the whole job pauses in fio, which is not supported with an iodepth above 1 or a \
                     rate; use numjobs, or remove it",
                 (),
             );
@@ -422,38 +424,43 @@ impl<'a> Job<'a> {
         plan.think = think.map(|ns| ThinkTime::Constant(Nanos::from_ns(ns)));
     }
 
-    fn times(&mut self, ground: &mut Ground, plan: &mut StreamPlan) {
+    fn times(&mut self, earlier: &mut EarlierJobs, plan: &mut StreamPlan) {
         let seconds = |text: &str| values::time(text, 1_000_000_000).map(Nanos::from_ns);
         let runtime = self.parsed("runtime", seconds).filter(|time| !time.is_zero());
         let delay = self.parsed("startdelay", seconds).unwrap_or(Nanos::ZERO);
-        if self.truth("stonewall") {
-            match ground.ends {
+        if self.boolean("stonewall") {
+            match earlier.ends {
                 None => {}
-                Some(Some(end)) => ground.barrier = end,
+                Some(Some(end)) => earlier.barrier = end,
                 Some(None) => {
                     self.refuse(
                         "stonewall",
-                        "it is not known when the jobs before it end; give each of them a runtime, \
-                            or write start and stop as TOML",
+                        "the end of the jobs before it is unknown; give each of them a runtime, or \
+                            write start and stop as TOML",
                         (),
                     );
                 }
             }
         }
-        plan.stream.start = delay.max(ground.barrier);
+        plan.stream.start = delay.max(earlier.barrier);
         plan.stream.stop = runtime.map(|runtime| plan.stream.start + runtime);
-        ground.ends_at(plan.stream.stop);
-        if self.truth("time_based") && runtime.is_none() {
+        earlier.ends_at(plan.stream.stop);
+        if self.boolean("time_based") && runtime.is_none() {
             self.refuse(
                 "time_based",
-                "a job that goes by time needs a runtime; add runtime=60",
+                "a job that is time_based needs a runtime; add runtime=60",
                 (),
             );
         }
     }
 
-    /// The range of each clone; sets how much each asks for.
-    fn ranges(&mut self, clones: u64, ground: &mut Ground, plan: &mut StreamPlan) -> Vec<Range> {
+    /// The range of each clone; also sets the bytes that each accesses.
+    fn ranges(
+        &mut self,
+        clones: u64,
+        earlier: &mut EarlierJobs,
+        plan: &mut StreamPlan,
+    ) -> Vec<Range> {
         let base = self.base;
         let extent = |text: &str| values::extent(text, base);
         let size = self.parsed("size", extent).filter(|size| *size != Extent::Share(1.0));
@@ -461,7 +468,7 @@ impl<'a> Job<'a> {
         let increment = self.parsed("offset_increment", extent).unwrap_or(Extent::Bytes(0));
         let io_size = self.parsed("io_size", extent);
         let loops = self.parsed("loops", values::whole).unwrap_or(1).max(1);
-        if !self.truth("time_based") {
+        if !self.boolean("time_based") {
             plan.stream.bytes = match io_size.or(size) {
                 Some(Extent::Bytes(bytes)) => Some(bytes.saturating_mul(loops)),
                 Some(Extent::Share(_)) => {
@@ -478,7 +485,7 @@ impl<'a> Job<'a> {
         if filename.is_some_and(|name| name.replace("\\:", "").contains(':')) {
             self.refuse(
                 "filename",
-                "several files in one job are not done here; make a job for each",
+                "several files in one job are not supported; make a job for each",
                 (),
             );
         }
@@ -501,8 +508,10 @@ impl<'a> Job<'a> {
                         if let Some(Extent::Bytes(bytes)) = size { Some(bytes) } else { None };
                     let first = match (filename, size) {
                         (Some(name), _) if name.starts_with("/dev/") => 0,
-                        (Some(name), Some(size)) => ground.file(name, shifted.saturating_add(size)),
-                        (None, Some(size)) => ground.file(
+                        (Some(name), Some(size)) => {
+                            earlier.file(name, shifted.saturating_add(size))
+                        }
+                        (None, Some(size)) => earlier.file(
                             &format!("{}.{}.{clone}", self.section.name, self.section.line),
                             shifted.saturating_add(size),
                         ),
@@ -534,7 +543,7 @@ impl<'a> Job<'a> {
                             } else {
                                 self.refuse(
                                     "offset",
-                                    "nothing of the drive lies behind it",
+                                    "no part of the drive lies after it",
                                     Range::Whole,
                                 )
                             }
@@ -560,27 +569,27 @@ impl<'a> Job<'a> {
 
 fn one_size(text: &str, base: KbBase) -> Result<Sizes, String> {
     match values::bytes(text, base)? {
-        0 => Err("a size of 0 makes no sense".to_string()),
+        0 => Err("a size of 0 is not possible".to_string()),
         bytes => Ok(Sizes::Fixed { bytes }),
     }
 }
 
 /// `4k-64k`.
 fn range(text: &str, base: KbBase) -> Result<Sizes, String> {
-    let expected = || format!("`{text}` is no range of sizes; write it such as 4k-64k");
-    let (least, most) = text.split_once('-').ok_or_else(expected)?;
-    let (min_bytes, most) = (values::bytes(least, base)?, values::bytes(most, base)?);
-    if min_bytes == 0 || most < min_bytes {
+    let expected = || format!("`{text}` is not a range of sizes; write it such as 4k-64k");
+    let (min, max) = text.split_once('-').ok_or_else(expected)?;
+    let (min_bytes, max) = (values::bytes(min, base)?, values::bytes(max, base)?);
+    if min_bytes == 0 || max < min_bytes {
         return Err(expected());
     }
     Ok(Sizes::Uniform {
         min_bytes,
-        max_bytes: most / min_bytes * min_bytes,
+        max_bytes: max / min_bytes * min_bytes,
         multiple_bytes: min_bytes,
     })
 }
 
-/// `4k/10:64k/50:32k/`: sizes with their percent; those without share what is left.
+/// `4k/10:64k/50:32k/`: sizes with their percent; those without divide the remainder evenly.
 fn split(text: &str, base: KbBase) -> Result<Sizes, String> {
     let mut entries = Vec::new();
     for part in text.split(':') {
@@ -597,7 +606,7 @@ fn split(text: &str, base: KbBase) -> Result<Sizes, String> {
     let weighted = entries
         .into_iter()
         .map(|(bytes, share)| SizeWeight { bytes, weight: share.unwrap_or(rest) * 100.0 });
-    // A size whose share is nothing never comes.
+    // A size with a share of 0 is never drawn.
     Ok(Sizes::Weighted(weighted.filter(|entry| entry.weight > 0.0).collect()))
 }
 
@@ -607,7 +616,7 @@ fn zones(text: &str) -> Result<Vec<HotSpot>, String> {
         .map(|part| {
             let (requests, space) = part.split_once('/').ok_or_else(|| {
                 format!(
-                    "`{part}` is no zone; write it such as 60/10, percent of requests and of space"
+                    "`{part}` is not a zone; write it such as 60/10, percent of requests and of space"
                 )
             })?;
             Ok(HotSpot { requests: values::percent(requests)?, space: values::percent(space)? })
@@ -628,7 +637,7 @@ fn smallest(sizes: &Sizes) -> u64 {
     }
 }
 
-/// The mean of sizes as fio can say them.
+/// The mean of sizes.
 fn mean_bytes(sizes: &Sizes) -> f64 {
     match sizes {
         Sizes::Fixed { bytes } => *bytes as f64,

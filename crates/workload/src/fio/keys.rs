@@ -1,37 +1,36 @@
-//! [`OPTIONS`]: fio's options, and what becomes of each. Reader, documentation and tests iterate
-//! over this table.
+//! [`OPTIONS`]: the options of fio and the support for each.
 
 /// An option of fio.
 pub struct FioOption {
-    /// Its names; the first is the one used here.
+    /// The names; the first is the one used in code.
     pub names: &'static [&'static str],
-    /// What becomes of it.
-    pub fate: Fate,
+    /// The support for it.
+    pub support: Support,
 }
 
-/// What becomes of an option.
+/// The support for an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It decides the requests here as it does in fio, but for what is said here, if anything is.
-    Understood(&'static str),
-    /// It has no meaning for a drive that is simulated; nothing is said.
-    Meaningless,
-    /// It changes a little what fio asks and is left out; a note says so.
-    LeftOut(&'static str),
-    /// It changes what fio asks for so much that the job is refused, with this remedy.
+pub enum Support {
+    /// It decides the requests as in fio, with the given limitation, if any.
+    Supported(&'static str),
+    /// It has no meaning for a simulated drive; it is ignored without a note.
+    NoEffect,
+    /// It changes the requests slightly; it is ignored with a note that gives this reason.
+    Ignored(&'static str),
+    /// It changes the requests so much that the job is refused, with this remedy.
     Refused(&'static str),
 }
 
-const fn understood(names: &'static [&'static str], but: &'static str) -> FioOption {
-    FioOption { names, fate: Fate::Understood(but) }
+const fn supported(names: &'static [&'static str], limitation: &'static str) -> FioOption {
+    FioOption { names, support: Support::Supported(limitation) }
 }
 
-const fn left_out(names: &'static [&'static str], why: &'static str) -> FioOption {
-    FioOption { names, fate: Fate::LeftOut(why) }
+const fn ignored(names: &'static [&'static str], reason: &'static str) -> FioOption {
+    FioOption { names, support: Support::Ignored(reason) }
 }
 
 const fn refused(names: &'static [&'static str], remedy: &'static str) -> FioOption {
-    FioOption { names, fate: Fate::Refused(remedy) }
+    FioOption { names, support: Support::Refused(remedy) }
 }
 
 /// The option of that name, if it is known.
@@ -40,57 +39,54 @@ pub(super) fn find(name: &str) -> Option<&'static FioOption> {
     OPTIONS.iter().find(|option| option.names.contains(&name))
 }
 
-/// fio's options.
+/// The options of fio.
 pub const OPTIONS: &[FioOption] = &[
-    understood(
+    supported(
         &["rw", "readwrite"],
         "read, write, trim, randread, randwrite, randtrim, rw, readwrite, randrw, with :N; \
             trimwrite is refused",
     ),
-    understood(&["bs", "blocksize"], "by direction too"),
-    understood(&["bssplit"], "by direction too"),
-    understood(
+    supported(&["bs", "blocksize"], "by direction too"),
+    supported(&["bssplit"], "by direction too"),
+    supported(
         &["bsrange", "blocksize_range"],
         "by direction too; every multiple of the smallest with the same probability",
     ),
-    understood(&["ba", "blockalign"], "one value for all directions"),
-    understood(&["rwmixread"], ""),
-    understood(&["rwmixwrite"], ""),
-    understood(&["ioengine"], "only whether it is synchronous, where iodepth has no effect"),
-    understood(&["iodepth"], ""),
-    understood(&["numjobs"], "a stream for each, or more clients of one where that is the same"),
-    understood(
-        &["size"],
-        "the range, and how much is asked for unless io_size or time_based says otherwise",
+    supported(&["ba", "blockalign"], "one value for all directions"),
+    supported(&["rwmixread"], ""),
+    supported(&["rwmixwrite"], ""),
+    supported(&["ioengine"], "only whether it is synchronous, where iodepth has no effect"),
+    supported(&["iodepth"], ""),
+    supported(
+        &["numjobs"],
+        "a stream for each, or more clients of one stream where that is equivalent",
     ),
-    understood(&["io_size", "io_limit"], ""),
-    understood(&["loops"], "so many times as much is asked for"),
-    understood(&["offset"], ""),
-    understood(&["offset_increment"], ""),
-    understood(
+    supported(&["size"], "the range; also the bytes to access, without io_size or time_based"),
+    supported(&["io_size", "io_limit"], ""),
+    supported(&["loops"], "a multiple of the bytes to access"),
+    supported(&["offset"], ""),
+    supported(&["offset_increment"], ""),
+    supported(
         &["filename"],
-        "jobs with the same device or file share its place, files lie one behind the other",
+        "jobs with the same device or file share its range; files follow each other",
     ),
-    understood(&["runtime", "timeout"], ""),
-    understood(&["time_based"], ""),
-    understood(&["startdelay"], "one time, no range of times"),
-    understood(&["stonewall", "wait_for_previous"], "where all earlier jobs have a runtime"),
-    understood(&["rate_iops"], ""),
-    understood(&["rate"], "divided by the mean size"),
-    understood(&["rate_process"], ""),
-    understood(&["thinktime"], "at an iodepth of 1"),
-    understood(
-        &["random_distribution"],
-        "random, zipf, pareto, normal and zoned, without a center",
-    ),
-    understood(&["percentage_random"], "one value for all directions"),
-    understood(&["rw_sequencer"], "sequential"),
-    understood(&["fsync"], ""),
-    understood(&["fdatasync"], "as fsync"),
-    understood(&["sync"], "writes demand force unit access"),
-    understood(&["direct"], "only noted where it is missing: no page cache is simulated"),
-    understood(&["buffered"], "as direct, the other way round"),
-    understood(&["kb_base"], ""),
+    supported(&["runtime", "timeout"], ""),
+    supported(&["time_based"], ""),
+    supported(&["startdelay"], "one time, no range of times"),
+    supported(&["stonewall", "wait_for_previous"], "where all earlier jobs have a runtime"),
+    supported(&["rate_iops"], ""),
+    supported(&["rate"], "divided by the mean size"),
+    supported(&["rate_process"], ""),
+    supported(&["thinktime"], "at an iodepth of 1"),
+    supported(&["random_distribution"], "random, zipf, pareto, normal and zoned, without a center"),
+    supported(&["percentage_random"], "one value for all directions"),
+    supported(&["rw_sequencer"], "sequential"),
+    supported(&["fsync"], ""),
+    supported(&["fdatasync"], "as fsync"),
+    supported(&["sync"], "writes demand force unit access"),
+    supported(&["direct"], "only noted where it is missing: no page cache is simulated"),
+    supported(&["buffered"], "as direct, the other way round"),
+    supported(&["kb_base"], ""),
     FioOption {
         names: &[
             "name",
@@ -192,25 +188,25 @@ pub const OPTIONS: &[FioOption] = &[
             "verify_dump",
             "verify_fatal",
         ],
-        fate: Fate::Meaningless,
+        support: Support::NoEffect,
     },
-    left_out(&["ramp_time"], "leave requests uncounted at the start with --warmup"),
-    left_out(&["iodepth_batch", "iodepth_batch_submit"], "each request is sent by itself"),
-    left_out(
+    ignored(&["ramp_time"], "leave requests uncounted at the start with --warmup"),
+    ignored(&["iodepth_batch", "iodepth_batch_submit"], "each request is sent by itself"),
+    ignored(
         &["iodepth_batch_complete", "iodepth_batch_complete_min", "iodepth_batch_complete_max"],
-        "each completion is taken by itself",
+        "each completion is handled by itself",
     ),
-    left_out(&["iodepth_low"], "the queue is refilled at each completion"),
-    left_out(&["end_fsync", "fsync_on_close", "sync_file_range"], "no flush at the end of a job"),
-    left_out(&["exitall", "exit_what"], "each job ends by itself"),
-    left_out(&["pre_read"], "no file is read in advance"),
-    left_out(&["bs_unaligned", "blocksize_unaligned"], "sizes are whole sectors"),
-    left_out(&["file_service_type"], "one file for each job"),
-    left_out(
+    ignored(&["iodepth_low"], "the queue is refilled at each completion"),
+    ignored(&["end_fsync", "fsync_on_close", "sync_file_range"], "no flush at the end of a job"),
+    ignored(&["exitall", "exit_what"], "each job ends by itself"),
+    ignored(&["pre_read"], "no file is read in advance"),
+    ignored(&["bs_unaligned", "blocksize_unaligned"], "sizes are whole sectors"),
+    ignored(&["file_service_type"], "one file for each job"),
+    ignored(
         &["prio", "prioclass", "cmdprio_percentage", "cmdprio_class"],
         "priorities do not reach the drive; give streams deadlines in a TOML file",
     ),
-    left_out(
+    ignored(
         &[
             "steadystate",
             "steadystate_duration",
@@ -219,9 +215,9 @@ pub const OPTIONS: &[FioOption] = &[
             "ss_dur",
             "ss_ramp",
         ],
-        "the run has the length it was given",
+        "the run has a fixed length",
     ),
-    left_out(&["fill_device", "fill_fs"], "a drive has no end of space"),
+    ignored(&["fill_device", "fill_fs"], "a drive has no end of space"),
     refused(
         &["thinktime_blocks", "thinktime_blocks_type", "thinktime_iotime"],
         "think after every request, or write the workload as TOML",
@@ -251,7 +247,7 @@ pub const OPTIONS: &[FioOption] = &[
         "remove it; headtime compare varies the depth",
     ),
     refused(&["flow", "flow_id", "flow_watermark", "flow_sleep"], "give each job a rate"),
-    refused(&["number_ios"], "say how much is to be asked for with io_size"),
+    refused(&["number_ios"], "give the bytes to access with io_size"),
     refused(&["io_submit_mode"], "give the job a rate"),
     refused(
         &["profile", "trim_percentage", "trim_verify_zero", "trim_backlog"],

@@ -1,17 +1,17 @@
-//! fio's job files, as far as they say what a drive is asked for: [`read`] makes a [`WorkloadFile`]
-//! of one.
+//! Job files of fio: [`read`] makes a [`WorkloadFile`] from the options that decide a drive's
+//! requests.
 //!
-//! [`OPTIONS`] says of each option whether it is understood, has no meaning here, is left out with
-//! a note, or is refused. Nothing is guessed: an option that is not in the table is refused too,
-//! because it may change what is asked for.
+//! [`OPTIONS`] states for each option whether it is supported, has no meaning here, is ignored with
+//! a note, or is refused. An option that is not in the table is refused, because it may change the
+//! requests.
 //!
-//! Differs from fio: blocks of a random job may repeat before all have come (as with
-//! `norandommap`); a job's files are one stretch of the drive, and files lie one behind the other
+//! Differs from fio: blocks of a random job may repeat before each was accessed once (as with
+//! `norandommap`); a job's file is one contiguous range of the drive, and files follow each other
 //! from the drive's start; there is no page cache; sizes drawn by `bsrange` are multiples of the
 //! smallest.
 //!
-//! Reference: the manual page fio(1), and fio 3.33 itself, whose parser is asked in tests whether
-//! it takes the same files.
+//! Reference: the manual page fio(1), and fio 3.33; tests check that its parser accepts the same
+//! files.
 
 mod ini;
 mod job;
@@ -21,41 +21,42 @@ mod values;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use headtime_config::{TextError, TextErrors};
 use headtime_units::Nanos;
 
-pub use keys::{Fate, FioOption, OPTIONS};
+pub use keys::{FioOption, OPTIONS, Support};
 
-use crate::file::{FileErrors, MAX_STREAMS, Mistake, WorkloadFile};
+use crate::file::{MAX_STREAMS, WorkloadFile};
 use job::Job;
 
-/// Reads a job file's text; `name` is what messages call it.
+/// Reads the text of a job file; `name` is its name in errors.
 ///
 /// # Errors
-/// All mistakes that could be found, by line.
-pub fn read(name: &str, text: &str) -> Result<WorkloadFile, FileErrors> {
-    let (sections, mut mistakes) = ini::sections(text);
+/// All errors of the text, by line.
+pub fn read(name: &str, text: &str) -> Result<WorkloadFile, TextErrors> {
+    let (sections, mut errors) = ini::sections(name, text);
     let mut file = WorkloadFile {
         name: name.to_string(),
         description: None,
         streams: Vec::new(),
         notes: Vec::new(),
     };
-    let mut ground = Ground::default();
-    if sections.is_empty() && mistakes.is_empty() {
-        mistakes.push(Mistake {
-            at: None,
-            message: "there is no job; add a section such as [reader] with rw=randread".to_string(),
-        });
+    let mut earlier = EarlierJobs::default();
+    if sections.is_empty() && errors.is_empty() {
+        errors.push(TextError::whole(
+            name,
+            "there is no job; add a section such as [reader] with rw=randread",
+        ));
     }
     for section in &sections {
-        let mut job = Job::new(section, &mut mistakes);
-        let streams = job.streams(&mut ground);
+        let mut job = Job::new(name, section, &mut errors);
+        let streams = job.streams(&mut earlier);
         for note in job.notes.drain(..) {
             if !file.notes.contains(&note) {
                 file.notes.push(note);
             }
         }
-        // Jobs may have one name; streams may not.
+        // Jobs may share a name; streams may not.
         for mut stream in streams {
             let same = file
                 .streams
@@ -77,40 +78,36 @@ pub fn read(name: &str, text: &str) -> Result<WorkloadFile, FileErrors> {
                 iodepth instead",
             file.streams.len()
         );
-        mistakes.push(Mistake { at: None, message });
+        errors.push(TextError::whole(name, message));
     }
-    mistakes.sort_by_key(|mistake| mistake.at);
-    // What stands in [global] is wrong in every job below it.
-    mistakes.dedup();
-    if mistakes.is_empty() {
-        Ok(file)
-    } else {
-        Err(FileErrors { name: name.to_string(), mistakes })
-    }
+    errors.sort_by_key(|error| error.position);
+    // An error in [global] is found in every job below it.
+    errors.dedup();
+    TextErrors::check(errors).map(|()| file)
 }
 
 const MIB: u64 = 1 << 20;
 
-/// What earlier jobs leave behind for later ones.
+/// The effect of earlier jobs on later ones.
 #[derive(Debug, Default)]
-struct Ground {
-    /// Files and where they lie: name, first byte, bytes.
+struct EarlierJobs {
+    /// Files: name, first byte, length in bytes.
     files: Vec<(String, u64, u64)>,
-    /// When all jobs so far have stopped; `None` when one of them does not stop at a known time.
+    /// The end of all jobs so far; `Some(None)` when one of them has no known end.
     ends: Option<Option<Nanos>>,
-    /// Before this nothing starts: the end of what a stonewall waited for.
+    /// The earliest start of later jobs: the end of the jobs that a stonewall waits for.
     barrier: Nanos,
 }
 
-impl Ground {
-    /// Where a file of this size lies: where it lay before, or behind all others. A file that a
-    /// later job makes longer reaches into the next one.
+impl EarlierJobs {
+    /// The first byte of a file of this size. A new file lies after all others. A file that a later
+    /// job extends overlaps the next one.
     fn file(&mut self, name: &str, bytes: u64) -> u64 {
         if let Some((_, first, of_file)) = self.files.iter_mut().find(|(other, ..)| other == name) {
             *of_file = bytes.max(*of_file);
             return *first;
         }
-        // Files begin at whole MiB, as file systems place large ones.
+        // Files begin at multiples of 1 MiB, as large files do in file systems.
         let first = self
             .files
             .iter()

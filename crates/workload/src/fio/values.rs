@@ -1,10 +1,10 @@
-//! Values as fio writes them: numbers with suffixes, times, lists by direction.
+//! Values in fio's notation: numbers with suffixes, times, lists by direction.
 
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-/// What fio's suffixes of bytes mean: with `kb_base=1024`, which is its default, `k` and `kb` are
+/// The meaning of fio's byte suffixes: with `kb_base=1024`, which is its default, `k` and `kb` are
 /// 1,024 and `kib` is 1,000; with `kb_base=1000` the other way round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KbBase {
@@ -15,7 +15,7 @@ pub(super) enum KbBase {
 /// A number of bytes such as `4k`, `1g`, `64kib`, `4096` or `0x1000`.
 pub(super) fn bytes(text: &str, base: KbBase) -> Result<u64, String> {
     let lower = text.trim().to_ascii_lowercase();
-    let refuse = || format!("`{text}` is no size; write it such as 4k, 64k, 1m or 100g");
+    let refuse = || format!("`{text}` is not a size; write it such as 4k, 64k, 1m or 100g");
     if let Some(digits) = lower.strip_prefix("0x") {
         return u64::from_str_radix(digits, 16).map_err(|_| refuse());
     }
@@ -58,18 +58,18 @@ pub(super) fn extent(text: &str, base: KbBase) -> Result<Extent, String> {
     }
 }
 
-/// A number of percent as a share of one.
+/// A percentage as a share of one.
 pub(super) fn percent(text: &str) -> Result<f64, String> {
     let percent: Option<f64> = text.trim().trim_end_matches('%').parse().ok();
     percent
         .filter(|percent| (0.0..=100.0).contains(percent))
         .map(|percent| percent / 100.0)
-        .ok_or_else(|| format!("`{text}` is no number of percent from 0 to 100"))
+        .ok_or_else(|| format!("`{text}` is not a percentage from 0 to 100"))
 }
 
 /// A time in nanoseconds such as `10s`, `5m`, `100ms`; without a unit it is in units of `unit_ns`.
 pub(super) fn time(text: &str, unit_ns: u64) -> Result<u64, String> {
-    let refuse = || format!("`{text}` is no time; write it such as 30s, 5m or 100ms");
+    let refuse = || format!("`{text}` is not a time; write it such as 30s, 5m or 100ms");
     let text = text.trim().to_ascii_lowercase();
     let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -88,11 +88,11 @@ pub(super) fn time(text: &str, unit_ns: u64) -> Result<u64, String> {
 
 /// A whole number.
 pub(super) fn whole(text: &str) -> Result<u64, String> {
-    bytes(text, KbBase::Binary).map_err(|_| format!("`{text}` is no whole number"))
+    bytes(text, KbBase::Binary).map_err(|_| format!("`{text}` is not a whole number"))
 }
 
-/// A truth: `1`, or nothing behind the option.
-pub(super) fn truth(text: &str) -> Result<bool, String> {
+/// A boolean: `1`, or no value.
+pub(super) fn boolean(text: &str) -> Result<bool, String> {
     match text {
         "1" | "true" | "" => Ok(true),
         "0" | "false" => Ok(false),
@@ -100,8 +100,8 @@ pub(super) fn truth(text: &str) -> Result<bool, String> {
     }
 }
 
-/// The parts for reads, writes and trims of `a,b,c`. What is left out is as fio has it: a single
-/// part is for all, a missing last one as that for writes.
+/// The parts of `a,b,c` for reads, writes and trims. As in fio, a single part is for all, and a
+/// missing last part is as that for writes.
 pub(super) fn by_direction(text: &str) -> [Option<String>; 3] {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     let part = |number: usize| parts.get(number).copied();
@@ -115,9 +115,9 @@ pub(super) fn by_direction(text: &str) -> [Option<String>; 3] {
 mod tests {
     use super::*;
 
-    /// As fio 3.33 reads them: `fio --ioengine=null --size=…` was asked how much it read.
+    /// Expected values from the bytes that `fio --ioengine=null --size=…` 3.33 reports as read.
     #[test]
-    fn suffixes_mean_what_fio_means_by_them() {
+    fn suffixes_have_the_meaning_of_fio() {
         let cases = [
             ("1000k", 1_024_000),
             ("1000kb", 1_024_000),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn times_have_the_units_of_the_option_unless_they_say() {
+    fn times_without_a_unit_have_the_unit_of_the_option() {
         for (text, ns) in [
             ("10", 10_000_000_000),
             ("10s", 10_000_000_000),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn directions_left_out_are_filled_as_fio_fills_them() {
+    fn missing_directions_are_filled_as_in_fio() {
         let shown = |text| by_direction(text).map(Option::unwrap_or_default);
         assert_eq!(shown("4k"), ["4k", "4k", "4k"]);
         assert_eq!(shown("4k,8k"), ["4k", "8k", "8k"]);

@@ -43,7 +43,7 @@ pub enum TraceError {
     },
     /// A line is longer than lines are.
     #[error(
-        "{file}:{line}: longer than {most} bytes, which no line of a trace is; check that the file \
+        "{file}:{line}: longer than {max} bytes, which no line of a trace is; check that the file \
             is a trace, and undamaged"
     )]
     LongLine {
@@ -52,7 +52,7 @@ pub enum TraceError {
         /// The line.
         line: usize,
         /// The longest that is read.
-        most: usize,
+        max: usize,
     },
     /// A record of a binary file has a value that it cannot have.
     #[error(

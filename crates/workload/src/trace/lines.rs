@@ -103,7 +103,7 @@ impl<F: LineFormat> Lines<F> {
         }
         let line = usize::try_from(self.done + 1).unwrap_or(usize::MAX);
         Step::Damaged {
-            error: TraceError::LongLine { file: self.file.clone(), line, most: LONGEST_LINE },
+            error: TraceError::LongLine { file: self.file.clone(), line, max: LONGEST_LINE },
             consumed,
         }
     }

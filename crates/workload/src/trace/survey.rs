@@ -36,10 +36,10 @@ pub struct Survey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SurveyError {
     /// More devices than are told apart.
-    #[error("the trace has more than {most} devices; choose some of them, or let addresses wrap")]
+    #[error("the trace has more than {max} devices; choose some of them, or let addresses wrap")]
     Devices {
         /// How many are told apart.
-        most: usize,
+        max: usize,
     },
 }
 
@@ -64,7 +64,7 @@ impl Survey {
             return Ok(());
         }
         if self.reach.len() >= MAX_DEVICES && !self.reach.contains_key(&record.device) {
-            return Err(SurveyError::Devices { most: MAX_DEVICES });
+            return Err(SurveyError::Devices { max: MAX_DEVICES });
         }
         let reach = self.reach.entry(record.device).or_default();
         *reach = (*reach).max(record.end_bytes());

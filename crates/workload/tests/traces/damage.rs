@@ -122,7 +122,7 @@ fn an_endless_line_is_damaged_once_and_never_held() {
         assert_eq!(records.len(), sample.records.len(), "{}", sample.format.name);
         assert_eq!(
             damage,
-            [TraceError::LongLine { file: "sample".to_string(), line: 2, most: LONGEST_LINE }],
+            [TraceError::LongLine { file: "sample".to_string(), line: 2, max: LONGEST_LINE }],
             "{}",
             sample.format.name
         );

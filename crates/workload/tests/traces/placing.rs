@@ -61,8 +61,8 @@ fn a_cut_is_counted_from_the_earliest_record_even_where_it_stands_second() {
 
 #[test]
 fn stretching_reaches_the_end_of_time_and_no_further() {
-    let most = TimeScale::from_millionths(u64::MAX);
-    assert_eq!(most.stretch(Nanos::MAX), Nanos::MAX);
+    let max = TimeScale::from_millionths(u64::MAX);
+    assert_eq!(max.stretch(Nanos::MAX), Nanos::MAX);
     assert_eq!(TimeScale::ONE.stretch(Nanos::MAX), Nanos::MAX);
     assert_eq!(TimeScale::from_millionths(1).stretch(Nanos::from_secs(1)), Nanos::from_us(1));
 }
