@@ -5,25 +5,15 @@
 //! show stands in [`figures`], what is shown while a drive serves in [`view`], what is left behind
 //! by the demo in [`report`].
 
-mod beliefs;
+#[cfg(feature = "characterize")]
 pub mod characterize;
 pub mod commands;
-pub mod compare;
-pub mod demo;
-mod drive_model;
-pub mod figures;
 pub mod hangup;
-pub mod load;
-pub mod logs;
-pub mod monitor;
-pub mod output;
-pub mod report;
-pub mod stop;
-pub mod traces;
-pub mod view;
-pub mod workloads;
 
 use clap::{Parser, Subcommand};
+use headtime_console::Failure;
+#[cfg(feature = "lab")]
+use headtime_lab::commands as lab;
 
 /// Everything the command line says.
 #[derive(Debug, Parser)]
@@ -44,29 +34,37 @@ pub enum Verb {
     /// Imports, checks and shows drive profiles
     Profile(commands::profile::Arguments),
     /// Simulates a drive under a policy and a workload, in virtual time
-    Sim(Box<commands::sim::Arguments>),
+    #[cfg(feature = "lab")]
+    Sim(Box<lab::sim::Arguments>),
     /// Lists the workloads that ship, and shows any as TOML
-    Workload(commands::workload::Arguments),
+    #[cfg(feature = "lab")]
+    Workload(lab::workload::Arguments),
     /// Compares policies on drives, depths and workloads, in one page and in tables
-    Compare(Box<commands::compare::Arguments>),
+    #[cfg(feature = "lab")]
+    Compare(Box<lab::compare::Arguments>),
     /// Says what a trace is made of, and writes traces in other formats
-    Trace(commands::trace::Arguments),
+    #[cfg(feature = "lab")]
+    Trace(lab::trace::Arguments),
     /// Replays a recording of a real drive and says how far a profile is off
-    Validate(commands::validate::Arguments),
+    #[cfg(feature = "lab")]
+    Validate(lab::validate::Arguments),
     /// Learns, shows, checks, keeps and merges latency maps, in files and of a running `serve`
     Map(Box<commands::map::Arguments>),
     /// Reproduces published figures and prints them beside what was published
-    Papers(commands::papers::Arguments),
+    #[cfg(feature = "lab")]
+    Papers(lab::papers::Arguments),
     /// Lists the block devices of this machine and whether each could be a drive
     Devices(commands::devices::Arguments),
     /// Finds out by timed reads what a drive is, and writes its profile
+    #[cfg(feature = "characterize")]
     Characterize(Box<commands::characterize::Arguments>),
     /// Serves volumes of a drive over NBD
     Serve(Box<commands::serve::Arguments>),
     /// Makes, changes, removes and lists the volumes of a running `serve`
     Volume(Box<commands::volume::Arguments>),
     /// Says what of a drive's time to reserve for what applications need
-    Plan(commands::plan::Arguments),
+    #[cfg(feature = "lab")]
+    Plan(lab::plan::Arguments),
     /// Shows the exports of a running `serve` second by second: disk time promised and given, IOPS,
     /// MB/s, response times
     Top(commands::top::Arguments),
@@ -86,9 +84,11 @@ pub enum Verb {
     /// Checks a configuration file of `serve` without serving
     CheckConfig(commands::check_config::Arguments),
     /// Serves an emulated drive alone over NBD, with nothing in front, to try other software on it
+    #[cfg(feature = "emulate")]
     Emulate(commands::emulate::Arguments),
     /// Loads an emulated drive under several policies and writes a report that compares them
-    Demo(commands::demo::Arguments),
+    #[cfg(feature = "lab")]
+    Demo(lab::demo::Arguments),
 }
 
 impl Verb {
@@ -101,18 +101,26 @@ impl Verb {
             Self::Policies(arguments) => commands::policies::run(&arguments),
             Self::Profiles(arguments) => commands::profiles::run(&arguments),
             Self::Profile(arguments) => commands::profile::run(&arguments),
-            Self::Sim(arguments) => commands::sim::run(&arguments),
-            Self::Workload(arguments) => commands::workload::run(&arguments),
-            Self::Compare(arguments) => commands::compare::run(&arguments),
-            Self::Trace(arguments) => commands::trace::run(&arguments),
-            Self::Validate(arguments) => commands::validate::run(&arguments),
+            #[cfg(feature = "lab")]
+            Self::Sim(arguments) => lab::sim::run(&arguments),
+            #[cfg(feature = "lab")]
+            Self::Workload(arguments) => lab::workload::run(&arguments),
+            #[cfg(feature = "lab")]
+            Self::Compare(arguments) => lab::compare::run(&arguments),
+            #[cfg(feature = "lab")]
+            Self::Trace(arguments) => lab::trace::run(&arguments),
+            #[cfg(feature = "lab")]
+            Self::Validate(arguments) => lab::validate::run(&arguments),
             Self::Map(arguments) => commands::map::run(&arguments),
-            Self::Papers(arguments) => commands::papers::run(&arguments),
+            #[cfg(feature = "lab")]
+            Self::Papers(arguments) => lab::papers::run(&arguments),
             Self::Devices(arguments) => commands::devices::run(&arguments),
+            #[cfg(feature = "characterize")]
             Self::Characterize(arguments) => commands::characterize::run(&arguments),
             Self::Serve(arguments) => commands::serve::run(&arguments),
             Self::Volume(arguments) => commands::volume::run(&arguments),
-            Self::Plan(arguments) => commands::plan::run(&arguments),
+            #[cfg(feature = "lab")]
+            Self::Plan(arguments) => lab::plan::run(&arguments),
             Self::Top(arguments) => commands::top::run(&arguments),
             Self::Explain(arguments) => commands::explain::run(&arguments),
             Self::Scan(arguments) => commands::scan::run(&arguments),
@@ -121,57 +129,11 @@ impl Verb {
             Self::Reload(arguments) => commands::reload::run(&arguments),
             Self::Status(arguments) => commands::status::run(&arguments),
             Self::CheckConfig(arguments) => commands::check_config::run(&arguments),
+            #[cfg(feature = "emulate")]
             Self::Emulate(arguments) => commands::emulate::run(&arguments),
-            Self::Demo(arguments) => commands::demo::run(&arguments),
+            #[cfg(feature = "lab")]
+            Self::Demo(arguments) => lab::demo::run(&arguments),
         }
-    }
-}
-
-/// Why the program ends without having done what it was asked to.
-#[derive(Debug)]
-pub enum Failure {
-    /// What was asked for makes no sense: an unknown name, a value out of range, a configuration
-    /// with a fault. Exit code 2.
-    Asked(anyhow::Error),
-    /// It made sense and went wrong: a file, a socket, a drive. Exit code 1.
-    Failed(anyhow::Error),
-    /// It was carried out, and what was looked for is not there. Exit code 3.
-    Nothing(anyhow::Error),
-    /// It was told to stop before its end; the message says how to go on. Exit code 130.
-    Interrupted(anyhow::Error),
-}
-
-impl Failure {
-    /// A failure of what was asked for.
-    pub fn asked(error: impl Into<anyhow::Error>) -> Self {
-        Self::Asked(error.into())
-    }
-
-    /// The code the program exits with.
-    #[must_use]
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::Failed(_) => 1,
-            Self::Asked(_) => 2,
-            Self::Nothing(_) => 3,
-            Self::Interrupted(_) => 130,
-        }
-    }
-
-    /// The message, one line: what went wrong and, behind each colon, why.
-    #[must_use]
-    pub fn message(&self) -> String {
-        let (Self::Asked(error)
-        | Self::Failed(error)
-        | Self::Nothing(error)
-        | Self::Interrupted(error)) = self;
-        format!("{error:#}")
-    }
-}
-
-impl From<anyhow::Error> for Failure {
-    fn from(error: anyhow::Error) -> Self {
-        Self::Failed(error)
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use headtime::compare::{COLUMNS, Kind};
+use headtime_lab::compare::{COLUMNS, Kind};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

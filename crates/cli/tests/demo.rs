@@ -7,7 +7,7 @@ mod program;
 #[path = "common/tools.rs"]
 mod tools;
 
-use headtime::demo::BEST;
+use headtime_lab::demo::BEST;
 use program::{Program, headtime, text};
 use rustix::process::Signal;
 use serde_json::Value;

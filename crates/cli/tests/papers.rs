@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use headtime_papers::EXPERIMENTS;
+use headtime_lab::papers::EXPERIMENTS;
 use serde_json::Value;
 
 #[path = "common/markup.rs"]

@@ -3,10 +3,10 @@
 #[path = "common/markup.rs"]
 mod markup;
 
-use headtime::figures::{
+use headtime_console::figures::{
     BeliefFigures, DiskTime, LatenessFigures, Times, VolumeSample, VolumeTotals,
 };
-use headtime::report::{
+use headtime_lab::report::{
     self, ClientFigures, DemoReport, LoadSource, PolicyRun, VolumePlan, VolumeRun,
 };
 

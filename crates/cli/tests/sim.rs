@@ -3,7 +3,8 @@
 use std::process::{Command, Output};
 
 use clap::Parser as _;
-use headtime::{Cli, Verb, commands};
+use headtime::{Cli, Verb};
+use headtime_lab::commands;
 use headtime_mechanics::catalog::CATALOG;
 use headtime_sched::POLICIES;
 use serde_json::Value;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
-use headtime::traces::{ReplayArguments, TraceArguments, TraceChoice, TraceOptions};
+use headtime_lab::traces::{ReplayArguments, TraceArguments, TraceChoice, TraceOptions};
 use headtime_units::{SectorSize, Sectors};
 use headtime_workload::trace::{Adjust, FORMATS, Remap, Replay, ReplayOptions};
 use headtime_workload::{Arrival, Source};

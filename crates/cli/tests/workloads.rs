@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use headtime::workloads::WorkloadChoice;
+use headtime_lab::workloads::WorkloadChoice;
 use headtime_workload::BUILTINS;
 use serde_json::Value;
 

@@ -10,7 +10,7 @@ use headtime_units::Nanos;
 use serde::Serialize;
 
 use super::progress::clock;
-use crate::output::columns;
+use headtime_console::output::columns;
 
 /// What it cost.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

@@ -11,7 +11,7 @@ use headtime_io::characterize::{Counts, Ended, State, StateFileError, Subject, S
 use headtime_probe::{Probe, Stage, Verdict};
 
 use super::progress::{Glimpse, Showing};
-use crate::stop::Stop;
+use headtime_console::stop::Stop;
 
 /// How it went.
 pub struct Report {

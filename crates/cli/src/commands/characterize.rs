@@ -13,11 +13,11 @@ use headtime_mechanics::DriveProfile;
 use headtime_probe::{Finding, Probe, Settings, Verdict};
 use headtime_units::Nanos;
 
-use crate::Failure;
 use crate::characterize::{Answer, Cost, Report, Showing, annotated, characterize, text};
-use crate::logs::{self, Level};
-use crate::output::{print, print_json};
-use crate::stop::Stop;
+use headtime_console::Failure;
+use headtime_console::logs::{self, Level};
+use headtime_console::output::{print, print_json};
+use headtime_console::stop::Stop;
 
 /// Arguments of `headtime characterize`.
 #[derive(Debug, Args)]

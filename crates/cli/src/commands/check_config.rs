@@ -8,8 +8,8 @@ use headtime_io::{Locator, block_device_at, plan_knobs};
 use headtime_serve::config::{Config, ConfigErrors, Place};
 use serde::Serialize;
 
-use crate::Failure;
-use crate::output::{print, print_json};
+use headtime_console::Failure;
+use headtime_console::output::{print, print_json};
 
 /// Arguments of `headtime check-config`.
 #[derive(Debug, Args)]

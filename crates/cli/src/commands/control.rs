@@ -11,8 +11,8 @@ use headtime_serve::default_control_socket;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::Failure;
 use crate::commands::check_config;
+use headtime_console::Failure;
 
 /// Which server.
 #[derive(Debug, Args)]

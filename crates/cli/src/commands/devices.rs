@@ -7,8 +7,8 @@ use headtime_io::{BlockDevice, DeviceRefusal, KnobRestored, SystemPaths, Zoned, 
 use headtime_units::ByteSize;
 use serde::Serialize;
 
-use crate::Failure;
-use crate::output::{print, print_json};
+use headtime_console::Failure;
+use headtime_console::output::{print, print_json};
 
 /// Arguments of `headtime devices`.
 #[derive(Debug, Args)]

@@ -6,14 +6,14 @@ use anyhow::{Context as _, anyhow};
 use clap::Args;
 use headtime_io::{EmulatedLocator, EmulationSnapshot, Locator, ProfileSource};
 use headtime_serve::config::{Config, Flags};
-use headtime_serve::{Server, StartError, serve_alone};
+use headtime_serve::{Server, serve_alone};
 
-use crate::Failure;
-use crate::commands::serve::{DRAIN, print_exports};
-use crate::commands::sim::Noise;
-use crate::figures::show_percent;
-use crate::logs::{self, Level};
-use crate::stop::Stop;
+use crate::commands::serve::{DRAIN, print_exports, start_failure};
+use headtime_console::Failure;
+use headtime_console::arguments::Noise;
+use headtime_console::figures::show_percent;
+use headtime_console::logs::{self, Level};
+use headtime_console::stop::Stop;
 
 /// Arguments of `headtime emulate`.
 #[derive(Debug, Args)]
@@ -84,7 +84,7 @@ fn emulated(arguments: &Arguments) -> Result<EmulatedLocator, Failure> {
         .map(|rest| rest.split_once('?').map_or(rest, |(name, _)| name));
     // Looked up here as well, so that a name nobody knows is refused with code 2 like everywhere
     // else.
-    crate::drive_model::load(named.unwrap_or(&arguments.profile))?;
+    headtime_console::drive_model::load(named.unwrap_or(&arguments.profile))?;
     if named.is_some() {
         if arguments.backing.is_some() {
             return Err(Failure::Asked(anyhow!(
@@ -123,17 +123,6 @@ fn emulated(arguments: &Arguments) -> Result<EmulatedLocator, Failure> {
     })
 }
 
-/// How the failure to start a server is told apart: nonsense in the configuration, or something
-/// that went wrong.
-pub(crate) fn start_failure(error: StartError) -> Failure {
-    match error {
-        StartError::Config(_) | StartError::Limits(_) | StartError::NoVolumes { .. } => {
-            Failure::asked(error)
-        }
-        other => Failure::Failed(anyhow::Error::new(other).context("the server does not start")),
-    }
-}
-
 /// How late the emulation was, which decides how far its times can be trusted.
 fn tell(emulation: &EmulationSnapshot, json: bool) -> Result<(), Failure> {
     let late = &emulation.lateness;
@@ -141,7 +130,7 @@ fn tell(emulation: &EmulationSnapshot, json: bool) -> Result<(), Failure> {
         let us = |time: headtime_units::Nanos| time.as_us_f64();
         let disk_time = serde_json::to_value(emulation.disk_time)
             .context("disk time cannot be written as JSON")?;
-        return crate::output::print_json(&serde_json::json!({
+        return headtime_console::output::print_json(&serde_json::json!({
             "event": "ended",
             "completions": late.completions,
             "lateness_us": { "p50": us(late.p50), "p99": us(late.p99), "p999": us(late.p999), "max": us(late.max) },
@@ -153,7 +142,7 @@ fn tell(emulation: &EmulationSnapshot, json: bool) -> Result<(), Failure> {
     let spent = &emulation.disk_time;
     let all = spent.total().as_secs_f64().max(f64::MIN_POSITIVE);
     let share = |part: headtime_units::Nanos| show_percent(part.as_secs_f64() / all);
-    crate::output::print(&format!(
+    headtime_console::output::print(&format!(
         "{} completions, later than the model by p50 {}, p99 {}, p99.9 {}, at most {}\n\
          {} completions waited for the backing file, at most {}\n\
          disk time: seek {}, rotate {}, transfer {}, overhead {}, idle {}",

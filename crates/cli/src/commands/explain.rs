@@ -9,8 +9,8 @@ use headtime_units::ByteSize;
 
 use super::control::ask;
 use super::scan::Server;
-use crate::Failure;
-use crate::output::{print, print_json};
+use headtime_console::Failure;
+use headtime_console::output::{print, print_json};
 
 /// Arguments of `headtime explain`.
 #[derive(Debug, Args)]

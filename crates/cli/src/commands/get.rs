@@ -4,9 +4,9 @@ use clap::Args;
 use headtime_serve::control::{GetTunables, TunablesAnswer};
 use headtime_serve::tuner::TunableStatus;
 
-use crate::Failure;
 use crate::commands::control::{ServerChoice, ask};
-use crate::output::{columns, print, print_json};
+use headtime_console::Failure;
+use headtime_console::output::{columns, print, print_json};
 
 /// Arguments of `headtime get`.
 #[derive(Debug, Args)]

@@ -4,8 +4,8 @@ use clap::Args;
 use headtime_sched::{POLICIES, PolicyEntry};
 use serde::Serialize;
 
-use crate::Failure;
-use crate::output::{columns, print, print_json};
+use headtime_console::Failure;
+use headtime_console::output::{columns, print, print_json};
 
 /// Arguments of `headtime policies`.
 #[derive(Debug, Args)]

@@ -8,8 +8,8 @@ use headtime_mechanics::catalog::{CATALOG, CatalogEntry};
 use headtime_mechanics::profile::ProfileError;
 use serde::Serialize;
 
-use crate::Failure;
-use crate::output::{columns, print, print_json};
+use headtime_console::Failure;
+use headtime_console::output::{columns, print, print_json};
 
 /// Arguments of `headtime profiles`.
 #[derive(Debug, Args)]
@@ -62,7 +62,7 @@ fn list(json: bool) -> Result<(), Failure> {
         ["profile", "capacity", "rpm", "heads", "queue", "model"].map(str::to_string).to_vec(),
     ];
     for line in &lines {
-        let capacity = crate::figures::show_bytes(line.capacity_bytes);
+        let capacity = headtime_console::figures::show_bytes(line.capacity_bytes);
         rows.push(vec![
             line.name.clone(),
             capacity,

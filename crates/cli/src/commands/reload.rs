@@ -3,9 +3,9 @@
 use clap::Args;
 use headtime_serve::tls::TlsFiles;
 
-use crate::Failure;
 use crate::commands::control::{ServerChoice, ask};
-use crate::output::{print, print_json};
+use headtime_console::Failure;
+use headtime_console::output::{print, print_json};
 
 /// Arguments of `headtime reload`.
 #[derive(Debug, Args)]

@@ -19,9 +19,8 @@ use headtime_serve::scans::ScanState;
 use headtime_tasks::TaskKind;
 use headtime_units::parse_share;
 
-use crate::Failure;
 use crate::commands::control::{ServerChoice, refused};
-pub use show::line;
+use headtime_console::Failure;
 use show::{finding, show, show_cancelled};
 
 /// Arguments of `headtime scan`.

@@ -8,17 +8,17 @@ use clap::Args;
 use headtime_serve::config::{
     CLIENT_KEYS, Config, Flags, Key, LIMIT_KEYS, MAP_KEYS, SERVER_KEYS, TLS_KEYS, VOLUME_KEYS,
 };
-use headtime_serve::{Drained, Server};
+use headtime_serve::{Drained, Server, StartError};
 use serde::Serialize;
 
-use crate::Failure;
-use crate::commands::{check_config, emulate::start_failure};
+use crate::commands::check_config;
 use crate::hangup::Hangups;
-use crate::logs::{self, Level};
-use crate::monitor::Monitor;
-use crate::output::{print, print_json};
-use crate::stop::Stop;
-use crate::view::{Moment, Viewer};
+use headtime_console::Failure;
+use headtime_console::logs::{self, Level};
+use headtime_console::monitor::{Monitor, SNAPSHOT_INTERVAL};
+use headtime_console::output::{print, print_json};
+use headtime_console::stop::Stop;
+use headtime_console::view::{Moment, Viewer};
 
 /// Arguments of `headtime serve`.
 #[derive(Debug, Args)]
@@ -193,7 +193,7 @@ fn view(config: &Config, arguments: &Arguments) -> Result<Drained, Failure> {
     let mut monitor = Monitor::new(stats.snapshot(), &names);
     let drive = config.drive.as_ref().map_or_else(String::new, ToString::to_string);
     let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
-    while !stop.wait(LOOK_EVERY) && !viewer.stop_asked()? {
+    while !stop.wait(SNAPSHOT_INTERVAL) && !viewer.stop_asked()? {
         if monitor.take(stats.snapshot()) {
             viewer.show(&Moment {
                 title: format!("headtime serve  {drive}"),
@@ -210,9 +210,6 @@ fn view(config: &Config, arguments: &Arguments) -> Result<Drained, Failure> {
     Ok(server.drain(DRAIN))
 }
 
-/// How often the live view looks; it shows something new once a second.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
-
 #[derive(Serialize)]
 struct Serving {
     event: &'static str,
@@ -223,6 +220,17 @@ struct Serving {
 struct ExportLine {
     export: String,
     uri: String,
+}
+
+/// How the failure to start a server is told apart: nonsense in the configuration, or something
+/// that went wrong.
+pub(crate) fn start_failure(error: StartError) -> Failure {
+    match error {
+        StartError::Config(_) | StartError::Limits(_) | StartError::NoVolumes { .. } => {
+            Failure::asked(error)
+        }
+        other => Failure::Failed(anyhow::Error::new(other).context("the server does not start")),
+    }
 }
 
 /// Tells where the exports are.

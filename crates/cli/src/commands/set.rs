@@ -4,9 +4,9 @@ use anyhow::anyhow;
 use clap::Args;
 use headtime_serve::tuner::{SetOne, SetTunables, TunablesChanged};
 
-use crate::Failure;
 use crate::commands::control::{ServerChoice, ask};
-use crate::output::{print, print_json};
+use headtime_console::Failure;
+use headtime_console::output::{print, print_json};
 
 /// Arguments of `headtime set`.
 #[derive(Debug, Args)]

@@ -4,11 +4,12 @@ use clap::Args;
 use headtime_serve::status::{ModelStatus, OpStatus, ServerStatus};
 use headtime_units::ByteSize;
 
-use crate::Failure;
 use crate::commands::control::{ServerChoice, ask};
-use crate::commands::{get, map};
-use crate::figures::show_bytes;
-use crate::output::{columns, print, print_json};
+use crate::commands::get;
+use headtime_console::Failure;
+use headtime_console::figures::show_bytes;
+use headtime_console::map;
+use headtime_console::output::{columns, print, print_json};
 
 /// Arguments of `headtime status`.
 #[derive(Debug, Args)]
@@ -64,7 +65,7 @@ fn text(status: &ServerStatus) -> String {
     text.push_str(&format!("\n{}", get::table(&status.tunables, false)));
     text.push_str(&format!("\n{}", volumes(status)));
     for scan in &status.scans {
-        text.push_str(&format!("scan: {}\n", super::scan::line(scan)));
+        text.push_str(&format!("scan: {}\n", headtime_console::scans::line(scan)));
     }
     text
 }
@@ -80,7 +81,7 @@ fn belief(belief: &ModelStatus) -> String {
     }
     text.push('\n');
     if let Some(map) = &belief.map {
-        text.push_str(&map::show_text(map));
+        text.push_str(&map::figures_text(map));
     }
     if let Some(kept) = &belief.kept {
         text.push_str(&map::kept_text(kept));

@@ -8,9 +8,9 @@ use headtime_serve::control::{TopExport, TopSample};
 
 use super::control::ask;
 use super::scan::Server;
-use crate::Failure;
-use crate::output::{columns, print, print_json};
-use crate::stop::Stop;
+use headtime_console::Failure;
+use headtime_console::output::{columns, print, print_json};
+use headtime_console::stop::Stop;
 
 /// Arguments of `headtime top`.
 #[derive(Debug, Args)]

@@ -9,8 +9,8 @@ use headtime_units::{ByteSize, Nanos};
 
 use super::control::ask;
 use super::scan::Server;
-use crate::Failure;
-use crate::output::{columns, print, print_json};
+use headtime_console::Failure;
+use headtime_console::output::{columns, print, print_json};
 
 /// Arguments of `headtime volume`.
 #[derive(Debug, Args)]

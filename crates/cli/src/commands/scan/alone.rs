@@ -19,9 +19,9 @@ use headtime_serve::scans::{
 use super::progress::Progress;
 use super::show::{finding, show};
 use super::{Meant, Start, Status, found, is_over, refused, told};
-use crate::Failure;
-use crate::logs::{self, Level};
-use crate::stop::Stop;
+use headtime_console::Failure;
+use headtime_console::logs::{self, Level};
+use headtime_console::stop::Stop;
 
 /// How often the bar moves.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -6,7 +6,7 @@ use std::io::IsTerminal as _;
 use headtime_serve::scans::{ScanState, ScanStatus};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::show::{duration, line};
+use headtime_console::scans::{duration, line};
 
 /// Shows it.
 pub(super) struct Progress {

@@ -11,8 +11,8 @@ use headtime_tasks::record::{Record, RecordReader};
 use serde::Serialize;
 
 use super::Restore;
-use crate::Failure;
-use crate::output::{print, print_json};
+use headtime_console::Failure;
+use headtime_console::output::{print, print_json};
 
 #[derive(Serialize)]
 struct Restored {

@@ -4,8 +4,9 @@ use headtime_serve::control::ScanAnswer;
 use headtime_serve::scans::{RangeList, ScanState, ScanStatus};
 use headtime_units::ByteSize;
 
-use crate::Failure;
-use crate::output::{print, print_json};
+use headtime_console::Failure;
+use headtime_console::output::{print, print_json};
+use headtime_console::scans::line;
 
 /// Prints an answer, for people or as JSON.
 pub(super) fn show(answer: &ScanAnswer, json: bool) -> Result<(), Failure> {
@@ -54,38 +55,6 @@ pub(super) fn show_cancelled(answer: &ScanAnswer, json: bool) -> Result<(), Fail
         format!("{} of {}: cancelled{came}, and forgotten{left}\n", scan.task, scan.target)
     };
     print(&answer.scans.iter().map(line).collect::<String>())
-}
-
-/// One scan in a line: how far it is and how fast.
-#[must_use]
-pub fn line(scan: &ScanStatus) -> String {
-    let state = match scan.state {
-        ScanState::Running => "running",
-        ScanState::Paused => "paused",
-        ScanState::Waiting => "waiting",
-        ScanState::Complete => "complete",
-        ScanState::Broken => "broken",
-        ScanState::Stopped => "stopped, and goes on when it is started again",
-    };
-    let mut first = format!("{} of {}: {state}", scan.task, scan.target);
-    // Of a state that cannot be read nothing is known.
-    if scan.bytes > 0 {
-        first.push_str(&format!(
-            ", {:.1} % of {}",
-            scan.share_done() * 100.0,
-            ByteSize::new(scan.bytes)
-        ));
-    }
-    if scan.state == ScanState::Running {
-        first.push_str(&format!(", {:.1} MB/s", scan.bytes_per_second / 1e6));
-        if let Some(left) = scan.seconds_left {
-            first.push_str(&format!(", {} left", duration(left)));
-        }
-    }
-    if scan.pass > 1 {
-        first.push_str(&format!(", pass {}", scan.pass));
-    }
-    first
 }
 
 /// One scan for people: that line, and what else there is to say below it.
@@ -142,15 +111,6 @@ fn ranges(list: &RangeList) -> String {
         list.ranges.iter().map(|(start, len)| format!("LBA {start}..+{len}")).collect();
     let more = if list.more > 0 { format!(" and {} more runs", list.more) } else { String::new() };
     format!("{} sectors: {}{more}", list.sectors, runs.join(", "))
-}
-
-/// A time to go.
-pub(super) fn duration(seconds: f64) -> String {
-    match seconds {
-        short if short < 120.0 => format!("{short:.0} s"),
-        medium if medium < 7200.0 => format!("{:.0} min", medium / 60.0),
-        long => format!("{:.1} h", long / 3600.0),
-    }
 }
 
 /// What is wrong at the end of a scan, if anything is.

@@ -1,0 +1,37 @@
+//! What a simulated drive's scheduler believes, by the words of `--belief`.
+
+use anyhow::anyhow;
+use headtime_belief::maps::{MapSettings, mapped_drive};
+use headtime_belief::of_profile;
+use headtime_io::{BelievedBy, MapStart};
+use headtime_mechanics::DriveProfile;
+use headtime_sched::Belief;
+
+use headtime_console::Failure;
+use headtime_console::map;
+
+/// The belief that a run begins with, of a drive with this profile.
+///
+/// # Errors
+/// When the profile makes no belief, or the map cannot be read, or is of another drive.
+pub(crate) fn begin(
+    by: &BelievedBy,
+    settings: &MapSettings,
+    profile: &DriveProfile,
+) -> Result<Box<dyn Belief + Send>, Failure> {
+    let BelievedBy::Map { kind, start } = by else {
+        return of_profile(profile).map_err(Failure::asked);
+    };
+    let drive = mapped_drive(profile).map_err(Failure::asked)?;
+    let belief = match start {
+        // A simulation says what it was given: what is not there is a mistake here.
+        MapStart::File(path) => {
+            let map = map::read(path, settings.memory)?;
+            settings.go_on(*kind, &drive, map).map_err(|error| {
+                Failure::asked(anyhow!(error).context(format!("map {}", path.display())))
+            })?
+        }
+        _ => settings.begin(*kind, &drive, Some(profile)).map_err(Failure::asked)?,
+    };
+    Ok(Box::new(belief))
+}

@@ -1,0 +1,275 @@
+//! `headtime compare`: which policy for which drive and workload, in one page and in tables for
+//! other programs.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::thread;
+
+use anyhow::{Context as _, anyhow};
+use clap::Args;
+
+use crate::commands::papers::scale;
+use crate::compare::statistics::{Metric, totals};
+use crate::compare::store::Store;
+use crate::compare::{
+    Asked, Comparison, Entry, Placed, Plan, build, page, quoted, session, split_names,
+};
+use headtime_console::Failure;
+use headtime_console::arguments::Noise;
+use headtime_console::output::{columns, print};
+use headtime_console::stop::Stop;
+
+/// Arguments of `headtime compare`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Finished runs are kept in DIR/cells at once: the same command goes on where it \
+        was cut off. Same plan and seed, same bytes in \
+                  results.csv and results.json, whatever the threads.\n\nExit codes: 0 all was run \
+                  (a drive that is overloaded is a result); 1 a run failed or a file \
+                  cannot be written, all else is there; 2 the plan makes no sense, nothing was \
+                  run; 130 told to stop, finished runs are kept."
+)]
+pub struct Arguments {
+    /// TOML file with any of: policies, beliefs, drives, workloads, depths, baseline, seed,
+    /// replicas, requests, warmup, noise, outstanding, queue_limit; flags go before it
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+    /// Policies as NAME:parameter=value,…, or all; oracles among them are marked; fcfs and the
+    /// default policy unless given
+    #[arg(long, value_name = "NAME,…", num_args = 1..)]
+    pub policies: Vec<String>,
+    /// The policy that the others are compared with, by the first belief or as `NAME by BELIEF`;
+    /// the first unless given
+    #[arg(long, value_name = "NAME")]
+    pub baseline: Option<String>,
+    /// By what places and times are believed, as `headtime sim --belief` takes it: profile, matrix,
+    /// compact, matrix:FILE, compact:FILE; each policy by each; profile unless given
+    #[arg(long, value_name = "WHAT,…", num_args = 1..)]
+    pub beliefs: Vec<String>,
+    /// Drives: profiles' names, NAME@SETUP, or paths of profile files; nearline-20tb unless given
+    #[arg(long, value_name = "PROFILE,…", num_args = 1..)]
+    pub drives: Vec<String>,
+    /// Workloads and traces, as `headtime sim --workload` takes them; random unless given
+    #[arg(long, value_name = "WORKLOAD", num_args = 1..)]
+    pub workloads: Vec<String>,
+    /// Requests held by closed loops that leave it open; 1,4,16,64 unless given
+    #[arg(long, value_name = "N,…", num_args = 1.., value_delimiter = ',')]
+    pub depths: Vec<u64>,
+    /// Seed of the first replica; the others count on from it [default: 1]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Replicas: everything again on another unit with another draw of the workload; 3 and more
+    /// give intervals to everything [default: 1]
+    #[arg(long, visible_alias = "seeds", value_name = "K")]
+    pub replicas: Option<u64>,
+    /// Requests counted in each run [default: 20000]
+    #[arg(long, value_name = "N")]
+    pub requests: Option<u64>,
+    /// Requests before those; a tenth of them and at least two for each client unless given
+    #[arg(long, value_name = "N")]
+    pub warmup: Option<u64>,
+    /// Runs this share of the requests: 0.1 is quicker and less sure
+    #[arg(long, value_name = "SHARE", value_parser = scale)]
+    pub scale: Option<f64>,
+    /// Whether units differ from their profiles and their times scatter [default: on]
+    #[arg(long, value_enum)]
+    pub noise: Option<Noise>,
+    /// Commands the drive holds at once; each policy's own wish unless given
+    #[arg(long, value_name = "N")]
+    pub outstanding: Option<u64>,
+    /// Requests held before a run counts as overloaded [default: 65536]
+    #[arg(long, value_name = "N")]
+    pub queue_limit: Option<u64>,
+    /// Runs at once; as many as there are processors unless given
+    #[arg(long, value_name = "N")]
+    pub threads: Option<NonZeroUsize>,
+    /// Folder for report.html, results.json, results.csv, summary.csv, and finished runs
+    #[arg(long, value_name = "DIR", default_value = "headtime-compare")]
+    pub out: PathBuf,
+    /// Prints results.json instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Compares, writes and prints.
+///
+/// # Errors
+/// When the plan makes no sense, the folder cannot be written or is another run's, a run failed, or
+/// it was told to stop.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let plan = Plan::new(asked(arguments)?)?;
+    let stop = Stop::on_signals()?;
+    let store = Store::open(&arguments.out, build().context("the program cannot read itself")?)?;
+    let threads = arguments
+        .threads
+        .or_else(|| thread::available_parallelism().ok())
+        .map_or(1, NonZeroUsize::get);
+    let outcomes = match session::run(&plan, &store, threads, &stop)? {
+        session::Session::Finished(ran) => ran.outcomes,
+        session::Session::Stopped { kept, of } => {
+            let again: Vec<String> = std::env::args().map(|word| quoted(&word)).collect();
+            return Err(Failure::Interrupted(anyhow!(
+                "stopped; {kept} of {of} runs are kept. Go on with: {}",
+                again.join(" ")
+            )));
+        }
+    };
+    let comparison = Comparison::new(plan, outcomes);
+    let json = comparison.json()?;
+    // The page comes last: whoever sees it finds everything else.
+    store.write("results.csv", comparison.csv()?)?;
+    store.write("summary.csv", comparison.summary_csv()?)?;
+    store.write("results.json", &json)?;
+    #[cfg(feature = "parquet")]
+    store.write("results.parquet", crate::compare::parquet(&comparison)?)?;
+    let page = store.write("report.html", page::page(&comparison))?;
+    if arguments.json {
+        print(&json)?
+    } else {
+        print(&format!("{}\nwritten: {}\n", summary(&comparison), page.display()))?
+    }
+    let failures: Vec<String> = comparison.failures().map(|(name, _)| name).collect();
+    match failures.as_slice() {
+        [] => Ok(()),
+        [first, ..] => {
+            let all = anyhow!(
+                "{} of the runs failed, {first} among them; results.csv says why. The same command \
+                    tries these again",
+                failures.len()
+            );
+            Err(Failure::Failed(all))
+        }
+    }
+}
+
+/// The plan file, and the flags before it.
+fn asked(arguments: &Arguments) -> Result<Asked, Failure> {
+    let mut asked = arguments.plan.as_deref().map_or_else(|| Ok(Asked::default()), Asked::read)?;
+    let names = |flag: &str, words: &[String], into: &mut Vec<Placed<String>>| {
+        if !words.is_empty() {
+            *into = words
+                .iter()
+                .flat_map(|word| split_names(word))
+                .map(|name| Placed::new(name, flag))
+                .collect();
+        }
+    };
+    names("--policies", &arguments.policies, &mut asked.policies);
+    names("--beliefs", &arguments.beliefs, &mut asked.beliefs);
+    names("--drives", &arguments.drives, &mut asked.drives);
+    names("--workloads", &arguments.workloads, &mut asked.workloads);
+    if !arguments.depths.is_empty() {
+        asked.depths =
+            arguments.depths.iter().map(|depth| Placed::new(*depth, "--depths")).collect();
+    }
+    let number = |flag: &str, found: Option<u64>, into: &mut Placed<u64>| {
+        if let Some(found) = found {
+            *into = Placed::new(found, flag);
+        }
+    };
+    number("--seed", arguments.seed, &mut asked.seed);
+    number("--replicas", arguments.replicas, &mut asked.replicas);
+    number("--requests", arguments.requests, &mut asked.requests);
+    number("--queue-limit", arguments.queue_limit, &mut asked.queue_limit);
+    let given = |flag: &str, found: Option<u64>| found.map(|found| Placed::new(found, flag));
+    asked.warmup = given("--warmup", arguments.warmup).or(asked.warmup);
+    asked.outstanding = given("--outstanding", arguments.outstanding).or(asked.outstanding);
+    asked.baseline =
+        arguments.baseline.clone().map(|name| Placed::new(name, "--baseline")).or(asked.baseline);
+    asked.noise = arguments.noise.unwrap_or(asked.noise);
+    if let Some(scale) = arguments.scale {
+        // Before any request is refused for its number: a scaled run is a plan of its own.
+        asked.requests.value = ((asked.requests.value as f64 * scale) as u64).max(FEWEST);
+        if let Some(warmup) = &mut asked.warmup {
+            warmup.value = (warmup.value as f64 * scale) as u64;
+        }
+    }
+    Ok(asked)
+}
+
+/// The table for people: a line for each case and policy, the best of a case marked.
+fn summary(comparison: &Comparison) -> String {
+    let plan = &comparison.plan;
+    let with_deadlines = comparison.cases.iter().any(|case| case.entries.iter().any(has_deadlines));
+    let (rate, mean, p99, missed) = (
+        Metric::named("iops"),
+        Metric::named("response_ms_mean"),
+        Metric::named("response_ms_p99"),
+        Metric::named("deadline_miss_share"),
+    );
+    let baseline = format!("against {}", plan.policies[plan.baseline].text);
+    let mut rows = vec![
+        [
+            "drive",
+            "workload",
+            "depth",
+            "policy",
+            "requests/s",
+            &baseline,
+            "mean ms",
+            "p99 ms",
+            "missed",
+            "",
+        ]
+        .map(str::to_string)
+        .to_vec(),
+    ];
+    for case in &comparison.cases {
+        let best = comparison
+            .best(case, rate)
+            .filter(|best| best.tells_apart())
+            .map_or_else(Vec::new, |best| best.places);
+        let against = comparison.baseline(case).map(Entry::outcomes);
+        for entry in &case.entries {
+            let outcomes = entry.outcomes();
+            let figures = totals(&outcomes);
+            let shown = |metric: &Metric| {
+                metric
+                    .estimate(&figures)
+                    .map_or_else(|| "–".to_string(), |estimate| metric.text(estimate))
+            };
+            let difference = against
+                .as_ref()
+                .filter(|_| entry.policy != plan.baseline)
+                .and_then(|outcomes| rate.difference(&figures, &totals(outcomes)));
+            let policy = &plan.policies[entry.policy];
+            let mut words: Vec<&str> = Vec::new();
+            words.extend(best.contains(&entry.policy).then_some("best"));
+            words.extend(policy.entry.oracle.then_some("oracle"));
+            words.extend(Some(entry.status().word()).filter(|word| !word.is_empty()));
+            rows.push(vec![
+                plan.drives[case.case.drive].text.clone(),
+                plan.workloads[case.case.workload].name.clone(),
+                case.case.depth.map_or_else(|| "–".to_string(), |depth| depth.to_string()),
+                policy.text.clone(),
+                shown(rate),
+                difference.map_or_else(String::new, |difference| rate.difference_text(&difference)),
+                shown(mean),
+                shown(p99),
+                shown(missed),
+                words.join(", "),
+            ]);
+        }
+    }
+    if !with_deadlines {
+        for row in &mut rows {
+            row.remove(8);
+        }
+    }
+    let right: Vec<bool> = (0..rows[0].len())
+        .map(|column| column == 2 || (4..rows[0].len() - 1).contains(&column))
+        .collect();
+    let mut text = columns(&rows, &right);
+    for left_out in &plan.left_out {
+        text.push_str(&format!("left out: {}\n", page::left_out(left_out)));
+    }
+    text.push_str(&format!("{}.\n", comparison.intervals()));
+    text
+}
+
+fn has_deadlines(entry: &Entry) -> bool {
+    entry.outcomes().iter().flatten().any(|outcome| outcome.total.deadline_requests > 0)
+}
+
+/// A run of fewer requests says nothing.
+const FEWEST: u64 = 100;

@@ -1,0 +1,210 @@
+//! The picture of a map: the times of a region's pairs as a heat map, and below it times against
+//! the distance in addresses.
+
+use anyhow::bail;
+use headtime_belief::maps::KeptMap as Map;
+use headtime_units::Lba;
+use plotters::prelude::*;
+
+use crate::report::plots::{Area, COLOURS, FAINT, FONT, TEXT, drawn, number};
+
+/// Rows and columns of the heat map, at the most.
+const GRID: usize = 96;
+/// Points of the lower plot, at the most.
+const POINTS: usize = 6_000;
+
+/// A pair: from where, to where, in sectors, and how long it takes, in ms.
+type Pair = (f64, f64, f64);
+
+/// The picture of the region from `first` up to but not including `end` as an SVG file.
+///
+/// # Errors
+/// When no pair of the region is known, or the picture cannot be drawn.
+pub fn draw(map: &Map, first: Lba, end: Lba) -> anyhow::Result<String> {
+    let pairs = pairs(map, first, end);
+    if pairs.is_empty() {
+        bail!(
+            "of the sectors {first}..{end} no pair is known, so that there is nothing to draw; \
+                choose another region, or leave --region out",
+            first = first.get(),
+            end = end.get()
+        );
+    }
+    let title = format!("{} map of {}: {} pairs", map.kind(), map.drive().model, pairs.len());
+    let squares = Squares::of(&pairs, first, end);
+    let legend = format!(
+        "light {} ms, dark {} ms, white unknown",
+        number(squares.least),
+        number(squares.most)
+    );
+    drawn((900, 1_264), |area| {
+        area.fill(&WHITE)?;
+        let area = area.titled(&title, (FONT, 20).into_font().color(&TEXT))?;
+        // Not on the squares, which are dark where times are long.
+        let area = area.titled(&legend, (FONT, 16).into_font().color(&TEXT))?;
+        let (above, below) = area.split_vertically(800);
+        heat(&above, &squares)?;
+        distance(&below, &pairs)
+    })
+}
+
+/// From the first place that is known to the end of the last: of a compact map the whole drive, of
+/// a matrix the cells that were seen.
+#[must_use]
+pub fn known_region(map: &Map) -> (u64, u64) {
+    let capacity = map.drive().capacity.get();
+    let Map::Matrix(matrix) = map else { return (0, capacity) };
+    let cell = matrix.shape().cell().get();
+    let seen = matrix.observed().flat_map(|(from, to, _)| [from, to]);
+    let (first, last) =
+        seen.fold((u32::MAX, 0), |(first, last), number| (first.min(number), last.max(number)));
+    if first > last {
+        (0, capacity)
+    } else {
+        (u64::from(first) * cell, ((u64::from(last) + 1) * cell).min(capacity))
+    }
+}
+
+/// The pairs that are known in the region; of a compact map, which knows them all, a grid.
+fn pairs(map: &Map, first: Lba, end: Lba) -> Vec<Pair> {
+    match map {
+        Map::Matrix(map) => {
+            let cell = map.shape().cell().get();
+            let inside = |number: u32| {
+                (first.get() / cell..=(end.get() - 1) / cell).contains(&u64::from(number))
+            };
+            let seen = map.observed().filter(|(from, to, _)| inside(*from) && inside(*to));
+            let place = |number: u32| (u64::from(number) * cell + cell / 2) as f64;
+            let worse = map.shape().directions() == headtime_belief::matrix::Directions::Worse;
+            seen.flat_map(|(from, to, time)| {
+                let (from, to, ms) = (place(from), place(to), time.as_ms_f64());
+                // What holds for the worse direction holds for both.
+                if worse && from != to {
+                    vec![(from, to, ms), (to, from, ms)]
+                } else {
+                    vec![(from, to, ms)]
+                }
+            })
+            .collect()
+        }
+        Map::Compact(map) => {
+            let step = ((end.get() - first.get()) / GRID as u64).max(1);
+            let places =
+                || (first.get()..end.get()).step_by(step as usize).take(GRID).map(Lba::new);
+            let of = |from: Lba, to: Lba| {
+                Some((from.get() as f64, to.get() as f64, map.time(from, to)?.expected.as_ms_f64()))
+            };
+            places()
+                .flat_map(|from| places().filter_map(move |to| of(from, to)).collect::<Vec<Pair>>())
+                .collect()
+        }
+    }
+}
+
+/// A region cut into squares.
+struct Squares {
+    low: f64,
+    high: f64,
+    /// The worst of the pairs that fall into each, in ms; those without any stay white: unknown.
+    worst: Vec<Option<f64>>,
+    least: f64,
+    most: f64,
+}
+
+impl Squares {
+    fn of(pairs: &[Pair], first: Lba, end: Lba) -> Self {
+        let (low, high) = (first.get() as f64, end.get() as f64);
+        let square =
+            |place: f64| ((((place - low) * GRID as f64) / (high - low)) as usize).min(GRID - 1);
+        let mut worst = vec![None::<f64>; GRID * GRID];
+        for (from, to, ms) in pairs {
+            let there = &mut worst[square(*from) * GRID + square(*to)];
+            *there = Some(there.map_or(*ms, |before| before.max(*ms)));
+        }
+        let known = || worst.iter().flatten().copied();
+        let (least, most) = (known().fold(f64::INFINITY, f64::min), known().fold(0.0, f64::max));
+        Self { low, high, worst, least, most }
+    }
+}
+
+fn heat(area: &Area<'_>, squares: &Squares) -> Result<(), Box<dyn std::error::Error>> {
+    let Squares { low, high, least, most, .. } = *squares;
+    let mut chart = ChartBuilder::on(area)
+        .margin(8)
+        .margin_right(20)
+        .x_label_area_size(50)
+        .y_label_area_size(90)
+        .build_cartesian_2d(low..high, low..high)?;
+    chart
+        .configure_mesh()
+        .disable_mesh()
+        .axis_style(TEXT.mix(0.5))
+        .label_style((FONT, 16).into_font().color(&TEXT))
+        .x_desc("to LBA")
+        .y_desc("from LBA")
+        .x_label_formatter(&|lba| address(*lba))
+        .y_label_formatter(&|lba| address(*lba))
+        .draw()?;
+    let side = (high - low) / GRID as f64;
+    let filled = squares
+        .worst
+        .iter()
+        .enumerate()
+        .filter_map(|(place, ms)| Some((place / GRID, place % GRID, (*ms)?)));
+    chart.draw_series(filled.map(|(row, column, ms)| {
+        let corner =
+            |row: usize, column: usize| (low + column as f64 * side, low + row as f64 * side);
+        let share = if most > least { (ms - least) / (most - least) } else { 0.0 };
+        Rectangle::new([corner(row, column), corner(row + 1, column + 1)], shade(share).filled())
+    }))?;
+    Ok(())
+}
+
+fn distance(area: &Area<'_>, pairs: &[Pair]) -> Result<(), Box<dyn std::error::Error>> {
+    let every = pairs.len().div_ceil(POINTS).max(1);
+    let points: Vec<(f64, f64)> =
+        pairs.iter().step_by(every).map(|(from, to, ms)| (to - from, *ms)).collect();
+    let reach = points.iter().map(|point| point.0.abs()).fold(1.0, f64::max);
+    let top = points.iter().map(|point| point.1).fold(0.1, f64::max) * 1.05;
+    let mut chart = ChartBuilder::on(area)
+        .margin(8)
+        .margin_right(20)
+        .x_label_area_size(50)
+        .y_label_area_size(90)
+        .build_cartesian_2d(-reach..reach, 0.0..top)?;
+    chart
+        .configure_mesh()
+        .light_line_style(FAINT.mix(0.25))
+        .bold_line_style(FAINT)
+        .axis_style(TEXT.mix(0.5))
+        .label_style((FONT, 16).into_font().color(&TEXT))
+        .x_desc("distance in sectors")
+        .y_desc("time (ms)")
+        .x_label_formatter(&|lba| address(*lba))
+        .y_label_formatter(&|ms| number(*ms))
+        .draw()?;
+    chart.draw_series(
+        points.into_iter().map(|point| Circle::new(point, 1, COLOURS[1].mix(0.5).filled())),
+    )?;
+    Ok(())
+}
+
+/// From light to dark, told apart also without colors.
+fn shade(share: f64) -> RGBColor {
+    let between = |from: f64, to: f64| (from + (to - from) * share.clamp(0.0, 1.0)) as u8;
+    RGBColor(between(250.0, 30.0), between(236.0, 20.0), between(190.0, 90.0))
+}
+
+/// A number of sectors without needless digits.
+fn address(sectors: f64) -> String {
+    for (unit, name) in [(1e9, "G"), (1e6, "M"), (1e3, "k")] {
+        if sectors.abs() >= unit {
+            return format!(
+                "{}{}{name}",
+                if sectors < 0.0 { "-" } else { "" },
+                number(sectors.abs() / unit)
+            );
+        }
+    }
+    format!("{sectors:.0}")
+}

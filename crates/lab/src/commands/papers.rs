@@ -1,0 +1,241 @@
+//! `headtime papers`: experiments that reproduce published figures.
+
+use std::io::IsTerminal as _;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::thread;
+
+use crate::papers::{Context, EXPERIMENTS, Experiment, Progress, Report, Row, output, select};
+use anyhow::{Context as _, anyhow};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use headtime_console::Failure;
+use headtime_console::output::{columns, print, print_json};
+
+/// Arguments of `headtime papers`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Same seed and scale, same bytes, however many threads. Results are written as \
+        DIR/ID.svg, .csv, .json and .html."
+)]
+pub struct Arguments {
+    /// Experiments: ids, patterns such as 'a.*', or all
+    #[arg(value_name = "ID")]
+    pub ids: Vec<String>,
+    /// Lists the experiments instead
+    #[arg(long, conflicts_with = "ids")]
+    pub list: bool,
+    /// Prints JSON instead of tables: an object for one id, an array for patterns and several
+    #[arg(long)]
+    pub json: bool,
+    /// Draws units, noise and workloads
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Share of the full number of requests; less is quicker and less sure
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = scale)]
+    pub scale: f64,
+    /// Threads that run points side by side; as many as there are processors unless given
+    #[arg(long, value_name = "N")]
+    pub threads: Option<NonZeroUsize>,
+    /// Folder for the results; headtime-papers/ID unless given
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// Lists or runs them.
+///
+/// # Errors
+/// When an id is unknown, a folder cannot be written, or an experiment cannot be run.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.list {
+        return list(arguments.json);
+    }
+    if arguments.ids.is_empty() {
+        return Err(Failure::Asked(anyhow!(
+            "name an experiment such as a.depth, a pattern such as 'a.*', or all; --list says what \
+                there is"
+        )));
+    }
+    let chosen = select(&arguments.ids).map_err(Failure::asked)?;
+    let folder = |experiment: &Experiment| {
+        arguments
+            .out
+            .clone()
+            .unwrap_or_else(|| PathBuf::from("headtime-papers").join(experiment.id))
+    };
+    // Before the long run, not after it.
+    for experiment in &chosen {
+        output::check_folder(&folder(experiment)).map_err(|error| Failure::Failed(error.into()))?;
+    }
+    let threads = arguments
+        .threads
+        .or_else(|| thread::available_parallelism().ok())
+        .map_or(1, NonZeroUsize::get);
+    let mut reports = Vec::new();
+    for experiment in chosen {
+        let bar = Bar::new(experiment.id);
+        let report = experiment.run(&Context::new(arguments.seed, arguments.scale, threads, &bar));
+        bar.end();
+        let report = report.with_context(|| format!("experiment {}", experiment.id))?;
+        let written = output::write(&report, &folder(experiment))
+            .map_err(|error| Failure::Failed(error.into()))?;
+        if !arguments.json {
+            let files: Vec<String> =
+                written.iter().map(|path| path.display().to_string()).collect();
+            print(&format!("{}\nwritten: {}\n", table(&report), files.join(", ")))?;
+        }
+        reports.push(report);
+    }
+    if !arguments.json {
+        return Ok(());
+    }
+    // Whoever named one experiment expects one object, whatever the table holds.
+    let one = arguments.ids.len() == 1
+        && EXPERIMENTS.iter().any(|experiment| experiment.id == arguments.ids[0]);
+    match reports.as_slice() {
+        [report] if one => print_json(report),
+        reports => print_json(&reports),
+    }
+}
+
+fn list(json: bool) -> Result<(), Failure> {
+    if json {
+        return print_json(&EXPERIMENTS.iter().map(|experiment| experiment.id).collect::<Vec<_>>());
+    }
+    let mut rows =
+        vec![["id", "what it is about", "reproduces", "takes about"].map(str::to_string).to_vec()];
+    rows.extend(EXPERIMENTS.iter().map(|experiment| {
+        [experiment.id, experiment.title, experiment.source, experiment.takes]
+            .map(str::to_string)
+            .to_vec()
+    }));
+    print(&columns(&rows, &[false; 4]))
+}
+
+/// The report for people: figures in columns, each sentence once below.
+fn table(report: &Report) -> String {
+    let mut sentences: Vec<&str> = Vec::new();
+    let mut rows = vec![
+        ["what", "published", "measured", "unit", "holds", "why"].map(str::to_string).to_vec(),
+    ];
+    for row in &report.rows {
+        let why = row
+            .reason
+            .as_deref()
+            .filter(|_| row.holds != Some(true))
+            .map_or_else(String::new, |reason| mark(reason, &mut sentences));
+        rows.push(vec![
+            row.what.clone(),
+            row.published.text(),
+            row.measured_text(),
+            row.unit.to_string(),
+            row.verdict().to_string(),
+            why,
+        ]);
+    }
+    let mut text = format!(
+        "{}: {}\nreproduces {}; seed {}, scale {}\n\n",
+        report.id, report.title, report.source, report.seed, report.scale
+    );
+    text.push_str(&columns(&rows, &[false, true, true, false, false, false]));
+    text.push('\n');
+    for (number, sentence) in sentences.iter().enumerate() {
+        text.push_str(&format!("[{}] {sentence}\n", number + 1));
+    }
+    let holding = |wanted| report.rows.iter().filter(|row: &&Row| row.holds == wanted).count();
+    let (yes, no, open) = (holding(Some(true)), holding(Some(false)), holding(None));
+    text.push_str(&format!("\n{yes} hold, {no} do not, {open} have nothing to compare\n"));
+    for note in &report.notes {
+        text.push_str(&format!("- {note}\n"));
+    }
+    text
+}
+
+/// What stands in the column *why*: how far off, where the sentence says so, and the number of the
+/// rest, which many rows share.
+fn mark<'a>(reason: &'a str, sentences: &mut Vec<&'a str>) -> String {
+    let (before, sentence) =
+        reason.split_once(": ").map_or(("", reason), |(before, after)| (before, after));
+    let number = sentences.iter().position(|other| *other == sentence).unwrap_or_else(|| {
+        sentences.push(sentence);
+        sentences.len() - 1
+    });
+    let off = before.split_once(" off what").map_or("", |(off, _)| off);
+    format!("{off}{}[{}]", if off.is_empty() { "" } else { " " }, number + 1)
+}
+
+/// A bar on standard error, where that is a terminal.
+struct Bar {
+    bar: ProgressBar,
+    expected: Mutex<u64>,
+}
+
+impl Bar {
+    fn new(id: &'static str) -> Self {
+        let bar = if std::io::stderr().is_terminal() {
+            ProgressBar::new(0)
+        } else {
+            ProgressBar::hidden()
+        };
+        let style = ProgressStyle::with_template(
+            "{prefix} [{bar:32}] {percent:>3} %, {eta} left; {wide_msg}",
+        );
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.set_prefix(id);
+        Self { bar, expected: Mutex::new(0) }
+    }
+
+    fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Progress for Bar {
+    fn expect(&self, work: u64) {
+        let mut expected = self.expected.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        *expected += work;
+        self.bar.set_length(*expected);
+    }
+
+    fn done(&self, work: u64, point: &str) {
+        self.bar.inc(work);
+        self.bar.set_message(point.to_string());
+    }
+}
+
+/// A share of the requests of a run at full length.
+pub(super) fn scale(text: &str) -> Result<f64, String> {
+    let fits = |scale: &f64| (0.000_1..=100.0).contains(scale);
+    text.parse().ok().filter(fits).ok_or_else(|| {
+        "expected a share of the full number of requests, from 0.0001 to 100, such as 0.1"
+            .to_string()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_that_many_rows_share_is_written_once() {
+        let mut sentences = Vec::new();
+        let marks = [
+            "-5.9 % off what was published, 5 % allowed: another arm.",
+            "+9.0 % off what was published, 5 % allowed: another arm.",
+            "Not built.",
+        ]
+        .map(|reason| mark(reason, &mut sentences));
+        assert_eq!(marks, ["-5.9 % [1]", "+9.0 % [1]", "[2]"]);
+        assert_eq!(sentences, ["another arm.", "Not built."]);
+    }
+
+    #[test]
+    fn a_scale_is_a_share_that_makes_sense() {
+        assert_eq!(scale("0.1"), Ok(0.1));
+        for text in ["0", "-1", "NaN", "1000", "much"] {
+            assert!(scale(text).is_err_and(|message| message.contains("such as 0.1")), "{text}");
+        }
+    }
+}

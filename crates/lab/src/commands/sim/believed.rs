@@ -1,0 +1,87 @@
+//! What a simulation's scheduler believes, begins with, and leaves: a profile, or a latency map.
+//!
+//! The drive is a unit drawn from its profile; the belief is given the profile, or another one, or
+//! a map, and never the unit.
+
+use std::sync::Mutex;
+
+use anyhow::anyhow;
+use headtime_belief::maps::{KeptMap, MapBelief};
+use headtime_io::BelievedBy;
+use headtime_mechanics::DriveProfile;
+use headtime_sched::{Belief, Tunables};
+use headtime_serve::config::map_settings;
+
+use super::Arguments;
+use crate::beliefs;
+use headtime_console::{Failure, drive_model};
+
+/// The belief that a run begins with; taken once.
+pub(super) struct Begun(Mutex<Option<Box<dyn Belief + Send>>>);
+
+impl Begun {
+    /// What the arguments ask for, for a drive of this profile.
+    pub(super) fn of(arguments: &Arguments, drive: &DriveProfile) -> Result<Self, Failure> {
+        let other = arguments.profile.as_deref().map(drive_model::load).transpose()?;
+        if let Some(other) = other.as_ref().filter(|other| {
+            other.capacity() != drive.capacity() || other.sector_bytes != drive.sector_bytes
+        }) {
+            return Err(Failure::asked(anyhow!(
+                "profile {} has {} of {} bytes, and {} has {} of {}; believe the profile of a \
+                    drive of the same size",
+                other.name,
+                other.capacity(),
+                other.sector_bytes,
+                drive.name,
+                drive.capacity(),
+                drive.sector_bytes
+            )));
+        }
+        let profile = other.as_ref().unwrap_or(drive);
+        let settings = map_settings(&arguments.map).map_err(Failure::asked)?;
+        let belief: Box<dyn Belief + Send> = match &arguments.belief {
+            BelievedBy::Profile if !arguments.map.is_empty() || arguments.map_out.is_some() => {
+                return Err(Failure::asked(anyhow!(
+                    "--map and --map-out are of a latency map, and the belief is none; add \
+                        --belief matrix or --belief compact"
+                )));
+            }
+            BelievedBy::Map { .. } if arguments.policy.entry.oracle => {
+                return Err(Failure::asked(anyhow!(
+                    "policy {} goes by the truth and by no map; leave --belief out, or choose a \
+                        policy that is no oracle",
+                    arguments.policy
+                )));
+            }
+            by => beliefs::begin(by, &settings, profile)?,
+        };
+        Ok(Self(Mutex::new(Some(belief))))
+    }
+
+    /// The belief, for the one run that there is.
+    pub(super) fn belief(&self) -> Box<dyn Belief + Send> {
+        let mut belief = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        belief.take().expect("a simulation begins once")
+    }
+}
+
+/// The scheduler's tunables as the arguments set them.
+pub(super) fn tunables(set: &[String]) -> Result<Tunables, Failure> {
+    let mut tunables = Tunables::default();
+    for text in set {
+        let (name, value) = text.split_once('=').unwrap_or((text, ""));
+        tunables
+            .set(name, value)
+            .map_err(|error| Failure::asked(anyhow!("--set {text}: {error}")))?;
+    }
+    Ok(tunables)
+}
+
+/// Keeps the map that was learned, if it is to be kept.
+pub(super) fn keep(arguments: &Arguments, learned: &dyn Belief) -> Result<(), Failure> {
+    let Some(path) = &arguments.map_out else { return Ok(()) };
+    let map: KeptMap = MapBelief::of(learned).map(MapBelief::map).ok_or_else(|| {
+        Failure::Failed(anyhow!("the belief has become something else than a map"))
+    })?;
+    headtime_console::map::write(path, &map, arguments.force).map(drop)
+}

@@ -1,0 +1,202 @@
+//! [`Load`]: what the drive is asked for: a stream said in flags, a workload, or a trace.
+
+use anyhow::{Context as _, anyhow};
+use clap::{Args as _, FromArgMatches as _};
+use headtime_mechanics::DriveProfile;
+use headtime_units::Nanos;
+use headtime_workload::trace::Streams;
+use headtime_workload::{
+    Arrivals, Interarrival, Mix, Order, Sizes, Source, StreamConfig, ThinkTime, Workload,
+};
+
+use super::{Arguments, Pacing};
+use crate::traces::{ReplayArguments, TraceArguments, TraceChoice, TraceReport, TraceSummary};
+use crate::workloads::{StreamLabel, WorkloadChoice};
+use headtime_console::Failure;
+
+/// What the drive is asked for.
+pub(super) enum Load {
+    /// One stream, as the flags say.
+    Flags(StreamConfig),
+    /// A workload, with so many clients where that is left open.
+    Workload { choice: WorkloadChoice, depth: Option<u32> },
+    /// A trace.
+    Trace { choice: TraceChoice, streams: Streams, report: Option<TraceReport> },
+}
+
+impl Load {
+    pub(super) fn of(arguments: &Arguments) -> Result<Self, Failure> {
+        refuse_trace_flags(arguments)?;
+        if let Some(text) = &arguments.workload {
+            let choice = WorkloadChoice::parse(text)?;
+            if arguments.depth.is_some() && !choice.takes_depth() {
+                return Err(Failure::Asked(anyhow!(
+                    "workload {} says itself how many requests it holds, so --depth has no \
+                        meaning; leave it out, or write clients = \"depth\"",
+                    choice.name()
+                )));
+            }
+            return Ok(Self::Workload { choice, depth: arguments.depth });
+        }
+        if !arguments.trace.is_empty() {
+            let options =
+                arguments.trace_options.replaying(&arguments.replay_options, arguments.deadline);
+            let streams = options.replay.streams;
+            return Ok(Self::Trace {
+                choice: TraceChoice::open(&arguments.trace, options)?,
+                streams,
+                report: None,
+            });
+        }
+        of_flags(arguments).map(Self::Flags)
+    }
+
+    /// Whether counting begins with the first request, and ends with the last, unless the user says
+    /// otherwise.
+    pub(super) fn is_finite(&self) -> bool {
+        match self {
+            Self::Flags(_) => false,
+            Self::Workload { choice, .. } => choice.file().is_none(),
+            Self::Trace { .. } => true,
+        }
+    }
+
+    /// Whether several streams may be told apart.
+    pub(super) fn has_streams(&self) -> bool {
+        match self {
+            Self::Flags(_) => false,
+            Self::Workload { choice, .. } => choice.streams().len() > 1,
+            Self::Trace { streams, .. } => *streams != Streams::One,
+        }
+    }
+
+    /// What stream `number` is called.
+    pub(super) fn labels(&self, count: usize) -> Vec<StreamLabel> {
+        match self {
+            Self::Workload { choice, .. } => choice.streams(),
+            Self::Flags(_) | Self::Trace { .. } => {
+                let kind = if matches!(self, Self::Trace { streams: Streams::Process, .. }) {
+                    "process"
+                } else {
+                    "device"
+                };
+                let label = |number: usize| StreamLabel {
+                    name: format!("{kind}-{}", number + 1),
+                    class: kind.to_string(),
+                };
+                (0..count).map(label).collect()
+            }
+        }
+    }
+
+    pub(super) fn source(
+        &mut self,
+        profile: &DriveProfile,
+        seed: u64,
+    ) -> Result<Box<dyn Source + Send>, Failure> {
+        let (sector, capacity) =
+            (profile.sector_size().map_err(Failure::asked)?, profile.capacity());
+        match self {
+            Self::Flags(stream) => Ok(Box::new(
+                Workload::new(std::slice::from_ref(stream), sector, capacity, seed)
+                    .map_err(Failure::asked)?,
+            )),
+            Self::Workload { choice, depth } => choice.source(sector, capacity, seed, *depth),
+            Self::Trace { choice, report, .. } => {
+                let (source, of_reading) = choice.source(sector, capacity)?;
+                *report = Some(of_reading);
+                Ok(source)
+            }
+        }
+    }
+
+    /// Whether the requests ended because they were over.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        match self {
+            Self::Flags(_) => Ok(()),
+            Self::Workload { choice, .. } => choice.check(),
+            Self::Trace { report, .. } => report.as_ref().map_or(Ok(()), TraceReport::check),
+        }
+    }
+
+    /// What should not go unsaid.
+    pub(super) fn notes(&self) -> Vec<String> {
+        match self {
+            Self::Flags(_) => Vec::new(),
+            Self::Workload { choice, .. } => {
+                choice.notes().iter().map(|note| format!("{}: {note}", choice.name())).collect()
+            }
+            Self::Trace { report, .. } => {
+                report.as_ref().map(TraceReport::notes).unwrap_or_default()
+            }
+        }
+    }
+
+    /// What became of a trace's records.
+    pub(super) fn summary(&self) -> Option<TraceSummary> {
+        match self {
+            Self::Trace { report, .. } => report.as_ref().map(TraceReport::summary),
+            Self::Flags(_) | Self::Workload { .. } => None,
+        }
+    }
+}
+
+fn of_flags(arguments: &Arguments) -> Result<StreamConfig, Failure> {
+    let base = match (arguments.rate, arguments.pacing) {
+        (None, _) => StreamConfig::closed(arguments.clients),
+        (Some(per_second), Pacing::Poisson) => {
+            StreamConfig::open(Interarrival::Poisson { per_second })
+        }
+        (Some(per_second), Pacing::Constant) => {
+            let span = Nanos::from_ms_f64(1e3 / per_second)
+                .context("--rate is too small")
+                .map_err(Failure::Asked)?;
+            StreamConfig::open(Interarrival::Constant(span))
+        }
+    };
+    let mut stream = StreamConfig {
+        mix: Mix::reads(arguments.reads),
+        sizes: Sizes::Fixed { bytes: arguments.size.get() },
+        order: if arguments.run_length == 1 {
+            Order::Random
+        } else {
+            Order::FixedRuns { requests: arguments.run_length }
+        },
+        deadline: arguments.deadline,
+        ..base
+    };
+    if let Arrivals::Closed { think, .. } = &mut stream.arrivals {
+        *think = if arguments.think.is_zero() {
+            ThinkTime::None
+        } else {
+            ThinkTime::Constant(arguments.think)
+        };
+    }
+    Ok(stream)
+}
+
+/// Flags of traces mean nothing without one. They all have defaults, so what was written is found
+/// by comparing with what nobody wrote.
+fn refuse_trace_flags(arguments: &Arguments) -> Result<(), Failure> {
+    let untouched =
+        |command: clap::Command| command.no_binary_name(true).try_get_matches_from([""; 0]).ok();
+    let reading = untouched(TraceArguments::augment_args(clap::Command::new("trace")))
+        .and_then(|matches| TraceArguments::from_arg_matches(&matches).ok());
+    let replay = untouched(ReplayArguments::augment_args(clap::Command::new("replay")))
+        .and_then(|matches| ReplayArguments::from_arg_matches(&matches).ok());
+    let same = |ours: String, theirs: Option<String>| theirs.is_none_or(|theirs| theirs == ours);
+    let is_untouched = same(
+        format!("{:?}", arguments.trace_options),
+        reading.map(|reading| format!("{reading:?}")),
+    ) && same(
+        format!("{:?}", arguments.replay_options),
+        replay.map(|replay| format!("{replay:?}")),
+    );
+    if arguments.trace.is_empty() && !is_untouched {
+        return Err(Failure::Asked(anyhow!(
+            "a flag that says how a trace is read was given, and no trace; add --trace FILE, or \
+                leave the flag out"
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! `headtime workload`: lists the workloads that ship, and shows any as TOML.
+
+use clap::{Args, Subcommand};
+use headtime_workload::BUILTINS;
+use serde::Serialize;
+
+use crate::workloads::WorkloadChoice;
+use headtime_console::Failure;
+use headtime_console::output::{columns, print, print_json};
+
+/// Arguments of `headtime workload`.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// What to do
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What can be done with a workload.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Lists the workloads that ship
+    List(ListArguments),
+    /// Checks a workload and shows it as TOML: one that ships, a file of streams, or a fio job file
+    Show(ShowArguments),
+}
+
+/// Arguments of `headtime workload list`.
+#[derive(Debug, Args)]
+pub struct ListArguments {
+    /// Prints a JSON array instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `headtime workload show`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example: headtime workload show jobs.fio > mine.toml && headtime sim --workload \
+        mine.toml"
+)]
+pub struct ShowArguments {
+    /// The workload, as `headtime sim --workload` takes it
+    #[arg(value_name = "NAME|FILE")]
+    pub workload: String,
+}
+
+/// A workload that ships.
+#[derive(Debug, Serialize)]
+struct Listed {
+    name: &'static str,
+    description: String,
+    streams: Vec<String>,
+    takes_depth: bool,
+}
+
+/// Does it.
+///
+/// # Errors
+/// When there is no such workload, or its file makes none.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.verb {
+        Verb::List(arguments) => list(arguments),
+        Verb::Show(arguments) => show(arguments),
+    }
+}
+
+fn list(arguments: &ListArguments) -> Result<(), Failure> {
+    let listed = BUILTINS.iter().map(|builtin| {
+        let file = builtin.load().expect("the workloads that ship are read by a test");
+        let streams = file.streams.iter().map(|stream| stream.name.clone()).collect();
+        Listed {
+            name: builtin.name,
+            description: file.description.clone().unwrap_or_default(),
+            streams,
+            takes_depth: file.takes_depth(),
+        }
+    });
+    let listed: Vec<Listed> = listed.collect();
+    if arguments.json {
+        return print_json(&listed);
+    }
+    let rows: Vec<Vec<String>> = listed
+        .iter()
+        .map(|one| vec![one.name.to_string(), one.streams.join(", "), one.description.clone()])
+        .collect();
+    let rows =
+        [vec![["name", "streams", "what it is"].map(str::to_string).to_vec()], rows].concat();
+    print(&format!(
+        "{}\nKeys can be laid over: random:size=64KiB,reads=0.7 or vm-mix:copy.size=1MiB; see \
+            docs/workloads.md.\n",
+        columns(&rows, &[false; 3])
+    ))
+}
+
+fn show(arguments: &ShowArguments) -> Result<(), Failure> {
+    let choice = WorkloadChoice::parse(&arguments.workload)?;
+    for note in choice.notes() {
+        eprintln!("headtime: {}: {note}", choice.name());
+    }
+    match choice.file() {
+        Some(file) => print(&file.to_toml()),
+        None => print(&choice.describe()),
+    }
+}

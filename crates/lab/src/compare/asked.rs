@@ -1,0 +1,384 @@
+//! [`Asked`]: what is to be compared, as it was written on the command line or in a plan file.
+//!
+//! A plan file holds what the flags hold, under the same names; a flag goes before the file. Each
+//! value remembers the line it stands in, so that a name that turns out to be unknown is reported
+//! with its place.
+
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow};
+use clap::ValueEnum as _;
+use serde::{Deserialize, Serialize, Serializer};
+use toml::Spanned;
+
+use headtime_console::Failure;
+use headtime_console::arguments::Noise;
+
+/// Everything that decides a comparison.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Asked {
+    /// Policies with their parameters, `all` among them perhaps.
+    pub policies: Vec<Placed<String>>,
+    /// By what places and times are believed, as `headtime sim --belief` takes it.
+    pub beliefs: Vec<Placed<String>>,
+    /// Profiles, `NAME@SETUP` or files.
+    pub drives: Vec<Placed<String>>,
+    /// Workloads and traces.
+    pub workloads: Vec<Placed<String>>,
+    /// Requests held by closed loops that leave it open.
+    pub depths: Vec<Placed<u64>>,
+    /// The policy that the others are compared with; the first unless given.
+    pub baseline: Option<Placed<String>>,
+    /// The seed of the first replica; the others count on from it.
+    pub seed: Placed<u64>,
+    /// How often everything is run, each time on another unit with another draw of the workload.
+    pub replicas: Placed<u64>,
+    /// Requests counted in each run.
+    pub requests: Placed<u64>,
+    /// Requests before those; `None` chooses.
+    pub warmup: Option<Placed<u64>>,
+    /// Whether units differ from their profiles.
+    pub noise: Noise,
+    /// Commands at the drive at once; `None` leaves it to the policy.
+    pub outstanding: Option<Placed<u64>>,
+    /// Requests held before a run counts as overloaded.
+    pub queue_limit: Placed<u64>,
+}
+
+/// A value and where it was written; as JSON the value alone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Placed<T> {
+    /// The value.
+    pub value: T,
+    /// `FILE:LINE` in a plan file, the flag's name otherwise.
+    pub place: String,
+}
+
+/// A plan file as it is read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlanFile {
+    policies: Option<Vec<Spanned<String>>>,
+    beliefs: Option<Vec<Spanned<String>>>,
+    drives: Option<Vec<Spanned<String>>>,
+    workloads: Option<Vec<Spanned<String>>>,
+    depths: Option<Vec<Spanned<u64>>>,
+    baseline: Option<Spanned<String>>,
+    seed: Option<Spanned<u64>>,
+    replicas: Option<Spanned<u64>>,
+    requests: Option<Spanned<u64>>,
+    warmup: Option<Spanned<u64>>,
+    noise: Option<Spanned<String>>,
+    outstanding: Option<Spanned<u64>>,
+    queue_limit: Option<Spanned<u64>>,
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        let words = |words: &[&str]| {
+            words.iter().map(|word| Placed::new((*word).to_string(), "the default")).collect()
+        };
+        Self {
+            policies: words(&["fcfs", headtime_sched::DEFAULT_POLICY]),
+            beliefs: words(&["profile"]),
+            drives: words(&["nearline-20tb"]),
+            workloads: words(&["random"]),
+            depths: [1, 4, 16, 64].map(|depth| Placed::new(depth, "the default")).to_vec(),
+            baseline: None,
+            seed: Placed::new(1, "the default"),
+            replicas: Placed::new(1, "the default"),
+            requests: Placed::new(20_000, "the default"),
+            warmup: None,
+            noise: Noise::On,
+            outstanding: None,
+            queue_limit: Placed::new(65_536, "the default"),
+        }
+    }
+}
+
+impl Asked {
+    /// The defaults, with what the plan file at `path` says instead.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is no TOML, or holds a key that nobody knows; with the line.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("plan {name} cannot be read"))
+            .map_err(Failure::Asked)?;
+        Self::parse(&name, &text)
+    }
+
+    fn parse(name: &str, text: &str) -> Result<Self, Failure> {
+        let place = |start: usize| format!("{name}:{}", text[..start].matches('\n').count() + 1);
+        let file: PlanFile = toml::from_str(text).map_err(|error| {
+            let place = error.span().map_or_else(|| name.to_string(), |span| place(span.start));
+            // The library's words end in a remedy for unknown keys: the names that are known.
+            Failure::Asked(anyhow!("{place}: {}", error.message().replace('\n', "; ")))
+        })?;
+        let mut asked = Self::default();
+        let placed = Placing { place: &place };
+        placed.all(file.policies, &mut asked.policies);
+        placed.all(file.beliefs, &mut asked.beliefs);
+        placed.all(file.drives, &mut asked.drives);
+        placed.all(file.workloads, &mut asked.workloads);
+        placed.all(file.depths, &mut asked.depths);
+        placed.one(file.seed, &mut asked.seed);
+        placed.one(file.replicas, &mut asked.replicas);
+        placed.one(file.requests, &mut asked.requests);
+        placed.one(file.queue_limit, &mut asked.queue_limit);
+        asked.baseline = file.baseline.map(|found| placed.of(found));
+        asked.warmup = file.warmup.map(|found| placed.of(found));
+        asked.outstanding = file.outstanding.map(|found| placed.of(found));
+        if let Some(noise) = file.noise.map(|found| placed.of(found)) {
+            asked.noise = Noise::from_str(&noise.value, false).map_err(|_| {
+                Failure::Asked(anyhow!(
+                    "{}: noise `{}` is neither \"on\" nor \"off\"",
+                    noise.place,
+                    noise.value
+                ))
+            })?;
+        }
+        Ok(asked)
+    }
+
+    /// Checks that every number makes sense and no list is empty.
+    ///
+    /// # Errors
+    /// With the first that does not, and its place.
+    pub fn check(&self) -> Result<(), Failure> {
+        let empty = [
+            ("policies", self.policies.is_empty()),
+            ("beliefs", self.beliefs.is_empty()),
+            ("drives", self.drives.is_empty()),
+            ("workloads", self.workloads.is_empty()),
+        ];
+        for (what, empty) in [&empty[..], &[("depths", self.depths.is_empty())]].concat() {
+            if empty {
+                return Err(Failure::Asked(anyhow!(
+                    "{what} names none; leave it out for the default, or name at least one"
+                )));
+            }
+        }
+        let numbers = self
+            .depths
+            .iter()
+            .map(|depth| ("depth", depth, 1, MAX_DEPTH))
+            .chain([
+                ("replicas", &self.replicas, 1, MAX_REPLICAS),
+                ("requests", &self.requests, 1, MOST),
+                ("queue_limit", &self.queue_limit, 1, MOST),
+            ])
+            .chain(
+                self.outstanding
+                    .as_ref()
+                    .map(|outstanding| ("outstanding", outstanding, 1, MAX_DEPTH)),
+            )
+            .chain(self.warmup.as_ref().map(|warmup| ("warmup", warmup, 0, MOST)));
+        for (what, number, least, most) in numbers {
+            if !(least..=most).contains(&number.value) {
+                return Err(Failure::Asked(anyhow!(
+                    "{}: {what} {} is not a whole number from {least} to {most}",
+                    number.place,
+                    number.value
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The command that repeats the comparison, without what changes no figure: threads, folder,
+    /// form of output.
+    #[must_use]
+    pub fn command(&self) -> String {
+        let mut parts = vec!["headtime compare".to_string()];
+        parts.push(format!("--policies {}", joined(&self.policies)));
+        let usual_beliefs: Vec<String> =
+            Self::default().beliefs.into_iter().map(|belief| belief.value).collect();
+        let beliefs_differ = !self.beliefs.iter().map(|belief| &belief.value).eq(&usual_beliefs);
+        parts.extend(beliefs_differ.then(|| format!("--beliefs {}", joined(&self.beliefs))));
+        parts.push(format!("--drives {}", joined(&self.drives)));
+        parts.push(format!("--workloads {}", joined(&self.workloads)));
+        let depths: Vec<String> = self.depths.iter().map(|depth| depth.value.to_string()).collect();
+        parts.push(format!("--depths {}", depths.join(",")));
+        parts.extend(
+            self.baseline.iter().map(|baseline| format!("--baseline {}", quoted(&baseline.value))),
+        );
+        parts.push(format!(
+            "--seed {} --replicas {} --requests {}",
+            self.seed.value, self.replicas.value, self.requests.value
+        ));
+        parts.extend(self.warmup.iter().map(|warmup| format!("--warmup {}", warmup.value)));
+        parts.extend((self.noise == Noise::Off).then(|| "--noise off".to_string()));
+        parts.extend(
+            self.outstanding
+                .iter()
+                .map(|outstanding| format!("--outstanding {}", outstanding.value)),
+        );
+        let usual = Self::default().queue_limit.value;
+        parts.extend(
+            (self.queue_limit.value != usual)
+                .then(|| format!("--queue-limit {}", self.queue_limit.value)),
+        );
+        parts.join(" ")
+    }
+}
+
+impl<T> Placed<T> {
+    /// A value that stands at `place`.
+    pub fn new(value: T, place: impl Into<String>) -> Self {
+        Self { value, place: place.into() }
+    }
+}
+
+impl<T: Serialize> Serialize for Placed<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.value.serialize(serializer)
+    }
+}
+
+/// Turns places in a text into lines of its file.
+struct Placing<'a> {
+    place: &'a dyn Fn(usize) -> String,
+}
+
+impl Placing<'_> {
+    fn of<T>(&self, found: Spanned<T>) -> Placed<T> {
+        let place = (self.place)(found.span().start);
+        Placed { value: found.into_inner(), place }
+    }
+
+    fn one<T>(&self, found: Option<Spanned<T>>, into: &mut Placed<T>) {
+        if let Some(found) = found {
+            *into = self.of(found);
+        }
+    }
+
+    fn all<T>(&self, found: Option<Vec<Spanned<T>>>, into: &mut Vec<Placed<T>>) {
+        if let Some(found) = found {
+            *into = found.into_iter().map(|found| self.of(found)).collect();
+        }
+    }
+}
+
+/// Splits what a flag of names holds at its commas. A comma inside a name's own settings does not
+/// part: behind `sptf-expected:ageing_power=0` the piece `two_from_requests=1` is the next setting,
+/// because a setting has a `=` and no name before it.
+#[must_use]
+pub fn split_names(text: &str) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for piece in text.split(',').map(str::trim).filter(|piece| !piece.is_empty()) {
+        let setting = piece.contains('=')
+            && !piece.split('=').next().is_some_and(|before| before.contains(':'));
+        match names.last_mut() {
+            Some(name) if setting && name.contains(':') => {
+                name.push(',');
+                name.push_str(piece);
+            }
+            _ => names.push(piece.to_string()),
+        }
+    }
+    names
+}
+
+/// A word for the shell, in quotes where it needs them.
+#[must_use]
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_string()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+fn joined(words: &[Placed<String>]) -> String {
+    words.iter().map(|word| quoted(&word.value)).collect::<Vec<_>>().join(" ")
+}
+
+/// Clients of one workload, as many as the generator takes.
+const MAX_DEPTH: u64 = 1_000_000;
+/// More replicas than anybody waits for.
+const MAX_REPLICAS: u64 = 10_000;
+/// Requests are counted in less than this, so that sums stay exact in a float.
+const MOST: u64 = 1 << 48;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        let parsed =
+            Asked::parse("plan.toml", text).and_then(|asked| asked.check().map(|()| asked));
+        parsed.expect_err("it is wrong").message()
+    }
+
+    #[test]
+    fn a_plan_file_holds_what_the_flags_hold_and_the_rest_is_the_default() {
+        let text = "policies = [\"fcfs\", \"edf\"]\ndepths = [2, 8]\nseed = 9\nnoise = \
+            \"off\"\nwarmup = 0\nbaseline = \"edf\"\n";
+        let asked = Asked::parse("plan.toml", text).expect("it is right");
+        assert_eq!(asked.policies[1], Placed::new("edf".to_string(), "plan.toml:1"));
+        assert_eq!((asked.seed.value, asked.noise, asked.replicas.value), (9, Noise::Off, 1));
+        assert_eq!(
+            asked.command(),
+            "headtime compare --policies fcfs edf --drives nearline-20tb --workloads random \
+                --depths 2,8 --baseline edf --seed 9 --replicas 1 \
+             --requests 20000 --warmup 0 --noise off"
+        );
+    }
+
+    #[test]
+    fn mistakes_of_a_plan_file_are_named_by_line() {
+        for (text, expected) in [
+            (
+                "seed = 1\npolicy = \"fcfs\"\n",
+                "plan.toml:2: unknown field `policy`, expected one of",
+            ),
+            (
+                "seed = 1\n\nreplicas = 0\n",
+                "plan.toml:3: replicas 0 is not a whole number from 1 to 10000",
+            ),
+            (
+                "depths = [\n 4,\n 0,\n]\n",
+                "plan.toml:3: depth 0 is not a whole number from 1 to 1000000",
+            ),
+            (
+                "seed = 1\nnoise = \"some\"\n",
+                "plan.toml:2: noise `some` is neither \"on\" nor \"off\"",
+            ),
+            ("seed = \"one\"\n", "plan.toml:1: invalid type: string"),
+            ("seed = 1\nseed = 2\n", "plan.toml:2: duplicate key"),
+            ("beliefs = []\n", "beliefs names none; leave it out for the default"),
+            ("policies = []\n", "policies names none; leave it out for the default"),
+        ] {
+            let message = refused(text);
+            assert!(
+                message.starts_with(expected) && !message.contains('\n'),
+                "`{text}` is answered `{message}`, not `{expected}`"
+            );
+        }
+    }
+
+    #[test]
+    fn names_are_parted_by_commas_and_settings_are_not() {
+        assert_eq!(split_names("fcfs, edf"), ["fcfs", "edf"]);
+        assert_eq!(
+            split_names("sptf-expected:ageing_power=0,two_from_requests=1,fcfs,firmware:depth=4"),
+            ["sptf-expected:ageing_power=0,two_from_requests=1", "fcfs", "firmware:depth=4"]
+        );
+        assert_eq!(
+            split_names("random:size=4KiB,reads=0.5,oltp"),
+            ["random:size=4KiB,reads=0.5", "oltp"]
+        );
+        assert!(split_names(" ,").is_empty());
+    }
+
+    #[test]
+    fn a_word_that_the_shell_would_take_apart_is_quoted() {
+        assert_eq!(
+            ["a b", "it's", "random:size=4KiB", ""].map(quoted),
+            ["'a b'", "'it'\\''s'", "random:size=4KiB", "''"]
+        );
+    }
+}

@@ -1,0 +1,58 @@
+//! [`PlannedBelief`]: by what the policies of a comparison believe places and times.
+
+use headtime_belief::maps::MapSettings;
+use headtime_io::{BelievedBy, MapStart};
+use headtime_mechanics::DriveProfile;
+use headtime_sched::Belief;
+
+use super::asked::Placed;
+use super::fingerprint::fnv;
+use crate::beliefs;
+use headtime_console::Failure;
+
+/// One belief. Each run begins with its own, and what one run learns no other knows.
+#[derive(Clone, Debug)]
+pub struct PlannedBelief {
+    /// As it was written: `profile`, `matrix`, `compact`, or one of these maps with its file.
+    pub text: String,
+    /// Of what the map's file holds; `None` without a file.
+    pub fingerprint: Option<u64>,
+    by: BelievedBy,
+}
+
+impl PlannedBelief {
+    /// The belief of these words.
+    ///
+    /// # Errors
+    /// When they say none, or their file cannot be read.
+    pub fn load(word: &Placed<String>) -> Result<Self, Failure> {
+        let asked = |error: anyhow::Error| Failure::Asked(error.context(word.place.clone()));
+        let by: BelievedBy = word
+            .value
+            .parse()
+            .map_err(|error: headtime_io::BeliefWordError| asked(error.into()))?;
+        let fingerprint = fingerprint(&by).map_err(asked)?;
+        Ok(Self { text: word.value.clone(), fingerprint, by })
+    }
+
+    /// What a run on a drive of this profile begins with.
+    ///
+    /// # Errors
+    /// When such a drive cannot be believed in this way, or the map's file is not what it was.
+    pub fn begin(&self, profile: &DriveProfile) -> Result<Box<dyn Belief + Send>, Failure> {
+        if fingerprint(&self.by)? != self.fingerprint {
+            return Err(Failure::Failed(anyhow::anyhow!(
+                "the map of belief {} was written to while it was being compared; start again",
+                self.text
+            )));
+        }
+        beliefs::begin(&self.by, &MapSettings::default(), profile)
+    }
+}
+
+fn fingerprint(by: &BelievedBy) -> anyhow::Result<Option<u64>> {
+    let BelievedBy::Map { start: MapStart::File(path), .. } = by else { return Ok(None) };
+    let bytes = std::fs::read(path)
+        .map_err(|error| anyhow::anyhow!("map {} cannot be read: {error}", path.display()))?;
+    Ok(Some(fnv(&bytes)))
+}

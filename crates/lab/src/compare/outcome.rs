@@ -1,0 +1,358 @@
+//! [`Outcome`]: what one run brought, as it is kept in its cell's file.
+//!
+//! Figures are rounded to six digits when the run ends: more than they are sure of, and what is
+//! read back from a file is then exactly what was written.
+
+use headtime_sim::{Distribution, Measures, StreamMeasures};
+use serde::{Deserialize, Serialize};
+
+use headtime_console::figures::{DiskTime, Times};
+
+/// What one run brought.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// How it ended.
+    pub ended: Ended,
+    /// Requests held at its end more than when counting began; what an overloaded drive falls
+    /// behind by.
+    pub fell_behind: i64,
+    /// Length of the window in which requests were counted.
+    pub simulated_seconds: f64,
+    /// Requests held on average, queued and at the drive.
+    pub queue_depth_mean: f64,
+    /// Where the drive's time went, as shares of one.
+    pub disk_time: DiskTime,
+    /// The first and the second half of the requests, each by itself; `None` when there are too few
+    /// to tell.
+    pub halves: Option<[Half; 2]>,
+    /// All requests together.
+    pub total: Figures,
+    /// Each stream of the workload, in its order.
+    pub streams: Vec<StreamFigures>,
+    /// Response times within which the shares 1 − 10^(−k/10), k = 0, 1, 2 …, of the requests ended:
+    /// ten to each nine, as many as the number of requests can tell.
+    pub response_ms_by_share: Vec<f64>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ended {
+    /// All requests that were to be counted were.
+    Full,
+    /// The workload had no more requests.
+    Drained,
+    /// More requests were held than the limit allows.
+    QueueFull,
+}
+
+/// Figures of requests of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Requests that ended well within the window.
+    pub requests: u64,
+    /// Requests that ended in an error; they count nowhere else.
+    pub failed_requests: u64,
+    /// Requests a second.
+    pub iops: f64,
+    /// Half the width of its 95 % interval by batch means of this run; `None` when the run is too
+    /// short to tell.
+    pub iops_half_width_95: Option<f64>,
+    /// Bytes read and written, in MiB a second.
+    pub mib_per_second: f64,
+    /// Submission to completion.
+    pub response_ms: Times,
+    /// As `iops_half_width_95`, of the mean response.
+    pub response_ms_mean_half_width_95: Option<f64>,
+    /// Dispatch to completion.
+    pub service_ms: Times,
+    /// Requests that had a deadline.
+    pub deadline_requests: u64,
+    /// Of those, the ones that completed after it.
+    pub deadline_misses: u64,
+}
+
+/// One stream of the workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StreamFigures {
+    /// Its name.
+    pub name: String,
+    /// The class it is summed with.
+    pub class: String,
+    /// Its figures.
+    #[serde(flatten)]
+    pub figures: Figures,
+}
+
+/// The mean response and rate of one half of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Half {
+    /// Requests a second.
+    pub iops: f64,
+    /// Half the width of its 95 % interval.
+    pub iops_half_width_95: f64,
+    /// Mean response.
+    pub response_ms_mean: f64,
+    /// Half the width of its 95 % interval.
+    pub response_ms_mean_half_width_95: f64,
+}
+
+/// What a reader must know before leaning on a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// Nothing.
+    Fine,
+    /// Its halves differ by more than both intervals: the warm-up is too short, or the load
+    /// changes.
+    NotSteady,
+    /// The drive does not keep up: the queue reached its limit, or grew all the time.
+    Overloaded,
+    /// Nothing was counted: the workload ended within the warm-up.
+    Empty,
+}
+
+impl Outcome {
+    /// What a reader must know of it.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        if self.ended == Ended::QueueFull || self.falls_behind() {
+            Status::Overloaded
+        } else if self.total.requests == 0 {
+            Status::Empty
+        } else if self.halves.is_some_and(|[first, second]| first.differs(&second)) {
+            Status::NotSteady
+        } else {
+            Status::Fine
+        }
+    }
+
+    /// Whether requests came so much faster than they were served that the queue grew by more than
+    /// a twentieth of them; a queue that merely swings does not.
+    fn falls_behind(&self) -> bool {
+        self.ended == Ended::Full
+            && self.fell_behind > FEWEST_BEHIND.max((self.total.requests / 20) as i64)
+    }
+}
+
+impl Half {
+    /// Whether the intervals of the two lie apart, in the rate or in the mean response.
+    fn differs(&self, other: &Self) -> bool {
+        (self.iops - other.iops).abs() > self.iops_half_width_95 + other.iops_half_width_95
+            || (self.response_ms_mean - other.response_ms_mean).abs()
+                > self.response_ms_mean_half_width_95 + other.response_ms_mean_half_width_95
+    }
+}
+
+impl Status {
+    /// The word in tables; empty for [`Status::Fine`].
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Fine => "",
+            Self::NotSteady => "not steady",
+            Self::Overloaded => "overloaded",
+            Self::Empty => "nothing counted",
+        }
+    }
+}
+
+impl Figures {
+    /// The figures of a whole run.
+    #[must_use]
+    pub fn of_run(measures: &Measures) -> Self {
+        Self {
+            requests: measures.requests,
+            failed_requests: measures.failed,
+            iops: rounded(measures.iops),
+            iops_half_width_95: measures.confidence.iops.map(rounded),
+            mib_per_second: rounded(measures.mib_per_second),
+            response_ms: times(measures.requests, &measures.response_ms),
+            response_ms_mean_half_width_95: measures.confidence.response_ms.map(rounded),
+            service_ms: times(measures.requests, &measures.service_ms),
+            deadline_requests: measures.deadline_requests,
+            deadline_misses: measures.deadline_misses,
+        }
+    }
+
+    /// The figures of one stream of a run; its means have no intervals, because batches are kept of
+    /// the whole alone.
+    #[must_use]
+    pub fn of_stream(stream: &StreamMeasures) -> Self {
+        let figures = stream.figures();
+        Self {
+            requests: figures.requests,
+            failed_requests: figures.failed,
+            iops: rounded(figures.iops),
+            iops_half_width_95: None,
+            mib_per_second: rounded(figures.mib_per_second),
+            response_ms: times(figures.requests, &figures.response_ms),
+            response_ms_mean_half_width_95: None,
+            service_ms: times(figures.requests, &figures.service_ms),
+            deadline_requests: figures.deadline_requests,
+            deadline_misses: figures.deadline_misses,
+        }
+    }
+
+    /// Misses as a share of the requests with a deadline; `None` when no request had one.
+    #[must_use]
+    pub fn miss_share(&self) -> Option<f64> {
+        (self.deadline_requests > 0)
+            .then(|| self.deadline_misses as f64 / self.deadline_requests as f64)
+    }
+}
+
+fn times(count: u64, times: &Distribution) -> Times {
+    Times {
+        count,
+        mean: rounded(times.mean),
+        p50: rounded(times.p50),
+        p95: rounded(times.p95),
+        p99: rounded(times.p99),
+        p999: rounded(times.p999),
+        max: rounded(times.max),
+    }
+}
+
+/// Where a drive's time went, as shares of one.
+#[must_use]
+pub(super) fn shares(spent: &headtime_sim::DiskTime) -> DiskTime {
+    let total = spent.total().as_ns().max(1) as f64;
+    let share = |part: headtime_units::Nanos| rounded(part.as_ns() as f64 / total);
+    DiskTime {
+        seek: share(spent.seek),
+        rotate: share(spent.rotate),
+        transfer: share(spent.transfer),
+        overhead: share(spent.overhead),
+        idle: share(spent.idle),
+        background: share(spent.background),
+    }
+}
+
+/// The `step`-th of the shares at which response times are kept: ten to each "nine", so that tails
+/// are as detailed as middles. 0, 0.21, 0.37 … 0.9 … 0.99 ….
+#[must_use]
+pub(super) fn share(step: usize) -> f64 {
+    1.0 - libm::pow(10.0, -nines(step))
+}
+
+/// The same share counted in nines: 1 for 90 %, 2 for 99 %.
+#[must_use]
+pub(super) fn nines(step: usize) -> f64 {
+    step as f64 / 10.0
+}
+
+/// Steps of [`share`] that so many requests can tell: ten of them lie beyond the last one.
+#[must_use]
+pub(super) fn steps(requests: u64) -> usize {
+    (0..=MAX_STEPS).take_while(|step| (1.0 - share(*step)) * requests as f64 >= 9.999).count()
+}
+
+/// A number with six significant digits.
+#[must_use]
+pub(super) fn rounded(value: f64) -> f64 {
+    // A number written with six digits reads back as a number.
+    format!("{value:.5e}").parse().unwrap_or(value)
+}
+
+/// The last step: 99.99 %.
+const MAX_STEPS: usize = 40;
+/// A queue that grows by no more than this is not growing.
+const FEWEST_BEHIND: i64 = 64;
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A run of 20,000 requests at so many a second.
+    pub(crate) fn outcome(iops: f64) -> Outcome {
+        let response_ms =
+            Times { count: 20_000, mean: 2.0, p50: 1.0, p95: 4.0, p99: 8.0, p999: 9.0, max: 10.0 };
+        Outcome {
+            ended: Ended::Full,
+            fell_behind: 0,
+            simulated_seconds: 20_000.0 / iops,
+            queue_depth_mean: 4.0,
+            disk_time: DiskTime { seek: 0.5, rotate: 0.25, transfer: 0.25, ..DiskTime::default() },
+            halves: None,
+            total: Figures {
+                requests: 20_000,
+                iops,
+                response_ms,
+                service_ms: response_ms,
+                ..Figures::default()
+            },
+            streams: Vec::new(),
+            response_ms_by_share: (0..steps(20_000)).map(|step| 1.0 + step as f64).collect(),
+        }
+    }
+
+    #[test]
+    fn a_queue_that_swings_is_no_overload_and_one_that_grows_is() {
+        let status = |ended, fell_behind| Outcome { ended, fell_behind, ..outcome(100.0) }.status();
+        assert_eq!(
+            (status(Ended::Full, 1_000), status(Ended::Full, 1_001)),
+            (Status::Fine, Status::Overloaded)
+        );
+        assert_eq!(status(Ended::QueueFull, 0), Status::Overloaded);
+        assert_eq!(status(Ended::Drained, -3), Status::Fine);
+        let short = Outcome {
+            fell_behind: 64,
+            total: Figures { requests: 300, ..Figures::default() },
+            ..outcome(100.0)
+        };
+        assert_eq!(short.status(), Status::Fine);
+        assert_eq!(Outcome { total: Figures::default(), ..outcome(1.0) }.status(), Status::Empty);
+    }
+
+    #[test]
+    fn halves_whose_intervals_lie_apart_are_not_steady() {
+        let half = |iops, response_ms_mean| Half {
+            iops,
+            iops_half_width_95: 1.0,
+            response_ms_mean,
+            response_ms_mean_half_width_95: 0.5,
+        };
+        let status = |second| {
+            Outcome { halves: Some([half(100.0, 10.0), second]), ..outcome(100.0) }.status()
+        };
+        assert_eq!(status(half(102.0, 11.0)), Status::Fine);
+        assert_eq!(status(half(102.1, 11.0)), Status::NotSteady);
+        assert_eq!(status(half(100.0, 8.9)), Status::NotSteady);
+    }
+
+    #[test]
+    fn shares_go_by_nines_as_far_as_the_requests_can_tell() {
+        assert_eq!(
+            (share(0), rounded(share(10)), rounded(share(20)), rounded(share(30))),
+            (0.0, 0.9, 0.99, 0.999)
+        );
+        assert_eq!(
+            (steps(0), steps(10), steps(1_000), steps(10_000), steps(1 << 40)),
+            (0, 1, 21, 31, 41)
+        );
+    }
+
+    #[test]
+    fn what_is_written_is_what_is_read() {
+        let mut before = outcome(345.678);
+        before.total.iops_half_width_95 = Some(rounded(1.0 / 3.0));
+        before.streams = vec![StreamFigures {
+            name: "scan".to_string(),
+            class: "background".to_string(),
+            figures: before.total,
+        }];
+        let text = serde_json::to_string(&before).expect("an outcome is JSON");
+        let mut after: Outcome = serde_json::from_str(&text).expect("it was just written");
+        // How many requests the times are of stands beside them.
+        (after.total.response_ms.count, after.total.service_ms.count) = (20_000, 20_000);
+        for stream in &mut after.streams {
+            (stream.figures.response_ms.count, stream.figures.service_ms.count) = (20_000, 20_000);
+        }
+        assert_eq!(after, before);
+        assert_eq!(
+            [rounded(123_456.789), rounded(-0.000_123_456_7), rounded(0.0)],
+            [123_457.0, -0.000_123_457, 0.0]
+        );
+    }
+}

@@ -1,0 +1,564 @@
+//! One drive under one workload: its plots, each under a sentence that says what it shows, and its
+//! figures as tables.
+
+use std::fmt::Write as _;
+
+use crate::papers::Estimated;
+
+use super::{Scene, View, at_depth, capital, findings};
+use crate::compare::chart::{Axis, Bar, Labels, Line, Part, Spot, Stack, bars, lines, stacks};
+use crate::compare::outcome::{Figures, Outcome, nines};
+use crate::compare::results::{CaseResult, Entry};
+use crate::compare::statistics::{Metric, totals};
+use crate::report::html::escape;
+use headtime_console::figures::DiskTime;
+
+pub(super) fn scene(out: &mut String, view: &View<'_>, scene: &Scene<'_>) {
+    let workload = &view.comparison.plan.workloads[scene.workload];
+    let focus = scene.focus();
+    let _ = write!(
+        out,
+        "<section id=\"{}\">\n<h2>{} <span>{}</span></h2>\n<p class=\"lead\">{}. {}.</p>\n<div \
+            class=\"plots\">\n",
+        scene.anchor(),
+        escape(view.drive(scene)),
+        escape(&workload.name),
+        escape(&findings::of_scene(view, scene)),
+        escape(capital(&workload.choice.describe()).trim_end_matches('.')),
+    );
+    let rate = Metric::named("iops");
+    if scene.cases.len() > 1 {
+        figure(
+            out,
+            &findings::of_rates(view, focus),
+            "Throughput by requests held; bars are 95 % intervals.",
+            &over_depth(view, scene, rate),
+        );
+    } else if view.comparison.best(focus, rate).is_some_and(|best| best.tells_apart()) {
+        figure(
+            out,
+            &findings::of_rates(view, focus),
+            "Throughput; lines are 95 % intervals.",
+            &by_policy(view, focus, rate),
+        );
+    } else {
+        figure(
+            out,
+            &findings::of_means(view, focus),
+            "Mean response; lines are 95 % intervals.",
+            &by_policy(view, focus, Metric::named("response_ms_mean")),
+        );
+    }
+    figure(
+        out,
+        &findings::of_tails(view, focus),
+        &format!(
+            "Response time within which a share of the requests ended{}; lower is better.",
+            at_depth(focus)
+        ),
+        &tails(view, focus),
+    );
+    if view.comparison.plan.policies.len() > 1 {
+        let words = if scene.cases.len() > 1 {
+            "Each line runs from the least to the greatest depth, where it is named; lower right \
+                is better."
+        } else {
+            "Lower right is better."
+        };
+        figure(out, &findings::of_trade_off(view, focus), words, &trade_off(view, scene));
+    }
+    let parts = DiskTime::default().parts();
+    let legend: Vec<String> = parts
+        .iter()
+        .enumerate()
+        .map(|(place, (name, _))| format!("<b><i class=\"t{place}\"></i>{name}</b>"))
+        .collect();
+    figure(
+        out,
+        &findings::of_disk_time(view, focus),
+        &format!(
+            "@Where the drive's time went{}; behind each bar seek and rotation for each request. \
+                <span class=\"legend\">{}</span>",
+            at_depth(focus),
+            legend.join(" ")
+        ),
+        &disk_time(view, focus),
+    );
+    misses(out, view, focus);
+    out.push_str("</div>\n");
+    streams(out, view, focus);
+    figures(out, view, scene);
+    out.push_str("</section>\n");
+}
+
+/// A plot under its finding, above a line that says how to read it; the line is markup behind an
+/// `@`.
+fn figure(out: &mut String, finding: &str, reading: &str, svg: &str) {
+    let reading = reading.strip_prefix('@').map_or_else(|| escape(reading), str::to_string);
+    let _ = write!(
+        out,
+        "<figure>\n<figcaption>{}<small>{reading}</small></figcaption>\n{svg}</figure>\n",
+        escape(finding)
+    );
+}
+
+/// A line for each policy over all depths.
+fn over_depth(view: &View<'_>, scene: &Scene<'_>, metric: &Metric) -> String {
+    let depths: Vec<u32> = scene.cases.iter().filter_map(|case| case.case.depth).collect();
+    let mut sorted: Vec<&&CaseResult> = scene.cases.iter().collect();
+    sorted.sort_by_key(|case| case.case.depth);
+    let all: Vec<Line> = places(view, scene)
+        .into_iter()
+        .map(|place| {
+            let spots = sorted.iter().filter_map(|case| {
+                let estimate = estimate(case, place, metric)?;
+                let depth = case.case.depth?;
+                let title = format!(
+                    "{}, depth {depth}: {} {}",
+                    view.policy(place),
+                    metric.text(estimate),
+                    metric.unit
+                );
+                Some(Spot {
+                    x: f64::from(depth),
+                    y: estimate.value,
+                    x_range: None,
+                    y_range: range(estimate),
+                    title,
+                    marked: true,
+                })
+            });
+            line(view, place, spots.collect())
+        })
+        .collect();
+    let y = Axis::from_zero(
+        metric.unit,
+        all.iter()
+            .flat_map(|line| &line.spots)
+            .map(|spot| spot.y_range.map_or(spot.y, |(_, high)| high)),
+    );
+    lines(
+        &Axis::depths("requests held (depth)", &depths),
+        &y,
+        &all,
+        Labels::Right,
+        &format!("{} by depth", metric.title),
+    )
+}
+
+/// A bar for each policy, the best first.
+fn by_policy(view: &View<'_>, case: &CaseResult, metric: &Metric) -> String {
+    let mut rows: Vec<Bar> = case
+        .entries
+        .iter()
+        .filter_map(|entry| {
+            let estimate = estimate(case, entry.policy, metric)?;
+            let status = entry.status().word();
+            let words = format!("{} {status}", metric.text(estimate)).trim_end().to_string();
+            Some(bar(view, entry.policy, estimate, words))
+        })
+        .collect();
+    rows.sort_by(|one, other| {
+        if metric.more {
+            other.value.total_cmp(&one.value)
+        } else {
+            one.value.total_cmp(&other.value)
+        }
+    });
+    bars(metric.unit, &rows, &format!("{} by policy", metric.title))
+}
+
+/// Response times by the share of requests that ended within them, in nines, so that the tail has
+/// as much room as the middle.
+fn tails(view: &View<'_>, case: &CaseResult) -> String {
+    let all: Vec<Line> = case
+        .entries
+        .iter()
+        .map(|entry| {
+            let times = mean_times(&entry.outcomes());
+            let last = times.len().saturating_sub(1);
+            let spots = times.iter().enumerate().map(|(step, ms)| {
+                let title = format!(
+                    "{}: {} ms",
+                    view.policy(entry.policy),
+                    (Metric::named("response_ms_mean").show)(*ms)
+                );
+                Spot {
+                    x: nines(step),
+                    y: *ms,
+                    x_range: None,
+                    y_range: None,
+                    title,
+                    marked: step % 10 == 0 && step > 0 || step == last,
+                }
+            });
+            line(view, entry.policy, spots.collect())
+        })
+        .collect();
+    let most = all.iter().flat_map(|line| &line.spots).map(|spot| spot.x).fold(0.0, f64::max);
+    let y = Axis::times(
+        "response (ms)",
+        all.iter().flat_map(|line| &line.spots).filter(|spot| spot.x >= 0.1).map(|spot| spot.y),
+    );
+    lines(
+        &Axis::nines("share of requests that ended by then", most),
+        &y,
+        &all,
+        Labels::Right,
+        "response times by share of requests",
+    )
+}
+
+/// Throughput against the time within which 99 % are answered.
+fn trade_off(view: &View<'_>, scene: &Scene<'_>) -> String {
+    let (rate, tail) = (Metric::named("iops"), Metric::named("response_ms_p99"));
+    let mut sorted: Vec<&&CaseResult> = scene.cases.iter().collect();
+    sorted.sort_by_key(|case| case.case.depth);
+    let last = sorted.len().saturating_sub(1);
+    let all: Vec<Line> = places(view, scene)
+        .into_iter()
+        .map(|place| {
+            let spots = sorted.iter().enumerate().filter_map(|(step, case)| {
+                let (x, y) = (estimate(case, place, rate)?, estimate(case, place, tail)?);
+                let title = format!(
+                    "{}{}: {} requests/s, 99 % within {} ms",
+                    view.policy(place),
+                    at_depth(case),
+                    rate.text(x),
+                    tail.text(y)
+                );
+                // Intervals at the end alone: with those of every depth nothing would be seen.
+                let end = |estimate| range(estimate).filter(|_| step == last);
+                Some(Spot {
+                    x: x.value,
+                    y: y.value,
+                    x_range: end(x),
+                    y_range: end(y),
+                    title,
+                    marked: true,
+                })
+            });
+            line(view, place, spots.collect())
+        })
+        .collect();
+    let spots = || all.iter().flat_map(|line| &line.spots);
+    let x = Axis::around(
+        "requests/s",
+        spots().flat_map(|spot| {
+            [
+                spot.x,
+                spot.x_range.map_or(spot.x, |(low, _)| low),
+                spot.x_range.map_or(spot.x, |(_, high)| high),
+            ]
+        }),
+    );
+    let y = Axis::times("99 % answered within (ms)", spots().map(|spot| spot.y));
+    lines(&x, &y, &all, Labels::Beside, "throughput against the 99th percentile of response times")
+}
+
+/// Where the drive's time went, a bar for each policy, the one that positions least first.
+fn disk_time(view: &View<'_>, case: &CaseResult) -> String {
+    let mut rows: Vec<(f64, Stack)> = case
+        .entries
+        .iter()
+        .filter_map(|entry| {
+            let positioning = findings::positioning_ms(entry)?;
+            let shares = mean_shares(&entry.outcomes());
+            let parts = shares.parts().into_iter().enumerate().map(|(place, (name, share))| Part {
+                class: format!("t{place}"),
+                name,
+                share,
+            });
+            let stack = Stack {
+                name: view.policy(entry.policy).to_string(),
+                oracle: view.oracle(entry.policy),
+                parts: parts.filter(|part| part.share > 0.0).collect(),
+                words: format!("{positioning:.2} ms"),
+            };
+            Some((positioning, stack))
+        })
+        .collect();
+    rows.sort_by(|one, other| one.0.total_cmp(&other.0));
+    stacks(
+        &rows.into_iter().map(|(_, stack)| stack).collect::<Vec<_>>(),
+        "where the drive's time went",
+    )
+}
+
+/// A plot of deadline misses for each stream that has deadlines; of all together where there is one
+/// stream.
+fn misses(out: &mut String, view: &View<'_>, case: &CaseResult) {
+    let metric = Metric::named("deadline_miss_share");
+    let names = stream_names(case);
+    let with_deadlines: Vec<usize> = (0..names.len())
+        .filter(|stream| {
+            case.entries.iter().any(|entry| {
+                of_stream(entry, *stream)
+                    .iter()
+                    .flatten()
+                    .any(|figures| figures.deadline_requests > 0)
+            })
+        })
+        .collect();
+    let of: Vec<(String, Option<usize>)> = match with_deadlines.as_slice() {
+        [] if estimate_any(case, metric) => vec![("all requests".to_string(), None)],
+        streams => streams.iter().map(|stream| (names[*stream].clone(), Some(*stream))).collect(),
+    };
+    for (place, (name, stream)) in of.iter().enumerate() {
+        let mut rows: Vec<Bar> = case
+            .entries
+            .iter()
+            .filter_map(|entry| {
+                let outcomes = entry.outcomes();
+                let figures =
+                    stream.map_or_else(|| totals(&outcomes), |stream| of_stream(entry, stream));
+                let estimate = metric.estimate(&figures)?;
+                Some(bar(view, entry.policy, estimate.times(100.0), metric.text(estimate)))
+            })
+            .collect();
+        rows.sort_by(|one, other| one.value.total_cmp(&other.value));
+        // The finding is of all streams; each further plot is of its stream.
+        let finding = if place == 0 {
+            findings::of_deadlines(view, case)
+        } else {
+            format!("Deadlines of {name}")
+        };
+        let reading = format!(
+            "Share of the requests of {name} that ended after their deadline{}.",
+            at_depth(case)
+        );
+        figure(
+            out,
+            &finding,
+            &reading,
+            &bars("% of requests with a deadline", &rows, &format!("deadlines missed of {name}")),
+        );
+    }
+}
+
+/// The streams of the deepest case, side by side; nothing for a workload of one.
+fn streams(out: &mut String, view: &View<'_>, case: &CaseResult) {
+    let names = stream_names(case);
+    if names.len() < 2 {
+        return;
+    }
+    let _ = write!(
+        out,
+        "<h3>Stream by stream{}</h3>\n<div class=\"wide\">\n<table \
+            class=\"numbers\">\n<thead><tr><th>stream</th><th>policy</th>",
+        at_depth(case)
+    );
+    for key in STREAM_COLUMNS {
+        let metric = Metric::named(key);
+        let _ = write!(out, "<th>{}<br/><span>{}</span></th>", short(metric), metric.unit);
+    }
+    out.push_str("</tr></thead>\n");
+    for (stream, name) in names.iter().enumerate() {
+        out.push_str("<tbody>\n");
+        for (row, entry) in case.entries.iter().enumerate() {
+            let heading = if row == 0 {
+                format!("<th rowspan=\"{}\">{}</th>", case.entries.len(), escape(name))
+            } else {
+                String::new()
+            };
+            let _ = write!(out, "<tr>{heading}<th>{}</th>", view.chip(entry.policy));
+            let figures = of_stream(entry, stream);
+            for key in STREAM_COLUMNS {
+                let metric = Metric::named(key);
+                let _ = write!(
+                    out,
+                    "<td>{}</td>",
+                    metric
+                        .estimate(&figures)
+                        .map_or_else(|| "–".to_string(), |estimate| metric.text(estimate))
+                );
+            }
+            out.push_str("</tr>\n");
+        }
+        out.push_str("</tbody>\n");
+    }
+    out.push_str("</table>\n</div>\n");
+}
+
+/// Every figure of every depth, folded away.
+fn figures(out: &mut String, view: &View<'_>, scene: &Scene<'_>) {
+    let baseline = view.comparison.plan.baseline;
+    out.push_str(
+        "<details>\n<summary>All figures</summary>\n<div class=\"wide\">\n<table \
+            class=\"numbers\">\n<thead><tr><th>depth</th><th>policy</th>",
+    );
+    let keys = FIGURE_COLUMNS.iter().filter(|key| **key != "deadline_miss_share" || view.deadlines);
+    let metrics: Vec<&Metric> = keys.map(|key| Metric::named(key)).collect();
+    for metric in &metrics {
+        let _ = write!(out, "<th>{}<br/><span>{}</span></th>", short(metric), metric.unit);
+    }
+    let _ = writeln!(
+        out,
+        "<th>throughput<br/><span>against {0}</span></th><th>mean response<br/><span>against \
+            {0}</span></th><th></th></tr></thead>",
+        escape(view.policy(baseline))
+    );
+    for case in &scene.cases {
+        out.push_str("<tbody>\n");
+        let against = view.comparison.baseline(case).map(Entry::outcomes);
+        for (row, entry) in case.entries.iter().enumerate() {
+            let depth = case.case.depth.map_or_else(|| "–".to_string(), |depth| depth.to_string());
+            let heading = if row == 0 {
+                format!("<th rowspan=\"{}\">{depth}</th>", case.entries.len())
+            } else {
+                String::new()
+            };
+            let _ = write!(out, "<tr>{heading}<th>{}</th>", view.chip(entry.policy));
+            let outcomes = entry.outcomes();
+            let figures = totals(&outcomes);
+            for metric in &metrics {
+                let _ = write!(
+                    out,
+                    "<td>{}</td>",
+                    metric
+                        .estimate(&figures)
+                        .map_or_else(|| "–".to_string(), |estimate| metric.text(estimate))
+                );
+            }
+            for key in ["iops", "response_ms_mean"] {
+                let metric = Metric::named(key);
+                let difference = against
+                    .as_ref()
+                    .filter(|_| entry.policy != baseline)
+                    .and_then(|outcomes| metric.difference(&figures, &totals(outcomes)));
+                let class =
+                    if difference.is_some_and(|difference| difference.is_sure() == Some(true)) {
+                        " class=\"sure\""
+                    } else {
+                        ""
+                    };
+                let _ = write!(
+                    out,
+                    "<td{class}>{}</td>",
+                    difference
+                        .map_or_else(String::new, |difference| metric.difference_text(&difference))
+                );
+            }
+            let _ = writeln!(out, "<td>{}</td></tr>", entry.status().word());
+        }
+        out.push_str("</tbody>\n");
+    }
+    out.push_str(
+        "</table>\n</div>\n<p class=\"fine\">Differences that are bold are sure at 95 \
+        %.</p>\n</details>\n",
+    );
+}
+
+const STREAM_COLUMNS: [&str; 6] = [
+    "iops",
+    "mib_per_second",
+    "response_ms_mean",
+    "response_ms_p99",
+    "response_ms_max",
+    "deadline_miss_share",
+];
+const FIGURE_COLUMNS: [&str; 8] = [
+    "iops",
+    "mib_per_second",
+    "response_ms_mean",
+    "response_ms_p50",
+    "response_ms_p95",
+    "response_ms_p99",
+    "response_ms_max",
+    "deadline_miss_share",
+];
+
+/// A metric's name in the head of a narrow column.
+fn short(metric: &Metric) -> &'static str {
+    match metric.key {
+        "response_ms_p50" => "median",
+        "response_ms_p95" => "95 %",
+        "response_ms_p99" => "99 %",
+        "response_ms_p999" => "99.9 %",
+        "response_ms_max" => "longest",
+        _ => metric.title,
+    }
+}
+
+/// The policies that run in any case of a scene.
+fn places(view: &View<'_>, scene: &Scene<'_>) -> Vec<usize> {
+    (0..view.comparison.plan.policies.len())
+        .filter(|place| scene.cases.iter().any(|case| case.case.policies.contains(place)))
+        .collect()
+}
+
+fn line(view: &View<'_>, place: usize, spots: Vec<Spot>) -> Line {
+    Line {
+        class: view.class(place),
+        name: view.policy(place).to_string(),
+        dashed: view.oracle(place),
+        spots,
+    }
+}
+
+fn bar(view: &View<'_>, place: usize, estimate: Estimated, words: String) -> Bar {
+    let (name, oracle) = (view.policy(place).to_string(), view.oracle(place));
+    Bar {
+        class: view.class(place),
+        name,
+        oracle,
+        value: estimate.value,
+        range: range(estimate),
+        words,
+    }
+}
+
+fn estimate(case: &CaseResult, place: usize, metric: &Metric) -> Option<Estimated> {
+    let outcomes = findings::entry(case, place)?.outcomes();
+    metric.estimate(&totals(&outcomes))
+}
+
+fn estimate_any(case: &CaseResult, metric: &Metric) -> bool {
+    case.entries.iter().any(|entry| estimate(case, entry.policy, metric).is_some())
+}
+
+/// The interval of something that cannot be less than nothing.
+fn range(estimate: Estimated) -> Option<(f64, f64)> {
+    Some((estimate.low()?.max(0.0), estimate.high()?))
+}
+
+fn stream_names(case: &CaseResult) -> Vec<String> {
+    let first = case.entries.iter().flat_map(Entry::outcomes).flatten().next();
+    first.map_or_else(Vec::new, |outcome| {
+        outcome.streams.iter().map(|stream| stream.name.clone()).collect()
+    })
+}
+
+fn of_stream(entry: &Entry, stream: usize) -> Vec<Option<&Figures>> {
+    entry
+        .outcomes()
+        .into_iter()
+        .map(|outcome| outcome?.streams.get(stream).map(|stream| &stream.figures))
+        .collect()
+}
+
+/// Means of the replicas' response times, share by share, as far as all of them go.
+fn mean_times(outcomes: &[Option<&Outcome>]) -> Vec<f64> {
+    let known: Vec<&Vec<f64>> =
+        outcomes.iter().flatten().map(|outcome| &outcome.response_ms_by_share).collect();
+    let steps = known.iter().map(|times| times.len()).min().unwrap_or(0);
+    (0..steps)
+        .map(|step| known.iter().map(|times| times[step]).sum::<f64>() / known.len() as f64)
+        .collect()
+}
+
+fn mean_shares(outcomes: &[Option<&Outcome>]) -> DiskTime {
+    let known: Vec<&DiskTime> =
+        outcomes.iter().flatten().map(|outcome| &outcome.disk_time).collect();
+    let mean = |part: fn(&DiskTime) -> f64| {
+        known.iter().map(|shares| part(shares)).sum::<f64>() / known.len().max(1) as f64
+    };
+    DiskTime {
+        seek: mean(|shares| shares.seek),
+        rotate: mean(|shares| shares.rotate),
+        transfer: mean(|shares| shares.transfer),
+        overhead: mean(|shares| shares.overhead),
+        idle: mean(|shares| shares.idle),
+        background: mean(|shares| shares.background),
+    }
+}

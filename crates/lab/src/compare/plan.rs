@@ -1,0 +1,558 @@
+//! [`Plan`]: what was asked for, understood: drives and workloads loaded, combinations that make no
+//! sense set aside with the reason.
+//!
+//! A [`Case`] is one drive under one workload at one depth. Every policy of a case is run on the
+//! same units and is asked the same requests, so that policies are compared in pairs; that is why a
+//! unit and a workload are drawn from the replica's seed and from nothing else.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, anyhow};
+use headtime_mechanics::DriveProfile;
+use headtime_sched::{POLICIES, Parameters, PolicyEntry};
+use headtime_sim::RunError;
+use headtime_workload::Source;
+use serde::Serialize;
+
+use super::asked::{Asked, Placed};
+use super::belief::PlannedBelief;
+use super::fingerprint::fnv;
+use crate::workloads::WorkloadChoice;
+use headtime_console::{Failure, drive_model};
+
+/// A comparison that can be run.
+#[derive(Clone)]
+pub struct Plan {
+    /// What was asked for.
+    pub asked: Asked,
+    /// The policies, each by each belief, in the order of all tables.
+    pub policies: Vec<PlannedPolicy>,
+    /// The beliefs.
+    pub beliefs: Vec<PlannedBelief>,
+    /// The place of the policy that the others are compared with.
+    pub baseline: usize,
+    /// The drives.
+    pub drives: Vec<PlannedDrive>,
+    /// The workloads.
+    pub workloads: Vec<PlannedWorkload>,
+    /// What is run, in the order of all tables.
+    pub cases: Vec<Case>,
+    /// What is not, and why.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// One policy by one belief.
+#[derive(Clone)]
+pub struct PlannedPolicy {
+    /// What it is called: the policy as it was written, and its belief where several are compared.
+    pub text: String,
+    /// The policy as it was written: the name, and parameters.
+    pub policy: String,
+    /// The place of its belief; `None` for an oracle, which goes by the truth and runs once.
+    pub belief: Option<usize>,
+    /// Its line in the table.
+    pub entry: &'static PolicyEntry,
+    /// Its parameters.
+    pub parameters: Parameters,
+}
+
+/// One drive.
+#[derive(Clone)]
+pub struct PlannedDrive {
+    /// As it was written.
+    pub text: String,
+    /// The model.
+    pub profile: Arc<DriveProfile>,
+    /// Of everything the profile says.
+    pub fingerprint: u64,
+}
+
+/// One workload.
+#[derive(Clone)]
+pub struct PlannedWorkload {
+    /// What it is called: short, unless another one is called the same.
+    pub name: String,
+    /// What it is.
+    pub choice: WorkloadChoice,
+}
+
+/// One drive under one workload at one depth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// The drive's place in the plan.
+    pub drive: usize,
+    /// The workload's.
+    pub workload: usize,
+    /// Requests held by closed loops that leave it open; `None` for workloads without such a loop.
+    pub depth: Option<u32>,
+    /// The places of the policies that can run.
+    pub policies: Vec<usize>,
+    /// Requests that finish before counting begins.
+    pub warm_up: u64,
+}
+
+/// A combination that is not run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// The policy; `None` for all.
+    pub policy: Option<String>,
+    /// The drive.
+    pub drive: String,
+    /// The workload; `None` for all.
+    pub workload: Option<String>,
+    /// The depths; `None` for all.
+    pub depths: Option<Vec<u32>>,
+    /// Why.
+    pub reason: String,
+}
+
+impl Plan {
+    /// Understands what was asked for.
+    ///
+    /// # Errors
+    /// When a policy, drive or workload is unknown, a number makes no sense, or nothing is left to
+    /// run; the message says where it was written.
+    pub fn new(asked: Asked) -> Result<Self, Failure> {
+        asked.check()?;
+        let beliefs = once(&asked.beliefs)
+            .into_iter()
+            .map(PlannedBelief::load)
+            .collect::<Result<Vec<_>, _>>()?;
+        let policies = policies(&asked.policies, &beliefs)?;
+        let baseline = baseline(asked.baseline.as_ref(), &policies)?;
+        let drives = once(&asked.drives)
+            .into_iter()
+            .map(PlannedDrive::load)
+            .collect::<Result<Vec<_>, _>>()?;
+        let workloads = workloads(&asked.workloads)?;
+        let mut plan = Self {
+            asked,
+            policies,
+            beliefs,
+            baseline,
+            drives,
+            workloads,
+            cases: Vec::new(),
+            left_out: Vec::new(),
+        };
+        for drive in 0..plan.drives.len() {
+            let able = plan.able(drive);
+            for workload in 0..plan.workloads.len() {
+                plan.add_cases(drive, workload, &able);
+            }
+        }
+        if plan.cases.is_empty() {
+            // Several policies may be left out for one reason.
+            let reasons = each_once(plan.left_out.iter().map(|left_out| left_out.reason.as_str()));
+            return Err(Failure::Asked(anyhow!(
+                "nothing is left to compare: {}",
+                reasons.join("; ")
+            )));
+        }
+        Ok(plan)
+    }
+
+    /// The seeds of the replicas.
+    pub fn seeds(&self) -> impl Iterator<Item = u64> + use<> {
+        let first = self.asked.seed.value;
+        (0..self.asked.replicas.value).map(move |replica| first.wrapping_add(replica))
+    }
+
+    /// The requests of `case` for the replica of this seed.
+    ///
+    /// # Errors
+    /// When the workload does not fit the drive.
+    pub fn source(&self, case: &Case, seed: u64) -> Result<Box<dyn Source + Send>, Failure> {
+        let profile = &self.drives[case.drive].profile;
+        let sector = profile.sector_size().map_err(Failure::asked)?;
+        self.workloads[case.workload].choice.source(sector, profile.capacity(), seed, case.depth)
+    }
+
+    /// What `case` is, in a line.
+    #[must_use]
+    pub fn name(&self, case: &Case) -> String {
+        let depth = case.depth.map_or_else(String::new, |depth| format!(", depth {depth}"));
+        format!("{}, {}{depth}", self.drives[case.drive].text, self.workloads[case.workload].name)
+    }
+
+    /// The places of the policies that can run on a drive; the others are set aside.
+    fn able(&mut self, drive: usize) -> Vec<usize> {
+        let PlannedDrive { text, profile, .. } = self.drives[drive].clone();
+        let arms = profile.actuators();
+        let (able, unable) = (0..self.policies.len())
+            .partition::<Vec<usize>, _>(|policy| !self.policies[*policy].entry.oracle || arms == 1);
+        let set_aside = unable.into_iter().map(|policy| {
+            let reason = RunError::OracleOfArms {
+                policy: self.policies[policy].entry.name,
+                profile: profile.name.clone(),
+                arms,
+            }
+            .to_string();
+            LeftOut {
+                policy: Some(self.policies[policy].text.clone()),
+                drive: text.clone(),
+                workload: None,
+                depths: None,
+                reason,
+            }
+        });
+        self.left_out.extend(set_aside);
+        let unfit: Vec<Option<String>> = self
+            .beliefs
+            .iter()
+            .map(|belief| belief.begin(&profile).err().map(|failure| failure.message()))
+            .collect();
+        let reason =
+            |policy: usize| self.policies[policy].belief.and_then(|belief| unfit[belief].clone());
+        let (able, unable) =
+            able.into_iter().partition::<Vec<usize>, _>(|policy| reason(*policy).is_none());
+        let set_aside: Vec<LeftOut> = unable
+            .into_iter()
+            .map(|policy| LeftOut {
+                policy: Some(self.policies[policy].text.clone()),
+                drive: text.clone(),
+                workload: None,
+                depths: None,
+                reason: reason(policy).expect("it was set aside for it"),
+            })
+            .collect();
+        self.left_out.extend(set_aside);
+        able
+    }
+
+    /// By what a policy of the plan believes, in a word.
+    #[must_use]
+    pub fn belief(&self, policy: usize) -> &str {
+        self.policies[policy].belief.map_or(TRUTH, |belief| &self.beliefs[belief].text)
+    }
+
+    fn add_cases(&mut self, drive: usize, workload: usize, able: &[usize]) {
+        let PlannedWorkload { name, choice } = &self.workloads[workload];
+        let depths: Vec<u32> = once(&self.asked.depths)
+            .iter()
+            .map(|depth| u32::try_from(depth.value).expect("depths were checked"))
+            .collect();
+        let left_out = |depths: &[u32], reason: String| LeftOut {
+            policy: None,
+            drive: self.drives[drive].text.clone(),
+            workload: Some(name.clone()),
+            depths: Some(depths.to_vec()),
+            reason,
+        };
+        let (depths, mut set_aside): (Vec<Option<u32>>, Vec<LeftOut>) = if choice.takes_depth() {
+            (depths.into_iter().map(Some).collect(), Vec::new())
+        } else {
+            let reason = "the workload holds as many requests as it says itself and takes no \
+                depth: it runs once, depth –"
+                .to_string();
+            (
+                vec![None],
+                if depths.len() > 1 { vec![left_out(&depths, reason)] } else { Vec::new() },
+            )
+        };
+        let mut cases = Vec::new();
+        for depth in depths {
+            let case = Case {
+                drive,
+                workload,
+                depth,
+                policies: able.to_vec(),
+                warm_up: self.warm_up(depth),
+            };
+            match self.source(&case, self.asked.seed.value) {
+                Ok(_) if able.is_empty() => {}
+                Ok(_) => cases.push(case),
+                Err(failure) => set_aside
+                    .push(left_out(&depth.into_iter().collect::<Vec<_>>(), failure.message())),
+            }
+        }
+        self.cases.extend(cases);
+        for mut one in set_aside {
+            match self.left_out.last_mut() {
+                // What goes wrong at one depth as a rule goes wrong at all: it is said once.
+                Some(last)
+                    if last.depths.is_some()
+                        && (&last.drive, &last.workload, &last.reason)
+                            == (&one.drive, &one.workload, &one.reason) =>
+                {
+                    last.depths.get_or_insert_default().append(one.depths.get_or_insert_default());
+                }
+                _ => self.left_out.push(one),
+            }
+        }
+    }
+
+    /// A tenth of the requests, and at least two of each client: the first round of a closed loop,
+    /// in which all ask at once, is not how it goes on.
+    fn warm_up(&self, depth: Option<u32>) -> u64 {
+        let chosen = self.asked.warmup.as_ref().map(|warmup| warmup.value);
+        chosen.unwrap_or_else(|| {
+            (self.asked.requests.value / 10).max(2 * u64::from(depth.unwrap_or(0)))
+        })
+    }
+}
+
+impl PlannedDrive {
+    fn load(word: &Placed<String>) -> Result<Self, Failure> {
+        let profile = drive_model::load(&word.value).map_err(|failure| at(&word.place, failure))?;
+        let whole =
+            serde_json::to_string(&profile).context("a profile cannot be written as JSON")?;
+        Ok(Self {
+            text: word.value.clone(),
+            fingerprint: fnv(whole.as_bytes()),
+            profile: Arc::new(profile),
+        })
+    }
+}
+
+/// Policies by their texts, each once by each belief; `all` is every one of the table.
+fn policies(
+    asked: &[Placed<String>],
+    beliefs: &[PlannedBelief],
+) -> Result<Vec<PlannedPolicy>, Failure> {
+    let mut found: Vec<PlannedPolicy> = Vec::new();
+    for word in asked {
+        let every: Vec<String> = if word.value == "all" {
+            POLICIES.iter().map(|entry| entry.name.to_string()).collect()
+        } else {
+            vec![word.value.clone()]
+        };
+        for text in every {
+            let (entry, parameters) = PolicyEntry::parse(&text)
+                .map_err(|error| at(&word.place, Failure::asked(error)))?;
+            if found.iter().any(|other| other.policy == text) {
+                continue;
+            }
+            let of = |text: String, belief| PlannedPolicy {
+                text,
+                policy: String::new(),
+                belief,
+                entry,
+                parameters: parameters.clone(),
+            };
+            let contestants: Vec<PlannedPolicy> = match beliefs {
+                _ if entry.oracle => vec![of(text.clone(), None)],
+                [_] => vec![of(text.clone(), Some(0))],
+                several => several
+                    .iter()
+                    .enumerate()
+                    .map(|(place, belief)| of(format!("{text} by {}", belief.text), Some(place)))
+                    .collect(),
+            };
+            found.extend(
+                contestants
+                    .into_iter()
+                    .map(|contestant| PlannedPolicy { policy: text.clone(), ..contestant }),
+            );
+        }
+    }
+    Ok(found)
+}
+
+/// Workloads, each once; two files that are called the same are called by their paths.
+fn workloads(asked: &[Placed<String>]) -> Result<Vec<PlannedWorkload>, Failure> {
+    let words = once(asked);
+    let parse = |word: &&Placed<String>| {
+        WorkloadChoice::parse(&word.value).map_err(|failure| at(&word.place, failure))
+    };
+    let choices = words.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+    let names: Vec<String> = choices.iter().map(|choice| choice.name().to_string()).collect();
+    let alone = |name: &String| names.iter().filter(|other| *other == name).count() == 1;
+    let named = choices.into_iter().zip(words).zip(&names);
+    Ok(named
+        .map(|((choice, word), name)| PlannedWorkload {
+            name: if alone(name) { name.clone() } else { word.value.clone() },
+            choice,
+        })
+        .collect())
+}
+
+fn baseline(asked: Option<&Placed<String>>, policies: &[PlannedPolicy]) -> Result<usize, Failure> {
+    let Some(word) = asked else { return Ok(0) };
+    let named = |policy: &PlannedPolicy| policy.text == word.value || policy.policy == word.value;
+    policies.iter().position(named).ok_or_else(|| {
+        let known: Vec<&str> = policies.iter().map(|policy| policy.text.as_str()).collect();
+        Failure::Asked(anyhow!(
+            "{}: the baseline {} is not among the policies compared, which are {}",
+            word.place,
+            word.value,
+            known.join(", ")
+        ))
+    })
+}
+
+/// What an oracle goes by.
+pub(super) const TRUTH: &str = "truth";
+
+/// Each value once, where it stands first.
+fn once<T: PartialEq>(values: &[Placed<T>]) -> Vec<&Placed<T>> {
+    let mut found: Vec<&Placed<T>> = Vec::new();
+    for placed in values {
+        if found.iter().all(|other| other.value != placed.value) {
+            found.push(placed);
+        }
+    }
+    found
+}
+
+/// A failure with the place of what it is about.
+fn at(place: &str, failure: Failure) -> Failure {
+    match failure {
+        Failure::Asked(error) => Failure::Asked(error.context(place.to_string())),
+        other => other,
+    }
+}
+
+/// Texts in their order, those that are alike once.
+fn each_once<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut once = Vec::new();
+    for text in texts {
+        if !once.contains(&text) {
+            once.push(text);
+        }
+    }
+    once
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<Placed<String>> {
+        words.iter().map(|word| Placed::new((*word).to_string(), "--flag")).collect()
+    }
+
+    fn plan(policies: &[&str], drives: &[&str]) -> Plan {
+        let asked = Asked { policies: words(policies), drives: words(drives), ..Asked::default() };
+        Plan::new(asked).unwrap_or_else(|failure| panic!("{}", failure.message()))
+    }
+
+    #[test]
+    fn oracles_are_left_out_where_two_arms_move_and_the_reason_is_given() {
+        let plan = plan(&["all", "fcfs"], &["atlas10k", "exos-2x18"]);
+        let oracles = POLICIES.iter().filter(|entry| entry.oracle).count();
+        assert_eq!(plan.policies.len(), POLICIES.len(), "fcfs stands among all, and is run once");
+        assert_eq!((plan.cases.len(), plan.left_out.len()), (8, oracles));
+        assert!(plan.left_out.iter().all(|left_out| left_out.drive == "exos-2x18"
+            && left_out.reason.contains("oracle of one arm")));
+        assert_eq!(
+            (plan.cases[0].policies.len(), plan.cases[7].policies.len()),
+            (POLICIES.len(), POLICIES.len() - oracles)
+        );
+    }
+
+    #[test]
+    fn every_policy_is_compared_by_every_belief_and_an_oracle_once() {
+        let asked = |beliefs: &[&str], baseline: Option<&str>| Asked {
+            policies: words(&["fcfs", "sptf-oracle", "headtime"]),
+            beliefs: words(beliefs),
+            drives: words(&["atlas10k"]),
+            baseline: baseline.map(|name| Placed::new(name.to_string(), "--baseline")),
+            ..Asked::default()
+        };
+        let names = |asked: Asked| {
+            let plan = Plan::new(asked).unwrap_or_else(|failure| panic!("{}", failure.message()));
+            let names: Vec<String> = (0..plan.policies.len())
+                .map(|place| format!("{}|{}", plan.policies[place].text, plan.belief(place)))
+                .collect();
+            (names, plan.policies[plan.baseline].text.clone())
+        };
+        let one =
+            ["fcfs|compact", "sptf-oracle|truth", "headtime|compact"].map(str::to_string).to_vec();
+        assert_eq!(names(asked(&["compact"], None)), (one, "fcfs".to_string()));
+        let several = [
+            "fcfs by profile|profile",
+            "fcfs by compact|compact",
+            "sptf-oracle|truth",
+            "headtime by profile|profile",
+            "headtime by compact|compact",
+        ];
+        let several = several.map(str::to_string).to_vec();
+        assert_eq!(
+            names(asked(&["profile", "compact", "profile"], Some("headtime"))),
+            (several.clone(), "headtime by profile".to_string())
+        );
+        assert_eq!(
+            names(asked(&["profile", "compact"], Some("headtime by compact"))),
+            (several, "headtime by compact".to_string())
+        );
+    }
+
+    #[test]
+    fn a_workload_that_fits_no_depth_is_left_out_once() {
+        let asked = Asked {
+            workloads: words(&["random:size=1000", "random"]),
+            drives: words(&["atlas10k"]),
+            ..Asked::default()
+        };
+        let plan = Plan::new(asked).unwrap_or_else(|failure| panic!("{}", failure.message()));
+        let [left_out] = plan.left_out.as_slice() else { panic!("{:?}", plan.left_out) };
+        assert_eq!((left_out.depths.as_deref(), plan.cases.len()), (Some(&[1, 4, 16, 64][..]), 4));
+        assert!(left_out.reason.contains("512"), "{}", left_out.reason);
+    }
+
+    #[test]
+    fn nothing_left_to_run_is_an_error_with_its_reasons() {
+        let asked = Asked {
+            policies: words(&["sptf-oracle"]),
+            drives: words(&["exos-2x18"]),
+            ..Asked::default()
+        };
+        let message = Plan::new(asked).map(|_| ()).expect_err("no policy can run").message();
+        assert!(
+            message.starts_with(
+                "nothing is left to compare: policy sptf-oracle is an oracle of one arm"
+            ),
+            "{message}"
+        );
+        assert_eq!(each_once(["b", "a", "b"].into_iter()), ["b", "a"]);
+    }
+
+    #[test]
+    fn what_is_unknown_is_named_with_its_place() {
+        for (asked, expected) in [
+            (
+                Asked { policies: words(&["fastest"]), ..Asked::default() },
+                "--flag: there is no policy `fastest`; known are fcfs",
+            ),
+            (
+                Asked { beliefs: words(&["guess"]), ..Asked::default() },
+                "--flag: belief = guess: expected profile, matrix, compact",
+            ),
+            (
+                Asked { beliefs: words(&["compact:no.map"]), ..Asked::default() },
+                "--flag: map no.map cannot be read",
+            ),
+            (
+                Asked { drives: words(&["wd40"]), ..Asked::default() },
+                "--flag: no profile is called `wd40`; known are",
+            ),
+            (Asked { workloads: words(&["./no.toml"]), ..Asked::default() }, "--flag: "),
+            (
+                Asked {
+                    baseline: Some(Placed::new("edf".to_string(), "--baseline")),
+                    ..Asked::default()
+                },
+                "--baseline: the baseline edf is not among the policies compared, which are fcfs, \
+                    headtime",
+            ),
+        ] {
+            let message = Plan::new(asked).map(|_| ()).expect_err("it is unknown").message();
+            assert!(message.starts_with(expected), "`{message}` does not start with `{expected}`");
+        }
+    }
+
+    #[test]
+    fn the_warm_up_is_a_tenth_and_never_less_than_two_of_each_client() {
+        let asked = Asked { requests: Placed::new(1_000, "x"), ..Asked::default() };
+        let warm_ups = |asked: Asked| {
+            Plan::new(asked)
+                .map(|plan| plan.cases.iter().map(|case| case.warm_up).collect::<Vec<_>>())
+        };
+        assert_eq!(warm_ups(asked.clone()).expect("it is right"), [100, 100, 100, 128]);
+        assert_eq!(
+            warm_ups(Asked { warmup: Some(Placed::new(7, "x")), ..asked }).expect("it is right"),
+            [7; 4]
+        );
+    }
+}

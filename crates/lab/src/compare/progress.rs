@@ -1,0 +1,103 @@
+//! What people who wait see: a bar on a terminal, a line now and then elsewhere; both on standard
+//! error.
+
+use std::io::IsTerminal as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::papers::Progress;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use headtime_console::stop::Stop;
+
+/// How far a comparison has come. The bar goes by requests, so that the time left is told from work
+/// and not from cells, which differ.
+pub(super) struct Waiting {
+    bar: Option<ProgressBar>,
+    cells: u64,
+    finished: AtomicU64,
+    stop: Stop,
+}
+
+impl Waiting {
+    /// Nothing of `cells` is done yet; once `stop` is raised, nothing more will be.
+    #[must_use]
+    pub(super) fn new(cells: usize, stop: Stop) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(0);
+            let style = ProgressStyle::with_template(
+                "{prefix} [{bar:32}] {percent:>3} %, {eta} left; {wide_msg}",
+            );
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar
+        });
+        Self { bar, cells: cells as u64, finished: AtomicU64::new(0), stop }
+    }
+
+    /// So many more requests have been run.
+    pub(super) fn advance(&self, requests: u64) {
+        if let Some(bar) = &self.bar {
+            bar.inc(requests);
+        }
+    }
+
+    /// Something that is to be read, now.
+    pub(super) fn say(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| eprintln!("{text}")),
+            None => eprintln!("{text}"),
+        }
+    }
+
+    /// Takes the bar away.
+    pub(super) fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Progress for Waiting {
+    fn expect(&self, work: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_length(work);
+            bar.set_prefix(format!("0 of {}", self.cells));
+        }
+    }
+
+    /// A cell is done; its requests were reported by [`Waiting::advance`].
+    fn done(&self, _work: u64, point: &str) {
+        if self.stop.is_raised() {
+            return;
+        }
+        let finished = self.finished.fetch_add(1, Ordering::Relaxed) + 1;
+        match &self.bar {
+            Some(bar) => {
+                bar.set_prefix(format!("{finished} of {}", self.cells));
+                bar.set_message(point.to_string());
+            }
+            None if said(finished, self.cells) => {
+                eprintln!("{finished} of {} cells: {point}", self.cells)
+            }
+            None => {}
+        }
+    }
+}
+
+/// Whether the `finished`-th of `cells` is worth a line: twenty lines tell as much as a thousand.
+fn said(finished: u64, cells: u64) -> bool {
+    finished * 20 / cells.max(1) != (finished - 1) * 20 / cells.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_no_more_than_twenty_lines_and_the_last_cell_has_one() {
+        for cells in [1, 7, 20, 21, 1_000] {
+            let lines = (1..=cells).filter(|finished| said(*finished, cells)).count() as u64;
+            assert_eq!(lines, cells.min(20), "{cells} cells");
+            assert!(said(cells, cells));
+        }
+    }
+}

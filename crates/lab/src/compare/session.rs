@@ -1,0 +1,173 @@
+//! [`run`]: computes what is missing of a plan, side by side, and answers what came out of every
+//! cell.
+
+use std::cell::Cell as Counter;
+use std::time::Instant;
+
+use crate::papers::{Context, ExperimentError, PointOfWork};
+
+use super::cell::{Cell, Decisive};
+use super::outcome::Outcome;
+use super::plan::Plan;
+use super::progress::Waiting;
+use super::store::{Found, Store};
+use headtime_console::Failure;
+use headtime_console::stop::Stop;
+
+/// What came out of every cell of a plan.
+pub struct Ran {
+    /// In the order of [`Cell::all`]: the outcome, or why there is none.
+    pub outcomes: Vec<Result<Outcome, String>>,
+    /// Cells that were there already.
+    pub reused: usize,
+}
+
+/// How a run ended that did not fail.
+pub enum Session {
+    /// Every cell was run.
+    Finished(Ran),
+    /// It was told to stop; so many cells of all are kept.
+    Stopped {
+        /// Cells that need not be computed again.
+        kept: usize,
+        /// All cells.
+        of: usize,
+    },
+}
+
+/// Computes what is missing of `plan` in `store` with so many threads, each of which holds one run
+/// at a time. A cell that cannot be run is an outcome and no failure: the others are worth having.
+///
+/// # Errors
+/// When a cell cannot be written.
+pub fn run(plan: &Plan, store: &Store, threads: usize, stop: &Stop) -> Result<Session, Failure> {
+    let cells = Cell::all(plan);
+    let mut outcomes: Vec<Option<Result<Outcome, String>>> = Vec::with_capacity(cells.len());
+    let (mut missing, mut useless) = (Vec::new(), 0);
+    for (place, cell) in cells.iter().enumerate() {
+        let decisive = cell.decisive(plan);
+        let found = store.find(&decisive);
+        if let Found::Useless(reason) = &found {
+            useless += 1;
+            // After an update of the program it is all of them.
+            if useless <= MAX_SAID {
+                eprintln!("headtime: {reason}; it is computed again");
+            }
+        }
+        outcomes.push(match found {
+            Found::Outcome(outcome) => Some(Ok(*outcome)),
+            Found::Nothing | Found::Useless(_) => {
+                missing.push((place, cell, decisive));
+                None
+            }
+        });
+    }
+    if useless > MAX_SAID {
+        eprintln!(
+            "headtime: {} more cells in {} cannot be used either and are computed again",
+            useless - MAX_SAID,
+            store.folder().display()
+        );
+    }
+    let reused = cells.len() - missing.len();
+    if reused > 0 {
+        eprintln!(
+            "headtime: {reused} of {} cells are there already in {}",
+            cells.len(),
+            store.folder().display()
+        );
+    }
+    let waiting = Waiting::new(missing.len(), stop.clone());
+    let tasks: Vec<Task<'_>> = missing
+        .iter()
+        .map(|(_, cell, decisive)| Task { cell, decisive, plan, store, stop, waiting: &waiting })
+        .collect();
+    let ran = Context::new(plan.asked.seed.value, 1.0, threads, &waiting).run(&tasks);
+    waiting.end();
+    // A task puts what goes wrong into its outcome; none answers an error.
+    let ran = ran.map_err(|error| Failure::Failed(error.into()))?;
+    let (mut stopped, mut computed) = (false, 0);
+    for ((place, ..), done) in missing.iter().zip(ran) {
+        match done {
+            Done::Computed(outcome) => {
+                computed += 1;
+                outcomes[*place] = Some(Ok(*outcome));
+            }
+            Done::Failed(reason) => outcomes[*place] = Some(Err(reason)),
+            Done::NotWritten(error) => return Err(Failure::Failed(error)),
+            Done::Stopped => stopped = true,
+        }
+    }
+    if stopped {
+        return Ok(Session::Stopped { kept: reused + computed, of: cells.len() });
+    }
+    let outcomes = outcomes
+        .into_iter()
+        .map(|outcome| outcome.expect("every cell was there or was run"))
+        .collect();
+    Ok(Session::Finished(Ran { outcomes, reused }))
+}
+
+/// Useless cells that are named one by one.
+const MAX_SAID: usize = 5;
+
+/// A cell to be computed and kept.
+struct Task<'a> {
+    cell: &'a Cell,
+    decisive: &'a Decisive,
+    plan: &'a Plan,
+    store: &'a Store,
+    stop: &'a Stop,
+    waiting: &'a Waiting,
+}
+
+enum Done {
+    Computed(Box<Outcome>),
+    Failed(String),
+    NotWritten(anyhow::Error),
+    Stopped,
+}
+
+impl PointOfWork for Task<'_> {
+    type Outcome = Done;
+
+    fn label(&self) -> String {
+        self.cell.name(self.plan)
+    }
+
+    fn work(&self) -> u64 {
+        self.cell.work(self.plan)
+    }
+
+    fn run(&self, _seed: u64) -> Result<Done, ExperimentError> {
+        if self.stop.is_raised() {
+            return Ok(Done::Stopped);
+        }
+        let began = Instant::now();
+        let told = Counter::new(0);
+        let tell = |requests| {
+            told.set(told.get() + requests);
+            self.waiting.advance(requests);
+        };
+        let done = match self.cell.run(self.plan, self.stop, &tell) {
+            Ok(None) => Done::Stopped,
+            Ok(Some(outcome)) => {
+                match self.store.keep(self.decisive, &outcome, began.elapsed().as_secs_f64()) {
+                    Ok(outcome) => Done::Computed(Box::new(outcome)),
+                    Err(error) => {
+                        // Nothing that follows could be kept either.
+                        self.stop.raise();
+                        Done::NotWritten(error)
+                    }
+                }
+            }
+            Err(error) => {
+                let reason = format!("{error:#}");
+                self.waiting.say(&format!("headtime: {} cannot be run: {reason}", self.label()));
+                Done::Failed(reason)
+            }
+        };
+        self.waiting.advance(self.work().saturating_sub(told.get()));
+        Ok(done)
+    }
+}

@@ -1,0 +1,195 @@
+//! One policy's turn: a fresh drive, a server in front of it, the load, and what was measured.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use headtime_io::{EmulatedLocator, Locator, PolicyChoice, ProfileSource};
+use headtime_nbd::uri::{Address, NbdUri};
+use headtime_serve::Server;
+use headtime_serve::config::{Config, Listen, VolumeConfig};
+use headtime_serve::volumes::SettingsChange;
+
+use super::Plan;
+use crate::load::Generator;
+use crate::report::{ClientFigures, PolicyRun, VolumeRun};
+use headtime_console::figures::DriveFigures;
+use headtime_console::monitor::{Monitor, SNAPSHOT_INTERVAL};
+use headtime_console::stop::Stop;
+use headtime_console::view::{Moment, Viewer};
+
+/// What a session needs from its surroundings.
+pub struct Surroundings<'a> {
+    /// Who makes the load.
+    pub generator: &'a Generator,
+    /// How long.
+    pub duration: Duration,
+    /// The folder for the drive's bytes; its content is left to the caller to remove.
+    pub folder: &'a Path,
+    /// Told when to stop early.
+    pub stop: &'a Stop,
+    /// `2 of 2`, for the title.
+    pub turn: String,
+}
+
+/// What a session left.
+pub struct Session {
+    /// What was measured.
+    pub run: PolicyRun,
+    /// Where each volume starts on the drive, in bytes.
+    pub starts: Vec<(String, u64)>,
+}
+
+/// Serves `plan`'s drive under `policy`, loads it, and returns what was measured; shorter than
+/// asked for when it was stopped.
+///
+/// # Errors
+/// When the drive cannot be served, the load cannot be made, or the server does not end cleanly.
+pub fn run(
+    plan: &Plan,
+    policy: &PolicyChoice,
+    policy_text: &str,
+    around: &Surroundings<'_>,
+    viewer: &mut Viewer,
+) -> anyhow::Result<Session> {
+    // A socket's path may have 107 bytes, and the folder's alone may be longer.
+    let door = tempfile::Builder::new()
+        .prefix("headtime-demo-")
+        .tempdir()
+        .context("no temporary folder for the socket")?;
+    let socket = door.path().join("nbd.sock");
+    let server = Server::start(&config(plan, policy, around.folder, &socket))
+        .context("the demo's drive cannot be served")?;
+    let address = Address::Unix {
+        socket: socket
+            .to_str()
+            .context("the temporary folder's name is no UTF-8; set TMPDIR to another")?
+            .to_string(),
+    };
+    let starts = starts(&server, plan);
+    let stats = server.stats();
+    let names: Vec<String> = plan.loads.iter().map(|load| load.volume.to_string()).collect();
+    let to_server = NbdUri { address, export: String::new() };
+    let mut load = around.generator.start(
+        &plan.loads,
+        &to_server,
+        around.duration,
+        plan.seed,
+        around.folder,
+    )?;
+    let began = Instant::now();
+    // Clients take a moment to connect, and to leave: what is measured begins with the first
+    // request and lasts as long as was asked for.
+    while stats.snapshot().volumes.iter().all(|volume| volume.in_flight == 0)
+        && !load.is_over()?
+        && !around.stop.wait(START_SNAPSHOT_INTERVAL)
+    {}
+    let mut monitor = Monitor::new(stats.snapshot(), &names);
+    while !load.is_over()? && !around.stop.wait(SNAPSHOT_INTERVAL) {
+        if monitor.seconds() < around.duration.as_secs_f64() && monitor.take(stats.snapshot()) {
+            viewer.show(&moment(plan, &monitor, around))?;
+        }
+        if viewer.stop_asked()? {
+            around.stop.raise();
+        }
+        if began.elapsed() > around.duration + TOO_LATE {
+            bail!("the load did not end {} s after its time", TOO_LATE.as_secs());
+        }
+    }
+    let clients = load.finish()?;
+    let drained = server.drain(Duration::from_secs(20));
+    if !drained.durable && !around.stop.is_raised() {
+        bail!("the drive could not make everything durable at the end of the demo");
+    }
+    let mut drive = monitor.drive();
+    if let Some(emulation) = drained.drive.emulation {
+        drive.lateness = Some(headtime_console::monitor::lateness(&emulation));
+    }
+    Ok(Session { run: policy_run(&monitor, drive, policy, policy_text, &clients), starts })
+}
+
+fn config(plan: &Plan, policy: &PolicyChoice, folder: &Path, socket: &Path) -> Config {
+    let (profile, setup) = plan
+        .drive
+        .rsplit_once('@')
+        .map_or((plan.drive.as_str(), None), |(profile, setup)| (profile, Some(setup)));
+    let emulated = EmulatedLocator {
+        profile: ProfileSource::of(profile),
+        setup: setup.map(str::to_string),
+        backing: folder.join("drive.img"),
+        seed: Some(plan.seed),
+        noise: true,
+    };
+    let volumes = plan.loads.iter().map(|load| VolumeConfig {
+        name: load.volume.to_string(),
+        size: Some(load.size),
+        settings: SettingsChange { deadline: Some(load.deadline), ..SettingsChange::default() },
+    });
+    Config {
+        drive: Some(Locator::Emulated(emulated)),
+        policy: policy.clone(),
+        listen: vec![Listen::Unix { path: socket.to_path_buf(), mode: 0o600, tls: None }],
+        volumes: volumes.collect(),
+        ..Config::default()
+    }
+}
+
+/// The first byte of each of the plan's volumes.
+fn starts(server: &Server, plan: &Plan) -> Vec<(String, u64)> {
+    let of_one = |report: &headtime_serve::VolumeReport| {
+        // Size in bytes over length in sectors is the sector's size.
+        let (extent, size) = (report.volume.extent, report.size.get());
+        let sector = size.checked_div(extent.len.get())?;
+        plan.loads
+            .iter()
+            .any(|load| load.volume == report.volume.name)
+            .then(|| (report.volume.name.clone(), extent.start.get() * sector))
+    };
+    server.volumes().iter().filter_map(of_one).collect()
+}
+
+fn moment(plan: &Plan, monitor: &Monitor, around: &Surroundings<'_>) -> Moment {
+    let source = around.generator.source();
+    Moment {
+        title: format!("headtime demo  {}  policy {}", plan.drive, around.turn),
+        elapsed_seconds: monitor.seconds(),
+        total_seconds: Some(around.duration.as_secs_f64()),
+        drive: monitor.drive_last_second().clone(),
+        volumes: monitor.live().to_vec(),
+        scans: Vec::new(),
+        footer: format!("loaded by {} {}   q stops", source.name, source.version),
+    }
+}
+
+fn policy_run(
+    monitor: &Monitor,
+    drive: DriveFigures,
+    policy: &PolicyChoice,
+    policy_text: &str,
+    clients: &[Option<ClientFigures>],
+) -> PolicyRun {
+    let volumes = monitor.live().iter().zip(clients).map(|(live, client)| VolumeRun {
+        name: live.name.clone(),
+        totals: monitor.totals(&live.name),
+        client: *client,
+        samples: monitor.samples(&live.name).to_vec(),
+        response_cdf: monitor.response_cdf(&live.name),
+    });
+    PolicyRun {
+        policy: policy_text.to_string(),
+        summary: policy.entry().summary.to_string(),
+        outstanding_limit: None,
+        outstanding_mean: drive.outstanding,
+        seconds: monitor.seconds(),
+        utilization: drive.utilization,
+        disk_time: drive.disk_time,
+        lateness: drive.lateness,
+        belief: drive.belief,
+        volumes: volumes.collect(),
+    }
+}
+
+/// How soon the first request is noticed.
+const START_SNAPSHOT_INTERVAL: Duration = Duration::from_millis(5);
+/// How long a load may take beyond its time before it is given up; longer than fio's own grace.
+const TOO_LATE: Duration = Duration::from_secs(60);

@@ -1,0 +1,178 @@
+//! [`Characterized`]: what is known of a unit by characterizing it from outside, and by nothing
+//! else.
+//!
+//! A probe reads a simulated unit in virtual time, as `headtime characterize` reads a drive, and
+//! what it finds is the profile that a belief starts from. The model that the unit was drawn from
+//! goes into the simulated drive alone. The same unit is characterized once in a run of the
+//! program, however many experiments ask for it: what is found follows from model, kind of unit and
+//! seed.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use headtime_belief::ProfileBelief;
+use headtime_mechanics::{DriveProfile, ProfileError};
+use headtime_probe::{Answer, Check, Errand, Kind, Outcome, Probe, Settings};
+use headtime_sched::{Command, CommandId, Op};
+use headtime_sim::{Device as _, Instance, SimulatedDrive};
+use headtime_units::{Instant, Nanos};
+
+use crate::papers::context::PointOfWork;
+use crate::papers::error::{Cause, ExperimentError};
+use crate::papers::load::UnitOf;
+
+/// What a probe found of one unit.
+#[derive(Clone, Debug)]
+pub struct Characterized {
+    /// The drive as found.
+    pub profile: DriveProfile,
+    /// How well it predicted reads that it was not made from.
+    pub check: Check,
+    /// Time for which the drive was at work for it.
+    pub drive_time: Nanos,
+}
+
+/// A unit to characterize: a point of work of its own, before those that need what comes out.
+#[derive(Clone, Debug)]
+pub struct Unknown {
+    /// The profile of its model.
+    pub drive: &'static str,
+    /// What unit of it.
+    pub unit: UnitOf,
+}
+
+/// From a completion until the next read is at the drive: what a quick host takes (guess).
+const HOST: Nanos = Nanos::from_us(1);
+/// Of the seed of the probe's own choices, against that of the unit: no number that comes up by
+/// itself.
+const OWN_CHOICES: u64 = 0x9E37_79B9_7F4A_7C15;
+
+type Key = (String, UnitOf, u64);
+/// What was found in this run of the program.
+static FOUND: Mutex<BTreeMap<Key, Arc<Characterized>>> = Mutex::new(BTreeMap::new());
+
+impl Characterized {
+    /// A belief that starts from what was found.
+    ///
+    /// # Errors
+    /// When what was found makes no drive.
+    pub fn belief(&self) -> Result<ProfileBelief, ProfileError> {
+        ProfileBelief::new(&self.profile)
+    }
+
+    /// The self-check in a sentence, for notes.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let Check { reads, within_50_us, within_150_us, turn_missed, .. } = self.check;
+        format!(
+            "{reads} fresh random 4 KiB reads were predicted {:.2} % within 50 us, {:.2} % within \
+                150 us, {:.2} % wrong by a turn; it took {:.0} s of drive time",
+            within_50_us * 100.0,
+            within_150_us * 100.0,
+            turn_missed * 100.0,
+            self.drive_time.as_secs_f64()
+        )
+    }
+}
+
+impl PointOfWork for Unknown {
+    type Outcome = Arc<Characterized>;
+
+    fn label(&self) -> String {
+        format!("characterizing {} ({})", self.drive, self.unit.words())
+    }
+
+    /// About as many reads as it takes.
+    fn work(&self) -> u64 {
+        25_000
+    }
+
+    fn run(&self, seed: u64) -> Result<Arc<Characterized>, ExperimentError> {
+        let key = (self.drive.to_string(), self.unit, seed);
+        let found = || FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = found().get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let mut model = headtime_mechanics::catalog::load(self.drive)
+            .map_err(|cause| ExperimentError::new(self.label(), cause))?;
+        let unit = self.unit.prepare(&mut model);
+        let known = characterize(&model, unit, seed)
+            .map_err(|cause| ExperimentError::new(self.label(), cause))?;
+        Ok(Arc::clone(found().entry(key).or_insert(Arc::new(known))))
+    }
+}
+
+/// Characterizes one unit of a model: the one that an [`Experiment`](headtime_sim::Experiment) of
+/// this model, unit and seed runs on.
+///
+/// # Errors
+/// A model that makes no drive, or a probe that did not understand it.
+fn characterize(model: &DriveProfile, unit: Instance, seed: u64) -> Result<Characterized, Cause> {
+    let mut drive = SimulatedDrive::new(unit.of(model, seed)?)?;
+    // Allowed to write sectors back as they were, as the extraction that the paper's scheduler was
+    // given did: without it nobody knows how long writes settle.
+    let settings = Settings {
+        allow_writes: true,
+        ..Settings::for_drive(model.capacity(), model.sector_size()?, seed ^ OWN_CHOICES)
+    };
+    let (mut probe, mut now, mut commands) = (Probe::new(settings), Instant::ORIGIN, 0);
+    while let Some(errand) = Errand::of(&probe.ask()) {
+        probe.completed_all(carry_out(errand, &mut drive, &mut now, &mut commands));
+    }
+    let finding = probe.finding();
+    match (finding.profile, finding.check) {
+        (Some(profile), Some(check)) => {
+            Ok(Characterized { profile, check, drive_time: finding.drive_time })
+        }
+        _ => Err(Cause::NotUnderstood { remarks: finding.remarks.join("; ") }),
+    }
+}
+
+/// Does at the drive what the probe asks for.
+fn carry_out(
+    mut errand: Errand,
+    drive: &mut SimulatedDrive,
+    now: &mut Instant,
+    commands: &mut u64,
+) -> Vec<Answer> {
+    let (mut under_way, mut completions) = (BTreeMap::new(), Vec::new());
+    loop {
+        let host = (*now + HOST).max(errand.not_before());
+        while drive.held() < drive.queue_depth()
+            && let Some(issue) = errand.next(host)
+        {
+            let (op, fua) = match issue.kind {
+                Kind::Read | Kind::ReadAndKeep => (Op::Read, false),
+                Kind::WriteBack { fua } => (Op::Write, fua),
+            };
+            let id = CommandId(*commands);
+            *commands += 1;
+            drive.submit(
+                host,
+                &Command {
+                    id,
+                    op,
+                    extent: issue.extent,
+                    fua,
+                    background: None,
+                    requests: Default::default(),
+                },
+            );
+            under_way.insert(id, issue.id);
+            *now = host;
+        }
+        if errand.is_over() {
+            return errand.into_answers();
+        }
+        while completions.is_empty() {
+            let at = drive.next_event().expect("a command is under way");
+            drive.advance(at, &mut completions);
+            *now = at.max(*now);
+        }
+        for completion in completions.drain(..) {
+            let issue =
+                under_way.remove(&completion.command).expect("only what was sent completes");
+            errand.completed(issue, completion.finished, Outcome::Read);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! [`Context`]: what an experiment is handed, and how its points run side by side.
+//!
+//! An experiment is a list of points that do not depend on each other. Threads take them one after
+//! the other, the heaviest first; what comes out stands in the order of the list whoever computed
+//! it, so the number of threads changes nothing but the time it takes.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use crate::papers::error::ExperimentError;
+
+/// What an experiment is handed.
+pub struct Context<'a> {
+    seed: u64,
+    scale: f64,
+    threads: usize,
+    progress: &'a dyn Progress,
+}
+
+/// Told how far an experiment has come; called from several threads.
+pub trait Progress: Sync {
+    /// So much more work is to come. Units are whatever the experiment counts in, simulated
+    /// requests as a rule.
+    fn expect(&self, work: u64);
+
+    /// So much work is done, the last of it on `point`.
+    fn done(&self, work: u64, point: &str);
+}
+
+/// Tells nobody.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn expect(&self, _work: u64) {}
+
+    fn done(&self, _work: u64, _point: &str) {}
+}
+
+/// One point of an experiment.
+pub trait PointOfWork: Sync {
+    /// What comes out.
+    type Outcome: Send;
+
+    /// What it is, for people who wait.
+    fn label(&self) -> String;
+
+    /// How much work it is, in the unit of [`Progress::expect`].
+    fn work(&self) -> u64;
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// When it cannot be run.
+    fn run(&self, seed: u64) -> Result<Self::Outcome, ExperimentError>;
+}
+
+/// What came out of each point, as far as it has been run.
+type Outcomes<P> = Mutex<Vec<Option<Result<<P as PointOfWork>::Outcome, ExperimentError>>>>;
+
+impl<'a> Context<'a> {
+    /// A context with at least one thread; `scale` is the share of the full number of requests.
+    #[must_use]
+    pub fn new(seed: u64, scale: f64, threads: usize, progress: &'a dyn Progress) -> Self {
+        Self { seed, scale, threads: threads.max(1), progress }
+    }
+
+    /// The seed of units and workloads.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The share of the full number of requests.
+    #[must_use]
+    pub fn scale(&self) -> f64 {
+        self.scale
+    }
+
+    /// So many requests at full scale, scaled; at least 100, fewer of which say nothing.
+    #[must_use]
+    pub fn requests(&self, full: u64) -> u64 {
+        ((full as f64 * self.scale) as u64).max(100)
+    }
+
+    /// Runs every point and answers what came out, in the order of `points`.
+    ///
+    /// # Errors
+    /// The error of the first point, in the order of `points`, that has one; points that nobody has
+    /// begun by then are left out.
+    pub fn run<P: PointOfWork>(&self, points: &[P]) -> Result<Vec<P::Outcome>, ExperimentError> {
+        self.progress.expect(points.iter().map(P::work).sum());
+        let mut heaviest_first: Vec<usize> = (0..points.len()).collect();
+        heaviest_first.sort_by_key(|place| std::cmp::Reverse(points[*place].work()));
+        let next = AtomicUsize::new(0);
+        let outcomes: Outcomes<P> = Mutex::new(points.iter().map(|_| None).collect());
+        // A thread that panicked ends the scope with its panic; until then the others may still put
+        // theirs down.
+        let put = |place: usize, outcome| {
+            outcomes.lock().unwrap_or_else(PoisonError::into_inner)[place] = Some(outcome)
+        };
+        thread::scope(|scope| {
+            for _ in 0..self.threads.min(points.len()) {
+                scope.spawn(|| {
+                    while let Some(place) = heaviest_first.get(next.fetch_add(1, Ordering::Relaxed))
+                    {
+                        let point = &points[*place];
+                        let outcome = point.run(self.seed);
+                        if outcome.is_err() {
+                            next.store(points.len(), Ordering::Relaxed);
+                        }
+                        put(*place, outcome);
+                        self.progress.done(point.work(), &point.label());
+                    }
+                });
+            }
+        });
+        let outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // Only behind an error is a point without outcome.
+        let (outcomes, errors): (Vec<_>, Vec<_>) =
+            outcomes.into_iter().flatten().partition(Result::is_ok);
+        match errors.into_iter().find_map(Result::err) {
+            Some(error) => Err(error),
+            None => Ok(outcomes.into_iter().filter_map(Result::ok).collect()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+
+    struct Square(u64);
+
+    impl PointOfWork for Square {
+        type Outcome = u64;
+
+        fn label(&self) -> String {
+            self.0.to_string()
+        }
+
+        fn work(&self) -> u64 {
+            self.0 % 3
+        }
+
+        fn run(&self, seed: u64) -> Result<u64, ExperimentError> {
+            if self.0 > 1_000 {
+                Err(ExperimentError::fault(self.label()))
+            } else {
+                Ok(self.0 * self.0 + seed)
+            }
+        }
+    }
+
+    #[derive(Default)]
+    struct Counting {
+        expected: AtomicU64,
+        done: AtomicU64,
+    }
+
+    impl Progress for Counting {
+        fn expect(&self, work: u64) {
+            self.expected.fetch_add(work, Ordering::Relaxed);
+        }
+
+        fn done(&self, work: u64, _point: &str) {
+            self.done.fetch_add(work, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn outcomes_stand_in_the_order_of_the_points_whoever_computed_them() {
+        let points: Vec<Square> = (0..40).map(Square).collect();
+        for threads in [0, 1, 2, 7] {
+            let progress = Counting::default();
+            let outcomes =
+                Context::new(5, 1.0, threads, &progress).run(&points).expect("none is too large");
+            assert_eq!(outcomes, (0..40).map(|number| number * number + 5).collect::<Vec<_>>());
+            let (expected, done) = (progress.expected.into_inner(), progress.done.into_inner());
+            assert!(expected == done && done > 0, "{done} of {expected} done");
+        }
+    }
+
+    #[test]
+    fn an_error_of_a_point_is_the_error_of_the_run() {
+        let points = [Square(1), Square(2_000), Square(3)];
+        let error =
+            Context::new(1, 1.0, 1, &Silent).run(&points).expect_err("one of them is too large");
+        assert!(error.to_string().contains("2000"), "{error}");
+        assert!(
+            Context::new(1, 1.0, 2, &Silent).run::<Square>(&[]).expect("nothing to do").is_empty()
+        );
+    }
+
+    #[test]
+    fn a_scaled_run_has_enough_requests_to_say_anything() {
+        let requests = |scale| Context::new(1, scale, 1, &Silent).requests(20_000);
+        assert_eq!((requests(1.0), requests(0.1), requests(0.000_1)), (20_000, 2_000, 100));
+    }
+}

@@ -1,0 +1,129 @@
+//! `a.greedy`: docs/limits.md 2. Choosing the next command greedily beats tours of the present
+//! queue; only deep planning brings more.
+
+use super::limits::{self, QUEUES, TABLE};
+use crate::papers::context::Context;
+use crate::papers::error::ExperimentError;
+use crate::papers::load::{Load, iops};
+use crate::papers::report::{
+    Axis, Findings, Panel, Parameter, Plot, Point, Published, Row, Series,
+};
+use crate::papers::table::Experiment;
+
+/// The line in the table.
+pub const EXPERIMENT: Experiment = Experiment {
+    id: "a.greedy",
+    title: "greedy SPTF against tours and against planning ahead",
+    source: "docs/limits.md 2",
+    takes: "1 min",
+    find,
+};
+
+const REQUESTS: u64 = 10_000;
+/// Plans ahead: commands, how rows call it, and the planner. Two steps are looked at exhaustively
+/// up to the width.
+const PLANNERS: [(f64, &str, &str); 3] = [
+    (2.0, "two steps ahead", "beam-oracle:depth=2,width=256,branches=256"),
+    (4.0, "beam of depth 4", "beam-oracle:depth=4"),
+    (8.0, "beam of depth 8", "beam-oracle"),
+];
+/// "Gives nothing": agreement asked for with 1, a share of one (guess).
+const NOTHING: f64 = 0.01;
+
+fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let requests = context.requests(REQUESTS);
+    let mut loads = Vec::new();
+    for figures in &TABLE {
+        for queue in QUEUES {
+            let load =
+                |policy: &str| Load::new(figures.drive, policy, queue, requests).outstanding(2);
+            loads.push(load("sptf-oracle"));
+            loads.extend(PLANNERS.iter().map(|(_, _, policy)| load(policy)));
+        }
+    }
+    let measured = context.run(&loads)?;
+    let mut findings = Findings {
+        parameters: limits::parameters(requests),
+        notes: limits::notes(),
+        plot: Plot {
+            x_label: "commands planned ahead",
+            y_label: "throughput over SPTF's",
+            x_axis: Axis::PowersOfTwo,
+            panels: Vec::new(),
+        },
+        ..Findings::default()
+    };
+    findings.parameters.push(Parameter::new(
+        "planner",
+        "beam-oracle, width 64 and 8 branches unless a row says \
+            otherwise, two commands at the drive",
+    ));
+    for (figures, measured) in
+        TABLE.iter().zip(measured.chunks(QUEUES.len() * (PLANNERS.len() + 1)))
+    {
+        let mut series = Vec::new();
+        for ((place, queue), measured) in
+            QUEUES.iter().enumerate().zip(measured.chunks(PLANNERS.len() + 1))
+        {
+            let greedy = iops(&measured[0]);
+            let mut points = vec![Point::published(1.0, 1.0)];
+            for ((depth, name, _), measures) in PLANNERS.iter().zip(&measured[1..]) {
+                let what = format!(
+                    "{}, queue {queue}: {name} over greedy SPTF (oracle, no noise)",
+                    figures.drive
+                );
+                let ratio = iops(measures).over(greedy);
+                findings.rows.push(match *depth as u32 {
+                    2 => Row::compared(
+                        what,
+                        1.0,
+                        ratio,
+                        "ratio",
+                        NOTHING,
+                        "here the second step \
+                        brings a little.",
+                    ),
+                    4 => Row::unpublished(
+                        what,
+                        ratio,
+                        "ratio",
+                        "Nobody published it: how the gain \
+                        grows with depth.",
+                    ),
+                    _ => {
+                        let why = "the beam of the prototype may have kept other plans than this \
+                            one, and the drives differ.";
+                        let published =
+                            libm::round(figures.planner[place] / figures.sptf_two[place] * 1_000.0)
+                                / 1_000.0;
+                        Row::compared(what, published, ratio, "ratio", limits::RATIO_TOLERANCE, why)
+                    }
+                });
+                points.push(Point::of(*depth, ratio));
+            }
+            series.push(Series {
+                name: format!("queue {queue} (oracle)"),
+                published: false,
+                points,
+            });
+        }
+        findings.plot.panels.push(Panel { title: figures.drive.to_string(), series });
+    }
+    for (queue, published) in [(64, 1.42), (256, 1.54)] {
+        let what = format!(
+            "atlas10k, queue {queue}: greedy SPTF over nearest insertion, frozen (oracle, no noise)"
+        );
+        findings.rows.push(Row::not_run(
+            what,
+            Published::Number(published),
+            "ratio",
+            "Nearest insertion is not built yet.",
+        ));
+    }
+    findings.notes.push(
+        "The ratios take the intervals of both runs as independent; since both serve the same \
+            places, they are narrower than printed."
+            .to_string(),
+    );
+    Ok(findings)
+}

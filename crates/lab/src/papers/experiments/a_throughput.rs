@@ -1,0 +1,288 @@
+//! `a.throughput`: the table of docs/limits.md. What each order brings on two drives at three queue
+//! lengths, with oracles and a planner as bounds.
+
+use headtime_mechanics::{DriveProfile, Mechanism};
+use headtime_sim::Measures;
+
+use super::limits::{self, Figures, QUEUES, RATIO_TOLERANCE, TABLE, TOLERANCE, best_by_address};
+use crate::papers::context::Context;
+use crate::papers::error::ExperimentError;
+use crate::papers::load::{Knowledge, Load, UnitOf, iops};
+use crate::papers::report::{
+    Axis, Findings, Panel, Parameter, Plot, Point, Published, Row, Series,
+};
+use crate::papers::table::Experiment;
+
+/// The line in the table.
+pub const EXPERIMENT: Experiment = Experiment {
+    id: "a.throughput",
+    title: "throughput of each order on two drives, with oracles and a planner as bounds",
+    source: "docs/limits.md, the table",
+    takes: "1 min",
+    find,
+};
+
+/// One line of the table: a policy and how it runs.
+struct Line {
+    name: &'static str,
+    policy: &'static str,
+    outstanding: Option<usize>,
+    unit: UnitOf,
+    knowledge: Knowledge,
+    published: Option<fn(&Figures) -> [f64; 3]>,
+    /// Requests at full scale: fewer where each costs more.
+    requests: u64,
+}
+
+const LINES: [Line; 10] = [
+    Line::truth("FCFS, two", "fcfs", 2, |figures| figures.fcfs),
+    Line::truth("C-LOOK, two", "clook", 2, |figures| figures.by_address),
+    Line::truth("SSTF, two", "sstf", 2, |figures| figures.by_address),
+    Line::truth("SPTF exact, one (oracle)", "sptf-oracle", 1, |figures| figures.sptf_one),
+    Line::truth("SPTF exact, two (oracle)", "sptf-oracle", 2, |figures| figures.sptf_two),
+    Line::truth("everything in the drive's queue", FIRMWARE, 0, |figures| figures.sptf_two),
+    Line {
+        requests: 10_000,
+        ..Line::truth(
+            "planner: beam, depth 8, width 64, two (oracle)",
+            "beam-oracle",
+            2,
+            |figures| figures.planner,
+        )
+    },
+    Line::learned("SPTF by most likely time (learned belief)", "sptf"),
+    Line::learned("SPTF by expected time, aged (learned belief)", "sptf-expected"),
+    Line::learned("headtime, the default policy (learned belief)", "headtime"),
+];
+
+/// Stands for [`Load::firmware`], whose depth is the queue.
+const FIRMWARE: &str = "firmware";
+
+impl Line {
+    const fn truth(
+        name: &'static str,
+        policy: &'static str,
+        outstanding: usize,
+        published: fn(&Figures) -> [f64; 3],
+    ) -> Self {
+        Self {
+            name,
+            policy,
+            outstanding: Some(outstanding),
+            unit: UnitOf::Nominal,
+            knowledge: Knowledge::Truth,
+            published: Some(published),
+            requests: 50_000,
+        }
+    }
+
+    const fn learned(name: &'static str, policy: &'static str) -> Self {
+        Self {
+            name,
+            policy,
+            outstanding: None,
+            unit: UnitOf::Drawn,
+            knowledge: Knowledge::Learned,
+            published: None,
+            requests: 50_000,
+        }
+    }
+
+    fn load(&self, drive: &'static str, queue: u32, requests: u64) -> Load {
+        if self.policy == FIRMWARE {
+            return Load::firmware(drive, queue, requests);
+        }
+        Load { outstanding: self.outstanding, ..Load::new(drive, self.policy, queue, requests) }
+            .on(self.unit)
+            .knowing(self.knowledge)
+    }
+
+    fn what(&self, drive: &str, queue: u32) -> String {
+        format!("{drive}, queue {queue}: {} ({})", self.name, self.unit.words())
+    }
+}
+
+fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let mut loads = Vec::new();
+    for figures in &TABLE {
+        for line in &LINES {
+            loads.extend(
+                QUEUES
+                    .iter()
+                    .map(|queue| line.load(figures.drive, *queue, context.requests(line.requests))),
+            );
+        }
+    }
+    let tables = loads.len();
+    for figures in &TABLE {
+        loads.extend(QUEUES.iter().map(|queue| {
+            Load {
+                alter: Some(arm_of_the_prototype),
+                ..Load::new(figures.drive, "sptf-oracle", *queue, context.requests(50_000))
+                    .outstanding(2)
+            }
+        }));
+    }
+    let measured = context.run(&loads)?;
+    let (measured, altered) = measured.split_at(tables);
+
+    let mut findings = Findings {
+        parameters: limits::parameters(context.requests(50_000)),
+        notes: limits::notes(),
+        plot: Plot {
+            x_label: "requests held",
+            y_label: "requests a second",
+            x_axis: Axis::PowersOfTwo,
+            panels: Vec::new(),
+        },
+        ..Findings::default()
+    };
+    findings.parameters.push(Parameter::new(
+        "requests counted of the planner",
+        context.requests(10_000).to_string(),
+    ));
+    findings.parameters.push(Parameter::new("tolerance", "5 %, of ratios 3 %"));
+    for (figures, measured) in TABLE.iter().zip(measured.chunks(LINES.len() * QUEUES.len())) {
+        let lines: Vec<&[Measures]> = measured.chunks(QUEUES.len()).collect();
+        findings.rows.extend(rows(figures, &lines));
+        findings.plot.panels.push(panel(figures, &lines));
+    }
+    for (figures, measured) in TABLE.iter().zip(altered.chunks(QUEUES.len())) {
+        for ((queue, measures), published) in QUEUES.iter().zip(measured).zip(figures.sptf_two) {
+            let what = format!(
+                "{} with its arm times scaled to the prototype's mean seek, queue {queue}: SPTF \
+                    exact, two (oracle, no noise)",
+                figures.drive
+            );
+            let why = "the mean seek alone does not explain the difference; what short seeks cost \
+                in the prototype is not known.";
+            findings.rows.push(Row::compared(
+                what,
+                published,
+                iops(measures),
+                "IOPS",
+                TOLERANCE,
+                why,
+            ));
+        }
+    }
+    findings.notes.push(
+        "The rows with scaled arm times are no attempt to fit: they ask how much of a \
+            difference the mean seek alone explains."
+            .to_string(),
+    );
+    Ok(findings)
+}
+
+fn rows(figures: &Figures, lines: &[&[Measures]]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (place, queue) in QUEUES.iter().enumerate() {
+        for (line, measured) in LINES.iter().zip(lines) {
+            let (what, measured) = (line.what(figures.drive, *queue), iops(&measured[place]));
+            rows.push(match line.published {
+                Some(published) => Row::compared(
+                    what,
+                    published(figures)[place],
+                    measured,
+                    "IOPS",
+                    TOLERANCE,
+                    figures.why,
+                ),
+                None => Row::unpublished(
+                    what,
+                    measured,
+                    "IOPS",
+                    "Nobody published it: this is what a user gets, to be read beside the oracles.",
+                ),
+            });
+        }
+        for (name, published) in
+            [("frozen", figures.insertion_frozen), ("re-planned", figures.insertion_replanned)]
+        {
+            let what = format!(
+                "{}, queue {queue}: nearest insertion, {name}, two (oracle, no noise)",
+                figures.drive
+            );
+            rows.push(Row::not_run(
+                what,
+                Published::Number(published[place]),
+                "IOPS",
+                "The policy is not built yet.",
+            ));
+        }
+        let best = best_by_address(&lines[1][place], &lines[2][place]);
+        let (sptf, planner) = (iops(&lines[4][place]), iops(&lines[6][place]));
+        let what =
+            |text: &str| format!("{}, queue {queue}: {text} (oracle, no noise)", figures.drive);
+        let published = figures.sptf_two[place] / figures.by_address[place];
+        rows.push(Row::compared(
+            what("SPTF exact, two, over the best order by address"),
+            rounded(published),
+            sptf.over(best),
+            "ratio",
+            RATIO_TOLERANCE,
+            figures.why,
+        ));
+        let published = figures.planner[place] / figures.sptf_two[place];
+        rows.push(Row::compared(
+            what("planner over SPTF exact, two"),
+            rounded(published),
+            planner.over(sptf),
+            "ratio",
+            RATIO_TOLERANCE,
+            figures.why,
+        ));
+    }
+    rows
+}
+
+fn panel(figures: &Figures, lines: &[&[Measures]]) -> Panel {
+    let mut series = Vec::new();
+    for (line, measured) in LINES.iter().zip(lines) {
+        if let Some(published) = line.published {
+            let points = QUEUES
+                .iter()
+                .zip(published(figures))
+                .map(|(queue, iops)| Point::published(f64::from(*queue), iops))
+                .collect();
+            series.push(Series { name: line.name.to_string(), published: true, points });
+        }
+        let points = QUEUES
+            .iter()
+            .zip(*measured)
+            .map(|(queue, measures)| Point::of(f64::from(*queue), iops(measures)))
+            .collect();
+        series.push(Series { name: line.name.to_string(), published: false, points });
+    }
+    Panel { title: figures.drive.to_string(), series }
+}
+
+/// Published numbers have three digits, and so have their ratios.
+fn rounded(ratio: f64) -> f64 {
+    libm::round(ratio * 1_000.0) / 1_000.0
+}
+
+/// The drive with every arm time scaled so that FCFS would serve as many requests as in the
+/// prototype, if nothing else differed.
+fn arm_of_the_prototype(profile: &mut DriveProfile) {
+    let Some(figures) = TABLE.iter().find(|figures| figures.drive == profile.name) else { return };
+    let Ok(mechanism) = Mechanism::nominal(profile) else { return };
+    // A request costs seek, half a turn and the transfer of eight sectors on a track of average
+    // length.
+    let turn_ms = mechanism.period().as_ns_f64() / 1e6;
+    let tracks = f64::from(profile.cylinders()) * f64::from(profile.geometry.heads);
+    let track_sectors = mechanism.layout().capacity().get() as f64 / tracks;
+    let wanted_ms = 1_000.0 / figures.fcfs[0] - turn_ms / 2.0 - turn_ms * 8.0 / track_sectors;
+    let factor = wanted_ms / mechanism.mean_arm_time().as_ms_f64();
+    profile.seek.points.iter_mut().for_each(|(_, ms)| *ms *= factor);
+    if let Some(formula) = &mut profile.seek.formula {
+        for part in [
+            &mut formula.short_ms,
+            &mut formula.short_sqrt_ms,
+            &mut formula.long_ms,
+            &mut formula.long_us_per_cylinder,
+        ] {
+            *part *= factor;
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! `p1.f3`: P1, figure 3. Access time against the distance in addresses, and how far it is from a
+//! line.
+
+use headtime_mechanics::catalog;
+use headtime_sched::{Command, CommandId, Op};
+use headtime_sim::{Device as _, SimulatedDrive};
+use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
+use rand::{RngExt as _, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::p1;
+use crate::papers::context::{Context, PointOfWork};
+use crate::papers::error::{Cause, ExperimentError};
+use crate::papers::estimated::Estimated;
+use crate::papers::load::UnitOf;
+use crate::papers::report::{Axis, Findings, Panel, Parameter, Plot, Point, Row, Series};
+use crate::papers::table::Experiment;
+
+/// The line in the table.
+pub const EXPERIMENT: Experiment = Experiment {
+    id: "p1.f3",
+    title: "access time against distance in addresses, and how linear it is",
+    source: "P1, figure 3 and section III",
+    takes: "10 s",
+    find,
+};
+
+/// Drives, and the published coefficient of linearity.
+const DRIVES: [(&str, Option<f64>); 4] = [
+    ("cheetah10k7@papers", Some(0.57)),
+    ("savvio15k2@papers", Some(0.42)),
+    ("barracuda7200-7@papers", None),
+    ("diamondmax9@papers", None),
+];
+/// Pairs that are read on each drive.
+const PAIRS: u64 = 40_000;
+/// Agreement asked for, a share of the coefficient (guess: it hangs on the share of a turn in an
+/// access, and data sheets round that).
+const TOLERANCE: f64 = 0.15;
+/// Points drawn of each line.
+const POINTS: usize = 60;
+const PAGE: u64 = 4_096;
+
+/// Pairs of reads on one drive, each read behind another straight away.
+struct Pairs {
+    drive: &'static str,
+    pairs: u64,
+}
+
+/// Distances in GB and access times in ms.
+type Seen = Vec<(f64, f64)>;
+
+fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let pairs = context.requests(PAIRS);
+    let points: Vec<Pairs> = DRIVES.iter().map(|(drive, _)| Pairs { drive, pairs }).collect();
+    let seen = context.run(&points)?;
+    let mut findings = Findings {
+        notes: p1::notes(),
+        plot: Plot {
+            x_label: "distance, GB",
+            y_label: "access time, ms",
+            x_axis: Axis::Linear,
+            panels: Vec::new(),
+        },
+        ..Findings::default()
+    };
+    findings.parameters.push(Parameter::new(
+        "pairs",
+        format!(
+            "{pairs} on each drive: a read of 4 KiB anywhere, and straight after it one at a \
+            distance drawn evenly, up or down"
+        ),
+    ));
+    findings.parameters.push(Parameter::new(
+        "coefficient of linearity",
+        "Pearson's correlation of access time and distance; the paper does not say how it computes \
+            it",
+    ));
+    findings.parameters.push(Parameter::new(
+        "tolerance",
+        format!("{:.0} % of the coefficient", TOLERANCE * 100.0),
+    ));
+    for ((drive, published), seen) in DRIVES.iter().zip(&seen) {
+        let measured = Estimated::new(correlation(seen), None);
+        let what = format!("{drive}: coefficient of linearity (drawn unit with noise)");
+        findings.rows.push(match published {
+            Some(published) => {
+                Row::compared(what, *published, measured, "coefficient", TOLERANCE, WHY)
+            }
+            None => Row::unpublished(
+                what,
+                measured,
+                "coefficient",
+                "Nobody published it: the paper shows two of its four drives.",
+            ),
+        });
+        let falls = Estimated::new(falling(seen), None);
+        let what = format!(
+            "{drive}: neighboring distances of which the further is the quicker (drawn unit with \
+                noise)"
+        );
+        findings.rows.push(Row::shape(
+            what,
+            "clearly non-monotone",
+            falls.times(100.0),
+            "%",
+            falls.value > 0.3,
+            "times rise with distance.",
+        ));
+        findings.plot.panels.push(Panel { title: (*drive).to_string(), series: lines(seen) });
+    }
+    Ok(findings)
+}
+
+impl Pairs {
+    fn measure(&self, seed: u64) -> Result<Seen, Cause> {
+        let mut profile = catalog::load(self.drive)?;
+        let unit = UnitOf::Drawn.prepare(&mut profile);
+        let mut drive = SimulatedDrive::new(unit.of(&profile, seed)?)?;
+        let (sector, capacity) = (profile.sector_size()?, profile.capacity().get());
+        let len = sector.sectors_of(PAGE).unwrap_or(Sectors::new(1));
+        let (mut draw, mut now, mut seen) =
+            (ChaCha8Rng::seed_from_u64(seed), Instant::ORIGIN, Vec::new());
+        let mut number = 0;
+        let mut read = |lba: u64| {
+            let id = CommandId(number);
+            number += 1;
+            let begun = now;
+            drive.submit(
+                now,
+                &Command {
+                    id,
+                    op: Op::Read,
+                    extent: Extent { start: Lba::new(lba), len },
+                    fua: false,
+                    background: None,
+                    requests: Default::default(),
+                },
+            );
+            let mut over = Vec::new();
+            while over.is_empty() {
+                now = drive.next_event().expect("a command is under way");
+                drive.advance(now, &mut over);
+            }
+            now.saturating_since(begun)
+        };
+        let places = capacity - len.get();
+        for _ in 0..self.pairs {
+            // Evenly by distance, then one of the places that have it.
+            let distance = draw.random_range(1..places);
+            let low = draw.random_range(0..places - distance);
+            let (from, to) =
+                if draw.random::<bool>() { (low, low + distance) } else { (low + distance, low) };
+            read(from);
+            let took: Nanos = read(to);
+            seen.push((
+                sector.bytes_of(Sectors::new(distance)) as f64 / 1e9,
+                took.as_ns() as f64 / 1e6,
+            ));
+        }
+        seen.sort_by(|one, two| one.0.total_cmp(&two.0));
+        Ok(seen)
+    }
+}
+
+impl PointOfWork for Pairs {
+    type Outcome = Seen;
+
+    fn label(&self) -> String {
+        format!("pairs on {}", self.drive)
+    }
+
+    fn work(&self) -> u64 {
+        self.pairs
+    }
+
+    fn run(&self, seed: u64) -> Result<Seen, ExperimentError> {
+        self.measure(seed).map_err(|cause| ExperimentError::new(self.label(), cause))
+    }
+}
+
+fn correlation(seen: &Seen) -> f64 {
+    let count = seen.len() as f64;
+    let (distances, times) =
+        seen.iter().fold((0.0, 0.0), |sum, (distance, time)| (sum.0 + distance, sum.1 + time));
+    let (mut product, mut of_distance, mut of_time) = (0.0, 0.0, 0.0);
+    for (distance, time) in seen {
+        let (distance, time) = (distance - distances / count, time - times / count);
+        product += distance * time;
+        of_distance += distance * distance;
+        of_time += time * time;
+    }
+    product / libm::sqrt(of_distance * of_time)
+}
+
+/// The share of neighboring distances of which the further takes less time.
+fn falling(seen: &Seen) -> f64 {
+    let falls = seen.windows(2).filter(|pair| pair[1].1 < pair[0].1).count();
+    falls as f64 / seen.len().saturating_sub(1).max(1) as f64
+}
+
+/// The mean over neighboring distances, and one of them each.
+fn lines(seen: &Seen) -> Vec<Series> {
+    let groups = || seen.chunks(seen.len().div_ceil(POINTS));
+    let mean = groups().map(|group| {
+        let (distance, time) =
+            group.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        Point::published(distance / group.len() as f64, time / group.len() as f64)
+    });
+    let single = groups().map(|group| Point::published(group[0].0, group[0].1));
+    vec![
+        Series { name: "mean".to_string(), published: false, points: mean.collect() },
+        Series { name: "single pairs".to_string(), published: false, points: single.collect() },
+    ]
+}
+
+const WHY: &str = "the paper does not say which places and distances it read, nor how its \
+    coefficient is computed.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_a_coefficient_of_one_and_a_saw_falls_half_of_the_time() {
+        let line: Seen = (0..100).map(|x| (f64::from(x), 3.0 + 0.5 * f64::from(x))).collect();
+        assert!((correlation(&line) - 1.0).abs() < 1e-9 && falling(&line) == 0.0);
+        let saw: Seen = (0..101).map(|x| (f64::from(x), f64::from(x % 2))).collect();
+        assert!(correlation(&saw).abs() < 1e-9 && falling(&saw) == 0.5);
+    }
+}

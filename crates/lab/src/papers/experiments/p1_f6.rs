@@ -1,0 +1,174 @@
+//! `p1.f6`: P1, figure 6. Throughput over time while the map fills.
+
+use headtime_belief::matrix::MatrixSettings;
+use headtime_mechanics::DriveProfile;
+use headtime_sim::{EngineObserver, RunError, run_observed};
+use headtime_units::Instant;
+
+use super::p1::{self, DRIVE, Knows, Run};
+use crate::papers::context::{Context, PointOfWork};
+use crate::papers::error::{Cause, ExperimentError};
+use crate::papers::estimated::Estimated;
+use crate::papers::report::{Axis, Findings, Panel, Parameter, Plot, Point, Row, Series};
+use crate::papers::table::Experiment;
+
+/// The line in the table.
+pub const EXPERIMENT: Experiment = Experiment {
+    id: "p1.f6",
+    title: "throughput over time while the map fills",
+    source: "P1, figure 6 and section V-C",
+    takes: "3 min",
+    find,
+};
+
+/// Processes (guess: the paper does not say; its figure ends where figure 5 has some 30).
+const QUEUE: u32 = 32;
+/// Requests for each pair of positions, so that all pairs are met that ever are.
+const ROUNDS: u64 = 6;
+/// Points of a line.
+const WINDOWS: u64 = 60;
+/// Pairs of positions against the paper's: its figure spans days, of which a share is enough to
+/// show the shape.
+const SHARE: f64 = 0.002;
+
+/// A run that is looked at window by window.
+struct Filling {
+    run: Run,
+}
+
+/// Hours, and requests a second.
+type Line = Vec<(f64, f64)>;
+
+fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let positions = p1::positions(context, SHARE);
+    let requests = ROUNDS * positions * positions;
+    let fill = |policy: &str| Filling {
+        run: Run::of(
+            DRIVE,
+            policy,
+            Knows::EmptyMap(MatrixSettings::default()),
+            positions,
+            QUEUE,
+            requests,
+        ),
+    };
+    let policies = ["satf-map", "satf-lbn"];
+    let lines = context.run(&policies.map(fill))?;
+    let mut findings = Findings {
+        parameters: p1::parameters(positions, requests),
+        notes: p1::notes(),
+        plot: Plot {
+            x_label: "hours",
+            y_label: "requests a second",
+            x_axis: Axis::Linear,
+            panels: Vec::new(),
+        },
+        ..Findings::default()
+    };
+    findings.parameters.retain(|parameter| parameter.name != "map");
+    findings
+        .parameters
+        .push(Parameter::new("map", "cells of 128 KiB, 4 bits, worst observed, empty at first"));
+    findings.parameters.push(Parameter::new("processes", QUEUE.to_string()));
+    let line = &lines[0];
+    let tenth = (line.len() / 10).max(1);
+    let mean = |some: &[(f64, f64)]| {
+        some.iter().map(|(_, rate)| rate).sum::<f64>() / some.len().max(1) as f64
+    };
+    let (start, end) = (mean(&line[..1]), mean(&line[line.len() - tenth..]));
+    let least = line.iter().map(|(_, rate)| *rate).fold(f64::INFINITY, f64::min);
+    let what = |text: &str| format!("SATF-MAP: {text} (drawn unit with noise)");
+    let ratio = Estimated::new(end / start, None);
+    findings.rows.push(Row::shape(
+        what("throughput in the end over that at the start"),
+        "above 1: surpasses it",
+        ratio,
+        "ratio",
+        ratio.value > 1.0,
+        "what is learned of so few positions gains less than the order by address that it begins \
+            with.",
+    ));
+    let ratio = Estimated::new(least / start, None);
+    findings.rows.push(Row::shape(
+        what("least throughput over that at the start"),
+        "below 1: a hollow early on",
+        ratio,
+        "ratio",
+        ratio.value < 1.0,
+        "the order in which pairs are looked for costs nothing here.",
+    ));
+    let ratio = Estimated::new(end / mean(&lines[1][lines[1].len() - tenth..]), None);
+    findings.rows.push(Row::unpublished(
+        what("in the end over SATF-LBN"),
+        ratio,
+        "ratio",
+        "Nobody published it for this figure; figure 5 has it for full maps.",
+    ));
+    let series = ["SATF-MAP", "SATF-LBN"].iter().zip(&lines).map(|(name, line)| Series {
+        name: (*name).to_string(),
+        published: false,
+        points: line.iter().map(|(hours, rate)| Point::published(*hours, *rate)).collect(),
+    });
+    findings.plot.panels.push(Panel { title: DRIVE.to_string(), series: series.collect() });
+    Ok(findings)
+}
+
+/// Ends of windows of so many requests.
+struct Windows {
+    each: u64,
+    finished: u64,
+    ends: Vec<Instant>,
+}
+
+impl EngineObserver for Windows {
+    fn finished(&mut self, now: Instant, _finished: &headtime_sched::Finished) {
+        self.finished += 1;
+        if self.finished.is_multiple_of(self.each) {
+            self.ends.push(now);
+        }
+    }
+}
+
+impl Filling {
+    fn fill(&self, seed: u64) -> Result<Line, Cause> {
+        let (mut experiment, source) = self.run.experiment(seed)?;
+        experiment.warm_up = 0;
+        self.run.belief(&experiment.profile)?;
+        let belief = |profile: &DriveProfile| {
+            self.run.belief(profile).expect("it was made of the same profile a moment ago")
+        };
+        let mut windows = Windows {
+            each: (self.run.requests / WINDOWS).max(1),
+            finished: 0,
+            ends: vec![Instant::ORIGIN],
+        };
+        let ended = run_observed(&experiment, source, &belief, &mut windows)?;
+        if let Some(fault) = ended.fault {
+            return Err(RunError::from(fault).into());
+        }
+        let each = windows.each as f64;
+        let rate = |pair: &[Instant]| {
+            (
+                pair[1].as_ns() as f64 / 3.6e12,
+                each / pair[1].saturating_since(pair[0]).as_secs_f64(),
+            )
+        };
+        Ok(windows.ends.windows(2).map(rate).collect())
+    }
+}
+
+impl PointOfWork for Filling {
+    type Outcome = Line;
+
+    fn label(&self) -> String {
+        self.run.label()
+    }
+
+    fn work(&self) -> u64 {
+        self.run.work()
+    }
+
+    fn run(&self, seed: u64) -> Result<Line, ExperimentError> {
+        self.fill(seed).map_err(|cause| ExperimentError::new(self.label(), cause))
+    }
+}

@@ -1,0 +1,369 @@
+//! `p1.t2`: P1, table II. Deadlines: eight processes of 200 ms and eight of 100 ms.
+
+use std::sync::Arc;
+
+use headtime_belief::matrix::{Directions, MatrixSettings};
+use headtime_sim::Measures;
+use headtime_units::Nanos;
+
+use super::p1::{self, Collect, DRIVE, Knows, LearnCompact, Run};
+use super::p1_unit::share;
+use crate::papers::characterized::Unknown;
+use crate::papers::context::Context;
+use crate::papers::error::ExperimentError;
+use crate::papers::estimated::Estimated;
+use crate::papers::load::{UnitOf, iops};
+use crate::papers::report::{
+    Axis, Findings, Panel, Parameter, Plot, Point, Published, Row, Series,
+};
+use crate::papers::table::Experiment;
+
+/// The line in the table.
+pub const EXPERIMENT: Experiment = Experiment {
+    id: "p1.t2",
+    title: "response times of two classes with deadlines, and throughput",
+    source: "P1, table II and section V-D",
+    takes: "8 min",
+    find,
+};
+
+const REQUESTS: u64 = 200_000;
+const CLASSES: [(&str, u32, Nanos); 2] =
+    [("low, 200 ms", 8, Nanos::from_ms(200)), ("high, 100 ms", 8, Nanos::from_ms(100))];
+/// The largest responses of high and low priority in ms, and requests a second.
+type Figures = (f64, f64, f64);
+/// The paper's names, policies, depth of the drive's queue, and what was published.
+const SCHEDULERS: [(&str, &str, Option<usize>, Figures); 4] = [
+    ("EDF", "edf", None, (99.0, 198.0, 130.0)),
+    // The paper keeps one time of a pair, the worst, and computes overtime from it.
+    (PUBLISHED, "g-matrix:worst_percent=100", None, (86.0, 192.0, 172.0)),
+    ("TCQ4", "firmware", Some(4), (407.0, 419.0, 169.0)),
+    ("TCQ64", "firmware", Some(64), (955.0, 1_272.0, 236.0)),
+];
+/// G-MATRIX is to miss no more than so many per cent, and to serve so many times as much as EDF
+/// (issue of this project).
+const FEW_MISSES: f64 = 0.01;
+const GAIN: f64 = 1.25;
+const TOLERANCE: f64 = 0.1;
+/// Requests looked ahead over, and the share of chains that may exceed their margin: the paper's
+/// four, more, and a margin that leaves out what is as rare as a retry.
+const SAFEGUARDS: [(u32, f64); 3] = [(4, 1e-4), MORE, (6, 1e-3)];
+const MORE: (u32, f64) = (6, 1e-4);
+const HALF: &str = "half a matrix";
+const BOTH: &str = "map of both directions";
+const PUBLISHED: &str = "G-MATRIX as published";
+
+fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let (requests, positions) = (context.requests(REQUESTS), p1::positions(context, 0.25));
+    let settings = [
+        MatrixSettings::default(),
+        MatrixSettings { directions: Directions::Both, ..MatrixSettings::default() },
+    ];
+    let collect =
+        |unit: UnitOf| settings.map(|settings| Collect { drive: DRIVE, unit, positions, settings });
+    let mut maps = context.run(&[collect(UnitOf::Drawn), collect(UnitOf::Nominal)].concat())?;
+    let quiet = maps.split_off(2);
+    let found =
+        context.run(&[Unknown { drive: "cheetah10k7@nocache", unit: UnitOf::Drawn }])?.remove(0);
+    let learned_from = context.requests(p1::LEARNED_FROM);
+    let learn =
+        |from| LearnCompact { drive: DRIVE, unit: UnitOf::Drawn, from, requests: learned_from };
+    let compact = context.run(&[learn(None), learn(Some(Arc::clone(&found)))])?;
+    let knows = Knows::Map(Arc::clone(&maps[0]));
+    let run = |policy: &str, knows: &Knows| Run {
+        streams: CLASSES.iter().map(|(_, clients, deadline)| (*clients, Some(*deadline))).collect(),
+        ..Run::of(DRIVE, policy, knows.clone(), positions, 1, requests)
+    };
+    let mut names: Vec<String> = SCHEDULERS.iter().map(|(name, ..)| (*name).to_string()).collect();
+    let mut runs: Vec<Run> = SCHEDULERS
+        .iter()
+        .map(|(_, policy, depth, _)| {
+            depth.map_or(run(policy, &knows), |depth| run(policy, &knows).in_drive(depth))
+        })
+        .collect();
+    let beyond = [
+        (BOTH, Knows::Map(Arc::clone(&maps[1]))),
+        ("compact map from nothing", Knows::Compact(Arc::clone(&compact[0]))),
+        ("compact map from the characterized profile", Knows::Compact(Arc::clone(&compact[1]))),
+        ("characterized profile", Knows::Profile(Arc::clone(&found))),
+    ];
+    for percent in [0, 100] {
+        let policy = format!("g-matrix:worst_percent={percent}");
+        let from =
+            if percent == 0 { "overtime from expected times" } else { "overtime from worst times" };
+        if percent == 0 {
+            names.push(format!("G-MATRIX, {from}"));
+            runs.push(run(&policy, &knows));
+        }
+        for (words, knows) in &beyond {
+            names.push(format!("G-MATRIX by a {words}, {from}"));
+            runs.push(run(&policy, knows));
+        }
+        // The same on a unit without noise: what is missed there is missed by the map's times, or
+        // by looking no further than four requests.
+        for (words, knows) in [
+            ("half a matrix", Knows::Map(Arc::clone(&quiet[0]))),
+            ("map of both directions", Knows::Map(Arc::clone(&quiet[1]))),
+            ("exact times", Knows::Model),
+        ] {
+            names.push(format!(
+                "G-MATRIX by {words}, {from}{}",
+                if words == "exact times" { " (oracle)" } else { "" }
+            ));
+            runs.push(Run { unit: UnitOf::Nominal, ..run(&policy, &knows) });
+        }
+    }
+    let truth = ("exact times of the unit (oracle)", Knows::Truth(context.seed()));
+    let half = (HALF, knows);
+    for (k, target) in SAFEGUARDS {
+        for (words, knows) in [&half].into_iter().chain(&beyond).chain([&truth]) {
+            names.push(safeguarded(k, target, words));
+            runs.push(run(&format!("g-matrix:lookahead_k={k},miss_target={target}"), knows));
+        }
+    }
+    // The same without the safeguard, and what a policy that sees the whole queue makes of the same
+    // times.
+    for (words, knows) in [&half, &beyond[0], &truth] {
+        names.push(format!("G-MATRIX, k = {}, by {words}, overtime from expected times", MORE.0));
+        runs.push(run(&format!("g-matrix:lookahead_k={}", MORE.0), knows));
+    }
+    names.push(format!("G-MATRIX by {}, overtime from expected times", truth.0));
+    runs.push(run("g-matrix", &truth.1));
+    names.push(format!("headtime by {}", truth.0));
+    runs.push(run("headtime", &truth.1));
+    names.push("headtime by a characterized profile".to_string());
+    runs.push(run("headtime", &beyond[3].1));
+    let measured = context.run(&runs)?;
+
+    let mut findings = Findings {
+        parameters: p1::parameters(positions, requests),
+        notes: p1::notes(),
+        plot: Plot {
+            x_label: "requests a second",
+            y_label: "largest response, ms",
+            x_axis: Axis::Linear,
+            panels: Vec::new(),
+        },
+        ..Findings::default()
+    };
+    findings.parameters.push(Parameter::new(
+        "processes",
+        "8 with a deadline of 200 ms and 8 with one of 100 ms, synchronous, without think time",
+    ));
+    findings.notes.push(format!("The characterized profile: {}.", found.words()));
+    findings.notes.extend([EDF_MISSES, CAUSES, SAFEGUARD, LIMIT].map(str::to_string));
+    let judged = [HALF, BOTH, beyond[3].0].map(|words| safeguarded(MORE.0, MORE.1, words));
+    for ((name, run), measured) in names.iter().zip(&runs).zip(&measured) {
+        let noise = if run.unit == UnitOf::Nominal { "no noise" } else { "drawn unit with noise" };
+        let what = |name: &str, text: &str| format!("{name}: {text} ({noise})");
+        let published =
+            SCHEDULERS.iter().find(|(other, ..)| other == name).map(|(.., published)| *published);
+        let figures = [
+            (
+                "largest response, deadline 100 ms",
+                published.map(|published| published.0),
+                Estimated::new(measured.streams[1].figures().response_ms.max, None),
+                "ms",
+            ),
+            (
+                "largest response, deadline 200 ms",
+                published.map(|published| published.1),
+                Estimated::new(measured.streams[0].figures().response_ms.max, None),
+                "ms",
+            ),
+            (
+                "throughput",
+                published.map(|published| published.2),
+                iops(measured),
+                "requests a second",
+            ),
+        ];
+        for (text, published, figure, unit) in figures {
+            findings.rows.push(match published {
+                Some(published) => {
+                    Row::compared(what(name, text), published, figure, unit, TOLERANCE, OTHER_DRIVE)
+                }
+                None => Row::unpublished(
+                    what(name, text),
+                    figure,
+                    unit,
+                    "Nobody published it: the same policy with other knowledge of the drive.",
+                ),
+            });
+        }
+        let (missed, half_width) = share(measured.deadline_misses, measured.deadline_requests);
+        let misses = Estimated::new(100.0 * missed, Some(100.0 * half_width));
+        let text = what(name, "requests that missed their deadline");
+        findings.rows.push(match name.as_str() {
+            "EDF" => Row::judged(
+                text,
+                Published::Number(0.0),
+                misses,
+                "% of requests",
+                misses.value == 0.0,
+                format!(
+                    "{} of {}; see the notes.",
+                    measured.deadline_misses, measured.deadline_requests
+                ),
+            ),
+            PUBLISHED => held(text, Published::Number(0.0), measured, "see the notes"),
+            _ if judged.contains(name) => held(text, Published::Nothing, measured, "see the notes"),
+            "TCQ4" | "TCQ64" => Row::shape(
+                text,
+                "many: it knows no deadlines",
+                misses,
+                "% of requests",
+                misses.value > 0.0,
+                "so short a queue is through before any deadline.",
+            ),
+            _ => Row::unpublished(
+                text,
+                misses,
+                "% of requests",
+                "Nobody published it: the same policy with other knowledge of the drive.",
+            ),
+        });
+    }
+    let of = |name: &String| {
+        &measured[names.iter().position(|other| other == name).expect("a row of the table")]
+    };
+    let edf = iops(&measured[0]);
+    for (name, published) in [(&PUBLISHED.to_string(), Published::Number(1.32))]
+        .into_iter()
+        .chain(judged.iter().map(|name| (name, Published::Nothing)))
+    {
+        let gain = iops(of(name)).over(edf);
+        let met = gain.value >= GAIN;
+        let reason = format!(
+            "Target {GAIN}, set by the project: {}.",
+            if met { "reached" } else { "missed" }
+        );
+        findings.rows.push(Row::judged(
+            format!("{name} over EDF, throughput (drawn unit with noise)"),
+            published,
+            gain,
+            "ratio",
+            met,
+            reason,
+        ));
+    }
+    findings.plot.panels.push(Panel {
+        title: "high priority, 100 ms".to_string(),
+        series: points(&names, &measured, 1),
+    });
+    findings.plot.panels.push(Panel {
+        title: "low priority, 200 ms".to_string(),
+        series: points(&names, &measured, 0),
+    });
+    Ok(findings)
+}
+
+/// The name of a row with a margin.
+fn safeguarded(k: u32, target: f64, words: &str) -> String {
+    format!("G-MATRIX safeguarded to {target}, k = {k}, by {words}")
+}
+
+/// Whether few enough deadlines were missed.
+fn held(text: String, published: Published, measured: &Measures, else_see: &str) -> Row {
+    let (missed, half_width) = share(measured.deadline_misses, measured.deadline_requests);
+    let misses = Estimated::new(100.0 * missed, Some(100.0 * half_width));
+    let met = misses.value <= FEW_MISSES;
+    let (missed, of) = (measured.deadline_misses, measured.deadline_requests);
+    let verdict = if met { "reached".to_string() } else { format!("missed: {else_see}") };
+    Row::judged(
+        text,
+        published,
+        misses,
+        "% of requests",
+        met,
+        format!("{missed} of {of}; target at most {FEW_MISSES} %, set by the project: {verdict}."),
+    )
+}
+
+fn points(names: &[String], measured: &[Measures], stream: usize) -> Vec<Series> {
+    let point = |measured: &Measures| {
+        Point::of(
+            measured.iops,
+            Estimated::new(measured.streams[stream].figures().response_ms.max, None),
+        )
+    };
+    names
+        .iter()
+        .zip(measured)
+        .map(|(name, measured)| Series {
+            name: name.clone(),
+            published: false,
+            points: vec![point(measured)],
+        })
+        .collect()
+}
+
+const OTHER_DRIVE: &str =
+    "the paper's drive, and the length of its run, on which a maximum hangs, are not known.";
+const EDF_MISSES: &str = "Why EDF misses: served by deadline, requests of both classes come to \
+    have the same slack s, and 16 synchronous processes do 8/(100 ms − s) + 8/(200 ms − s) \
+    requests a second. \
+     At the published 130 that leaves s = 9 ms, at 128 7 ms: one access. Before a request of 100 \
+     ms some dozen others are served, whose times together deviate by 9 ms, so that about a fifth \
+     must come too \
+     late on any drive whose accesses vary as those of a disk do. The published none was a maximum \
+     of 99 ms over a run of unknown length (docs/limits.md 6: the prototype's EDF misses too).";
+const CAUSES: &str = "Why G-MATRIX misses: it lets a request wait until by its times it can wait \
+    no longer, so that whatever takes longer than the time it computes with is a miss. Computing \
+    from expected times costs \
+     most; the paper keeps the worst and computes from that, and so do the rows beside the \
+     published ones. Half a matrix keeps the worse of two directions, which is too long for one of \
+     them: where all orders \
+     seem late, the least late is chosen by wrong times. Retries (one access in a thousand takes a \
+     turn more) are missed by whoever has no slack left. And four requests see no fifth: the rows \
+     without noise \
+     show what each leaves. Of a profile the worst is a whole turn at every request, and the sum \
+     of four of them is no forecast.";
+const SAFEGUARD: &str = "Safeguarded: a margin before deadlines, the quantile of what chains of \
+    accesses took longer than predicted, fitted while running. It takes away misses by surprise, \
+    for about one per cent of throughput \
+     where times are known; what is left are requests that came too thick for the k that are \
+     looked at, and those only a larger k meets. By half a matrix single times are off by \
+     milliseconds, so that the margin is a large part of \
+     the slack there is, all orders seem late more often, and more is missed with k = 4 than \
+     without it.";
+const LIMIT: &str = "What anybody could reach: noise (late reports, retries) is drawn for each \
+    access and known to nobody before. The oracle knows the unit's times but for that; EDF asks \
+    for no times, so that an oracle's EDF is EDF. \
+     With the margin and k = 6 the oracle misses next to nothing at half as much again as EDF's \
+     throughput, so 10⁻⁴ can be had with this noise at this load. With k = 4 the oracle misses 2 \
+     to 4 in 10,000.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::papers::context::PointOfWork;
+
+    const SEED: u64 = 4;
+
+    /// Ten thousand requests on a unit with noise, by its exact times: retries are missed by those
+    /// who have no slack, and a margin of a retry keeps them.
+    #[test]
+    fn a_margin_keeps_deadlines_that_noise_would_miss_and_costs_little() {
+        let run = |policy: &str| {
+            let run = Run {
+                streams: CLASSES
+                    .iter()
+                    .map(|(_, clients, deadline)| (*clients, Some(*deadline)))
+                    .collect(),
+                ..Run::of(DRIVE, policy, Knows::Truth(SEED), 997, 1, 10_000)
+            };
+            PointOfWork::run(&run, SEED).expect("it runs")
+        };
+        let (published, safeguarded) =
+            (run("g-matrix:lookahead_k=5"), run("g-matrix:lookahead_k=5,miss_target=0.001"));
+        let misses = [&published, &safeguarded].map(|measured| measured.deadline_misses);
+        assert!(misses[0] >= 4 && misses[1] * 2 <= misses[0], "seed {SEED}: {misses:?}");
+        assert!(
+            safeguarded.iops > 0.97 * published.iops,
+            "seed {SEED}: {} and {}",
+            safeguarded.iops,
+            published.iops
+        );
+    }
+}

@@ -1,0 +1,232 @@
+//! `p2.f7`: P2, figure 7. How far predictions of completion are off, for small and larger requests.
+
+use std::sync::PoisonError;
+
+use headtime_sched::Belief;
+use headtime_sim::run;
+
+use super::p2::{self, Asks, Known, Run};
+use crate::papers::context::{Context, PointOfWork};
+use crate::papers::error::{Cause, ExperimentError};
+use crate::papers::estimated::Estimated;
+use crate::papers::judged::{Errors, Judged};
+use crate::papers::load::UnitOf;
+use crate::papers::report::{
+    Axis, Findings, Panel, Parameter, Plot, Point, Published, Row, Series,
+};
+use crate::papers::table::Experiment;
+
+/// The line in the table.
+pub const EXPERIMENT: Experiment = Experiment {
+    id: "p2.f7",
+    title: "errors of predicted completion times, random 4 KB and 40 KB",
+    source: "P2, figure 7 and section 5.2",
+    takes: "20 s",
+    find,
+};
+
+const REQUESTS: u64 = 50_000;
+/// Size in bytes, limit in microseconds, published share in percent.
+const PUBLISHED: [(u64, u32, f64); 2] = [(4_096, 50, 97.5), (40_960, 150, 75.0)];
+/// A unit without noise, for which the project demands the published share, and one with all the
+/// noise of its profile.
+const UNITS: [UnitOf; 2] = [UnitOf::Nominal, UnitOf::Drawn];
+/// Orders: as the requests came, so that they are random as predicted, and as the scheduler likes
+/// them best, which prefers what looks as if it were just caught.
+const ORDERS: [(&str, &str); 2] = [("fcfs", "in order of arrival"), ("sptf", "by SPTF")];
+/// Requests held: the paper's "ten active".
+const HELD: u32 = 10;
+/// Where the distribution is drawn, in microseconds.
+const PLACES: [u32; 15] = [1, 2, 5, 10, 20, 30, 40, 50, 60, 80, 100, 120, 150, 200, 300];
+/// Agreement asked for with the published shares, in points of percent (guess): the figure was read
+/// off a histogram.
+const POINTS: f64 = 2.0;
+
+/// A run whose predictions are judged.
+struct Judging(Run);
+
+fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let requests = context.requests(REQUESTS);
+    let known = p2::characterized(context, &UNITS)?;
+    let mut runs = Vec::new();
+    for known in &known {
+        for (policy, _) in ORDERS {
+            runs.extend(PUBLISHED.map(|(bytes, ..)| {
+                Judging(Run::outside(known, policy, Asks::Reads { bytes, queue: HELD }, requests))
+            }));
+        }
+    }
+    let judged = context.run(&runs)?;
+    let mut findings = Findings {
+        parameters: p2::parameters(requests),
+        notes: p2::notes(&known),
+        plot: Plot {
+            x_label: "error of the predicted completion, microseconds",
+            y_label: "within it, %",
+            x_axis: Axis::Linear,
+            panels: Vec::new(),
+        },
+        ..Findings::default()
+    };
+    findings
+        .parameters
+        .push(Parameter::new("workload", format!("random reads, {HELD} held, two at the drive")));
+    findings.parameters.push(Parameter::new(
+        "error",
+        "of the time from the end of one media access \
+        to the end of the next, as P2's figure 5 has it",
+    ));
+    findings.parameters.push(Parameter::new(
+        "tolerance",
+        format!("{POINTS} points of percent below the published share; more is no disagreement"),
+    ));
+    for (known, judged) in known.iter().zip(judged.chunks(ORDERS.len() * PUBLISHED.len())) {
+        for ((_, order), judged) in ORDERS.iter().zip(judged.chunks(PUBLISHED.len())) {
+            for ((bytes, limit, share), late) in PUBLISHED.into_iter().zip(judged) {
+                findings.rows.extend(rows(known, order, (bytes, limit, share), late));
+            }
+        }
+        findings.plot.panels.push(panel(known, judged));
+    }
+    findings.notes.push(
+        "Figure 7 says neither in which order requests went nor how many were held; both orders \
+            are here, and only the one of arrival is random."
+            .to_string(),
+    );
+    Ok(findings)
+}
+
+fn rows(
+    known: &Known,
+    order: &str,
+    (bytes, limit, share): (u64, u32, f64),
+    late: &[i64],
+) -> [Row; 3] {
+    let what =
+        |text: String| format!("random {} KiB {order}: {text} ({})", bytes / 1024, known.words());
+    let found = within(late, limit);
+    let holds = found.value >= share - POINTS;
+    let reason = format!("{:+.1} points beside what was published.", found.value - share);
+    let why = " The noise here is that of the profile, which is more than the paper's drive can \
+        have had: see how many are off by no turn.";
+    let reason = if holds { reason } else { reason + why };
+    let turn = share_of(late, |late| late.unsigned_abs() > TURN_NS / 2);
+    let missed = match bytes {
+        4_096 => {
+            let why = "Published: the rest of the requests take one turn longer, 2.5 %.";
+            Row::judged(
+                what("wrong by a turn".into()),
+                Published::Number(2.5),
+                turn,
+                "%",
+                turn.value <= 2.5 + POINTS,
+                why.into(),
+            )
+        }
+        _ => Row::unpublished(what("wrong by a turn".into()), turn, "%", "Nobody published it."),
+    };
+    let between = share_of(late, |late| {
+        (u64::from(limit) * 1_000 + 1..=TURN_NS / 2).contains(&late.unsigned_abs())
+    });
+    let between = match bytes {
+        4_096 => {
+            let why = "Published: none, all that are not within 50 us take a turn longer. The \
+                profile takes all of the published 2.5 % for late reports, and late by an \
+                       exponential time of 22 us on average, of which 3.8 % lie more than 50 us \
+                       beyond the mean.";
+            Row::judged(
+                what(format!("off by more than {limit} us and less than half a turn")),
+                Published::Number(0.0),
+                between,
+                "%",
+                between.value <= POINTS,
+                why.into(),
+            )
+        }
+        _ => Row::unpublished(
+            what(format!("off by more than {limit} us and less than half a turn")),
+            between,
+            "%",
+            "Nobody published it.",
+        ),
+    };
+    [
+        Row::judged(
+            what(format!("within {limit} us")),
+            Published::Number(share),
+            found,
+            "%",
+            holds,
+            reason,
+        ),
+        missed,
+        between,
+    ]
+}
+
+/// The share of completions within so many microseconds of their prediction, in percent.
+fn within(late: &[i64], limit_us: u32) -> Estimated {
+    share_of(late, |late| late.unsigned_abs() <= u64::from(limit_us) * 1_000)
+}
+
+/// The share of errors of a kind in percent, with the interval of so many independent trials.
+fn share_of(late: &[i64], kind: impl Fn(i64) -> bool) -> Estimated {
+    let count = late.len().max(1) as f64;
+    let share = late.iter().filter(|late| kind(**late)).count() as f64 / count;
+    Estimated::new(share * 100.0, Some(196.0 * libm::sqrt(share * (1.0 - share) / count)))
+}
+
+fn panel(known: &Known, judged: &[Vec<i64>]) -> Panel {
+    let names = ORDERS.iter().flat_map(|(_, order)| PUBLISHED.map(|(bytes, ..)| (order, bytes)));
+    let mut series: Vec<Series> = names
+        .zip(judged)
+        .map(|((order, bytes), late)| {
+            let points =
+                PLACES.map(|limit| Point::of(f64::from(limit), within(late, limit))).to_vec();
+            Series { name: format!("{} KiB {order}", bytes / 1024), published: false, points }
+        })
+        .collect();
+    series.extend(PUBLISHED.map(|(bytes, limit, share)| {
+        let points = vec![Point::published(f64::from(limit), share)];
+        Series {
+            name: format!("{} KiB in order of arrival", bytes / 1024),
+            published: true,
+            points,
+        }
+    }));
+    Panel { title: known.words(), series }
+}
+
+impl PointOfWork for Judging {
+    type Outcome = Vec<i64>;
+
+    fn label(&self) -> String {
+        format!("predictions of {}", self.0.label())
+    }
+
+    fn work(&self) -> u64 {
+        self.0.work()
+    }
+
+    /// By how many nanoseconds completions were later than predicted, the belief being as new to the
+    /// unit as its characterization leaves it for a tenth of them, which are left out.
+    fn run(&self, seed: u64) -> Result<Vec<i64>, ExperimentError> {
+        self.judge(seed).map_err(|cause| ExperimentError::new(self.label(), cause))
+    }
+}
+
+impl Judging {
+    fn judge(&self, seed: u64) -> Result<Vec<i64>, Cause> {
+        let experiment = self.0.experiment(seed)?;
+        let source = self.0.asks.workload(&experiment.profile, seed)?;
+        let (belief, errors) = (self.0.known.belief()?, Errors::default());
+        run(&experiment, source, &|_| {
+            Box::new(Judged::new(belief.clone(), Errors::clone(&errors))) as Box<dyn Belief + Send>
+        })?;
+        let mut late = std::mem::take(&mut *errors.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(late.split_off(late.len() / 11))
+    }
+}
+
+/// A turn of the drive.
+const TURN_NS: u64 = 5_985_037;

@@ -1,0 +1,394 @@
+//! What the experiments of P5 share: the drive, who asks, and how a run's time is followed second
+//! by second.
+//!
+//! The paper had one IBM Deskstar 34GXP below Linux 2.6.17. Here the drive is as its data sheet and
+//! other sources have it (docs/drives.md), a unit with all the noise its profile says, with its
+//! read cache on and one request at a time. Streams are those of the paper: 4 KiB requests as fast
+//! as they are answered, at random, or in runs of 1,024 that follow each other, each run from a
+//! random place. How many each stream holds the paper does not say; here 20, so that no queue is
+//! ever empty.
+
+use std::sync::Arc;
+
+use headtime_belief::ProfileBelief;
+use headtime_mechanics::profile::Algorithm;
+use headtime_mechanics::{DriveProfile, catalog};
+use headtime_sched::{Finished, Limits, Payer, PolicyEntry, Scheduler, Terms, VolumeId};
+use headtime_sim::{DriveTruth, Engine, EngineObserver, SimulatedDrive, StepOutcome};
+use headtime_units::{Instant, Nanos, Share};
+use headtime_workload::{Order, StreamConfig, Workload};
+
+use crate::papers::context::{Context, PointOfWork};
+use crate::papers::error::{Cause, ExperimentError};
+use crate::papers::report::{Parameter, Point, Series};
+
+/// The drive as the paper used it.
+pub(super) const DRIVE: &str = "deskstar34gxp@papers";
+/// How long a run of the paper took.
+pub(super) const SECONDS: f64 = 85.0;
+/// Requests of a sequential run.
+pub(super) const RUN: u64 = 1_024;
+/// Requests held by each stream.
+const HELD: u32 = 20;
+/// How finely time is followed.
+const STEP: Nanos = Nanos::from_ms(10);
+/// Behind so much time shares are judged.
+pub(super) const SETTLED: f64 = 2.0;
+
+/// One stream and what it is promised.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    pub(super) config: StreamConfig,
+    pub(super) terms: Terms,
+}
+
+/// One run: streams on the drive for so long.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    pub(super) what: String,
+    pub(super) policy: String,
+    pub(super) members: Vec<Member>,
+    pub(super) seconds: f64,
+    /// Commands that a driver below takes and sorts; `None` for one at a time.
+    pub(super) driver: Option<u32>,
+    /// Whether the drive takes writes into its cache.
+    pub(super) write_cache: bool,
+    /// Added to the seed.
+    pub(super) replica: u64,
+}
+
+/// What became of each stream, step by step.
+#[derive(Clone, Debug)]
+pub(super) struct Course {
+    streams: Vec<Steps>,
+    steps: usize,
+}
+
+/// One stream's part.
+#[derive(Clone, Debug, Default)]
+struct Steps {
+    /// Disk time and requests until the end of each step, from the start.
+    disk_time_ns: Vec<u64>,
+    requests: Vec<u64>,
+    responses_ns: Vec<u64>,
+}
+
+/// Random 4 KiB reads.
+pub(super) fn random() -> StreamConfig {
+    StreamConfig::closed(HELD)
+}
+
+/// 4 KiB reads in runs of so many, all clients on one run.
+pub(super) fn runs_of(requests: u64) -> StreamConfig {
+    StreamConfig {
+        order: Order::FixedRuns { requests },
+        positions: Some(1),
+        ..StreamConfig::closed(HELD)
+    }
+}
+
+/// A share in percent.
+pub(super) fn percent(percent: f64) -> Share {
+    Share::from_fraction(percent / 100.0)
+        .expect("an experiment's shares lie between nothing and the whole")
+}
+
+/// A sequential and a random stream that have reserved all of the drive between them.
+pub(super) fn pair(sequential_percent: f64) -> Vec<Member> {
+    let reserving = |share| Terms::reserving(percent(share));
+    vec![
+        Member { config: runs_of(RUN), terms: reserving(sequential_percent) },
+        Member { config: random(), terms: reserving(100.0 - sequential_percent) },
+    ]
+}
+
+/// Reservations of the sequential stream in percent; the random one has the rest.
+pub(super) const RESERVED: [f64; 11] =
+    [0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0];
+/// The streams of a pair.
+pub(super) const STREAMS: [&str; 2] = ["sequential", "random"];
+/// The reservation of one of a pair, in percent.
+pub(super) fn own(stream: usize, sequential_percent: f64) -> f64 {
+    if stream == 0 { sequential_percent } else { 100.0 - sequential_percent }
+}
+
+/// A pair with each of these reservations.
+pub(super) fn sweep(policy: &str, seconds: f64) -> Vec<Run> {
+    RESERVED
+        .iter()
+        .map(|percent| {
+            Run::new(format!("{policy}: {percent} % sequential"), policy, pair(*percent), seconds)
+        })
+        .collect()
+}
+
+/// One line for each of a pair over the reservations of [`sweep`].
+pub(super) fn lines(
+    name: &str,
+    published: bool,
+    courses: &[Course],
+    value: impl Fn(usize, f64, &Course) -> f64,
+) -> Vec<Series> {
+    let line = |stream: usize| Series {
+        name: format!("{}{name}", STREAMS[stream]),
+        published,
+        points: RESERVED
+            .iter()
+            .zip(courses)
+            .map(|(reserved, course)| Point::published(*reserved, value(stream, *reserved, course)))
+            .collect(),
+    };
+    vec![line(0), line(1)]
+}
+
+/// How long runs take at the context's scale: no less than five seconds, fewer of which say nothing
+/// of a share.
+pub(super) fn seconds(context: &Context<'_>) -> f64 {
+    (SECONDS * context.scale()).max(5.0)
+}
+
+/// What is held fixed in all of them.
+pub(super) fn parameters(seconds: f64) -> Vec<Parameter> {
+    vec![
+        Parameter::new(
+            "drive",
+            format!("{DRIVE}, drawn unit with noise, read cache on, write cache off"),
+        ),
+        Parameter::new(
+            "streams",
+            format!(
+                "4 KiB reads, {HELD} held by each; sequential: runs of {RUN} from random places"
+            ),
+        ),
+        Parameter::new("length of a run", format!("{seconds:.0} s (published: {SECONDS:.0} s)")),
+    ]
+}
+
+/// What the driver below the throughput-based scheduler is here.
+pub(super) fn driver() -> Parameter {
+    Parameter::new(
+        "below the throughput-based scheduler",
+        "a driver that takes 20 commands and puts those that are reached first first (published: \
+            Linux's, which sorts by address)",
+    )
+}
+
+/// What the paper calls the measured throughput: requests a second of the random stream alone, as
+/// the throughput-based scheduler sends them; to the tenth.
+pub(super) fn nominal(context: &Context<'_>, seconds: f64) -> Result<f64, ExperimentError> {
+    let alone = vec![Member { config: random(), terms: Terms::default() }];
+    let course = context
+        .run(&[Run::new("nominal rate", "throughput", alone, seconds).above_driver()])?
+        .remove(0);
+    Ok((course.settled_rate(0) * 10.0).round() / 10.0)
+}
+
+impl Run {
+    pub(super) fn new(
+        what: impl Into<String>,
+        policy: impl Into<String>,
+        members: Vec<Member>,
+        seconds: f64,
+    ) -> Self {
+        Self {
+            what: what.into(),
+            policy: policy.into(),
+            members,
+            seconds,
+            driver: None,
+            write_cache: false,
+            replica: 0,
+        }
+    }
+
+    /// The same above a driver that takes 20 commands and sorts them.
+    pub(super) fn above_driver(self) -> Self {
+        Self { driver: Some(20), ..self }
+    }
+
+    /// The same on a drive that takes writes into its cache.
+    pub(super) fn with_write_cache(self) -> Self {
+        Self { write_cache: true, ..self }
+    }
+
+    fn profile(&self) -> Result<DriveProfile, Cause> {
+        let mut profile = catalog::load(DRIVE)?;
+        if let Some(cache) = &mut profile.cache {
+            cache.write_back |= self.write_cache;
+        }
+        if let Some(commands) = self.driver {
+            profile.firmware.queue_depth = commands;
+            profile.firmware.algorithm = Algorithm::Sptf;
+        }
+        Ok(profile)
+    }
+
+    fn simulate(&self, seed: u64) -> Result<Course, Cause> {
+        let profile = Arc::new(self.profile()?);
+        let (entry, parameters) = PolicyEntry::parse(&self.policy)?;
+        let configs: Vec<StreamConfig> =
+            self.members.iter().map(|member| member.config.clone()).collect();
+        let source = Workload::new(&configs, profile.sector_size()?, profile.capacity(), seed)?;
+        let drive = SimulatedDrive::new(DriveTruth::draw(&profile, seed)?)?;
+        let belief = Box::new(ProfileBelief::new(&profile)?);
+        let mut scheduler =
+            Scheduler::new(belief, (entry.build)(&parameters), drive.traits(), Limits::default());
+        for (volume, member) in (0..).zip(&self.members) {
+            scheduler.set_share(Instant::ORIGIN, Payer::of(VolumeId(volume)), member.terms)?;
+        }
+        let mut engine = Engine::new(scheduler, drive, source, None);
+        let end = Instant::ORIGIN + Nanos::from_ms((self.seconds * 1e3) as u64);
+        let mut follow = Follow::new(self.members.len(), end);
+        while engine.next_event() <= end {
+            if engine.step(&mut follow).map_err(headtime_sim::RunError::from)?
+                == StepOutcome::Drained
+            {
+                break;
+            }
+        }
+        Ok(follow.course())
+    }
+}
+
+impl PointOfWork for Run {
+    type Outcome = Course;
+
+    fn label(&self) -> String {
+        self.what.clone()
+    }
+
+    fn work(&self) -> u64 {
+        (self.seconds * 1e3) as u64
+    }
+
+    fn run(&self, seed: u64) -> Result<Course, ExperimentError> {
+        self.simulate(seed.wrapping_add(self.replica))
+            .map_err(|cause| ExperimentError::new(self.label(), cause))
+    }
+}
+
+/// Puts down what each stream gets in each step.
+struct Follow {
+    streams: Vec<Steps>,
+    steps: usize,
+}
+
+impl Follow {
+    fn new(streams: usize, end: Instant) -> Self {
+        let steps = (end.as_ns() / STEP.as_ns()) as usize;
+        let none = Steps {
+            disk_time_ns: vec![0; steps],
+            requests: vec![0; steps],
+            responses_ns: Vec::new(),
+        };
+        Self { streams: vec![none; streams], steps }
+    }
+
+    fn course(mut self) -> Course {
+        for stream in &mut self.streams {
+            for counts in [&mut stream.disk_time_ns, &mut stream.requests] {
+                let mut sum = 0;
+                counts.iter_mut().for_each(|count| {
+                    sum += *count;
+                    *count = sum;
+                });
+            }
+            stream.responses_ns.sort_unstable();
+        }
+        Course { streams: self.streams, steps: self.steps }
+    }
+}
+
+impl EngineObserver for Follow {
+    fn finished(&mut self, _now: Instant, finished: &Finished) {
+        let stream = &mut self.streams[finished.request.volume.0 as usize];
+        let step_of = |at_ns: u64| (at_ns / STEP.as_ns()) as usize;
+        let end = finished.finished.as_ns();
+        if let Some(count) = stream.requests.get_mut(step_of(end)) {
+            *count += 1;
+        }
+        if end >= (SETTLED * 1e9) as u64 {
+            stream.responses_ns.push(finished.response().as_ns());
+        }
+        // What it was charged is the time up to its end, which may lie in several steps.
+        let mut from = end.saturating_sub(finished.disk_time.as_ns());
+        while from < end {
+            let until = end.min((from / STEP.as_ns() + 1) * STEP.as_ns());
+            if let Some(time) = stream.disk_time_ns.get_mut(step_of(from)) {
+                *time += until - from;
+            }
+            from = until;
+        }
+    }
+}
+
+impl Course {
+    /// Seconds it lasted.
+    pub(super) fn seconds(&self) -> f64 {
+        self.steps as f64 * STEP.as_secs_f64()
+    }
+
+    /// Disk time of a stream up to so many seconds, in seconds.
+    pub(super) fn disk_time(&self, stream: usize, until: f64) -> f64 {
+        Self::at(&self.streams[stream].disk_time_ns, until) as f64 / 1e9
+    }
+
+    /// Requests of a stream up to so many seconds.
+    pub(super) fn requests(&self, stream: usize, until: f64) -> f64 {
+        Self::at(&self.streams[stream].requests, until) as f64
+    }
+
+    /// The share of the drive's time that a stream had between two times.
+    pub(super) fn share(&self, stream: usize, from: f64, until: f64) -> f64 {
+        (self.disk_time(stream, until) - self.disk_time(stream, from)) / (until - from)
+    }
+
+    /// Requests a second of a stream between two times.
+    pub(super) fn rate(&self, stream: usize, from: f64, until: f64) -> f64 {
+        (self.requests(stream, until) - self.requests(stream, from)) / (until - from)
+    }
+
+    /// The share once settled.
+    pub(super) fn settled_share(&self, stream: usize) -> f64 {
+        self.share(stream, SETTLED, self.seconds())
+    }
+
+    /// Requests a second once settled.
+    pub(super) fn settled_rate(&self, stream: usize) -> f64 {
+        self.rate(stream, SETTLED, self.seconds())
+    }
+
+    /// By how much at most a stream's share in any window of this length differs from `reserved`,
+    /// once settled, in points of percent.
+    pub(super) fn worst(&self, stream: usize, reserved: f64, window: f64) -> f64 {
+        let off = |ns_a_second: f64| (ns_a_second / 1e9 - reserved).abs() * 100.0;
+        self.windows(&self.streams[stream].disk_time_ns, window).map(off).fold(0.0, f64::max)
+    }
+
+    /// The fewest requests a second of a stream in any window of this length, once settled.
+    pub(super) fn min_rate(&self, stream: usize, window: f64) -> f64 {
+        self.windows(&self.streams[stream].requests, window).fold(f64::MAX, f64::min)
+    }
+
+    /// What came a second in each window of this length, once settled.
+    fn windows(&self, counts: &[u64], window: f64) -> impl Iterator<Item = f64> {
+        let steps = |seconds: f64| (seconds / STEP.as_secs_f64()).round() as usize;
+        let (first, window) = (steps(SETTLED), steps(window).min(self.steps - steps(SETTLED)));
+        let at = |step: usize| if step == 0 { 0 } else { counts[step - 1] };
+        (first..=self.steps - window).map(move |from| {
+            (at(from + window) - at(from)) as f64 / (window as f64 * STEP.as_secs_f64())
+        })
+    }
+
+    /// A quantile of a stream's response times once settled, in ms; zero where there are none.
+    pub(super) fn response_ms(&self, stream: usize, quantile: f64) -> f64 {
+        let times = &self.streams[stream].responses_ns;
+        let place = ((times.len() as f64 * quantile) as usize).min(times.len().saturating_sub(1));
+        times.get(place).map_or(0.0, |ns| *ns as f64 / 1e6)
+    }
+
+    fn at(counts: &[u64], until: f64) -> u64 {
+        let steps = (until / STEP.as_secs_f64()).round() as usize;
+        if steps == 0 { 0 } else { counts[steps.min(counts.len()) - 1] }
+    }
+}

@@ -1,0 +1,175 @@
+//! `p5.f1` and `p5.f10`: P5, figures 1 and 10. The progress of a sequential stream with 70 % and a
+//! random one with 30 %, by disk time and by throughput.
+
+use super::p5::{self, Course, Run, STREAMS};
+use crate::papers::context::Context;
+use crate::papers::error::ExperimentError;
+use crate::papers::estimated::Estimated;
+use crate::papers::report::{
+    Axis, Findings, Panel, Parameter, Plot, Point, Published, Row, Series,
+};
+use crate::papers::table::Experiment;
+
+/// The line in the table for figure 1.
+pub const BY_TIME: Experiment = Experiment {
+    id: "p5.f1",
+    title: "disk time of two streams over 85 s, 70 % and 30 % reserved",
+    source: "P5, figure 1 and section 4.4",
+    takes: "5 s",
+    find: by_time,
+};
+
+/// The line in the table for figure 10.
+pub const BY_REQUESTS: Experiment = Experiment {
+    id: "p5.f10",
+    title: "requests of two streams over 85 s, 70 % and 30 % reserved by throughput",
+    source: "P5, figure 10 and section 4.4",
+    takes: "5 s",
+    find: by_requests,
+};
+
+const SEQUENTIAL: f64 = 70.0;
+/// How often progress is looked at, as the paper did.
+const EVERY: f64 = 0.5;
+/// Points of percent of the time passed by which a stream may be off its line.
+const OFF: f64 = 1.0;
+
+fn by_time(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let seconds = p5::seconds(context);
+    let course = context
+        .run(&[Run::new("utilization", "utilization", p5::pair(SEQUENTIAL), seconds)])?
+        .remove(0);
+    let mut findings = findings(seconds, "disk time, s");
+    for (stream, name) in STREAMS.iter().enumerate() {
+        let own = p5::own(stream, SEQUENTIAL);
+        let what = |text: &str| format!("{name}: {text} (drawn unit with noise)");
+        let time = course.disk_time(stream, course.seconds());
+        let line = (own * course.seconds()).round() / 100.0;
+        let why = "streams are charged for what they take, and one may be a run ahead.";
+        findings.rows.push(Row::compared(
+            what("disk time at the end"),
+            line,
+            Estimated::new(time, None),
+            "s",
+            0.02,
+            why,
+        ));
+        let off = |at: f64| (course.disk_time(stream, at) - own / 100.0 * at).abs();
+        let worst = samples(&course).map(off).fold(0.0, f64::max);
+        // A run of the other lies between two of its own.
+        let allowed = 1.0 + OFF / 100.0 * course.seconds();
+        let holds = worst <= allowed;
+        let reason = format!("At most a period of 1 s and {OFF} % of the time are allowed.");
+        let shape = Published::Shape("on its line but for the start");
+        findings.rows.push(Row::judged(
+            what("furthest from its line, every 500 ms"),
+            shape,
+            Estimated::new(worst, None),
+            "s",
+            holds,
+            reason,
+        ));
+    }
+    findings.plot.panels.push(panel(
+        "utilization",
+        "s of each second",
+        &course,
+        |stream, at| course.disk_time(stream, at),
+        |stream, at| p5::own(stream, SEQUENTIAL) / 100.0 * at,
+    ));
+    Ok(findings)
+}
+
+fn by_requests(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let seconds = p5::seconds(context);
+    let nominal = p5::nominal(context, seconds)?;
+    let policy = format!("throughput:nominal_per_second={nominal}");
+    let course = context
+        .run(&[Run::new("throughput", policy, p5::pair(SEQUENTIAL), seconds).above_driver()])?
+        .remove(0);
+    let mut findings = findings(seconds, "requests");
+    findings.parameters.push(p5::driver());
+    for (stream, name) in STREAMS.iter().enumerate() {
+        let own = p5::own(stream, SEQUENTIAL) / 100.0 * nominal;
+        let rate = course.settled_rate(stream);
+        let what = |text: &str| format!("{name}: {text} (drawn unit with noise)");
+        findings.rows.push(Row::unpublished(
+            what("reserved"),
+            Estimated::new(own, None),
+            "requests a second",
+            "Figure 10 gives no numbers.",
+        ));
+        let reason = "it gets what it reserved and not much more here.";
+        let over = Estimated::new(rate / own, None);
+        findings.rows.push(Row::shape(
+            what("requests a second over those reserved"),
+            "much higher than reserved",
+            over,
+            "ratio",
+            over.value > 1.25,
+            reason,
+        ));
+    }
+    let ratio = course.settled_rate(0) / course.settled_rate(1);
+    let reserved = SEQUENTIAL / (100.0 - SEQUENTIAL);
+    let off = (ratio / reserved - 1.0).abs() > 0.1;
+    let what =
+        "requests of the sequential stream over those of the random one (drawn unit with noise)";
+    let reason = "they happen to be as reserved.";
+    findings.rows.push(Row::shape(
+        what,
+        "not as reserved, 2.33",
+        Estimated::new(ratio, None),
+        "ratio",
+        off,
+        reason,
+    ));
+    findings.plot.panels.push(panel(
+        "throughput",
+        "requests",
+        &course,
+        |stream, at| course.requests(stream, at),
+        |stream, at| p5::own(stream, SEQUENTIAL) / 100.0 * nominal * at,
+    ));
+    Ok(findings)
+}
+
+fn findings(seconds: f64, y_label: &'static str) -> Findings {
+    let mut parameters = p5::parameters(seconds);
+    parameters.push(Parameter::new(
+        "reserved",
+        format!("sequential {SEQUENTIAL} %, random {} %", 100.0 - SEQUENTIAL),
+    ));
+    Findings {
+        parameters,
+        plot: Plot { x_label: "time, s", y_label, x_axis: Axis::Linear, panels: Vec::new() },
+        ..Findings::default()
+    }
+}
+
+fn samples(course: &Course) -> impl Iterator<Item = f64> + use<> {
+    let count = (course.seconds() / EVERY) as usize;
+    (1..=count).map(|number| number as f64 * EVERY)
+}
+
+fn panel(
+    title: &str,
+    unit: &str,
+    course: &Course,
+    value: impl Fn(usize, f64) -> f64,
+    reserved: impl Fn(usize, f64) -> f64,
+) -> Panel {
+    let mut series = Vec::new();
+    for (stream, name) in STREAMS.iter().enumerate() {
+        let points = |value: &dyn Fn(usize, f64) -> f64| {
+            samples(course).map(|at| Point::published(at, value(stream, at))).collect()
+        };
+        series.push(Series { name: (*name).to_string(), published: false, points: points(&value) });
+        series.push(Series {
+            name: format!("{name}, reserved"),
+            published: true,
+            points: points(&reserved),
+        });
+    }
+    Panel { title: format!("{title}, {unit}"), series }
+}

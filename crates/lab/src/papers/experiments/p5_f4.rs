@@ -1,0 +1,148 @@
+//! `p5.f4`: P5, figure 4. Two streams that have reserved all of the drive between them, by disk
+//! time.
+
+use super::p5::{self, Course, RESERVED, Run, STREAMS};
+use crate::papers::context::Context;
+use crate::papers::error::ExperimentError;
+use crate::papers::estimated::Estimated;
+use crate::papers::report::{Axis, Findings, Panel, Parameter, Plot, Published, Row};
+use crate::papers::table::Experiment;
+
+/// The line in the table.
+pub const EXPERIMENT: Experiment = Experiment {
+    id: "p5.f4",
+    title: "shares of disk time by reservation: a sequential and a random stream",
+    source: "P5, figure 4 and section 4.2",
+    takes: "40 s",
+    find,
+};
+
+/// Points of percent within which a share keeps over ten seconds and over any one (issue of this
+/// project).
+const WITHIN: [(f64, f64); 2] = [(10.0, 1.0), (1.0, 5.0)];
+/// Of what an oracle gets with the same window (issue of this project).
+const OF_THE_BEST: f64 = 0.95;
+/// What the oracle changes between streams in.
+const WINDOW: f64 = 1.0;
+
+/// The published scheduler, and the house's.
+const POLICIES: [&str; 2] = ["utilization", "headtime"];
+
+fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let seconds = p5::seconds(context);
+    let mut findings = Findings {
+        parameters: p5::parameters(seconds),
+        plot: Plot {
+            x_label: "reserved for the sequential stream, %",
+            y_label: "share of disk time, %; requests a second",
+            x_axis: Axis::Linear,
+            panels: Vec::new(),
+        },
+        ..Findings::default()
+    };
+    findings.parameters.push(Parameter::new(
+        "policies",
+        "utilization with the paper's two constants and runs of 1 s; headtime with runs of 250 ms",
+    ));
+    for policy in POLICIES {
+        let mut runs = p5::sweep(policy, seconds);
+        for (place, name) in STREAMS.iter().enumerate() {
+            let alone = p5::pair(100.0 * (1 - place) as f64).remove(place);
+            runs.push(Run::new(format!("{policy}: {name} alone"), policy, vec![alone], seconds));
+        }
+        let courses = context.run(&runs)?;
+        let (shared, alone) = courses.split_at(RESERVED.len());
+        for (reserved, course) in RESERVED.iter().zip(shared) {
+            findings.rows.extend(rows(policy, *reserved, course));
+            findings.rows.push(against_the_best(policy, *reserved, course, alone));
+        }
+        let shares =
+            p5::lines("", false, shared, |stream, _, course| course.settled_share(stream) * 100.0);
+        let reserved =
+            p5::lines(", reserved", true, shared, |stream, reserved, _| p5::own(stream, reserved));
+        findings.plot.panels.push(Panel {
+            title: format!("{policy}: share of disk time"),
+            series: [shares, reserved].concat(),
+        });
+        let rates = p5::lines("", false, shared, |stream, _, course| course.settled_rate(stream));
+        findings.plot.panels.push(Panel { title: format!("{policy}: throughput"), series: rates });
+    }
+    findings.notes.push(
+        "Figure 4 has no numbers beside its bars: \"very nearly a perfect diagonal split\"."
+            .to_string(),
+    );
+    findings.notes.push(
+        "The oracle is computed, not run: each stream alone at its own rate, under the same \
+            policy, for its reserved part of each second, less one return to its place in each, \
+            which costs the sequential one a mean random access."
+            .to_string(),
+    );
+    Ok(findings)
+}
+
+fn rows(policy: &str, reserved: f64, course: &Course) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (stream, name) in STREAMS.iter().enumerate() {
+        let own = p5::own(stream, reserved);
+        let what = |text: &str| {
+            format!("{policy}, {reserved} % sequential: {name}, {text} (drawn unit with noise)")
+        };
+        let share = course.settled_share(stream) * 100.0;
+        let holds = (share - own).abs() <= 1.0;
+        let reason = format!("{:+.2} points off, 1 allowed.", share - own);
+        rows.push(Row::judged(
+            what("share of disk time"),
+            Published::Number(own),
+            Estimated::new(share, None),
+            "%",
+            holds,
+            reason,
+        ));
+        for (window, allowed) in WITHIN {
+            let worst = course.worst(stream, own / 100.0, window);
+            let met = worst <= allowed;
+            let reason = format!(
+                "Target at most {allowed}, set by the project: {}.",
+                if met { "reached" } else { "missed" }
+            );
+            let what = what(&format!("furthest from its reservation in any {window} s"));
+            rows.push(Row::judged(
+                what,
+                Published::Nothing,
+                Estimated::new(worst, None),
+                "points",
+                met,
+                reason,
+            ));
+        }
+        let why = "Figure 4(b) gives no numbers.";
+        rows.push(Row::unpublished(
+            what("throughput"),
+            Estimated::new(course.settled_rate(stream), None),
+            "requests a second",
+            why,
+        ));
+    }
+    rows
+}
+
+/// Both streams' requests together, over what an oracle would have had in the same shares.
+fn against_the_best(policy: &str, reserved: f64, course: &Course, alone: &[Course]) -> Row {
+    let [sequential, random] = [alone[0].settled_rate(0), alone[1].settled_rate(0)];
+    let part = reserved / 100.0;
+    // One return in each window, where there is anybody to return from.
+    let lost =
+        if reserved > 0.0 && reserved < 100.0 { (1.0 / random / WINDOW).min(part) } else { 0.0 };
+    let best = (part - lost) * sequential + (1.0 - part) * random;
+    let ratio = (course.settled_rate(0) + course.settled_rate(1)) / best;
+    let met = ratio >= OF_THE_BEST;
+    let reason = format!(
+        "Target at least {OF_THE_BEST}, set by the project: {}.",
+        if met { "reached" } else { "missed" }
+    );
+    let what = format!(
+        "{policy}, {reserved} % sequential: total throughput over the best split with a window of \
+            {WINDOW} s (oracle) (drawn unit with noise)"
+    );
+    Row::judged(what, Published::Nothing, Estimated::new(ratio, None), "ratio", met, reason)
+}

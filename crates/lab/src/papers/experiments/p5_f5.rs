@@ -1,0 +1,264 @@
+//! `p5.f5`, `p5.f6` and `p5.f9`: P5, figures 5, 6 and 9. The same two streams by throughput; beside
+//! shares of time; with a nominal rate that is too high.
+
+use super::p5::{self, Course, RESERVED, Run, STREAMS};
+use crate::papers::context::Context;
+use crate::papers::error::ExperimentError;
+use crate::papers::estimated::Estimated;
+use crate::papers::report::{Axis, Findings, Panel, Parameter, Plot, Published, Row};
+use crate::papers::table::Experiment;
+
+/// The line in the table for figure 5.
+pub const CONTROL: Experiment = Experiment {
+    id: "p5.f5",
+    title: "throughput by reservation of throughput: a sequential and a random stream",
+    source: "P5, figure 5 and section 4.2",
+    takes: "10 s",
+    find: control,
+};
+
+/// The line in the table for figure 6.
+pub const EFFICIENCY: Experiment = Experiment {
+    id: "p5.f6",
+    title: "throughput of both schedulers by reservation",
+    source: "P5, figure 6 and section 4.2",
+    takes: "15 s",
+    find: efficiency,
+};
+
+/// The line in the table for figure 9.
+pub const NOMINAL: Experiment = Experiment {
+    id: "p5.f9",
+    title: "shares of throughput with a nominal rate that is 10 % and 50 % too high",
+    source: "P5, figure 9 and section 4.3",
+    takes: "20 s",
+    find: wrong_rate,
+};
+
+/// From this reservation on the published sequential stream got what fair sharing gave.
+const FAIR_FROM: f64 = 30.0;
+/// How far apart those may lie and still be called the same.
+const SAME: f64 = 0.25;
+/// What the nominal rate is in figure 9, over what was measured.
+const TOO_HIGH: [f64; 3] = [1.0, 1.1, 1.5];
+/// The part of its reservation by which a stream falls short.
+const SHORT: f64 = 0.97;
+
+fn by_throughput(nominal: f64, seconds: f64) -> Vec<Run> {
+    p5::sweep(&format!("throughput:nominal_per_second={nominal}"), seconds)
+        .into_iter()
+        .map(Run::above_driver)
+        .collect()
+}
+
+fn findings(seconds: f64, y_label: &'static str) -> Findings {
+    let mut parameters = p5::parameters(seconds);
+    parameters.push(p5::driver());
+    let plot = Plot {
+        x_label: "reserved for the sequential stream, %",
+        y_label,
+        x_axis: Axis::Linear,
+        panels: Vec::new(),
+    };
+    Findings { parameters, plot, ..Findings::default() }
+}
+
+fn control(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let seconds = p5::seconds(context);
+    let nominal = p5::nominal(context, seconds)?;
+    let courses = context.run(&by_throughput(nominal, seconds))?;
+    let mut findings = findings(seconds, "% of the nominal rate; requests a second");
+    findings.parameters.push(Parameter::new(
+        "nominal rate",
+        format!("{nominal} requests a second, the random stream alone (published: 68)"),
+    ));
+    for (reserved, course) in RESERVED.iter().zip(&courses) {
+        for (stream, name) in STREAMS.iter().enumerate() {
+            let own = p5::own(stream, *reserved);
+            let what = |text: &str| {
+                format!("{reserved} % sequential: {name}, {text} (drawn unit with noise)")
+            };
+            let part = course.settled_rate(stream) / nominal * 100.0;
+            let reason = format!(
+                "{:.0} % of its reservation.",
+                if own > 0.0 { part / own * 100.0 } else { 100.0 }
+            );
+            let shape = Published::Shape("at least what it reserved");
+            let holds = part >= SHORT * own;
+            findings.rows.push(Row::judged(
+                what("of the nominal rate"),
+                shape,
+                Estimated::new(part, None),
+                "%",
+                holds,
+                reason,
+            ));
+        }
+    }
+    let sequential = |percent: f64| {
+        let place =
+            RESERVED.iter().position(|reserved| *reserved == percent).expect("one of the sweep");
+        courses[place].settled_rate(0)
+    };
+    let what = "10 % sequential: its requests a second over all that can be reserved (drawn unit \
+        with noise)";
+    let over = Estimated::new(sequential(10.0) / nominal, None);
+    findings.rows.push(Row::shape(
+        what,
+        "above 1 from 10 % on",
+        over,
+        "ratio",
+        over.value > 1.0,
+        WITHOUT_MERGING,
+    ));
+    let settled: Vec<f64> = RESERVED
+        .iter()
+        .filter(|reserved| (FAIR_FROM..100.0).contains(*reserved))
+        .map(|reserved| sequential(*reserved))
+        .collect();
+    let spread = settled.iter().copied().fold(f64::MIN, f64::max)
+        / settled.iter().copied().fold(f64::MAX, f64::min)
+        - 1.0;
+    let what = "30 % to 90 % sequential: its highest rate over its lowest, less one (drawn unit \
+        with noise)";
+    let reason = "reservations still say something of what it gets.";
+    let published = "about 0: fair sharing decides, not the reservation";
+    findings.rows.push(Row::shape(
+        what,
+        published,
+        Estimated::new(spread, None),
+        "share",
+        spread < SAME,
+        reason,
+    ));
+    panels(&mut findings, &courses, nominal);
+    Ok(findings)
+}
+
+fn efficiency(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let seconds = p5::seconds(context);
+    let nominal = p5::nominal(context, seconds)?;
+    let by_rate = context.run(&by_throughput(nominal, seconds))?;
+    let by_time = context.run(&p5::sweep("utilization", seconds))?;
+    let mut findings = findings(seconds, "requests a second, sequential stream");
+    let most = by_time.last().map_or(0.0, |course| course.settled_rate(0));
+    for ((reserved, time), rate) in RESERVED.iter().zip(&by_time).zip(&by_rate) {
+        let what = |text: &str| {
+            format!("{reserved} % sequential: sequential, {text} (drawn unit with noise)")
+        };
+        for (name, course) in [("by disk time", time), ("by throughput", rate)] {
+            let figure = Estimated::new(course.settled_rate(0), None);
+            findings.rows.push(Row::unpublished(
+                what(&format!("{name}, throughput")),
+                figure,
+                "requests a second",
+                "Figure 6 gives no numbers.",
+            ));
+        }
+    }
+    let rises = by_time.windows(2).all(|pair| pair[1].settled_rate(0) >= pair[0].settled_rate(0));
+    let what = "sequential by disk time at 90 % over its throughput alone (drawn unit with noise)";
+    let near = Estimated::new(by_time[9].settled_rate(0) / most, None);
+    let reason = "its throughput does not follow its reservation.";
+    findings.rows.push(Row::shape(
+        what,
+        "rises towards the drive's maximum",
+        near,
+        "ratio",
+        rises && near.value > 0.85,
+        reason,
+    ));
+    let capped =
+        by_rate[..10].iter().map(|course| course.settled_rate(0)).fold(0.0, f64::max) / most;
+    let what = "highest throughput of the sequential stream by throughput, with a random one \
+        beside it, over its throughput alone (drawn unit with noise)";
+    let reason = "it is not capped.";
+    findings.rows.push(Row::shape(
+        what,
+        "capped",
+        Estimated::new(capped, None),
+        "ratio",
+        capped < 0.5,
+        reason,
+    ));
+    let line = |name: &str, courses: &[Course]| {
+        p5::lines(name, false, courses, |stream, _, course| course.settled_rate(stream))
+            .into_iter()
+            .take(1)
+            .collect::<Vec<_>>()
+    };
+    let series = [line(", by disk time", &by_time), line(", by throughput", &by_rate)].concat();
+    findings.plot.panels.push(Panel { title: "sequential stream".to_string(), series });
+    Ok(findings)
+}
+
+fn wrong_rate(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let seconds = p5::seconds(context);
+    let measured = p5::nominal(context, seconds)?;
+    let mut findings = findings(seconds, "% of the nominal rate");
+    findings.parameters.push(Parameter::new(
+        "measured rate",
+        format!("{measured} requests a second, the random stream alone (published: 68)"),
+    ));
+    for factor in TOO_HIGH {
+        let nominal = (measured * factor * 10.0).round() / 10.0;
+        let courses = context.run(&by_throughput(nominal, seconds))?;
+        let random_alone = courses[0].settled_rate(1) / nominal;
+        let what = format!(
+            "nominal rate {factor} times the measured one: the random stream with 100 % over its \
+                reservation (drawn unit with noise)"
+        );
+        let figure = Estimated::new(random_alone, None);
+        let reason = "the drive serves more than it was measured to.";
+        findings.rows.push(match factor {
+            1.0 => Row::compared(what, 1.0, figure, "ratio", 0.05, reason),
+            _ => {
+                Row::shape(what, "does not reach 1", figure, "ratio", random_alone < SHORT, reason)
+            }
+        });
+        for (reserved, course) in RESERVED.iter().zip(&courses) {
+            let part = course.settled_rate(1) / nominal * 100.0;
+            let what = format!(
+                "nominal rate {factor} times the measured one, {reserved} % sequential: random, of \
+                    the nominal rate (drawn unit with noise)"
+            );
+            findings.rows.push(Row::unpublished(
+                what,
+                Estimated::new(part, None),
+                "%",
+                "Figure 9 gives no numbers.",
+            ));
+        }
+        let series = p5::lines("", false, &courses, |stream, _, course| {
+            (course.settled_rate(stream) / nominal * 100.0).min(CUT)
+        });
+        let reserved = p5::lines(", reserved", true, &courses, |stream, reserved, _| {
+            p5::own(stream, reserved)
+        });
+        findings.plot.panels.push(Panel {
+            title: format!("{factor} × the measured rate (cut at {CUT} %)"),
+            series: [series, reserved].concat(),
+        });
+    }
+    Ok(findings)
+}
+
+/// Where the plot of figure 9 ends: alone the sequential stream has many times the nominal rate.
+const CUT: f64 = 400.0;
+
+fn panels(findings: &mut Findings, courses: &[Course], nominal: f64) {
+    let parts = p5::lines("", false, courses, |stream, _, course| {
+        (course.settled_rate(stream) / nominal * 100.0).min(CUT)
+    });
+    let reserved =
+        p5::lines(", reserved", true, courses, |stream, reserved, _| p5::own(stream, reserved));
+    findings.plot.panels.push(Panel {
+        title: format!("of the nominal rate (cut at {CUT} %)"),
+        series: [parts, reserved].concat(),
+    });
+    let rates = p5::lines("", false, courses, |stream, _, course| course.settled_rate(stream));
+    findings.plot.panels.push(Panel { title: "throughput".to_string(), series: rates });
+}
+
+const WITHOUT_MERGING: &str = "In the paper the block layer joined adjacent requests to long ones, \
+    each of which counted as one unit; here each request goes by itself.";

@@ -1,0 +1,129 @@
+//! `p5.f7` and `p5.f8`: P5, figures 7 and 8. Shares of disk time with estimates that are wrong.
+
+use super::p5::{self, Course, RESERVED, STREAMS};
+use crate::papers::context::Context;
+use crate::papers::error::ExperimentError;
+use crate::papers::estimated::Estimated;
+use crate::papers::report::{Axis, Findings, Panel, Plot, Published, Row};
+use crate::papers::table::Experiment;
+
+/// The line in the table for figure 7.
+pub const RANDOM: Experiment = Experiment {
+    id: "p5.f7",
+    title: "shares of disk time with random requests estimated at 20 ms, 5 ms and 300 us",
+    source: "P5, figure 7 and section 4.3",
+    takes: "25 s",
+    find: random,
+};
+
+/// The line in the table for figure 8.
+pub const SEQUENTIAL: Experiment = Experiment {
+    id: "p5.f8",
+    title: "shares of disk time with sequential requests estimated at 300 us, 5 ms and 20 ms",
+    source: "P5, figure 8 and section 4.3",
+    takes: "30 s",
+    find: sequential,
+};
+
+/// Estimates in microseconds.
+const RANDOM_US: [f64; 3] = [20_000.0, 5_000.0, 300.0];
+const SEQUENTIAL_US: [f64; 3] = [300.0, 5_000.0, 20_000.0];
+/// Points of percent.
+const WITHIN: f64 = 2.0;
+/// Where the effect on sequential throughput is judged.
+const AT: f64 = 50.0;
+
+fn findings(seconds: f64) -> Findings {
+    let plot = Plot {
+        x_label: "reserved for the sequential stream, %",
+        y_label: "share of disk time, %; requests a second",
+        x_axis: Axis::Linear,
+        panels: Vec::new(),
+    };
+    Findings { parameters: p5::parameters(seconds), plot, ..Findings::default() }
+}
+
+fn random(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let seconds = p5::seconds(context);
+    let mut findings = findings(seconds);
+    for us in RANDOM_US {
+        let courses = context.run(&p5::sweep(&format!("utilization:random_us={us}"), seconds))?;
+        shares(&mut findings, &format!("random estimated at {us} us"), &courses);
+    }
+    Ok(findings)
+}
+
+fn sequential(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let seconds = p5::seconds(context);
+    let mut findings = findings(seconds);
+    let mut rates = Vec::new();
+    for us in SEQUENTIAL_US {
+        let courses =
+            context.run(&p5::sweep(&format!("utilization:sequential_us={us}"), seconds))?;
+        let name = format!("sequential estimated at {us} us");
+        shares(&mut findings, &name, &courses);
+        let place = RESERVED.iter().position(|reserved| *reserved == AT).expect("one of the sweep");
+        let rate = courses[place].settled_rate(0);
+        let what =
+            format!("{name}, {AT} % sequential: sequential throughput (drawn unit with noise)");
+        findings.rows.push(Row::unpublished(
+            what,
+            Estimated::new(rate, None),
+            "requests a second",
+            "Figure 8(b) gives no numbers.",
+        ));
+        rates.push(rate);
+        let series =
+            p5::lines("", false, &courses, |stream, _, course| course.settled_rate(stream));
+        findings.plot.panels.push(Panel { title: format!("{name}: throughput"), series });
+    }
+    for (us, rate) in SEQUENTIAL_US[1..].iter().zip(&rates[1..]) {
+        let what = format!(
+            "sequential estimated at {us} us over {} us, {AT} % sequential: sequential throughput \
+                (drawn unit with noise)",
+            SEQUENTIAL_US[0]
+        );
+        let ratio = Estimated::new(rate / rates[0], None);
+        let reason = "the published scheduler had fewer requests at the driver below when they \
+            were estimated high; here one or two are at the drive, and a run goes by what it took.";
+        findings.rows.push(Row::shape(
+            what,
+            "below 1: less with higher estimates",
+            ratio,
+            "ratio",
+            ratio.value < 0.98,
+            reason,
+        ));
+    }
+    Ok(findings)
+}
+
+fn shares(findings: &mut Findings, name: &str, courses: &[Course]) {
+    for (reserved, course) in RESERVED.iter().zip(courses) {
+        for (stream, who) in STREAMS.iter().enumerate() {
+            let own = p5::own(stream, *reserved);
+            let share = course.settled_share(stream) * 100.0;
+            let what = format!(
+                "{name}, {reserved} % sequential: {who}, share of disk time (drawn unit with noise)"
+            );
+            let reason = format!("{:+.2} points off, {WITHIN} allowed.", share - own);
+            let holds = (share - own).abs() <= WITHIN;
+            findings.rows.push(Row::judged(
+                what,
+                Published::Number(own),
+                Estimated::new(share, None),
+                "%",
+                holds,
+                reason,
+            ));
+        }
+    }
+    let shares =
+        p5::lines("", false, courses, |stream, _, course| course.settled_share(stream) * 100.0);
+    let reserved =
+        p5::lines(", reserved", true, courses, |stream, reserved, _| p5::own(stream, reserved));
+    findings
+        .plot
+        .panels
+        .push(Panel { title: name.to_string(), series: [shares, reserved].concat() });
+}

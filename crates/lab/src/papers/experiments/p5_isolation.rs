@@ -1,0 +1,226 @@
+//! `p5.isolation`: what a stream gets of its share, and how long it waits, beside neighbors that
+//! do their worst. The paper promises it (section 2.2) and has no figure of it.
+
+use headtime_sched::Terms;
+use headtime_units::Nanos;
+use headtime_workload::{Interarrival, Mix, Order, Phase, Sizes, StreamConfig};
+
+use super::p5::{self, Course, Member, Run};
+use crate::papers::context::Context;
+use crate::papers::error::ExperimentError;
+use crate::papers::estimated::Estimated;
+use crate::papers::report::{
+    Axis, Findings, Panel, Parameter, Plot, Point, Published, Row, Series,
+};
+use crate::papers::table::Experiment;
+
+/// The line in the table.
+pub const EXPERIMENT: Experiment = Experiment {
+    id: "p5.isolation",
+    title: "share and response of a stream beside five hostile neighbors",
+    source: "P5, section 2.2",
+    takes: "40 s",
+    find,
+};
+
+/// What the victim has reserved, in percent; each neighbor alone has the rest.
+const VICTIM: f64 = 30.0;
+/// Requests that the victim holds.
+const HELD: u32 = 4;
+/// Points of percent by which the victim may fall short over the whole run.
+const SHORT: f64 = 1.0;
+const POLICIES: [&str; 2] = ["headtime", "utilization"];
+
+/// The neighbors. The bursts come to less than the drive can do in their share, or their queue
+/// would grow without end.
+fn neighbors() -> [(&'static str, StreamConfig); 5] {
+    let sized =
+        |bytes: u64, config: StreamConfig| StreamConfig { sizes: Sizes::Fixed { bytes }, ..config };
+    let writes = |config: StreamConfig| StreamConfig { mix: Mix::reads(0.0), ..config };
+    let bursts = Interarrival::Bursts {
+        per_second: 300.0,
+        on: Phase::Constant(Nanos::from_ms(200)),
+        off: Phase::Constant(Nanos::from_ms(1_800)),
+    };
+    [
+        ("256 random reads at a time", StreamConfig::closed(256)),
+        (
+            "sequential flood",
+            sized(
+                65_536,
+                StreamConfig {
+                    order: Order::Sequential,
+                    positions: Some(1),
+                    ..StreamConfig::closed(64)
+                },
+            ),
+        ),
+        (
+            "tiny writes, a flush after each",
+            StreamConfig { flush_every: Some(1), ..writes(sized(512, StreamConfig::closed(8))) },
+        ),
+        ("bursts of 60 reads", StreamConfig::open(bursts)),
+        ("random writes of 1 MiB", writes(sized(1 << 20, StreamConfig::closed(16)))),
+    ]
+}
+
+/// Volumes that send flushes, or write what these empty the drive's write cache of; each has
+/// reserved an even part of what the victim leaves.
+fn beside_a_write_cache() -> [(&'static str, Vec<StreamConfig>); 4] {
+    let writes = StreamConfig { mix: Mix::reads(0.0), ..StreamConfig::closed(8) };
+    let flushes =
+        StreamConfig { mix: Mix { flushes: 1.0, ..Mix::reads(0.0) }, ..StreamConfig::closed(8) };
+    let synchronous =
+        StreamConfig { flush_every: Some(1), sizes: Sizes::Fixed { bytes: 512 }, ..writes.clone() };
+    [
+        ("write cache: flushes alone", vec![flushes.clone()]),
+        ("write cache: random writes", vec![writes.clone()]),
+        ("write cache: random writes, and flushes of another", vec![writes, flushes]),
+        ("write cache: tiny writes, a flush after each", vec![synchronous]),
+    ]
+}
+
+fn victim(terms: Terms) -> Member {
+    Member { config: StreamConfig::closed(HELD), terms }
+}
+
+fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
+    let seconds = p5::seconds(context);
+    let share = p5::percent(VICTIM);
+    let mut findings = Findings {
+        parameters: p5::parameters(seconds),
+        plot: Plot {
+            x_label: "neighbor: 0 none, then as in the rows",
+            y_label: "99th percentile of response, ms",
+            x_axis: Axis::Linear,
+            panels: Vec::new(),
+        },
+        ..Findings::default()
+    };
+    findings.parameters.push(Parameter::new(
+        "victim",
+        format!("random 4 KiB reads, {HELD} held, {VICTIM} % reserved"),
+    ));
+    findings.parameters.push(Parameter::new(
+        "neighbor",
+        format!(
+            "{} % reserved; all five together: {} % each",
+            100.0 - VICTIM,
+            (100.0 - VICTIM) / 5.0
+        ),
+    ));
+    findings.parameters.push(Parameter::new(
+        "alone",
+        format!("the victim with a limit of {VICTIM} %, and nobody else"),
+    ));
+    for policy in POLICIES {
+        let reserving = |percent: f64| Terms::reserving(p5::percent(percent));
+        let alone = victim(Terms { limit: share, ..Terms::reserving(share) });
+        let mut runs = vec![Run::new(format!("{policy}: alone"), policy, vec![alone], seconds)];
+        let mut names = Vec::new();
+        for (name, config) in neighbors() {
+            let members = vec![
+                victim(Terms::reserving(share)),
+                Member { config, terms: reserving(100.0 - VICTIM) },
+            ];
+            runs.push(Run::new(format!("{policy}: {name}"), policy, members, seconds));
+            names.push(name);
+        }
+        let crowd = neighbors()
+            .map(|(_, config)| Member { config, terms: reserving((100.0 - VICTIM) / 5.0) });
+        let members = std::iter::once(victim(Terms::reserving(share))).chain(crowd).collect();
+        runs.push(Run::new(format!("{policy}: all five"), policy, members, seconds));
+        names.push("all five");
+        for (name, configs) in beside_a_write_cache() {
+            let terms = reserving((100.0 - VICTIM) / configs.len() as f64);
+            let others = configs.into_iter().map(|config| Member { config, terms });
+            let members = std::iter::once(victim(Terms::reserving(share))).chain(others).collect();
+            runs.push(
+                Run::new(format!("{policy}: {name}"), policy, members, seconds).with_write_cache(),
+            );
+            names.push(name);
+        }
+        let courses = context.run(&runs)?;
+        findings.rows.extend(rows(policy, &names, &courses));
+        let points = courses
+            .iter()
+            .enumerate()
+            .map(|(place, course)| Point::published(place as f64, course.response_ms(0, 0.99)));
+        findings.plot.panels.push(Panel {
+            title: policy.to_string(),
+            series: vec![Series {
+                name: "victim".to_string(),
+                published: false,
+                points: points.collect(),
+            }],
+        });
+    }
+    findings.notes.push(
+        "The drive's write cache is off but where it is said to be on. With it on a drive answers \
+            writes before it does them, and what that costs falls on whoever comes next."
+            .to_string(),
+    );
+    Ok(findings)
+}
+
+fn rows(policy: &str, names: &[&str], courses: &[Course]) -> Vec<Row> {
+    let what = |name: &str, text: &str| format!("{policy}, {name}: {text} (drawn unit with noise)");
+    let (alone, beside) = courses.split_first().expect("the first is the victim alone");
+    let p99 = alone.response_ms(0, 0.99);
+    let why = "Nobody published it: what the others are held against.";
+    let mut rows = vec![
+        Row::unpublished(
+            what("alone", "share of disk time"),
+            Estimated::new(alone.settled_share(0) * 100.0, None),
+            "%",
+            why,
+        ),
+        Row::unpublished(
+            what("alone", "throughput"),
+            Estimated::new(alone.settled_rate(0), None),
+            "requests a second",
+            why,
+        ),
+        Row::unpublished(
+            what("alone", "99th percentile of response"),
+            Estimated::new(p99, None),
+            "ms",
+            why,
+        ),
+    ];
+    for (name, course) in names.iter().zip(beside) {
+        let share = course.settled_share(0) * 100.0;
+        let holds = share >= VICTIM - SHORT;
+        let reason = format!(
+            "At least what it reserved, {SHORT} point less allowed; more where the neighbor \
+                leaves some over."
+        );
+        rows.push(Row::judged(
+            what(name, "share of disk time"),
+            Published::Nothing,
+            Estimated::new(share, None),
+            "%",
+            holds,
+            reason,
+        ));
+        let rate = course.settled_rate(0) / alone.settled_rate(0);
+        let reason = "Nobody published it: the same share may be worth less where the head has \
+            come from elsewhere.";
+        rows.push(Row::unpublished(
+            what(name, "throughput over that alone"),
+            Estimated::new(rate, None),
+            "ratio",
+            reason,
+        ));
+        let longer = course.response_ms(0, 0.99) / p99;
+        let reason = "Nobody published it: others' runs lie between two of its own, where alone it \
+            is held back as long by its limit.";
+        rows.push(Row::unpublished(
+            what(name, "99th percentile of response over that alone"),
+            Estimated::new(longer, None),
+            "ratio",
+            reason,
+        ));
+    }
+    rows
+}

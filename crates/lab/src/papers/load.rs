@@ -1,0 +1,244 @@
+//! [`Load`]: one closed loop of random reads under one policy, the point that most experiments are
+//! made of.
+//!
+//! Every load of an experiment draws the same places for the same seed, so that policies are
+//! compared on the same requests. What the policy knows of the drive is [`Knowledge`], and every
+//! row says which.
+
+use std::sync::Arc;
+
+use headtime_belief::ProfileBelief;
+use headtime_mechanics::{DriveProfile, ProfileError, catalog};
+use headtime_sched::{Belief, PolicyEntry};
+use headtime_sim::{DriveTruth, Experiment, Instance, Measures, OraclePositioning, run};
+use headtime_workload::{StreamConfig, Workload};
+
+use crate::papers::context::PointOfWork;
+use crate::papers::error::{Cause, ExperimentError};
+use crate::papers::estimated::Estimated;
+use crate::papers::estimators::{CellPositioning, CellTime, NominalPositioning};
+
+/// One closed loop of random 4 KiB reads of a whole drive, without think time.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// The profile.
+    pub drive: &'static str,
+    /// Makes another drive of it, for experiments that ask why; what it changes is the experiment's
+    /// to say.
+    pub alter: Option<fn(&mut DriveProfile)>,
+    /// The policy, with its parameters.
+    pub policy: String,
+    /// Commands at the drive; `None` leaves it to the policy.
+    pub outstanding: Option<usize>,
+    /// Requests held at any time.
+    pub queue: u32,
+    /// What unit of the model the drive is.
+    pub unit: UnitOf,
+    /// What the policy knows of it.
+    pub knowledge: Knowledge,
+    /// Added to the seed, for several units and workloads in one experiment.
+    pub replica: u64,
+    /// Requests counted, after a tenth as many of warm-up, at least as many as are held.
+    pub requests: u64,
+}
+
+/// What unit of its model a drive is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UnitOf {
+    /// Exactly the model, without noise.
+    Nominal,
+    /// With all the differences and noise its profile says.
+    Drawn,
+    /// The model, but for the arm: each seek from one region of the drive to another takes longer
+    /// or shorter by a normal error of this standard deviation in microseconds, the same every
+    /// time.
+    ArmErrs(u32),
+}
+
+/// What a policy is told of the drive.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Knowledge {
+    /// Everything: an oracle.
+    Truth,
+    /// Everything of the nominal unit, and how far the arm of the real one errs: an oracle with a
+    /// stated error.
+    Nominal {
+        /// The standard deviation of the arm's error in microseconds.
+        spread_us: u32,
+    },
+    /// The time between every two cells of the nominal unit: a latency matrix.
+    Cells {
+        /// The size of a cell.
+        bytes: u64,
+        /// Which of a pair's times the matrix keeps.
+        time: CellTime,
+    },
+    /// What the belief learns while running: what a user gets.
+    Learned,
+}
+
+impl UnitOf {
+    /// How rows say it.
+    #[must_use]
+    pub fn words(self) -> String {
+        match self {
+            Self::Nominal => "no noise".to_string(),
+            Self::Drawn => "drawn unit with noise".to_string(),
+            Self::ArmErrs(us) => format!("arm errs by {us} us, no other noise"),
+        }
+    }
+
+    /// Makes the model one that a unit of this kind is drawn from, and says how it is drawn.
+    pub(crate) fn prepare(self, profile: &mut DriveProfile) -> Instance {
+        match self {
+            Self::Nominal => Instance::Nominal,
+            Self::Drawn => Instance::Drawn,
+            Self::ArmErrs(us) => {
+                profile.variation = Default::default();
+                profile.variation.seek_residual_us = f64::from(us);
+                Instance::Drawn
+            }
+        }
+    }
+}
+
+impl Knowledge {
+    /// How rows say it.
+    #[must_use]
+    pub fn words(self) -> String {
+        match self {
+            Self::Truth => "oracle".to_string(),
+            Self::Nominal { .. } => "oracle of the nominal unit".to_string(),
+            Self::Cells { bytes, time } => {
+                format!("matrix of {} KiB cells, {}", bytes / 1024, time.words())
+            }
+            Self::Learned => "learned belief".to_string(),
+        }
+    }
+
+    fn belief(
+        self,
+        profile: &DriveProfile,
+        seed: u64,
+    ) -> Result<Box<dyn Belief + Send>, ProfileError> {
+        Ok(match self {
+            Self::Truth => Box::new(OraclePositioning::new(&DriveTruth::nominal(profile, seed)?)?),
+            Self::Nominal { spread_us } => {
+                Box::new(NominalPositioning::new(profile, seed, f64::from(spread_us) * 1e3)?)
+            }
+            Self::Cells { bytes, time } => {
+                Box::new(CellPositioning::new(profile, seed, bytes, time)?)
+            }
+            Self::Learned => Box::new(ProfileBelief::new(profile)?),
+        })
+    }
+}
+
+impl Load {
+    /// A policy that knows everything on a nominal unit, as many commands at the drive as it likes.
+    #[must_use]
+    pub fn new(drive: &'static str, policy: impl Into<String>, queue: u32, requests: u64) -> Self {
+        Self {
+            drive,
+            alter: None,
+            policy: policy.into(),
+            outstanding: None,
+            queue,
+            unit: UnitOf::Nominal,
+            knowledge: Knowledge::Truth,
+            replica: 0,
+            requests,
+        }
+    }
+
+    /// The same with so many commands at the drive.
+    #[must_use]
+    pub fn outstanding(self, commands: usize) -> Self {
+        Self { outstanding: Some(commands), ..self }
+    }
+
+    /// The same on another unit of the model.
+    #[must_use]
+    pub fn on(self, unit: UnitOf) -> Self {
+        Self { unit, ..self }
+    }
+
+    /// The same with other knowledge.
+    #[must_use]
+    pub fn knowing(self, knowledge: Knowledge) -> Self {
+        Self { knowledge, ..self }
+    }
+
+    /// Everything in the drive's own queue, which takes as many commands as are held and serves
+    /// them by shortest positioning time.
+    #[must_use]
+    pub fn firmware(drive: &'static str, queue: u32, requests: u64) -> Self {
+        Self::new(drive, format!("firmware:depth={queue}"), queue, requests)
+            .outstanding(queue as usize)
+    }
+
+    fn simulate(&self, seed: u64) -> Result<Measures, Cause> {
+        let mut profile = catalog::load(self.drive)?;
+        if let Some(alter) = self.alter {
+            alter(&mut profile);
+        }
+        // "In the drive's own queue" means a queue that takes everything, whatever the model has.
+        profile.firmware.queue_depth = profile.firmware.queue_depth.max(self.queue);
+        let unit = self.unit.prepare(&mut profile);
+        let (entry, parameters) = PolicyEntry::parse(&self.policy)?;
+        let source = Workload::new(
+            &[StreamConfig::closed(self.queue)],
+            profile.sector_size()?,
+            profile.capacity(),
+            seed,
+        )?;
+        // Before the run, so that a profile's fault is an error here and no panic within the run.
+        self.knowledge.belief(&profile, seed)?;
+        let belief = |profile: &DriveProfile| {
+            self.knowledge
+                .belief(profile, seed)
+                .expect("it was made of the same profile a moment ago")
+        };
+        let experiment = Experiment {
+            instance: unit,
+            parameters,
+            outstanding: self.outstanding,
+            warm_up: (self.requests / 10).max(u64::from(self.queue)),
+            requests: self.requests,
+            ..Experiment::new(Arc::new(profile), entry, seed)
+        };
+        Ok(run(&experiment, source, &belief)?)
+    }
+}
+
+impl PointOfWork for Load {
+    type Outcome = Measures;
+
+    fn label(&self) -> String {
+        format!(
+            "{} on {} at queue {} ({}, {})",
+            self.policy,
+            self.drive,
+            self.queue,
+            self.knowledge.words(),
+            self.unit.words()
+        )
+    }
+
+    /// Requests, by how many times dearer than a plain policy's the decisions are.
+    fn work(&self) -> u64 {
+        let dearer = if self.policy.starts_with("beam-oracle") { 100 } else { 1 };
+        self.requests * dearer
+    }
+
+    fn run(&self, seed: u64) -> Result<Measures, ExperimentError> {
+        self.simulate(seed.wrapping_add(self.replica))
+            .map_err(|cause| ExperimentError::new(self.label(), cause))
+    }
+}
+
+/// Requests a second, with their interval.
+#[must_use]
+pub fn iops(measures: &Measures) -> Estimated {
+    Estimated::new(measures.iops, measures.confidence.iops)
+}

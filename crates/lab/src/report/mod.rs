@@ -1,0 +1,183 @@
+//! The report of a demo: what was loaded how, and what every volume got under each policy.
+//!
+//! [`DemoReport`] holds all numbers; `report.json` is exactly it, and `report.html` is made from
+//! nothing else. The page is one file with inline SVG: it fetches nothing, so it can be mailed,
+//! archived and read without a network.
+
+pub(crate) mod html;
+pub(crate) mod plots;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+pub use html::page;
+
+use headtime_console::figures::{
+    BeliefFigures, DiskTime, LatenessFigures, Times, VolumeSample, VolumeTotals,
+};
+
+/// Everything that one demo measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct DemoReport {
+    /// The version of the program.
+    pub version: String,
+    /// The profile of the emulated drive.
+    pub drive: String,
+    /// One line that says what that drive is.
+    pub drive_summary: String,
+    /// The seed the emulated drive's truth was drawn from, the same for each policy.
+    pub seed: u64,
+    /// Seconds of load asked for, per policy.
+    pub seconds_per_policy: f64,
+    /// Who made the load.
+    pub load: LoadSource,
+    /// The volumes and what they were loaded with.
+    pub volumes: Vec<VolumePlan>,
+    /// One entry per policy, in the order they ran.
+    pub runs: Vec<PolicyRun>,
+    /// The machine the demo ran on.
+    pub machine: String,
+    /// When it ended, in seconds since 1970 (UTC).
+    pub ended_unix_seconds: u64,
+    /// Whether it was interrupted, so that the last run is shorter than asked for.
+    pub interrupted: bool,
+}
+
+/// Who made the load.
+#[derive(Clone, Debug, Serialize)]
+pub struct LoadSource {
+    /// `fio` or `built-in`.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Why it is not fio; `None` when it is.
+    pub reason: Option<String>,
+}
+
+/// One volume of the demo and the load on it.
+#[derive(Clone, Debug, Serialize)]
+pub struct VolumePlan {
+    /// Its name.
+    pub name: String,
+    /// What the load stands for, in one line.
+    pub load: String,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// Where it starts on the drive, in bytes; `None` when the server does not say.
+    pub start_bytes: Option<u64>,
+    /// The deadline of each of its requests, if it has one.
+    pub deadline_ms: Option<f64>,
+}
+
+/// The demo under one policy.
+#[derive(Clone, Debug, Serialize)]
+pub struct PolicyRun {
+    /// The policy with its settings.
+    pub policy: String,
+    /// What the table of policies says of it.
+    pub summary: String,
+    /// How many commands the drive may hold; `None` leaves it to the policy.
+    pub outstanding_limit: Option<usize>,
+    /// Commands at the drive, the mean over the run's seconds.
+    pub outstanding_mean: f64,
+    /// Seconds from the first to the last moment measured.
+    pub seconds: f64,
+    /// Share of the time in which the drive had something to do.
+    pub utilization: f64,
+    /// Where the emulated drive's time went.
+    pub disk_time: Option<DiskTime>,
+    /// How late the emulation was.
+    pub lateness: Option<LatenessFigures>,
+    /// How wrong the belief was.
+    pub belief: Option<BeliefFigures>,
+    /// The volumes, in the order of [`DemoReport::volumes`].
+    pub volumes: Vec<VolumeRun>,
+}
+
+/// One volume under one policy.
+#[derive(Clone, Debug, Serialize)]
+pub struct VolumeRun {
+    /// Its name.
+    pub name: String,
+    /// What it got, as the server measured it.
+    pub totals: VolumeTotals,
+    /// The same as the client measured it, where it does.
+    pub client: Option<ClientFigures>,
+    /// Second by second.
+    pub samples: Vec<VolumeSample>,
+    /// Distribution of response times: pairs of milliseconds and the share of requests that took no
+    /// longer, both rising.
+    pub response_cdf: Vec<(f64, f64)>,
+}
+
+/// One volume's run as its client measured it. Includes the way through the socket, which the
+/// server does not see.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ClientFigures {
+    /// Requests completed.
+    pub requests: u64,
+    /// Requests completed per second.
+    pub iops: f64,
+    /// Throughput.
+    pub mib_per_second: f64,
+    /// Response times.
+    pub response_ms: Times,
+    /// Requests that ended in an error.
+    pub errors: u64,
+}
+
+impl DemoReport {
+    /// What a reader must know before leaning on the figures, each a sentence without its full
+    /// stop.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let late = self
+            .runs
+            .iter()
+            .filter_map(|run| Some((run, run.lateness.filter(|late| late.p99_us > TOO_LATE_US)?)));
+        let busy = late.map(|(run, late)| {
+            format!(
+                "The machine was busy under {}: one in a hundred completions came {:.1} ms or more \
+                    after the emulated drive had it ready, which the \
+                 scheduler takes for the drive's own doing",
+                run.policy,
+                late.p99_us / 1e3
+            )
+        });
+        busy.collect()
+    }
+}
+
+/// A tenth of a revolution and more: from here on lateness disturbs what the scheduler learns.
+const TOO_LATE_US: f64 = 1_000.0;
+
+/// Where a report was written.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The page.
+    pub html: PathBuf,
+    /// The numbers.
+    pub json: PathBuf,
+}
+
+/// Writes `report.html` and `report.json` into `folder`, which is made when it is missing.
+///
+/// # Errors
+/// When the folder cannot be made or a file cannot be written.
+pub fn write(report: &DemoReport, folder: &Path) -> anyhow::Result<Written> {
+    std::fs::create_dir_all(folder).with_context(|| {
+        format!("cannot make the folder {}; choose another with --out", folder.display())
+    })?;
+    let written = Written { html: folder.join("report.html"), json: folder.join("report.json") };
+    let mut json = serde_json::to_string_pretty(report)
+        .context("the report's numbers cannot be written as JSON")?;
+    json.push('\n');
+    for (path, text) in [(&written.json, json), (&written.html, page(report)?)] {
+        std::fs::write(path, text).with_context(|| {
+            format!("cannot write {}; choose another folder with --out", path.display())
+        })?;
+    }
+    Ok(written)
+}

@@ -1,0 +1,324 @@
+//! Traces in files: what `headtime trace`, `sim --trace` and `compare` read requests from.
+//!
+//! [`TraceChoice::open`] takes files, finds their format and says no early; [`TraceChoice::source`]
+//! then reads them, as often as it is asked, as a [`Source`] for a drive of a given size. Reading
+//! is a stream: a trace of any length takes the same memory. What is damaged is said on standard
+//! error and counted in the [`TraceReport`], which can be read while and after the source is.
+
+mod arguments;
+pub mod census;
+pub mod convert;
+mod input;
+mod merge;
+mod reader;
+mod report;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context as _, anyhow};
+use headtime_units::{SectorSize, Sectors};
+use headtime_workload::Source;
+use headtime_workload::trace::{
+    self, Action, Adjust, Adjusted, Counts, Detection, Format, Placed, Placement, Placing, Reading,
+    Record, Remap, ReplayOptions, Survey, TraceSource,
+};
+
+use headtime_console::Failure;
+
+pub use arguments::format;
+pub use arguments::{
+    ActionName, PlacingArguments, RemapName, ReplayArguments, StreamsName, TraceArguments,
+};
+pub use report::{TraceReport, TraceSummary};
+
+use input::{Input, fingerprint_of, is_file, open};
+use merge::Merged;
+use reader::Reader;
+use report::Damage;
+
+/// How a trace is read and replayed.
+#[derive(Clone, Debug, Default)]
+pub struct TraceOptions {
+    /// The format; found by looking at the bytes unless given.
+    pub format: Option<&'static Format>,
+    /// Whether the first damaged line or record ends everything.
+    pub strict: bool,
+    /// Which event of a request counts, in formats with several.
+    pub action: Action,
+    /// What part of it, in which order, how fast.
+    pub adjust: Adjust,
+    /// How its addresses become the drive's.
+    pub remap: Remap,
+    /// Whether requests that do not fit the drive are left out, rather than ending the replay.
+    pub drop_misfits: bool,
+    /// When its requests are made, as which streams, with which deadline.
+    pub replay: ReplayOptions,
+}
+
+/// A trace that was opened once and whose format is known.
+#[derive(Debug)]
+pub struct TraceChoice {
+    paths: Vec<PathBuf>,
+    options: TraceOptions,
+    format: &'static Format,
+    /// What the format was recognized by; `None` when it was given.
+    detection: Option<Detection>,
+    /// For each file: its open input, where it can be read once only, as standard input and pipes
+    /// can.
+    once: Vec<OnceOnly>,
+    /// What a first pass learned, where addresses are scaled or packed.
+    survey: Mutex<Option<Arc<Survey>>>,
+    /// Whether damage was said already: a trace that is read many times is damaged in the same
+    /// places each time.
+    said: AtomicBool,
+}
+
+/// What is left to read of an input that cannot be opened again; `None` for files.
+type OnceOnly = Option<Mutex<Option<Input>>>;
+
+/// The path that means standard input.
+const STANDARD_INPUT: &str = "-";
+
+/// Files of one trace: as many as a machine has processors, and open at once.
+const MAX_FILES: usize = 1024;
+
+impl TraceChoice {
+    /// Opens the files of one trace (`-` is standard input) and finds out what they are. What is no
+    /// file, such as a pipe, is kept open: it can be read once.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or its format is neither given nor recognized.
+    pub fn open(paths: &[PathBuf], options: TraceOptions) -> Result<Self, Failure> {
+        if paths.is_empty() || paths.len() > MAX_FILES {
+            return Err(Failure::Asked(anyhow!(
+                "a trace of {} files; expected 1 to {MAX_FILES}",
+                paths.len()
+            )));
+        }
+        let mut once = Vec::new();
+        let mut detection = None;
+        for path in paths {
+            let mut input = open(path)?;
+            if detection.is_none() && options.format.is_none() {
+                detection = detect(path, &mut input)?;
+            }
+            let can_be_opened_again = is_file(path);
+            if !can_be_opened_again && options.remap.needs_survey() {
+                return Err(Failure::Asked(anyhow!(
+                    "scaling and packing addresses read the trace twice, and {} is no file, so it \
+                        can be read only once; write it to a file, or use --remap wrap",
+                    called(path)
+                )));
+            }
+            once.push((!can_be_opened_again).then(|| Mutex::new(Some(input))));
+        }
+        let format = match (options.format, &detection) {
+            (Some(format), _) => format,
+            (None, Some(detection)) => detection.format,
+            (None, None) => {
+                return Err(Failure::Asked(anyhow!("{} is empty; expected a trace", names(paths))));
+            }
+        };
+        Ok(Self {
+            paths: paths.to_vec(),
+            options,
+            format,
+            detection,
+            once,
+            survey: Mutex::new(None),
+            said: AtomicBool::new(false),
+        })
+    }
+
+    /// The format.
+    #[must_use]
+    pub fn format(&self) -> &'static Format {
+        self.format
+    }
+
+    /// What the format was recognized by; `None` when it was given.
+    #[must_use]
+    pub fn detection(&self) -> Option<Detection> {
+        self.detection
+    }
+
+    /// The files, as they are called in messages.
+    #[must_use]
+    pub fn name(&self) -> String {
+        names(&self.paths)
+    }
+
+    /// The trace as requests to a drive of `capacity` sectors of `sector` bytes, from its
+    /// beginning, and what is counted on the way. Each call reads the files again; with scaled or
+    /// packed addresses the first call reads them twice.
+    ///
+    /// # Errors
+    /// When a file can no longer be read, a pipe is to be read a second time, or addresses cannot
+    /// be mapped.
+    pub fn source(
+        &self,
+        sector: SectorSize,
+        capacity: Sectors,
+    ) -> Result<(Box<dyn Source + Send>, TraceReport), Failure> {
+        let (placed, report) = self.placed(sector, capacity)?;
+        let counts = Arc::clone(report.counts());
+        Ok((Box::new(TraceSource::new(placed, self.options.replay, counts)), report))
+    }
+
+    /// The chosen records in order, from time zero, each with its sectors on such a drive, and what
+    /// is counted on the way.
+    ///
+    /// # Errors
+    /// As [`TraceChoice::source`].
+    pub fn placed(
+        &self,
+        sector: SectorSize,
+        capacity: Sectors,
+    ) -> Result<(impl Iterator<Item = Placed> + Send + use<>, TraceReport), Failure> {
+        let survey = if self.options.remap.needs_survey() { Some(self.survey()?) } else { None };
+        let placement = Placement::new(self.options.remap, sector, capacity, survey.as_deref())
+            .map_err(Failure::asked)?;
+        let (records, report) = self.records()?;
+        let placed = Placing::new(
+            records,
+            placement,
+            self.options.drop_misfits,
+            Arc::clone(report.counts()),
+        );
+        Ok((placed, report))
+    }
+
+    /// The chosen records in order, from time zero, and what is counted on the way.
+    ///
+    /// # Errors
+    /// When a file can no longer be read, or a pipe is to be read a second time.
+    pub fn records(
+        &self,
+    ) -> Result<(impl Iterator<Item = Record> + Send + use<>, TraceReport), Failure> {
+        let says_damage = !self.said.swap(true, Ordering::Relaxed);
+        let damage = Arc::new(Damage::new(self.options.strict, says_damage));
+        let counts = Arc::new(Counts::default());
+        let merged = Merged::new(self.readers(&damage)?, Arc::clone(&damage));
+        let adjusted = Adjusted::new(merged, self.options.adjust.clone(), Arc::clone(&counts));
+        Ok((adjusted, TraceReport::new(self.name(), counts, damage)))
+    }
+
+    /// What tells this trace, read this way, from another: format, options, and each file's size
+    /// and the checksums of its first and last MiB.
+    ///
+    /// # Errors
+    /// When a file cannot be read; a pipe has no fingerprint.
+    pub fn fingerprint(&self) -> Result<String, Failure> {
+        let files: Vec<String> =
+            self.paths.iter().map(|path| fingerprint_of(path)).collect::<Result<_, _>>()?;
+        Ok(format!(
+            "{} {:?} {}",
+            self.format.name,
+            Fingerprinted::of(&self.options),
+            files.join(" ")
+        ))
+    }
+
+    fn readers(&self, damage: &Arc<Damage>) -> Result<Vec<Reader>, Failure> {
+        let reader = |(path, once): (&PathBuf, &OnceOnly)| {
+            let input = match once {
+                None => open(path)?,
+                Some(input) => {
+                    let taken = input.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    let again = || {
+                        format!(
+                            "{} is no file and was read already; write the trace to a file to read \
+                                it again",
+                            called(path)
+                        )
+                    };
+                    taken.with_context(again).map_err(Failure::Asked)?
+                }
+            };
+            let reading = Reading { file: called(path), action: self.options.action };
+            Ok(Reader::new(
+                input,
+                (self.format.decoder)(&reading),
+                reading.file,
+                Arc::clone(damage),
+            ))
+        };
+        self.paths.iter().zip(&self.once).map(reader).collect()
+    }
+
+    fn survey(&self) -> Result<Arc<Survey>, Failure> {
+        let mut known = self.survey.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(survey) = &*known {
+            return Ok(Arc::clone(survey));
+        }
+        let (records, report) = self.records()?;
+        let mut survey = self.options.remap.survey();
+        for record in records {
+            survey.add(&record).map_err(Failure::asked)?;
+        }
+        report.check()?;
+        let survey = Arc::new(survey);
+        *known = Some(Arc::clone(&survey));
+        Ok(survey)
+    }
+}
+
+/// The options as far as they change what is replayed.
+#[derive(Debug)]
+#[expect(dead_code, reason = "read through Debug, which is what makes the fingerprint")]
+struct Fingerprinted<'a> {
+    action: Action,
+    adjust: &'a Adjust,
+    remap: Remap,
+    drop_misfits: bool,
+    replay: ReplayOptions,
+}
+
+impl<'a> Fingerprinted<'a> {
+    fn of(options: &'a TraceOptions) -> Self {
+        let TraceOptions { action, adjust, remap, drop_misfits, replay, format: _, strict: _ } =
+            options;
+        Self {
+            action: *action,
+            adjust,
+            remap: *remap,
+            drop_misfits: *drop_misfits,
+            replay: *replay,
+        }
+    }
+}
+
+/// What the beginning of a file shows it to be; `None` when it is empty, as the files of idle
+/// processors are.
+fn detect(path: &Path, input: &mut Input) -> Result<Option<Detection>, Failure> {
+    let name = called(path);
+    let (sample, ends) = input
+        .sample(trace::SAMPLE_BYTES)
+        .with_context(|| format!("{name} cannot be read"))
+        .map_err(Failure::Failed)?;
+    if sample.is_empty() {
+        return Ok(None);
+    }
+    trace::detect(&name, sample, ends).map(Some).map_err(|error| {
+        Failure::Asked(anyhow!("{error} with --format NAME (headtime trace formats)"))
+    })
+}
+
+/// What a path is called in messages.
+fn called(path: &Path) -> String {
+    if path.as_os_str() == STANDARD_INPUT {
+        "standard input".to_string()
+    } else {
+        path.display().to_string()
+    }
+}
+
+fn names(paths: &[PathBuf]) -> String {
+    match paths {
+        [path] => called(path),
+        [path, others @ ..] => format!("{} and {} more", called(path), others.len()),
+        [] => "no file".to_string(),
+    }
+}

@@ -1,0 +1,328 @@
+//! [`WorkloadChoice`]: what `--workload` takes, understood once and turned into requests as often
+//! as wanted.
+//!
+//! | written | is |
+//! |---|---|
+//! | `random`, `oltp:reads=0.9`, `vm-mix:copy.size=1MiB` | a workload that ships, with keys laid over its streams |
+//! | `FILE.toml`, `FILE.toml:cameras.deadline=50ms` | a file of streams, likewise |
+//! | `FILE.fio`, `FILE.job`, `FILE.ini` | a job file of fio |
+//! | any other file | a trace, its addresses wrapped around the drive's size |
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context as _, anyhow};
+use headtime_units::{SectorSize, Sectors};
+use headtime_workload::file::WorkloadFile;
+use headtime_workload::trace::Remap;
+use headtime_workload::{BUILTINS, Builtin, Source, fio};
+
+use crate::traces::{TraceChoice, TraceOptions, TraceReport};
+use headtime_console::Failure;
+
+/// Requests held by a closed loop that leaves that open, when nobody chose.
+pub const DEFAULT_DEPTH: u32 = 16;
+
+/// A workload as the user named it.
+#[derive(Clone, Debug)]
+pub struct WorkloadChoice {
+    name: String,
+    fingerprint: u32,
+    what: What,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Streams(Arc<WorkloadFile>),
+    Trace(Arc<Trace>),
+}
+
+/// A trace, and what is known of each reading of it.
+#[derive(Debug)]
+struct Trace {
+    choice: TraceChoice,
+    reports: Mutex<Vec<TraceReport>>,
+}
+
+/// What a stream of a workload is called in tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamLabel {
+    /// The stream.
+    pub name: String,
+    /// What it is summed with.
+    pub class: String,
+}
+
+impl WorkloadChoice {
+    /// Understands what the user wrote; reads the file, where it is one.
+    ///
+    /// # Errors
+    /// When there is no such workload, or its file makes none; the message says where, and what
+    /// would do.
+    pub fn parse(text: &str) -> Result<Self, Failure> {
+        let (head, pairs) = parts(text);
+        if let Some(builtin) = Builtin::find(head) {
+            let file = builtin.load().expect("the workloads that ship are read by a test");
+            return Self::of_streams(text, file, pairs);
+        }
+        let path = Path::new(head);
+        let stem = path
+            .file_stem()
+            .map_or_else(|| head.to_string(), |stem| stem.to_string_lossy().into_owned());
+        let name = pairs.map_or_else(|| stem.clone(), |pairs| format!("{stem}:{pairs}"));
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("toml") => Self::of_streams(
+                &name,
+                WorkloadFile::from_toml(head, &read(path)?).map_err(Failure::asked)?,
+                pairs,
+            ),
+            Some("fio" | "job" | "ini") => Self::of_streams(
+                &name,
+                fio::read(head, &read(path)?).map_err(Failure::asked)?,
+                pairs,
+            ),
+            _ if path.is_file() => Self::of_trace(&stem, path),
+            _ => {
+                let names: Vec<&str> = BUILTINS.iter().map(|builtin| builtin.name).collect();
+                let known = names.join(", ");
+                Err(Failure::asked(anyhow!(
+                    "workload {text} is neither one that ships nor a file; expected {known}, or \
+                        the path of a FILE.toml, a fio job FILE.fio or a trace (see `headtime \
+                        workload list`)"
+                )))
+            }
+        }
+    }
+
+    fn of_streams(name: &str, file: WorkloadFile, pairs: Option<&str>) -> Result<Self, Failure> {
+        let file = match pairs {
+            Some(pairs) => file.with(&format!("workload {name}"), pairs).map_err(Failure::asked)?,
+            None => file,
+        };
+        // The normalized text has all that decides the requests, and no comments.
+        let fingerprint = crc32c::crc32c(file.to_toml().as_bytes());
+        Ok(Self { name: name.to_string(), fingerprint, what: What::Streams(Arc::new(file)) })
+    }
+
+    fn of_trace(name: &str, path: &Path) -> Result<Self, Failure> {
+        let options = TraceOptions { remap: Remap::Wrap, ..TraceOptions::default() };
+        let choice = TraceChoice::open(&[PathBuf::from(path)], options)?;
+        let fingerprint = crc32c::crc32c(choice.fingerprint()?.as_bytes());
+        Ok(Self {
+            name: name.to_string(),
+            fingerprint,
+            what: What::Trace(Arc::new(Trace { choice, reports: Mutex::default() })),
+        })
+    }
+
+    /// Short, for tables and plots.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// One line: what it is for, its streams, and what of a foreign file is left out.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match &self.what {
+            What::Streams(file) => {
+                let names: Vec<&str> =
+                    file.streams.iter().map(|stream| stream.name.as_str()).collect();
+                let streams = if let [name] = names[..] {
+                    format!("stream {name}")
+                } else {
+                    format!("{} streams: {}", names.len(), names.join(", "))
+                };
+                let purpose = file.description.as_ref().map_or_else(String::new, |purpose| {
+                    format!("{}; ", purpose.replace('\n', " "))
+                });
+                let notes: Vec<String> =
+                    file.notes.iter().map(|note| format!("; {note}")).collect();
+                format!("{purpose}{streams}{}", notes.concat())
+            }
+            What::Trace(trace) => format!(
+                "trace {} ({}), addresses wrapped around the drive",
+                trace.choice.name(),
+                trace.choice.format().name
+            ),
+        }
+    }
+
+    /// What of a fio job file is left out or only nearly the same, each with its line.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        match &self.what {
+            What::Streams(file) => &file.notes,
+            What::Trace(_) => &[],
+        }
+    }
+
+    /// The crc32c of everything that decides the requests but drive, seed and depth.
+    #[must_use]
+    pub fn fingerprint(&self) -> u32 {
+        self.fingerprint
+    }
+
+    /// Whether the number of requests held is a parameter.
+    #[must_use]
+    pub fn takes_depth(&self) -> bool {
+        match &self.what {
+            What::Streams(file) => file.takes_depth(),
+            What::Trace(_) => false,
+        }
+    }
+
+    /// Name and class of each stream, in the order of `Ask::stream`.
+    #[must_use]
+    pub fn streams(&self) -> Vec<StreamLabel> {
+        match &self.what {
+            What::Streams(file) => {
+                let label = |stream: &headtime_workload::file::StreamPlan| StreamLabel {
+                    name: stream.name.clone(),
+                    class: stream.class().to_string(),
+                };
+                file.streams.iter().map(label).collect()
+            }
+            What::Trace(_) => {
+                vec![StreamLabel { name: self.name.clone(), class: self.name.clone() }]
+            }
+        }
+    }
+
+    /// The streams, unless it is a trace.
+    #[must_use]
+    pub fn file(&self) -> Option<&WorkloadFile> {
+        match &self.what {
+            What::Streams(file) => Some(file),
+            What::Trace(_) => None,
+        }
+    }
+
+    /// The requests for a drive of `capacity` sectors. `depth` is the number of clients of closed
+    /// loops that leave it open; [`DEFAULT_DEPTH`] unless given.
+    ///
+    /// # Errors
+    /// When the workload does not fit the drive, or its trace can no longer be read.
+    pub fn source(
+        &self,
+        sector: SectorSize,
+        capacity: Sectors,
+        seed: u64,
+        depth: Option<u32>,
+    ) -> Result<Box<dyn Source + Send>, Failure> {
+        match &self.what {
+            What::Streams(file) => {
+                let workload = file
+                    .workload(sector, capacity, seed, depth.unwrap_or(DEFAULT_DEPTH))
+                    .map_err(Failure::asked)?;
+                Ok(Box::new(workload))
+            }
+            What::Trace(trace) => {
+                let (source, report) = trace.choice.source(sector, capacity)?;
+                trace.reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+                Ok(source)
+            }
+        }
+    }
+
+    /// Whether all sources that were handed out so far could be read to where they were read: a
+    /// trace that breaks off ends its requests without a word.
+    ///
+    /// # Errors
+    /// What went wrong with the first that could not.
+    pub fn check(&self) -> Result<(), Failure> {
+        match &self.what {
+            What::Streams(_) => Ok(()),
+            What::Trace(trace) => trace
+                .reports
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .iter()
+                .try_for_each(TraceReport::check),
+        }
+    }
+}
+
+/// What stands before and behind the colon: of a workload that ships the first one, of a file the
+/// one behind its extension.
+fn parts(text: &str) -> (&str, Option<&str>) {
+    if let Some((head, pairs)) =
+        text.split_once(':').filter(|(head, _)| Builtin::find(head).is_some())
+    {
+        return (head, Some(pairs));
+    }
+    let behind =
+        |extension: &str| text.find(&format!("{extension}:")).map(|at| at + extension.len());
+    match [".toml", ".fio", ".job", ".ini"].into_iter().find_map(behind) {
+        Some(end) => (&text[..end], Some(&text[end + 1..])),
+        None => (text, None),
+    }
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path)
+        .with_context(|| format!("workload {} cannot be read", path.display()))
+        .map_err(Failure::Asked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_overrides_are_told_apart() {
+        for (text, expected) in [
+            ("random", ("random", None)),
+            (
+                "random:size=4KiB,place={kind=\"near\",mean=\"1%\"}",
+                ("random", Some("size=4KiB,place={kind=\"near\",mean=\"1%\"}")),
+            ),
+            ("a/b.toml", ("a/b.toml", None)),
+            ("c:/b.toml:x.size=1MiB", ("c:/b.toml", Some("x.size=1MiB"))),
+            ("trace:1", ("trace:1", None)),
+        ] {
+            assert_eq!(parts(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_workload_that_ships_is_chosen_by_its_name() {
+        for builtin in BUILTINS {
+            let choice = WorkloadChoice::parse(builtin.name)
+                .unwrap_or_else(|failure| panic!("{}: {}", builtin.name, failure.message()));
+            assert_eq!(choice.name(), builtin.name);
+            assert!(
+                choice.takes_depth() || builtin.name == "recorder-beside-scrub",
+                "{} takes no depth",
+                builtin.name
+            );
+            assert!(
+                !choice.describe().contains('\n') && choice.describe().contains("stream"),
+                "{}",
+                choice.describe()
+            );
+            assert!(
+                choice
+                    .source(SectorSize::B512, Sectors::new(40_000_000), 1, None)
+                    .is_ok_and(|mut source| source.arrival().is_some())
+            );
+        }
+    }
+
+    #[test]
+    fn a_fingerprint_changes_with_what_decides_the_requests_and_not_with_comments() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let of = |text: &str| {
+            let path = folder.path().join("mine.toml");
+            std::fs::write(&path, text).expect("the folder is ours");
+            WorkloadChoice::parse(path.to_str().expect("a path in UTF-8"))
+                .expect("the text is a workload")
+                .fingerprint()
+        };
+        assert_eq!(
+            of("[[stream]]\nname = \"a\"\n"),
+            of("# a comment\n[[stream]]\nname = \"a\"\nsize = 4096\n")
+        );
+        assert_ne!(of("[[stream]]\nname = \"a\"\n"), of("[[stream]]\nname = \"a\"\nsize = 8192\n"));
+    }
+}

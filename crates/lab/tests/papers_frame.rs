@@ -1,0 +1,207 @@
+//! The frame as a caller sees it: every experiment of the table runs, keeps the promises of its
+//! rows, and is the same whoever computed it; its files are whole, agree with each other and need
+//! nothing else.
+
+use std::fs;
+use std::path::PathBuf;
+
+use headtime_lab::papers::{Context, EXPERIMENTS, Experiment, Report, Silent, output};
+use serde_json::Value;
+
+/// So few requests that a whole experiment takes a second; figures are worth little, forms are all
+/// there.
+const TINY: f64 = 0.002;
+
+fn run(experiment: &Experiment, scale: f64, threads: usize) -> Report {
+    experiment
+        .run(&Context::new(7, scale, threads, &Silent))
+        .unwrap_or_else(|error| panic!("{}: {error}", experiment.id))
+}
+
+#[test]
+fn every_experiment_runs_and_its_rows_keep_their_promises() {
+    for experiment in EXPERIMENTS {
+        let report = run(experiment, TINY, 2);
+        let json: Value = serde_json::from_str(&output::json(&report).expect("a report is JSON"))
+            .expect("what is written is JSON");
+        assert_eq!((&json["id"], &json["seed"]), (&Value::from(experiment.id), &Value::from(7)));
+        let rows = json["rows"].as_array().expect("an array");
+        assert!(
+            !rows.is_empty() && !report.plot.panels.is_empty() && !report.parameters.is_empty(),
+            "{} finds nothing",
+            experiment.id
+        );
+        for row in rows {
+            let object = row.as_object().expect("an object");
+            for key in ["what", "published", "measured", "unit", "holds", "reason"] {
+                assert!(object.contains_key(key), "{}: a row without {key}: {row}", experiment.id);
+            }
+            assert!(row["what"].is_string() && row["unit"].is_string(), "{row}");
+            assert!(
+                row["published"].is_number()
+                    || row["published"].is_string()
+                    || row["published"].is_null(),
+                "{row}"
+            );
+            assert!(row["measured"].is_number() || row["measured"].is_null(), "{row}");
+            assert!(row["holds"].is_boolean() || row["holds"].is_null(), "{row}");
+            assert!(
+                row["holds"] == true
+                    || row["reason"].as_str().is_some_and(|reason| reason.ends_with('.')),
+                "no sentence says why: {row}"
+            );
+        }
+        let mut names: Vec<&str> = report.rows.iter().map(|row| row.what.as_str()).collect();
+        names.sort_unstable();
+        assert!(
+            names.windows(2).all(|pair| pair[0] != pair[1]),
+            "{}: two rows of one name",
+            experiment.id
+        );
+        for what in names {
+            let oracle =
+                what.contains("oracle") || what.contains("exact") || what.contains("planner");
+            assert!(
+                !oracle || what.contains("oracle"),
+                "`{what}` knows the truth and does not say oracle"
+            );
+            let noise = ["no noise", "no other noise", "with noise"]
+                .iter()
+                .any(|noise| what.contains(noise));
+            assert!(noise, "`{what}` does not say which noise the drive had");
+        }
+    }
+}
+
+#[test]
+fn the_number_of_threads_changes_no_byte() {
+    for experiment in EXPERIMENTS
+        .iter()
+        .filter(|experiment| ["a.depth", "a.cells", "a.errors", "p2.f7"].contains(&experiment.id))
+    {
+        let [one, two] = [1, 2].map(|threads| run(experiment, TINY, threads));
+        for form in output::FORMS {
+            let text = |report| (form.text)(report).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(
+                text(&one),
+                text(&two),
+                "{}.{} differs by the number of threads",
+                experiment.id,
+                form.extension
+            );
+        }
+    }
+}
+
+#[test]
+fn another_seed_is_another_run() {
+    let experiment = &EXPERIMENTS[1];
+    let figures =
+        |seed| experiment.run(&Context::new(seed, TINY, 2, &Silent)).expect("it runs").rows;
+    assert_ne!(figures(1), figures(2));
+}
+
+#[test]
+fn the_files_are_whole_and_agree_with_each_other() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let report = run(&EXPERIMENTS[1], TINY, 2);
+    let written =
+        output::write(&report, &folder.path().join("deep/down")).expect("the folder can be made");
+    let ends: Vec<String> = written
+        .iter()
+        .map(|path| path.file_name().expect("a file").to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(ends, ["a.depth.svg", "a.depth.csv", "a.depth.json", "a.depth.html"]);
+    let text = |place: usize| fs::read_to_string(&written[place]).expect("it was written");
+    assert!(
+        text(0).starts_with("<svg ")
+            && text(0).trim_end().ends_with("</svg>")
+            && text(0).contains("xmlns="),
+        "a plot that stands alone"
+    );
+    assert!(
+        text(0).contains("atlas10k") && text(0).contains("nearline-20tb"),
+        "a panel for each drive"
+    );
+
+    let json: Value = serde_json::from_str(&text(2)).expect("it is JSON");
+    let rows = json["rows"].as_array().expect("an array");
+    let csv = text(1);
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(
+        (lines.len(), lines[0]),
+        (rows.len() + 1, "id,seed,what,published,measured,low,high,unit,holds,reason")
+    );
+    for (line, row) in lines[1..].iter().zip(rows) {
+        assert!(line.contains(&format!(",{},", row["measured"])), "{line} and {row} disagree");
+    }
+
+    let html = text(3);
+    for wanted in [
+        "Held fixed",
+        "headtime papers a.depth --seed 7 --scale 0.002",
+        env!("CARGO_PKG_VERSION"),
+        "seed 7",
+        "95 %",
+        "<svg role=\"img\"",
+        "±",
+    ] {
+        assert!(html.contains(wanted), "the page does not say {wanted}");
+    }
+    for outside in ["http", "src=", "href=", "@import", "url("] {
+        assert!(!html.contains(outside), "the page fetches something: {outside}");
+    }
+}
+
+/// A hundredth of the real thing: what anybody would bet on must come out.
+#[test]
+fn the_orders_stand_as_they_should_in_a_small_throughput_table() {
+    let report = run(&EXPERIMENTS[0], 0.01, 2);
+    for drive in ["atlas10k", "nearline-20tb"] {
+        for queue in [16, 64, 256] {
+            let iops = |name: &str| {
+                let start = format!("{drive}, queue {queue}: {name}");
+                let row = report
+                    .rows
+                    .iter()
+                    .find(|row| row.what.starts_with(&start))
+                    .unwrap_or_else(|| panic!("no row `{start}`"));
+                row.measured.unwrap_or_else(|| panic!("{start} was not run"))
+            };
+            let order =
+                ["FCFS, two", "C-LOOK, two", "SPTF exact, two (oracle)", "planner: beam"].map(iops);
+            assert!(
+                order[0] < order[1] && order[1] < order[2],
+                "{drive} at queue {queue}: {order:?}"
+            );
+            // A tenth of the requests: the planner wins by less than its interval here.
+            assert!(order[3] > 0.9 * order[2], "{drive} at queue {queue}: {order:?}");
+            let firmware = iops("everything in the drive's queue");
+            assert!(
+                (firmware / order[2] - 1.0).abs() < 0.05,
+                "{drive} at queue {queue}: {firmware} and {order:?}"
+            );
+        }
+    }
+    let not_built = report.rows.iter().filter(|row| row.what.contains("nearest insertion"));
+    assert!(
+        not_built.clone().count() == 12
+            && not_built.clone().all(|row| row.measured.is_none() && row.holds.is_none())
+    );
+}
+
+#[test]
+fn the_page_of_experiments_lists_the_table() {
+    let path: PathBuf =
+        [env!("CARGO_MANIFEST_DIR"), "..", "..", "docs", "papers.md"].iter().collect();
+    let page =
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    let expected: Vec<String> = EXPERIMENTS
+        .iter()
+        .map(|Experiment { id, title, source, takes, .. }| {
+            format!("| `{id}` | {title} | {source} | {takes} |")
+        })
+        .collect();
+    assert_eq!(rows, expected, "the table in docs/papers.md should be\n{}\n", expected.join("\n"));
+}
