@@ -8,7 +8,7 @@ use crate::wire;
 
 /// One request of the transmission phase, without its cookie. Offsets and lengths are bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Command {
+pub enum NbdCommand {
     /// Read `length` bytes.
     Read {
         /// First byte.
@@ -69,17 +69,17 @@ pub enum Command {
     },
 }
 
-impl Command {
+impl NbdCommand {
     /// Code on the wire.
     pub fn code(&self) -> u16 {
         match self {
-            Command::Read { .. } => wire::CMD_READ,
-            Command::Write { .. } => wire::CMD_WRITE,
-            Command::Flush => wire::CMD_FLUSH,
-            Command::Trim { .. } => wire::CMD_TRIM,
-            Command::WriteZeroes { .. } => wire::CMD_WRITE_ZEROES,
-            Command::Cache { .. } => wire::CMD_CACHE,
-            Command::BlockStatus { .. } => wire::CMD_BLOCK_STATUS,
+            NbdCommand::Read { .. } => wire::CMD_READ,
+            NbdCommand::Write { .. } => wire::CMD_WRITE,
+            NbdCommand::Flush => wire::CMD_FLUSH,
+            NbdCommand::Trim { .. } => wire::CMD_TRIM,
+            NbdCommand::WriteZeroes { .. } => wire::CMD_WRITE_ZEROES,
+            NbdCommand::Cache { .. } => wire::CMD_CACHE,
+            NbdCommand::BlockStatus { .. } => wire::CMD_BLOCK_STATUS,
         }
     }
 
@@ -91,13 +91,13 @@ impl Command {
     /// First byte and number of bytes; (0, 0) for FLUSH.
     pub fn range(&self) -> (u64, u64) {
         match self {
-            Command::Write { offset, payload, .. } => (*offset, payload.len() as u64),
-            Command::Flush => (0, 0),
-            Command::Read { offset, length, .. }
-            | Command::Trim { offset, length, .. }
-            | Command::WriteZeroes { offset, length, .. }
-            | Command::Cache { offset, length }
-            | Command::BlockStatus { offset, length, .. } => (*offset, u64::from(*length)),
+            NbdCommand::Write { offset, payload, .. } => (*offset, payload.len() as u64),
+            NbdCommand::Flush => (0, 0),
+            NbdCommand::Read { offset, length, .. }
+            | NbdCommand::Trim { offset, length, .. }
+            | NbdCommand::WriteZeroes { offset, length, .. }
+            | NbdCommand::Cache { offset, length }
+            | NbdCommand::BlockStatus { offset, length, .. } => (*offset, u64::from(*length)),
         }
     }
 
@@ -105,15 +105,17 @@ impl Command {
     pub fn flags(&self) -> u16 {
         let bit = |set: bool, flag: u16| if set { flag } else { 0 };
         match self {
-            Command::Read { unfragmented, .. } => bit(*unfragmented, wire::CMD_FLAG_DF),
-            Command::Write { fua, .. } | Command::Trim { fua, .. } => bit(*fua, wire::CMD_FLAG_FUA),
-            Command::WriteZeroes { fua, no_hole, fast, .. } => {
+            NbdCommand::Read { unfragmented, .. } => bit(*unfragmented, wire::CMD_FLAG_DF),
+            NbdCommand::Write { fua, .. } | NbdCommand::Trim { fua, .. } => {
+                bit(*fua, wire::CMD_FLAG_FUA)
+            }
+            NbdCommand::WriteZeroes { fua, no_hole, fast, .. } => {
                 bit(*fua, wire::CMD_FLAG_FUA)
                     | bit(*no_hole, wire::CMD_FLAG_NO_HOLE)
                     | bit(*fast, wire::CMD_FLAG_FAST_ZERO)
             }
-            Command::BlockStatus { single, .. } => bit(*single, wire::CMD_FLAG_REQ_ONE),
-            Command::Flush | Command::Cache { .. } => 0,
+            NbdCommand::BlockStatus { single, .. } => bit(*single, wire::CMD_FLAG_REQ_ONE),
+            NbdCommand::Flush | NbdCommand::Cache { .. } => 0,
         }
     }
 }
@@ -226,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_command_says_its_flags_and_range() {
-        let zeroes = Command::WriteZeroes {
+        let zeroes = NbdCommand::WriteZeroes {
             offset: 512,
             length: 1024,
             fua: true,
@@ -236,8 +238,9 @@ mod tests {
         assert_eq!(zeroes.flags(), 0b10011);
         assert_eq!(zeroes.range(), (512, 1024));
         assert_eq!(zeroes.spec().name, "WRITE_ZEROES");
-        let write = Command::Write { offset: 7, payload: Bytes::from_static(b"abc"), fua: false };
+        let write =
+            NbdCommand::Write { offset: 7, payload: Bytes::from_static(b"abc"), fua: false };
         assert_eq!((write.flags(), write.range()), (0, (7, 3)));
-        assert_eq!(Command::Flush.range(), (0, 0));
+        assert_eq!(NbdCommand::Flush.range(), (0, 0));
     }
 }

@@ -129,7 +129,7 @@ pub struct BlockSizes {
     /// Smallest efficient unit: a power of two, at least `minimum` and 512.
     pub preferred: u32,
     /// Longest READ or WRITE, at least `preferred`. A server advertises the smaller of this and
-    /// [`crate::Limits::max_request_bytes`].
+    /// [`crate::ServerLimits::max_request_bytes`].
     pub maximum: u32,
 }
 
@@ -262,7 +262,7 @@ pub enum ExportInfoError {
 
 /// What the two sides agreed on when the transmission phase began.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Session {
+pub struct ExportSession {
     /// The export, with flags and block sizes as they went over the wire.
     pub export: ExportInfo,
     /// Replies are structured; otherwise simple.
@@ -285,7 +285,7 @@ pub struct ListedExport {
 
 /// A run of bytes with one allocation state (`base:allocation`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Extent {
+pub struct StatusExtent {
     /// Length in bytes, not zero.
     pub length: u32,
     /// Bits [`crate::wire::STATE_HOLE`] and [`crate::wire::STATE_ZERO`]; 0 = allocated data.

@@ -34,7 +34,7 @@
 //!
 //! ```text
 //! server   HEAD_BYTES + max_option_bytes + OPTION_REPLY_BYTES
-//!          + max_in_flight_bytes + max_in_flight * REQUEST_OVERHEAD_BYTES          (Limits::memory_bound)
+//!          + max_in_flight_bytes + max_in_flight * REQUEST_OVERHEAD_BYTES          (ServerLimits::memory_bound)
 //!          + the export list the shell gives in answer to LIST, once
 //! client   HEAD_BYTES + max_option_reply_bytes + max_list_bytes + 3 * max_in_flight_bytes
 //!          + max_in_flight * (REQUEST_OVERHEAD_BYTES + max_fragments * FRAGMENT_BYTES)
@@ -49,7 +49,7 @@
 //!
 //! # Not supported
 //!
-//! - TLS itself: it is the shell's. The server says when it begins ([`server::Event::StartTls`]);
+//! - TLS itself: it is the shell's. The server says when it begins ([`server::ServerEvent::StartTls`]);
 //!   the client has none, and `nbds://` is refused in text with the remedy in the message.
 //! - Extended headers (64-bit lengths), the RESIZE extension: answered `ERR_UNSUP`, respectively
 //!   never advertised.
@@ -74,12 +74,12 @@ pub mod server;
 pub mod uri;
 pub mod wire;
 
-pub use command::{COMMANDS, Command, CommandSpec};
+pub use command::{COMMANDS, CommandSpec, NbdCommand};
 pub use errno::Errno;
 pub use export::{
-    BlockSizes, ExportFlags, ExportInfo, ExportInfoError, Extent, ListedExport, Session,
+    BlockSizes, ExportFlags, ExportInfo, ExportInfoError, ExportSession, ListedExport, StatusExtent,
 };
 pub use limits::{
-    ClientLimits, HEAD_BYTES, Limits, LimitsError, OPTION_REPLY_BYTES, REQUEST_OVERHEAD_BYTES,
+    ClientLimits, HEAD_BYTES, LimitsError, OPTION_REPLY_BYTES, REQUEST_OVERHEAD_BYTES, ServerLimits,
 };
 pub use limits::{DENIAL_OF_SERVICE_BYTES, FRAGMENT_BYTES};

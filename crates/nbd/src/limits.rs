@@ -25,7 +25,7 @@ pub(crate) const EXTENT_BYTES: usize = 8;
 
 /// Limits of one server connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub struct ServerLimits {
     /// Longest READ or WRITE in bytes, advertised as the maximum block size. From 65,536 (the
     /// largest minimum block) to 2^30. Default 32 MiB: what every client may assume.
     pub max_request_bytes: u32,
@@ -46,9 +46,9 @@ pub struct Limits {
     pub max_extents: u32,
 }
 
-impl Default for Limits {
+impl Default for ServerLimits {
     fn default() -> Self {
-        Limits {
+        ServerLimits {
             max_request_bytes: 32 << 20,
             max_in_flight: 256,
             max_in_flight_bytes: 64 << 20,
@@ -59,7 +59,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl ServerLimits {
     /// Whether the limits can be kept together.
     ///
     /// # Errors
@@ -175,7 +175,7 @@ pub enum LimitsError {
             to hold"
     )]
     TooSmall {
-        /// Field of [`Limits`] or [`ClientLimits`].
+        /// Field of [`ServerLimits`] or [`ClientLimits`].
         limit: &'static str,
         /// Given value.
         value: u64,
@@ -185,7 +185,7 @@ pub enum LimitsError {
     /// Larger than the protocol can carry.
     #[error("limit {limit} = {value}: expected at most {most}; lower it")]
     TooLarge {
-        /// Field of [`Limits`] or [`ClientLimits`].
+        /// Field of [`ServerLimits`] or [`ClientLimits`].
         limit: &'static str,
         /// Given value.
         value: u64,
@@ -200,27 +200,27 @@ mod tests {
 
     #[test]
     fn the_defaults_hold_together() {
-        Limits::default().check().unwrap();
+        ServerLimits::default().check().unwrap();
         ClientLimits::default().check().unwrap();
     }
 
     #[test]
     fn a_limit_that_cannot_hold_one_request_is_refused() {
-        let limits = Limits { max_in_flight_bytes: 1 << 20, ..Limits::default() };
+        let limits = ServerLimits { max_in_flight_bytes: 1 << 20, ..ServerLimits::default() };
         let error = limits.check().unwrap_err();
         assert_eq!(
             error,
             LimitsError::TooSmall { limit: "max_in_flight_bytes", value: 1 << 20, least: 32 << 20 }
         );
-        assert!(Limits { max_in_flight: 0, ..Limits::default() }.check().is_err());
-        assert!(Limits { max_options: 0, ..Limits::default() }.check().is_err());
-        assert!(Limits { max_extents: 2 << 20, ..Limits::default() }.check().is_err());
+        assert!(ServerLimits { max_in_flight: 0, ..ServerLimits::default() }.check().is_err());
+        assert!(ServerLimits { max_options: 0, ..ServerLimits::default() }.check().is_err());
+        assert!(ServerLimits { max_extents: 2 << 20, ..ServerLimits::default() }.check().is_err());
         assert!(ClientLimits { max_fragments: 0, ..ClientLimits::default() }.check().is_err());
     }
 
     #[test]
     fn the_default_bound_is_what_the_formula_says() {
         let expected = (16 << 10) + (64 << 10) + (16 << 10) + (64 << 20) + 256 * (1 << 10);
-        assert_eq!(Limits::default().memory_bound(), expected);
+        assert_eq!(ServerLimits::default().memory_bound(), expected);
     }
 }

@@ -8,8 +8,8 @@ mod pair;
 
 use bytes::BufMut;
 use common::{Shell, context_data, go_data, option, request, small_limits};
-use headtime_nbd::client::{self, Config};
-use headtime_nbd::{ClientLimits, Command, server};
+use headtime_nbd::client::{self, NbdClientConfig};
+use headtime_nbd::{ClientLimits, NbdCommand, server};
 use pair::{Dice, Pair};
 use proptest::prelude::*;
 
@@ -25,7 +25,7 @@ fn serve(stream: &[u8], mut piece: impl FnMut() -> usize) -> (Vec<String>, Vec<u
         while let Some(event) = server.poll_event() {
             events.push(format!("{event:?}"));
             shell.answer(&mut server, &event);
-            if let server::Event::Request(request) = event {
+            if let server::ServerEvent::Request(request) = event {
                 shell.carry_out(request).give(&mut server);
             }
             output.extend(std::iter::from_fn(|| server.poll_output()).flatten());
@@ -101,17 +101,17 @@ fn server_stream() -> impl Strategy<Value = Vec<u8>> {
 /// Runs what a server once said through a client that submits `commands` when the export is open.
 fn listen(
     stream: &[u8],
-    commands: &[Command],
+    commands: &[NbdCommand],
     mut piece: impl FnMut() -> usize,
 ) -> (Vec<String>, Vec<u8>) {
     let mut client =
-        client::Connection::new(Config::open("vol0"), ClientLimits::default()).unwrap();
+        client::Connection::new(NbdClientConfig::open("vol0"), ClientLimits::default()).unwrap();
     let (mut events, mut output) = (Vec::new(), Vec::new());
     let (mut input, mut ended) = (stream, false);
     loop {
         while let Some(event) = client.poll_event() {
             events.push(format!("{event:?}"));
-            if let client::Event::Opened(_) = event {
+            if let client::ClientEvent::Opened(_) = event {
                 for command in commands {
                     client.submit(command.clone()).unwrap();
                 }
@@ -136,31 +136,32 @@ fn listen(
     }
 }
 
-fn commands() -> Vec<Command> {
-    let write = |offset, fill, length| Command::Write {
+fn commands() -> Vec<NbdCommand> {
+    let write = |offset, fill, length| NbdCommand::Write {
         offset,
         payload: vec![fill; length].into(),
         fua: false,
     };
-    let read = |offset, length, unfragmented| Command::Read { offset, length, unfragmented };
+    let read = |offset, length, unfragmented| NbdCommand::Read { offset, length, unfragmented };
     vec![
         write(512, 1, 1024),
         write(8192, 2, 512),
         read(0, 16_384, false),
         read(0, 16_384, true),
-        Command::BlockStatus { offset: 0, length: SIZE as u32, single: false },
-        Command::WriteZeroes { offset: 0, length: 1024, fua: true, no_hole: true, fast: true },
-        Command::Flush,
+        NbdCommand::BlockStatus { offset: 0, length: SIZE as u32, single: false },
+        NbdCommand::WriteZeroes { offset: 0, length: 1024, fua: true, no_hole: true, fast: true },
+        NbdCommand::Flush,
         read(32_768, 32_768, false),
     ]
 }
 
 /// What a server says to a client that submits `commands`, answered in an order drawn from `seed`.
 fn server_says(seed: u64) -> Vec<u8> {
-    let client = client::Connection::new(Config::open("vol0"), ClientLimits::default()).unwrap();
+    let client =
+        client::Connection::new(NbdClientConfig::open("vol0"), ClientLimits::default()).unwrap();
     let server = server::Connection::new(small_limits()).unwrap();
     let mut pair = Pair::new(client, server, Shell::new(SIZE), seed);
-    pair.run(|pair| matches!(pair.client_events[..], [client::Event::Opened(_)]));
+    pair.run(|pair| matches!(pair.client_events[..], [client::ClientEvent::Opened(_)]));
     for command in commands() {
         pair.client.submit(command).unwrap();
     }

@@ -7,7 +7,7 @@ mod common;
 mod says;
 
 use common::msg;
-use headtime_nbd::client::{CloseReason, Config, Connection, Event};
+use headtime_nbd::client::{ClientEvent, CloseReason, Connection, NbdClientConfig};
 use headtime_nbd::{ClientLimits, ExportFlags, ListedExport};
 use says::{EXPORT, GREETING, REPLY, client, events, exchange, go, opened, sent};
 
@@ -24,7 +24,7 @@ fn a_new_server_is_asked_for_everything() {
 
 #[test]
 fn a_server_that_refuses_extras_is_used_without_them() {
-    let mut client = client(Config::open("vol0"));
+    let mut client = client(NbdClientConfig::open("vol0"));
     exchange(&mut client, GREETING, "00000003 'IHAVEOPT' 00000008 00000000");
     exchange(&mut client, &format!("{REPLY} 00000008 80000001 00000000"), &go("vol0"));
     // GO unknown as well: EXPORT_NAME, without padding because both left it out.
@@ -34,7 +34,7 @@ fn a_server_that_refuses_extras_is_used_without_them() {
         "'IHAVEOPT' 00000001 00000004 'vol0'",
     );
     let done = events(&mut client, EXPORT);
-    let [Event::Opened(session)] = &done[..] else { panic!("{done:?}") };
+    let [ClientEvent::Opened(session)] = &done[..] else { panic!("{done:?}") };
     assert!(
         !session.structured_replies && !session.allocation_context && !session.block_sizes_stated
     );
@@ -46,7 +46,7 @@ fn a_server_that_refuses_extras_is_used_without_them() {
 
 #[test]
 fn a_server_without_fixed_newstyle_gets_export_name_and_sends_padding() {
-    let mut client = client(Config::open("vol0"));
+    let mut client = client(NbdClientConfig::open("vol0"));
     exchange(
         &mut client,
         "'NBDMAGIC' 'IHAVEOPT' 0000",
@@ -54,7 +54,7 @@ fn a_server_without_fixed_newstyle_gets_export_name_and_sends_padding() {
     );
     exchange(&mut client, "0000000000100001 0001 00*123", "");
     let done = events(&mut client, "00");
-    let [Event::Opened(session)] = &done[..] else { panic!("{done:?}") };
+    let [ClientEvent::Opened(session)] = &done[..] else { panic!("{done:?}") };
     assert_eq!(
         session.export.block_sizes.minimum, 1,
         "otherwise the last byte could not be reached"
@@ -63,20 +63,20 @@ fn a_server_without_fixed_newstyle_gets_export_name_and_sends_padding() {
 
 #[test]
 fn strangers_and_oldstyle_servers_are_recognized() {
-    let first = |text: &str| events(&mut client(Config::open("")), text);
-    let closed = |reason| vec![Event::Closed(reason)];
+    let first = |text: &str| events(&mut client(NbdClientConfig::open("")), text);
+    let closed = |reason| vec![ClientEvent::Closed(reason)];
     assert_eq!(
         first("'SSH-2.0-OpenSSH_9.7'"),
         closed(CloseReason::NotNbd(u64::from_be_bytes(*b"SSH-2.0-")))
     );
     assert_eq!(first("'NBDMAGIC' 0000420281861253 0000"), closed(CloseReason::Oldstyle));
-    let listing = events(&mut client(Config::list()), "'NBDMAGIC' 'IHAVEOPT' 0000");
+    let listing = events(&mut client(NbdClientConfig::list()), "'NBDMAGIC' 'IHAVEOPT' 0000");
     assert_eq!(listing, closed(CloseReason::NoOptions));
 }
 
 #[test]
 fn a_list_is_told_and_the_client_leaves() {
-    let mut client = client(Config::list());
+    let mut client = client(NbdClientConfig::list());
     exchange(&mut client, GREETING, "00000003 'IHAVEOPT' 00000003 00000000");
     exchange(&mut client, &format!("{REPLY} 00000003 00000002 00000004 00000000"), "");
     exchange(
@@ -89,39 +89,42 @@ fn a_list_is_told_and_the_client_leaves() {
     let list = vec![entry("", ""), entry("vol1", "second")];
     assert_eq!(
         events(&mut client, &format!("{REPLY} 00000003 00000001 00000000")),
-        [Event::Listed(list)]
+        [ClientEvent::Listed(list)]
     );
     assert_eq!(sent(&mut client), msg("'IHAVEOPT' 00000002 00000000"));
     let farewell = format!("{REPLY} 00000002 00000001 00000000");
-    assert_eq!(events(&mut client, &farewell), [Event::Closed(CloseReason::Finished)]);
+    assert_eq!(events(&mut client, &farewell), [ClientEvent::Closed(CloseReason::Finished)]);
 }
 
 #[test]
 fn a_description_is_told_and_a_server_that_just_hangs_up_after_abort_is_fine() {
-    let mut client = client(Config { structured_replies: false, ..Config::describe("vol0") });
+    let mut client =
+        client(NbdClientConfig { structured_replies: false, ..NbdClientConfig::describe("vol0") });
     let info = go("vol0").replacen("00000007", "00000006", 1);
     exchange(&mut client, GREETING, &format!("00000003 {info}"));
     exchange(&mut client, &format!("{REPLY} 00000006 00000003 0000000c 0000 {EXPORT}"), "");
     exchange(&mut client, &format!("{REPLY} 00000006 00000003 00000006 0001 'main'"), "");
     exchange(&mut client, &format!("{REPLY} 00000006 00000003 00000006 0002 'text'"), "");
     let done = events(&mut client, &format!("{REPLY} 00000006 00000001 00000000"));
-    let [Event::Described(session)] = &done[..] else { panic!("{done:?}") };
+    let [ClientEvent::Described(session)] = &done[..] else { panic!("{done:?}") };
     assert_eq!(
         (session.export.name.as_str(), session.export.description.as_str()),
         ("main", "text")
     );
     assert_eq!(sent(&mut client), msg("'IHAVEOPT' 00000002 00000000"));
     client.end_of_input();
-    assert_eq!(client.poll_event(), Some(Event::Closed(CloseReason::Finished)));
+    assert_eq!(client.poll_event(), Some(ClientEvent::Closed(CloseReason::Finished)));
 }
 
 #[test]
 fn a_refusal_is_told_with_its_text_and_answered_with_a_farewell() {
     for (error, part) in [("80000006", "list the server's exports"), ("80000005", "use a tunnel")] {
-        let mut client = client(Config { structured_replies: false, ..Config::open("vol9") });
+        let mut client =
+            client(NbdClientConfig { structured_replies: false, ..NbdClientConfig::open("vol9") });
         exchange(&mut client, GREETING, &format!("00000003 {}", go("vol9")));
         let done = events(&mut client, &format!("{REPLY} 00000007 {error} 00000004 'nope'"));
-        let [Event::Closed(reason @ CloseReason::Refused { option: "GO", text, .. })] = &done[..]
+        let [ClientEvent::Closed(reason @ CloseReason::Refused { option: "GO", text, .. })] =
+            &done[..]
         else {
             panic!("{done:?}");
         };
@@ -130,13 +133,13 @@ fn a_refusal_is_told_with_its_text_and_answered_with_a_farewell() {
         assert_eq!(sent(&mut client), msg("'IHAVEOPT' 00000002 00000000"));
     }
     // TLS demanded at the first option: no use in trying others.
-    let mut client = client(Config::open("vol0"));
+    let mut client = client(NbdClientConfig::open("vol0"));
     exchange(&mut client, GREETING, "00000003 'IHAVEOPT' 00000008 00000000");
     let done = events(&mut client, &format!("{REPLY} 00000008 80000005 00000000"));
     assert!(
         matches!(
             done[..],
-            [Event::Closed(CloseReason::Refused { option: "STRUCTURED_REPLY", .. })]
+            [ClientEvent::Closed(CloseReason::Refused { option: "STRUCTURED_REPLY", .. })]
         ),
         "{done:?}"
     );
@@ -158,28 +161,32 @@ fn handshake_replies_that_break_the_rules_or_the_limits_are_left() {
         (format!("{REPLY} 00000007 00000003 00000002 0063 ").repeat(65), "max_option_replies"),
         ("0003e889045565aa 00000007 00000001 00000000".to_string(), "magic"),
     ] {
-        let mut client = client(Config { structured_replies: false, ..Config::open("vol0") });
+        let mut client =
+            client(NbdClientConfig { structured_replies: false, ..NbdClientConfig::open("vol0") });
         events(&mut client, GREETING);
         let done = events(&mut client, &answer);
-        let [Event::Closed(reason)] = &done[..] else { panic!("{answer}: {done:?}") };
+        let [ClientEvent::Closed(reason)] = &done[..] else { panic!("{answer}: {done:?}") };
         assert!(reason.to_string().contains(expected), "{answer}: {reason}");
     }
     let limits = ClientLimits { max_list_bytes: 200, ..ClientLimits::default() };
-    let mut client = Connection::new(Config::list(), limits).unwrap();
+    let mut client = Connection::new(NbdClientConfig::list(), limits).unwrap();
     events(&mut client, GREETING);
     let done = events(
         &mut client,
         &format!("{REPLY} 00000003 00000002 00000008 00000004 'vol0' ").repeat(3),
     );
     assert!(
-        matches!(done[..], [Event::Closed(CloseReason::TooMuch { limit: "max_list_bytes", .. })]),
+        matches!(
+            done[..],
+            [ClientEvent::Closed(CloseReason::TooMuch { limit: "max_list_bytes", .. })]
+        ),
         "{done:?}"
     );
 }
 
 #[test]
 fn leaving_during_the_handshake_takes_the_place_of_the_next_option() {
-    let mut client = client(Config::open("vol0"));
+    let mut client = client(NbdClientConfig::open("vol0"));
     exchange(&mut client, GREETING, "00000003 'IHAVEOPT' 00000008 00000000");
     client.disconnect();
     exchange(
@@ -188,5 +195,5 @@ fn leaving_during_the_handshake_takes_the_place_of_the_next_option() {
         "'IHAVEOPT' 00000002 00000000",
     );
     let farewell = format!("{REPLY} 00000002 00000001 00000000");
-    assert_eq!(events(&mut client, &farewell), [Event::Closed(CloseReason::Finished)]);
+    assert_eq!(events(&mut client, &farewell), [ClientEvent::Closed(CloseReason::Finished)]);
 }

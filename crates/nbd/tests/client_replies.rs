@@ -9,9 +9,9 @@ mod says;
 use bytes::Bytes;
 use common::msg;
 use headtime_nbd::client::{
-    CloseReason, Config, Connection, Event, Outcome, RequestError, SubmitError,
+    ClientEvent, ClientSubmitError, CloseReason, Connection, NbdClientConfig, Reply, RequestError,
 };
-use headtime_nbd::{ClientLimits, Command, Errno, Extent};
+use headtime_nbd::{ClientLimits, Errno, NbdCommand, StatusExtent};
 use says::{
     EXPORT, GREETING, LENGTH, OFFSET, REPLY, client, completed, events, failed, opened, read, sent,
     submit,
@@ -23,25 +23,29 @@ fn every_request_is_written_as_the_document_says() {
     let range = "0000000000000200 00000400";
     for (command, expected) in [
         (
-            Command::Read { offset: OFFSET, length: LENGTH, unfragmented: false },
+            NbdCommand::Read { offset: OFFSET, length: LENGTH, unfragmented: false },
             format!("0000 0000 # {range}"),
         ),
         (
-            Command::Read { offset: OFFSET, length: LENGTH, unfragmented: true },
+            NbdCommand::Read { offset: OFFSET, length: LENGTH, unfragmented: true },
             format!("0004 0000 # {range}"),
         ),
         (
-            Command::Write { offset: OFFSET, payload: Bytes::from_static(&[7; 1024]), fua: true },
+            NbdCommand::Write {
+                offset: OFFSET,
+                payload: Bytes::from_static(&[7; 1024]),
+                fua: true,
+            },
             format!("0001 0001 # {range} 07*1024"),
         ),
-        (Command::Flush, "0000 0003 # 00*12".to_string()),
+        (NbdCommand::Flush, "0000 0003 # 00*12".to_string()),
         (
-            Command::Trim { offset: OFFSET, length: LENGTH, fua: false },
+            NbdCommand::Trim { offset: OFFSET, length: LENGTH, fua: false },
             format!("0000 0004 # {range}"),
         ),
-        (Command::Cache { offset: OFFSET, length: LENGTH }, format!("0000 0005 # {range}")),
+        (NbdCommand::Cache { offset: OFFSET, length: LENGTH }, format!("0000 0005 # {range}")),
         (
-            Command::WriteZeroes {
+            NbdCommand::WriteZeroes {
                 offset: OFFSET,
                 length: LENGTH,
                 fua: true,
@@ -51,7 +55,7 @@ fn every_request_is_written_as_the_document_says() {
             format!("0013 0006 # {range}"),
         ),
         (
-            Command::BlockStatus { offset: OFFSET, length: LENGTH, single: true },
+            NbdCommand::BlockStatus { offset: OFFSET, length: LENGTH, single: true },
             format!("0008 0007 # {range}"),
         ),
     ] {
@@ -61,7 +65,7 @@ fn every_request_is_written_as_the_document_says() {
         let cookie = request[8..16].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         assert_eq!(request, msg(&format!("25609513 {}", expected.replace('#', &cookie))), "{name}");
         let answer = format!("668e33ef 0001 8001 {cookie} 00000006 00000005 0000");
-        assert!(matches!(events(&mut client, &answer)[..], [Event::Completed(_)]));
+        assert!(matches!(events(&mut client, &answer)[..], [ClientEvent::Completed(_)]));
     }
 }
 
@@ -69,14 +73,14 @@ fn every_request_is_written_as_the_document_says() {
 fn simple_replies_complete_requests_in_any_order() {
     let (mut client, _) = opened(false);
     let (first, one) = submit(&mut client, read());
-    let (second, two) = submit(&mut client, Command::Flush);
+    let (second, two) = submit(&mut client, NbdCommand::Flush);
     let (third, three) = submit(&mut client, read());
     assert_eq!(client.in_flight(), 3);
     assert_eq!(
         completed(&mut client, &format!("67446698 00000000 {two}"), second),
-        Ok(Outcome::Done)
+        Ok(Reply::Done)
     );
-    let data = Outcome::Data(vec![9; 1024].into());
+    let data = Reply::Data(vec![9; 1024].into());
     assert_eq!(
         completed(&mut client, &format!("67446698 00000000 {three} 09*1024"), third),
         Ok(data)
@@ -85,7 +89,7 @@ fn simple_replies_complete_requests_in_any_order() {
         completed(&mut client, &format!("67446698 00000005 {one}"), first),
         failed(Errno::Io, "", None)
     );
-    let (fourth, four) = submit(&mut client, Command::Flush);
+    let (fourth, four) = submit(&mut client, NbdCommand::Flush);
     let strange = completed(&mut client, &format!("67446698 00000002 {four}"), fourth);
     assert_eq!(strange, failed(Errno::Invalid, "", None), "an unexpected error counts as EINVAL");
     assert_eq!((client.in_flight(), client.in_flight_bytes()), (0, 0));
@@ -96,7 +100,7 @@ fn structured_reads_come_in_one_piece_in_many_and_with_holes() {
     let (mut client, _) = opened(true);
     let (id, cookie) = submit(&mut client, read());
     let whole = format!("668e33ef 0001 0001 {cookie} 00000408 0000000000000200 09*1024");
-    assert_eq!(completed(&mut client, &whole, id), Ok(Outcome::Data(vec![9; 1024].into())));
+    assert_eq!(completed(&mut client, &whole, id), Ok(Reply::Data(vec![9; 1024].into())));
     let (id, cookie) = submit(&mut client, read());
     let pieces = format!(
         "668e33ef 0000 0002 {cookie} 0000000c 0000000000000400 00000100 \
@@ -105,10 +109,10 @@ fn structured_reads_come_in_one_piece_in_many_and_with_holes() {
          668e33ef 0001 0000 {cookie} 00000000"
     );
     let data = [vec![1; 512], vec![0; 256], vec![2; 256]].concat();
-    assert_eq!(completed(&mut client, &pieces, id), Ok(Outcome::Data(data.into())));
+    assert_eq!(completed(&mut client, &pieces, id), Ok(Reply::Data(data.into())));
     let (id, cookie) = submit(&mut client, read());
     let hole = format!("668e33ef 0001 0002 {cookie} 0000000c 0000000000000200 00000400");
-    assert_eq!(completed(&mut client, &hole, id), Ok(Outcome::Data(vec![0; 1024].into())));
+    assert_eq!(completed(&mut client, &hole, id), Ok(Reply::Data(vec![0; 1024].into())));
     assert_eq!(client.buffered_bytes(), 16 << 10, "only the head is kept");
 }
 
@@ -123,43 +127,38 @@ fn structured_errors_carry_text_and_place_and_later_chunks_are_still_read() {
          668e33ef 0001 8001 {cookie} 00000006 00000016 0000"
     );
     assert_eq!(completed(&mut client, &answer, id), failed(Errno::Io, "bad_sector", Some(0x400)));
-    let (id, cookie) = submit(&mut client, Command::Flush);
+    let (id, cookie) = submit(&mut client, NbdCommand::Flush);
     let unknown = format!("668e33ef 0001 8fff {cookie} 0000000c 0000001c 0000 'future'");
     assert_eq!(completed(&mut client, &unknown, id), failed(Errno::NoSpace, "", None));
-    let (id, cookie) = submit(&mut client, Command::Flush);
-    assert_eq!(
-        completed(&mut client, &format!("67446698 00000000 {cookie}"), id),
-        Ok(Outcome::Done)
-    );
-    let (id, cookie) = submit(&mut client, Command::Flush);
+    let (id, cookie) = submit(&mut client, NbdCommand::Flush);
+    assert_eq!(completed(&mut client, &format!("67446698 00000000 {cookie}"), id), Ok(Reply::Done));
+    let (id, cookie) = submit(&mut client, NbdCommand::Flush);
     assert_eq!(
         completed(&mut client, &format!("668e33ef 0001 0000 {cookie} 00000000"), id),
-        Ok(Outcome::Done)
+        Ok(Reply::Done)
     );
 }
 
 #[test]
 fn extents_are_told_and_a_surplus_is_dropped() {
     let (mut client, _) = opened(true);
-    let status = Command::BlockStatus { offset: 0, length: 4096, single: false };
+    let status = NbdCommand::BlockStatus { offset: 0, length: 4096, single: false };
     let (id, cookie) = submit(&mut client, status.clone());
     let answer = format!(
         "668e33ef 0001 0005 {cookie} 00000014 0000002a 00000200 00000000 00100000 00000003"
     );
-    let extents = vec![Extent { length: 512, state: 0 }, Extent { length: 1 << 20, state: 3 }];
-    assert_eq!(completed(&mut client, &answer, id), Ok(Outcome::Extents(extents)));
+    let extents =
+        vec![StatusExtent { length: 512, state: 0 }, StatusExtent { length: 1 << 20, state: 3 }];
+    assert_eq!(completed(&mut client, &answer, id), Ok(Reply::Extents(extents)));
     let (id, cookie) = submit(&mut client, status);
     let many = "00000200 00000000 00000200 00000001 ".repeat(1000);
     let answer = format!("668e33ef 0001 0005 {cookie} {:08x} 0000002a {many}", 4 + 16_000);
-    let Ok(Outcome::Extents(extents)) = completed(&mut client, &answer, id) else {
+    let Ok(Reply::Extents(extents)) = completed(&mut client, &answer, id) else {
         panic!("no extents")
     };
     assert_eq!(extents.len(), 8, "as many as the limits allow");
-    let (id, cookie) = submit(&mut client, Command::Flush);
-    assert_eq!(
-        completed(&mut client, &format!("67446698 00000000 {cookie}"), id),
-        Ok(Outcome::Done)
-    );
+    let (id, cookie) = submit(&mut client, NbdCommand::Flush);
+    assert_eq!(completed(&mut client, &format!("67446698 00000000 {cookie}"), id), Ok(Reply::Done));
 }
 
 #[test]
@@ -191,18 +190,21 @@ fn a_server_that_breaks_the_rules_is_left_and_requests_are_completed_as_lost() {
     ] {
         let (mut client, _) = opened(true);
         let (id, cookie) = submit(&mut client, read());
-        let (other, _) = submit(&mut client, Command::Flush);
+        let (other, _) = submit(&mut client, NbdCommand::Flush);
         let done = events(&mut client, &answer.replace('#', &cookie));
         let lost =
             |id| headtime_nbd::client::Completion { id, result: Err(RequestError::ConnectionLost) };
         assert_eq!(done.len(), 3, "{answer}: {done:?}");
         assert_eq!(
             done[..2],
-            [Event::Completed(lost(id)), Event::Completed(lost(other))],
+            [ClientEvent::Completed(lost(id)), ClientEvent::Completed(lost(other))],
             "{answer}"
         );
         assert!(
-            matches!(done[2], Event::Closed(CloseReason::Violation(_) | CloseReason::Magic(_))),
+            matches!(
+                done[2],
+                ClientEvent::Closed(CloseReason::Violation(_) | CloseReason::Magic(_))
+            ),
             "{answer}: {done:?}"
         );
         assert_eq!((client.read_hint(), client.in_flight_bytes()), (0, 0));
@@ -227,117 +229,141 @@ fn block_status_answers_that_break_the_rules_are_left() {
     ] {
         let (mut client, _) = opened(true);
         let (_, cookie) =
-            submit(&mut client, Command::BlockStatus { offset: 0, length: 1024, single });
+            submit(&mut client, NbdCommand::BlockStatus { offset: 0, length: 1024, single });
         let done = events(&mut client, &answer.replace('#', &cookie));
-        assert!(matches!(done[1], Event::Closed(CloseReason::Violation(_))), "{answer}: {done:?}");
+        assert!(
+            matches!(done[1], ClientEvent::Closed(CloseReason::Violation(_))),
+            "{answer}: {done:?}"
+        );
     }
 }
 
 #[test]
 fn structured_chunks_that_were_not_agreed_are_out_of_step() {
     let (mut client, _) = opened(false);
-    let (_, cookie) = submit(&mut client, Command::Flush);
+    let (_, cookie) = submit(&mut client, NbdCommand::Flush);
     let done = events(&mut client, &format!("668e33ef 0001 0000 {cookie} 00000000"));
-    assert_eq!(done[1], Event::Closed(CloseReason::Magic(0x668e_33ef)));
+    assert_eq!(done[1], ClientEvent::Closed(CloseReason::Magic(0x668e_33ef)));
 }
 
 #[test]
 fn a_request_that_breaks_the_constraints_is_not_sent() {
     let (mut client, _) = opened(true);
-    let read_at = |offset, length| Command::Read { offset, length, unfragmented: false };
-    let write =
-        |length: usize| Command::Write { offset: 0, payload: vec![0; length].into(), fua: false };
+    let read_at = |offset, length| NbdCommand::Read { offset, length, unfragmented: false };
+    let write = |length: usize| NbdCommand::Write {
+        offset: 0,
+        payload: vec![0; length].into(),
+        fua: false,
+    };
     let size = 1 << 20;
     for (command, error) in [
-        (read_at(0, 0), SubmitError::Empty { command: "READ" }),
+        (read_at(0, 0), ClientSubmitError::Empty { command: "READ" }),
         (
             read_at(size, 512),
-            SubmitError::BeyondEnd { command: "READ", offset: size, length: 512, size },
+            ClientSubmitError::BeyondEnd { command: "READ", offset: size, length: 512, size },
         ),
         (
             read_at(u64::MAX, 512),
-            SubmitError::BeyondEnd { command: "READ", offset: u64::MAX, length: 512, size },
+            ClientSubmitError::BeyondEnd { command: "READ", offset: u64::MAX, length: 512, size },
         ),
         (
             read_at(1, 512),
-            SubmitError::Unaligned { command: "READ", offset: 1, length: 512, minimum: 512 },
+            ClientSubmitError::Unaligned { command: "READ", offset: 1, length: 512, minimum: 512 },
         ),
-        (read_at(0, 66_048), SubmitError::TooLong { command: "READ", length: 66_048, max: 65_536 }),
-        (write(66_048), SubmitError::TooLong { command: "WRITE", length: 66_048, max: 65_536 }),
+        (
+            read_at(0, 66_048),
+            ClientSubmitError::TooLong { command: "READ", length: 66_048, max: 65_536 },
+        ),
+        (
+            write(66_048),
+            ClientSubmitError::TooLong { command: "WRITE", length: 66_048, max: 65_536 },
+        ),
         (
             write(100),
-            SubmitError::Unaligned { command: "WRITE", offset: 0, length: 100, minimum: 512 },
+            ClientSubmitError::Unaligned { command: "WRITE", offset: 0, length: 100, minimum: 512 },
         ),
     ] {
         assert_eq!(client.submit(command), Err(error));
     }
     assert_eq!(sent(&mut client), []);
     // Longer than the maximum payload is fine where there is no payload.
-    client.submit(Command::Trim { offset: 0, length: 1 << 20, fua: false }).unwrap();
+    client.submit(NbdCommand::Trim { offset: 0, length: 1 << 20, fua: false }).unwrap();
 }
 
 #[test]
 fn what_the_server_does_not_offer_is_not_sent() {
-    let mut bare = client(Config { structured_replies: false, ..Config::open("") });
+    let mut bare =
+        client(NbdClientConfig { structured_replies: false, ..NbdClientConfig::open("") });
     events(&mut bare, GREETING);
     let says = format!(
         "{REPLY} 00000007 00000003 0000000c 0000 0000000000100000 # {REPLY} 00000007 00000001 \
             00000000"
     );
     let (offset, length) = (0, 512);
-    assert_eq!(bare.submit(Command::Flush), Err(SubmitError::NotOpen));
+    assert_eq!(bare.submit(NbdCommand::Flush), Err(ClientSubmitError::NotOpen));
     events(&mut bare, &says.replace('#', "0001"));
     for (command, error) in [
-        (Command::Flush, SubmitError::NotOffered { command: "FLUSH" }),
-        (Command::Trim { offset, length, fua: false }, SubmitError::NotOffered { command: "TRIM" }),
-        (Command::Cache { offset, length }, SubmitError::NotOffered { command: "CACHE" }),
-        (Command::BlockStatus { offset, length, single: false }, SubmitError::NoContext),
+        (NbdCommand::Flush, ClientSubmitError::NotOffered { command: "FLUSH" }),
         (
-            Command::Write { offset, payload: vec![0; 512].into(), fua: true },
-            SubmitError::FlagNotOffered { flag: "FUA" },
+            NbdCommand::Trim { offset, length, fua: false },
+            ClientSubmitError::NotOffered { command: "TRIM" },
+        ),
+        (NbdCommand::Cache { offset, length }, ClientSubmitError::NotOffered { command: "CACHE" }),
+        (NbdCommand::BlockStatus { offset, length, single: false }, ClientSubmitError::NoContext),
+        (
+            NbdCommand::Write { offset, payload: vec![0; 512].into(), fua: true },
+            ClientSubmitError::FlagNotOffered { flag: "FUA" },
         ),
         (
-            Command::Read { offset, length, unfragmented: true },
-            SubmitError::FlagNotOffered { flag: "DF" },
+            NbdCommand::Read { offset, length, unfragmented: true },
+            ClientSubmitError::FlagNotOffered { flag: "DF" },
         ),
     ] {
         assert_eq!(bare.submit(command), Err(error));
     }
-    let mut read_only = client(Config { structured_replies: false, ..Config::open("") });
+    let mut read_only =
+        client(NbdClientConfig { structured_replies: false, ..NbdClientConfig::open("") });
     events(&mut read_only, GREETING);
     events(&mut read_only, &says.replace('#', "0063"));
-    let zeroes = Command::WriteZeroes { offset, length, fua: false, no_hole: false, fast: false };
-    assert_eq!(read_only.submit(zeroes), Err(SubmitError::ReadOnly { command: "WRITE_ZEROES" }));
+    let zeroes =
+        NbdCommand::WriteZeroes { offset, length, fua: false, no_hole: false, fast: false };
+    assert_eq!(
+        read_only.submit(zeroes),
+        Err(ClientSubmitError::ReadOnly { command: "WRITE_ZEROES" })
+    );
 }
 
 #[test]
 fn limits_hold_until_requests_complete() {
     let (mut client, _) = opened(false);
-    let ids: Vec<_> = (0..4).map(|_| submit(&mut client, Command::Flush)).collect();
-    assert_eq!(client.submit(Command::Flush), Err(SubmitError::TooMany { max: 4 }));
+    let ids: Vec<_> = (0..4).map(|_| submit(&mut client, NbdCommand::Flush)).collect();
+    assert_eq!(client.submit(NbdCommand::Flush), Err(ClientSubmitError::TooMany { max: 4 }));
     completed(&mut client, &format!("67446698 00000000 {}", ids[2].1), ids[2].0).unwrap();
-    client.submit(Command::Flush).unwrap();
+    client.submit(NbdCommand::Flush).unwrap();
 
     let limits =
         ClientLimits { max_in_flight_bytes: 65_536, max_extents: 1, ..ClientLimits::default() };
-    let mut narrow =
-        Connection::new(Config { structured_replies: false, ..Config::open("") }, limits).unwrap();
+    let mut narrow = Connection::new(
+        NbdClientConfig { structured_replies: false, ..NbdClientConfig::open("") },
+        limits,
+    )
+    .unwrap();
     events(&mut narrow, GREETING);
     events(&mut narrow, &format!("{REPLY} 00000007 00000003 0000000c 0000 {EXPORT}"));
     events(&mut narrow, &format!("{REPLY} 00000007 00000001 00000000"));
     assert_eq!(narrow.max_payload_bytes(), 65_536);
     narrow
-        .submit(Command::Write {
+        .submit(NbdCommand::Write {
             offset: 0,
             payload: vec![1; 40_000 / 512 * 512].into(),
             fua: false,
         })
         .unwrap();
     let error = narrow
-        .submit(Command::Read { offset: 0, length: 32_768, unfragmented: false })
+        .submit(NbdCommand::Read { offset: 0, length: 32_768, unfragmented: false })
         .unwrap_err();
     assert!(
-        matches!(error, SubmitError::TooManyBytes { wanted: 32_768, max: 65_536, .. }),
+        matches!(error, ClientSubmitError::TooManyBytes { wanted: 32_768, max: 65_536, .. }),
         "{error:?}"
     );
 }
@@ -345,14 +371,17 @@ fn limits_hold_until_requests_complete() {
 #[test]
 fn disconnecting_waits_for_answers_then_says_goodbye() {
     let (mut client, _) = opened(false);
-    let (id, cookie) = submit(&mut client, Command::Flush);
+    let (id, cookie) = submit(&mut client, NbdCommand::Flush);
     client.disconnect();
-    assert_eq!(client.submit(Command::Flush), Err(SubmitError::NotOpen));
+    assert_eq!(client.submit(NbdCommand::Flush), Err(ClientSubmitError::NotOpen));
     assert_eq!(client.poll_event(), None);
     assert_eq!(sent(&mut client), []);
     let done = events(&mut client, &format!("67446698 00000000 {cookie}"));
-    assert!(matches!(&done[0], Event::Completed(completion) if completion.id == id), "{done:?}");
-    assert_eq!(done[1..], [Event::Closed(CloseReason::Disconnected)]);
+    assert!(
+        matches!(&done[0], ClientEvent::Completed(completion) if completion.id == id),
+        "{done:?}"
+    );
+    assert_eq!(done[1..], [ClientEvent::Closed(CloseReason::Disconnected)]);
     assert_eq!(sent(&mut client), msg("25609513 0000 0002 00*8 00*8 00*4"));
 }
 
@@ -363,30 +392,33 @@ fn a_server_that_shuts_down_is_left_properly() {
     let done = events(&mut client, &format!("668e33ef 0001 8001 {cookie} 00000006 0000006c 0000"));
     let shutdown =
         headtime_nbd::client::Completion { id, result: failed(Errno::Shutdown, "", None) };
-    assert_eq!(done, [Event::Completed(shutdown), Event::Closed(CloseReason::Disconnected)]);
+    assert_eq!(
+        done,
+        [ClientEvent::Completed(shutdown), ClientEvent::Closed(CloseReason::Disconnected)]
+    );
     assert_eq!(sent(&mut client)[6..8], [0, 2], "DISC");
 }
 
 #[test]
 fn the_end_of_the_stream_loses_requests_and_says_when() {
     let (mut client, _) = opened(false);
-    let (id, cookie) = submit(&mut client, Command::Flush);
-    let (answered, other) = submit(&mut client, Command::Flush);
+    let (id, cookie) = submit(&mut client, NbdCommand::Flush);
+    let (answered, other) = submit(&mut client, NbdCommand::Flush);
     assert_eq!(client.receive(&msg(&format!("67446698 00000000 {other} 6744"))), 18);
     client.end_of_input();
     let done: Vec<_> = std::iter::from_fn(|| client.poll_event()).collect();
     assert!(
-        matches!(&done[0], Event::Completed(completion) if completion.id == answered),
+        matches!(&done[0], ClientEvent::Completed(completion) if completion.id == answered),
         "what came is still heard"
     );
-    assert!(matches!(&done[1], Event::Completed(completion) if completion.id == id));
+    assert!(matches!(&done[1], ClientEvent::Completed(completion) if completion.id == id));
     assert_eq!(
         done[2],
-        Event::Closed(CloseReason::EndOfInput { doing: "transmission", in_flight: 1 })
+        ClientEvent::Closed(CloseReason::EndOfInput { doing: "transmission", in_flight: 1 })
     );
     let _ = cookie;
-    let mut early = Connection::new(Config::open(""), ClientLimits::default()).unwrap();
+    let mut early = Connection::new(NbdClientConfig::open(""), ClientLimits::default()).unwrap();
     early.end_of_input();
     let reason = CloseReason::EndOfInput { doing: "the greeting", in_flight: 0 };
-    assert_eq!(early.poll_event(), Some(Event::Closed(reason)));
+    assert_eq!(early.poll_event(), Some(ClientEvent::Closed(reason)));
 }

@@ -9,9 +9,9 @@ mod pair;
 use common::{
     Mode, Shell, context_data, go_data, option, request, sent, serving, small_limits, vol0,
 };
-use headtime_nbd::client::{self, Config};
-use headtime_nbd::server::{CloseReason, Connection, Event, Segment};
-use headtime_nbd::{ClientLimits, Command, Errno, ExportInfo, Limits};
+use headtime_nbd::client::{self, NbdClientConfig};
+use headtime_nbd::server::{CloseReason, Connection, Segment, ServerEvent};
+use headtime_nbd::{ClientLimits, Errno, ExportInfo, NbdCommand, ServerLimits};
 use pair::{Dice, Pair};
 use proptest::prelude::*;
 
@@ -36,13 +36,13 @@ fn abuse(server: &mut Connection, stream: &[u8], manners: Manners, dice: &mut Di
         while let Some(event) = server.poll_event() {
             moved = true;
             shell.answer(server, &event);
-            if let Event::Request(request) = event {
+            if let ServerEvent::Request(request) = event {
                 kept.push(request);
             }
             if manners.answers && !kept.is_empty() {
                 let request = kept.swap_remove(dice.roll(kept.len()));
                 let answered = match request.command {
-                    Command::Read { length, .. } => {
+                    NbdCommand::Read { length, .. } => {
                         server.reply_read(request.handle, vec![1; length as usize].into())
                     }
                     _ => server.reply_error(request.handle, Errno::Io, "as you like"),
@@ -53,7 +53,7 @@ fn abuse(server: &mut Connection, stream: &[u8], manners: Manners, dice: &mut Di
         let payloads: usize = kept
             .iter()
             .map(|request| {
-                if let Command::Write { payload, .. } = &request.command {
+                if let NbdCommand::Write { payload, .. } = &request.command {
                     payload.len()
                 } else {
                     0
@@ -163,18 +163,18 @@ fn client_limits() -> ClientLimits {
     }
 }
 
-fn wanted() -> Vec<Command> {
-    let read = |offset| Command::Read { offset, length: 8192, unfragmented: false };
-    let write = Command::Write { offset: 1024, payload: vec![3; 2048].into(), fua: true };
-    let status = Command::BlockStatus { offset: 0, length: 1 << 19, single: false };
-    vec![write, read(0), read(512), read(1024), status, Command::Flush, read(4096)]
+fn wanted() -> Vec<NbdCommand> {
+    let read = |offset| NbdCommand::Read { offset, length: 8192, unfragmented: false };
+    let write = NbdCommand::Write { offset: 1024, payload: vec![3; 2048].into(), fua: true };
+    let status = NbdCommand::BlockStatus { offset: 0, length: 1 << 19, single: false };
+    vec![write, read(0), read(512), read(1024), status, NbdCommand::Flush, read(4096)]
 }
 
 fn recorded(seed: u64) -> Vec<u8> {
-    let client = client::Connection::new(Config::open("vol0"), client_limits()).unwrap();
+    let client = client::Connection::new(NbdClientConfig::open("vol0"), client_limits()).unwrap();
     let mut pair =
         Pair::new(client, Connection::new(small_limits()).unwrap(), Shell::new(SIZE), seed);
-    pair.run(|pair| matches!(pair.client_events[..], [client::Event::Opened(_)]));
+    pair.run(|pair| matches!(pair.client_events[..], [client::ClientEvent::Opened(_)]));
     for command in wanted() {
         pair.client.submit(command).unwrap();
     }
@@ -185,18 +185,19 @@ fn recorded(seed: u64) -> Vec<u8> {
 /// Runs a client on what a bad server says. Every request it could submit completes exactly once;
 /// how many.
 fn suffer(stream: &[u8], dice: &mut Dice) -> usize {
-    let mut client = client::Connection::new(Config::open("vol0"), client_limits()).unwrap();
+    let mut client =
+        client::Connection::new(NbdClientConfig::open("vol0"), client_limits()).unwrap();
     let (mut submitted, mut completed) = (Vec::new(), Vec::new());
     let (mut input, mut ended) = (stream, false);
     loop {
         while let Some(event) = client.poll_event() {
             match event {
-                client::Event::Opened(_) => {
+                client::ClientEvent::Opened(_) => {
                     submitted.extend(
                         wanted().into_iter().filter_map(|command| client.submit(command).ok()),
                     );
                 }
-                client::Event::Completed(completion) => completed.push(completion.id),
+                client::ClientEvent::Completed(completion) => completed.push(completion.id),
                 _ => {}
             }
         }
@@ -235,7 +236,10 @@ fn a_flood_of_options_is_cut_off() {
         sent(&mut server);
     }
     server.receive(&option(99, &[]));
-    assert_eq!(server.poll_event(), Some(Event::Closed(CloseReason::TooManyOptions { limit: 32 })));
+    assert_eq!(
+        server.poll_event(),
+        Some(ServerEvent::Closed(CloseReason::TooManyOptions { limit: 32 }))
+    );
 }
 
 #[test]
@@ -263,7 +267,10 @@ fn lengths_of_four_gigabytes_are_announced_and_nothing_is_set_aside_for_them() {
     }
     let mut server = serving(small_limits(), vol0(), Mode::Simple);
     server.receive(&request(0, 1, 1, 0, u32::MAX));
-    assert!(matches!(server.poll_event(), Some(Event::Closed(CloseReason::PayloadTooLong { .. }))));
+    assert!(matches!(
+        server.poll_event(),
+        Some(ServerEvent::Closed(CloseReason::PayloadTooLong { .. }))
+    ));
     let mut server = serving(small_limits(), vol0(), Mode::Simple);
     server.receive(&request(0, 0, 1, 0, u32::MAX));
     assert_eq!(server.poll_event(), None);
@@ -272,7 +279,8 @@ fn lengths_of_four_gigabytes_are_announced_and_nothing_is_set_aside_for_them() {
 
 #[test]
 fn a_client_that_reads_without_receiving_stops_the_server_within_its_bound() {
-    let limits = Limits { max_in_flight: 1000, max_in_flight_bytes: 1 << 20, ..small_limits() };
+    let limits =
+        ServerLimits { max_in_flight: 1000, max_in_flight_bytes: 1 << 20, ..small_limits() };
     for length in [512, 4096, 65_536] {
         let mut server =
             serving(limits.clone(), ExportInfo { size_bytes: 1 << 30, ..vol0() }, Mode::Structured);
@@ -307,10 +315,13 @@ fn a_client_that_writes_without_an_answer_stops_the_server_within_its_bound() {
 
 #[test]
 fn a_sparse_answer_costs_no_memory_even_to_a_client_without_structured_replies() {
-    let mut server =
-        serving(Limits::default(), ExportInfo { size_bytes: 1 << 30, ..vol0() }, Mode::Simple);
+    let mut server = serving(
+        ServerLimits::default(),
+        ExportInfo { size_bytes: 1 << 30, ..vol0() },
+        Mode::Simple,
+    );
     server.receive(&request(0, 0, 1, 0, 32 << 20));
-    let Some(Event::Request(request)) = server.poll_event() else { panic!("no request") };
+    let Some(ServerEvent::Request(request)) = server.poll_event() else { panic!("no request") };
     server.reply_segments(request.handle, &[Segment::Hole(32 << 20)]).unwrap();
     assert_eq!(server.output_bytes(), 16 + (32 << 20));
     let first = server.output_chunks().nth(1).unwrap().as_ptr();
@@ -322,15 +333,16 @@ fn a_sparse_answer_costs_no_memory_even_to_a_client_without_structured_replies()
 
 #[test]
 fn a_server_that_scatters_a_read_is_left() {
-    let mut client = client::Connection::new(Config::open("vol0"), client_limits()).unwrap();
+    let mut client =
+        client::Connection::new(NbdClientConfig::open("vol0"), client_limits()).unwrap();
     let stream = recorded(1);
     let mut input = &stream[..];
     let id = loop {
         let taken = client.receive(&input[..1]);
         input = &input[taken..];
-        if let Some(client::Event::Opened(_)) = client.poll_event() {
+        if let Some(client::ClientEvent::Opened(_)) = client.poll_event() {
             break client
-                .submit(Command::Read { offset: 0, length: 8192, unfragmented: false })
+                .submit(NbdCommand::Read { offset: 0, length: 8192, unfragmented: false })
                 .unwrap();
         }
     };
@@ -345,18 +357,21 @@ fn a_server_that_scatters_a_read_is_left() {
         let event = client.poll_event();
         match at {
             4 => assert!(
-                matches!(event, Some(client::Event::Completed(completion)) if completion.id == id)
+                matches!(event, Some(client::ClientEvent::Completed(completion)) if completion.id == id)
             ),
             _ => assert_eq!(event, None),
         }
     }
-    let Some(client::Event::Closed(reason)) = client.poll_event() else { panic!("not closed") };
+    let Some(client::ClientEvent::Closed(reason)) = client.poll_event() else {
+        panic!("not closed")
+    };
     assert!(reason.to_string().contains("max_fragments = 4"), "{reason}");
 }
 
 #[test]
 fn a_server_that_acknowledges_writes_it_has_not_taken_cannot_make_the_client_pile_them_up() {
-    let mut client = client::Connection::new(Config::open("vol0"), client_limits()).unwrap();
+    let mut client =
+        client::Connection::new(NbdClientConfig::open("vol0"), client_limits()).unwrap();
     let stream = recorded(1);
     let mut input = &stream[..];
     while client.session().is_none() {
@@ -366,7 +381,7 @@ fn a_server_that_acknowledges_writes_it_has_not_taken_cannot_make_the_client_pil
     }
     let mut refused = 0;
     for cookie in 0..100_u64 {
-        let write = Command::Write { offset: 0, payload: vec![1; 32_768].into(), fua: false };
+        let write = NbdCommand::Write { offset: 0, payload: vec![1; 32_768].into(), fua: false };
         if client.submit(write).is_err() {
             refused += 1;
             continue;
@@ -374,7 +389,7 @@ fn a_server_that_acknowledges_writes_it_has_not_taken_cannot_make_the_client_pil
         client.receive(
             &[&0x6744_6698_u32.to_be_bytes()[..], &[0; 4], &cookie.to_be_bytes()].concat(),
         );
-        assert!(matches!(client.poll_event(), Some(client::Event::Completed(_))));
+        assert!(matches!(client.poll_event(), Some(client::ClientEvent::Completed(_))));
         assert!(client.buffered_bytes() <= client_limits().memory_bound());
     }
     assert!(refused >= 90, "{refused}");

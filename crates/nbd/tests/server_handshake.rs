@@ -5,8 +5,10 @@
 mod common;
 
 use common::{context_data, feed, go_data, msg, option, sent, small_limits, vol0};
-use headtime_nbd::server::{AnswerError, CloseReason, Connection, Event, Purpose, Refusal};
-use headtime_nbd::{ExportFlags, ExportInfo, Limits, ListedExport};
+use headtime_nbd::server::{
+    AnswerError, CloseReason, Connection, ExportRefusal, Purpose, ServerEvent,
+};
+use headtime_nbd::{ExportFlags, ExportInfo, ListedExport, ServerLimits};
 
 const REPLY: &str = "0003e889045565a9";
 
@@ -28,10 +30,10 @@ fn exchange(server: &mut Connection, sent_option: &[u8], reply: &str) {
 fn looked_up(
     server: &mut Connection,
     sent_option: &[u8],
-    answer: Result<ExportInfo, Refusal>,
+    answer: Result<ExportInfo, ExportRefusal>,
 ) -> Vec<u8> {
     let events = feed(server, sent_option);
-    assert!(matches!(events[..], [Event::LookupExport { .. }]), "{events:?}");
+    assert!(matches!(events[..], [ServerEvent::LookupExport { .. }]), "{events:?}");
     assert_eq!(server.read_hint(), 0, "nothing is read while an answer is awaited");
     server.answer_export(answer).unwrap();
     sent(server)
@@ -45,8 +47,11 @@ fn error_text(reply: &[u8]) -> (u32, &str) {
 
 #[test]
 fn a_client_with_unknown_flags_is_left() {
-    let mut server = Connection::new(Limits::default()).unwrap();
-    assert_eq!(feed(&mut server, &msg("00000004")), [Event::Closed(CloseReason::ClientFlags(4))]);
+    let mut server = Connection::new(ServerLimits::default()).unwrap();
+    assert_eq!(
+        feed(&mut server, &msg("00000004")),
+        [ServerEvent::Closed(CloseReason::ClientFlags(4))]
+    );
     assert_eq!(server.poll_event(), None);
     assert!(server.is_closed() && !server.wants_input());
 }
@@ -65,7 +70,7 @@ fn go_tells_size_flags_and_what_was_asked_for_then_opens() {
         format!("{REPLY} 00000007 00000001 00000000"),
     ];
     assert_eq!(reply, msg(&expected.join(" ")));
-    let Some(Event::Opened(session)) = server.poll_event() else { panic!("not opened") };
+    let Some(ServerEvent::Opened(session)) = server.poll_event() else { panic!("not opened") };
     assert_eq!(session.export.block_sizes.maximum, 64 << 10, "what the limits allow");
     assert!(
         session.block_sizes_stated && !session.structured_replies && !session.allocation_context
@@ -78,7 +83,10 @@ fn go_tells_size_flags_and_what_was_asked_for_then_opens() {
 fn info_describes_and_leaves_the_handshake_open() {
     let mut server = greeted();
     let events = feed(&mut server, &option(6, &go_data("", &[])));
-    assert_eq!(events, [Event::LookupExport { name: String::new(), purpose: Purpose::Describe }]);
+    assert_eq!(
+        events,
+        [ServerEvent::LookupExport { name: String::new(), purpose: Purpose::Describe }]
+    );
     server.answer_export(Ok(vol0())).unwrap();
     let expected = format!(
         "{REPLY} 00000006 00000003 0000000c 0000 0000000000100000 057d {REPLY} 00000006 00000001 \
@@ -86,16 +94,20 @@ fn info_describes_and_leaves_the_handshake_open() {
     );
     assert_eq!(sent(&mut server), msg(&expected));
     let events = feed(&mut server, &option(7, &go_data("vol0", &[])));
-    assert_eq!(events, [Event::LookupExport { name: "vol0".into(), purpose: Purpose::Open }]);
+    assert_eq!(events, [ServerEvent::LookupExport { name: "vol0".into(), purpose: Purpose::Open }]);
 }
 
 #[test]
 fn an_export_that_is_not_given_is_refused_with_the_reason() {
     let mut server = greeted();
     for (refusal, code, text) in [
-        (Refusal::Unknown, 0x8000_0006, "no such export"),
-        (Refusal::Policy("not for you".into()), 0x8000_0002, "refused by policy: not for you"),
-        (Refusal::ShuttingDown, 0x8000_0007, "the server is shutting down"),
+        (ExportRefusal::Unknown, 0x8000_0006, "no such export"),
+        (
+            ExportRefusal::Policy("not for you".into()),
+            0x8000_0002,
+            "refused by policy: not for you",
+        ),
+        (ExportRefusal::ShuttingDown, 0x8000_0007, "the server is shutting down"),
     ] {
         for code_of_option in [6, 7] {
             let reply = looked_up(
@@ -111,36 +123,39 @@ fn an_export_that_is_not_given_is_refused_with_the_reason() {
 #[test]
 fn export_name_answers_with_padding_unless_both_sides_leave_it_out() {
     for (flags, padding) in [("00000003", ""), ("00000001", "00*124"), ("00000000", "00*124")] {
-        let mut server = Connection::new(Limits::default()).unwrap();
+        let mut server = Connection::new(ServerLimits::default()).unwrap();
         sent(&mut server);
         feed(&mut server, &msg(flags));
         let reply = looked_up(&mut server, &option(1, b"vol0"), Ok(vol0()));
         assert_eq!(reply, msg(&format!("0000000000100000 057d {padding}")));
-        assert!(matches!(server.poll_event(), Some(Event::Opened(_))));
+        assert!(matches!(server.poll_event(), Some(ServerEvent::Opened(_))));
     }
 }
 
 #[test]
 fn export_name_for_nothing_ends_the_connection_because_it_cannot_fail() {
     let mut server = greeted();
-    assert_eq!(looked_up(&mut server, &option(1, b"vol9"), Err(Refusal::Unknown)), []);
-    let refusal = Refusal::Unknown;
+    assert_eq!(looked_up(&mut server, &option(1, b"vol9"), Err(ExportRefusal::Unknown)), []);
+    let refusal = ExportRefusal::Unknown;
     let reason = CloseReason::ExportRefused { name: "vol9".into(), refusal };
     assert_eq!(
         reason.to_string(),
         "EXPORT_NAME for \"vol9\": no such export; a client that uses GO would be told"
     );
-    assert_eq!(server.poll_event(), Some(Event::Closed(reason)));
+    assert_eq!(server.poll_event(), Some(ServerEvent::Closed(reason)));
     for data in [&b"\xff"[..], &[b'x'; 4097], b"a\0b"] {
         let events = feed(&mut greeted(), &option(1, data));
-        assert_eq!(events, [Event::Closed(CloseReason::ExportName { bytes: data.len() as u32 })]);
+        assert_eq!(
+            events,
+            [ServerEvent::Closed(CloseReason::ExportName { bytes: data.len() as u32 })]
+        );
     }
 }
 
 #[test]
 fn list_names_every_export_with_its_description() {
     let mut server = greeted();
-    assert_eq!(feed(&mut server, &option(3, &[])), [Event::ListExports]);
+    assert_eq!(feed(&mut server, &option(3, &[])), [ServerEvent::ListExports]);
     let entry =
         |name: &str, text: &str| ListedExport { name: name.into(), description: text.into() };
     server.answer_list(&[entry("vol0", ""), entry("vol1", "second")]).unwrap();
@@ -156,7 +171,10 @@ fn list_names_every_export_with_its_description() {
 fn abort_is_acknowledged_and_ends_the_connection_with_or_without_data() {
     for data in [&b""[..], b"goodbye"] {
         let mut server = greeted();
-        assert_eq!(feed(&mut server, &option(2, data)), [Event::Closed(CloseReason::Aborted)]);
+        assert_eq!(
+            feed(&mut server, &option(2, data)),
+            [ServerEvent::Closed(CloseReason::Aborted)]
+        );
         assert_eq!(sent(&mut server), msg(&format!("{REPLY} 00000002 00000001 00000000")));
     }
 }
@@ -204,7 +222,7 @@ fn malformed_and_oversized_option_data_is_refused_and_the_next_option_is_underst
             );
         }
     }
-    assert_eq!(feed(&mut server, &option(3, &[])), [Event::ListExports]);
+    assert_eq!(feed(&mut server, &option(3, &[])), [ServerEvent::ListExports]);
 }
 
 #[test]
@@ -222,7 +240,7 @@ fn metadata_contexts_need_structured_replies_and_follow_the_export_they_were_set
     let wildcard = option(10, &context_data("vol0", &["base:"]));
     assert_eq!(looked_up(&mut server, &wildcard, Ok(vol0())), msg(&ack));
     looked_up(&mut server, &option(7, &go_data("vol0", &[])), Ok(vol0()));
-    let Some(Event::Opened(session)) = server.poll_event() else { panic!("not opened") };
+    let Some(ServerEvent::Opened(session)) = server.poll_event() else { panic!("not opened") };
     assert!(session.structured_replies && !session.allocation_context);
 }
 
@@ -246,7 +264,7 @@ fn a_context_set_for_another_export_or_by_a_failed_option_does_not_count() {
             sent(&mut server);
         }
         looked_up(&mut server, &option(7, &go_data(name, &[])), Ok(vol0()));
-        let Some(Event::Opened(session)) = server.poll_event() else { panic!("not opened") };
+        let Some(ServerEvent::Opened(session)) = server.poll_event() else { panic!("not opened") };
         assert_eq!(session.allocation_context, expected);
     }
 }
@@ -269,7 +287,7 @@ fn list_meta_context_answers_wildcards_and_no_query_with_id_zero() {
         assert_eq!(reply, msg(&expected), "{queries:?}");
     }
     let reply =
-        looked_up(&mut server, &option(9, &context_data("vol9", &[])), Err(Refusal::Unknown));
+        looked_up(&mut server, &option(9, &context_data("vol9", &[])), Err(ExportRefusal::Unknown));
     assert_eq!(error_text(&reply).0, 0x8000_0006);
 }
 
@@ -281,7 +299,7 @@ fn a_wrong_answer_is_an_error_and_the_question_stands() {
     feed(&mut server, &option(7, &go_data("vol0", &[])));
     let crooked = ExportInfo { size_bytes: 1000, ..vol0() };
     assert!(matches!(server.answer_export(Ok(crooked)), Err(AnswerError::Export(_))));
-    server.answer_export(Err(Refusal::Unknown)).unwrap();
+    server.answer_export(Err(ExportRefusal::Unknown)).unwrap();
     assert_eq!(error_text(&sent(&mut server)).0, 0x8000_0006);
 }
 
@@ -293,5 +311,5 @@ fn a_server_going_down_refuses_options_but_lets_a_client_say_goodbye() {
         feed(&mut server, &option(code, &[]));
         assert_eq!(error_text(&sent(&mut server)).0, 0x8000_0007);
     }
-    assert_eq!(feed(&mut server, &option(2, &[])), [Event::Closed(CloseReason::Aborted)]);
+    assert_eq!(feed(&mut server, &option(2, &[])), [ServerEvent::Closed(CloseReason::Aborted)]);
 }

@@ -6,15 +6,15 @@ mod common;
 
 use bytes::Bytes;
 use common::{Mode, feed, msg, request, sent, serving, small_limits, vol0};
-use headtime_nbd::server::{CloseReason, Connection, Event, Request, Segment};
-use headtime_nbd::{Command, Errno, ExportFlags, Extent};
+use headtime_nbd::server::{CloseReason, Connection, NbdRequest, Segment, ServerEvent};
+use headtime_nbd::{Errno, ExportFlags, NbdCommand, StatusExtent};
 
 /// The one request in these bytes.
 #[track_caller]
-fn requested(server: &mut Connection, bytes: &[u8]) -> Request {
+fn requested(server: &mut Connection, bytes: &[u8]) -> NbdRequest {
     let mut events = feed(server, bytes);
     assert_eq!(events.len(), 1, "{events:?}");
-    let Some(Event::Request(request)) = events.pop() else { panic!("no request") };
+    let Some(ServerEvent::Request(request)) = events.pop() else { panic!("no request") };
     request
 }
 
@@ -30,31 +30,31 @@ fn every_command_is_understood_with_its_flags() {
     for (text, command) in [
         (
             format!("25609513 0000 0000 {range}"),
-            Command::Read { offset, length, unfragmented: false },
+            NbdCommand::Read { offset, length, unfragmented: false },
         ),
         (
             format!("25609513 0005 0000 {range}"),
-            Command::Read { offset, length, unfragmented: true },
+            NbdCommand::Read { offset, length, unfragmented: true },
         ),
         (
             format!("25609513 0001 0001 {range} 77*1024"),
-            Command::Write { offset, payload: Bytes::from_static(&[0x77; 1024]), fua: true },
+            NbdCommand::Write { offset, payload: Bytes::from_static(&[0x77; 1024]), fua: true },
         ),
-        ("25609513 0000 0003 'flushing' 00*12".into(), Command::Flush),
-        ("25609513 0001 0003 'flushing' 00*12".into(), Command::Flush),
-        (format!("25609513 0001 0004 {range}"), Command::Trim { offset, length, fua: true }),
-        (format!("25609513 0000 0005 {range}"), Command::Cache { offset, length }),
+        ("25609513 0000 0003 'flushing' 00*12".into(), NbdCommand::Flush),
+        ("25609513 0001 0003 'flushing' 00*12".into(), NbdCommand::Flush),
+        (format!("25609513 0001 0004 {range}"), NbdCommand::Trim { offset, length, fua: true }),
+        (format!("25609513 0000 0005 {range}"), NbdCommand::Cache { offset, length }),
         (
             format!("25609513 0013 0006 {range}"),
-            Command::WriteZeroes { offset, length, fua: true, no_hole: true, fast: true },
+            NbdCommand::WriteZeroes { offset, length, fua: true, no_hole: true, fast: true },
         ),
         (
             format!("25609513 0000 0006 {range}"),
-            Command::WriteZeroes { offset, length, fua: false, no_hole: false, fast: false },
+            NbdCommand::WriteZeroes { offset, length, fua: false, no_hole: false, fast: false },
         ),
         (
             format!("25609513 0008 0007 {range}"),
-            Command::BlockStatus { offset, length, single: true },
+            NbdCommand::BlockStatus { offset, length, single: true },
         ),
     ] {
         let request = requested(&mut server, &msg(&text));
@@ -114,7 +114,8 @@ fn structured_replies_carry_offsets_holes_and_error_texts() {
 fn block_status_answers_extents_of_the_context_within_the_request() {
     let mut server = serving(small_limits(), vol0(), Mode::WithContext);
     let status = "25609513 0000 0007 'extents?' 0000000000000000 00001000";
-    let extents = [Extent { length: 512, state: 0 }, Extent { length: 99_999, state: 3 }];
+    let extents =
+        [StatusExtent { length: 512, state: 0 }, StatusExtent { length: 99_999, state: 3 }];
     let asked = requested(&mut server, &msg(status));
     server.reply_extents(asked.handle, &extents).unwrap();
     let expected =
@@ -126,7 +127,8 @@ fn block_status_answers_extents_of_the_context_within_the_request() {
         sent(&mut server),
         msg("668e33ef 0001 0005 'extents?' 0000000c 00000001 00000200 00000000")
     );
-    let many: Vec<Extent> = (0..100).map(|at| Extent { length: 16, state: at % 2 }).collect();
+    let many: Vec<StatusExtent> =
+        (0..100).map(|at| StatusExtent { length: 16, state: at % 2 }).collect();
     let asked = requested(&mut server, &msg(status));
     server.reply_extents(asked.handle, &many).unwrap();
     assert_eq!(sent(&mut server).len(), 20 + 4 + 8 * small_limits().max_extents as usize);
@@ -139,7 +141,7 @@ fn replies_leave_in_the_order_given_not_in_the_order_asked() {
     let handles: Vec<_> = feed(&mut server, &three)
         .into_iter()
         .map(|event| match event {
-            Event::Request(request) => request.handle,
+            ServerEvent::Request(request) => request.handle,
             other => panic!("{other:?}"),
         })
         .collect();
@@ -158,7 +160,7 @@ fn disc_waits_for_requests_in_flight_and_reads_nothing_more() {
     server.end_of_input();
     assert_eq!(server.poll_event(), None, "the client may close its side after DISC");
     server.reply_done(flush.handle).unwrap();
-    assert_eq!(server.poll_event(), Some(Event::Closed(CloseReason::Disconnected)));
+    assert_eq!(server.poll_event(), Some(ServerEvent::Closed(CloseReason::Disconnected)));
     assert_eq!(sent(&mut server), msg("67446698 00000000 0000000000000001"));
     assert!(server.is_idle());
 }
@@ -169,7 +171,7 @@ fn the_end_of_the_stream_tells_what_was_left() {
     let flush = requested(&mut server, &request(0, 3, 1, 0, 0));
     server.end_of_input();
     let reason = CloseReason::EndOfInput { in_flight: 1, mid_message: false };
-    assert_eq!(server.poll_event(), Some(Event::Closed(reason)));
+    assert_eq!(server.poll_event(), Some(ServerEvent::Closed(reason)));
     assert_eq!(server.reply_done(flush.handle), Ok(()), "a reply that comes too late goes nowhere");
     assert_eq!(sent(&mut server), []);
     let whole = [request(0, 1, 1, 0, 512), vec![1; 512]].concat();
@@ -178,7 +180,7 @@ fn the_end_of_the_stream_tells_what_was_left() {
         assert_eq!(feed(&mut server, &whole[..end]), []);
         server.end_of_input();
         let reason = CloseReason::EndOfInput { in_flight: 0, mid_message: true };
-        assert_eq!(server.poll_event(), Some(Event::Closed(reason)), "cut at {end}");
+        assert_eq!(server.poll_event(), Some(ServerEvent::Closed(reason)), "cut at {end}");
         assert_eq!((server.in_flight_bytes(), server.buffered_bytes()), (0, 0));
     }
 }

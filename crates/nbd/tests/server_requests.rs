@@ -6,8 +6,10 @@ mod common;
 
 use bytes::Bytes;
 use common::{Mode, feed, msg, request, sent, serving, small_limits, vol0};
-use headtime_nbd::server::{CloseReason, Connection, Event, Handle, ReplyError, Request, Segment};
-use headtime_nbd::{Errno, ExportFlags, ExportInfo, Extent, Limits};
+use headtime_nbd::server::{
+    CloseReason, Connection, Handle, NbdRequest, ReplyError, Segment, ServerEvent,
+};
+use headtime_nbd::{Errno, ExportFlags, ExportInfo, ServerLimits, StatusExtent};
 
 const READ: u16 = 0;
 const WRITE: u16 = 1;
@@ -39,7 +41,7 @@ fn refused(
     }
     let events = feed(server, &bytes);
     let reply = sent(server);
-    if let [Event::Request(Request { handle, .. })] = events[..] {
+    if let [ServerEvent::Request(NbdRequest { handle, .. })] = events[..] {
         assert_eq!(reply, []);
         server.reply_error(handle, Errno::Io, "").unwrap();
         sent(server);
@@ -163,7 +165,7 @@ fn a_write_up_to_32_mib_is_read_past_and_a_longer_one_ends_the_connection() {
     assert_eq!(refused(&mut server, 0, WRITE, 0, 32 << 20), Some(Errno::Invalid));
     let events = feed(&mut server, &request(0, WRITE, 1, 0, (32 << 20) + 1));
     let reason = CloseReason::PayloadTooLong { length: (32 << 20) + 1, allowed: 32 << 20 };
-    assert_eq!(events, [Event::Closed(reason)]);
+    assert_eq!(events, [ServerEvent::Closed(reason)]);
 }
 
 #[test]
@@ -171,14 +173,19 @@ fn a_request_out_of_step_ends_the_connection() {
     let mut server = serving(small_limits(), vol0(), Mode::Simple);
     let mut bytes = request(0, READ, 1, 0, 512);
     bytes[0] ^= 1;
-    assert_eq!(feed(&mut server, &bytes), [Event::Closed(CloseReason::RequestMagic(0x2460_9513))]);
+    assert_eq!(
+        feed(&mut server, &bytes),
+        [ServerEvent::Closed(CloseReason::RequestMagic(0x2460_9513))]
+    );
 }
 
 #[test]
 fn a_server_going_down_refuses_requests_and_finishes_those_in_flight() {
     let mut server = serving(small_limits(), vol0(), Mode::Structured);
     let events = feed(&mut server, &request(0, READ, 1, 0, 512));
-    let [Event::Request(Request { handle, .. })] = events[..] else { panic!("{events:?}") };
+    let [ServerEvent::Request(NbdRequest { handle, .. })] = events[..] else {
+        panic!("{events:?}")
+    };
     server.begin_shutdown();
     assert!(!server.is_idle());
     assert_eq!(feed(&mut server, &[request(0, WRITE, 2, 0, 512), vec![0; 512]].concat()), []);
@@ -189,13 +196,15 @@ fn a_server_going_down_refuses_requests_and_finishes_those_in_flight() {
     assert!(server.is_idle());
     assert_eq!(
         feed(&mut server, &request(0, 2, 3, 0, 0)),
-        [Event::Closed(CloseReason::Disconnected)]
+        [ServerEvent::Closed(CloseReason::Disconnected)]
     );
 }
 
 fn in_flight(server: &mut Connection, bytes: &[u8]) -> Handle {
     let events = feed(server, bytes);
-    let [Event::Request(Request { handle, .. })] = events[..] else { panic!("{events:?}") };
+    let [ServerEvent::Request(NbdRequest { handle, .. })] = events[..] else {
+        panic!("{events:?}")
+    };
     handle
 }
 
@@ -212,7 +221,7 @@ fn replies_that_do_not_fit_are_errors_and_leave_the_request_open() {
         server.reply_segments(read, &empty),
         Err(ReplyError::WrongLength { expected: 1024, given: 1024 })
     );
-    let extents = [Extent { length: 1024, state: 0 }];
+    let extents = [StatusExtent { length: 1024, state: 0 }];
     assert!(matches!(server.reply_extents(read, &extents), Err(ReplyError::WrongKind { .. })));
     assert_eq!(sent(&mut server), []);
     server.reply_read(read, vec![0; 1024].into()).unwrap();
@@ -221,7 +230,7 @@ fn replies_that_do_not_fit_are_errors_and_leave_the_request_open() {
     let status = in_flight(&mut server, &request(0, STATUS, 2, 0, 1024));
     assert_eq!(server.reply_extents(status, &[]), Err(ReplyError::NoExtent));
     assert_eq!(
-        server.reply_extents(status, &[Extent { length: 0, state: 0 }]),
+        server.reply_extents(status, &[StatusExtent { length: 0, state: 0 }]),
         Err(ReplyError::NoExtent)
     );
     assert!(matches!(server.reply_done(status), Err(ReplyError::WrongKind { .. })));
@@ -319,8 +328,11 @@ fn a_write_gives_its_bytes_back_with_its_answer() {
 #[test]
 fn a_large_payload_is_read_in_place() {
     use bytes::BufMut;
-    let mut server =
-        serving(Limits::default(), ExportInfo { size_bytes: 64 << 20, ..vol0() }, Mode::Simple);
+    let mut server = serving(
+        ServerLimits::default(),
+        ExportInfo { size_bytes: 64 << 20, ..vol0() },
+        Mode::Simple,
+    );
     let length = 4 << 20;
     assert_eq!(feed(&mut server, &request(0, WRITE, 1, 0, length)), []);
     assert_eq!(server.read_hint(), length as usize);
@@ -330,8 +342,8 @@ fn a_large_payload_is_read_in_place() {
         let count = buffer.remaining_mut().min(100_000);
         buffer.put_bytes(0x42, count);
         place.get_or_insert(buffer.get_ref().as_ptr());
-        if let Some(Event::Request(Request {
-            command: headtime_nbd::Command::Write { payload, .. },
+        if let Some(ServerEvent::Request(NbdRequest {
+            command: headtime_nbd::NbdCommand::Write { payload, .. },
             ..
         })) = server.poll_event()
         {

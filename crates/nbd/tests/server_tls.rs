@@ -5,7 +5,7 @@
 mod common;
 
 use common::{context_data, feed, go_data, msg, option, sent, small_limits, vol0};
-use headtime_nbd::server::{AnswerError, CloseReason, Connection, Event, TlsPolicy};
+use headtime_nbd::server::{AnswerError, CloseReason, Connection, ServerEvent, TlsPolicy};
 
 const REPLY: &str = "0003e889045565a9";
 const STARTTLS: u32 = 5;
@@ -30,7 +30,7 @@ fn reply(server: &mut Connection) -> u32 {
 
 fn started(tls: TlsPolicy) -> Connection {
     let mut server = greeted(tls);
-    assert_eq!(feed(&mut server, &option(STARTTLS, &[])), [Event::StartTls]);
+    assert_eq!(feed(&mut server, &option(STARTTLS, &[])), [ServerEvent::StartTls]);
     assert_eq!(server.read_hint(), 0, "what comes now is TLS and not for the machine");
     assert_eq!(
         server.tls_started(),
@@ -49,10 +49,10 @@ fn tls_begins_when_the_client_asks_and_the_policy_allows() {
         assert!(server.is_secured());
         assert!(matches!(
             feed(&mut server, &option(7, &go_data("vol0", &[])))[..],
-            [Event::LookupExport { .. }]
+            [ServerEvent::LookupExport { .. }]
         ));
         server.answer_export(Ok(vol0())).unwrap();
-        assert!(matches!(server.poll_event(), Some(Event::Opened(_))));
+        assert!(matches!(server.poll_event(), Some(ServerEvent::Opened(_))));
     }
     let mut server = greeted(TlsPolicy::Off);
     assert_eq!(feed(&mut server, &option(STARTTLS, &[])), []);
@@ -68,7 +68,7 @@ fn what_was_agreed_before_tls_is_forgotten() {
     feed(&mut server, &option(10, &context_data("vol0", &["base:allocation"])));
     server.answer_export(Ok(vol0())).unwrap();
     sent(&mut server);
-    assert_eq!(feed(&mut server, &option(STARTTLS, &[])), [Event::StartTls]);
+    assert_eq!(feed(&mut server, &option(STARTTLS, &[])), [ServerEvent::StartTls]);
     sent(&mut server);
     server.tls_started().unwrap();
     // Contexts need structured replies, which nobody has agreed on inside TLS.
@@ -76,7 +76,9 @@ fn what_was_agreed_before_tls_is_forgotten() {
     assert_eq!(reply(&mut server), 0x8000_0003);
     feed(&mut server, &option(7, &go_data("vol0", &[])));
     server.answer_export(Ok(vol0())).unwrap();
-    let Some(Event::Opened(session)) = server.poll_event() else { panic!("the export was given") };
+    let Some(ServerEvent::Opened(session)) = server.poll_event() else {
+        panic!("the export was given")
+    };
     assert!(!session.structured_replies && !session.allocation_context);
 }
 
@@ -90,13 +92,13 @@ fn plaintext_behind_starttls_ends_the_connection_however_it_arrives() {
         if split == 16 {
             assert_eq!(
                 event,
-                Some(Event::StartTls),
+                Some(ServerEvent::StartTls),
                 "nothing was injected yet, and nothing more is taken"
             );
             assert_eq!(server.receive(&injected[16..]), 0);
             continue;
         }
-        assert_eq!(event, Some(Event::Closed(CloseReason::BehindStartTls)), "{split}");
+        assert_eq!(event, Some(ServerEvent::Closed(CloseReason::BehindStartTls)), "{split}");
         assert!(sent(&mut server).is_empty(), "STARTTLS is not acknowledged");
         assert!(server.is_closed() && !server.is_secured());
     }
@@ -112,11 +114,14 @@ fn where_tls_is_required_nothing_is_told_of_exports_outside() {
         assert_eq!(feed(&mut server, &option(code, data)), [], "option {code}");
         assert_eq!(reply(&mut server), 0x8000_0005, "option {code}");
     }
-    assert_eq!(feed(&mut server, &option(1, b"vol0")), [Event::Closed(CloseReason::TlsRequired)]);
+    assert_eq!(
+        feed(&mut server, &option(1, b"vol0")),
+        [ServerEvent::Closed(CloseReason::TlsRequired)]
+    );
     let mut server = greeted(TlsPolicy::Require);
     assert_eq!(
         feed(&mut server, &option(2, &[])),
-        [Event::Closed(CloseReason::Aborted)],
+        [ServerEvent::Closed(CloseReason::Aborted)],
         "one may always leave"
     );
 }
@@ -134,9 +139,12 @@ fn tls_begins_once_and_takes_no_data() {
 #[test]
 fn a_client_that_leaves_instead_of_beginning_tls_is_gone() {
     let mut server = greeted(TlsPolicy::Allow);
-    assert_eq!(feed(&mut server, &option(STARTTLS, &[])), [Event::StartTls]);
+    assert_eq!(feed(&mut server, &option(STARTTLS, &[])), [ServerEvent::StartTls]);
     server.end_of_input();
     sent(&mut server);
     server.tls_started().unwrap();
-    assert!(matches!(server.poll_event(), Some(Event::Closed(CloseReason::EndOfInput { .. }))));
+    assert!(matches!(
+        server.poll_event(),
+        Some(ServerEvent::Closed(CloseReason::EndOfInput { .. }))
+    ));
 }

@@ -10,40 +10,44 @@ mod pair;
 use std::collections::BTreeMap;
 
 use common::{BLOCK, Shell, small_limits};
-use headtime_nbd::client::{self, Config, Outcome, RequestError, SubmitError};
-use headtime_nbd::{ClientLimits, Command, Errno, Extent, Limits, server};
+use headtime_nbd::client::{self, ClientSubmitError, NbdClientConfig, Reply, RequestError};
+use headtime_nbd::{ClientLimits, Errno, NbdCommand, ServerLimits, StatusExtent, server};
 use pair::Pair;
 use proptest::prelude::*;
 
 const SIZE: usize = 256 << 10;
 
-fn command() -> impl Strategy<Value = Command> {
+fn command() -> impl Strategy<Value = NbdCommand> {
     let blocks = SIZE / BLOCK;
     (0..blocks, 1..=128_usize, any::<u8>(), any::<bool>(), 0..12_u8).prop_map(
         move |(start, count, fill, flag, kind)| {
             let count = count.min(blocks - start);
             let (offset, length) = ((start * BLOCK) as u64, (count * BLOCK) as u32);
             match kind {
-                0..=3 => Command::Read { offset, length, unfragmented: false },
+                0..=3 => NbdCommand::Read { offset, length, unfragmented: false },
                 4..=7 => {
                     let payload: Vec<u8> =
                         (0..length).map(|at| fill.wrapping_add(at as u8)).collect();
-                    Command::Write { offset, payload: payload.into(), fua: flag }
+                    NbdCommand::Write { offset, payload: payload.into(), fua: flag }
                 }
-                8 => Command::Flush,
-                9 => Command::Trim { offset, length, fua: flag },
-                10 => {
-                    Command::WriteZeroes { offset, length, fua: false, no_hole: false, fast: flag }
-                }
-                _ => Command::Cache { offset, length },
+                8 => NbdCommand::Flush,
+                9 => NbdCommand::Trim { offset, length, fua: flag },
+                10 => NbdCommand::WriteZeroes {
+                    offset,
+                    length,
+                    fua: false,
+                    no_hole: false,
+                    fast: flag,
+                },
+                _ => NbdCommand::Cache { offset, length },
             }
         },
     )
 }
 
-fn any_command() -> impl Strategy<Value = Command> {
+fn any_command() -> impl Strategy<Value = NbdCommand> {
     let status =
-        (0..SIZE / BLOCK, any::<bool>()).prop_map(|(start, single)| Command::BlockStatus {
+        (0..SIZE / BLOCK, any::<bool>()).prop_map(|(start, single)| NbdCommand::BlockStatus {
             offset: (start * BLOCK) as u64,
             length: (SIZE - start * BLOCK) as u32,
             single,
@@ -52,39 +56,39 @@ fn any_command() -> impl Strategy<Value = Command> {
 }
 
 /// What the answer must be, if the commands are carried out in the order they were submitted.
-fn expected(model: &mut Shell, command: &Command, max_extents: usize) -> Result<Outcome, Errno> {
+fn expected(model: &mut Shell, command: &NbdCommand, max_extents: usize) -> Result<Reply, Errno> {
     let (offset, length) = command.range();
     let range = offset as usize..(offset + length) as usize;
     match command {
-        Command::Read { .. } => return Ok(Outcome::Data(model.disk[range].to_vec().into())),
-        Command::Write { payload, .. } => {
+        NbdCommand::Read { .. } => return Ok(Reply::Data(model.disk[range].to_vec().into())),
+        NbdCommand::Write { payload, .. } => {
             model.disk[range.clone()].copy_from_slice(payload);
             model.hole[range.start / BLOCK..range.end / BLOCK].fill(false);
         }
-        Command::WriteZeroes { fast: true, .. } => return Err(Errno::NotSupported),
-        Command::Trim { .. } | Command::WriteZeroes { .. } => {
+        NbdCommand::WriteZeroes { fast: true, .. } => return Err(Errno::NotSupported),
+        NbdCommand::Trim { .. } | NbdCommand::WriteZeroes { .. } => {
             model.disk[range.clone()].fill(0);
             model.hole[range.start / BLOCK..range.end / BLOCK].fill(true);
         }
-        Command::BlockStatus { single, .. } => {
-            let mut extents: Vec<Extent> = Vec::new();
+        NbdCommand::BlockStatus { single, .. } => {
+            let mut extents: Vec<StatusExtent> = Vec::new();
             for hole in &model.hole[range.start / BLOCK..range.end / BLOCK] {
                 let state = if *hole { 3 } else { 0 };
                 match extents.last_mut() {
                     Some(last) if last.state == state => last.length += BLOCK as u32,
-                    _ => extents.push(Extent { length: BLOCK as u32, state }),
+                    _ => extents.push(StatusExtent { length: BLOCK as u32, state }),
                 }
             }
             extents.truncate(if *single { 1 } else { max_extents });
-            return Ok(Outcome::Extents(extents));
+            return Ok(Reply::Extents(extents));
         }
-        Command::Flush | Command::Cache { .. } => {}
+        NbdCommand::Flush | NbdCommand::Cache { .. } => {}
     }
-    Ok(Outcome::Done)
+    Ok(Reply::Done)
 }
 
-fn session(commands: Vec<Command>, structured: bool, limits: Limits, seed: u64) {
-    let config = Config { structured_replies: structured, ..Config::open("") };
+fn session(commands: Vec<NbdCommand>, structured: bool, limits: ServerLimits, seed: u64) {
+    let config = NbdClientConfig { structured_replies: structured, ..NbdClientConfig::open("") };
     let client_limits = ClientLimits {
         max_in_flight: 20,
         max_in_flight_bytes: 600 << 10,
@@ -94,7 +98,7 @@ fn session(commands: Vec<Command>, structured: bool, limits: Limits, seed: u64) 
     let max_extents = limits.max_extents as usize;
     let mut pair =
         Pair::new(client, server::Connection::new(limits).unwrap(), Shell::new(SIZE), seed);
-    pair.run(|pair| matches!(pair.client_events[..], [client::Event::Opened(_)]));
+    pair.run(|pair| matches!(pair.client_events[..], [client::ClientEvent::Opened(_)]));
     pair.client_events.clear();
     assert_eq!(pair.client.session(), pair.server.session());
 
@@ -109,7 +113,9 @@ fn session(commands: Vec<Command>, structured: bool, limits: Limits, seed: u64) 
                     awaited.insert(id, answer);
                     commands.next();
                 }
-                Err(SubmitError::TooMany { .. } | SubmitError::TooManyBytes { .. }) => break,
+                Err(ClientSubmitError::TooMany { .. } | ClientSubmitError::TooManyBytes { .. }) => {
+                    break;
+                }
                 Err(error) => panic!("{error}"),
             }
         }
@@ -133,7 +139,10 @@ fn session(commands: Vec<Command>, structured: bool, limits: Limits, seed: u64) 
     });
     pair.run(|pair| pair.closed.is_some());
     assert_eq!(pair.closed, Some(server::CloseReason::Disconnected));
-    assert_eq!(pair.client_events, [client::Event::Closed(client::CloseReason::Disconnected)]);
+    assert_eq!(
+        pair.client_events,
+        [client::ClientEvent::Closed(client::CloseReason::Disconnected)]
+    );
 }
 
 proptest! {
@@ -143,7 +152,7 @@ proptest! {
     fn a_session_with_structured_replies_agrees_with_the_model(
         commands in prop::collection::vec(any_command(), 1..60), seed: u64,
     ) {
-        session(commands, true, Limits { max_extents: 64, ..small_limits() }, seed);
+        session(commands, true, ServerLimits { max_extents: 64, ..small_limits() }, seed);
     }
 
     #[test]
@@ -157,31 +166,38 @@ proptest! {
     fn a_session_with_one_request_at_a_time_agrees_with_the_model(
         commands in prop::collection::vec(any_command(), 1..20), seed: u64,
     ) {
-        session(commands, true, Limits { max_in_flight: 1, ..small_limits() }, seed);
+        session(commands, true, ServerLimits { max_in_flight: 1, ..small_limits() }, seed);
     }
 }
 
 #[test]
 fn exports_are_listed_and_described_over_the_pair() {
-    for goal in [Config::list(), Config::describe("vol0"), Config::describe("vol9")] {
+    for goal in [
+        NbdClientConfig::list(),
+        NbdClientConfig::describe("vol0"),
+        NbdClientConfig::describe("vol9"),
+    ] {
         let client = client::Connection::new(goal.clone(), ClientLimits::default()).unwrap();
         let server = server::Connection::new(small_limits()).unwrap();
         let mut pair = Pair::new(client, server, Shell::new(SIZE), 7);
         pair.run(|pair| pair.client.is_closed() && pair.closed.is_some());
         assert_eq!(pair.closed, Some(server::CloseReason::Aborted));
         match &pair.client_events[..] {
-            [client::Event::Listed(list), client::Event::Closed(client::CloseReason::Finished)] => {
+            [
+                client::ClientEvent::Listed(list),
+                client::ClientEvent::Closed(client::CloseReason::Finished),
+            ] => {
                 assert_eq!(list.len(), 1);
                 assert_eq!(list[0].name, "vol0");
             }
             [
-                client::Event::Described(session),
-                client::Event::Closed(client::CloseReason::Finished),
+                client::ClientEvent::Described(session),
+                client::ClientEvent::Closed(client::CloseReason::Finished),
             ] => {
                 assert_eq!(session.export.size_bytes, SIZE as u64);
                 assert!(session.allocation_context);
             }
-            [client::Event::Closed(reason @ client::CloseReason::Refused { .. })] => {
+            [client::ClientEvent::Closed(reason @ client::CloseReason::Refused { .. })] => {
                 assert_eq!(goal.export, "vol9");
                 assert!(reason.to_string().contains("no such export"));
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use headtime_nbd::server::Refusal;
+use headtime_nbd::server::ExportRefusal;
 use headtime_nbd::{BlockSizes, ExportFlags, ExportInfo, ListedExport};
 use headtime_sched::{ClassId, Payer, VolumeId};
 use headtime_units::Extent;
@@ -158,7 +158,7 @@ impl Exports {
         &self,
         name: &str,
         may_see: impl Fn(&Export) -> bool,
-    ) -> Result<Arc<Export>, Refusal> {
+    ) -> Result<Arc<Export>, ExportRefusal> {
         let exports = self.read();
         let mut seen = exports.values().filter(|export| may_see(export));
         if !name.is_empty() {
@@ -166,12 +166,12 @@ impl Exports {
                 .get(name)
                 .filter(|export| may_see(export))
                 .cloned()
-                .ok_or(Refusal::Unknown);
+                .ok_or(ExportRefusal::Unknown);
         }
         match (seen.next(), seen.next()) {
             (Some(only), None) => Ok(Arc::clone(only)),
-            (None, _) => Err(Refusal::Unknown),
-            _ => Err(Refusal::Policy(format!(
+            (None, _) => Err(ExportRefusal::Unknown),
+            _ => Err(ExportRefusal::Policy(format!(
                 "there is no default export; name one of {}",
                 names(&exports, may_see)
             ))),
@@ -273,15 +273,15 @@ mod tests {
         exports.serve(&volume("db", VolumeSettings::default()), BLOCKS);
         assert_eq!(
             exports.find("", everything).unwrap_err(),
-            Refusal::Policy("there is no default export; name one of db, rec".to_string())
+            ExportRefusal::Policy("there is no default export; name one of db, rec".to_string())
         );
-        assert_eq!(exports.find("x", everything).unwrap_err(), Refusal::Unknown);
+        assert_eq!(exports.find("x", everything).unwrap_err(), ExportRefusal::Unknown);
         assert_eq!(names_of(&exports), ["db", "rec"]);
         let only_db = |export: &Export| export.name == "db";
         assert_eq!(exports.find("", only_db).unwrap().name, "db");
         assert_eq!(
             exports.find("rec", only_db).unwrap_err(),
-            Refusal::Unknown,
+            ExportRefusal::Unknown,
             "what may not be seen is not there"
         );
         assert_eq!(exports.list(only_db).len(), 1);

@@ -15,7 +15,7 @@
 
 use bytes::Bytes;
 use headtime_io::IoError;
-use headtime_nbd::{Command, Errno};
+use headtime_nbd::{Errno, NbdCommand};
 use headtime_sched::{Op, RequestId};
 use headtime_units::{Extent, Lba, SectorSize, Sectors};
 
@@ -78,7 +78,7 @@ impl Job {
     /// lengths were checked against the volume, and are whole sectors. `None` for BLOCK_STATUS,
     /// which asks nothing of the drive.
     pub(crate) fn new(
-        command: Command,
+        command: NbdCommand,
         base: Lba,
         sector: SectorSize,
         piece: Sectors,
@@ -87,19 +87,19 @@ impl Job {
         let sectors = |bytes: u64| {
             sector.sectors_of(bytes).expect("the minimum block size of an export is its sector")
         };
-        let extent = if command == Command::Flush {
+        let extent = if command == NbdCommand::Flush {
             Extent::default()
         } else {
             Extent::new(base + sectors(offset), sectors(length))
         };
         let (op, fua, payload, keeps_data, window) = match command {
-            Command::Read { .. } => (Op::Read, false, Bytes::new(), true, usize::MAX),
-            Command::Write { payload, fua, .. } => (Op::Write, fua, payload, false, usize::MAX),
-            Command::Flush => (Op::Flush, false, Bytes::new(), false, 1),
-            Command::Trim { fua, .. } => (Op::Discard, fua, Bytes::new(), false, 1),
-            Command::WriteZeroes { fua, .. } => (Op::Zero, fua, Bytes::new(), false, WINDOW),
-            Command::Cache { .. } => (Op::Read, false, Bytes::new(), false, WINDOW),
-            Command::BlockStatus { .. } => return None,
+            NbdCommand::Read { .. } => (Op::Read, false, Bytes::new(), true, usize::MAX),
+            NbdCommand::Write { payload, fua, .. } => (Op::Write, fua, payload, false, usize::MAX),
+            NbdCommand::Flush => (Op::Flush, false, Bytes::new(), false, 1),
+            NbdCommand::Trim { fua, .. } => (Op::Discard, fua, Bytes::new(), false, 1),
+            NbdCommand::WriteZeroes { fua, .. } => (Op::Zero, fua, Bytes::new(), false, WINDOW),
+            NbdCommand::Cache { .. } => (Op::Read, false, Bytes::new(), false, WINDOW),
+            NbdCommand::BlockStatus { .. } => return None,
         };
         let piece =
             if matches!(op, Op::Flush | Op::Discard) { Sectors::new(u64::MAX) } else { piece };
@@ -225,7 +225,7 @@ mod tests {
 
     const BASE: Lba = Lba::new(10_000);
 
-    fn job(command: Command) -> Job {
+    fn job(command: NbdCommand) -> Job {
         Job::new(command, BASE, SectorSize::B512, Sectors::new(4)).expect("a request for the drive")
     }
 
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_long_read_is_split_and_joined_in_order() {
-        let mut job = job(Command::Read { offset: 1024, length: 10 * 512, unfragmented: false });
+        let mut job = job(NbdCommand::Read { offset: 1024, length: 10 * 512, unfragmented: false });
         let extents: Vec<Extent> = pieces(&mut job).iter().map(|piece| piece.extent).collect();
         assert_eq!(
             extents,
@@ -267,7 +267,8 @@ mod tests {
     #[test]
     fn a_split_write_carries_each_byte_once_and_fua_everywhere() {
         let payload: Vec<u8> = (0..5 * 512_u32).map(|index| (index / 512) as u8).collect();
-        let mut job = job(Command::Write { offset: 0, payload: payload.clone().into(), fua: true });
+        let mut job =
+            job(NbdCommand::Write { offset: 0, payload: payload.clone().into(), fua: true });
         let pieces = pieces(&mut job);
         assert!(pieces.iter().all(|piece| piece.fua && piece.op == Op::Write));
         assert_eq!(
@@ -278,7 +279,7 @@ mod tests {
 
     #[test]
     fn the_lowest_error_is_the_answer_and_nothing_more_is_sent_after_one() {
-        let mut job = job(Command::WriteZeroes {
+        let mut job = job(NbdCommand::WriteZeroes {
             offset: 0,
             length: 40 * 512,
             fua: false,
@@ -302,7 +303,7 @@ mod tests {
     fn zeroing_four_gibibytes_keeps_a_window_at_the_scheduler_until_all_is_done() {
         let length = u32::MAX / 512 * 512;
         let command =
-            Command::WriteZeroes { offset: 0, length, fua: false, no_hole: false, fast: false };
+            NbdCommand::WriteZeroes { offset: 0, length, fua: false, no_hole: false, fast: false };
         let mut job = Job::new(command, BASE, SectorSize::B512, Sectors::new(2048 * 1024))
             .expect("a request for the drive");
         let (mut done, mut sectors) = (0, 0);
@@ -320,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_flush_has_no_sectors_and_a_trim_one_piece() {
-        let mut flush = job(Command::Flush);
+        let mut flush = job(NbdCommand::Flush);
         assert_eq!(
             pieces(&mut flush),
             [Piece {
@@ -331,7 +332,7 @@ mod tests {
                 data: Bytes::new()
             }]
         );
-        let mut trim = job(Command::Trim { offset: 0, length: 1 << 30, fua: false });
+        let mut trim = job(NbdCommand::Trim { offset: 0, length: 1 << 30, fua: false });
         assert_eq!(pieces(&mut trim).len(), 1);
         trim.completed(0, Err(error(95)));
         assert_eq!(trim.into_answer(), Answer::Done);
@@ -339,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_cached_read_gives_nothing_to_the_client() {
-        let mut cache = job(Command::Cache { offset: 0, length: 512 });
+        let mut cache = job(NbdCommand::Cache { offset: 0, length: 512 });
         assert_eq!(pieces(&mut cache)[0].op, Op::Read);
         cache.completed(0, Ok(Bytes::from_static(&[1; 512])));
         assert_eq!(cache.into_answer(), Answer::Done);
@@ -347,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_stopped_job_names_what_is_to_be_cancelled() {
-        let mut job = job(Command::Read { offset: 0, length: 12 * 512, unfragmented: false });
+        let mut job = job(NbdCommand::Read { offset: 0, length: 12 * 512, unfragmented: false });
         for piece in [job.next_piece(), job.next_piece()].into_iter().flatten() {
             job.submitted(piece.index, RequestId(piece.index as u64 + 50));
         }

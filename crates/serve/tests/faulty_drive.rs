@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use common::client::Client;
 use common::{Sandbox, noise};
-use headtime_nbd::client::{Outcome, RequestError};
-use headtime_nbd::{Command, Errno};
+use headtime_nbd::client::{Reply, RequestError};
+use headtime_nbd::{Errno, NbdCommand};
 use headtime_serve::scans::{ScanState, StartScan};
 use headtime_serve::volumes::VolumeOrder;
 use headtime_tasks::TaskKind;
@@ -63,7 +63,7 @@ fn failure(result: Result<impl std::fmt::Debug, RequestError>) -> String {
 }
 
 /// Tries until it works; a drive that is back serves within a minute.
-async fn until_it_works(client: &mut Client<UnixStream>, command: Command) -> Outcome {
+async fn until_it_works(client: &mut Client<UnixStream>, command: NbdCommand) -> Reply {
     let enough = Instant::now() + Duration::from_secs(60);
     loop {
         match client.request(command.clone()).await {
@@ -93,8 +93,8 @@ fn an_error_of_the_drive_is_eio_for_the_request_that_met_it_and_for_no_other() {
         a.write(0, noise(1, BLOCK)).await.unwrap();
         std::fs::write(&switch, "").unwrap();
         let reading =
-            a.submit(Command::Read { offset: 0, length: BLOCK as u32, unfragmented: false });
-        let writing = a.submit(Command::Write {
+            a.submit(NbdCommand::Read { offset: 0, length: BLOCK as u32, unfragmented: false });
+        let writing = a.submit(NbdCommand::Write {
             offset: 1 << 20,
             payload: noise(2, BLOCK).into(),
             fua: true,
@@ -141,16 +141,16 @@ fn a_drive_that_hangs_does_not_hang_the_server_which_serves_again_when_it_goes_o
         let text = failure(b.read(0, BLOCK as u32).await);
         assert!(text.contains("drive.sock") || text.contains("did not answer"), "{text}");
         drive.go_on();
-        let read = Command::Read { offset: 0, length: BLOCK as u32, unfragmented: false };
-        assert_eq!(until_it_works(&mut a, read).await, Outcome::Data(noise(1, BLOCK).into()));
+        let read = NbdCommand::Read { offset: 0, length: BLOCK as u32, unfragmented: false };
+        assert_eq!(until_it_works(&mut a, read).await, Reply::Data(noise(1, BLOCK).into()));
         until_it_works(
             &mut b,
-            Command::Write { offset: 0, payload: noise(2, BLOCK).into(), fua: false },
+            NbdCommand::Write { offset: 0, payload: noise(2, BLOCK).into(), fua: false },
         )
         .await;
 
         drive.stop();
-        a.submit(Command::Read { offset: 1 << 20, length: BLOCK as u32, unfragmented: false });
+        a.submit(NbdCommand::Read { offset: 1 << 20, length: BLOCK as u32, unfragmented: false });
         a.send().await;
         server.signal_to_end();
         // While it drains the request in flight is answered by the time limit.
@@ -177,12 +177,12 @@ fn a_drive_that_died_and_came_back_fails_the_first_flush_of_whoever_had_written(
             (open(&sandbox.socket(), "a").await, open(&sandbox.socket(), "b").await);
         a.write(0, noise(1, BLOCK)).await.unwrap();
         b.write(0, noise(2, BLOCK)).await.unwrap();
-        b.request(Command::Flush).await.unwrap();
+        b.request(NbdCommand::Flush).await.unwrap();
         first.kill_9();
         // Perhaps the server has not noticed yet, and it ends in the same way as what is under way;
         // then the next one waits for the drive.
         let reading =
-            b.submit(Command::Read { offset: 0, length: BLOCK as u32, unfragmented: false });
+            b.submit(NbdCommand::Read { offset: 0, length: BLOCK as u32, unfragmented: false });
         b.send().await;
         let second = drive(&sandbox, &[]);
         let completion = b.completion().await;
@@ -192,10 +192,10 @@ fn a_drive_that_died_and_came_back_fails_the_first_flush_of_whoever_had_written(
                 || failure(completion.result).contains("was lost before it was answered")
         );
         assert_eq!(b.read(0, BLOCK as u32).await.unwrap(), noise(2, BLOCK));
-        b.request(Command::Flush)
+        b.request(NbdCommand::Flush)
             .await
             .expect("what b wrote was flushed, which covers a's write too");
-        a.request(Command::Flush).await.expect("and so has a nothing to lose");
+        a.request(NbdCommand::Flush).await.expect("and so has a nothing to lose");
 
         a.write(0, noise(3, BLOCK)).await.unwrap();
         second.kill_9();
@@ -203,15 +203,15 @@ fn a_drive_that_died_and_came_back_fails_the_first_flush_of_whoever_had_written(
         assert_eq!(
             until_it_works(
                 &mut b,
-                Command::Read { offset: 0, length: BLOCK as u32, unfragmented: false }
+                NbdCommand::Read { offset: 0, length: BLOCK as u32, unfragmented: false }
             )
             .await,
-            Outcome::Data(noise(2, BLOCK).into())
+            Reply::Data(noise(2, BLOCK).into())
         );
-        b.request(Command::Flush).await.expect("b has nothing to lose");
-        let text = failure(a.request(Command::Flush).await);
+        b.request(NbdCommand::Flush).await.expect("b has nothing to lose");
+        let text = failure(a.request(NbdCommand::Flush).await);
         assert!(text.contains("may have lost writes"), "{text}");
-        a.request(Command::Flush).await.expect("it was told once");
+        a.request(NbdCommand::Flush).await.expect("it was told once");
         third
     });
     assert_eq!(server.drain(Duration::from_secs(20)).exit_code(), 0);
@@ -241,7 +241,7 @@ fn another_drive_of_the_same_size_in_the_place_of_the_one_that_went_away_is_neit
         let third = runtime().block_on(async {
             let mut a = open(&sandbox.socket(), "a").await;
             a.write(0, noise(1, BLOCK)).await.unwrap();
-            a.request(Command::Flush).await.unwrap();
+            a.request(NbdCommand::Flush).await.unwrap();
             first.kill_9();
             std::fs::rename(&ours, &home).unwrap();
             match stranger {
@@ -270,10 +270,10 @@ fn another_drive_of_the_same_size_in_the_place_of_the_one_that_went_away_is_neit
             let third = drive(&sandbox, &[]);
             let there = until_it_works(
                 &mut a,
-                Command::Read { offset: 0, length: BLOCK as u32, unfragmented: false },
+                NbdCommand::Read { offset: 0, length: BLOCK as u32, unfragmented: false },
             )
             .await;
-            assert_eq!(there, Outcome::Data(noise(1, BLOCK).into()));
+            assert_eq!(there, Reply::Data(noise(1, BLOCK).into()));
             third
         });
         // A write failed while the drive was away, so that the end need not be clean.

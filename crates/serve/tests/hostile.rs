@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use common::client::Client;
 use common::{Sandbox, noise};
-use headtime_nbd::Command;
+use headtime_nbd::NbdCommand;
 
 const LIMITS: &str = "[limits]\nconnections = 32\nmemory = \"32MiB\"\nrequest = \
     \"16MiB\"\nconnection_bytes = \"16MiB\"\nconnection_memory = \"256KiB\"\n\
@@ -160,7 +160,7 @@ fn nothing_that_clients_do_takes_the_server_down_or_its_memory_up() {
         // client wrote are there.
         let bytes = client.read(16 << 20, 1 << 20).await.unwrap();
         assert!(bytes.iter().all(|byte| *byte == 0));
-        client.request(Command::Flush).await.unwrap();
+        client.request(NbdCommand::Flush).await.unwrap();
         client.leave().await;
     });
     assert_eq!(server.terminate().code(), Some(0));

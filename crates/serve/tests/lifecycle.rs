@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::client::Client;
 use common::{Sandbox, installed, is_root, noise, run};
 use headtime_nbd::client::RequestError;
-use headtime_nbd::{Command, Errno};
+use headtime_nbd::{Errno, NbdCommand};
 use headtime_serve::volumes::{Ensured, TableState};
 use headtime_serve::{Server, StartError};
 
@@ -125,7 +125,7 @@ fn drain_waits_for_what_is_in_flight_and_takes_nothing_new() {
         let mut client = Client::open(&sandbox.socket(), "a").await.unwrap();
         let writes: Vec<_> = (0..32_u64)
             .map(|index| {
-                client.submit(Command::Write {
+                client.submit(NbdCommand::Write {
                     offset: index << 20,
                     payload: noise(index, 4096).into(),
                     fua: false,
@@ -175,10 +175,10 @@ fn kill_9_loses_nothing_that_was_answered() {
                 }
                 client.write(index << 16, noise(round * 1000 + index, 1 << 16)).await.unwrap();
             }
-            client.request(Command::Flush).await.unwrap();
+            client.request(NbdCommand::Flush).await.unwrap();
             // What is in flight when it dies may be lost or not, but nothing else.
             for index in 200..232_u64 {
-                client.submit(Command::Write {
+                client.submit(NbdCommand::Write {
                     offset: index << 16,
                     payload: noise(index, 1 << 16).into(),
                     fua: false,
@@ -213,7 +213,7 @@ fn a_second_signal_cuts_off_a_client_that_does_not_fetch_its_replies() {
     runtime().block_on(async {
         let mut client = Client::open(&sandbox.socket(), "a").await.unwrap();
         for _ in 0..8 {
-            client.submit(Command::Read { offset: 0, length: 4 << 20, unfragmented: false });
+            client.submit(NbdCommand::Read { offset: 0, length: 4 << 20, unfragmented: false });
         }
         client.send().await;
         // A byte of the first reply is there, and the rest does not fit any socket's buffer.
@@ -268,7 +268,7 @@ fn a_file_system_that_fills_up_is_enospc_for_the_write_that_met_it() {
         }
         assert!(full > 20, "{full} of 32 MiB did not fit 8 MiB");
         assert_eq!(client.read(0, 1 << 20).await.unwrap(), noise(0, 1 << 20));
-        client.request(Command::Flush).await.unwrap();
+        client.request(NbdCommand::Flush).await.unwrap();
     });
     let _report = server.drain(Duration::from_secs(10));
     drop(mounted);

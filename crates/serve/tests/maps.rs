@@ -11,7 +11,7 @@ use common::client::Client;
 use headtime_belief::maps::{KeptMap, MapKind, MapSettings, mapped_drive};
 use headtime_io::{read_map, write_map};
 use headtime_mechanics::DriveProfile;
-use headtime_nbd::Command;
+use headtime_nbd::NbdCommand;
 use headtime_serve::control::{ControlClient, ControlError};
 use headtime_serve::maps::{MapFigures, MapFiguresOfKind};
 use headtime_serve::{Server, StartError};
@@ -37,7 +37,7 @@ fn read(sandbox: &Sandbox, requests: u64) {
         let mut client = Client::open(&sandbox.socket(), "rec").await.expect("it is served");
         for some in (0..requests).collect::<Vec<_>>().chunks(8) {
             for number in some {
-                client.submit(Command::Read {
+                client.submit(NbdCommand::Read {
                     offset: number * 7 % 24 * (2 << 20),
                     length: 4_096,
                     unfragmented: false,

@@ -17,8 +17,8 @@ use headtime_io::power_cut::{
     Casualty, History, Platter, PowerCutDrive, PowerFailure, PowerSwitch,
 };
 use headtime_io::{Drive, DriveHandle, DriveOptions, Io, SubmitError};
-use headtime_nbd::Command;
-use headtime_nbd::client::RequestId as NbdRequest;
+use headtime_nbd::NbdCommand;
+use headtime_nbd::client::Cookie;
 use headtime_sched::RequestId;
 use headtime_serve::config::Config;
 use headtime_serve::volumes::{
@@ -466,12 +466,13 @@ async fn write_and_flush(
     let mut written: Vec<Written> = Vec::new();
     for round in 0..25 {
         let fua = rng.random_bool(0.3);
-        let mut in_flight: Vec<(NbdRequest, usize)> = Vec::new();
+        let mut in_flight: Vec<(Cookie, usize)> = Vec::new();
         for _ in 0..rng.random_range(1..12) {
             let (block, version) = (rng.random_range(0..BLOCKS), 1 + written.len() as u64);
             written.push(Written { block, version, begun: switch.moment(), safe: None });
             let payload = block_content(block, version).into();
-            let id = writer.submit(Command::Write { offset: block * BLOCK as u64, payload, fua });
+            let id =
+                writer.submit(NbdCommand::Write { offset: block * BLOCK as u64, payload, fua });
             in_flight.push((id, written.len() - 1));
             if rng.random_bool(0.5) {
                 writer.send().await;
@@ -484,7 +485,7 @@ async fn write_and_flush(
             written[*index].safe = fua.then(|| switch.moment());
         }
         if round % 2 == 0 {
-            flusher.request(Command::Flush).await.unwrap();
+            flusher.request(NbdCommand::Flush).await.unwrap();
             let moment = switch.moment();
             for written in &mut written {
                 written.safe.get_or_insert(moment);

@@ -478,7 +478,7 @@ fn a_server_that_is_killed_goes_by_what_was_set_when_it_comes_back() {
                 let first = written;
                 for number in first..first + 12 {
                     let payload = common::noise(number, 4_096).into();
-                    client.submit(headtime_nbd::Command::Write {
+                    client.submit(headtime_nbd::NbdCommand::Write {
                         offset: place(number),
                         payload,
                         fua: false,

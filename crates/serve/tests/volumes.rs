@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use common::client::Client;
 use common::{Sandbox, noise};
-use headtime_nbd::client::{Outcome, RequestError};
-use headtime_nbd::{Command, Errno};
+use headtime_nbd::client::{Reply, RequestError};
+use headtime_nbd::{Errno, NbdCommand};
 use headtime_serve::control::{
     ControlClient, ControlError, ErrorReplyKind, VolumeAnswer, VolumeArguments, VolumeStatus,
 };
@@ -219,7 +219,9 @@ fn a_volume_grows_and_shrinks_under_its_client() {
         assert_eq!(errno(wide.read(11 * MIB, 4096).await), Errno::Invalid);
         assert_eq!(errno(wide.write(4 * MIB, noise(3, 4096)).await), Errno::NoSpace);
         assert_eq!(
-            errno(wide.request(Command::Trim { offset: 4 * MIB, length: 4096, fua: false }).await),
+            errno(
+                wide.request(NbdCommand::Trim { offset: 4 * MIB, length: 4096, fua: false }).await
+            ),
             Errno::NoSpace
         );
         wide.write(4 * MIB - 4096, noise(4, 4096)).await.unwrap();
@@ -227,7 +229,7 @@ fn a_volume_grows_and_shrinks_under_its_client() {
 
         done(&mut orders, "volume.set", &order("a", &[("read_only", "true")]));
         assert_eq!(errno(a.write(0, noise(5, 4096)).await), Errno::Perm);
-        assert_eq!(a.request(Command::Flush).await.unwrap(), Outcome::Done);
+        assert_eq!(a.request(NbdCommand::Flush).await.unwrap(), Reply::Done);
     });
     drop(server);
 }

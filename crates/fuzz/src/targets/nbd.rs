@@ -1,8 +1,8 @@
 //! Both sides of NBD, each against whatever the other may send.
 
-use headtime_nbd::client::{self, Config};
-use headtime_nbd::server::{Connection, Event, Refusal, TlsPolicy};
-use headtime_nbd::{ClientLimits, Command, Errno, ExportInfo, Limits, ListedExport};
+use headtime_nbd::client::{self, NbdClientConfig};
+use headtime_nbd::server::{Connection, ExportRefusal, ServerEvent, TlsPolicy};
+use headtime_nbd::{ClientLimits, Errno, ExportInfo, ListedExport, NbdCommand, ServerLimits};
 
 use crate::Memory;
 
@@ -13,13 +13,13 @@ pub(super) const CLIENT_MEMORY: Memory = Memory { base: 4 << 20, per_byte: 64 };
 
 /// A server of one small disk that answers everything at once; every other read fails.
 pub(super) fn server(input: &[u8]) {
-    let limits = Limits {
+    let limits = ServerLimits {
         max_request_bytes: 64 << 10,
         max_in_flight: 8,
         max_in_flight_bytes: 256 << 10,
         max_option_bytes: 8 << 10,
         max_options: 64,
-        ..Limits::default()
+        ..ServerLimits::default()
     };
     // What TLS would carry comes as it is: what the machine does with it is the same.
     let mut server = Connection::with_tls(limits, TlsPolicy::Allow).expect("the limits make sense");
@@ -28,21 +28,21 @@ pub(super) fn server(input: &[u8]) {
     loop {
         while let Some(event) = server.poll_event() {
             match event {
-                Event::ListExports => server
+                ServerEvent::ListExports => server
                     .answer_list(&[ListedExport {
                         name: "vol0".into(),
                         description: String::new(),
                     }])
                     .expect("asked for"),
-                Event::LookupExport { name, .. } => {
+                ServerEvent::LookupExport { name, .. } => {
                     let found = if name == "vol0" {
                         Ok(ExportInfo::disk("vol0", 1 << 20))
                     } else {
-                        Err(Refusal::Unknown)
+                        Err(ExportRefusal::Unknown)
                     };
                     server.answer_export(found).expect("asked for");
                 }
-                Event::Request(request) => {
+                ServerEvent::Request(request) => {
                     let (offset, length) = request.command.range();
                     assert!(
                         offset.checked_add(length).is_some_and(|end| end <= 1 << 20),
@@ -50,21 +50,21 @@ pub(super) fn server(input: &[u8]) {
                     );
                     reads += 1;
                     let answered = match request.command {
-                        Command::Read { length, .. } if reads.is_multiple_of(2) => {
+                        NbdCommand::Read { length, .. } if reads.is_multiple_of(2) => {
                             server.reply_read(request.handle, vec![1; length as usize].into())
                         }
-                        Command::Read { .. } | Command::BlockStatus { .. } => {
+                        NbdCommand::Read { .. } | NbdCommand::BlockStatus { .. } => {
                             server.reply_error(request.handle, Errno::Io, "no")
                         }
                         _ => server.reply_done(request.handle),
                     };
                     answered.expect("each request is answered once");
                 }
-                Event::StartTls => {
+                ServerEvent::StartTls => {
                     while server.poll_output().is_some() {}
                     server.tls_started().expect("asked for, and everything before it has left");
                 }
-                Event::Opened(_) | Event::Closed(_) => {}
+                ServerEvent::Opened(_) | ServerEvent::Closed(_) => {}
             }
         }
         while server.poll_output().is_some() {}
@@ -82,9 +82,9 @@ pub(super) fn server(input: &[u8]) {
 pub(super) fn client(input: &[u8]) {
     let (mode, mut rest) = input.split_first().unwrap_or((&0, &[]));
     let config = match mode % 3 {
-        0 => Config::open("vol0"),
-        1 => Config::list(),
-        _ => Config::describe("vol0"),
+        0 => NbdClientConfig::open("vol0"),
+        1 => NbdClientConfig::list(),
+        _ => NbdClientConfig::describe("vol0"),
     };
     let limits = ClientLimits {
         max_in_flight: 8,
@@ -100,14 +100,14 @@ pub(super) fn client(input: &[u8]) {
             asked += 1;
             let (offset, length) = (u64::from(asked) * 4096, 4096);
             let _refused = match asked % 4 {
-                0 => client.submit(Command::Flush),
-                1 => client.submit(Command::Read { offset, length, unfragmented: false }),
-                2 => client.submit(Command::Write {
+                0 => client.submit(NbdCommand::Flush),
+                1 => client.submit(NbdCommand::Read { offset, length, unfragmented: false }),
+                2 => client.submit(NbdCommand::Write {
                     offset,
                     payload: vec![5; 4096].into(),
                     fua: false,
                 }),
-                _ => client.submit(Command::BlockStatus { offset, length, single: false }),
+                _ => client.submit(NbdCommand::BlockStatus { offset, length, single: false }),
             };
             continue;
         }

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use headtime_nbd::server::{Connection, Event, Handle, Refusal};
-use headtime_nbd::{Command, Errno, ExportInfo, Limits};
+use headtime_nbd::server::{Connection, ExportRefusal, Handle, ServerEvent};
+use headtime_nbd::{Errno, ExportInfo, NbdCommand, ServerLimits};
 
 /// What a test and its server share.
 pub(crate) struct Script {
@@ -19,7 +19,7 @@ pub(crate) struct Script {
     /// Every request, in the order they were taken in: connection, name, first byte, bytes.
     pub log: Vec<(usize, &'static str, u64, u64)>,
     /// What is done about a request, asked again and again as long as it is kept.
-    pub rule: Box<dyn Fn(&Command) -> Rule + Send>,
+    pub rule: Box<dyn Fn(&NbdCommand) -> Rule + Send>,
     /// Connections that were made, and those of them on which the export was opened.
     pub accepted: usize,
     pub opened: usize,
@@ -74,7 +74,7 @@ impl Puppet {
         lock(&self.script)
     }
 
-    pub(crate) fn set_rule(&self, rule: impl Fn(&Command) -> Rule + Send + 'static) {
+    pub(crate) fn set_rule(&self, rule: impl Fn(&NbdCommand) -> Rule + Send + 'static) {
         self.script().rule = Box::new(rule);
     }
 
@@ -140,26 +140,29 @@ fn serve(mut stream: UnixStream, script: &Mutex<Script>) {
         script.accepted
     };
     stream.set_read_timeout(Some(LOOK)).expect("it is a socket");
-    let mut machine = Connection::new(Limits::default()).expect("the default limits go together");
-    let mut kept: Vec<(Handle, Command)> = Vec::new();
+    let mut machine =
+        Connection::new(ServerLimits::default()).expect("the default limits go together");
+    let mut kept: Vec<(Handle, NbdCommand)> = Vec::new();
     let mut input = [0; 65_536];
     let mut ended = false;
     loop {
         while let Some(event) = machine.poll_event() {
             match event {
-                Event::ListExports => machine.answer_list(&[]).expect("it was asked for"),
-                Event::LookupExport { name, .. } => {
+                ServerEvent::ListExports => machine.answer_list(&[]).expect("it was asked for"),
+                ServerEvent::LookupExport { name, .. } => {
                     let found = name.is_empty().then(|| lock(script).export.clone());
-                    machine.answer_export(found.ok_or(Refusal::Unknown)).expect("a good export");
+                    machine
+                        .answer_export(found.ok_or(ExportRefusal::Unknown))
+                        .expect("a good export");
                 }
-                Event::StartTls => unreachable!("a machine without TLS refuses it"),
-                Event::Opened(_) => lock(script).opened += 1,
-                Event::Request(request) => {
+                ServerEvent::StartTls => unreachable!("a machine without TLS refuses it"),
+                ServerEvent::Opened(_) => lock(script).opened += 1,
+                ServerEvent::Request(request) => {
                     let (offset, length) = request.command.range();
                     lock(script).log.push((number, request.command.spec().name, offset, length));
                     kept.push((request.handle, request.command));
                 }
-                Event::Closed(_) => ended = true,
+                ServerEvent::Closed(_) => ended = true,
             }
         }
         let mut still_kept = Vec::new();
@@ -209,11 +212,11 @@ fn serve(mut stream: UnixStream, script: &Mutex<Script>) {
     }
 }
 
-fn apply(drive: &mut [u8], command: &Command) -> Option<Bytes> {
+fn apply(drive: &mut [u8], command: &NbdCommand) -> Option<Bytes> {
     let (offset, length) = command.range();
     let range = offset as usize..(offset + length) as usize;
     match command {
-        Command::Read { .. } => {
+        NbdCommand::Read { .. } => {
             return Some(
                 drive
                     .get(range)
@@ -221,8 +224,8 @@ fn apply(drive: &mut [u8], command: &Command) -> Option<Bytes> {
                     .unwrap_or_else(|| vec![0; length as usize].into()),
             );
         }
-        Command::Write { payload, .. } => drive[range].copy_from_slice(payload),
-        Command::WriteZeroes { .. } => drive[range].fill(0),
+        NbdCommand::Write { payload, .. } => drive[range].copy_from_slice(payload),
+        NbdCommand::WriteZeroes { .. } => drive[range].fill(0),
         _ => {}
     }
     None

@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow, bail};
 use bytes::{BufMut as _, Bytes};
 use hdrhistogram::Histogram;
-use headtime_nbd::client::{Config, Connection, Event, RequestId};
+use headtime_nbd::client::{ClientEvent, Connection, Cookie, NbdClientConfig};
 use headtime_nbd::uri::{Address, NbdUri};
-use headtime_nbd::{ClientLimits, Command};
+use headtime_nbd::{ClientLimits, NbdCommand};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -170,7 +170,7 @@ struct Client {
     next_block: u64,
     payload: Bytes,
     /// When each request under way counts from.
-    counted_from: BTreeMap<RequestId, Instant>,
+    counted_from: BTreeMap<Cookie, Instant>,
     response_ns: Histogram<u64>,
     bytes: u64,
     errors: u64,
@@ -187,7 +187,7 @@ impl Client {
             max_in_flight_bytes: (load.in_flight as u64 * load.block.get()).max(1 << 20),
             ..ClientLimits::default()
         };
-        let connection = Connection::new(Config::open(uri.export.clone()), limits)
+        let connection = Connection::new(NbdClientConfig::open(uri.export.clone()), limits)
             .context("the client's limits do not fit the load")?;
         let socket = Socket::connect(&uri.address).context("cannot connect")?;
         let response_ns = Histogram::new_with_max(LONGEST_NS, 3)
@@ -285,9 +285,9 @@ impl Client {
         };
         let offset = block * self.load.block.get();
         let command = if rng.random::<f64>() < self.load.reads {
-            Command::Read { offset, length: self.payload.len() as u32, unfragmented: false }
+            NbdCommand::Read { offset, length: self.payload.len() as u32, unfragmented: false }
         } else {
-            Command::Write { offset, payload: self.payload.clone(), fua: false }
+            NbdCommand::Write { offset, payload: self.payload.clone(), fua: false }
         };
         let id = self
             .connection
@@ -307,7 +307,7 @@ impl Client {
         self.receive()?;
         while let Some(event) = self.connection.poll_event() {
             match event {
-                Event::Opened(session) => {
+                ClientEvent::Opened(session) => {
                     self.blocks = session.export.size_bytes / self.load.block.get();
                     if self.blocks == 0 {
                         bail!(
@@ -316,7 +316,7 @@ impl Client {
                         );
                     }
                 }
-                Event::Completed(completion) => {
+                ClientEvent::Completed(completion) => {
                     let from = self
                         .counted_from
                         .remove(&completion.id)
@@ -330,10 +330,12 @@ impl Client {
                         self.errors += 1;
                     }
                 }
-                Event::Closed(reason) if !self.counted_from.is_empty() || self.blocks == 0 => {
+                ClientEvent::Closed(reason)
+                    if !self.counted_from.is_empty() || self.blocks == 0 =>
+                {
                     bail!("the connection ended: {reason:?}")
                 }
-                Event::Closed(_) | Event::Described(_) | Event::Listed(_) => {}
+                ClientEvent::Closed(_) | ClientEvent::Described(_) | ClientEvent::Listed(_) => {}
             }
         }
         Ok(())

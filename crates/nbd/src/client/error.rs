@@ -10,10 +10,10 @@ use crate::wire::{self, option_error_text};
 
 /// A connection that cannot begin.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
+pub enum ClientConfigError {
     /// The limits do not go together.
     #[error(transparent)]
-    Limits(#[from] LimitsError),
+    ServerLimits(#[from] LimitsError),
     /// The name cannot be one.
     #[error(transparent)]
     Export(#[from] ExportInfoError),
@@ -21,7 +21,7 @@ pub enum ConfigError {
 
 /// A request that was not sent. Nothing has changed by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum SubmitError {
+pub enum ClientSubmitError {
     /// The export is not open yet, or the connection is ending.
     #[error("the export is not open; wait for Opened, and submit nothing after disconnect")]
     NotOpen,

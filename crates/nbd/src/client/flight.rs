@@ -3,17 +3,17 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use crate::export::Extent;
+use crate::export::StatusExtent;
 use crate::limits::EXTENT_BYTES;
 use crate::wire;
 
 use super::assembly::Assembly;
-use super::{CloseReason, RequestError, RequestId};
+use super::{CloseReason, Cookie, RequestError};
 
 /// Requests without a complete answer.
 #[derive(Debug, Default)]
 pub(super) struct Flight {
-    open: BTreeMap<RequestId, Pending>,
+    open: BTreeMap<Cookie, Pending>,
     next: u64,
     charged: u64,
 }
@@ -26,7 +26,7 @@ pub(super) struct Pending {
     pub single: bool,
     pub charge: u64,
     pub assembly: Assembly,
-    pub extents: Option<Vec<Extent>>,
+    pub extents: Option<Vec<StatusExtent>>,
     pub error: Option<RequestError>,
 }
 
@@ -47,27 +47,27 @@ impl Flight {
     }
 
     /// Gives up the oldest request.
-    pub(super) fn lose_one(&mut self) -> Option<RequestId> {
+    pub(super) fn lose_one(&mut self) -> Option<Cookie> {
         let (id, pending) = self.open.pop_first()?;
         self.charged -= pending.charge;
         Some(id)
     }
 
-    pub(super) fn enter(&mut self, pending: Pending) -> RequestId {
-        let id = RequestId(self.next);
+    pub(super) fn enter(&mut self, pending: Pending) -> Cookie {
+        let id = Cookie(self.next);
         self.next += 1;
         self.charged += pending.charge;
         self.open.insert(id, pending);
         id
     }
 
-    pub(super) fn get(&mut self, id: RequestId) -> Result<&mut Pending, CloseReason> {
+    pub(super) fn get(&mut self, id: Cookie) -> Result<&mut Pending, CloseReason> {
         self.open
             .get_mut(&id)
             .ok_or(CloseReason::Violation("a reply to a request that is not in flight"))
     }
 
-    pub(super) fn close(&mut self, id: RequestId) -> Result<Pending, CloseReason> {
+    pub(super) fn close(&mut self, id: Cookie) -> Result<Pending, CloseReason> {
         self.get(id)?;
         let pending = self.open.remove(&id).expect("the request was just found");
         self.charged -= pending.charge;

@@ -7,11 +7,11 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::export::{BlockSizes, ExportFlags, ExportInfo, ListedExport, Session};
+use crate::export::{BlockSizes, ExportFlags, ExportInfo, ExportSession, ListedExport};
 use crate::wire::{self, Reader, be_u16, be_u32, be_u64, option_name};
 
 use super::transmission::Receive;
-use super::{CloseReason, Connection, Event, Goal, Phase, Step};
+use super::{ClientEvent, CloseReason, Connection, Goal, Phase, Step};
 
 /// Where the handshake stands.
 #[derive(Debug, Clone, Copy)]
@@ -179,7 +179,7 @@ impl Connection {
             wire::OPT_LIST => {
                 let list = core::mem::take(&mut self.gathered.list);
                 self.send_option(wire::OPT_ABORT, &[]);
-                Ok(Step::Event(Event::Listed(list)))
+                Ok(Step::Event(ClientEvent::Listed(list)))
             }
             wire::OPT_INFO => self.reached(Goal::Describe),
             wire::OPT_GO => self.reached(Goal::Open),
@@ -290,7 +290,7 @@ impl Connection {
             flags,
             block_sizes: block_sizes.unwrap_or(cautious),
         };
-        let session = Session {
+        let session = ExportSession {
             export,
             structured_replies: self.structured,
             allocation_context: self.context_id.is_some(),
@@ -298,11 +298,11 @@ impl Connection {
         };
         if goal == Goal::Describe {
             self.send_option(wire::OPT_ABORT, &[]);
-            return Ok(Step::Event(Event::Described(session)));
+            return Ok(Step::Event(ClientEvent::Described(session)));
         }
         self.session = Some(session.clone());
         self.phase = Phase::Transmission(Receive::Header);
-        Ok(Step::Event(Event::Opened(session)))
+        Ok(Step::Event(ClientEvent::Opened(session)))
     }
 
     /// INFO or GO with all that can be asked.

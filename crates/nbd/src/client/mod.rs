@@ -1,9 +1,9 @@
 //! One connection seen from the client.
 //!
 //! The life of a connection: greeting → structured replies and `base:allocation`, if wanted and
-//! given → GO (or EXPORT_NAME where the server knows no GO) → [`Event::Opened`] →
-//! [`Connection::submit`], many in flight, completed in any order by [`Event::Completed`] →
-//! [`Connection::disconnect`] → [`Event::Closed`], always the last event. Every submitted request
+//! given → GO (or EXPORT_NAME where the server knows no GO) → [`ClientEvent::Opened`] →
+//! [`Connection::submit`], many in flight, completed in any order by [`ClientEvent::Completed`] →
+//! [`Connection::disconnect`] → [`ClientEvent::Closed`], always the last event. Every submitted request
 //! completes exactly once, with [`RequestError::ConnectionLost`] at worst. With [`Goal::List`] or
 //! [`Goal::Describe`] the connection ends by itself after the answer.
 //!
@@ -22,12 +22,12 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use bytes::buf::Limit;
 
-use crate::export::{Extent, ListedExport, Session, check_string};
+use crate::export::{ExportSession, ListedExport, StatusExtent, check_string};
 use crate::inbox::Inbox;
 use crate::limits::ClientLimits;
 use crate::outbox::Outbox;
 
-pub use error::{CloseReason, ConfigError, RequestError, SubmitError};
+pub use error::{ClientConfigError, ClientSubmitError, CloseReason, RequestError};
 
 use flight::Flight;
 use handshake::{Gathered, Haggle};
@@ -35,7 +35,7 @@ use transmission::Receive;
 
 /// What the connection is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Config {
+pub struct NbdClientConfig {
     /// Name of the export; empty for the server's default. Not used to list.
     pub export: String,
     /// What to do.
@@ -57,10 +57,10 @@ pub enum Goal {
     List,
 }
 
-impl Config {
+impl NbdClientConfig {
     /// To use the export `name`, with all that the server offers.
-    pub fn open(name: impl Into<String>) -> Config {
-        Config {
+    pub fn open(name: impl Into<String>) -> NbdClientConfig {
+        NbdClientConfig {
             export: name.into(),
             goal: Goal::Open,
             structured_replies: true,
@@ -69,20 +69,20 @@ impl Config {
     }
 
     /// To learn about the export `name` and leave.
-    pub fn describe(name: impl Into<String>) -> Config {
-        Config { goal: Goal::Describe, ..Config::open(name) }
+    pub fn describe(name: impl Into<String>) -> NbdClientConfig {
+        NbdClientConfig { goal: Goal::Describe, ..NbdClientConfig::open(name) }
     }
 
     /// To learn the names of the exports and leave.
-    pub fn list() -> Config {
-        Config { goal: Goal::List, ..Config::open("") }
+    pub fn list() -> NbdClientConfig {
+        NbdClientConfig { goal: Goal::List, ..NbdClientConfig::open("") }
     }
 }
 
 /// The client's end of one connection. See the module's documentation for the order of calls.
 #[derive(Debug)]
 pub struct Connection {
-    config: Config,
+    config: NbdClientConfig,
     limits: ClientLimits,
     inbox: Inbox,
     outbox: Outbox,
@@ -92,7 +92,7 @@ pub struct Connection {
     no_zeroes: bool,
     structured: bool,
     context_id: Option<u32>,
-    session: Option<Session>,
+    session: Option<ExportSession>,
     flight: Flight,
     input_ended: bool,
     leaving: bool,
@@ -109,18 +109,18 @@ enum Phase {
 
 /// What one step of the machine came to.
 enum Step {
-    Event(Event),
+    Event(ClientEvent),
     Again,
     NeedInput,
 }
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
+pub enum ClientEvent {
     /// The export is open: requests may be submitted.
-    Opened(Session),
+    Opened(ExportSession),
     /// The answer to [`Goal::Describe`].
-    Described(Session),
+    Described(ExportSession),
     /// The answer to [`Goal::List`], in the server's order.
     Listed(Vec<ListedExport>),
     /// A request is finished.
@@ -133,33 +133,36 @@ pub enum Event {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Completion {
     /// As `submit` gave it.
-    pub id: RequestId,
+    pub id: Cookie,
     /// What came of it.
-    pub result: Result<Outcome, RequestError>,
+    pub result: Result<Reply, RequestError>,
 }
 
 /// A successful answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum Reply {
     /// WRITE, FLUSH, TRIM, WRITE_ZEROES or CACHE is done.
     Done,
     /// A READ's bytes, exactly as many as were asked for.
     Data(Bytes),
     /// A BLOCK_STATUS request's extents from its offset on, at least one. They may cover less than
     /// was asked, or more.
-    Extents(Vec<Extent>),
+    Extents(Vec<StatusExtent>),
 }
 
 /// Names a request of one connection; not reused. On the wire it is the cookie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId(u64);
+pub struct Cookie(u64);
 
 impl Connection {
     /// A connection whose socket has just been connected; the server speaks first.
     ///
     /// # Errors
-    /// [`ConfigError`] when the limits do not go together or the name cannot be one.
-    pub fn new(config: Config, limits: ClientLimits) -> Result<Connection, ConfigError> {
+    /// [`ClientConfigError`] when the limits do not go together or the name cannot be one.
+    pub fn new(
+        config: NbdClientConfig,
+        limits: ClientLimits,
+    ) -> Result<Connection, ClientConfigError> {
         limits.check()?;
         check_string("name", &config.export)?;
         Ok(Connection {
@@ -215,19 +218,19 @@ impl Connection {
     }
 
     /// The next event, or `None` until something else is called.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<ClientEvent> {
         loop {
             let step = match &mut self.phase {
                 Phase::Handshake(_) => self.step_handshake(),
                 Phase::Transmission(_) => self.step_transmission(),
                 Phase::Ending(reason) => {
                     if let Some(id) = self.flight.lose_one() {
-                        return Some(Event::Completed(Completion {
+                        return Some(ClientEvent::Completed(Completion {
                             id,
                             result: Err(RequestError::ConnectionLost),
                         }));
                     }
-                    let event = Event::Closed(reason.clone());
+                    let event = ClientEvent::Closed(reason.clone());
                     self.phase = Phase::Closed;
                     return Some(event);
                 }
@@ -272,19 +275,19 @@ impl Connection {
     }
 
     /// Leaves properly: requests in flight are awaited, nothing more can be submitted, then the
-    /// farewell is queued and [`Event::Closed`] told. During the handshake the farewell takes the
+    /// farewell is queued and [`ClientEvent::Closed`] told. During the handshake the farewell takes the
     /// place of the next option.
     pub fn disconnect(&mut self) {
         self.leaving = true;
     }
 
-    /// Whether [`Event::Closed`] was given out.
+    /// Whether [`ClientEvent::Closed`] was given out.
     pub fn is_closed(&self) -> bool {
         matches!(self.phase, Phase::Closed)
     }
 
     /// What was agreed, once the export is open.
-    pub fn session(&self) -> Option<&Session> {
+    pub fn session(&self) -> Option<&ExportSession> {
         self.session.as_ref()
     }
 

@@ -1,24 +1,24 @@
 //! Requests out: checked against what the server offers, its constraints and the limits, then
 //! written.
 
-use crate::command::Command;
+use crate::command::NbdCommand;
 use crate::export::ExportFlags;
 use crate::limits::EXTENT_BYTES;
 use crate::wire;
 
 use super::assembly::Assembly;
 use super::flight::Pending;
-use super::{Connection, Phase, RequestId, SubmitError};
+use super::{ClientSubmitError, Connection, Cookie, Phase};
 
 impl Connection {
-    /// Sends a request. Its completion comes as [`super::Event::Completed`] with this id.
+    /// Sends a request. Its completion comes as [`super::ClientEvent::Completed`] with this id.
     ///
     /// # Errors
-    /// [`SubmitError`] when the request breaks the export's constraints or the limits; then nothing
+    /// [`ClientSubmitError`] when the request breaks the export's constraints or the limits; then nothing
     /// was sent.
-    pub fn submit(&mut self, command: Command) -> Result<RequestId, SubmitError> {
+    pub fn submit(&mut self, command: NbdCommand) -> Result<Cookie, ClientSubmitError> {
         if self.leaving || !matches!(self.phase, Phase::Transmission(_)) {
-            return Err(SubmitError::NotOpen);
+            return Err(ClientSubmitError::NotOpen);
         }
         let charge = self.check(&command)?;
         let (offset, length) = command.range();
@@ -27,33 +27,33 @@ impl Connection {
             code: command.code(),
             offset,
             length,
-            single: matches!(command, Command::BlockStatus { single: true, .. }),
+            single: matches!(command, NbdCommand::BlockStatus { single: true, .. }),
             charge,
             assembly: Assembly::new(length),
             extents: None,
             error: None,
         });
         self.put_request(command.flags(), command.code(), id.0, offset, length);
-        if let Command::Write { payload, .. } = command {
+        if let NbdCommand::Write { payload, .. } = command {
             self.outbox.put_shared(payload);
         }
         Ok(id)
     }
 
     /// Whether the request may be sent; what it is charged.
-    fn check(&self, command: &Command) -> Result<u64, SubmitError> {
-        let session = self.session.as_ref().ok_or(SubmitError::NotOpen)?;
+    fn check(&self, command: &NbdCommand) -> Result<u64, ClientSubmitError> {
+        let session = self.session.as_ref().ok_or(ClientSubmitError::NotOpen)?;
         let (spec, export, flags) = (command.spec(), &session.export, session.export.flags);
         let (offset, length) = command.range();
         let name = spec.name;
         if spec.writes && flags.contains(ExportFlags::READ_ONLY) {
-            return Err(SubmitError::ReadOnly { command: name });
+            return Err(ClientSubmitError::ReadOnly { command: name });
         }
         if !flags.contains(spec.requires) {
-            return Err(SubmitError::NotOffered { command: name });
+            return Err(ClientSubmitError::NotOffered { command: name });
         }
         if spec.code == wire::CMD_BLOCK_STATUS && !session.allocation_context {
-            return Err(SubmitError::NoContext);
+            return Err(ClientSubmitError::NoContext);
         }
         for (bit, needs, flag) in [
             (wire::CMD_FLAG_FUA, ExportFlags::SEND_FUA, "FUA"),
@@ -61,29 +61,34 @@ impl Connection {
             (wire::CMD_FLAG_FAST_ZERO, ExportFlags::SEND_FAST_ZERO, "FAST_ZERO"),
         ] {
             if command.flags() & bit != 0 && !flags.contains(needs) {
-                return Err(SubmitError::FlagNotOffered { flag });
+                return Err(ClientSubmitError::FlagNotOffered { flag });
             }
         }
         if spec.code != wire::CMD_FLUSH {
             let (size, minimum) = (export.size_bytes, export.block_sizes.minimum);
             if length == 0 {
-                return Err(SubmitError::Empty { command: name });
+                return Err(ClientSubmitError::Empty { command: name });
             }
             if offset.checked_add(length).is_none_or(|end| end > size) {
-                return Err(SubmitError::BeyondEnd { command: name, offset, length, size });
+                return Err(ClientSubmitError::BeyondEnd { command: name, offset, length, size });
             }
             if offset % u64::from(minimum) != 0 || length % u64::from(minimum) != 0 {
-                return Err(SubmitError::Unaligned { command: name, offset, length, minimum });
+                return Err(ClientSubmitError::Unaligned {
+                    command: name,
+                    offset,
+                    length,
+                    minimum,
+                });
             }
             let max = if spec.payload { self.max_payload_bytes() } else { u32::MAX };
             if length > u64::from(max) {
-                return Err(SubmitError::TooLong { command: name, length, max });
+                return Err(ClientSubmitError::TooLong { command: name, length, max });
             }
         }
         self.check_room(spec.code, length)
     }
 
-    fn check_room(&self, code: u16, length: u64) -> Result<u64, SubmitError> {
+    fn check_room(&self, code: u16, length: u64) -> Result<u64, ClientSubmitError> {
         let (count, max) = (self.limits.max_in_flight, self.limits.max_in_flight_bytes);
         let charge = match code {
             wire::CMD_READ | wire::CMD_WRITE => length,
@@ -93,14 +98,14 @@ impl Connection {
         let unsent_headers = u64::from(count) * wire::REQUEST_HEADER_BYTES as u64;
         let unsent = self.outbox.len();
         if self.flight.len() >= count as usize {
-            return Err(SubmitError::TooMany { max: count });
+            return Err(ClientSubmitError::TooMany { max: count });
         }
         // A server may answer a WRITE before it has taken the payload, so unsent bytes are counted
         // by themselves.
         let payload = if code == wire::CMD_WRITE { length } else { 0 };
         if self.flight.charged() + charge > max || unsent + payload > max + unsent_headers {
             let in_flight = self.flight.charged().max(unsent);
-            return Err(SubmitError::TooManyBytes { in_flight, wanted: charge, max });
+            return Err(ClientSubmitError::TooManyBytes { in_flight, wanted: charge, max });
         }
         Ok(charge)
     }

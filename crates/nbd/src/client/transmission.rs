@@ -9,14 +9,14 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use crate::errno::Errno;
-use crate::export::Extent;
+use crate::export::StatusExtent;
 use crate::limits::EXTENT_BYTES;
 use crate::wire::{self, Reader, be_u16, be_u32, be_u64};
 
 use super::assembly::Misfit;
 use super::flight::Pending;
 use super::{
-    CloseReason, Completion, Connection, Event, Outcome, Phase, RequestError, RequestId, Step,
+    ClientEvent, CloseReason, Completion, Connection, Cookie, Phase, Reply, RequestError, Step,
 };
 
 /// Where the transmission phase stands.
@@ -24,7 +24,7 @@ use super::{
 pub(super) enum Receive {
     Header,
     /// The data of a simple reply to a READ.
-    SimpleData(RequestId),
+    SimpleData(Cookie),
     /// The offset in front of a data chunk's data.
     Offset(Chunk),
     /// A data chunk's data, at this distance from the start of the read.
@@ -37,7 +37,7 @@ pub(super) enum Receive {
 /// The header of a structured reply chunk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chunk {
-    id: RequestId,
+    id: Cookie,
     last: bool,
     kind: u16,
     length: u32,
@@ -66,7 +66,7 @@ impl Connection {
                 None => Ok(Step::NeedInput),
                 Some(data) => {
                     self.flight.close(id)?;
-                    Ok(self.complete(id, Ok(Outcome::Data(data.into()))))
+                    Ok(self.complete(id, Ok(Reply::Data(data.into()))))
                 }
             },
             Receive::Offset(chunk) => self.read_offset(chunk),
@@ -96,7 +96,7 @@ impl Connection {
         let Some(raw) = self.inbox.take::<{ wire::SIMPLE_REPLY_BYTES }>() else {
             return Ok(Step::NeedInput);
         };
-        let (error, id) = (be_u32(&raw, 4), RequestId(be_u64(&raw, 8)));
+        let (error, id) = (be_u32(&raw, 4), Cookie(be_u64(&raw, 8)));
         let structured = self.structured;
         let pending = self.flight.get(id)?;
         if structured && matches!(pending.code, wire::CMD_READ | wire::CMD_BLOCK_STATUS) {
@@ -114,7 +114,7 @@ impl Connection {
         }
         self.flight.close(id)?;
         if error == 0 {
-            return Ok(self.complete(id, Ok(Outcome::Done)));
+            return Ok(self.complete(id, Ok(Reply::Done)));
         }
         let error = self.server_error(error, String::new(), None);
         Ok(self.complete(id, Err(error)))
@@ -125,7 +125,7 @@ impl Connection {
             return Ok(Step::NeedInput);
         };
         let last = be_u16(&raw, 4) & wire::REPLY_FLAG_DONE != 0;
-        let (kind, id, length) = (be_u16(&raw, 6), RequestId(be_u64(&raw, 8)), be_u32(&raw, 16));
+        let (kind, id, length) = (be_u16(&raw, 6), Cookie(be_u64(&raw, 8)), be_u32(&raw, 16));
         let chunk = Chunk { id, last, kind, length };
         let max_extents = self.limits.max_extents;
         let pending = self.flight.get(id)?;
@@ -196,7 +196,7 @@ impl Connection {
                 }
                 let mut extents = Vec::with_capacity(reader.0.len() / EXTENT_BYTES);
                 while let (Some(length), Some(state)) = (reader.u32(), reader.u32()) {
-                    extents.push(Extent { length, state });
+                    extents.push(StatusExtent { length, state });
                 }
                 let pending = self.flight.get(chunk.id)?;
                 if extents.iter().any(|extent| extent.length == 0) || pending.extents.is_some() {
@@ -237,15 +237,15 @@ impl Connection {
         let Pending { error, assembly, extents, .. } = self.flight.close(chunk.id)?;
         let result = match (error, extents) {
             (Some(error), _) => Err(error),
-            (None, Some(extents)) => Ok(Outcome::Extents(extents)),
-            (None, None) => Ok(assembly.finish().map_or(Outcome::Done, Outcome::Data)),
+            (None, Some(extents)) => Ok(Reply::Extents(extents)),
+            (None, None) => Ok(assembly.finish().map_or(Reply::Done, Reply::Data)),
         };
         Ok(self.complete(chunk.id, result))
     }
 
-    fn complete(&mut self, id: RequestId, result: Result<Outcome, RequestError>) -> Step {
+    fn complete(&mut self, id: Cookie, result: Result<Reply, RequestError>) -> Step {
         self.phase = Phase::Transmission(Receive::Header);
-        Step::Event(Event::Completed(Completion { id, result }))
+        Step::Event(ClientEvent::Completed(Completion { id, result }))
     }
 
     /// The protocol tells a client that hears ESHUTDOWN to leave.

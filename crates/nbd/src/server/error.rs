@@ -6,7 +6,7 @@ use crate::export::ExportInfoError;
 
 /// Why an export is not given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ExportRefusal {
     /// No such export.
     #[error("no such export")]
     Unknown,
@@ -67,7 +67,7 @@ pub enum CloseReason {
             is honest"
     )]
     TooManyOptions {
-        /// [`crate::Limits::max_options`].
+        /// [`crate::ServerLimits::max_options`].
         limit: u32,
     },
     /// EXPORT_NAME for something that is no name; the option has no error reply.
@@ -85,7 +85,7 @@ pub enum CloseReason {
         /// What the client asked for.
         name: String,
         /// The shell's answer.
-        refusal: Refusal,
+        refusal: ExportRefusal,
     },
     /// A WRITE so long that reading past it would be a denial of service.
     #[error(

@@ -8,14 +8,17 @@
 use alloc::format;
 use alloc::string::String;
 
-use crate::export::{BlockSizes, ExportFlags, ExportInfo, ListedExport, Session, check_string};
+use crate::export::{
+    BlockSizes, ExportFlags, ExportInfo, ExportSession, ListedExport, check_string,
+};
 use crate::limits::MAX_ERROR_TEXT_BYTES;
 use crate::outbox::Outbox;
 use crate::wire::{self, be_u32, be_u64};
 
 use super::options::{Asked, ContextQuery, ExportQuery};
 use super::{
-    AnswerError, CloseReason, Connection, Event, Phase, Purpose, Refusal, Step, TlsPolicy,
+    AnswerError, CloseReason, Connection, ExportRefusal, Phase, Purpose, ServerEvent, Step,
+    TlsPolicy,
 };
 
 /// The id under which `base:allocation` is known on the wire.
@@ -186,7 +189,7 @@ impl Connection {
                     .string(data.len())
                     .ok_or(CloseReason::ExportName { bytes })?;
                 if self.shutting_down {
-                    let refusal = Refusal::ShuttingDown;
+                    let refusal = ExportRefusal::ShuttingDown;
                     return Err(CloseReason::ExportRefused { name: name.into(), refusal });
                 }
                 Ok(self.ask(Question::Name { name: name.into() }))
@@ -216,7 +219,7 @@ impl Connection {
             }
             wire::OPT_LIST => {
                 self.phase = Phase::Handshake(Haggle::AwaitList);
-                Ok(Step::Event(Event::ListExports))
+                Ok(Step::Event(ServerEvent::ListExports))
             }
             wire::OPT_STRUCTURED_REPLY => {
                 self.structured = true;
@@ -249,10 +252,10 @@ impl Connection {
         self.context_of = None;
         self.option_reply(wire::OPT_STARTTLS, wire::REP_ACK, &[]);
         self.phase = Phase::Handshake(Haggle::AwaitTls);
-        Ok(Step::Event(Event::StartTls))
+        Ok(Step::Event(ServerEvent::StartTls))
     }
 
-    /// The TLS handshake that [`Event::StartTls`] asked for is done, and what is handed in from
+    /// The TLS handshake that [`ServerEvent::StartTls`] asked for is done, and what is handed in from
     /// here on came through it. Nothing happens on a closed connection.
     ///
     /// # Errors
@@ -277,10 +280,10 @@ impl Connection {
             Question::Contexts { query, .. } => (query.name.clone(), Purpose::Describe),
         };
         self.phase = Phase::Handshake(Haggle::AwaitExport(question));
-        Step::Event(Event::LookupExport { name, purpose })
+        Step::Event(ServerEvent::LookupExport { name, purpose })
     }
 
-    /// Answers [`Event::ListExports`]. Nothing happens on a closed connection.
+    /// Answers [`ServerEvent::ListExports`]. Nothing happens on a closed connection.
     ///
     /// # Errors
     /// [`AnswerError::NotAsked`] when no list is awaited; [`AnswerError::Export`] when a name or
@@ -305,17 +308,17 @@ impl Connection {
         Ok(())
     }
 
-    /// Answers [`Event::LookupExport`] with the export or with why not. The block size maximum told
-    /// to the client is at most [`crate::Limits::max_request_bytes`]. Nothing happens on a closed
+    /// Answers [`ServerEvent::LookupExport`] with the export or with why not. The block size maximum told
+    /// to the client is at most [`crate::ServerLimits::max_request_bytes`]. Nothing happens on a closed
     /// connection.
     ///
     /// # Errors
     /// [`AnswerError::NotAsked`] when no export is awaited; [`AnswerError::Export`] when the export
     /// breaks a rule of the protocol, and then the question still stands and can be answered with a
-    /// [`Refusal`].
+    /// [`ExportRefusal`].
     pub fn answer_export(
         &mut self,
-        answer: Result<ExportInfo, Refusal>,
+        answer: Result<ExportInfo, ExportRefusal>,
     ) -> Result<(), AnswerError> {
         match &self.phase {
             Phase::Closed => return Ok(()),
@@ -335,9 +338,9 @@ impl Connection {
             (Question::Name { name }, answer) => self.answer_export_name(name, answer),
             (Question::Info { option, .. } | Question::Contexts { option, .. }, Err(refusal)) => {
                 let reply = match refusal {
-                    Refusal::Unknown => wire::REP_ERR_UNKNOWN,
-                    Refusal::Policy(_) => wire::REP_ERR_POLICY,
-                    Refusal::ShuttingDown => wire::REP_ERR_SHUTDOWN,
+                    ExportRefusal::Unknown => wire::REP_ERR_UNKNOWN,
+                    ExportRefusal::Policy(_) => wire::REP_ERR_POLICY,
+                    ExportRefusal::ShuttingDown => wire::REP_ERR_SHUTDOWN,
                 };
                 self.refuse(option, reply, &format!("{refusal}"));
             }
@@ -349,7 +352,7 @@ impl Connection {
         Ok(())
     }
 
-    fn answer_export_name(&mut self, name: String, answer: Result<ExportInfo, Refusal>) {
+    fn answer_export_name(&mut self, name: String, answer: Result<ExportInfo, ExportRefusal>) {
         match answer {
             Err(refusal) => self.phase = Phase::Refused { name, refusal },
             Ok(export) => {
@@ -403,14 +406,14 @@ impl Connection {
     }
 
     /// The export as it goes over the wire, asked for as `name`.
-    fn agree(&self, name: &str, mut export: ExportInfo, block_sizes_stated: bool) -> Session {
+    fn agree(&self, name: &str, mut export: ExportInfo, block_sizes_stated: bool) -> ExportSession {
         let sizes = &mut export.block_sizes;
         sizes.maximum = sizes.maximum.min(self.limits.max_request_bytes);
         // max_request_bytes is at least 65,536, so this stays at or above the minimum block.
         sizes.preferred = sizes.preferred.min(1 << sizes.maximum.ilog2());
         export.flags = ExportFlags::advertised(export.flags, self.structured);
         let allocation_context = self.structured && self.context_of.as_deref() == Some(name);
-        Session {
+        ExportSession {
             export,
             structured_replies: self.structured,
             allocation_context,

@@ -1,9 +1,9 @@
 //! One client's connection, seen from the server.
 //!
 //! The life of a connection: handshake flags → options, each answered before the next is read →
-//! [`Event::Opened`] → requests, many in flight, answered in any order → [`Event::Closed`], always
-//! the last event. Exports are looked up by the shell: the machine asks ([`Event::ListExports`],
-//! [`Event::LookupExport`]) and waits for `answer_list` or `answer_export`. The empty name is the
+//! [`ServerEvent::Opened`] → requests, many in flight, answered in any order → [`ServerEvent::Closed`], always
+//! the last event. Exports are looked up by the shell: the machine asks ([`ServerEvent::ListExports`],
+//! [`ServerEvent::LookupExport`]) and waits for `answer_list` or `answer_export`. The empty name is the
 //! default export, and which one that is the shell decides.
 //!
 //! Requests that break the protocol or the export's constraints are answered here; a shell sees
@@ -11,26 +11,26 @@
 //! completed writes) is the shell's.
 //!
 //! ```
-//! use headtime_nbd::{Command, ExportInfo, Limits, server::{Connection, Event, Refusal}};
+//! use headtime_nbd::{NbdCommand, ExportInfo, ServerLimits, server::{Connection, ServerEvent, ExportRefusal}};
 //!
 //! fn step(connection: &mut Connection, disk: &[u8]) -> bool {
 //!     while let Some(event) = connection.poll_event() {
 //!         match event {
-//!             Event::ListExports => connection.answer_list(&[]).expect("a list was asked for"),
-//!             Event::LookupExport { name, .. } => {
+//!             ServerEvent::ListExports => connection.answer_list(&[]).expect("a list was asked for"),
+//!             ServerEvent::LookupExport { name, .. } => {
 //!                 let found = (name == "vol0").then(|| ExportInfo::disk("vol0", disk.len() as u64));
-//!                 connection.answer_export(found.ok_or(Refusal::Unknown)).expect("a valid export");
+//!                 connection.answer_export(found.ok_or(ExportRefusal::Unknown)).expect("a valid export");
 //!             }
-//!             Event::StartTls => unreachable!("a connection made with `new` has no TLS"),
-//!             Event::Opened(session) => println!("client opened {}", session.export.name),
-//!             Event::Request(request) => match request.command {
-//!                 Command::Read { offset, length, .. } => {
+//!             ServerEvent::StartTls => unreachable!("a connection made with `new` has no TLS"),
+//!             ServerEvent::Opened(session) => println!("client opened {}", session.export.name),
+//!             ServerEvent::Request(request) => match request.command {
+//!                 NbdCommand::Read { offset, length, .. } => {
 //!                     let bytes = disk[offset as usize..][..length as usize].to_vec();
 //!                     connection.reply_read(request.handle, bytes.into()).expect("the length that was asked for");
 //!                 }
 //!                 _ => connection.reply_error(request.handle, headtime_nbd::Errno::Io, "no").expect("in flight"),
 //!             },
-//!             Event::Closed(reason) => {
+//!             ServerEvent::Closed(reason) => {
 //!                 println!("{reason}");
 //!                 return false; // once poll_output() is empty, close the socket
 //!             }
@@ -38,7 +38,7 @@
 //!     }
 //!     true // read at most connection.read_hint() bytes, write connection.poll_output()
 //! }
-//! # step(&mut Connection::new(Limits::default()).unwrap(), &[]);
+//! # step(&mut Connection::new(ServerLimits::default()).unwrap(), &[]);
 //! ```
 
 mod error;
@@ -53,13 +53,13 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use bytes::buf::Limit;
 
-use crate::command::Command;
-use crate::export::Session;
+use crate::command::NbdCommand;
+use crate::export::ExportSession;
 use crate::inbox::Inbox;
-use crate::limits::{Limits, LimitsError};
+use crate::limits::{LimitsError, ServerLimits};
 use crate::outbox::{Outbox, Released};
 
-pub use error::{AnswerError, CloseReason, Refusal};
+pub use error::{AnswerError, CloseReason, ExportRefusal};
 pub use reply::{ReplyError, Segment};
 
 use handshake::Haggle;
@@ -68,7 +68,7 @@ use transmission::{Flight, Serve};
 /// The server's end of one connection. See the module's documentation for the order of calls.
 #[derive(Debug)]
 pub struct Connection {
-    limits: Limits,
+    limits: ServerLimits,
     inbox: Inbox,
     outbox: Outbox,
     phase: Phase,
@@ -78,7 +78,7 @@ pub struct Connection {
     structured: bool,
     /// Name of the export for which `base:allocation` was selected.
     context_of: Option<String>,
-    session: Option<Session>,
+    session: Option<ExportSession>,
     flight: Flight,
     input_ended: bool,
     shutting_down: bool,
@@ -107,7 +107,7 @@ enum Phase {
     /// EXPORT_NAME was refused, which only closing can say.
     Refused {
         name: String,
-        refusal: Refusal,
+        refusal: ExportRefusal,
     },
     Transmission(Serve),
     Closed,
@@ -115,7 +115,7 @@ enum Phase {
 
 /// What one step of the machine came to.
 enum Step {
-    Event(Event),
+    Event(ServerEvent),
     Again,
     /// Nothing happens before more bytes come in.
     NeedInput,
@@ -125,7 +125,7 @@ enum Step {
 
 /// What happened. The shell reacts to all but `Opened` and `Closed` with a call on the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
+pub enum ServerEvent {
     /// The client wants the list of exports: call [`Connection::answer_list`].
     ListExports,
     /// The client named an export: call [`Connection::answer_export`].
@@ -140,10 +140,10 @@ pub enum Event {
     /// What the client had agreed on before is forgotten.
     StartTls,
     /// The transmission phase has begun.
-    Opened(Session),
+    Opened(ExportSession),
     /// A request that obeys the protocol and the export's constraints: answer it with one `reply_*`
     /// call.
-    Request(Request),
+    Request(NbdRequest),
     /// The connection is over: send what output is left, close the socket. Last event.
     Closed(CloseReason),
 }
@@ -159,11 +159,11 @@ pub enum Purpose {
 
 /// A request to carry out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct NbdRequest {
     /// Names the request in the reply; not reused within a connection.
     pub handle: Handle,
     /// What to do.
-    pub command: Command,
+    pub command: NbdCommand,
 }
 
 /// Names a request of one connection, from its event to its reply. The client's cookie stays
@@ -176,7 +176,7 @@ impl Connection {
     ///
     /// # Errors
     /// [`LimitsError`] when the limits do not go together.
-    pub fn new(limits: Limits) -> Result<Connection, LimitsError> {
+    pub fn new(limits: ServerLimits) -> Result<Connection, LimitsError> {
         Self::with_tls(limits, TlsPolicy::Off)
     }
 
@@ -184,7 +184,7 @@ impl Connection {
     ///
     /// # Errors
     /// [`LimitsError`] when the limits do not go together.
-    pub fn with_tls(limits: Limits, tls: TlsPolicy) -> Result<Connection, LimitsError> {
+    pub fn with_tls(limits: ServerLimits, tls: TlsPolicy) -> Result<Connection, LimitsError> {
         limits.check()?;
         let mut connection = Connection {
             limits,
@@ -244,7 +244,7 @@ impl Connection {
     }
 
     /// The next event, or `None` until something else is called.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<ServerEvent> {
         loop {
             let step = match &self.phase {
                 Phase::Handshake(_) => self.step_handshake(),
@@ -266,7 +266,7 @@ impl Connection {
             self.phase = Phase::Closed;
             self.inbox.clear();
             self.flight.clear(self.outbox.marked_charge());
-            return Some(Event::Closed(reason));
+            return Some(ServerEvent::Closed(reason));
         }
     }
 
@@ -314,13 +314,13 @@ impl Connection {
         self.flight.is_empty() && self.outbox.is_empty()
     }
 
-    /// Whether [`Event::Closed`] was given out.
+    /// Whether [`ServerEvent::Closed`] was given out.
     pub fn is_closed(&self) -> bool {
         matches!(self.phase, Phase::Closed)
     }
 
     /// What was agreed, once the transmission phase has begun.
-    pub fn session(&self) -> Option<&Session> {
+    pub fn session(&self) -> Option<&ExportSession> {
         self.session.as_ref()
     }
 
@@ -329,7 +329,7 @@ impl Connection {
         self.flight.len() + self.outbox.marks()
     }
 
-    /// Bytes charged for them, never above [`Limits::max_in_flight_bytes`].
+    /// Bytes charged for them, never above [`ServerLimits::max_in_flight_bytes`].
     pub fn in_flight_bytes(&self) -> u64 {
         self.flight.charged()
     }
@@ -344,20 +344,20 @@ impl Connection {
     }
 
     /// Bytes held in buffers now. Together with the WRITE payloads the shell still holds, never
-    /// above [`Limits::memory_bound`] plus one export list.
+    /// above [`ServerLimits::memory_bound`] plus one export list.
     pub fn buffered_bytes(&self) -> u64 {
         self.inbox.held_bytes() + self.outbox.len()
     }
 
     /// The limits given at construction.
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &ServerLimits {
         &self.limits
     }
 
     fn open(&mut self) -> Step {
         let session = self.session.clone().expect("opening follows an agreed session");
         self.phase = Phase::Transmission(Serve::Header);
-        Step::Event(Event::Opened(session))
+        Step::Event(ServerEvent::Opened(session))
     }
 
     fn release(&mut self, released: Released) {

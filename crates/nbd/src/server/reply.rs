@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use crate::errno::Errno;
-use crate::export::Extent;
+use crate::export::StatusExtent;
 use crate::limits::MAX_ERROR_TEXT_BYTES;
 use crate::wire;
 
@@ -139,7 +139,11 @@ impl Connection {
     /// # Errors
     /// [`ReplyError::UnknownHandle`], [`ReplyError::WrongKind`], [`ReplyError::NoExtent`]. On a
     /// closed connection nothing happens.
-    pub fn reply_extents(&mut self, handle: Handle, extents: &[Extent]) -> Result<(), ReplyError> {
+    pub fn reply_extents(
+        &mut self,
+        handle: Handle,
+        extents: &[StatusExtent],
+    ) -> Result<(), ReplyError> {
         let Some(open) = self.opened(handle)? else {
             return Ok(());
         };
@@ -155,7 +159,7 @@ impl Connection {
         let told = join_extents(extents, header.length, most);
         self.put_chunk(&header, true, wire::REPLY_TYPE_BLOCK_STATUS, 4 + 8 * told.len() as u32);
         self.outbox.put(&ALLOCATION_CONTEXT_ID.to_be_bytes());
-        for Extent { length, state } in told {
+        for StatusExtent { length, state } in told {
             self.outbox.put(&length.to_be_bytes());
             self.outbox.put(&state.to_be_bytes());
         }
@@ -272,8 +276,8 @@ fn wrong_kind(header: &Header, given: &'static str) -> ReplyError {
 
 /// Joins neighbors of equal state and stops at `asked` bytes or `most` extents, whichever comes
 /// first. The result never reaches beyond `asked`.
-fn join_extents(extents: &[Extent], asked: u32, most: usize) -> Vec<Extent> {
-    let mut told: Vec<Extent> = Vec::new();
+fn join_extents(extents: &[StatusExtent], asked: u32, most: usize) -> Vec<StatusExtent> {
+    let mut told: Vec<StatusExtent> = Vec::new();
     let mut left = asked;
     for extent in extents {
         let length = extent.length.min(left);
@@ -284,7 +288,7 @@ fn join_extents(extents: &[Extent], asked: u32, most: usize) -> Vec<Extent> {
         match told.last_mut() {
             Some(last) if last.state == extent.state => last.length += length,
             _ if full => break,
-            _ => told.push(Extent { length, state: extent.state }),
+            _ => told.push(StatusExtent { length, state: extent.state }),
         }
         left -= length;
     }
@@ -295,8 +299,8 @@ fn join_extents(extents: &[Extent], asked: u32, most: usize) -> Vec<Extent> {
 mod tests {
     use super::*;
 
-    fn extent(length: u32, state: u32) -> Extent {
-        Extent { length, state }
+    fn extent(length: u32, state: u32) -> StatusExtent {
+        StatusExtent { length, state }
     }
 
     #[test]

@@ -10,13 +10,13 @@ use alloc::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use crate::command::{Command, CommandSpec};
+use crate::command::{CommandSpec, NbdCommand};
 use crate::errno::Errno;
-use crate::export::{ExportFlags, Session};
+use crate::export::{ExportFlags, ExportSession};
 use crate::limits::{DENIAL_OF_SERVICE_BYTES, EXTENT_BYTES};
 use crate::wire::{self, be_u16, be_u32, be_u64};
 
-use super::{CloseReason, Connection, Event, Handle, Phase, Request, Step};
+use super::{CloseReason, Connection, Handle, NbdRequest, Phase, ServerEvent, Step};
 
 /// Where the transmission phase stands.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl Header {
     }
 
     /// Whether the request may be carried out on the export of `session`. DISC is not asked about.
-    fn check(&self, session: &Session) -> Result<(), Fault> {
+    fn check(&self, session: &ExportSession) -> Result<(), Fault> {
         let (export, flags) = (&session.export, session.export.flags);
         let Some(spec) = CommandSpec::of(self.code) else {
             return Err(fault(Errno::Invalid, "unknown command"));
@@ -138,25 +138,25 @@ impl Header {
     }
 
     /// The command as the shell sees it. Only for a header that passed `check`.
-    fn command(&self, payload: Bytes) -> Command {
+    fn command(&self, payload: Bytes) -> NbdCommand {
         let Header { offset, length, .. } = *self;
         let fua = self.has(wire::CMD_FLAG_FUA);
         match self.code {
             wire::CMD_READ => {
-                Command::Read { offset, length, unfragmented: self.has(wire::CMD_FLAG_DF) }
+                NbdCommand::Read { offset, length, unfragmented: self.has(wire::CMD_FLAG_DF) }
             }
-            wire::CMD_WRITE => Command::Write { offset, payload, fua },
-            wire::CMD_TRIM => Command::Trim { offset, length, fua },
-            wire::CMD_CACHE => Command::Cache { offset, length },
+            wire::CMD_WRITE => NbdCommand::Write { offset, payload, fua },
+            wire::CMD_TRIM => NbdCommand::Trim { offset, length, fua },
+            wire::CMD_CACHE => NbdCommand::Cache { offset, length },
             wire::CMD_WRITE_ZEROES => {
                 let (no_hole, fast) =
                     (self.has(wire::CMD_FLAG_NO_HOLE), self.has(wire::CMD_FLAG_FAST_ZERO));
-                Command::WriteZeroes { offset, length, fua, no_hole, fast }
+                NbdCommand::WriteZeroes { offset, length, fua, no_hole, fast }
             }
             wire::CMD_BLOCK_STATUS => {
-                Command::BlockStatus { offset, length, single: self.has(wire::CMD_FLAG_REQ_ONE) }
+                NbdCommand::BlockStatus { offset, length, single: self.has(wire::CMD_FLAG_REQ_ONE) }
             }
-            _ => Command::Flush,
+            _ => NbdCommand::Flush,
         }
     }
 }
@@ -296,7 +296,7 @@ impl Connection {
         let command = header.command(payload);
         let handle = self.flight.enter(Open { header, charge: self.charge_of(&header) });
         self.phase = Phase::Transmission(Serve::Header);
-        Step::Event(Event::Request(Request { handle, command }))
+        Step::Event(ServerEvent::Request(NbdRequest { handle, command }))
     }
 
     fn has_place(&self) -> bool {

@@ -1,8 +1,8 @@
 //! Clients fed with what a server would say, written as text.
 #![allow(dead_code)] // Each test file uses its part.
 
-use headtime_nbd::client::{Config, Connection, Event, Outcome, RequestError, RequestId};
-use headtime_nbd::{ClientLimits, Command, Errno, Session};
+use headtime_nbd::client::{ClientEvent, Connection, Cookie, NbdClientConfig, Reply, RequestError};
+use headtime_nbd::{ClientLimits, Errno, ExportSession, NbdCommand};
 
 use crate::common::msg;
 
@@ -11,7 +11,7 @@ pub(crate) const GREETING: &str = "'NBDMAGIC' 'IHAVEOPT' 0003";
 /// 1 MiB; HAS_FLAGS, FLUSH, FUA, TRIM, WRITE_ZEROES, DF, CACHE, FAST_ZERO.
 pub(crate) const EXPORT: &str = "0000000000100000 0ced";
 
-pub(crate) fn client(config: Config) -> Connection {
+pub(crate) fn client(config: NbdClientConfig) -> Connection {
     let limits = ClientLimits {
         max_fragments: 4,
         max_extents: 8,
@@ -21,7 +21,7 @@ pub(crate) fn client(config: Config) -> Connection {
     Connection::new(config, limits).unwrap()
 }
 
-pub(crate) fn events(client: &mut Connection, text: &str) -> Vec<Event> {
+pub(crate) fn events(client: &mut Connection, text: &str) -> Vec<ClientEvent> {
     let bytes = msg(text);
     let mut input = &bytes[..];
     let mut events = Vec::new();
@@ -52,8 +52,9 @@ pub(crate) fn go(name: &str) -> String {
     format!("'IHAVEOPT' 00000007 {:08x} {length:08x} '{name}' 0003 0001 0002 0003", length + 12)
 }
 
-pub(crate) fn opened(structured: bool) -> (Connection, Session) {
-    let mut client = client(Config { structured_replies: structured, ..Config::open("vol0") });
+pub(crate) fn opened(structured: bool) -> (Connection, ExportSession) {
+    let mut client =
+        client(NbdClientConfig { structured_replies: structured, ..NbdClientConfig::open("vol0") });
     if structured {
         exchange(&mut client, GREETING, "00000003 'IHAVEOPT' 00000008 00000000");
         let set =
@@ -74,7 +75,7 @@ pub(crate) fn opened(structured: bool) -> (Connection, Session) {
     );
     exchange(&mut client, &format!("{REPLY} 00000007 00000003 0000000a 0063 'whatever'"), "");
     let done = events(&mut client, &format!("{REPLY} 00000007 00000001 00000000"));
-    let [Event::Opened(session)] = &done[..] else { panic!("{done:?}") };
+    let [ClientEvent::Opened(session)] = &done[..] else { panic!("{done:?}") };
     let session = session.clone();
     (client, session)
 }
@@ -82,33 +83,29 @@ pub(crate) fn opened(structured: bool) -> (Connection, Session) {
 pub(crate) const OFFSET: u64 = 0x200;
 pub(crate) const LENGTH: u32 = 0x400;
 
-pub(crate) fn submit(client: &mut Connection, command: Command) -> (RequestId, String) {
+pub(crate) fn submit(client: &mut Connection, command: NbdCommand) -> (Cookie, String) {
     let id = client.submit(command).unwrap();
     let request = sent(client);
     (id, request[8..16].iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-pub(crate) fn read() -> Command {
-    Command::Read { offset: OFFSET, length: LENGTH, unfragmented: false }
+pub(crate) fn read() -> NbdCommand {
+    NbdCommand::Read { offset: OFFSET, length: LENGTH, unfragmented: false }
 }
 
 #[track_caller]
 pub(crate) fn completed(
     client: &mut Connection,
     text: &str,
-    id: RequestId,
-) -> Result<Outcome, RequestError> {
+    id: Cookie,
+) -> Result<Reply, RequestError> {
     let mut done = events(client, text);
     assert_eq!(done.len(), 1, "{done:?}");
-    let Some(Event::Completed(completion)) = done.pop() else { panic!("not completed") };
+    let Some(ClientEvent::Completed(completion)) = done.pop() else { panic!("not completed") };
     assert_eq!(completion.id, id);
     completion.result
 }
 
-pub(crate) fn failed(
-    errno: Errno,
-    text: &str,
-    offset: Option<u64>,
-) -> Result<Outcome, RequestError> {
+pub(crate) fn failed(errno: Errno, text: &str, offset: Option<u64>) -> Result<Reply, RequestError> {
     Err(RequestError::Server { errno, text: text.into(), offset })
 }

@@ -3,9 +3,10 @@
 #![allow(dead_code)] // Each test file uses its part.
 
 use bytes::Bytes;
-use headtime_nbd::server::{Connection, Event, Refusal, Request, Segment};
+use headtime_nbd::server::{Connection, ExportRefusal, NbdRequest, Segment, ServerEvent};
 use headtime_nbd::{
-    BlockSizes, Command, Errno, ExportFlags, ExportInfo, Extent, Limits, ListedExport,
+    BlockSizes, Errno, ExportFlags, ExportInfo, ListedExport, NbdCommand, ServerLimits,
+    StatusExtent,
 };
 use proptest::test_runner::{Config as ProptestConfig, FileFailurePersistence};
 
@@ -80,7 +81,7 @@ pub(crate) fn sent(server: &mut Connection) -> Vec<u8> {
 
 /// Gives the server all of `input` and takes the events up to the first one that wants an answer or
 /// until all is in. Panics when the server stops wanting input before that.
-pub(crate) fn feed(server: &mut Connection, mut input: &[u8]) -> Vec<Event> {
+pub(crate) fn feed(server: &mut Connection, mut input: &[u8]) -> Vec<ServerEvent> {
     let mut events = Vec::new();
     loop {
         events.extend(std::iter::from_fn(|| server.poll_event()));
@@ -103,8 +104,8 @@ pub(crate) fn vol0() -> ExportInfo {
 }
 
 /// Limits that tests can reach.
-pub(crate) fn small_limits() -> Limits {
-    Limits {
+pub(crate) fn small_limits() -> ServerLimits {
+    ServerLimits {
         max_request_bytes: 64 << 10,
         max_in_flight: 8,
         max_in_flight_bytes: 128 << 10,
@@ -123,7 +124,7 @@ pub(crate) enum Mode {
 }
 
 /// A server in the transmission phase, its handshake output taken away.
-pub(crate) fn serving(limits: Limits, export: ExportInfo, mode: Mode) -> Connection {
+pub(crate) fn serving(limits: ServerLimits, export: ExportInfo, mode: Mode) -> Connection {
     let mut server = Connection::new(limits).unwrap();
     sent(&mut server);
     assert_eq!(feed(&mut server, &3_u32.to_be_bytes()), []);
@@ -134,14 +135,14 @@ pub(crate) fn serving(limits: Limits, export: ExportInfo, mode: Mode) -> Connect
     if mode == Mode::WithContext {
         let asked =
             feed(&mut server, &option(10, &context_data(&export.name, &["base:allocation"])));
-        assert!(matches!(asked[..], [Event::LookupExport { .. }]));
+        assert!(matches!(asked[..], [ServerEvent::LookupExport { .. }]));
         server.answer_export(Ok(export.clone())).unwrap();
         sent(&mut server);
     }
     let asked = feed(&mut server, &option(7, &go_data(&export.name, &[3])));
-    assert!(matches!(asked[..], [Event::LookupExport { .. }]), "{asked:?}");
+    assert!(matches!(asked[..], [ServerEvent::LookupExport { .. }]), "{asked:?}");
     server.answer_export(Ok(export)).unwrap();
-    assert!(matches!(server.poll_event(), Some(Event::Opened(_))));
+    assert!(matches!(server.poll_event(), Some(ServerEvent::Opened(_))));
     sent(&mut server);
     server
 }
@@ -172,32 +173,32 @@ impl Shell {
     }
 
     /// Answers a lookup; carries out nothing.
-    pub(crate) fn answer(&self, server: &mut Connection, event: &Event) {
+    pub(crate) fn answer(&self, server: &mut Connection, event: &ServerEvent) {
         match event {
-            Event::ListExports => {
+            ServerEvent::ListExports => {
                 let entry = |export: &ExportInfo| ListedExport {
                     name: export.name.clone(),
                     description: export.description.clone(),
                 };
                 server.answer_list(&self.exports.iter().map(entry).collect::<Vec<_>>()).unwrap();
             }
-            Event::LookupExport { name, .. } => {
+            ServerEvent::LookupExport { name, .. } => {
                 let found =
                     self.exports.iter().find(|export| name.is_empty() || export.name == *name);
-                server.answer_export(found.cloned().ok_or(Refusal::Unknown)).unwrap();
+                server.answer_export(found.cloned().ok_or(ExportRefusal::Unknown)).unwrap();
             }
             _ => {}
         }
     }
 
     /// Carries out a request; the answer can be given at any later time.
-    pub(crate) fn carry_out(&mut self, request: Request) -> Answer {
+    pub(crate) fn carry_out(&mut self, request: NbdRequest) -> Answer {
         let handle = request.handle;
         let (offset, length) = request.command.range();
         let range = offset as usize..(offset + length) as usize;
         let blocks = range.start / BLOCK..range.end.div_ceil(BLOCK);
         let outcome = match request.command {
-            Command::Read { .. } => {
+            NbdCommand::Read { .. } => {
                 let mut segments: Vec<Segment> = Vec::new();
                 for block in blocks {
                     if self.hole[block] {
@@ -213,27 +214,27 @@ impl Shell {
                 }
                 What::Segments(segments)
             }
-            Command::Write { payload, .. } => {
+            NbdCommand::Write { payload, .. } => {
                 self.disk[range].copy_from_slice(&payload);
                 self.hole[blocks].fill(false);
                 What::Done
             }
-            Command::Flush => {
+            NbdCommand::Flush => {
                 self.flushes += 1;
                 What::Done
             }
-            Command::WriteZeroes { fast: true, .. } => What::Error(Errno::NotSupported),
-            Command::Trim { .. } | Command::WriteZeroes { .. } => {
+            NbdCommand::WriteZeroes { fast: true, .. } => What::Error(Errno::NotSupported),
+            NbdCommand::Trim { .. } | NbdCommand::WriteZeroes { .. } => {
                 self.disk[range].fill(0);
                 self.hole[blocks].fill(true);
                 What::Done
             }
-            Command::Cache { .. } => What::Done,
-            Command::BlockStatus { .. } => {
+            NbdCommand::Cache { .. } => What::Done,
+            NbdCommand::BlockStatus { .. } => {
                 let state = |block: usize| if self.hole[block] { 3 } else { 0 };
                 What::Extents(
                     blocks
-                        .map(|block| Extent { length: BLOCK as u32, state: state(block) })
+                        .map(|block| StatusExtent { length: BLOCK as u32, state: state(block) })
                         .collect(),
                 )
             }
@@ -253,7 +254,7 @@ pub(crate) struct Answer {
 pub(crate) enum What {
     Done,
     Segments(Vec<Segment>),
-    Extents(Vec<Extent>),
+    Extents(Vec<StatusExtent>),
     Error(Errno),
 }
 

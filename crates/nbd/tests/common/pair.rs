@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use headtime_nbd::client::{self, Completion};
-use headtime_nbd::server::{self, Event};
+use headtime_nbd::server::{self, ServerEvent};
 
 use crate::common::{Answer, Shell};
 
@@ -35,7 +35,7 @@ pub(crate) struct Pair {
     pub to_server: VecDeque<u8>,
     pub to_client: VecDeque<u8>,
     pub answers: Vec<Answer>,
-    pub client_events: Vec<client::Event>,
+    pub client_events: Vec<client::ClientEvent>,
     pub closed: Option<server::CloseReason>,
     /// What the server has sent so far.
     pub record: Vec<u8>,
@@ -95,10 +95,10 @@ impl Pair {
     pub(crate) fn completions(&mut self) -> Vec<Completion> {
         let (done, rest) = std::mem::take(&mut self.client_events)
             .into_iter()
-            .partition(|event| matches!(event, client::Event::Completed(_)));
+            .partition(|event| matches!(event, client::ClientEvent::Completed(_)));
         self.client_events = rest;
         let completion = |event| match event {
-            client::Event::Completed(completion) => completion,
+            client::ClientEvent::Completed(completion) => completion,
             _ => unreachable!("only completions were kept"),
         };
         Vec::into_iter(done).map(completion).collect()
@@ -135,8 +135,8 @@ impl Pair {
         while let Some(event) = self.server.poll_event() {
             self.shell.answer(&mut self.server, &event);
             match event {
-                Event::Request(request) => self.answers.push(self.shell.carry_out(request)),
-                Event::Closed(reason) => self.closed = Some(reason),
+                ServerEvent::Request(request) => self.answers.push(self.shell.carry_out(request)),
+                ServerEvent::Closed(reason) => self.closed = Some(reason),
                 _ => {}
             }
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use headtime_nbd::Limits;
+use headtime_nbd::ServerLimits;
 use tokio::sync::watch;
 
 use crate::arrivals::Arrivals;
@@ -20,7 +20,7 @@ pub(crate) struct Hub {
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) permissions: Permissions,
     pub(crate) limits: ServeLimits,
-    pub(crate) nbd_limits: Limits,
+    pub(crate) nbd_limits: ServerLimits,
     /// Pages of memory ([`crate::memory`]).
     pub(crate) pool: Arc<FairSemaphore>,
     /// Places at the scheduler.
@@ -47,15 +47,15 @@ pub(crate) enum Phase {
 
 impl Hub {
     /// Limits of a hub, as the protocol machine wants them.
-    pub(crate) fn nbd_limits(limits: &ServeLimits) -> Limits {
-        Limits {
+    pub(crate) fn nbd_limits(limits: &ServeLimits) -> ServerLimits {
+        ServerLimits {
             max_request_bytes: limits.request.get().min(1 << 30) as u32,
             max_in_flight: limits.connection_requests,
             // What no connection could ever be given memory for would wait in vain.
             max_in_flight_bytes: limits.connection_bytes.get().min(limits.grantable_bytes()),
             // One extent is all there ever is to say: everything is allocated.
             max_extents: 16,
-            ..Limits::default()
+            ..ServerLimits::default()
         }
     }
 }

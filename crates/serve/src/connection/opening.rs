@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use headtime_nbd::server::{CloseReason, Event, Refusal};
+use headtime_nbd::server::{CloseReason, ExportRefusal, ServerEvent};
 
 use super::{ConnectionTask, End, Phase};
 use crate::arrivals::Arrival;
@@ -15,14 +15,14 @@ impl ConnectionTask {
         }
         while let Some(event) = self.machine.poll_event() {
             match event {
-                Event::ListExports => {
+                ServerEvent::ListExports => {
                     let list = self.hub.exports.list(|export| self.access.sees(&export.name));
                     self.machine.answer_list(&list).expect(
                         "a list was asked for, and names were checked when the exports were made",
                     );
                 }
-                Event::LookupExport { name, .. } => self.look_up(&name),
-                Event::Opened(_) => {
+                ServerEvent::LookupExport { name, .. } => self.look_up(&name),
+                ServerEvent::Opened(_) => {
                     let (export, door) =
                         self.named.take().expect("an export is opened that was looked up");
                     if !self.arrival.take().is_some_and(Arrival::stays) {
@@ -36,9 +36,9 @@ impl ConnectionTask {
                     self.places = Some(self.hub.places.join(export.payer()));
                     self.export = Some(export);
                 }
-                Event::StartTls => self.tls_wanted = true,
-                Event::Request(request) => self.begin(request.handle, request.command),
-                Event::Closed(reason) => self.closed(reason),
+                ServerEvent::StartTls => self.tls_wanted = true,
+                ServerEvent::Request(request) => self.begin(request.handle, request.command),
+                ServerEvent::Closed(reason) => self.closed(reason),
             }
         }
     }
@@ -67,7 +67,7 @@ impl ConnectionTask {
     fn look_up(&mut self, name: &str) {
         let draining = *self.hub.phase.borrow() != Phase::Running;
         let found = if draining {
-            Err(Refusal::ShuttingDown)
+            Err(ExportRefusal::ShuttingDown)
         } else {
             self.hub.exports.find(name, |export| self.access.sees(&export.name))
         };
@@ -79,7 +79,7 @@ impl ConnectionTask {
                 .doors
                 .join(export.payer())
                 .try_take(1)
-                .ok_or_else(|| Refusal::Policy(CROWDED.to_owned()))?;
+                .ok_or_else(|| ExportRefusal::Policy(CROWDED.to_owned()))?;
             self.named = Some((Arc::clone(&export), door));
             Ok(export)
         });

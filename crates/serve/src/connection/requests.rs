@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use headtime_io::{Io, IoError};
 use headtime_nbd::server::{Handle, Segment};
-use headtime_nbd::{Command, Errno, Extent as StatusExtent};
+use headtime_nbd::{Errno, NbdCommand, StatusExtent};
 use headtime_sched::{ClassId, Op};
 use headtime_units::{Nanos, Sectors};
 
@@ -60,14 +60,14 @@ impl ConnectionTask {
         over.into_iter().for_each(|handle| self.finish(handle));
     }
 
-    pub(super) fn begin(&mut self, handle: Handle, command: Command) {
+    pub(super) fn begin(&mut self, handle: Handle, command: NbdCommand) {
         let export = self.export.as_ref().expect("requests follow the opening of an export");
         let kind = match &command {
-            Command::Read { .. } => Kind::Read,
-            Command::Write { .. } => Kind::Write,
+            NbdCommand::Read { .. } => Kind::Read,
+            NbdCommand::Write { .. } => Kind::Write,
             _ => Kind::Other,
         };
-        let caches = matches!(command, Command::Cache { .. });
+        let caches = matches!(command, NbdCommand::Cache { .. });
         let (_, length) = command.range();
         let sector = export.volume.sector;
         let piece = Sectors::new(self.hub.limits.piece.get() / u64::from(sector.bytes()));

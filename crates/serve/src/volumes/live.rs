@@ -9,7 +9,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use headtime_nbd::{Command, Errno};
+use headtime_nbd::{Errno, NbdCommand};
 use headtime_sched::{IoPriority, VolumeId};
 use headtime_units::{ByteSize, Extent, Lba, Nanos, SectorSize, Sectors};
 use tokio::sync::watch;
@@ -100,7 +100,7 @@ impl LiveVolume {
     pub(crate) fn begin(
         self: &Arc<Self>,
         class: VolumeClass,
-        command: &Command,
+        command: &NbdCommand,
     ) -> Result<Pass, (Errno, &'static str)> {
         let mut state = self.state();
         if *self.removed.borrow() {
@@ -108,7 +108,7 @@ impl LiveVolume {
         }
         let writes = matches!(
             command,
-            Command::Write { .. } | Command::Trim { .. } | Command::WriteZeroes { .. }
+            NbdCommand::Write { .. } | NbdCommand::Trim { .. } | NbdCommand::WriteZeroes { .. }
         );
         if writes && state.settings.read_only {
             return Err((Errno::Perm, "the volume has become read-only"));
@@ -116,7 +116,7 @@ impl LiveVolume {
         let (offset, length) = command.range();
         let fits =
             offset.checked_add(length).is_some_and(|end| end <= self.sector.bytes_of(state.len));
-        if !fits && !matches!(command, Command::Flush) {
+        if !fits && !matches!(command, NbdCommand::Flush) {
             let errno = if writes { Errno::NoSpace } else { Errno::Invalid };
             return Err((
                 errno,
@@ -212,12 +212,12 @@ mod tests {
         )
     }
 
-    fn read(offset: u64, length: u32) -> Command {
-        Command::Read { offset, length, unfragmented: false }
+    fn read(offset: u64, length: u32) -> NbdCommand {
+        NbdCommand::Read { offset, length, unfragmented: false }
     }
 
-    fn write(offset: u64, length: usize) -> Command {
-        Command::Write { offset, payload: vec![0; length].into(), fua: false }
+    fn write(offset: u64, length: usize) -> NbdCommand {
+        NbdCommand::Write { offset, payload: vec![0; length].into(), fua: false }
     }
 
     const NOW: Duration = Duration::ZERO;
@@ -237,7 +237,7 @@ mod tests {
         );
         assert!(
             volume.begin(VolumeClass::Ordinary, &write(3584, 512)).is_ok()
-                && volume.begin(VolumeClass::Ordinary, &Command::Flush).is_ok()
+                && volume.begin(VolumeClass::Ordinary, &NbdCommand::Flush).is_ok()
         );
         volume.set(VolumeSettings { read_only: true, ..VolumeSettings::default() });
         assert_eq!(
@@ -247,7 +247,7 @@ mod tests {
         assert!(volume.begin(VolumeClass::Ordinary, &read(0, 512)).is_ok());
         volume.remove(true);
         assert_eq!(
-            volume.begin(VolumeClass::Ordinary, &Command::Flush).map(|_| ()).unwrap_err().0,
+            volume.begin(VolumeClass::Ordinary, &NbdCommand::Flush).map(|_| ()).unwrap_err().0,
             Errno::Shutdown
         );
         assert_eq!(volume.in_flight(), 0);

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use headtime_nbd::client::{
-    CloseReason, Completion, Config, Connection, Event, Outcome, RequestError, RequestId,
+    ClientEvent, CloseReason, Completion, Connection, Cookie, NbdClientConfig, Reply, RequestError,
 };
-use headtime_nbd::{ClientLimits, Command, ListedExport};
+use headtime_nbd::{ClientLimits, ListedExport, NbdCommand};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
@@ -24,28 +24,28 @@ impl Client<UnixStream> {
 impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     /// Opens `export` over a connected stream.
     pub(crate) async fn over(stream: S, export: &str) -> Result<Self, CloseReason> {
-        let mut client = Self::begin(stream, Config::open(export));
+        let mut client = Self::begin(stream, NbdClientConfig::open(export));
         match client.event().await {
-            Event::Opened(_) => Ok(client),
-            Event::Closed(reason) => Err(reason),
+            ClientEvent::Opened(_) => Ok(client),
+            ClientEvent::Closed(reason) => Err(reason),
             other => panic!("{other:?}"),
         }
     }
 
     pub(crate) async fn list(stream: S) -> Vec<ListedExport> {
-        match Self::begin(stream, Config::list()).event().await {
-            Event::Listed(list) => list,
+        match Self::begin(stream, NbdClientConfig::list()).event().await {
+            ClientEvent::Listed(list) => list,
             other => panic!("{other:?}"),
         }
     }
 
-    fn begin(stream: S, config: Config) -> Self {
+    fn begin(stream: S, config: NbdClientConfig) -> Self {
         let machine = Connection::new(config, ClientLimits::default()).expect("default limits");
         Self { stream, machine }
     }
 
     /// Queues a request; [`Client::send`] or [`Client::event`] send it.
-    pub(crate) fn submit(&mut self, command: Command) -> RequestId {
+    pub(crate) fn submit(&mut self, command: NbdCommand) -> Cookie {
         self.machine.submit(command).expect("a good request")
     }
 
@@ -57,7 +57,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 
     /// The next thing that happens.
-    pub(crate) async fn event(&mut self) -> Event {
+    pub(crate) async fn event(&mut self) -> ClientEvent {
         loop {
             if let Some(event) = self.machine.poll_event() {
                 return event;
@@ -78,13 +78,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
 
     pub(crate) async fn completion(&mut self) -> Completion {
         match self.event().await {
-            Event::Completed(completion) => completion,
+            ClientEvent::Completed(completion) => completion,
             other => panic!("{other:?}"),
         }
     }
 
     /// Does one request.
-    pub(crate) async fn request(&mut self, command: Command) -> Result<Outcome, RequestError> {
+    pub(crate) async fn request(&mut self, command: NbdCommand) -> Result<Reply, RequestError> {
         let id = self.submit(command);
         let completion = self.completion().await;
         assert_eq!(completion.id, id);
@@ -96,8 +96,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         offset: u64,
         length: u32,
     ) -> Result<bytes::Bytes, RequestError> {
-        match self.request(Command::Read { offset, length, unfragmented: false }).await? {
-            Outcome::Data(bytes) => Ok(bytes),
+        match self.request(NbdCommand::Read { offset, length, unfragmented: false }).await? {
+            Reply::Data(bytes) => Ok(bytes),
             other => panic!("{other:?}"),
         }
     }
@@ -106,15 +106,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         &mut self,
         offset: u64,
         bytes: impl Into<bytes::Bytes>,
-    ) -> Result<Outcome, RequestError> {
-        self.request(Command::Write { offset, payload: bytes.into(), fua: false }).await
+    ) -> Result<Reply, RequestError> {
+        self.request(NbdCommand::Write { offset, payload: bytes.into(), fua: false }).await
     }
 
     /// Leaves properly.
     pub(crate) async fn leave(mut self) -> CloseReason {
         self.machine.disconnect();
         match self.event().await {
-            Event::Closed(reason) => {
+            ClientEvent::Closed(reason) => {
                 self.send().await;
                 reason
             }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use headtime_nbd::client::{Completion, Event, RequestError, RequestId};
-use headtime_nbd::{Command, Errno};
+use headtime_nbd::client::{ClientEvent, Completion, Cookie, RequestError};
+use headtime_nbd::{Errno, NbdCommand};
 use headtime_serve::control::{
     ControlClient, ControlError, ErrorReplyKind, VolumeAnswer, VolumeArguments, VolumeStatus,
 };
@@ -69,7 +69,7 @@ struct Opened {
 }
 
 /// Writes under way: by request, the write's number and where in the volume it is.
-type UnderWay = HashMap<RequestId, (usize, u64)>;
+type UnderWay = HashMap<Cookie, (usize, u64)>;
 
 /// The server is gone.
 #[derive(Debug)]
@@ -300,7 +300,7 @@ impl Life {
                 volume.number,
                 clock(),
             );
-            let id = opened.client.submit(Command::Write {
+            let id = opened.client.submit(NbdCommand::Write {
                 offset,
                 payload,
                 fua: offset % (3 * BLOCK as u64) == 0,
@@ -315,7 +315,7 @@ impl Life {
     async fn flush(&mut self, rng: &mut ChaCha8Rng) -> Result<(), Gone> {
         let Some(export) = self.some_export(rng).await else { return Ok(()) };
         let opened = self.clients.get_mut(&export).expect("it was opened");
-        match opened.client.request(Command::Flush).await {
+        match opened.client.request(NbdCommand::Flush).await {
             Ok(_) => self.blocks.flushed(opened.number, (self.clock)()),
             Err(error) => {
                 assert!(self.faulty, "a flush of {export}: {error}");
@@ -447,8 +447,8 @@ async fn finish(
     let mut errors = false;
     while !under_way.is_empty() {
         let Completion { id, result } = match opened.client.event().await {
-            Event::Completed(completion) => completion,
-            Event::Closed(_) => return false,
+            ClientEvent::Completed(completion) => completion,
+            ClientEvent::Closed(_) => return false,
             other => panic!("{other:?}"),
         };
         let (number, offset) = under_way.remove(&id).expect("it was submitted");

@@ -5,7 +5,7 @@ use std::io::IoSlice;
 use std::time::{Duration, Instant};
 
 use headtime_nbd::ClientLimits;
-use headtime_nbd::client::{CloseReason, Config, Connection, Event};
+use headtime_nbd::client::{ClientEvent, CloseReason, Connection, NbdClientConfig};
 use rustix::io::Errno;
 
 use super::error::NbdError;
@@ -47,7 +47,10 @@ pub(super) fn establish_to_read(locator: &NbdLocator) -> Result<Established, Nbd
         NoSocket::TooLate => silent(),
     })?;
     let failed = |reason| NbdError::Handshake { uri: uri.clone(), reason };
-    let config = Config { allocation_context: false, ..Config::open(locator.uri.export.clone()) };
+    let config = NbdClientConfig {
+        allocation_context: false,
+        ..NbdClientConfig::open(locator.uri.export.clone())
+    };
     // The bytes beyond the longest request keep several of them on their way; everything else is
     // the machine's default.
     let machine = Connection::new(config, ClientLimits::default());
@@ -57,11 +60,11 @@ pub(super) fn establish_to_read(locator: &NbdLocator) -> Result<Established, Nbd
     let mut scratch = vec![0; SCRATCH_BYTES];
     loop {
         match machine.poll_event() {
-            Some(Event::Opened(session)) => {
+            Some(ClientEvent::Opened(session)) => {
                 let shape = Shape::of(&uri, &session)?;
                 return Ok(Established { socket, machine, shape });
             }
-            Some(Event::Closed(reason)) => return Err(failed(reason)),
+            Some(ClientEvent::Closed(reason)) => return Err(failed(reason)),
             Some(_) => continue,
             None => {}
         }

@@ -13,8 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use headtime_nbd::Command as Request;
-use headtime_nbd::client::{Completion, Connection, Outcome, RequestError, RequestId, SubmitError};
+use headtime_nbd::NbdCommand;
+use headtime_nbd::client::{
+    ClientSubmitError, Completion, Connection, Cookie, Reply, RequestError,
+};
 use headtime_sched::{CommandId, Op};
 use rustix::io::Errno;
 
@@ -30,7 +32,7 @@ pub(super) struct Jobs {
     /// Those of which something is left to send; the oldest goes first.
     unsent: BTreeSet<CommandId>,
     /// Requests at the server: whose they are, and how far into the command they begin.
-    at_server: BTreeMap<RequestId, (CommandId, u64)>,
+    at_server: BTreeMap<Cookie, (CommandId, u64)>,
     over: Vec<Over>,
 }
 
@@ -117,9 +119,9 @@ impl Jobs {
                     job.at_server += 1;
                 }
                 Err(
-                    SubmitError::TooMany { .. }
-                    | SubmitError::TooManyBytes { .. }
-                    | SubmitError::NotOpen,
+                    ClientSubmitError::TooMany { .. }
+                    | ClientSubmitError::TooManyBytes { .. }
+                    | ClientSubmitError::NotOpen,
                 ) => return,
                 // What the server takes was looked at when the connection was made, so this is a
                 // disagreement between the two.
@@ -149,7 +151,7 @@ impl Jobs {
             .expect("a command is held until all of its requests are answered");
         job.at_server -= 1;
         match completion.result {
-            Ok(Outcome::Data(bytes)) => job.read.push((from, bytes)),
+            Ok(Reply::Data(bytes)) => job.read.push((from, bytes)),
             Ok(_) => {}
             Err(error) => {
                 job.failure.get_or_insert_with(|| Failure::of(uri, &error));
@@ -231,7 +233,7 @@ impl Jobs {
 
 impl Job {
     /// The next request and how much of the command it does; `None` when nothing is left to send.
-    fn next(&self, shape: &Shape) -> Option<(Request, u64)> {
+    fn next(&self, shape: &Shape) -> Option<(NbdCommand, u64)> {
         if self.failure.is_some() {
             return None;
         }
@@ -240,36 +242,44 @@ impl Job {
         let piece = |longest: u32| left.min(u64::from(longest));
         // Lengths are at most what `piece` was given, which is a u32.
         let (request, bytes) = match self.op {
-            Op::Flush if self.sent == 0 && shape.flush => return Some((Request::Flush, 1)),
+            Op::Flush if self.sent == 0 && shape.flush => return Some((NbdCommand::Flush, 1)),
             Op::Flush => return None,
             Op::Discard if !shape.trim => return None,
             _ if left == 0 => return None,
             Op::Read => (
-                Request::Read { offset, length: piece(shape.longest) as u32, unfragmented: false },
+                NbdCommand::Read {
+                    offset,
+                    length: piece(shape.longest) as u32,
+                    unfragmented: false,
+                },
                 piece(shape.longest),
             ),
             Op::Write => {
                 let (from, len) = (self.sent as usize, piece(shape.longest) as usize);
                 (
-                    Request::Write { offset, payload: self.payload.slice(from..from + len), fua },
+                    NbdCommand::Write {
+                        offset,
+                        payload: self.payload.slice(from..from + len),
+                        fua,
+                    },
                     len as u64,
                 )
             }
             Op::Discard => (
-                Request::Trim { offset, length: piece(LONGEST_HOLE) as u32, fua },
+                NbdCommand::Trim { offset, length: piece(LONGEST_HOLE) as u32, fua },
                 piece(LONGEST_HOLE),
             ),
             Op::Zero if shape.write_zeroes => {
                 let length = piece(LONGEST_HOLE) as u32;
                 (
-                    Request::WriteZeroes { offset, length, fua, no_hole: false, fast: false },
+                    NbdCommand::WriteZeroes { offset, length, fua, no_hole: false, fast: false },
                     u64::from(length),
                 )
             }
             Op::Zero => {
                 let len = piece(shape.longest.min(NOTHING.len() as u32)) as usize;
                 (
-                    Request::Write { offset, payload: Bytes::from_static(&NOTHING[..len]), fua },
+                    NbdCommand::Write { offset, payload: Bytes::from_static(&NOTHING[..len]), fua },
                     len as u64,
                 )
             }

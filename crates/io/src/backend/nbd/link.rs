@@ -27,7 +27,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use headtime_nbd::client::{Connection, Event};
+use headtime_nbd::client::{ClientEvent, Connection};
 use headtime_units::{Instant, Nanos};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -158,11 +158,12 @@ impl Link {
             let mut closed = None;
             while let Some(event) = machine.poll_event() {
                 match event {
-                    Event::Completed(completion) => {
+                    ClientEvent::Completed(completion) => {
                         *proven |= self.jobs.complete(&self.uri, completion)
                     }
-                    Event::Closed(reason) => closed = Some(reason),
-                    Event::Opened(_) | Event::Described(_) | Event::Listed(_) => {}
+                    ClientEvent::Closed(reason) => closed = Some(reason),
+                    ClientEvent::Opened(_) | ClientEvent::Described(_) | ClientEvent::Listed(_) => {
+                    }
                 }
             }
             if *proven {

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use headtime_nbd::Command as Request;
-use headtime_nbd::client::{Completion, Event, Outcome, RequestError};
+use headtime_nbd::NbdCommand;
+use headtime_nbd::client::{ClientEvent, Completion, Reply, RequestError};
 
 use super::error::{Difference, NbdError};
 use super::establish::{Established, SCRATCH_BYTES, exchange};
@@ -34,7 +34,7 @@ pub(super) fn recognize(
         match read(
             &mut established,
             locator,
-            Request::Read { offset, length, unfragmented: false },
+            NbdCommand::Read { offset, length, unfragmented: false },
             deadline,
         )? {
             Some(bytes) => start.extend_from_slice(&bytes),
@@ -51,7 +51,7 @@ pub(super) fn recognize(
 fn read(
     established: &mut Established,
     locator: &NbdLocator,
-    request: Request,
+    request: NbdCommand,
     deadline: Instant,
 ) -> Result<Option<bytes::Bytes>, NbdError> {
     let Established { socket, machine, .. } = established;
@@ -61,13 +61,14 @@ fn read(
     let mut scratch = vec![0; SCRATCH_BYTES];
     loop {
         match machine.poll_event() {
-            Some(Event::Completed(Completion { result: Ok(Outcome::Data(bytes)), .. })) => {
+            Some(ClientEvent::Completed(Completion { result: Ok(Reply::Data(bytes)), .. })) => {
                 return Ok(Some(bytes));
             }
-            Some(Event::Completed(Completion {
-                result: Err(RequestError::Server { .. }), ..
+            Some(ClientEvent::Completed(Completion {
+                result: Err(RequestError::Server { .. }),
+                ..
             })) => return Ok(None),
-            Some(Event::Closed(reason)) => return Err(lost(reason.to_string())),
+            Some(ClientEvent::Closed(reason)) => return Err(lost(reason.to_string())),
             Some(_) => continue,
             None => {}
         }

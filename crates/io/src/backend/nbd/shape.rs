@@ -1,6 +1,6 @@
 //! What of an NBD export makes the drive: size, sectors, and what the server understands.
 
-use headtime_nbd::{ExportFlags, Session};
+use headtime_nbd::{ExportFlags, ExportSession};
 use headtime_units::{ByteSize, SectorSize, Sectors};
 
 use super::error::{Difference, NbdError};
@@ -26,7 +26,7 @@ impl Shape {
     ///
     /// # Errors
     /// [`NbdError`] when it makes no drive.
-    pub(super) fn of(uri: &str, session: &Session) -> Result<Self, NbdError> {
+    pub(super) fn of(uri: &str, session: &ExportSession) -> Result<Self, NbdError> {
         let export = &session.export;
         let sizes = export.block_sizes;
         let sector = match sizes.minimum {
@@ -103,10 +103,10 @@ mod tests {
         preferred: u32,
         maximum: u32,
         flags: ExportFlags,
-    ) -> Session {
+    ) -> ExportSession {
         let block_sizes = BlockSizes { minimum, preferred, maximum };
         let export = ExportInfo { flags, block_sizes, ..ExportInfo::disk("d", size_bytes) };
-        Session {
+        ExportSession {
             export,
             structured_replies: true,
             allocation_context: false,

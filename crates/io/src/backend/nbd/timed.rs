@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant as Deadline};
 
 use bytes::Bytes;
-use headtime_nbd::Command as Request;
-use headtime_nbd::client::{Completion, Connection, Event, Outcome, RequestError, RequestId};
+use headtime_nbd::NbdCommand;
+use headtime_nbd::client::{ClientEvent, Completion, Connection, Cookie, Reply, RequestError};
 use headtime_sched::Op;
 use headtime_units::{Extent, Instant, SectorSize, Sectors};
 use rustix::io::Errno;
@@ -30,7 +30,7 @@ pub(crate) struct TimedExport {
     socket: Socket,
     machine: Connection,
     /// Requests at the server. Only looked up, so its order never matters.
-    at_server: HashMap<RequestId, u64>,
+    at_server: HashMap<Cookie, u64>,
     orders: HashMap<u64, Parts>,
     over: VecDeque<Over>,
     /// Why the connection is gone.
@@ -41,7 +41,7 @@ pub(crate) struct TimedExport {
 /// An order, cut into what the server takes at once.
 struct Parts {
     left: usize,
-    data: Vec<(RequestId, Bytes)>,
+    data: Vec<(Cookie, Bytes)>,
     failure: Option<(i32, Arc<str>)>,
 }
 
@@ -71,7 +71,7 @@ impl TimedExport {
         (self.shape.capacity, self.shape.sector, self.shape.fua)
     }
 
-    fn requests(&self, order: &Order) -> Vec<Request> {
+    fn requests(&self, order: &Order) -> Vec<NbdCommand> {
         let Extent { start, len } = order.extent;
         let sector_bytes = u64::from(self.shape.sector.bytes());
         let longest = u64::from(self.shape.longest);
@@ -82,13 +82,13 @@ impl TimedExport {
         let request = |(offset, length): (u64, u32)| match order.op {
             Op::Write => {
                 let from = (offset - first) as usize;
-                Request::Write {
+                NbdCommand::Write {
                     offset,
                     payload: order.data.slice(from..from + length as usize),
                     fua: order.fua,
                 }
             }
-            _ => Request::Read { offset, length, unfragmented: false },
+            _ => NbdCommand::Read { offset, length, unfragmented: false },
         };
         pieces.map(request).collect()
     }
@@ -125,9 +125,9 @@ impl TimedExport {
         }
         while let Some(event) = self.machine.poll_event() {
             match event {
-                Event::Completed(completion) => self.complete(seen, completion),
-                Event::Closed(reason) => self.lost = Some(reason.to_string()),
-                Event::Opened(_) | Event::Described(_) | Event::Listed(_) => {}
+                ClientEvent::Completed(completion) => self.complete(seen, completion),
+                ClientEvent::Closed(reason) => self.lost = Some(reason.to_string()),
+                ClientEvent::Opened(_) | ClientEvent::Described(_) | ClientEvent::Listed(_) => {}
             }
         }
         Some(seen)
@@ -138,7 +138,7 @@ impl TimedExport {
         let Some(token) = self.at_server.remove(&id) else { return };
         let Some(parts) = self.orders.get_mut(&token) else { return };
         match result {
-            Ok(Outcome::Data(bytes)) => parts.data.push((id, bytes)),
+            Ok(Reply::Data(bytes)) => parts.data.push((id, bytes)),
             Ok(_) => {}
             // The end of the connection is told apart from errors of the drive.
             Err(RequestError::ConnectionLost) => return,
@@ -263,7 +263,7 @@ fn connect(locator: &NbdLocator, writes: bool) -> Result<Established, NbdError> 
 }
 
 /// What was read, in order: requests are numbered by address.
-fn joined(data: &mut Vec<(RequestId, Bytes)>) -> Bytes {
+fn joined(data: &mut Vec<(Cookie, Bytes)>) -> Bytes {
     if data.len() == 1 {
         return data.pop().map(|(_, bytes)| bytes).unwrap_or_default();
     }

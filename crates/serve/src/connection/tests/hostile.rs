@@ -91,7 +91,7 @@ async fn behave(mut client: Client<UnixStream>, part: u64, steps: Vec<Step>) {
             }
             Step::Zero { block, blocks } => {
                 (block..block + blocks).for_each(|index| drop(model.remove(&index)));
-                let command = Command::WriteZeroes {
+                let command = NbdCommand::WriteZeroes {
                     offset: part + block * BLOCK,
                     length: (blocks * BLOCK) as u32,
                     fua: true,
@@ -100,9 +100,12 @@ async fn behave(mut client: Client<UnixStream>, part: u64, steps: Vec<Step>) {
                 };
                 client.request(command).await.unwrap();
             }
-            Step::Flush => drop(client.request(Command::Flush).await.unwrap()),
+            Step::Flush => drop(client.request(NbdCommand::Flush).await.unwrap()),
             Step::Cache => drop(
-                client.request(Command::Cache { offset: part, length: PART as u32 }).await.unwrap(),
+                client
+                    .request(NbdCommand::Cache { offset: part, length: PART as u32 })
+                    .await
+                    .unwrap(),
             ),
         }
     }

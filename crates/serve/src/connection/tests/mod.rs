@@ -14,8 +14,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use headtime_io::{Io, IoDone, IoError, SubmitError};
-use headtime_nbd::client::{Event as ClientEvent, Outcome, RequestError};
-use headtime_nbd::{Command, Errno, ExportFlags, Extent as StatusExtent};
+use headtime_nbd::client::{ClientEvent, Reply, RequestError};
+use headtime_nbd::{Errno, ExportFlags, NbdCommand, StatusExtent};
 use headtime_sched::{Op, RequestId, VolumeId};
 use headtime_units::{ByteSize, Extent, SectorSize, Sectors};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -230,8 +230,8 @@ impl Bench {
     }
 }
 
-fn read(offset: u64, length: u32) -> Command {
-    Command::Read { offset, length, unfragmented: false }
+fn read(offset: u64, length: u32) -> NbdCommand {
+    NbdCommand::Read { offset, length, unfragmented: false }
 }
 
 fn pattern(seed: u8, length: usize) -> Bytes {

@@ -50,7 +50,7 @@ async fn an_error_reaches_the_request_it_belongs_to_with_its_meaning() {
     let sector = |offset: u64| Extent::from_numbers((BASE + offset) / 512, 1);
     bench.disk.script().failing = vec![(sector(8192), 5), (sector(16_384), 28)];
     assert!(client.read(0, 8192).await.is_ok());
-    let errno = |result: Result<Outcome, RequestError>| match result {
+    let errno = |result: Result<Reply, RequestError>| match result {
         Err(RequestError::Server { errno, text, .. }) => (errno, text),
         other => panic!("{other:?}"),
     };
@@ -71,12 +71,12 @@ async fn long_requests_reach_the_disk_in_pieces_with_deadline_and_fua() {
     let mut client = bench.open("a").await;
     let payload = pattern(3, (2 * MIB + 512) as usize);
     client
-        .request(Command::Write { offset: 0, payload: payload.clone(), fua: true })
+        .request(NbdCommand::Write { offset: 0, payload: payload.clone(), fua: true })
         .await
         .unwrap();
     assert_eq!(client.read(0, payload.len() as u32).await.unwrap(), payload);
     client
-        .request(Command::WriteZeroes {
+        .request(NbdCommand::WriteZeroes {
             offset: 0,
             length: 512,
             fua: true,
@@ -85,7 +85,7 @@ async fn long_requests_reach_the_disk_in_pieces_with_deadline_and_fua() {
         })
         .await
         .unwrap();
-    client.request(Command::Flush).await.unwrap();
+    client.request(NbdCommand::Flush).await.unwrap();
     let seen = bench.disk.script().seen.clone();
     let lengths: Vec<(Op, u64, bool, bool)> =
         seen.iter().map(|io| (io.op, io.extent.len.get(), io.fua, io.deadline.is_some())).collect();
@@ -108,25 +108,25 @@ async fn every_command_does_what_it_says() {
     let mut client = bench.open("a").await;
     client.write(0, pattern(7, 16_384)).await.unwrap();
     assert_eq!(
-        client.request(Command::Cache { offset: 0, length: 3 << 20 }).await,
-        Ok(Outcome::Done)
+        client.request(NbdCommand::Cache { offset: 0, length: 3 << 20 }).await,
+        Ok(Reply::Done)
     );
     assert_eq!(
-        client.request(Command::Trim { offset: 4096, length: 4096, fua: true }).await,
-        Ok(Outcome::Done)
+        client.request(NbdCommand::Trim { offset: 4096, length: 4096, fua: true }).await,
+        Ok(Reply::Done)
     );
-    let zeroes = Command::WriteZeroes {
+    let zeroes = NbdCommand::WriteZeroes {
         offset: 8192,
         length: 4096,
         fua: false,
         no_hole: false,
         fast: false,
     };
-    assert_eq!(client.request(zeroes).await, Ok(Outcome::Done));
+    assert_eq!(client.request(zeroes).await, Ok(Reply::Done));
     let whole = VOLUME_BYTES as u32;
     let status =
-        client.request(Command::BlockStatus { offset: 0, length: whole, single: false }).await;
-    assert_eq!(status, Ok(Outcome::Extents(vec![StatusExtent { length: whole, state: 0 }])));
+        client.request(NbdCommand::BlockStatus { offset: 0, length: whole, single: false }).await;
+    assert_eq!(status, Ok(Reply::Extents(vec![StatusExtent { length: whole, state: 0 }])));
     let bytes = client.read(0, 16_384).await.unwrap();
     assert_eq!((bytes[0], bytes[4096], bytes[8192], bytes[12_288]), (7, 0xdd, 0, 7 + 24));
     assert_eq!(bench.stats()[0].others.requests, 4);
@@ -150,7 +150,7 @@ async fn of_a_client_that_leaves_writes_are_carried_out_and_reads_cancelled() {
     let mut client = Client::over(stream, "a").await.unwrap();
     bench.disk.script().holds = true;
     client.submit(read(0, 3 << 20));
-    client.submit(Command::Write { offset: 4096, payload: pattern(5, 512), fua: false });
+    client.submit(NbdCommand::Write { offset: 4096, payload: pattern(5, 512), fua: false });
     client.send().await;
     bench.until("three pieces and a write at the disk", |bench| bench.disk.held() == 4).await;
     drop(client);
@@ -167,7 +167,7 @@ async fn of_a_client_that_leaves_writes_are_carried_out_and_reads_cancelled() {
 async fn a_write_that_did_not_arrive_wholly_never_happens() {
     let mut bench = Bench::new();
     let mut client = bench.open("a").await;
-    client.submit(Command::Write { offset: 0, payload: pattern(1, 65_536), fua: false });
+    client.submit(NbdCommand::Write { offset: 0, payload: pattern(1, 65_536), fua: false });
     let mut bytes = Vec::new();
     while let Some(piece) = client.machine.poll_output() {
         bytes.extend_from_slice(&piece);
@@ -185,7 +185,8 @@ async fn draining_answers_what_is_in_flight_and_refuses_the_rest() {
     let mut client = Client::over(stream, "a").await.unwrap();
     let (half_open, half_open_task) = bench.connect();
     bench.disk.script().holds = true;
-    let write = client.submit(Command::Write { offset: 0, payload: pattern(1, 512), fua: false });
+    let write =
+        client.submit(NbdCommand::Write { offset: 0, payload: pattern(1, 512), fua: false });
     client.send().await;
     bench.until("a write at the disk", |bench| bench.disk.held() == 1).await;
     bench.phase.send_replace(Phase::Draining);
@@ -201,7 +202,7 @@ async fn draining_answers_what_is_in_flight_and_refuses_the_rest() {
     assert!(!task.is_finished());
     bench.disk.let_go();
     let done = client.completion().await;
-    assert_eq!((done.id, done.result), (write, Ok(Outcome::Done)));
+    assert_eq!((done.id, done.result), (write, Ok(Reply::Done)));
     assert!(matches!(client.event().await, ClientEvent::Closed(_)));
     drop(client);
     assert_eq!(task.await.unwrap(), End::ShutDown);

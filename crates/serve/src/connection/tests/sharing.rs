@@ -31,7 +31,7 @@ async fn a_client_that_does_not_read_holds_up_nobody_and_no_more_memory_than_its
     let all_read = slow.into_iter().map(|mut client| {
         tokio::spawn(async move {
             for _ in 0..15 {
-                assert!(matches!(client.completion().await.result, Ok(Outcome::Data(data)) if data.len() == 4 << 20));
+                assert!(matches!(client.completion().await.result, Ok(Reply::Data(data)) if data.len() == 4 << 20));
             }
         })
     });
@@ -66,7 +66,7 @@ async fn a_client_that_keeps_memory_others_wait_for_is_shown_out() {
     // The same with a payload that is announced and never sent.
     let (stream, idle_writer) = bench.connect();
     let mut client = Client::over(stream, "a").await.unwrap();
-    client.submit(Command::Write { offset: 0, payload: pattern(0, 4 << 20), fua: false });
+    client.submit(NbdCommand::Write { offset: 0, payload: pattern(0, 4 << 20), fua: false });
     let header = client.machine.poll_output().unwrap();
     client.stream.write_all(&header).await.unwrap();
     bench
@@ -155,7 +155,7 @@ async fn an_export_that_is_held_back_leaves_places_and_memory_to_others() {
         for index in 0..8 {
             other.submit(read(index * (512 << 10), 512 << 10));
         }
-        other.submit(Command::Flush);
+        other.submit(NbdCommand::Flush);
         other.send().await;
         for _ in 0..9 {
             let mut answer = Box::pin(other.completion());
@@ -203,7 +203,7 @@ async fn two_connections_never_wait_for_what_the_other_keeps_idle() {
                 for length in [2 << 20, 4 << 20, 1 << 20] {
                     client.submit(read(0, length));
                 }
-                client.submit(Command::Cache { offset: 0, length: 3 << 20 });
+                client.submit(NbdCommand::Cache { offset: 0, length: 3 << 20 });
                 for _ in 0..4 {
                     client.completion().await.result.unwrap();
                 }
@@ -286,7 +286,7 @@ async fn a_flood_of_cache_requests_reads_a_window_at_a_time() {
     bench.disk.script().holds = true;
     let mut client = bench.open("a").await;
     for _ in 0..100 {
-        client.submit(Command::Cache { offset: 0, length: 6 << 20 });
+        client.submit(NbdCommand::Cache { offset: 0, length: 6 << 20 });
     }
     client.send().await;
     bench.until("a window at the disk", |bench| bench.disk.held() == WINDOW).await;
@@ -294,7 +294,7 @@ async fn a_flood_of_cache_requests_reads_a_window_at_a_time() {
     bench.until("the next piece at the disk", |bench| bench.disk.held() == WINDOW).await;
     bench.disk.let_go();
     for _ in 0..100 {
-        assert_eq!(client.completion().await.result, Ok(Outcome::Done));
+        assert_eq!(client.completion().await.result, Ok(Reply::Done));
     }
     assert!(bench.disk.script().max_held_bytes <= WINDOW as u64 * MIB);
 }
