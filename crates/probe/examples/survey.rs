@@ -131,7 +131,7 @@ fn look_at(drive: &str, profile: &DriveProfile, nominal: bool, seed: u64) {
     if std::env::var("ANGLES").is_ok() {
         println!(
             "  errors of 4 KiB reads (us) at {:?} %: {:.1?}",
-            headtime_probe::Errors::PERCENTILES,
+            headtime_probe::PredictionErrors::PERCENTILES,
             check.short.percentiles_us
         );
     }

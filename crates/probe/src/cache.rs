@@ -34,8 +34,8 @@ use headtime_mechanics::profile::Cache;
 use headtime_units::{Extent, Instant, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::ask::Answer;
 use crate::knowledge::Knowledge;
+use crate::measurement::TimedCommand;
 use crate::numbers::{median, spread};
 use crate::session::{Session, Step};
 
@@ -458,7 +458,12 @@ fn zone_for(know: &Knowledge) -> Option<usize> {
 }
 
 /// Reads a sector so long after a completion.
-fn read_after(session: &mut Session, lba: u64, after: &Answer, idle_ns: f64) -> Step<Answer> {
+fn read_after(
+    session: &mut Session,
+    lba: u64,
+    after: &TimedCommand,
+    idle_ns: f64,
+) -> Step<TimedCommand> {
     let not_before = after.completed + Nanos::from_ns(idle_ns as u64);
     session.read(
         Extent::from_numbers(lba.min(session.know.capacity - 1), 1),
@@ -466,7 +471,7 @@ fn read_after(session: &mut Session, lba: u64, after: &Answer, idle_ns: f64) -> 
     )
 }
 
-fn is_hit(know: &Knowledge, answer: &Answer) -> bool {
+fn is_hit(know: &Knowledge, answer: &TimedCommand) -> bool {
     answer.succeeded() && answer.response().as_ns() as f64 <= know.hit_limit_ns
 }
 

@@ -1,74 +1,74 @@
-//! [`Errand`]: one [`Ask`] carried out, command by command, whatever issues them.
+//! [`CommandBatch`]: the commands of one [`Measurement`], in the order in which to issue them.
 //!
-//! A driver asks it what to issue, issues that, and tells what completed; the order of commands,
-//! the lanes and the time limit are kept here, so that a real, an emulated and a simulated driver
-//! do the same.
+//! A driver asks for the next command, issues it, and reports its completion. The order of
+//! commands, the lanes and the time limit are kept here, so that real, emulated and simulated
+//! drivers behave alike.
 //!
 //! ```
-//! use headtime_probe::{Errand, Probe, Settings, Outcome};
+//! use headtime_probe::{CommandOutcome, Probe, ProbeSettings};
 //! use headtime_units::{Instant, Nanos, SectorSize, Sectors};
 //!
-//! let mut probe = Probe::new(Settings::for_drive(Sectors::new(1 << 30), SectorSize::B512, 1));
+//! let settings = ProbeSettings::for_drive(Sectors::new(1 << 30), SectorSize::B512, 1);
+//! let mut probe = Probe::new(settings);
 //! let mut now = Instant::ORIGIN;
-//! while let Some(mut errand) = Errand::of(&probe.ask()) {
-//!     while !errand.is_over() {
-//!         now = now.max(errand.not_before());
-//!         // A device that does one command at a time, in 80 us each.
-//!         let Some(command) = errand.next(now) else { break };
-//!         errand.completed(command.id, now + Nanos::from_us(80), Outcome::Read);
+//! while let Some(mut batch) = probe.next_batch() {
+//!     while !batch.is_over() {
+//!         now = now.max(batch.not_before());
+//!         // A device that carries out one command at a time, in 80 us each.
+//!         let Some(command) = batch.next(now) else { break };
+//!         batch.completed(command.id, now + Nanos::from_us(80), CommandOutcome::Done);
 //!         now += Nanos::from_us(80);
 //!     }
-//!     probe.completed_all(errand.into_answers());
+//!     probe.batch_completed(batch.into_results());
 //! }
 //! assert!(probe.finding().profile.is_none());
 //! ```
 
 use headtime_units::{Extent, Instant, Nanos};
 
-use crate::ask::{Answer, Ask, Outcome, Rewrite};
+use crate::measurement::{CommandOutcome, Measurement, Rewrite, TimedCommand};
 
-/// What one command does.
+/// The operation of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Reads; what the sectors hold is of no interest.
+pub enum CommandKind {
+    /// A read; the data is not used.
     Read,
-    /// Reads, and the driver keeps the bytes until the errand is over.
+    /// A read whose bytes the driver keeps until the end of the batch.
     ReadAndKeep,
-    /// Writes the kept bytes back, to the same sectors.
+    /// A write of the kept bytes to the same sectors.
     WriteBack {
-        /// Whether they must be on the media before it completes.
+        /// The bytes must be on the media before the write completes.
         fua: bool,
     },
 }
 
-/// One command to issue now.
+/// A command to issue now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Issue {
-    /// Its number in the errand, for [`Errand::completed`].
+pub struct BatchCommand {
+    /// Its number in the batch, for [`CommandBatch::completed`].
     pub id: usize,
-    /// What it does.
-    pub kind: Kind,
+    /// Its operation.
+    pub kind: CommandKind,
     /// Its sectors.
     pub extent: Extent,
 }
 
-/// One ask under way.
+/// The commands of one measurement.
 #[derive(Clone, Debug)]
-pub struct Errand {
+pub struct CommandBatch {
     not_before: Instant,
     time_limit: Nanos,
     began: Option<Instant>,
     stopped: bool,
-    lanes: Vec<Row>,
+    lanes: Vec<LaneProgress>,
     issued: Vec<Issued>,
-    answers: Vec<Answer>,
+    results: Vec<TimedCommand>,
 }
 
-/// A lane as far as it has come.
 #[derive(Clone, Debug)]
-struct Row {
-    commands: Vec<(Kind, Extent)>,
-    most: usize,
+struct LaneProgress {
+    commands: Vec<(CommandKind, Extent)>,
+    max_outstanding: usize,
     outstanding: usize,
     next: usize,
 }
@@ -81,60 +81,56 @@ struct Issued {
     done: bool,
 }
 
-impl Errand {
-    /// What an ask comes to; none for [`Ask::Done`].
+impl CommandBatch {
+    /// The commands of a measurement.
     #[must_use]
-    pub fn of(ask: &Ask) -> Option<Self> {
-        let row = |commands, most| Row { commands, most, outstanding: 0, next: 0 };
-        let (not_before, time_limit, lanes) = match ask {
-            Ask::Done => return None,
-            Ask::Read { extent, not_before } => {
-                (*not_before, Nanos::MAX, vec![row(vec![(Kind::Read, *extent)], 1)])
-            }
-            Ask::Rewrite(Rewrite { extent, via, fua }) => {
-                let via = via.map(|via| (Kind::Read, via));
-                let commands = [
-                    Some((Kind::ReadAndKeep, *extent)),
-                    via,
-                    Some((Kind::WriteBack { fua: *fua }, *extent)),
-                ];
-                (
-                    Instant::ORIGIN,
-                    Nanos::MAX,
-                    vec![row(commands.into_iter().flatten().collect(), 1)],
-                )
-            }
-            Ask::Together(together) => {
-                let lanes = together.lanes.iter();
-                let lanes = lanes.map(|lane| {
-                    row(
-                        lane.extents.iter().map(|extent| (Kind::Read, *extent)).collect(),
-                        lane.outstanding.max(1) as usize,
-                    )
-                });
-                (Instant::ORIGIN, together.time_limit, lanes.collect())
-            }
+    pub fn new(measurement: &Measurement) -> Self {
+        let lane = |commands, max_outstanding| LaneProgress {
+            commands,
+            max_outstanding,
+            outstanding: 0,
+            next: 0,
         };
-        Some(Self {
-            not_before,
-            time_limit,
+        let mut batch = Self {
+            not_before: Instant::ORIGIN,
+            time_limit: Nanos::MAX,
             began: None,
             stopped: false,
-            lanes,
+            lanes: Vec::new(),
             issued: Vec::new(),
-            answers: Vec::new(),
-        })
+            results: Vec::new(),
+        };
+        match measurement {
+            Measurement::Read { extent, not_before } => {
+                batch.not_before = *not_before;
+                batch.lanes.push(lane(vec![(CommandKind::Read, *extent)], 1));
+            }
+            Measurement::Rewrite(Rewrite { extent, via, fua }) => {
+                let mut commands = vec![(CommandKind::ReadAndKeep, *extent)];
+                commands.extend(via.map(|via| (CommandKind::Read, via)));
+                commands.push((CommandKind::WriteBack { fua: *fua }, *extent));
+                batch.lanes.push(lane(commands, 1));
+            }
+            Measurement::Concurrent(reads) => {
+                batch.time_limit = reads.time_limit;
+                batch.lanes.extend(reads.lanes.iter().map(|reads| {
+                    let commands = reads.extents.iter().map(|extent| (CommandKind::Read, *extent));
+                    lane(commands.collect(), reads.outstanding.max(1) as usize)
+                }));
+            }
+        }
+        batch
     }
 
-    /// When the first command may be issued at the earliest; the origin is at once.
+    /// The earliest time to issue the first command; [`Instant::ORIGIN`] means at once.
     #[must_use]
     pub fn not_before(&self) -> Instant {
         self.not_before
     }
 
-    /// A command to issue at `now`, if there is one; call it again until there is none. What it
-    /// answers counts as issued at `now`.
-    pub fn next(&mut self, now: Instant) -> Option<Issue> {
+    /// Returns a command to issue at `now`, if any. Call it until it returns `None`. The returned
+    /// command counts as issued at `now`.
+    pub fn next(&mut self, now: Instant) -> Option<BatchCommand> {
         if now < self.not_before || self.stopped {
             return None;
         }
@@ -143,32 +139,30 @@ impl Errand {
             self.stopped = true;
             return None;
         }
-        let place = self
-            .lanes
-            .iter()
-            .position(|lane| lane.outstanding < lane.most && lane.next < lane.commands.len())?;
-        let lane = &mut self.lanes[place];
+        let number = self.lanes.iter().position(|lane| {
+            lane.outstanding < lane.max_outstanding && lane.next < lane.commands.len()
+        })?;
+        let lane = &mut self.lanes[number];
         let (kind, extent) = lane.commands[lane.next];
         lane.next += 1;
         lane.outstanding += 1;
-        self.issued.push(Issued { lane: place, extent, at: now, done: false });
-        Some(Issue { id: self.issued.len() - 1, kind, extent })
+        self.issued.push(Issued { lane: number, extent, at: now, done: false });
+        Some(BatchCommand { id: self.issued.len() - 1, kind, extent })
     }
 
-    /// A command was really handed to the drive at another time than [`Errand::next`] was told.
+    /// Corrects the time at which a command was issued to the drive.
     ///
     /// # Panics
     /// When no such command was issued.
-    pub fn handed_over(&mut self, id: usize, at: Instant) {
+    pub fn issued_at(&mut self, id: usize, at: Instant) {
         self.issued[id].at = at;
     }
 
-    /// A command completed. One that was a write back without its read having succeeded does not
-    /// come: the errand is over before.
+    /// Records the completion of a command.
     ///
     /// # Panics
     /// When no such command is outstanding, or it completed before it was issued.
-    pub fn completed(&mut self, id: usize, at: Instant, outcome: Outcome) {
+    pub fn completed(&mut self, id: usize, at: Instant, outcome: CommandOutcome) {
         let issued = &mut self.issued[id];
         assert!(
             !issued.done && at >= issued.at,
@@ -177,21 +171,22 @@ impl Errand {
             issued.done
         );
         issued.done = true;
-        self.answers.push(Answer {
+        self.results.push(TimedCommand {
             extent: issued.extent,
             issued: issued.at,
             completed: at,
             outcome,
         });
-        let (place, lane) = (issued.lane, &mut self.lanes[issued.lane]);
+        let (number, lane) = (issued.lane, &mut self.lanes[issued.lane]);
         lane.outstanding -= 1;
         let lane_over = lane.outstanding == 0 && lane.next == lane.commands.len();
-        let keeps = lane.commands.iter().any(|(kind, _)| *kind == Kind::ReadAndKeep);
-        self.stopped |= (place == 0 && lane_over) || (keeps && outcome == Outcome::Failed);
+        // After a failed read nothing is written back.
+        let keeps = lane.commands.iter().any(|(kind, _)| *kind == CommandKind::ReadAndKeep);
+        self.stopped |= (number == 0 && lane_over) || (keeps && outcome == CommandOutcome::Failed);
     }
 
-    /// Whether nothing is outstanding and nothing more will be issued; with a time limit, by `next`
-    /// having been called after it.
+    /// True if nothing is outstanding and nothing more will be issued. A time limit takes effect
+    /// at the first call of [`CommandBatch::next`] after it.
     #[must_use]
     pub fn is_over(&self) -> bool {
         let outstanding = self.lanes.iter().any(|lane| lane.outstanding > 0);
@@ -199,18 +194,18 @@ impl Errand {
             && (self.stopped || self.lanes.iter().all(|lane| lane.next == lane.commands.len()))
     }
 
-    /// The answers in the order of completion, for
-    /// [`Probe::completed_all`](crate::Probe::completed_all).
+    /// The results in order of completion, for
+    /// [`Probe::batch_completed`](crate::Probe::batch_completed).
     #[must_use]
-    pub fn into_answers(self) -> Vec<Answer> {
-        self.answers
+    pub fn into_results(self) -> Vec<TimedCommand> {
+        self.results
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ask::{Lane, Together};
+    use crate::measurement::{ConcurrentReads, Lane};
 
     fn at(us: u64) -> Instant {
         Instant::ORIGIN + Nanos::from_us(us)
@@ -221,90 +216,100 @@ mod tests {
     }
 
     #[test]
-    fn a_read_waits_for_its_time() {
+    fn a_read_is_not_issued_before_its_time() {
         let extent = Extent::from_numbers(7, 1);
-        let mut errand = Errand::of(&Ask::Read { extent, not_before: at(10) }).unwrap();
-        assert_eq!(errand.next(at(9)), None);
-        assert_eq!(errand.next(at(11)), Some(Issue { id: 0, kind: Kind::Read, extent }));
-        assert!(errand.next(at(11)).is_none() && !errand.is_over());
-        errand.completed(0, at(20), Outcome::Read);
-        assert!(errand.is_over());
+        let mut batch = CommandBatch::new(&Measurement::Read { extent, not_before: at(10) });
+        assert_eq!(batch.next(at(9)), None);
         assert_eq!(
-            errand.into_answers(),
-            [Answer { extent, issued: at(11), completed: at(20), outcome: Outcome::Read }]
+            batch.next(at(11)),
+            Some(BatchCommand { id: 0, kind: CommandKind::Read, extent })
         );
-        assert!(Errand::of(&Ask::Done).is_none());
+        assert!(batch.next(at(11)).is_none() && !batch.is_over());
+        batch.completed(0, at(20), CommandOutcome::Done);
+        assert!(batch.is_over());
+        assert_eq!(
+            batch.into_results(),
+            [TimedCommand {
+                extent,
+                issued: at(11),
+                completed: at(20),
+                outcome: CommandOutcome::Done
+            }]
+        );
     }
 
     #[test]
-    fn a_rewrite_writes_last_and_nothing_where_a_read_failed() {
+    fn a_rewrite_writes_last_and_nothing_after_a_failed_read() {
         let (extent, via) = (Extent::from_numbers(7, 8), Extent::from_numbers(900, 1));
-        let ask = Ask::Rewrite(Rewrite { extent, via: Some(via), fua: true });
-        let mut errand = Errand::of(&ask).unwrap();
+        let measurement = Measurement::Rewrite(Rewrite { extent, via: Some(via), fua: true });
+        let mut batch = CommandBatch::new(&measurement);
         for (id, (kind, of)) in [
-            (Kind::ReadAndKeep, extent),
-            (Kind::Read, via),
-            (Kind::WriteBack { fua: true }, extent),
+            (CommandKind::ReadAndKeep, extent),
+            (CommandKind::Read, via),
+            (CommandKind::WriteBack { fua: true }, extent),
         ]
         .into_iter()
         .enumerate()
         {
-            assert_eq!(errand.next(at(id as u64)), Some(Issue { id, kind, extent: of }));
-            assert_eq!(errand.next(at(id as u64)), None, "one at a time");
-            errand.completed(id, at(id as u64), Outcome::Read);
+            assert_eq!(batch.next(at(id as u64)), Some(BatchCommand { id, kind, extent: of }));
+            assert_eq!(batch.next(at(id as u64)), None, "one at a time");
+            batch.completed(id, at(id as u64), CommandOutcome::Done);
         }
-        assert!(errand.is_over());
+        assert!(batch.is_over());
         for failing in 0..2 {
-            let mut errand = Errand::of(&ask).unwrap();
+            let mut batch = CommandBatch::new(&measurement);
             for id in 0..=failing {
-                assert_eq!(errand.next(at(0)).map(|issue| issue.id), Some(id));
-                errand.completed(
+                assert_eq!(batch.next(at(0)).map(|issue| issue.id), Some(id));
+                batch.completed(
                     id,
                     at(1),
-                    if id == failing { Outcome::Failed } else { Outcome::Read },
+                    if id == failing { CommandOutcome::Failed } else { CommandOutcome::Done },
                 );
             }
-            assert!(errand.is_over() && errand.next(at(2)).is_none(), "failing {failing}");
+            assert!(batch.is_over() && batch.next(at(2)).is_none(), "failing {failing}");
         }
     }
 
     #[test]
-    fn lanes_keep_their_number_outstanding_until_the_first_is_through() {
+    fn lanes_keep_their_reads_outstanding_until_the_first_lane_is_done() {
         let lanes = vec![
             Lane { extents: extents(100, 2), outstanding: 1 },
             Lane { extents: extents(0, 50), outstanding: 3 },
         ];
-        let mut errand =
-            Errand::of(&Ask::Together(Together { lanes, time_limit: Nanos::from_secs(1) }))
-                .unwrap();
-        let begun: Vec<u64> = core::iter::from_fn(|| errand.next(at(0)))
+        let mut batch = CommandBatch::new(&Measurement::Concurrent(ConcurrentReads {
+            lanes,
+            time_limit: Nanos::from_secs(1),
+        }));
+        let begun: Vec<u64> = core::iter::from_fn(|| batch.next(at(0)))
             .map(|issue| issue.extent.start.get())
             .collect();
         assert_eq!(begun, [100, 0, 1, 2]);
-        errand.completed(1, at(1), Outcome::Read);
-        assert_eq!(errand.next(at(1)).map(|issue| issue.extent.start.get()), Some(3));
-        errand.completed(0, at(2), Outcome::Read);
-        let second = errand.next(at(2)).unwrap();
+        batch.completed(1, at(1), CommandOutcome::Done);
+        assert_eq!(batch.next(at(1)).map(|issue| issue.extent.start.get()), Some(3));
+        batch.completed(0, at(2), CommandOutcome::Done);
+        let second = batch.next(at(2)).unwrap();
         assert_eq!(second.extent.start.get(), 101);
-        errand.completed(second.id, at(3), Outcome::Read);
-        // The first lane is through: what is outstanding is awaited, nothing more is issued.
-        assert!(errand.next(at(3)).is_none() && !errand.is_over());
+        batch.completed(second.id, at(3), CommandOutcome::Done);
+        // The first lane is done: outstanding reads are awaited, nothing more is issued.
+        assert!(batch.next(at(3)).is_none() && !batch.is_over());
         for id in [2, 3, 4] {
-            errand.completed(id, at(9), Outcome::Read);
+            batch.completed(id, at(9), CommandOutcome::Done);
         }
-        assert!(errand.is_over());
-        assert_eq!(errand.into_answers().len(), 6);
+        assert!(batch.is_over());
+        assert_eq!(batch.into_results().len(), 6);
     }
 
     #[test]
     fn nothing_is_issued_after_the_time_limit() {
         let lanes = vec![Lane { extents: extents(0, 50), outstanding: 2 }];
-        let mut errand =
-            Errand::of(&Ask::Together(Together { lanes, time_limit: Nanos::from_us(10) })).unwrap();
-        (0..2).for_each(|id| assert_eq!(errand.next(at(0)).map(|issue| issue.id), Some(id)));
-        errand.completed(0, at(10), Outcome::Read);
-        assert!(errand.next(at(10)).is_none());
-        errand.completed(1, at(11), Outcome::Failed);
-        assert!(errand.is_over());
+        let mut batch = CommandBatch::new(&Measurement::Concurrent(ConcurrentReads {
+            lanes,
+            time_limit: Nanos::from_us(10),
+        }));
+        (0..2).for_each(|id| assert_eq!(batch.next(at(0)).map(|issue| issue.id), Some(id)));
+        batch.completed(0, at(10), CommandOutcome::Done);
+        assert!(batch.next(at(10)).is_none());
+        batch.completed(1, at(11), CommandOutcome::Failed);
+        assert!(batch.is_over());
     }
 }

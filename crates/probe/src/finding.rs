@@ -26,13 +26,13 @@ pub struct Finding {
     /// Each figure with its uncertainty.
     pub figures: Vec<Figure>,
     /// The self-check, if it was come to.
-    pub check: Option<Check>,
+    pub check: Option<SelfCheck>,
     /// What was seen of the drive's own queue, if that was come to and the way to the drive takes
     /// more than one command.
     pub queue: Option<QueueBehavior>,
     /// Sectors that came late again and again, as remapped ones do; of those that the self-check
     /// came upon.
-    pub remapped: Vec<Remapped>,
+    pub remapped: Vec<RemappedSector>,
     /// What was not found, not understood or only sampled, as sentences.
     pub remarks: Vec<String>,
     /// Time in which the drive was at work for the probe.
@@ -47,7 +47,7 @@ pub struct Finding {
 
 /// A sector that does not come by where its neighbors do.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Remapped {
+pub struct RemappedSector {
     /// Which.
     pub lba: u64,
     /// How much later than predicted its read completes, microseconds, median of several.
@@ -68,7 +68,7 @@ pub struct Figure {
 
 /// How well the profile predicts reads that it was not made from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Check {
+pub struct SelfCheck {
     /// Reads of 4 KiB that went to the media.
     pub reads: u64,
     /// Reads of either length that came from the cache, which are not counted above.
@@ -84,14 +84,14 @@ pub struct Check {
     /// Median of the error's size, microseconds.
     pub median_error_us: f64,
     /// All of the 4 KiB reads.
-    pub short: Errors,
+    pub short: PredictionErrors,
     /// All of the 40 KiB reads.
-    pub long: Errors,
+    pub long: PredictionErrors,
 }
 
 /// How far completions were from what was predicted; later is positive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Errors {
+pub struct PredictionErrors {
     /// How many reads.
     pub reads: u64,
     /// Share within 50 us.
@@ -100,15 +100,15 @@ pub struct Errors {
     pub within_150_us: f64,
     /// Median of the error's size, microseconds.
     pub median_size_us: f64,
-    /// Errors at [`Errors::PERCENTILES`], microseconds.
+    /// Errors at [`PredictionErrors::PERCENTILES`], microseconds.
     pub percentiles_us: [f64; 7],
-    /// Reads in each class of [`Errors::EDGES_US`]: below the first edge, between each two, above
+    /// Reads in each class of [`PredictionErrors::EDGES_US`]: below the first edge, between each two, above
     /// the last.
     pub histogram: [u64; 13],
 }
 
-impl Errors {
-    /// What share of the errors lies below each of [`Errors::percentiles_us`], in percent.
+impl PredictionErrors {
+    /// What share of the errors lies below each of [`PredictionErrors::percentiles_us`], in percent.
     pub const PERCENTILES: [f64; 7] = [1.0, 5.0, 25.0, 50.0, 75.0, 95.0, 99.0];
     /// Borders of the histogram's classes, microseconds.
     pub const EDGES_US: [f64; 12] =

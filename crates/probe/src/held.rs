@@ -11,7 +11,7 @@
 //! This is presumed rather than known, and errs on the side of "held". Where it errs on the other
 //! the response tells, as ever.
 
-use crate::ask::Answer;
+use crate::measurement::TimedCommand;
 use crate::session::Session;
 
 /// By what the time between commands is taken to be longer than it was seen, ns: the drive reads on
@@ -46,7 +46,7 @@ impl Held {
         let ring = session.ahead_bound();
         let around = if know.keeps_tracks { density as u64 + 1 } else { 0 };
         let mut rows: Vec<Row> = Vec::new();
-        let mut before: Option<(Answer, u64)> = None;
+        let mut before: Option<(TimedCommand, u64)> = None;
         for (answer, next) in session.lately() {
             let (start, last) = (answer.extent.start.get(), answer.extent.end().get());
             // Read on up to it from where the read before began.
@@ -85,7 +85,7 @@ fn ahead_in(session: &Session, pause_ns: f64, density: f64) -> u64 {
 }
 
 /// Whether a sector lies where the read-ahead behind a read comes to.
-pub(crate) fn reads_on(before: &Answer, lba: u64, ring: u64) -> bool {
+pub(crate) fn reads_on(before: &TimedCommand, lba: u64, ring: u64) -> bool {
     let end = before.extent.end().get();
     (end..end + ring).contains(&lba)
 }
@@ -93,19 +93,19 @@ pub(crate) fn reads_on(before: &Answer, lba: u64, ring: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ask::Outcome;
     use crate::clock::Clock;
     use crate::knowledge::Knowledge;
+    use crate::measurement::CommandOutcome;
     use headtime_units::{Extent, Instant};
 
     /// What may be held near 10,000 after reads, each with when it was issued and completed, us;
     /// 1,000 sectors pass in a turn of 6 ms.
     fn after(reads: &[(u64, u64, u64)], keeps_tracks: bool) -> Held {
-        let answer = |(lba, issued, completed): &(u64, u64, u64)| Answer {
+        let answer = |(lba, issued, completed): &(u64, u64, u64)| TimedCommand {
             extent: Extent::from_numbers(*lba, 1),
             issued: Instant::from_ns(issued * 1_000),
             completed: Instant::from_ns(completed * 1_000),
-            outcome: Outcome::Read,
+            outcome: CommandOutcome::Done,
         };
         let mut know = Knowledge {
             capacity: 1 << 30,
@@ -114,7 +114,7 @@ mod tests {
             keeps_tracks,
             ..Knowledge::default()
         };
-        let answers: Vec<Answer> = reads.iter().map(answer).collect();
+        let answers: Vec<TimedCommand> = reads.iter().map(answer).collect();
         know.note_lately(&answers);
         Held::near(&Session::new(&[], &[], know, 1), 9_000, 11_000, 1_000.0)
     }

@@ -3,9 +3,9 @@
 use headtime_units::Instant;
 use serde::{Deserialize, Serialize};
 
-use crate::ask::Answer;
 use crate::clock::Clock;
 use crate::layout::{Pattern, ZoneSketch};
+use crate::measurement::TimedCommand;
 
 /// A sector that the clock goes by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -51,7 +51,7 @@ pub(crate) struct Knowledge {
     /// Whether sectors before one that was read are held too, as where whole tracks are kept.
     pub(crate) keeps_tracks: bool,
     /// The last answers of the finished experiments, at most `forget` of them.
-    pub(crate) lately: Vec<Answer>,
+    pub(crate) lately: Vec<TimedCommand>,
     /// Whether the cache was looked at for these.
     pub(crate) ring_sought: bool,
     /// What a read from the cache takes; none when none was seen.
@@ -94,7 +94,7 @@ impl Knowledge {
     }
 
     /// Keeps the last answers of a finished experiment.
-    pub(crate) fn note_lately(&mut self, answers: &[Answer]) {
+    pub(crate) fn note_lately(&mut self, answers: &[TimedCommand]) {
         let most = self.forget as usize;
         self.lately.extend_from_slice(&answers[answers.len().saturating_sub(most)..]);
         self.lately.drain(..self.lately.len().saturating_sub(most));

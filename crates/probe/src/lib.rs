@@ -19,25 +19,25 @@
 //! and resuming a matter of each of them; running again makes the list of answers the state, at the
 //! price of computing things more than once, which between two reads of a disk is no time.
 //!
-//! *What is bounded*: the whole by [`Settings::budget`], each stage by its share of it; what was
+//! *What is bounded*: the whole by [`ProbeSettings::budget`], each stage by its share of it; what was
 //! cut short, sampled or taken for granted stands in [`Finding::remarks`]. *What goes wrong*:
 //! failed reads are tried elsewhere; a drive that vanishes, or is replaced by one that turns
 //! otherwise, ends it with a verdict of that.
 //!
 //! ```
-//! use headtime_probe::{Errand, Outcome, Probe, Settings, Verdict};
+//! use headtime_probe::{CommandOutcome, Probe, ProbeSettings, Verdict};
 //! use headtime_units::{Instant, Nanos, SectorSize, Sectors};
 //!
 //! // A device that answers everything in 80 us, one command at a time, turns nothing.
-//! let mut probe = Probe::new(Settings::for_drive(Sectors::new(1 << 30), SectorSize::B512, 1));
+//! let mut probe = Probe::new(ProbeSettings::for_drive(Sectors::new(1 << 30), SectorSize::B512, 1));
 //! let mut now = Instant::ORIGIN;
-//! while let Some(mut errand) = Errand::of(&probe.ask()) {
+//! while let Some(mut errand) = probe.next_batch() {
 //!     now = now.max(errand.not_before());
 //!     while let Some(command) = errand.next(now) {
 //!         now += Nanos::from_us(80);
-//!         errand.completed(command.id, now, Outcome::Read);
+//!         errand.completed(command.id, now, CommandOutcome::Done);
 //!     }
-//!     probe.completed_all(errand.into_answers());
+//!     probe.batch_completed(errand.into_results());
 //! }
 //! let finding = probe.finding();
 //! assert!(finding.profile.is_none() && matches!(finding.verdict, Verdict::NoRotatingDrive { .. }));
@@ -45,21 +45,21 @@
 //! ```
 
 mod arms;
-mod ask;
 #[cfg(test)]
 #[path = "../tests/unit/bench.rs"]
 mod bench;
 mod cache;
 mod clock;
+mod command_batch;
 mod curve;
 mod draw;
-mod errand;
 mod figures;
 mod finding;
 mod geometry;
 mod held;
 mod knowledge;
 mod layout;
+mod measurement;
 mod narrow;
 mod numbers;
 mod overhead;
@@ -76,10 +76,10 @@ mod stage;
 mod verdict;
 mod writes;
 
-pub use ask::{Answer, Ask, Lane, Outcome, Rewrite, Together};
-pub use errand::{Errand, Issue, Kind};
-pub use finding::{Check, Errors, Figure, Finding, Remapped};
-pub use probe::{Probe, Settings};
+pub use command_batch::{BatchCommand, CommandBatch, CommandKind};
+pub use finding::{Figure, Finding, PredictionErrors, RemappedSector, SelfCheck};
+pub use measurement::{CommandOutcome, ConcurrentReads, Lane, Measurement, Rewrite, TimedCommand};
+pub use probe::{Probe, ProbeSettings};
 pub use queue::{QueueBehavior, ServiceOrder};
 pub use save::LoadError;
 pub use stage::{ResumedStage, Stage};

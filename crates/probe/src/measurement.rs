@@ -1,124 +1,113 @@
-//! What a probe asks for and what it is told: [`Ask`], [`Outcome`], [`Answer`].
+//! The measurements that a probe requests, and their results: [`Measurement`], [`TimedCommand`].
 //!
-//! Whoever answers is the *driver*: it issues what is asked for to a real, emulated or simulated
-//! drive, with a clock, and tells the probe when each command was issued and when its completion
-//! was seen.
+//! The *driver* carries them out: it issues the commands to a real, emulated or simulated drive,
+//! and reports the times at which each command was issued and completed.
 
 use headtime_units::{Extent, Instant, Nanos};
 use serde::{Deserialize, Serialize};
 
-/// What the driver does next.
+/// The next thing for the driver to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Ask {
-    /// Read these sectors, nothing else being outstanding, at once but not before a time; then
-    /// [`Probe::completed`](crate::Probe::completed). What the sectors hold is of no interest.
-    /// Issue it as soon as the last one completed: the drive's state between two reads is part of
-    /// what is measured.
+pub enum Measurement {
+    /// Read these sectors with no other command outstanding, then call
+    /// [`Probe::completed`](crate::Probe::completed). The data read is not used. Issue the read as
+    /// soon as the previous one has completed: the state of the drive between two reads is part of
+    /// the measurement.
     Read {
-        /// What to read.
+        /// The sectors to read.
         extent: Extent,
-        /// The earliest time to issue it; the origin is at once.
+        /// The earliest time to issue it; [`Instant::ORIGIN`] means at once.
         not_before: Instant,
     },
-    /// Read some sectors and write the same bytes back; then
-    /// [`Probe::completed_all`](crate::Probe::completed_all). Asked only where
-    /// [`Settings::allow_writes`](crate::Settings::allow_writes) is set.
+    /// Read some sectors and write the same bytes back, then call
+    /// [`Probe::batch_completed`](crate::Probe::batch_completed). Requested only if
+    /// [`ProbeSettings::allow_writes`](crate::ProbeSettings::allow_writes) is set.
     Rewrite(Rewrite),
-    /// Read many extents with several of them outstanding; then
-    /// [`Probe::completed_all`](crate::Probe::completed_all).
-    Together(Together),
-    /// Nothing more: [`Probe::finding`](crate::Probe::finding) says what was found.
-    Done,
+    /// Read many extents with several reads outstanding, then call
+    /// [`Probe::batch_completed`](crate::Probe::batch_completed).
+    Concurrent(ConcurrentReads),
 }
 
 /// A write that changes nothing.
 ///
-/// The driver reads `extent` and keeps its bytes; then, if there is a `via`, it reads that; then,
-/// at once, it writes the kept bytes back to `extent`, one command outstanding at a time. The
-/// contents of the drive are the same before and after, wherever this is interrupted, as long as
-/// nobody else writes to `extent` meanwhile: a driver must have the drive for itself (an unmounted
-/// device, opened exclusively).
+/// The driver reads `extent` and keeps its bytes. If there is a `via`, it reads that next. Then it
+/// writes the kept bytes back to `extent` at once. One command is outstanding at a time. The
+/// contents of the drive are the same before and after, even after an interruption, as long as
+/// nothing else writes to `extent` meanwhile: a driver needs exclusive access to the drive (an
+/// unmounted device, opened exclusively).
 ///
-/// The answers are two or three, in the order of the commands; a command that failed is the last,
-/// and if it was a read nothing is written.
+/// There are two or three results, in the order of the commands. A command that fails is the last
+/// one; after a failed read nothing is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rewrite {
-    /// What is read, kept and written back.
+    /// The sectors to read, keep and write back.
     pub extent: Extent,
-    /// What is read in between, so that the arm comes from there.
+    /// Sectors to read between the two, so that the arm starts from there.
     pub via: Option<Extent>,
-    /// Whether the write must be on the media before it completes (force unit access). A driver
-    /// that cannot ask for that answers the write as failed without sending it.
+    /// The write must be on the media before it completes (force unit access). A driver that
+    /// cannot request this reports the write as failed without issuing it.
     pub fua: bool,
 }
 
 /// Reads with several outstanding.
 ///
-/// The driver issues the first reads of each lane, as many as the lane's `outstanding`, in the
-/// order of the list; whenever one of a lane's reads completes it issues the lane's next. When all
-/// reads of the *first* lane have completed, or `time_limit` has passed since the first issue, it
-/// issues nothing more and waits for what is outstanding. The answers are all reads that were
-/// issued, in the order of their completion.
+/// The driver issues the first reads of each lane in the order of its list, up to the lane's
+/// `outstanding`. Whenever a read of a lane completes, the driver issues the next read of that
+/// lane. Once all reads of the *first* lane have completed, or `time_limit` has passed since the
+/// first issue, it issues nothing more and waits for the outstanding reads. The results are all
+/// reads that were issued, in order of completion.
 ///
-/// The outstanding reads of all lanes together are never more than
-/// [`Settings::max_outstanding`](crate::Settings::max_outstanding).
+/// The outstanding reads of all lanes together never exceed
+/// [`ProbeSettings::max_outstanding`](crate::ProbeSettings::max_outstanding).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Together {
-    /// Rows of reads, side by side.
+pub struct ConcurrentReads {
+    /// Lists of reads that run concurrently.
     pub lanes: Vec<Lane>,
-    /// How long reads are issued at the longest.
+    /// The time after which no more reads are issued.
     pub time_limit: Nanos,
 }
 
-/// Reads one after the other, some of them outstanding.
+/// A list of reads with a fixed number outstanding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lane {
-    /// What to read, in the order of issue.
+    /// The reads, in order of issue.
     pub extents: Vec<Extent>,
-    /// How many of them are outstanding at a time, at least one.
+    /// The number of reads outstanding at a time, at least one.
     pub outstanding: u32,
 }
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Outcome {
-    /// The drive did it: it delivered the sectors, or took them.
-    Read,
-    /// The drive reported an error, or did not answer and was given up.
+pub enum CommandOutcome {
+    /// The drive transferred the sectors.
+    Done,
+    /// The drive reported an error, or did not answer in time.
     Failed,
 }
 
-/// One command, as it went. A list of them is all the state that an experiment has.
+/// A finished command with its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
-    /// What was read or written.
+pub struct TimedCommand {
+    /// The sectors read or written.
     pub extent: Extent,
-    /// When it was handed to the drive.
+    /// The time at which it was issued to the drive.
     pub issued: Instant,
-    /// When its completion was seen.
+    /// The time at which its completion was seen.
     pub completed: Instant,
-    /// How it ended.
-    pub outcome: Outcome,
+    /// Its end.
+    pub outcome: CommandOutcome,
 }
 
-impl Answer {
-    /// From issue to completion.
+impl TimedCommand {
+    /// The time from issue to completion.
     #[must_use]
     pub fn response(&self) -> Nanos {
         self.completed.saturating_since(self.issued)
     }
 
-    /// Whether the drive did it.
+    /// True if the drive carried it out.
     #[must_use]
     pub fn succeeded(&self) -> bool {
-        self.outcome == Outcome::Read
-    }
-}
-
-impl Together {
-    /// How many reads there are at the most.
-    #[must_use]
-    pub fn reads(&self) -> usize {
-        self.lanes.iter().map(|lane| lane.extents.len()).sum()
+        self.outcome == CommandOutcome::Done
     }
 }

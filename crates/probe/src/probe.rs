@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use headtime_units::{Extent, Instant, Nanos, SectorSize, Sectors};
 use serde::{Deserialize, Serialize};
 
-use crate::ask::{Answer, Ask, Outcome, Rewrite};
+use crate::command_batch::CommandBatch;
 use crate::finding::{Finding, profile_of};
 use crate::knowledge::Knowledge;
 use crate::layout;
+use crate::measurement::{CommandOutcome, Measurement, Rewrite, TimedCommand};
 use crate::session::{Session, Step, Stop};
 use crate::stage::Stage;
 use crate::verdict::{self, Watch};
@@ -16,16 +17,16 @@ use crate::{arms, cache, figures, overhead, queue, remaps, rotation, seek, selfc
 
 /// What a probe is told of a drive before it begins, and what it may spend.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Settings {
+pub struct ProbeSettings {
     /// Logical sectors of the drive.
     pub capacity: Sectors,
     /// Bytes of one.
     pub sector_bytes: u32,
-    /// Time in which the drive may be kept at work; see [`Settings::for_drive`].
+    /// Time in which the drive may be kept at work; see [`ProbeSettings::for_drive`].
     pub budget: Nanos,
     /// Seed of all random choices.
     pub seed: u64,
-    /// Whether sectors may be read and written back unchanged ([`Ask::Rewrite`]); without it
+    /// Whether sectors may be read and written back unchanged ([`Measurement::Rewrite`]); without it
     /// nothing is ever written.
     pub allow_writes: bool,
     /// How many commands the way to the drive takes at once, at least one; what the drive itself
@@ -33,7 +34,7 @@ pub struct Settings {
     pub max_outstanding: u32,
 }
 
-impl Settings {
+impl ProbeSettings {
     /// Settings that allow no writes, 32 commands outstanding, and the usual budget: five minutes
     /// up to 20 GB, then for each tenfold size five minutes more, twenty at the most.
     #[must_use]
@@ -54,18 +55,18 @@ impl Settings {
 
 /// A characterization under way.
 ///
-/// Call order: [`Probe::ask`] says what to do; do it, and tell [`Probe::completed`] or
-/// [`Probe::completed_all`] how it went; again, until [`Ask::Done`]. Everything is in the probe's
+/// Call order: [`Probe::next_measurement`] says what to do; do it, and tell [`Probe::completed`] or
+/// [`Probe::batch_completed`] how it went; again, until there is none. Everything is in the probe's
 /// own data, so that it may be written out ([`Probe::save`]) and taken up again ([`Probe::load`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
-    settings: Settings,
+    settings: ProbeSettings,
     stage: Stage,
     know: Knowledge,
     /// Of the present experiment.
-    answers: Vec<Answer>,
-    batches: Vec<Vec<Answer>>,
-    asked: Option<Ask>,
+    answers: Vec<TimedCommand>,
+    batches: Vec<Vec<TimedCommand>>,
+    requested: Option<Measurement>,
     watch: Watch,
     spent: Nanos,
     reads: u64,
@@ -88,7 +89,7 @@ const USUAL_OUTSTANDING: u32 = 32;
 impl Probe {
     /// A characterization of a drive that nothing is known of but its size.
     #[must_use]
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: ProbeSettings) -> Self {
         let know = Knowledge { capacity: settings.capacity.get(), ..Knowledge::default() };
         Self {
             settings,
@@ -96,7 +97,7 @@ impl Probe {
             know,
             answers: Vec::new(),
             batches: Vec::new(),
-            asked: None,
+            requested: None,
             watch: Watch::default(),
             spent: Nanos::ZERO,
             reads: 0,
@@ -113,7 +114,7 @@ impl Probe {
     pub fn resume(mut saved: Self) -> Self {
         saved.answers.clear();
         saved.batches.clear();
-        saved.asked = None;
+        saved.requested = None;
         saved.watch.forget();
         saved.step_began = saved.spent;
         saved.stage = saved.stage.resumed();
@@ -122,7 +123,7 @@ impl Probe {
 
     /// What the probe was told of the drive.
     #[must_use]
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &ProbeSettings {
         &self.settings
     }
 
@@ -142,14 +143,20 @@ impl Probe {
         }
     }
 
-    /// What to do next; the same until it is done.
-    pub fn ask(&mut self) -> Ask {
-        if let Some(asked) = &self.asked {
-            return asked.clone();
+    /// The commands of the next measurement; `None` when the characterization is over.
+    pub fn next_batch(&mut self) -> Option<CommandBatch> {
+        self.next_measurement().map(|measurement| CommandBatch::new(&measurement))
+    }
+
+    /// The next measurement, the same until it is reported as completed; `None` when the
+    /// characterization is over.
+    pub fn next_measurement(&mut self) -> Option<Measurement> {
+        if let Some(requested) = &self.requested {
+            return Some(requested.clone());
         }
         loop {
             if self.stage == Stage::Done {
-                return Ask::Done;
+                return None;
             }
             if self.is_far_over() {
                 self.finish_step(false);
@@ -159,9 +166,9 @@ impl Probe {
                 Session::new(&self.answers, &self.batches, self.know.clone(), self.settings.seed);
             let outcome = run(self.stage, &mut session, &self.settings, self.step_began);
             match outcome {
-                Err(Stop::Ask(ask)) => {
-                    self.asked = Some(ask.clone());
-                    return ask;
+                Err(Stop::Measure(measurement)) => {
+                    self.requested = Some(measurement.clone());
+                    return Some(measurement);
                 }
                 Ok(finished) => {
                     debug_assert_eq!(
@@ -246,38 +253,38 @@ impl Probe {
         }
     }
 
-    /// How the read went that [`Ask::Read`] asked for.
+    /// How the read went that [`Measurement::Read`] asked for.
     ///
     /// # Panics
     /// When no read was asked for, or time ran back: the caller is at fault.
-    pub fn completed(&mut self, issued: Instant, completed: Instant, outcome: Outcome) {
-        let Some(Ask::Read { extent, .. }) = self.asked.take() else {
+    pub fn completed(&mut self, issued: Instant, completed: Instant, outcome: CommandOutcome) {
+        let Some(Measurement::Read { extent, .. }) = self.requested.take() else {
             panic!("a completion at {completed} was reported, but no read was asked for")
         };
         self.reads += 1;
-        let answer = Answer { extent, issued, completed, outcome };
+        let answer = TimedCommand { extent, issued, completed, outcome };
         self.note(&answer);
         self.spent += answer.response();
         self.answers.push(answer);
     }
 
-    /// How the commands went that were asked for, in the order that [`Ask::Rewrite`] and
-    /// [`Ask::Together`] say; [`Errand`](crate::Errand) brings them so. One answer to an
-    /// [`Ask::Read`] is taken too.
+    /// How the commands went that were asked for, in the order that [`Measurement::Rewrite`] and
+    /// [`Measurement::Concurrent`] say; [`CommandBatch`](crate::Errand) brings them so. One answer to an
+    /// [`Measurement::Read`] is taken too.
     ///
     /// # Panics
     /// When nothing was asked for, there is no answer, one is to something that was not asked for,
     /// or time ran back: the caller is at fault.
-    pub fn completed_all(&mut self, answers: Vec<Answer>) {
-        if let (Some(Ask::Read { .. }), [answer]) = (&self.asked, answers.as_slice()) {
+    pub fn batch_completed(&mut self, answers: Vec<TimedCommand>) {
+        if let (Some(Measurement::Read { .. }), [answer]) = (&self.requested, answers.as_slice()) {
             return self.completed(answer.issued, answer.completed, answer.outcome);
         }
-        let asked = self.asked.take();
+        let asked = self.requested.take();
         let extents: BTreeSet<Extent> = match &asked {
-            Some(Ask::Rewrite(rewrite)) => {
+            Some(Measurement::Rewrite(rewrite)) => {
                 [Some(rewrite.extent), rewrite.via].into_iter().flatten().collect()
             }
-            Some(Ask::Together(together)) => {
+            Some(Measurement::Concurrent(together)) => {
                 together.lanes.iter().flat_map(|lane| lane.extents.iter().copied()).collect()
             }
             _ => {
@@ -295,7 +302,7 @@ impl Probe {
                 answer.extent
             );
             began = began.min(answer.issued);
-            let is_write = matches!(asked, Some(Ask::Rewrite(Rewrite { via, .. })) if number == 1 + usize::from(via.is_some()));
+            let is_write = matches!(asked, Some(Measurement::Rewrite(Rewrite { via, .. })) if number == 1 + usize::from(via.is_some()));
             self.writes += u64::from(is_write);
             self.reads += u64::from(!is_write);
             self.note(answer);
@@ -307,7 +314,7 @@ impl Probe {
 
     /// Counts an answer, and stops everything where the drive is not there any more, or is another
     /// one.
-    fn note(&mut self, answer: &Answer) {
+    fn note(&mut self, answer: &TimedCommand) {
         assert!(
             answer.completed >= answer.issued,
             "a command issued at {} completed before, at {}",
@@ -323,7 +330,7 @@ impl Probe {
         }
     }
 
-    /// What is known by now, at best when [`Ask::Done`] was answered.
+    /// What is known by now, complete once [`Probe::next_measurement`] returns `None`.
     ///
     /// What a drive did is never an error: measurements that make no drive are
     /// [`Verdict::NotUnderstood`](crate::Verdict::NotUnderstood), with the reason.
@@ -392,7 +399,7 @@ fn check_done(know: &Knowledge) -> bool {
 }
 
 /// One step of a stage; true when the stage is done.
-fn run(stage: Stage, session: &mut Session, settings: &Settings, spent: Nanos) -> Step<bool> {
+fn run(stage: Stage, session: &mut Session, settings: &ProbeSettings, spent: Nanos) -> Step<bool> {
     match stage {
         Stage::Rotation => rotation::find(session),
         Stage::Phase(_) => rotation::find_phase(session).map(|()| true),

@@ -27,7 +27,7 @@ use headtime_mechanics::profile::{Algorithm, Firmware};
 use headtime_units::{Extent, Instant, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::ask::{Answer, Lane, Together};
+use crate::measurement::{ConcurrentReads, Lane, TimedCommand};
 use crate::numbers::{median, quantile};
 use crate::predict::Predicted;
 use crate::session::{Session, Step};
@@ -309,10 +309,11 @@ fn choices(session: &mut Session, sector_bytes: u32, max_outstanding: u32) -> St
     }
     let outstanding = max_outstanding.min(MAX_OUTSTANDING);
     let lanes = vec![Lane { extents: extents.clone(), outstanding }];
-    let served = session.together(Together { lanes, time_limit: STREAM_LIMIT })?;
+    let served = session.together(ConcurrentReads { lanes, time_limit: STREAM_LIMIT })?;
     let mut predicted = Predicted::new(&session.know, sector_bytes)?;
-    let turn_of =
-        |answer: &Answer| extents.iter().position(|extent| *extent == answer.extent).unwrap_or(0);
+    let turn_of = |answer: &TimedCommand| {
+        extents.iter().position(|extent| *extent == answer.extent).unwrap_or(0)
+    };
     let mut found = Choices { earlier: 0, outstanding: 0, shares: [0.0; 4], overlaps: false };
     let (mut made, mut predicted_hidden, mut predicted_open) = (0_u32, 0, 0);
     for (place, answer) in served.iter().enumerate() {
@@ -349,7 +350,7 @@ fn choices(session: &mut Session, sector_bytes: u32, max_outstanding: u32) -> St
             |at: Instant| u32::from(answer.completed.signed_since(at).unsigned_abs() < NEAR_NS / 2);
         (predicted_hidden, predicted_open) =
             (predicted_hidden + near(hidden), predicted_open + near(open));
-        let waiting: Vec<&Answer> = served[place..]
+        let waiting: Vec<&TimedCommand> = served[place..]
             .iter()
             .filter(|other| other.issued + predicted.overhead() <= depart)
             .collect();
@@ -357,7 +358,7 @@ fn choices(session: &mut Session, sector_bytes: u32, max_outstanding: u32) -> St
             continue;
         }
         made += 1;
-        let takes = |other: &Answer| {
+        let takes = |other: &TimedCommand| {
             predicted.completion(from, depart, other.extent).saturating_since(depart).as_ns()
         };
         let shortest = waiting.iter().map(|other| takes(other)).min().unwrap_or(0);
@@ -427,8 +428,8 @@ fn beside_stream(
         Lane { extents: random, outstanding: 1 },
         Lane { extents: stream, outstanding: STREAM_DEPTH.min(max_outstanding - 1) },
     ];
-    let answers = session.together(Together { lanes, time_limit: STREAM_LIMIT })?;
-    let of_stream = |answer: &&Answer| (start..end).contains(&answer.extent.start.get());
+    let answers = session.together(ConcurrentReads { lanes, time_limit: STREAM_LIMIT })?;
+    let of_stream = |answer: &&TimedCommand| (start..end).contains(&answer.extent.start.get());
     let began = answers.iter().map(|answer| answer.issued).min().unwrap_or(Instant::ORIGIN);
     let stopped =
         answers.iter().filter(of_stream).map(|answer| answer.issued).max().unwrap_or(began);

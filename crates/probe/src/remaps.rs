@@ -12,7 +12,7 @@
 use headtime_units::Extent;
 use serde::{Deserialize, Serialize};
 
-use crate::finding::Remapped;
+use crate::finding::RemappedSector;
 use crate::knowledge::Knowledge;
 use crate::numbers::{median, wrap};
 use crate::predict::Predicted;
@@ -31,7 +31,7 @@ const READINGS: usize = 3;
 pub(crate) struct RemapsFound {
     /// Reads looked into.
     looked: usize,
-    pub(crate) remapped: Vec<Remapped>,
+    pub(crate) remapped: Vec<RemappedSector>,
 }
 
 /// Looks into one more read; true when there is none.
@@ -121,7 +121,7 @@ fn sectors_off(
     predicted: &mut Predicted,
     lba: u64,
     sectors: u64,
-) -> Step<Vec<Remapped>> {
+) -> Step<Vec<RemappedSector>> {
     let noise = 8.0 * session.know.noise_turns();
     let mut found = Vec::new();
     for lba in lba..lba + sectors {
@@ -139,7 +139,7 @@ fn sectors_off(
             off += 1;
         }
         if off == READINGS {
-            found.push(Remapped { lba, late_us: median(&late) });
+            found.push(RemappedSector { lba, late_us: median(&late) });
         }
     }
     Ok(found)

@@ -123,18 +123,19 @@ fn identity(drive: &str, capacity: Sectors, sector_bytes: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Ask, Outcome, Settings};
+    use crate::{CommandOutcome, Measurement, ProbeSettings};
     use headtime_units::{Instant, SectorSize};
 
     fn probe_after(reads: u64) -> Probe {
-        let mut probe = Probe::new(Settings::for_drive(Sectors::new(1 << 24), SectorSize::B512, 3));
+        let mut probe =
+            Probe::new(ProbeSettings::for_drive(Sectors::new(1 << 24), SectorSize::B512, 3));
         for number in 1..=reads {
-            assert!(matches!(probe.ask(), Ask::Read { .. }));
+            assert!(matches!(probe.next_measurement(), Some(Measurement::Read { .. })));
             // Whole turns of 6 ms, so that there is something to know.
             probe.completed(
                 Instant::from_ns(number * 6_000_000 - 3_000_000),
                 Instant::from_ns(number * 6_000_000),
-                Outcome::Read,
+                CommandOutcome::Done,
             );
         }
         probe

@@ -15,7 +15,7 @@
 use headtime_units::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::finding::{Check, Errors};
+use crate::finding::{PredictionErrors, SelfCheck};
 use crate::numbers::{part, trimmed_mean, wrap};
 use crate::predict::Predicted;
 use crate::session::{QUIET_TURNS, Seen, Session, Step};
@@ -54,9 +54,9 @@ pub(crate) struct CheckFound {
 }
 
 impl CheckFound {
-    pub(crate) fn check(&self) -> Check {
-        let short = Errors::of(&self.errors_us);
-        Check {
+    pub(crate) fn check(&self) -> SelfCheck {
+        let short = PredictionErrors::of(&self.errors_us);
+        SelfCheck {
             reads: short.reads,
             hits: self.hits,
             failed: self.failed,
@@ -65,7 +65,7 @@ impl CheckFound {
             turn_missed: self.missed as f64 / short.reads.max(1) as f64,
             median_error_us: short.median_size_us,
             short,
-            long: Errors::of(&self.long_errors_us),
+            long: PredictionErrors::of(&self.long_errors_us),
         }
     }
 

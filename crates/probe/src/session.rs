@@ -11,16 +11,16 @@
 
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
-use crate::ask::{Answer, Ask, Rewrite, Together};
 use crate::draw::Draw;
 use crate::held::reads_on;
 use crate::knowledge::{Anchor, Knowledge};
+use crate::measurement::{ConcurrentReads, Measurement, Rewrite, TimedCommand};
 
 /// Why an experiment stops before its end.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Stop {
     /// It needs this read.
-    Ask(Ask),
+    Measure(Measurement),
     /// It cannot come to a result; the sentence says why.
     Hopeless(String),
 }
@@ -29,11 +29,11 @@ pub(crate) type Step<T> = Result<T, Stop>;
 
 /// One run of one experiment.
 pub(crate) struct Session<'a> {
-    answers: &'a [Answer],
+    answers: &'a [TimedCommand],
     next: usize,
     /// What was asked for together, command by command; among `answers` the last command stands for
     /// each.
-    batches: &'a [Vec<Answer>],
+    batches: &'a [Vec<TimedCommand>],
     next_batch: usize,
     pub(crate) draw: Draw,
     pub(crate) know: Knowledge,
@@ -45,7 +45,7 @@ pub(crate) struct Seen {
     /// Turns after the anchor, from 0 up to but not including 1.
     pub(crate) turns: f64,
     /// The read itself.
-    pub(crate) answer: Answer,
+    pub(crate) answer: TimedCommand,
 }
 
 /// Reads that only make the cache forget lie within this part of the drive, so that seeks are
@@ -74,8 +74,8 @@ const TRIES: u32 = 6;
 
 impl<'a> Session<'a> {
     pub(crate) fn new(
-        answers: &'a [Answer],
-        batches: &'a [Vec<Answer>],
+        answers: &'a [TimedCommand],
+        batches: &'a [Vec<TimedCommand>],
         know: Knowledge,
         seed: u64,
     ) -> Self {
@@ -90,7 +90,7 @@ impl<'a> Session<'a> {
     }
 
     /// Reads.
-    pub(crate) fn read(&mut self, extent: Extent, not_before: Instant) -> Step<Answer> {
+    pub(crate) fn read(&mut self, extent: Extent, not_before: Instant) -> Step<TimedCommand> {
         let capacity = self.know.capacity;
         if extent.start.get() >= capacity || extent.len.get() > capacity - extent.start.get() {
             return Err(Stop::Hopeless(format!(
@@ -110,23 +110,23 @@ impl<'a> Session<'a> {
                     answer.extent
                 )))
             }
-            None => Err(Stop::Ask(Ask::Read { extent, not_before })),
+            None => Err(Stop::Measure(Measurement::Read { extent, not_before })),
         }
     }
 
     /// Reads with several outstanding; the answers in the order of completion.
-    pub(crate) fn together(&mut self, wanted: Together) -> Step<Vec<Answer>> {
-        self.batch(Ask::Together(wanted))
+    pub(crate) fn together(&mut self, wanted: ConcurrentReads) -> Step<Vec<TimedCommand>> {
+        self.batch(Measurement::Concurrent(wanted))
     }
 
     /// Reads, goes elsewhere and writes back; the answers in the order of the commands.
-    pub(crate) fn rewrite(&mut self, wanted: Rewrite) -> Step<Vec<Answer>> {
-        self.batch(Ask::Rewrite(wanted))
+    pub(crate) fn rewrite(&mut self, wanted: Rewrite) -> Step<Vec<TimedCommand>> {
+        self.batch(Measurement::Rewrite(wanted))
     }
 
-    fn batch(&mut self, ask: Ask) -> Step<Vec<Answer>> {
+    fn batch(&mut self, ask: Measurement) -> Step<Vec<TimedCommand>> {
         if self.answers.get(self.next).is_none() {
-            return Err(Stop::Ask(ask));
+            return Err(Stop::Measure(ask));
         }
         let Some(batch) = self.batches.get(self.next_batch) else {
             return Err(Stop::Hopeless(format!(
@@ -138,12 +138,12 @@ impl<'a> Session<'a> {
         Ok(batch.clone())
     }
 
-    pub(crate) fn read_at_once(&mut self, lba: u64, sectors: u64) -> Step<Answer> {
+    pub(crate) fn read_at_once(&mut self, lba: u64, sectors: u64) -> Step<TimedCommand> {
         self.read(Extent::new(Lba::new(lba), Sectors::new(sectors)), Instant::ORIGIN)
     }
 
     /// Reads sectors from anywhere, so that the cache forgets.
-    pub(crate) fn shake(&mut self, reads: u64) -> Step<Option<Answer>> {
+    pub(crate) fn shake(&mut self, reads: u64) -> Step<Option<TimedCommand>> {
         let mut last = None;
         for _ in 0..reads {
             let lba = self.draw.below(self.know.capacity);
@@ -153,7 +153,7 @@ impl<'a> Session<'a> {
     }
 
     /// Whether a read may have been answered without the media.
-    pub(crate) fn may_be_hit(&self, answer: &Answer) -> bool {
+    pub(crate) fn may_be_hit(&self, answer: &TimedCommand) -> bool {
         answer.response() <= Nanos::from_ns(self.know.hit_limit_ns as u64)
     }
 
@@ -238,7 +238,7 @@ impl<'a> Session<'a> {
 
     /// The last reading of a sector from the media, if that was lately: an angle stays what it is.
     fn seen_before(&self, lba: u64) -> Option<Seen> {
-        let of_sector = |answer: &&Answer| {
+        let of_sector = |answer: &&TimedCommand| {
             answer.extent == Extent::from_numbers(lba, 1)
                 && answer.succeeded()
                 && !self.may_be_hit(answer)
@@ -253,7 +253,7 @@ impl<'a> Session<'a> {
     /// The last reading from the media of any sector between two, if that was lately, and which it
     /// was.
     pub(crate) fn seen_between(&self, from: u64, end: u64) -> Option<(u64, Seen)> {
-        let within = |answer: &&Answer| {
+        let within = |answer: &&TimedCommand| {
             let lba = answer.extent.start.get();
             answer.extent.len.get() == 1
                 && (from..end).contains(&lba)
@@ -286,7 +286,7 @@ impl<'a> Session<'a> {
 
     /// Reads all sectors from one up to but not including another, in commands of at most
     /// [`ROW_COMMAND`]; the last answer.
-    pub(crate) fn read_row(&mut self, from: u64, end: u64) -> Step<Option<Answer>> {
+    pub(crate) fn read_row(&mut self, from: u64, end: u64) -> Step<Option<TimedCommand>> {
         let mut next = from;
         let mut last = None;
         while next < end {
@@ -320,7 +320,7 @@ impl<'a> Session<'a> {
     }
 
     /// Reads a sector somewhere near the last one, so that the seek is short.
-    fn read_not_far(&mut self) -> Step<Answer> {
+    fn read_not_far(&mut self) -> Step<TimedCommand> {
         let capacity = self.know.capacity;
         let reach = (capacity / EVICTING_REACH).max(1);
         let here = self.next.checked_sub(1).map_or(0, |last| self.answers[last].extent.start.get());
@@ -345,7 +345,7 @@ impl<'a> Session<'a> {
         self.know.ring_sectors.unwrap_or(FURTHEST_AHEAD)
     }
 
-    fn last(&self) -> Option<Answer> {
+    fn last(&self) -> Option<TimedCommand> {
         self.next
             .checked_sub(1)
             .map(|last| self.answers[last])
@@ -354,7 +354,7 @@ impl<'a> Session<'a> {
 
     /// The last answers before now, as many as the cache may remember, each with when the command
     /// behind it was issued.
-    pub(crate) fn lately(&self) -> impl Iterator<Item = (Answer, Option<Instant>)> + '_ {
+    pub(crate) fn lately(&self) -> impl Iterator<Item = (TimedCommand, Option<Instant>)> + '_ {
         let most = self.know.forget as usize;
         let here = &self.answers[..self.next];
         let of_before = most.saturating_sub(here.len()).min(self.know.lately.len());

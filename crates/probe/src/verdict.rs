@@ -12,9 +12,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ask::Answer;
-use crate::finding::Check;
+use crate::finding::SelfCheck;
 use crate::knowledge::Knowledge;
+use crate::measurement::TimedCommand;
 use crate::numbers::wrap;
 use crate::stage::Stage;
 
@@ -123,7 +123,7 @@ const POOR: f64 = 0.50;
 
 impl Watch {
     /// Takes an answer in; something when all is over. What is known is told once there is a clock.
-    pub(crate) fn see(&mut self, answer: &Answer, know: Option<&Knowledge>) -> Option<Ended> {
+    pub(crate) fn see(&mut self, answer: &TimedCommand, know: Option<&Knowledge>) -> Option<Ended> {
         if !answer.succeeded() {
             self.failed += 1;
             let why = || {
@@ -194,7 +194,7 @@ impl Watch {
 pub(crate) fn of(
     know: &Knowledge,
     profile: Result<bool, &str>,
-    check: Option<&Check>,
+    check: Option<&SelfCheck>,
     stage: Stage,
     watch: &Watch,
 ) -> Verdict {
@@ -280,13 +280,13 @@ fn instead(know: &Knowledge, watch: &Watch) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ask::Outcome;
     use crate::clock::Clock;
+    use crate::measurement::CommandOutcome;
     use headtime_units::{Extent, Instant, Nanos};
 
-    fn answer(lba: u64, at_ns: u64, outcome: Outcome) -> Answer {
+    fn answer(lba: u64, at_ns: u64, outcome: CommandOutcome) -> TimedCommand {
         let completed = Instant::from_ns(at_ns);
-        Answer {
+        TimedCommand {
             extent: Extent::from_numbers(lba, 1),
             issued: completed.saturating_back(Nanos::from_ms(4)),
             completed,
@@ -298,11 +298,12 @@ mod tests {
     fn a_drive_is_gone_when_everything_fails_and_not_when_some_of_it_does() {
         let mut watch = Watch::default();
         for number in 0..1_000 {
-            let outcome = if number % 20 == 0 { Outcome::Read } else { Outcome::Failed };
+            let outcome =
+                if number % 20 == 0 { CommandOutcome::Done } else { CommandOutcome::Failed };
             assert_eq!(watch.see(&answer(number, number * 5_000_000, outcome), None), None);
         }
         let ended = (0..u64::from(MAX_FAILED))
-            .find_map(|number| watch.see(&answer(number, number, Outcome::Failed), None));
+            .find_map(|number| watch.see(&answer(number, number, CommandOutcome::Failed), None));
         assert!(matches!(ended, Some(Ended::Gone(_))));
     }
 
@@ -317,13 +318,16 @@ mod tests {
         for turn in 1..200_u64 {
             let noise = turn * 7_919 % 150_000 + if turn % 9 == 0 { 2_000_000 } else { 0 };
             assert_eq!(
-                watch.see(&answer(7, turn * 250 * 6_000_000 + noise, Outcome::Read), Some(&know)),
+                watch.see(
+                    &answer(7, turn * 250 * 6_000_000 + noise, CommandOutcome::Done),
+                    Some(&know)
+                ),
                 None
             );
         }
         let after = 200 * 250 * 6_000_000;
         let mut readings =
-            (1..40_u64).map(|turn| answer(7, after + turn * 250 * 6_012_345, Outcome::Read));
+            (1..40_u64).map(|turn| answer(7, after + turn * 250 * 6_012_345, CommandOutcome::Done));
         assert!(
             readings
                 .any(|answer| matches!(watch.see(&answer, Some(&know)), Some(Ended::Replaced(_))))
@@ -338,11 +342,11 @@ mod tests {
             let completed = Instant::from_ns(1_000_000_000 + number * 100_000);
             let issued = completed.saturating_back(Nanos::from_us(80 + number % 7));
             watch.see(
-                &Answer {
+                &TimedCommand {
                     extent: Extent::from_numbers(number, 1),
                     issued,
                     completed,
-                    outcome: Outcome::Read,
+                    outcome: CommandOutcome::Done,
                 },
                 None,
             );

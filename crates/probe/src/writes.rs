@@ -22,8 +22,8 @@ use headtime_mechanics::Track;
 use headtime_units::Extent;
 use serde::{Deserialize, Serialize};
 
-use crate::ask::Rewrite;
 use crate::geometry::Geometry;
+use crate::measurement::Rewrite;
 use crate::narrow::{self, Search};
 use crate::numbers::{median, part, spread, wrap};
 use crate::session::{Session, Step};

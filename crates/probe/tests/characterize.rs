@@ -10,7 +10,7 @@ mod common;
 use common::{Bench, borders, characterize, settings, tracks_alike};
 use headtime_mechanics::profile::Zone;
 use headtime_mechanics::{DriveProfile, SeekCurve, catalog};
-use headtime_probe::{Ask, Finding, Outcome, Probe, Stage};
+use headtime_probe::{CommandOutcome, Finding, Measurement, Probe, Stage};
 use headtime_sim::DriveTruth;
 use headtime_units::{Instant, Nanos};
 
@@ -237,9 +237,10 @@ fn reads_that_fail_now_and_then_are_tried_elsewhere() {
     let truth = DriveTruth::nominal(&profile, 5).unwrap();
     let (mut probe, mut bench) = (Probe::new(settings(&profile, 5)), Bench::new(truth.clone()));
     let mut reads = 0;
-    while bench
-        .step_with(&mut probe, if reads % 211 == 210 { Outcome::Failed } else { Outcome::Read })
-    {
+    while bench.step_with(
+        &mut probe,
+        if reads % 211 == 210 { CommandOutcome::Failed } else { CommandOutcome::Done },
+    ) {
         reads += 1;
     }
     let finding = probe.finding();
@@ -258,7 +259,7 @@ fn the_same_seed_asks_the_same_and_progress_never_falls() {
         );
         let (mut asked, mut progress) = (Vec::new(), 0.0);
         for _ in 0..3_000 {
-            asked.push(probe.ask());
+            asked.extend(probe.next_measurement());
             assert!(bench.step(&mut probe) && probe.progress() >= progress);
             progress = probe.progress();
         }
@@ -267,7 +268,7 @@ fn the_same_seed_asks_the_same_and_progress_never_falls() {
     let one = asked(1);
     assert_eq!(one, asked(1));
     assert_ne!(one, asked(2));
-    assert!(one.iter().all(|ask| matches!(ask, Ask::Read { extent, .. } if extent.end().get() <= profile.capacity().get())));
+    assert!(one.iter().all(|ask| matches!(ask, Measurement::Read { extent, .. } if extent.end().get() <= profile.capacity().get())));
 }
 
 #[test]
@@ -275,11 +276,11 @@ fn a_device_of_any_random_times_is_said_to_be_no_rotating_drive() {
     let profile = catalog::load("atlas10k").unwrap();
     let mut probe = Probe::new(settings(&profile, 1));
     let (mut now, mut bits) = (Instant::ORIGIN, 1_u64);
-    while let Ask::Read { not_before, .. } = probe.ask() {
+    while let Some(Measurement::Read { not_before, .. }) = probe.next_measurement() {
         bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let issued = now.max(not_before);
         now = issued + Nanos::from_ns(200_000 + (bits >> 33) % 9_000_000);
-        probe.completed(issued, now, Outcome::Read);
+        probe.completed(issued, now, CommandOutcome::Done);
     }
     let finding = probe.finding();
     assert!(finding.profile.is_none(), "{finding:?}");

@@ -7,7 +7,8 @@ use common::wall::Case;
 use common::{Bench, settings};
 use headtime_mechanics::{catalog, draw};
 use headtime_probe::{
-    Answer, Ask, Errand, Finding, Issue, Kind, Outcome, Probe, Settings, Stage, Verdict,
+    BatchCommand, CommandKind, CommandOutcome, Finding, Measurement, Probe, ProbeSettings, Stage,
+    TimedCommand, Verdict,
 };
 use headtime_sim::DriveTruth;
 use headtime_units::{Instant, Nanos, SectorSize, Sectors};
@@ -18,10 +19,13 @@ use rand_chacha::rand_core::SeedableRng;
 const QUICK: &str = "random-1:nominal:1";
 
 /// Answers everything with times of the caller's making, one command at a time.
-fn finding_of(settings: Settings, mut took: impl FnMut(&Issue) -> (Nanos, Outcome)) -> Finding {
+fn finding_of(
+    settings: ProbeSettings,
+    mut took: impl FnMut(&BatchCommand) -> (Nanos, CommandOutcome),
+) -> Finding {
     let (mut probe, mut now) = (Probe::new(settings), Instant::ORIGIN);
     let mut asks = 0;
-    while let Some(mut errand) = Errand::of(&probe.ask()) {
+    while let Some(mut errand) = probe.next_batch() {
         while !errand.is_over() {
             now = now.max(errand.not_before());
             let Some(issue) = errand.next(now) else { break };
@@ -29,15 +33,15 @@ fn finding_of(settings: Settings, mut took: impl FnMut(&Issue) -> (Nanos, Outcom
             now += time;
             errand.completed(issue.id, now, outcome);
         }
-        probe.completed_all(errand.into_answers());
+        probe.batch_completed(errand.into_results());
         asks += 1;
         assert!(asks < 100_000, "it never ends");
     }
     probe.finding()
 }
 
-fn any_settings() -> Settings {
-    Settings::for_drive(Sectors::new(1 << 30), SectorSize::B512, 1)
+fn any_settings() -> ProbeSettings {
+    ProbeSettings::for_drive(Sectors::new(1 << 30), SectorSize::B512, 1)
 }
 
 #[test]
@@ -47,10 +51,12 @@ fn flash_memory_and_networks_are_no_rotating_drives_and_the_verdict_says_what_th
         bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         bits >> 33
     };
-    let flash = finding_of(any_settings(), |_| (Nanos::from_us(70 + lots() % 30), Outcome::Read));
-    let slow = finding_of(any_settings(), |_| (Nanos::from_ms(5), Outcome::Read));
-    let network =
-        finding_of(any_settings(), |_| (Nanos::from_us(300 + lots() % 9_000), Outcome::Read));
+    let flash =
+        finding_of(any_settings(), |_| (Nanos::from_us(70 + lots() % 30), CommandOutcome::Done));
+    let slow = finding_of(any_settings(), |_| (Nanos::from_ms(5), CommandOutcome::Done));
+    let network = finding_of(any_settings(), |_| {
+        (Nanos::from_us(300 + lots() % 9_000), CommandOutcome::Done)
+    });
     for (finding, sign) in [(&flash, "flash"), (&slow, "speed limit"), (&network, "network")] {
         assert!(
             matches!(finding.verdict, Verdict::NoRotatingDrive { .. }),
@@ -65,7 +71,7 @@ fn flash_memory_and_networks_are_no_rotating_drives_and_the_verdict_says_what_th
 
 #[test]
 fn a_drive_that_never_answers_is_gone() {
-    let finding = finding_of(any_settings(), |_| (Nanos::from_ms(20), Outcome::Failed));
+    let finding = finding_of(any_settings(), |_| (Nanos::from_ms(20), CommandOutcome::Failed));
     assert!(matches!(finding.verdict, Verdict::Gone { .. }), "{:?}", finding.verdict);
     assert!(finding.reads < 200 && finding.failures == finding.reads);
 }
@@ -80,7 +86,7 @@ fn a_drive_that_vanishes_stops_the_characterization_soon() {
             assert!(bench.step(&mut probe));
         }
         let mut asks = 0;
-        while bench.step_with(&mut probe, Outcome::Failed) {
+        while bench.step_with(&mut probe, CommandOutcome::Failed) {
             asks += 1;
             assert!(asks < 500, "{stage:?}: it goes on though nothing answers");
         }
@@ -132,7 +138,7 @@ fn it_is_saved_in_every_stage_and_taken_up_again_with_another_clock() {
     let case = Case::parse(QUICK);
     let capacity = case.profile.capacity();
     let (mut probe, mut bench) = (
-        Probe::new(Settings { allow_writes: true, ..settings(&case.profile, 1) }),
+        Probe::new(ProbeSettings { allow_writes: true, ..settings(&case.profile, 1) }),
         Bench::new(case.truth.clone()),
     );
     let mut last = probe.stage();
@@ -163,18 +169,18 @@ fn nothing_is_written_unless_allowed_and_then_only_what_was_read_just_before() {
     let case = Case::parse(QUICK);
     for allow_writes in [false, true] {
         let (mut probe, mut bench) = (
-            Probe::new(Settings { allow_writes, ..settings(&case.profile, 1) }),
+            Probe::new(ProbeSettings { allow_writes, ..settings(&case.profile, 1) }),
             Bench::new(case.truth.clone()),
         );
         let mut writes = 0;
-        while let Some(errand) = Errand::of(&probe.ask()) {
+        while let Some(errand) = probe.next_batch() {
             let kept = std::cell::RefCell::new(None);
             let written = std::cell::Cell::new(0);
             let answers = bench.carry_out(errand, |issue| {
                 match issue.kind {
-                    Kind::Read => {}
-                    Kind::ReadAndKeep => *kept.borrow_mut() = Some(issue.extent),
-                    Kind::WriteBack { .. } => {
+                    CommandKind::Read => {}
+                    CommandKind::ReadAndKeep => *kept.borrow_mut() = Some(issue.extent),
+                    CommandKind::WriteBack { .. } => {
                         assert_eq!(
                             *kept.borrow(),
                             Some(issue.extent),
@@ -183,10 +189,10 @@ fn nothing_is_written_unless_allowed_and_then_only_what_was_read_just_before() {
                         written.set(written.get() + 1);
                     }
                 }
-                Outcome::Read
+                CommandOutcome::Done
             });
             writes += written.get();
-            probe.completed_all(answers);
+            probe.batch_completed(answers);
         }
         let finding = probe.finding();
         assert_eq!(finding.writes, writes);
@@ -208,19 +214,19 @@ fn nothing_is_written_unless_allowed_and_then_only_what_was_read_just_before() {
 fn writes_that_fail_are_said_so_and_the_rest_is_found() {
     let case = Case::parse(QUICK);
     let (mut probe, mut bench) = (
-        Probe::new(Settings { allow_writes: true, ..settings(&case.profile, 1) }),
+        Probe::new(ProbeSettings { allow_writes: true, ..settings(&case.profile, 1) }),
         Bench::new(case.truth.clone()),
     );
-    while let Some(errand) = Errand::of(&probe.ask()) {
-        let outcome = |issue: &Issue| {
-            if matches!(issue.kind, Kind::WriteBack { .. }) {
-                Outcome::Failed
+    while let Some(errand) = probe.next_batch() {
+        let outcome = |issue: &BatchCommand| {
+            if matches!(issue.kind, CommandKind::WriteBack { .. }) {
+                CommandOutcome::Failed
             } else {
-                Outcome::Read
+                CommandOutcome::Done
             }
         };
-        let answers: Vec<Answer> = bench.carry_out(errand, outcome);
-        probe.completed_all(answers);
+        let answers: Vec<TimedCommand> = bench.carry_out(errand, outcome);
+        probe.batch_completed(answers);
     }
     let finding = probe.finding();
     assert!(finding.verdict.is_characterized(), "{:?}", finding.verdict);
@@ -234,21 +240,20 @@ fn writes_that_fail_are_said_so_and_the_rest_is_found() {
 #[test]
 fn every_read_asked_for_lies_on_the_drive_and_no_more_are_outstanding_than_allowed() {
     let profile = catalog::load("cheetah10k7@nocache").unwrap();
-    let settings = Settings { max_outstanding: 5, ..settings(&profile, 3) };
+    let settings = ProbeSettings { max_outstanding: 5, ..settings(&profile, 3) };
     let (mut probe, mut bench) =
         (Probe::new(settings), Bench::new(DriveTruth::nominal(&profile, 3).unwrap()));
     let end = profile.capacity().get();
-    loop {
-        match probe.ask() {
-            Ask::Done => break,
-            Ask::Read { extent, .. } => {
+    while let Some(measurement) = probe.next_measurement() {
+        match measurement {
+            Measurement::Read { extent, .. } => {
                 assert!(extent.end().get() <= end && !extent.len.is_zero(), "{extent}")
             }
-            Ask::Rewrite(_) => panic!("writes are not allowed"),
-            Ask::Together(together) => {
-                assert!(together.lanes.iter().map(|lane| lane.outstanding).sum::<u32>() <= 5);
+            Measurement::Rewrite(_) => panic!("writes are not allowed"),
+            Measurement::Concurrent(reads) => {
+                assert!(reads.lanes.iter().map(|lane| lane.outstanding).sum::<u32>() <= 5);
                 assert!(
-                    together.lanes.iter().flat_map(|lane| &lane.extents).all(|extent| extent
+                    reads.lanes.iter().flat_map(|lane| &lane.extents).all(|extent| extent
                         .end()
                         .get()
                         <= end
@@ -269,7 +274,7 @@ fn odd_little_drives_end_in_time_with_a_verdict_whatever_it_is() {
     for seed in 0..60 {
         let profile = draw::random_profile(&mut ChaCha8Rng::seed_from_u64(seed));
         let truth = DriveTruth::draw(&profile, seed).unwrap();
-        let settings = Settings {
+        let settings = ProbeSettings {
             budget: Nanos::from_secs(8),
             allow_writes: seed % 2 == 0,
             ..settings(&profile, seed)

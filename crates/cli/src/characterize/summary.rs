@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use headtime_io::characterize::Counts;
 use headtime_mechanics::profile::{TrackOrder, Zone};
 use headtime_mechanics::{DriveProfile, Mechanism};
-use headtime_probe::{Check, Errors, Figure, Finding, QueueBehavior, Remapped, Verdict};
+use headtime_probe::{
+    Figure, Finding, PredictionErrors, QueueBehavior, RemappedSector, SelfCheck, Verdict,
+};
 use headtime_units::Nanos;
 use serde::Serialize;
 
@@ -48,11 +50,11 @@ pub struct Answer<'a> {
     /// Each figure with its standard error; none where it was taken for granted rather than seen.
     pub figures: Vec<FigureAnswer<'a>>,
     /// How well fresh reads were predicted.
-    pub check: Option<&'a Check>,
+    pub check: Option<&'a SelfCheck>,
     /// What the drive does with several commands at once.
     pub queue: Option<&'a QueueBehavior>,
     /// Sectors that come late again and again, of those that the self-check came upon.
-    pub remapped: &'a [Remapped],
+    pub remapped: &'a [RemappedSector],
     /// What was not found, not understood or only sampled.
     pub remarks: &'a [String],
     /// What it cost.
@@ -139,7 +141,7 @@ pub fn text(answer: &Answer<'_>) -> String {
     if let Some(check) = answer.check {
         row("self-check", check_line(check));
         if check.long.reads > 0 {
-            let Errors { reads, within_50_us, within_150_us, .. } = check.long;
+            let PredictionErrors { reads, within_50_us, within_150_us, .. } = check.long;
             row(
                 "",
                 format!(
@@ -335,7 +337,7 @@ fn order(order: TrackOrder) -> &'static str {
 }
 
 /// The self-check in a line.
-pub(super) fn check_line(check: &Check) -> String {
+pub(super) fn check_line(check: &SelfCheck) -> String {
     let hits = if check.hits > 0 {
         format!(" ({} more came from the cache)", check.hits)
     } else {

@@ -10,7 +10,7 @@ use headtime_io::characterize::{Counts, Ended, State, Subject, SubjectError, Sub
 use headtime_io::files::{Existing, directory_of, write_atomically};
 use headtime_io::{CommandTimeout, KernelKnobs, Locator, LocatorError, OpenError, RawOptions};
 use headtime_mechanics::DriveProfile;
-use headtime_probe::{Finding, Probe, Settings, Verdict};
+use headtime_probe::{Finding, Probe, ProbeSettings, Verdict};
 use headtime_units::Nanos;
 
 use crate::characterize::{Answer, Cost, Report, Showing, annotated, characterize, text};
@@ -239,7 +239,7 @@ fn state_path(arguments: &Arguments) -> PathBuf {
 }
 
 /// A new characterization, or the one that was interrupted.
-fn begin(arguments: &Arguments, state: &State, settings: Settings) -> Result<Probe, Failure> {
+fn begin(arguments: &Arguments, state: &State, settings: ProbeSettings) -> Result<Probe, Failure> {
     let path = state.path().display();
     if arguments.resume.is_none() {
         if state.path().exists() && !arguments.force {

@@ -37,7 +37,7 @@ mod run;
 mod state;
 mod virtual_time;
 
-use headtime_probe::Settings;
+use headtime_probe::ProbeSettings;
 use headtime_units::{Nanos, SectorSize, Sectors};
 
 use crate::backend::block_device::DeviceRefusal;
@@ -179,12 +179,12 @@ impl Subject {
 
     /// The usual settings of a probe of this drive.
     #[must_use]
-    pub fn settings(&self, seed: u64) -> Settings {
+    pub fn settings(&self, seed: u64) -> ProbeSettings {
         let Identity { capacity, sector_size, .. } = self.identity;
-        Settings {
+        ProbeSettings {
             allow_writes: self.allow_writes,
             max_outstanding: self.depth,
-            ..Settings::for_drive(capacity, sector_size, seed)
+            ..ProbeSettings::for_drive(capacity, sector_size, seed)
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
-use headtime_probe::{Answer, Errand, Issue, Kind, Outcome, Probe};
+use headtime_probe::{
+    BatchCommand, CommandBatch, CommandKind, CommandOutcome, Probe, TimedCommand,
+};
 use headtime_sched::Op;
 use headtime_units::{Extent, Instant, Nanos};
 use rustix::io::Errno;
@@ -39,7 +41,7 @@ pub enum Ended {
     Stopped,
 }
 
-/// Why an errand did not come to its end.
+/// Why an batch did not come to its end.
 enum Trouble {
     /// The connection was made again; what was asked is asked again, after the phase.
     Interrupted,
@@ -49,16 +51,16 @@ enum Trouble {
 /// A command at the drive.
 struct Sent {
     token: u64,
-    /// Its number in the errand.
+    /// Its number in the batch.
     id: usize,
-    kind: Kind,
+    kind: CommandKind,
     extent: Extent,
     issued: Instant,
 }
 
 impl Subject {
     /// Does what the probe asks for until it asks for nothing more, or `watch`, which is called
-    /// behind each errand, says to stop.
+    /// behind each batch, says to stop.
     ///
     /// # Errors
     /// [`SubjectError`] when the drive is gone or hangs. The probe keeps what it knows, so that it
@@ -72,9 +74,9 @@ impl Subject {
         let mut counts = Counts::default();
         let mut last_completion = None;
         loop {
-            let Some(errand) = Errand::of(&probe.ask()) else { return Ok((Ended::Done, counts)) };
-            let at_once = errand.not_before() == Instant::ORIGIN;
-            match self.run(errand, &mut counts) {
+            let Some(batch) = probe.next_batch() else { return Ok((Ended::Done, counts)) };
+            let at_once = batch.not_before() == Instant::ORIGIN;
+            match self.run(batch, &mut counts) {
                 Ok(answers) => {
                     if let (Some(first), Some(last), true) =
                         (answers.first(), last_completion, at_once)
@@ -83,7 +85,7 @@ impl Subject {
                             counts.longest_gap.max(first.issued.saturating_since(last));
                     }
                     last_completion = answers.last().map(|answer| answer.completed);
-                    probe.completed_all(answers);
+                    probe.batch_completed(answers);
                 }
                 Err(Trouble::Fatal(error)) => return Err(error),
                 Err(Trouble::Interrupted) => {
@@ -98,25 +100,29 @@ impl Subject {
         }
     }
 
-    /// Carries one errand out.
-    fn run(&mut self, mut errand: Errand, counts: &mut Counts) -> Result<Vec<Answer>, Trouble> {
-        if errand.not_before() > self.edge.now() {
-            self.edge.wait_until(errand.not_before());
+    /// Carries one batch out.
+    fn run(
+        &mut self,
+        mut batch: CommandBatch,
+        counts: &mut Counts,
+    ) -> Result<Vec<TimedCommand>, Trouble> {
+        if batch.not_before() > self.edge.now() {
+            self.edge.wait_until(batch.not_before());
         }
         let mut at_drive: Vec<Sent> = Vec::new();
         let mut kept = None;
-        while !errand.is_over() {
-            while let Some(Issue { id, kind, extent }) = errand.next(self.edge.now()) {
+        while !batch.is_over() {
+            while let Some(BatchCommand { id, kind, extent }) = batch.next(self.edge.now()) {
                 let (op, data, fua) = match kind {
-                    Kind::Read | Kind::ReadAndKeep => (Op::Read, Bytes::new(), false),
-                    Kind::WriteBack { fua } => (
+                    CommandKind::Read | CommandKind::ReadAndKeep => (Op::Read, Bytes::new(), false),
+                    CommandKind::WriteBack { fua } => (
                         Op::Write,
                         kept.take().expect("a write back follows a read that succeeded"),
                         fua,
                     ),
                 };
                 if op == Op::Write && fua && !self.fua {
-                    errand.completed(id, self.edge.now(), Outcome::Failed);
+                    batch.completed(id, self.edge.now(), CommandOutcome::Failed);
                     continue;
                 }
                 assert!(
@@ -127,10 +133,10 @@ impl Subject {
                 self.next_token += 1;
                 let issued =
                     self.edge.send(Order { token: self.next_token, op, extent, data, fua });
-                errand.handed_over(id, issued);
+                batch.issued_at(id, issued);
                 at_drive.push(Sent { token: self.next_token, id, kind, extent, issued });
             }
-            if errand.is_over() {
+            if batch.is_over() {
                 break;
             }
             let Over { token, completed, result, said } = self.await_one(&at_drive)?;
@@ -140,22 +146,22 @@ impl Subject {
             let Sent { id, kind, .. } = at_drive.swap_remove(place);
             counts.commands += 1;
             let outcome = match &result {
-                Ok(_) => Outcome::Read,
+                Ok(_) => CommandOutcome::Done,
                 Err(errno) => {
                     counts.failures += 1;
                     counts.last_error = Some(said.map_or_else(
                         || Errno::from_raw_os_error(*errno).to_string(),
                         |said| said.to_string(),
                     ));
-                    Outcome::Failed
+                    CommandOutcome::Failed
                 }
             };
-            errand.completed(id, completed, outcome);
-            if kind == Kind::ReadAndKeep {
+            batch.completed(id, completed, outcome);
+            if kind == CommandKind::ReadAndKeep {
                 kept = result.ok();
             }
         }
-        Ok(errand.into_answers())
+        Ok(batch.into_results())
     }
 
     /// Waits for one of what is under way, no longer than a command may take.
@@ -218,7 +224,7 @@ mod tests {
     use std::io::Write as _;
     use std::path::Path;
 
-    use headtime_probe::{Ask, Lane, Rewrite, Together};
+    use headtime_probe::{ConcurrentReads, Lane, Measurement, Rewrite};
 
     use super::*;
     use crate::characterize::{Identity, SubjectOptions};
@@ -246,10 +252,10 @@ mod tests {
         Subject::open(&Locator::Path(path.to_owned()), &options).expect("a file of whole sectors")
     }
 
-    fn run(subject: &mut Subject, ask: &Ask) -> (Vec<Answer>, Counts) {
+    fn run(subject: &mut Subject, ask: &Measurement) -> (Vec<TimedCommand>, Counts) {
         let mut counts = Counts::default();
-        let errand = Errand::of(ask).expect("something to do");
-        match subject.run(errand, &mut counts) {
+        let batch = CommandBatch::new(ask);
+        match subject.run(batch, &mut counts) {
             Ok(answers) => (answers, counts),
             Err(Trouble::Fatal(error)) => panic!("{error}"),
             Err(Trouble::Interrupted) => panic!("nothing was interrupted"),
@@ -262,13 +268,16 @@ mod tests {
         let mut subject = open(file.path(), true);
         for (first, len) in [(0, 1), (100, 8), (SECTORS - 300, 300)] {
             let (extent, via) = (Extent::from_numbers(first, len), Extent::from_numbers(7, 1));
-            let ask = Ask::Rewrite(Rewrite { extent, via: Some(via), fua: first == 100 });
+            let ask = Measurement::Rewrite(Rewrite { extent, via: Some(via), fua: first == 100 });
             let (answers, counts) = run(&mut subject, &ask);
             assert_eq!(
                 answers.iter().map(|answer| answer.extent).collect::<Vec<_>>(),
                 [extent, via, extent]
             );
-            assert!(answers.iter().all(Answer::succeeded) && counts.commands == 3, "{answers:?}");
+            assert!(
+                answers.iter().all(TimedCommand::succeeded) && counts.commands == 3,
+                "{answers:?}"
+            );
             assert!(
                 answers.windows(2).all(|pair| pair[0].completed <= pair[1].issued),
                 "{answers:?}"
@@ -288,9 +297,11 @@ mod tests {
             Lane { extents: extents(0, 1), outstanding: 4 },
             Lane { extents: extents(1_000, 64), outstanding: 2 },
         ];
-        let (answers, _) =
-            run(&mut subject, &Ask::Together(Together { lanes, time_limit: Nanos::from_secs(60) }));
-        assert!(answers.iter().all(Answer::succeeded));
+        let (answers, _) = run(
+            &mut subject,
+            &Measurement::Concurrent(ConcurrentReads { lanes, time_limit: Nanos::from_secs(60) }),
+        );
+        assert!(answers.iter().all(TimedCommand::succeeded));
         assert!(answers.windows(2).all(|pair| pair[0].completed <= pair[1].completed));
         let first: std::collections::BTreeSet<u64> = answers
             .iter()

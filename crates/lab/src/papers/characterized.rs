@@ -12,7 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use headtime_belief::ProfileBelief;
 use headtime_mechanics::{DriveProfile, ProfileError};
-use headtime_probe::{Answer, Check, Errand, Kind, Outcome, Probe, Settings};
+use headtime_probe::{
+    CommandBatch, CommandKind, CommandOutcome, Probe, ProbeSettings, SelfCheck, TimedCommand,
+};
 use headtime_sched::{Command, CommandId, Op};
 use headtime_sim::{Device as _, Instance, SimulatedDrive};
 use headtime_units::{Instant, Nanos};
@@ -27,7 +29,7 @@ pub struct Characterized {
     /// The drive as found.
     pub profile: DriveProfile,
     /// How well it predicted reads that it was not made from.
-    pub check: Check,
+    pub check: SelfCheck,
     /// Time for which the drive was at work for it.
     pub drive_time: Nanos,
 }
@@ -63,7 +65,7 @@ impl Characterized {
     /// The self-check in a sentence, for notes.
     #[must_use]
     pub fn words(&self) -> String {
-        let Check { reads, within_50_us, within_150_us, turn_missed, .. } = self.check;
+        let SelfCheck { reads, within_50_us, within_150_us, turn_missed, .. } = self.check;
         format!(
             "{reads} fresh random 4 KiB reads were predicted {:.2} % within 50 us, {:.2} % within \
                 150 us, {:.2} % wrong by a turn; it took {:.0} s of drive time",
@@ -111,13 +113,13 @@ fn characterize(model: &DriveProfile, unit: Instance, seed: u64) -> Result<Chara
     let mut drive = SimulatedDrive::new(unit.of(model, seed)?)?;
     // Allowed to write sectors back as they were, as the extraction that the paper's scheduler was
     // given did: without it nobody knows how long writes settle.
-    let settings = Settings {
+    let settings = ProbeSettings {
         allow_writes: true,
-        ..Settings::for_drive(model.capacity(), model.sector_size()?, seed ^ OWN_CHOICES)
+        ..ProbeSettings::for_drive(model.capacity(), model.sector_size()?, seed ^ OWN_CHOICES)
     };
     let (mut probe, mut now, mut commands) = (Probe::new(settings), Instant::ORIGIN, 0);
-    while let Some(errand) = Errand::of(&probe.ask()) {
-        probe.completed_all(carry_out(errand, &mut drive, &mut now, &mut commands));
+    while let Some(batch) = probe.next_batch() {
+        probe.batch_completed(carry_out(batch, &mut drive, &mut now, &mut commands));
     }
     let finding = probe.finding();
     match (finding.profile, finding.check) {
@@ -130,20 +132,20 @@ fn characterize(model: &DriveProfile, unit: Instance, seed: u64) -> Result<Chara
 
 /// Does at the drive what the probe asks for.
 fn carry_out(
-    mut errand: Errand,
+    mut batch: CommandBatch,
     drive: &mut SimulatedDrive,
     now: &mut Instant,
     commands: &mut u64,
-) -> Vec<Answer> {
+) -> Vec<TimedCommand> {
     let (mut under_way, mut completions) = (BTreeMap::new(), Vec::new());
     loop {
-        let host = (*now + HOST).max(errand.not_before());
+        let host = (*now + HOST).max(batch.not_before());
         while drive.held() < drive.queue_depth()
-            && let Some(issue) = errand.next(host)
+            && let Some(issue) = batch.next(host)
         {
             let (op, fua) = match issue.kind {
-                Kind::Read | Kind::ReadAndKeep => (Op::Read, false),
-                Kind::WriteBack { fua } => (Op::Write, fua),
+                CommandKind::Read | CommandKind::ReadAndKeep => (Op::Read, false),
+                CommandKind::WriteBack { fua } => (Op::Write, fua),
             };
             let id = CommandId(*commands);
             *commands += 1;
@@ -161,8 +163,8 @@ fn carry_out(
             under_way.insert(id, issue.id);
             *now = host;
         }
-        if errand.is_over() {
-            return errand.into_answers();
+        if batch.is_over() {
+            return batch.into_results();
         }
         while completions.is_empty() {
             let at = drive.next_event().expect("a command is under way");
@@ -172,7 +174,7 @@ fn carry_out(
         for completion in completions.drain(..) {
             let issue =
                 under_way.remove(&completion.command).expect("only what was sent completes");
-            errand.completed(issue, completion.finished, Outcome::Read);
+            batch.completed(issue, completion.finished, CommandOutcome::Done);
         }
     }
 }

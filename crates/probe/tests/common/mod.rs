@@ -6,7 +6,9 @@ mod simulated;
 pub(crate) mod wall;
 
 use headtime_mechanics::{DriveProfile, Layout};
-use headtime_probe::{Answer, Errand, Finding, Issue, Outcome, Probe, Settings};
+use headtime_probe::{
+    BatchCommand, CommandBatch, CommandOutcome, Finding, Probe, ProbeSettings, TimedCommand,
+};
 use headtime_sim::DriveTruth;
 use headtime_units::{Instant, Lba};
 
@@ -14,7 +16,9 @@ use simulated::Simulated;
 
 /// What `simulated` needs of the probe.
 mod probe {
-    pub(super) use headtime_probe::{Answer, Errand, Issue, Kind, Outcome};
+    pub(super) use headtime_probe::{
+        BatchCommand, CommandBatch, CommandKind, CommandOutcome, TimedCommand,
+    };
 }
 
 /// Answers a probe's asks from a simulated drive.
@@ -39,23 +43,23 @@ impl Bench {
 
     /// Answers one ask; false when there is no more to do.
     pub(crate) fn step(&mut self, probe: &mut Probe) -> bool {
-        self.step_with(probe, Outcome::Read)
+        self.step_with(probe, CommandOutcome::Done)
     }
 
     /// Answers one ask, with an outcome for all of it.
-    pub(crate) fn step_with(&mut self, probe: &mut Probe, outcome: Outcome) -> bool {
-        let Some(errand) = Errand::of(&probe.ask()) else { return false };
+    pub(crate) fn step_with(&mut self, probe: &mut Probe, outcome: CommandOutcome) -> bool {
+        let Some(errand) = probe.next_batch() else { return false };
         let answers = self.carry_out(errand, |_| outcome);
-        probe.completed_all(answers);
+        probe.batch_completed(answers);
         true
     }
 
     /// Carries an ask out; each command ends as `outcome` says of it.
     pub(crate) fn carry_out(
         &mut self,
-        errand: Errand,
-        outcome: impl Fn(&Issue) -> Outcome,
-    ) -> Vec<Answer> {
+        errand: CommandBatch,
+        outcome: impl Fn(&BatchCommand) -> CommandOutcome,
+    ) -> Vec<TimedCommand> {
         self.at.carry_out(errand, outcome)
     }
 
@@ -65,8 +69,12 @@ impl Bench {
     }
 }
 
-pub(crate) fn settings(profile: &DriveProfile, seed: u64) -> Settings {
-    Settings::for_drive(profile.capacity(), profile.sector_size().expect("a valid profile"), seed)
+pub(crate) fn settings(profile: &DriveProfile, seed: u64) -> ProbeSettings {
+    ProbeSettings::for_drive(
+        profile.capacity(),
+        profile.sector_size().expect("a valid profile"),
+        seed,
+    )
 }
 
 pub(crate) fn characterize(profile: &DriveProfile, truth: DriveTruth, seed: u64) -> Finding {

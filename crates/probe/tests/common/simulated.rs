@@ -5,7 +5,7 @@ use headtime_sched::{Command, CommandId, Op};
 use headtime_sim::{Device, DriveTruth, SimulatedDrive};
 use headtime_units::{Instant, Nanos};
 
-use super::probe::{Answer, Errand, Issue, Kind, Outcome};
+use super::probe::{BatchCommand, CommandBatch, CommandKind, CommandOutcome, TimedCommand};
 
 /// A simulated drive and a clock.
 pub(super) struct Simulated {
@@ -30,18 +30,18 @@ impl Simulated {
     /// commands than it holds; the others wait outside.
     pub(super) fn carry_out(
         &mut self,
-        mut errand: Errand,
-        outcome: impl Fn(&Issue) -> Outcome,
-    ) -> Vec<Answer> {
-        let mut under_way: Vec<(CommandId, Issue)> = Vec::new();
+        mut errand: CommandBatch,
+        outcome: impl Fn(&BatchCommand) -> CommandOutcome,
+    ) -> Vec<TimedCommand> {
+        let mut under_way: Vec<(CommandId, BatchCommand)> = Vec::new();
         loop {
             let now = (self.now + HOST).max(errand.not_before());
             while self.drive.held() < self.drive.queue_depth()
                 && let Some(issue) = errand.next(now)
             {
                 let (op, fua) = match issue.kind {
-                    Kind::Read | Kind::ReadAndKeep => (Op::Read, false),
-                    Kind::WriteBack { fua } => (Op::Write, fua),
+                    CommandKind::Read | CommandKind::ReadAndKeep => (Op::Read, false),
+                    CommandKind::WriteBack { fua } => (Op::Write, fua),
                 };
                 let id = CommandId(self.next_id);
                 self.next_id += 1;
@@ -60,7 +60,7 @@ impl Simulated {
                 self.now = now;
             }
             if errand.is_over() {
-                return errand.into_answers();
+                return errand.into_results();
             }
             let mut completions = Vec::new();
             while completions.is_empty() {

@@ -20,7 +20,7 @@ use headtime_mechanics::{
     Direction, DriveProfile, HeadPosition, InterfaceTimes, Layout, Mechanism, Nominal, Variation,
     catalog,
 };
-use headtime_probe::{Answer, Ask, Errand, Finding, Outcome, Probe, Stage, Verdict};
+use headtime_probe::{CommandOutcome, Finding, Measurement, Probe, Stage, TimedCommand, Verdict};
 use headtime_sim::DriveTruth;
 use headtime_units::{Instant, Lba, Nanos};
 
@@ -126,15 +126,15 @@ impl Case {
     pub(crate) fn run(&self) -> Row {
         let settings = settings(&self.profile, self.seed);
         let (mut probe, mut bench) = (Probe::new(settings), Bench::new(self.truth.clone()));
-        let mut checked: Vec<Answer> = Vec::new();
-        while let Some(errand) = Errand::of(&probe.ask()) {
-            let single =
-                matches!(probe.ask(), Ask::Read { .. }) && probe.stage() == Stage::SelfCheck;
-            let answers = bench.carry_out(errand, |_| Outcome::Read);
+        let mut checked: Vec<TimedCommand> = Vec::new();
+        while let Some(errand) = probe.next_batch() {
+            let single = matches!(probe.next_measurement(), Some(Measurement::Read { .. }))
+                && probe.stage() == Stage::SelfCheck;
+            let answers = bench.carry_out(errand, |_| CommandOutcome::Done);
             if single {
                 checked.extend(&answers);
             }
-            probe.completed_all(answers);
+            probe.batch_completed(answers);
         }
         let (oracle_within_50, (means_within_50, means_missed)) = self.oracles(&checked);
         let mut row = Row {
@@ -178,7 +178,7 @@ impl Case {
     /// Shares of the self-check's 4 KiB reads that are predicted within 50 us: by the unit's own
     /// mechanism, and by one without the deviations of single tracks and regions, of which also how
     /// many it is half a turn off.
-    fn oracles(&self, checked: &[Answer]) -> (f64, (f64, f64)) {
+    fn oracles(&self, checked: &[TimedCommand]) -> (f64, (f64, f64)) {
         let exact = self.truth.mechanism();
         let mut means = Mechanism::new(&self.profile, exact.layout().clone(), Nominal)
             .expect("a valid profile");
@@ -186,12 +186,16 @@ impl Case {
         (self.predicted(exact, checked).0, self.predicted(&means, checked))
     }
 
-    fn predicted<V: Variation>(&self, mechanism: &Mechanism<V>, checked: &[Answer]) -> (f64, f64) {
+    fn predicted<V: Variation>(
+        &self,
+        mechanism: &Mechanism<V>,
+        checked: &[TimedCommand],
+    ) -> (f64, f64) {
         let interface = InterfaceTimes::from_profile(&self.profile).expect("a valid profile");
         let jitter_ns = self.truth.noise().jitter_ns;
         let hit_us =
             self.profile.cache.map_or(0.0, |cache| cache.read_hit_us + 40.0) + jitter_ns * 8e-3;
-        let is_hit = |answer: &Answer| {
+        let is_hit = |answer: &TimedCommand| {
             self.profile.cache.is_some() && answer.response().as_us_f64() < hit_us
         };
         let sectors = u64::from(4_096 / self.profile.sector_bytes).max(1);

@@ -9,12 +9,12 @@ use headtime_mechanics::{DriveProfile, SeekCurve, catalog};
 use headtime_sim::DriveTruth;
 use headtime_units::{Extent, Instant, Lba};
 
-use crate::ask::{Answer, Ask, Outcome};
 use crate::clock::Clock;
+use crate::command_batch::CommandBatch;
 use crate::curve::Timed;
-use crate::errand::Errand;
 use crate::knowledge::Knowledge;
 use crate::layout::{Pattern, ZoneSketch};
+use crate::measurement::{CommandOutcome, Measurement, TimedCommand};
 use crate::session::{Session, Step, Stop};
 use simulated::Simulated;
 
@@ -23,8 +23,8 @@ mod simulated;
 
 /// What `simulated` needs of the probe.
 mod probe {
-    pub(super) use crate::ask::{Answer, Outcome};
-    pub(super) use crate::errand::{Errand, Issue, Kind};
+    pub(super) use crate::command_batch::{BatchCommand, CommandBatch, CommandKind};
+    pub(super) use crate::measurement::{CommandOutcome, TimedCommand};
 }
 
 /// A drive under one experiment.
@@ -39,7 +39,8 @@ impl Bench {
         let profile = truth.profile().clone();
         let mut bench = Self { at: Simulated::new(truth.clone()), know: Knowledge::default() };
         let anchor = Extent::from_numbers(profile.capacity().get() / 3, 1);
-        let read = bench.carry_out(&Ask::Read { extent: anchor, not_before: Instant::ORIGIN })[0];
+        let read =
+            bench.carry_out(&Measurement::Read { extent: anchor, not_before: Instant::ORIGIN })[0];
         let mechanism = truth.mechanism();
         let after_media = mechanism.end_angle(anchor).as_turns();
         let zones =
@@ -79,7 +80,8 @@ impl Bench {
         seed: u64,
         mut experiment: impl FnMut(&mut Session) -> Step<T>,
     ) -> T {
-        let (mut answers, mut batches): (Vec<Answer>, Vec<Vec<Answer>>) = (Vec::new(), Vec::new());
+        let (mut answers, mut batches): (Vec<TimedCommand>, Vec<Vec<TimedCommand>>) =
+            (Vec::new(), Vec::new());
         loop {
             let mut session = Session::new(&answers, &batches, self.know.clone(), seed);
             match experiment(&mut session) {
@@ -89,10 +91,10 @@ impl Bench {
                     self.know.now = self.at.now;
                     return found;
                 }
-                Err(Stop::Ask(ask)) => {
+                Err(Stop::Measure(ask)) => {
                     let answered = self.carry_out(&ask);
                     answers.push(*answered.last().expect("an ask is answered"));
-                    if !matches!(ask, Ask::Read { .. }) {
+                    if !matches!(ask, Measurement::Read { .. }) {
                         batches.push(answered);
                     }
                 }
@@ -101,8 +103,8 @@ impl Bench {
         }
     }
 
-    fn carry_out(&mut self, ask: &Ask) -> Vec<Answer> {
-        self.at.carry_out(Errand::of(ask).expect("something to do"), |_| Outcome::Read)
+    fn carry_out(&mut self, ask: &Measurement) -> Vec<TimedCommand> {
+        self.at.carry_out(CommandBatch::new(ask), |_| CommandOutcome::Done)
     }
 }
 
