@@ -6,7 +6,9 @@
 //! with another.
 
 use headtime_mechanics::{Direction, catalog};
-use headtime_sched::{Belief, BeliefReport, Finished, Limits, Place, PolicyEntry, Scheduler};
+use headtime_sched::{
+    Belief, BeliefReport, Finished, PolicyEntry, Position, QueueLimits, Scheduler,
+};
 use headtime_sim::{DriveTruth, Engine, EngineObserver, SimulatedDrive, StepOutcome};
 use headtime_units::Instant;
 use headtime_workload::{StreamConfig, Workload};
@@ -80,8 +82,12 @@ fn one(
     let simulated = SimulatedDrive::new(truth.clone())?;
     let (entry, parameters) = PolicyEntry::parse("sptf-expected")?;
     let belief = headtime_belief::of_profile(&profile)?;
-    let scheduler =
-        Scheduler::new(belief, (entry.build)(&parameters), simulated.traits(), Limits::default());
+    let scheduler = Scheduler::new(
+        belief,
+        (entry.build)(&parameters),
+        simulated.traits(),
+        QueueLimits::default(),
+    );
     let workload = Workload::new(
         &[StreamConfig::closed(clients)],
         profile.sector_size()?,
@@ -112,14 +118,14 @@ fn one(
 fn arm_error_us(belief: &dyn Belief, truth: &DriveTruth) -> f64 {
     let Some(tracks) = belief.tracks() else { return f64::NAN };
     let mut rng = ChaCha8Rng::seed_from_u64(1);
-    let mut place = || Place {
+    let mut place = || Position {
         cylinder: rng.random_range(0..tracks.cylinders()),
         head: rng.random_range(0..tracks.heads()),
-        ..Place::default()
+        ..Position::default()
     };
     let mut error_us = || {
         let (from, to) = (place(), place());
-        let position = |place: Place| headtime_mechanics::HeadPosition {
+        let position = |place: Position| headtime_mechanics::HeadPosition {
             cylinder: place.cylinder,
             head: place.head,
         };

@@ -16,7 +16,7 @@
 use headtime_belief::compact::{CompactBelief, CompactSettings};
 use headtime_belief::matrix::MappedDrive;
 use headtime_mechanics::catalog;
-use headtime_sched::{Known, Op, Positioning};
+use headtime_sched::{Certainty, Op, Positioning};
 use headtime_units::{Extent, Instant, Lba, Sectors};
 
 #[path = "../tests/common/unit.rs"]
@@ -79,7 +79,7 @@ fn one(
         let target = belief.target(Op::Read, extent);
         let known = unit
             .head()
-            .is_some_and(|head| belief.known(&head, Instant::ORIGIN, &target) == Known::Yes);
+            .is_some_and(|head| belief.known(&head, Instant::ORIGIN, &target) == Certainty::Known);
         let arm = belief.map().arm(before, extent.start);
         let came = belief.target(Op::Read, Extent::new(before, Sectors::new(1)));
         let told = unit.read(&mut belief, extent);

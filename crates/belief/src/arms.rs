@@ -20,7 +20,8 @@
 
 use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_sched::{
-    Belief, BeliefReport, Estimate, Head, Learned, Likely, Measured, Op, Pair, Positioning, Target,
+    AccessKind, Belief, BeliefReport, Estimate, Head, Likely, MeasuredAccess, Op, PairCost,
+    Positioning, Target,
 };
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
@@ -125,7 +126,7 @@ impl Positioning for ArmsBelief {
 
     /// As if the arm that serves `to` had served `from` too: cylinders and angles are numbered
     /// alike on all arms.
-    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> Pair {
+    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> PairCost {
         let ((_, from), (arm, to)) = (self.its_arms(from), self.its_arms(to));
         self.arms[arm].belief.pair(&from, &to, near, hidden)
     }
@@ -150,13 +151,13 @@ impl Positioning for ArmsBelief {
 }
 
 impl Belief for ArmsBelief {
-    fn learn(&mut self, measured: &Measured) -> Learned {
+    fn learn(&mut self, measured: &MeasuredAccess) -> AccessKind {
         let extent = measured.target.extent;
         let (arm, target) = self.its_arms(&measured.target);
         if !measured.succeeded || !target.op.moves_head() || target.extent.len != extent.len {
             let last = self.arm_of(extent.last());
             self.arms[arm..=last].iter_mut().for_each(|arm| arm.head = None);
-            return Learned::Media;
+            return AccessKind::Media;
         }
         if measured.head_before.is_none() {
             // Whoever sent it does not know where the heads are: a flush, say, has sent them to
@@ -164,14 +165,15 @@ impl Belief for ArmsBelief {
             self.arms.iter_mut().for_each(|arm| arm.head = None);
         }
         let arm = &mut self.arms[arm];
-        let learned = arm.belief.learn(&Measured { target, head_before: arm.head, ..*measured });
+        let learned =
+            arm.belief.learn(&MeasuredAccess { target, head_before: arm.head, ..*measured });
         match learned {
-            Learned::Media => {
+            AccessKind::Media => {
                 arm.head =
                     Some(Head::after(&target, arm.belief.media_end(&target, measured.finished)))
             }
-            Learned::Doubtful => arm.head = None,
-            Learned::CacheHit => {}
+            AccessKind::Uncertain => arm.head = None,
+            AccessKind::CacheHit => {}
         }
         learned
     }

@@ -27,7 +27,7 @@
 
 use headtime_mechanics::cache::CacheTimes;
 use headtime_mechanics::{DriveProfile, InterfaceTimes};
-use headtime_sched::{Measured, Op};
+use headtime_sched::{MeasuredAccess, Op};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
 use crate::moved::Moved;
@@ -150,7 +150,7 @@ impl ProfileBelief {
     /// is remapped. None while no phase or no place of the head is known.
     pub(crate) fn judge(
         &self,
-        measured: &Measured,
+        measured: &MeasuredAccess,
         media_end: Instant,
         transfer: Nanos,
     ) -> Option<Seen> {
@@ -185,8 +185,12 @@ impl ProfileBelief {
 
     /// What a completion is by the time that it took from when the drive could `begin`; `None`
     /// where that does not tell.
-    pub(crate) fn verdict_by_time(&self, measured: &Measured, begin: Instant) -> Option<Verdict> {
-        let Measured { target, finished, .. } = measured;
+    pub(crate) fn verdict_by_time(
+        &self,
+        measured: &MeasuredAccess,
+        begin: Instant,
+    ) -> Option<Verdict> {
+        let MeasuredAccess { target, finished, .. } = measured;
         if *finished <= self.hits.latest(&self.interface, target.op, target.extent.len, begin) {
             return Some(Verdict::Hit);
         }

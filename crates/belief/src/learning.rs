@@ -19,7 +19,7 @@
 //! last one ended was read ahead, so the head is there or further.
 
 use headtime_mechanics::HeadPosition;
-use headtime_sched::{Belief, BeliefReport, Head, Learned, Measured, Op, Positioning};
+use headtime_sched::{AccessKind, Belief, BeliefReport, Head, MeasuredAccess, Op, Positioning};
 use headtime_units::{Extent, Instant, Nanos, Sectors};
 
 use crate::hits::{Seen, Verdict};
@@ -44,15 +44,15 @@ pub(crate) struct Errors {
 /// What was made of a completion.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Lesson {
-    pub(crate) learned: Learned,
+    pub(crate) learned: AccessKind,
     /// How far from the believed angle it ended, in turns; `None` where that says nothing about
     /// whether the belief is right.
     pub(crate) error_turns: Option<f64>,
 }
 
 impl ProfileBelief {
-    pub(crate) fn take_in(&mut self, measured: &Measured) -> Lesson {
-        let nothing = Lesson { learned: Learned::Media, error_turns: None };
+    pub(crate) fn take_in(&mut self, measured: &MeasuredAccess) -> Lesson {
+        let nothing = Lesson { learned: AccessKind::Media, error_turns: None };
         let extent = measured.target.extent;
         if !measured.succeeded || !measured.target.op.moves_head() {
             return nothing;
@@ -80,13 +80,13 @@ impl ProfileBelief {
                 let goes_on = measured.target.op == Op::Read
                     && measured.head_before.is_some_and(|head| head.next_lba == extent.start);
                 return Lesson {
-                    learned: if goes_on { Learned::Media } else { Learned::CacheHit },
+                    learned: if goes_on { AccessKind::Media } else { AccessKind::CacheHit },
                     ..nothing
                 };
             }
             Verdict::InBuffer => {
                 self.hits.to_be_written = true;
-                return Lesson { learned: Learned::Doubtful, ..nothing };
+                return Lesson { learned: AccessKind::Uncertain, ..nothing };
             }
             Verdict::Medium | Verdict::Elsewhere => {}
         }
@@ -127,9 +127,9 @@ impl ProfileBelief {
         let error_turns = seen.late_ns / self.revolution.as_ns() as f64 - seen.slips;
         Lesson {
             learned: if seen.verdict == Verdict::Medium {
-                Learned::Media
+                AccessKind::Media
             } else {
-                Learned::Doubtful
+                AccessKind::Uncertain
             },
             error_turns: (known && seen.way.moves && reading != Reading::Nothing)
                 .then_some(error_turns),
@@ -137,7 +137,7 @@ impl ProfileBelief {
     }
 
     /// What the completion says of where the arm goes for sectors that lie elsewhere.
-    fn judge_trip(&mut self, measured: &Measured, seen: &Seen, media_end: Instant) {
+    fn judge_trip(&mut self, measured: &MeasuredAccess, seen: &Seen, media_end: Instant) {
         let Some(head) = measured
             .head_before
             .filter(|head| !Moved::holds(head.place) && measured.target.op == Op::Read)
@@ -162,7 +162,7 @@ impl ProfileBelief {
 
     /// Whether the place lost time that it should not have: `much` or more. What ends at another
     /// angle is not late but elsewhere (`moved/`).
-    fn judge_place(&mut self, measured: &Measured, seen: &Seen, much: Nanos) {
+    fn judge_place(&mut self, measured: &MeasuredAccess, seen: &Seen, much: Nanos) {
         let extent = measured.target.extent;
         if seen.late_ns < much.as_ns() as f64 {
             self.remaps.in_time(extent);
@@ -175,7 +175,7 @@ impl ProfileBelief {
     }
 
     /// What the completion says of the arm.
-    fn judge_arm(&mut self, measured: &Measured, seen: &Seen) {
+    fn judge_arm(&mut self, measured: &MeasuredAccess, seen: &Seen) {
         let turn_ns = self.revolution.as_ns() as f64;
         let rest_ns = seen.late_ns - seen.slips * turn_ns;
         // While the angle is in reject a missed turn says nothing about the arm.
@@ -203,7 +203,7 @@ impl ProfileBelief {
     }
 
     /// Whether nothing speaks against the head having been where the command before left it.
-    fn head_was_there(&self, measured: &Measured, seen: &Seen) -> bool {
+    fn head_was_there(&self, measured: &MeasuredAccess, seen: &Seen) -> bool {
         let idle = measured
             .head_before
             .map_or(Nanos::ZERO, |head| seen.way.depart.saturating_since(head.free_at));
@@ -214,7 +214,7 @@ impl ProfileBelief {
     /// whether that was in the turn in which it was believed to come, where anybody could know.
     fn read_phase(
         &mut self,
-        measured: &Measured,
+        measured: &MeasuredAccess,
         media_end: Instant,
         predicted: Option<bool>,
     ) -> Reading {
@@ -269,7 +269,7 @@ impl ProfileBelief {
 }
 
 impl Belief for ProfileBelief {
-    fn learn(&mut self, measured: &Measured) -> Learned {
+    fn learn(&mut self, measured: &MeasuredAccess) -> AccessKind {
         self.take_in(measured).learned
     }
 
@@ -295,7 +295,7 @@ impl Errors {
     }
 }
 
-fn movement(head: &Head, measured: &Measured) -> Movement {
+fn movement(head: &Head, measured: &MeasuredAccess) -> Movement {
     let from = HeadPosition { cylinder: head.place.cylinder, head: head.place.head };
     let writes = direction(measured.target.op) == headtime_mechanics::Direction::Write;
     Movement { from_cylinder: from.cylinder, to_cylinder: measured.target.start.cylinder, writes }

@@ -14,7 +14,8 @@
 //! O(1). Source: P1 section 2 (why distance alone is not enough), the classes are ours.
 
 use headtime_sched::{
-    Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Place, Positioning, Target,
+    AccessKind, Belief, BeliefReport, Estimate, Head, MeasuredAccess, Op, Position, Positioning,
+    Target,
 };
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
@@ -60,10 +61,10 @@ impl LinearBelief {
         }
     }
 
-    fn place(&self, lba: Lba) -> Place {
+    fn place(&self, lba: Lba) -> Position {
         let band =
             u128::from(lba.get()) * u128::from(BANDS) / u128::from(self.capacity.get().max(1));
-        Place { cylinder: band.min(u128::from(BANDS - 1)) as u32, head: 0, angle: Angle::ZERO }
+        Position { cylinder: band.min(u128::from(BANDS - 1)) as u32, head: 0, angle: Angle::ZERO }
     }
 
     fn class(&self, head: &Head, target: &Target) -> &Class {
@@ -134,9 +135,9 @@ impl Positioning for LinearBelief {
 }
 
 impl Belief for LinearBelief {
-    fn learn(&mut self, measured: &Measured) -> Learned {
+    fn learn(&mut self, measured: &MeasuredAccess) -> AccessKind {
         let (Some(head), true) = (measured.head_before, measured.succeeded) else {
-            return Learned::Media;
+            return AccessKind::Media;
         };
         let busy = measured.finished.saturating_since(measured.dispatched.max(head.free_at));
         let positioning = busy.saturating_sub(measured.target.transfer);
@@ -155,7 +156,7 @@ impl Belief for LinearBelief {
         self.samples += 1;
         let weight = (1.0 / self.samples as f64).max(1.0 / 256.0);
         self.squared_error_us += weight * (error_ns * error_ns / 1e6 - self.squared_error_us);
-        Learned::Media
+        AccessKind::Media
     }
 
     fn report(&self) -> BeliefReport {
@@ -176,7 +177,7 @@ mod tests {
         for round in 1..=times {
             let dispatched = Instant::from_ns(u64::from(round) * 1_000_000_000);
             let finished = dispatched + takes + target.transfer;
-            belief.learn(&Measured {
+            belief.learn(&MeasuredAccess {
                 target,
                 dispatched,
                 finished,
@@ -221,7 +222,7 @@ mod tests {
     fn failed_commands_and_uncertain_heads_teach_nothing() {
         let mut belief = LinearBelief::new(CAPACITY);
         let target = belief.target(Op::Read, Extent::from_numbers(4_096, 8));
-        let measured = Measured {
+        let measured = MeasuredAccess {
             target,
             dispatched: Instant::ORIGIN,
             finished: Instant::from_ns(1),
@@ -229,7 +230,11 @@ mod tests {
             succeeded: true,
         };
         belief.learn(&measured);
-        belief.learn(&Measured { head_before: Some(Head::UNKNOWN), succeeded: false, ..measured });
+        belief.learn(&MeasuredAccess {
+            head_before: Some(Head::UNKNOWN),
+            succeeded: false,
+            ..measured
+        });
         assert_eq!(belief.report().samples, 0);
     }
 }

@@ -28,7 +28,7 @@ use headtime_mechanics::{
     Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism, ProfileError, Spot,
 };
 use headtime_sched::{
-    Estimate, Head, Known, Likely, Op, Pair, Place, Positioning, Target, TrackMap,
+    Certainty, Estimate, Head, Likely, Op, PairCost, Position, Positioning, Target, TrackMap,
 };
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, RotationPeriod, Sectors};
 
@@ -209,7 +209,7 @@ impl ProfileBelief {
         if !way.moves {
             return [positioning, expected, worst];
         }
-        let at = |cylinder: u32| Target { start: Place { cylinder, ..target.start }, ..*target };
+        let at = |cylinder: u32| Target { start: Position { cylinder, ..target.start }, ..*target };
         let whereabouts = self.moved.arm_of(target.extent.start);
         let (first, last) = whereabouts
             .map_or((0, self.mechanism.layout().cylinders().saturating_sub(1)), Whereabouts::span);
@@ -326,7 +326,7 @@ impl Positioning for ProfileBelief {
     }
 
     /// From the end of the one the platter turns on from the angle that ends it, whenever that is.
-    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> Pair {
+    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> PairCost {
         let head = Head::after(from, near);
         let dispatch = if hidden { Instant::ORIGIN } else { near + self.reported_after(from) };
         let period = self.mechanism.period();
@@ -342,7 +342,7 @@ impl Positioning for ProfileBelief {
             self.priced(&way)
         };
         let lost = way.depart.saturating_since(near) + to.transfer;
-        Pair { expected: lost + expected, worst: lost + worst, known: Known::Yes }
+        PairCost { expected: lost + expected, worst: lost + worst, known: Certainty::Known }
     }
 
     fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
@@ -414,12 +414,12 @@ pub(crate) fn arm_time(
 }
 
 /// The track of a place.
-pub(crate) fn position(place: Place) -> HeadPosition {
+pub(crate) fn position(place: Position) -> HeadPosition {
     HeadPosition { cylinder: place.cylinder, head: place.head }
 }
 
-fn place(spot: Spot) -> Place {
-    Place { cylinder: spot.position.cylinder, head: spot.position.head, angle: spot.angle }
+fn place(spot: Spot) -> Position {
+    Position { cylinder: spot.position.cylinder, head: spot.position.head, angle: spot.angle }
 }
 
 /// Media time of one of the target's sectors, on average over its tracks.

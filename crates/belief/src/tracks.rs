@@ -12,7 +12,7 @@
 //! Cost: that of [`Layout::row_at`](headtime_mechanics::Layout::row_at), some 60 ns.
 
 use headtime_mechanics::{Direction, HeadPosition, Track, TrackRow};
-use headtime_sched::{Place, TrackMap, TrackSpan};
+use headtime_sched::{Position, TrackMap, TrackSpan};
 use headtime_units::{Angle, Instant, Lba, Nanos};
 
 use crate::profile::ProfileBelief;
@@ -20,7 +20,7 @@ use crate::profile::ProfileBelief;
 impl ProfileBelief {
     fn span(&self, row: TrackRow) -> TrackSpan {
         let angle = row.angle + self.angles.offset(row.extent.start);
-        let start = Place { cylinder: row.track.cylinder, head: row.track.head, angle };
+        let start = Position { cylinder: row.track.cylinder, head: row.track.head, angle };
         TrackSpan { extent: row.extent, start, sector: row.sector_turn() }
     }
 }
@@ -42,8 +42,9 @@ impl TrackMap for ProfileBelief {
         self.span(self.layout().row_of(lba))
     }
 
-    fn arm_time(&self, from: Place, to: Place) -> Nanos {
-        let position = |place: Place| HeadPosition { cylinder: place.cylinder, head: place.head };
+    fn arm_time(&self, from: Position, to: Position) -> Nanos {
+        let position =
+            |place: Position| HeadPosition { cylinder: place.cylinder, head: place.head };
         self.arm(position(from), position(to), Direction::Read).0
     }
 

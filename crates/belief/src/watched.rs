@@ -20,8 +20,8 @@
 
 use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_sched::{
-    Belief, BeliefReport, Estimate, Head, Learned, Likely, Measured, Op, Pair, Positioning, Target,
-    TrackMap,
+    AccessKind, Belief, BeliefReport, Estimate, Head, Likely, MeasuredAccess, Op, PairCost,
+    Positioning, Target, TrackMap,
 };
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
@@ -76,7 +76,7 @@ impl WatchedBelief {
     }
 
     /// The completion as the profile's belief sees it.
-    fn by_profile(&mut self, measured: &Measured) -> Measured {
+    fn by_profile(&mut self, measured: &MeasuredAccess) -> MeasuredAccess {
         if !self.mixed {
             return *measured;
         }
@@ -86,7 +86,7 @@ impl WatchedBelief {
             .and_then(|before| self.head.filter(|head| head.next_lba == before.next_lba));
         self.head =
             Some(Head::after(&target, self.by_profile.media_end(&target, measured.finished)));
-        Measured { target, head_before, ..*measured }
+        MeasuredAccess { target, head_before, ..*measured }
     }
 }
 
@@ -115,7 +115,7 @@ impl Positioning for WatchedBelief {
         }
     }
 
-    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> Pair {
+    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> PairCost {
         if self.trust.holds() {
             self.by_profile.pair(from, to, near, hidden)
         } else {
@@ -150,12 +150,12 @@ impl Positioning for WatchedBelief {
 }
 
 impl Belief for WatchedBelief {
-    fn learn(&mut self, measured: &Measured) -> Learned {
+    fn learn(&mut self, measured: &MeasuredAccess) -> AccessKind {
         if !measured.succeeded || !measured.target.op.moves_head() {
-            return Learned::Media;
+            return AccessKind::Media;
         }
         let target = self.by_distance.target(measured.target.op, measured.target.extent);
-        self.by_distance.learn(&Measured { target, ..*measured });
+        self.by_distance.learn(&MeasuredAccess { target, ..*measured });
         let by_profile = self.by_profile(measured);
         let lesson = self.by_profile.take_in(&by_profile);
         let held = self.trust.holds();
@@ -169,7 +169,7 @@ impl Belief for WatchedBelief {
                 (self.head, self.errors) = (None, 0);
             }
         }
-        if held { lesson.learned } else { Learned::Media }
+        if held { lesson.learned } else { AccessKind::Media }
     }
 
     fn report(&self) -> BeliefReport {

@@ -4,7 +4,7 @@ mod common;
 
 use common::Run;
 use headtime_mechanics::{DriveProfile, catalog};
-use headtime_sched::{Belief, Place};
+use headtime_sched::{Belief, Position};
 use headtime_sim::DriveTruth;
 use headtime_workload::StreamConfig;
 use rand::{RngExt, SeedableRng};
@@ -69,10 +69,10 @@ fn arm_error_us(run: &Run, truth: &DriveTruth, seed: u64) -> f64 {
     let tracks = run.belief().tracks().expect("the profile holds");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut place =
-        || Place { cylinder: rng.random_range(0..tracks.cylinders()), ..Place::default() };
+        || Position { cylinder: rng.random_range(0..tracks.cylinders()), ..Position::default() };
     let mut error_us = || {
         let (from, to) = (place(), place());
-        let position = |place: Place| headtime_mechanics::HeadPosition {
+        let position = |place: Position| headtime_mechanics::HeadPosition {
             cylinder: place.cylinder,
             head: place.head,
         };

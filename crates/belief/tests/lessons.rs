@@ -9,7 +9,9 @@ use headtime_mechanics::{
     Direction, DriveProfile, HeadPosition, InterfaceTimes, Layout, Mechanism, Variation, catalog,
     draw,
 };
-use headtime_sched::{Belief, Head, Learned, Measured, Op, Place, Positioning as _, TrackMap};
+use headtime_sched::{
+    AccessKind, Belief, Head, MeasuredAccess, Op, Position, Positioning as _, TrackMap,
+};
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -99,7 +101,7 @@ impl<V: Variation> Bare<V> {
     }
 
     /// The next command, on an idle drive.
-    fn serve(&mut self, belief: &mut dyn Belief, extent: Extent, odd: Odd) -> Learned {
+    fn serve(&mut self, belief: &mut dyn Belief, extent: Extent, odd: Odd) -> AccessKind {
         let target = belief.target(self.op, extent);
         let direction = if self.op == Op::Read { Direction::Read } else { Direction::Write };
         let dispatched = self.now;
@@ -134,7 +136,7 @@ impl<V: Variation> Bare<V> {
             };
             completed + late
         };
-        let learned = belief.learn(&Measured {
+        let learned = belief.learn(&MeasuredAccess {
             target,
             dispatched,
             finished,
@@ -142,11 +144,11 @@ impl<V: Variation> Bare<V> {
             succeeded: true,
         });
         match learned {
-            Learned::CacheHit => {}
-            Learned::Media => {
+            AccessKind::CacheHit => {}
+            AccessKind::Media => {
                 self.head = Some(Head::after(&target, belief.media_end(&target, finished)))
             }
-            Learned::Doubtful => self.head = None,
+            AccessKind::Uncertain => self.head = None,
         }
         self.now = finished + Nanos::from_us(self.rng.random_range(0..3_000));
         learned
@@ -199,7 +201,7 @@ fn a_hit_is_told_and_changes_nothing_but_its_count() {
         let before = told(&belief);
         for hits in 1..=40 {
             let extent = bare.drawn();
-            assert_eq!(bare.serve(&mut belief, extent, Odd::Hit), Learned::CacheHit, "{drive}");
+            assert_eq!(bare.serve(&mut belief, extent, Odd::Hit), AccessKind::CacheHit, "{drive}");
             assert_eq!(belief.report().cache_hits, hits, "{drive}");
         }
         assert_eq!(told(&belief), before, "{drive}");
@@ -219,12 +221,13 @@ fn a_head_that_was_elsewhere_is_rejected_and_its_angle_used() {
         // fast.
         bare.serve(&mut belief, outer, Odd::Nothing);
         let learned = bare.serve(&mut belief, inner, Odd::HeadOn(last));
-        rejected += u32::from(learned == Learned::Doubtful);
-        assert_ne!(learned, Learned::CacheHit, "round {round}");
+        rejected += u32::from(learned == AccessKind::Uncertain);
+        assert_ne!(learned, AccessKind::CacheHit, "round {round}");
     }
     // With a long wait the arm could have come in time.
     assert!(rejected > 20, "{rejected} of 60 rejected");
-    let arm = belief.arm_time(Place::default(), Place { cylinder: last, ..Place::default() });
+    let arm =
+        belief.arm_time(Position::default(), Position { cylinder: last, ..Position::default() });
     let real = bare.mechanism.arm_time(
         HeadPosition::PARKED,
         HeadPosition { cylinder: last, head: 0 },
@@ -244,12 +247,18 @@ fn a_retry_is_rejected_and_teaches_neither_arm_nor_place() {
         let extent = bare.drawn();
         let (transfer, arm) = (
             belief.target(Op::Read, extent).transfer,
-            belief.arm_time(Place::default(), Place { cylinder: 200_000, ..Place::default() }),
+            belief.arm_time(
+                Position::default(),
+                Position { cylinder: 200_000, ..Position::default() },
+            ),
         );
-        assert_eq!(bare.serve(&mut belief, extent, Odd::Retried(3)), Learned::Doubtful);
+        assert_eq!(bare.serve(&mut belief, extent, Odd::Retried(3)), AccessKind::Uncertain);
         assert!(about(belief.target(Op::Read, extent).transfer, transfer));
         assert_eq!(
-            belief.arm_time(Place::default(), Place { cylinder: 200_000, ..Place::default() }),
+            belief.arm_time(
+                Position::default(),
+                Position { cylinder: 200_000, ..Position::default() }
+            ),
             arm
         );
         bare.serve_many(&mut belief, 1);

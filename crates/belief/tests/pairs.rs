@@ -11,7 +11,7 @@ use headtime_belief::matrix::{
 };
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{
-    Belief, Estimate, Head, Known, Likely, Op, Pair, Positioning, Target, TrackMap,
+    Belief, Certainty, Estimate, Head, Likely, Op, PairCost, Positioning, Target, TrackMap,
 };
 use headtime_sim::DriveTruth;
 use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
@@ -39,7 +39,7 @@ impl Positioning for ByDefinition<'_> {
         self.0.likely(head, dispatch, target)
     }
 
-    fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Known {
+    fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Certainty {
         self.0.known(head, dispatch, target)
     }
 
@@ -186,7 +186,7 @@ fn bounds_of_the_arm_change_no_path() {
     let (belief, now) = (run.belief(), run.now());
     let mut rng = ChaCha8Rng::seed_from_u64(7);
     let targets: Vec<Target> = (0..256).map(|_| drawn(belief, &mut rng)).collect();
-    let expected = |pair: Pair| pair.expected;
+    let expected = |pair: PairCost| pair.expected;
     let plain = (
         |to: usize| expected(belief.pair(&targets[0], &targets[to], now, false)),
         |from: usize, to: usize| expected(belief.pair(&targets[from], &targets[to], now, false)),

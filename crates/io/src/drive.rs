@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::thread::JoinHandle;
 
 use headtime_sched::{
-    BackgroundAccount, Belief, BeliefReport, DriveTraits, FillReport, Limits, Scheduler,
+    BackgroundAccount, Belief, BeliefReport, DriveTraits, FillReport, QueueLimits, Scheduler,
 };
 use headtime_units::{SectorSize, Sectors};
 
@@ -132,7 +132,8 @@ impl Drive {
         let mailbox =
             Arc::new(Mailbox::new(bell, options.max_requests, options.max_bytes, first_view));
         let traits = DriveTraits { queue_depth, fua };
-        let limits = Limits { requests: options.max_requests, outstanding: options.outstanding };
+        let limits =
+            QueueLimits { requests: options.max_requests, outstanding: options.outstanding };
         let mut scheduler = Scheduler::new(belief, options.policy.build(), traits, limits);
         scheduler.set_tunables(options.tunables.clone());
         let prompt = backend.is_prompt();

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use headtime_belief::maps::MapBelief;
 use headtime_sched::{
-    Admission, Cancelled, Command, Decision, Done, Finished, Limits, Op, Outcome, Request,
+    Admission, Cancelled, Command, Decision, Done, Finished, Op, Outcome, QueueLimits, Request,
     RequestId, Scheduler, VolumeId,
 };
 use headtime_units::{Extent, Instant, Nanos, SectorSize};
@@ -117,7 +117,7 @@ impl Engine {
         command_timeout: CommandTimeout,
     ) -> Self {
         let mut scheduler = scheduler;
-        scheduler.keep_predicted();
+        scheduler.record_predictions();
         Self {
             clock,
             scheduler,
@@ -265,7 +265,7 @@ impl Engine {
             self.scheduler.set_policy(choice.build());
         }
         if let Some(outstanding) = outstanding {
-            self.scheduler.set_limits(Limits { outstanding, ..self.scheduler.limits() });
+            self.scheduler.set_limits(QueueLimits { outstanding, ..self.scheduler.limits() });
         }
     }
 
@@ -531,7 +531,7 @@ impl Engine {
                 .map(|(volume, account)| (volume, *account))
                 .collect(),
             shares: self.scheduler.shares().reports(taken).collect(),
-            goes_by_shares: self.scheduler.goes_by_shares(),
+            goes_by_shares: self.scheduler.uses_shares(),
             belief: self.scheduler.belief_report(),
             scans: self.scans.count(),
             fill: self.scheduler.fill_report(),

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use headtime_sched::{
-    Belief, FillSettings, IoPriority, Request, RequestId, ShareChange, ShareRefusal, Wanted,
+    Belief, FillSettings, IoPriority, PendingSectors, Request, RequestId, ShareChange, ShareRefusal,
 };
 
 use crate::believed::RunningMap;
@@ -57,10 +57,10 @@ pub(crate) enum Letter {
     KnowBy(Arc<KnownBy>),
     ScanStart {
         feed: Arc<FeedShared>,
-        wanted: Wanted,
+        wanted: PendingSectors,
         paused: bool,
     },
-    ScanAgain(u32, Wanted),
+    ScanAgain(u32, PendingSectors),
     ScanPause(u32),
     ScanResume(u32),
     /// A feed has room again, or has kept something that a write waits for.

@@ -25,7 +25,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use headtime_sched::{FillSource, Wanted};
+use headtime_sched::{FillSource, PendingSectors};
 use headtime_units::{Extent, Lba, Nanos, Sectors};
 
 use crate::handle::DriveHandle;
@@ -39,7 +39,7 @@ pub const MAX_HELD: Nanos = Nanos::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct ScanStart {
     /// The sectors, of a drive of this one's capacity.
-    pub wanted: Wanted,
+    pub wanted: PendingSectors,
     /// Whether they are to be read as they are now.
     pub point_in_time: bool,
     /// Of a point in time: whether writes wait until what they overwrite is [kept](ScanFeed::keep).
@@ -178,7 +178,7 @@ impl ScanFeed {
     }
 
     /// Wants these sectors again that were told before, such as those that could not be kept.
-    pub fn again(&self, wanted: Wanted) {
+    pub fn again(&self, wanted: PendingSectors) {
         self.post(Letter::ScanAgain(self.shared.number, wanted));
     }
 
@@ -301,7 +301,7 @@ impl FeedShared {
     }
 
     /// Sectors that are wanted again need not be kept before they come.
-    pub(crate) fn wanted_again(&self, wanted: &Wanted) {
+    pub(crate) fn wanted_again(&self, wanted: &PendingSectors) {
         let mut state = self.lock();
         for (told, lost) in std::mem::take(&mut state.unkept) {
             if !lost {
@@ -457,7 +457,7 @@ mod tests {
     use super::*;
 
     fn feed(point_in_time: bool, queue_bytes: u64, marks: Option<Arc<WriteMarks>>) -> FeedShared {
-        let wanted = Wanted::new(Sectors::new(100), Sectors::new(1));
+        let wanted = PendingSectors::new(Sectors::new(100), Sectors::new(1));
         FeedShared::new(
             0,
             &ScanStart {
@@ -494,7 +494,7 @@ mod tests {
         let feed = feed(true, u64::MAX, None);
         feed.tell(Extent::from_numbers(0, 64), &read(64), 512, FillSource::Idle);
         feed.not_kept(Extent::from_numbers(0, 64));
-        let mut wanted = Wanted::new(Sectors::new(100), Sectors::new(8));
+        let mut wanted = PendingSectors::new(Sectors::new(100), Sectors::new(8));
         wanted.insert(Extent::from_numbers(10, 1));
         feed.wanted_again(&wanted);
         let kept = |start, len| feed.is_kept(Extent::from_numbers(start, len));

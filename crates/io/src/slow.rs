@@ -13,7 +13,9 @@
 
 use std::collections::VecDeque;
 
-use headtime_sched::{Accounts, ClassId, Finished, Op, Outcome, Predicted, RequestId, VolumeId};
+use headtime_sched::{
+    Accounts, ClassId, Finished, Op, Outcome, PredictedService, RequestId, VolumeId,
+};
 use headtime_units::{Extent, Instant, Nanos};
 
 /// Slow requests that are remembered of a drive.
@@ -123,7 +125,7 @@ pub(crate) struct SlowBook {
 pub(crate) struct AtDriveFrom {
     /// When the command before it was done, if that is later than its own dispatch.
     pub(crate) alone_from: Instant,
-    pub(crate) predicted: Option<Predicted>,
+    pub(crate) predicted: Option<PredictedService>,
 }
 
 /// A response this many times the mean of late is slow (guess).
@@ -191,7 +193,8 @@ fn parts(finished: &Finished, at_drive: &AtDriveFrom, submitted: Mark, sent: Mar
     let behind = alone_from.saturating_since(finished.dispatched);
     let mut alone = finished.finished.saturating_since(alone_from);
     let mut of_alone = |part: Nanos| take(&mut alone, part);
-    let Predicted { overhead, seek, rotation, transfer } = at_drive.predicted.unwrap_or_default();
+    let PredictedService { overhead, seek, rotation, transfer } =
+        at_drive.predicted.unwrap_or_default();
     let (overhead, seek, rotation, transfer) =
         (of_alone(overhead), of_alone(seek), of_alone(rotation), of_alone(transfer));
     TimeParts {
@@ -256,7 +259,7 @@ mod tests {
     #[test]
     fn the_example_of_the_header_holds() {
         let us = Nanos::from_us;
-        let predicted = Predicted {
+        let predicted = PredictedService {
             overhead: Nanos::ZERO,
             seek: us(3_000),
             rotation: us(4_000),
@@ -291,7 +294,7 @@ mod tests {
         for (dispatched, alone_from, charged) in
             [(0, 0, 0), (10_000, 5_000, 90_000), (30_000, 70_000, 7_000), (30_000, 35_000, 1)]
         {
-            let predicted = Predicted {
+            let predicted = PredictedService {
                 overhead: Nanos::from_us(charged),
                 seek: Nanos::from_us(3_000),
                 rotation: Nanos::MAX,

@@ -34,7 +34,7 @@ pub struct DriveSnapshot {
     pub outstanding: usize,
     /// Disk time and counts of each volume that has asked for anything.
     pub accounts: Vec<(VolumeId, VolumeAccount)>,
-    /// What each payer is promised, what it has used and what it waits for; empty while nobody was
+    /// What each tenant is promised, what it has used and what it waits for; empty while nobody was
     /// ever promised anything.
     pub shares: Vec<ShareReport>,
     /// Whether the policy at work goes by what volumes are promised; the others keep the books

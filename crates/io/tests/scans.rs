@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headtime_io::{Drive, DriveHandle, Io, ScanEvent, ScanFeed, ScanStart, WriteMarks};
-use headtime_sched::Wanted;
+use headtime_sched::PendingSectors;
 use headtime_units::{Extent, Sectors};
 
 use common::{Kind, Place, SECTORS, pattern_of};
@@ -26,7 +26,7 @@ on_kinds!(
 );
 
 fn all(handle: &DriveHandle) -> ScanStart {
-    let wanted = Wanted::all(handle.capacity(), Sectors::new(8));
+    let wanted = PendingSectors::all(handle.capacity(), Sectors::new(8));
     ScanStart {
         wanted,
         point_in_time: false,

@@ -1,5 +1,5 @@
 //! What the scheduler knows of the drive beside positions: its [`DriveTraits`], the caller's
-//! [`Limits`], and what is [`Outstanding`].
+//! [`QueueLimits`], and what is [`Outstanding`].
 
 use headtime_units::{Extent, Instant, Nanos};
 use smallvec::SmallVec;
@@ -22,7 +22,7 @@ pub struct DriveTraits {
 
 /// Bounds the caller sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct QueueLimits {
     /// The most requests held, queued and at the drive together.
     pub requests: usize,
     /// How many commands the drive holds, whatever the policy would like, flushes included; `None`
@@ -30,7 +30,7 @@ pub struct Limits {
     pub outstanding: Option<usize>,
 }
 
-impl Default for Limits {
+impl Default for QueueLimits {
     /// 65,536 requests (about 20 MiB), the depth left to the policy.
     fn default() -> Self {
         Self { requests: 65_536, outstanding: None }
@@ -39,7 +39,7 @@ impl Default for Limits {
 
 /// What a command is believed to take at the drive, most likely, when it is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Predicted {
+pub struct PredictedService {
     /// Until the head departs, from the dispatch or, if that is later, from when it is free.
     pub overhead: Nanos,
     /// Moving the arm, at the least.
@@ -64,8 +64,8 @@ pub struct Outstanding {
     /// The run of sectors that is read for scans, if any.
     pub background: Option<Extent>,
     /// What it was believed to take; kept only where somebody wants to know
-    /// ([`Scheduler::keep_predicted`](crate::Scheduler::keep_predicted)), and of no flush or discard.
-    pub predicted: Option<Predicted>,
+    /// ([`Scheduler::record_predictions`](crate::Scheduler::record_predictions)), and of no flush or discard.
+    pub predicted: Option<PredictedService>,
     /// What each of `requests` was charged when it was sent; empty where no books of shares were
     /// kept.
     pub(crate) charges: SmallVec<[Charge; 1]>,

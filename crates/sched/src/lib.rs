@@ -31,18 +31,18 @@ mod tunables;
 pub use account::{Accounts, BackgroundAccount, VolumeAccount};
 pub use background::{BackgroundRead, FillReport, FillSource, Pace, ScanId, ScanOptions};
 pub use command::{Cancelled, Command, CommandId, Decision, Done, Finished, HoldReason, Outcome};
-pub use drive::{DriveTraits, Limits, Outstanding, Predicted};
-pub use freeblock::{FillSettings, IdleSettings, ReadAhead, Wanted};
+pub use drive::{DriveTraits, Outstanding, PredictedService, QueueLimits};
+pub use freeblock::{FillSettings, IdleSettings, PendingSectors, ReadAhead};
 pub use policy::{Choice, Policy, View};
 pub use positioning::{
-    Belief, BeliefReport, Estimate, Head, Known, Learned, Likely, Measured, Pair, Place,
-    Positioning, Target, TrackMap, TrackSpan,
+    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, PairCost,
+    Position, Positioning, Target, TrackMap, TrackSpan,
 };
 pub use queue::{Queue, Queued, Ticket};
 pub use request::{Admission, ClassId, Op, Refusal, Request, RequestId, StreamId, VolumeId};
 pub use scheduler::Scheduler;
 pub use shares::{
-    Charge, DriveCosts, Need, NeedError, Payer, ShareChange, ShareRefusal, ShareReport, Shares,
+    Charge, DriveCosts, Need, NeedError, ShareChange, ShareRefusal, ShareReport, Shares, Tenant,
     Terms,
 };
 pub use table::{DEFAULT_POLICY, POLICIES, Parameter, Parameters, PolicyEntry, PolicyError};

@@ -13,10 +13,10 @@ use smallvec::SmallVec;
 
 use crate::command::{Finished, HoldReason};
 use crate::drive::Outstanding;
-use crate::positioning::{Estimate, Head, Likely, Pair, Place, Positioning, Target};
+use crate::positioning::{Estimate, Head, Likely, PairCost, Position, Positioning, Target};
 use crate::queue::{Queue, Queued, Ticket};
 use crate::request::Op;
-use crate::shares::{Charge, Line, Shares};
+use crate::shares::{Charge, Shares, TenantState};
 use crate::tunables::Tunables;
 
 /// What a policy may look at when it chooses.
@@ -40,8 +40,8 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The same view of one payer's requests alone.
-    pub(crate) fn of(&self, line: &'a Line) -> View<'a> {
+    /// The same view of one tenant's requests alone.
+    pub(crate) fn of(&self, line: &'a TenantState) -> View<'a> {
         View { queue: line.queue(), head: self.head.clone(), ..*self }
     }
 }
@@ -67,7 +67,7 @@ impl View<'_> {
     /// Where the last command sent leaves the head: as [`View::head`] says, but without asking the
     /// belief for times.
     #[must_use]
-    pub fn place(&self) -> Place {
+    pub fn head_position(&self) -> Position {
         self.moving().next_back().map_or(self.last_head.place, |command| command.target.end)
     }
 
@@ -97,17 +97,17 @@ impl View<'_> {
     }
 
     /// What serving `target` next takes, counted from [`View::ready_at`] to its end.
-    pub fn next(&self, target: &Target) -> Pair {
+    pub fn next(&self, target: &Target) -> PairCost {
         let estimate = self.belief.estimate(self.head(), self.now, target);
         let lost = estimate.depart.saturating_since(self.ready_at()) + estimate.transfer;
         let known = self.belief.known(self.head(), self.now, target);
-        Pair { expected: lost + estimate.expected, worst: lost + estimate.worst, known }
+        PairCost { expected: lost + estimate.expected, worst: lost + estimate.worst, known }
     }
 
     /// What serving `to` straight after `from` takes, once that is served: with its overhead hidden
     /// where the drive holds something now.
     #[must_use]
-    pub fn pair(&self, from: &Target, to: &Target) -> Pair {
+    pub fn pair(&self, from: &Target, to: &Target) -> PairCost {
         self.belief.pair(from, to, self.now, !self.outstanding.is_empty())
     }
 
@@ -116,7 +116,7 @@ impl View<'_> {
         &self,
         hub: &Target,
         others: &mut dyn Iterator<Item = &Target>,
-        each: &mut dyn FnMut(Pair, Pair),
+        each: &mut dyn FnMut(PairCost, PairCost),
     ) {
         self.belief.pairs(hub, others, self.now, !self.outstanding.is_empty(), each);
     }
@@ -155,7 +155,7 @@ pub enum Choice {
     /// together they are one run of sectors.
     Send(SmallVec<[Ticket; 1]>),
     /// Send a flush, for everybody who waits for one. Only of a policy that [keeps
-    /// limits](Policy::keeps_limits), where anybody has terms, none is at the drive, and somebody
+    /// limits](Policy::enforces_limits), where anybody has terms, none is at the drive, and somebody
     /// waits.
     Flush,
     /// Let the drive wait until `until`, or until something happens.
@@ -195,14 +195,14 @@ pub trait Policy: Send {
     fn choose(&mut self, view: &View<'_>) -> Choice;
 
     /// Whether it goes by the books of shares, so that they are kept though nobody has terms.
-    fn goes_by_shares(&self) -> bool {
+    fn uses_shares(&self) -> bool {
         false
     }
 
     /// Whether it goes by terms where anybody has some: then it holds back who is at a limit, and
     /// says when it is a flush's turn ([`Choice::Flush`]). Else flushes go at once.
-    fn keeps_limits(&self) -> bool {
-        self.goes_by_shares()
+    fn enforces_limits(&self) -> bool {
+        self.uses_shares()
     }
 
     /// What `queued` is charged when it is sent, until it is known what it took. Asked only while

@@ -11,7 +11,7 @@ use crate::request::Op;
 
 /// Where a sector is believed to be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     /// The cylinder; a belief without geometry numbers bands of addresses instead, as long as
     /// nearer numbers mean shorter seeks.
     pub cylinder: u32,
@@ -29,9 +29,9 @@ pub struct Target {
     /// The sectors.
     pub extent: Extent,
     /// The start of the first sector.
-    pub start: Place,
+    pub start: Position,
     /// The end of the last sector: where the head is afterwards.
-    pub end: Place,
+    pub end: Position,
     /// Media time from the start of the first to the end of the last sector, track switches
     /// included.
     pub transfer: Nanos,
@@ -41,7 +41,7 @@ pub struct Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Where the last access ends.
-    pub place: Place,
+    pub place: Position,
     /// The first address after the last access, for orders by address.
     pub next_lba: Lba,
     /// When the media access ends that brings the head there; in the past when the drive is idle.
@@ -51,7 +51,7 @@ pub struct Head {
 impl Head {
     /// A head of which nothing is known: at the first cylinder, idle since the origin of the clock.
     pub const UNKNOWN: Self = Self {
-        place: Place { cylinder: 0, head: 0, angle: Angle::ZERO },
+        place: Position { cylinder: 0, head: 0, angle: Angle::ZERO },
         next_lba: Lba::new(0),
         free_at: Instant::ORIGIN,
     };
@@ -107,25 +107,25 @@ pub struct Likely {
 /// What it takes to serve one target straight after another: from the end of the one to the end of
 /// the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pair {
+pub struct PairCost {
     /// What is expected.
     pub expected: Nanos,
     /// A bound, as [`Estimate::worst`].
     pub worst: Nanos,
     /// Whether the belief knows this very pair.
-    pub known: Known,
+    pub known: Certainty,
 }
 
 /// Whether a time is known, or stands in for one that is not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Known {
+pub enum Certainty {
     /// It is known as well as this belief knows anything.
     #[default]
-    Yes,
+    Known,
     /// It is not, and would be after the access.
     Learnable,
     /// It is not, and one access would not change that.
-    No,
+    Unknown,
 }
 
 /// Places and times as someone believes them to be.
@@ -154,9 +154,9 @@ pub trait Positioning {
 
     /// Whether [`Positioning::estimate`] of the same knows this very pair of places. A belief that
     /// computes instead of remembering knows all alike.
-    fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Known {
+    fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Certainty {
         let _ = (head, dispatch, target);
-        Known::Yes
+        Certainty::Known
     }
 
     /// When `angle` next passes under the head, from `from` on; `from` itself where nothing turns
@@ -174,7 +174,7 @@ pub trait Positioning {
     /// What serving `to` straight after `from` takes, at about the time `near`. With `hidden` the
     /// command for `to` is at the drive before `from` ends, so that its overhead costs nothing;
     /// without it is sent when `from` is reported.
-    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> Pair {
+    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> PairCost {
         let free_at = self.passes_at(from.end.angle, near);
         let head = Head::after(from, free_at);
         // The report of an access follows its end by what the interface adds, whenever that is.
@@ -183,7 +183,7 @@ pub trait Positioning {
         let dispatch = if hidden { Instant::ORIGIN } else { free_at + sent_after };
         let estimate = self.estimate(&head, dispatch, to);
         let lost = estimate.depart.saturating_since(free_at) + estimate.transfer;
-        Pair {
+        PairCost {
             expected: lost + estimate.expected,
             worst: lost + estimate.worst,
             known: self.known(&head, dispatch, to),
@@ -198,7 +198,7 @@ pub trait Positioning {
         others: &mut dyn Iterator<Item = &Target>,
         near: Instant,
         hidden: bool,
-        each: &mut dyn FnMut(Pair, Pair),
+        each: &mut dyn FnMut(PairCost, PairCost),
     ) {
         for other in others {
             each(self.pair(hub, other, near, hidden), self.pair(other, hub, near, hidden));
@@ -264,7 +264,7 @@ pub trait TrackMap {
 
     /// The most likely arm time for reading, settle and head switch included; zero on one track.
     /// Never below [`Positioning::seek_lower_bound`].
-    fn arm_time(&self, from: Place, to: Place) -> Nanos;
+    fn arm_time(&self, from: Position, to: Position) -> Nanos;
 
     /// How much longer than for reading the arm takes before a write may begin.
     fn write_extra(&self) -> Nanos {
@@ -303,7 +303,7 @@ pub struct TrackSpan {
     /// Its addresses; never empty.
     pub extent: Extent,
     /// Where it is, and the angle at which its first sector starts.
-    pub start: Place,
+    pub start: Position,
     /// The angle of one sector, in units of 2⁻⁶⁴ turn; all of `extent` together is one turn at
     /// most.
     pub sector: u64,
@@ -311,7 +311,7 @@ pub struct TrackSpan {
 
 /// One measured completion, with what is needed to learn from it.
 #[derive(Clone, Copy, Debug)]
-pub struct Measured {
+pub struct MeasuredAccess {
     /// What was served.
     pub target: Target,
     /// When it was sent.
@@ -327,7 +327,7 @@ pub struct Measured {
 
 /// What a completion was, as far as its time tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Learned {
+pub enum AccessKind {
     /// An access to the medium, or nothing speaks against it: the head is where it ended.
     #[default]
     Media,
@@ -335,13 +335,13 @@ pub enum Learned {
     CacheHit,
     /// Neither of the two explains its time: where the head is now is a guess, and the next
     /// completion teaches nothing.
-    Doubtful,
+    Uncertain,
 }
 
 /// A positioning that learns from what the drive does.
 pub trait Belief: Positioning {
     /// Takes one measured completion in, and says what it was.
-    fn learn(&mut self, measured: &Measured) -> Learned;
+    fn learn(&mut self, measured: &MeasuredAccess) -> AccessKind;
 
     /// What is believed at the moment, for people.
     fn report(&self) -> BeliefReport;

@@ -322,7 +322,7 @@ fn cylinder_key(queued: &Queued, slot: Slot) -> Key {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::positioning::Place;
+    use crate::positioning::Position;
     use crate::request::{ClassId, Op, RequestId, StreamId, VolumeId};
     use alloc::vec::Vec;
     use headtime_units::{Extent, Nanos};
@@ -331,7 +331,7 @@ mod tests {
     fn queued(ticket: u64, lba: u64, cylinder: u32, deadline: Option<u64>) -> Queued {
         let extent = Extent::from_numbers(lba, 1);
         let deadline = deadline.map(Instant::from_ns);
-        let place = Place { cylinder, ..Place::default() };
+        let place = Position { cylinder, ..Position::default() };
         Queued {
             ticket: Ticket(ticket),
             request: Request {

@@ -2,7 +2,7 @@
 
 use headtime_units::{Extent, Instant, Sectors};
 
-use crate::shares::Payer;
+use crate::shares::Tenant;
 
 /// The caller's name for a request; unique among the requests the scheduler holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,9 +15,9 @@ pub struct VolumeId(pub u32);
 impl VolumeId {
     /// Nobody's volume: what whoever serves volumes asks for on its own account, such as writing
     /// the table of them. It is rare and small, and others wait for it, so it goes before all
-    /// payers of shares: where they have reserved the whole drive between them, it would never come
+    /// tenants of shares: where they have reserved the whole drive between them, it would never come
     /// to its turn.
-    pub const OWN: Self = Self(u32::MAX);
+    pub const INTERNAL: Self = Self(u32::MAX);
 }
 
 /// A class of a volume: what is asked under another name of the same volume, with terms of its own.
@@ -100,8 +100,8 @@ pub struct Request {
 impl Request {
     /// Whose terms it goes by.
     #[must_use]
-    pub const fn payer(&self) -> Payer {
-        Payer::class_of(self.volume, self.class)
+    pub const fn tenant(&self) -> Tenant {
+        Tenant::class_of(self.volume, self.class)
     }
 }
 

@@ -12,7 +12,7 @@
 //! - a completed flush covers every write that completed before the flush was submitted: a flush is
 //!   sent as soon as the drive takes it, though never right after another while anybody else may
 //!   go, and one command may serve all flushes that wait; where volumes have terms and the policy
-//!   goes by them, a flush is sent when it is its payer's turn;
+//!   goes by them, a flush is sent when it is its tenant's turn;
 //! - a write with force unit access completes only when it is durable: through the drive's own FUA,
 //!   or through a flush after it;
 //! - the drive never holds more commands than it takes, nor more than the caller allows;
@@ -41,12 +41,12 @@ use smallvec::SmallVec;
 
 use crate::account::Accounts;
 use crate::command::{Cancelled, Decision, Done, Finished, Outcome};
-use crate::drive::{DriveTraits, Limits, Outstanding};
+use crate::drive::{DriveTraits, Outstanding, QueueLimits};
 use crate::freeblock::Fill;
 use crate::ids::Ids;
 use crate::overlap::OverlapOrder;
 use crate::policy::Policy;
-use crate::positioning::{Belief, Head, Learned, Measured, Target};
+use crate::positioning::{AccessKind, Belief, Head, MeasuredAccess, Target};
 use crate::queue::{Queue, Queued, Ticket};
 use crate::request::{Admission, Op, Refusal, Request, RequestId};
 use crate::shares::{Shares, Took};
@@ -57,7 +57,7 @@ pub struct Scheduler {
     belief: Box<dyn Belief + Send>,
     policy: Box<dyn Policy>,
     drive: DriveTraits,
-    limits: Limits,
+    limits: QueueLimits,
     now: Instant,
     next_ticket: u64,
     next_command: u64,
@@ -107,14 +107,14 @@ impl Scheduler {
         belief: Box<dyn Belief + Send>,
         policy: Box<dyn Policy>,
         drive: DriveTraits,
-        limits: Limits,
+        limits: QueueLimits,
     ) -> Self {
         assert!(
             drive.queue_depth >= 1 && limits.outstanding != Some(0),
             "a drive holds at least one command"
         );
         let mut shares = Shares::new();
-        if policy.goes_by_shares() {
+        if policy.uses_shares() {
             shares.keep(Instant::ORIGIN, core::iter::empty(), &[]);
         }
         Self {
@@ -173,7 +173,7 @@ impl Scheduler {
             self.keep_order();
         }
         if self.fill.is_some() {
-            self.client_came(request.payer(), before, changes.then_some(request.extent));
+            self.client_came(request.tenant(), before, changes.then_some(request.extent));
         }
         if request.op == Op::Flush {
             self.wait_for_flush(queued);
@@ -247,7 +247,7 @@ impl Scheduler {
             let charge = command.charges.first().copied();
             self.shares.done(
                 now,
-                only.request.payer(),
+                only.request.tenant(),
                 Took { op: command.target.op, cached, disk_time },
                 charge,
             );
@@ -258,7 +258,7 @@ impl Scheduler {
                 let charge = command.charges.get(place).copied();
                 self.shares.done(
                     now,
-                    queued.request.payer(),
+                    queued.request.tenant(),
                     Took { op: command.target.op, cached, disk_time },
                     charge,
                 );
@@ -306,7 +306,7 @@ impl Scheduler {
         self.fill.iter_mut().for_each(|fill| fill.ahead = None);
         self.queue.forget_orders();
         self.shares.forget_orders();
-        if self.policy.goes_by_shares() {
+        if self.policy.uses_shares() {
             self.shares.keep(self.now, self.queue.by_arrival(), &self.flushes);
         }
     }
@@ -315,14 +315,14 @@ impl Scheduler {
     ///
     /// # Panics
     /// When no command at all is allowed.
-    pub fn set_limits(&mut self, limits: Limits) {
+    pub fn set_limits(&mut self, limits: QueueLimits) {
         assert!(limits.outstanding != Some(0), "a drive holds at least one command");
         self.limits = limits;
     }
 
     /// The caller's bounds, as they are.
     #[must_use]
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> QueueLimits {
         self.limits
     }
 
@@ -382,7 +382,7 @@ impl Scheduler {
 
     /// Keeps with each command at the drive what it was believed to take when it was sent, from now
     /// on: an estimate more for each.
-    pub fn keep_predicted(&mut self) {
+    pub fn record_predictions(&mut self) {
         self.keeps_predicted = true;
     }
 

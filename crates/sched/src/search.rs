@@ -262,7 +262,7 @@ const ROUNDING: f64 = 1.0 - 1e-9;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::positioning::{Place, Target};
+    use crate::positioning::{Position, Target};
     use crate::request::{ClassId, Op, Request, RequestId, StreamId, VolumeId};
     use alloc::vec::Vec;
     use core::cell::Cell;
@@ -275,7 +275,7 @@ mod tests {
         for (ticket, (cylinder, gap)) in entries.iter().enumerate() {
             submitted += Nanos::from_ns(*gap);
             let (ticket, extent) = (ticket as u64, Extent::from_numbers(u64::from(*cylinder), 1));
-            let place = Place { cylinder: *cylinder, ..Place::default() };
+            let place = Position { cylinder: *cylinder, ..Position::default() };
             let request = Request {
                 id: RequestId(ticket),
                 volume: VolumeId(0),

@@ -19,9 +19,9 @@ pub struct Parameter {
     /// The value when nobody says otherwise.
     pub default: f64,
     /// The smallest value accepted.
-    pub least: f64,
+    pub min: f64,
     /// The largest value accepted.
-    pub most: f64,
+    pub max: f64,
     /// Whether only whole numbers are accepted.
     pub whole: bool,
     /// Where the default comes from: a paper, a measurement, a guess.
@@ -101,7 +101,7 @@ pub enum PolicyError {
     },
     /// A setting without `=`, without a number, outside the bounds, or broken where only whole
     /// numbers make sense.
-    #[error("policy {policy}: `{setting}` is no setting; write {parameter}=NUMBER with a {}number from {least} to {most}", if *.whole { "whole " } else { "" })]
+    #[error("policy {policy}: `{setting}` is no setting; write {parameter}=NUMBER with a {}number from {min} to {max}", if *.whole { "whole " } else { "" })]
     BadValue {
         /// The policy.
         policy: &'static str,
@@ -110,9 +110,9 @@ pub enum PolicyError {
         /// The parameter.
         parameter: String,
         /// The smallest value accepted.
-        least: f64,
+        min: f64,
         /// The largest value accepted.
-        most: f64,
+        max: f64,
         /// Whether only whole numbers are accepted.
         whole: bool,
     },
@@ -122,7 +122,7 @@ impl Parameter {
     /// Whether `value` is within bounds, and whole where it must be.
     #[must_use]
     pub fn accepts(&self, value: f64) -> bool {
-        (self.least..=self.most).contains(&value) && (!self.whole || libm::trunc(value) == value)
+        (self.min..=self.max).contains(&value) && (!self.whole || libm::trunc(value) == value)
     }
 }
 
@@ -163,8 +163,8 @@ impl PolicyEntry {
                 policy: entry.name,
                 setting: setting.to_string(),
                 parameter: parameter.name.to_string(),
-                least: parameter.least,
-                most: parameter.most,
+                min: parameter.min,
+                max: parameter.max,
                 whole: parameter.whole,
             })?;
             values.insert(parameter.name, number);

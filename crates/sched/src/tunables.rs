@@ -252,7 +252,7 @@ impl IoPriority {
 
     /// The priority of a class where nobody says a level: its level 4, as in Linux.
     #[must_use]
-    pub const fn usual(class: PriorityClass) -> Self {
+    pub const fn default_of(class: PriorityClass) -> Self {
         Self { class, level: USUAL_LEVEL }
     }
 

@@ -46,8 +46,8 @@ fn section(policy: &str, heading: &str) -> String {
 }
 
 fn row(parameter: &Parameter) -> String {
-    let Parameter { name, summary, default, least, most, origin, .. } = parameter;
-    format!("| `{name}` | {default} | {least} | {most} | {summary} | {origin} |")
+    let Parameter { name, summary, default, min, max, origin, .. } = parameter;
+    format!("| `{name}` | {default} | {min} | {max} | {summary} | {origin} |")
 }
 
 #[test]

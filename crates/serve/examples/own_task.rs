@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use headtime_io::files::{Existing, write_atomically};
 use headtime_io::{Drive, DriveOptions, Locator, ScanEvent, ScanStart};
-use headtime_sched::{FillSource, Wanted};
+use headtime_sched::{FillSource, PendingSectors};
 use headtime_tasks::{
     DigestReport, Output, Piece, Scan, Source, Subject, Task, TaskKind, TaskSettings,
 };
@@ -89,7 +89,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         None => Scan::with_task(subject, task, handle.physical_block()),
     };
 
-    let mut wanted = Wanted::new(capacity, Sectors::new(scan.grain()));
+    let mut wanted = PendingSectors::new(capacity, Sectors::new(scan.grain()));
     scan.missing().for_each(|extent| wanted.insert(extent));
     let feed = handle.start_scan(ScanStart {
         wanted,

@@ -36,7 +36,7 @@ pub trait Disk: Send + Sync {
         Ok(())
     }
 
-    /// What of the drive's time each payer is promised and has, and whether anybody goes by it.
+    /// What of the drive's time each tenant is promised and has, and whether anybody goes by it.
     fn shares(&self) -> (Vec<ShareReport>, bool) {
         (Vec::new(), false)
     }

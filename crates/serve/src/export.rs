@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use headtime_nbd::server::ExportRefusal;
 use headtime_nbd::{BlockSizes, ExportFlags, ExportInfo, ListedExport};
-use headtime_sched::{ClassId, Payer, VolumeId};
+use headtime_sched::{ClassId, Tenant, VolumeId};
 use headtime_units::Extent;
 
 use crate::stats::ExportStats;
@@ -77,8 +77,8 @@ impl Export {
     }
 
     /// Whose share of the drive's time its requests are.
-    pub(crate) fn payer(&self) -> Payer {
-        Payer { volume: self.volume.id, class: ClassId(self.class.number()) }
+    pub(crate) fn tenant(&self) -> Tenant {
+        Tenant { volume: self.volume.id, class: ClassId(self.class.number()) }
     }
 
     /// What clients are told, as it is now.

@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use headtime_sched::Payer;
+use headtime_sched::Tenant;
 use tokio::sync::oneshot;
 
 /// Units, and who has them.
@@ -49,9 +49,9 @@ struct State {
     used: u32,
     /// What all exports together, and one to come, lack to their floors.
     kept: u64,
-    holders: BTreeMap<Payer, Holder>,
+    holders: BTreeMap<Tenant, Holder>,
     /// Exports that wait, in the order of their turns.
-    line: VecDeque<Payer>,
+    line: VecDeque<Tenant>,
     waiting: usize,
     next_ticket: u64,
 }
@@ -75,21 +75,21 @@ struct Waiter {
 #[derive(Debug)]
 pub(crate) struct FairClient {
     semaphore: Arc<FairSemaphore>,
-    payer: Payer,
+    tenant: Tenant,
 }
 
 /// Units that were given; given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     semaphore: Arc<FairSemaphore>,
-    payer: Payer,
+    tenant: Tenant,
     units: u32,
 }
 
 /// A acquire on its way; taken back when dropped.
 struct Acquire {
     semaphore: Arc<FairSemaphore>,
-    payer: Payer,
+    tenant: Tenant,
     ticket: u64,
     units: u32,
     served: oneshot::Receiver<()>,
@@ -106,12 +106,12 @@ impl FairSemaphore {
         Arc::new(Self { total, guaranteed, exports, book: Mutex::new(book) })
     }
 
-    /// A client of `payer` has come.
-    pub(crate) fn join(self: &Arc<Self>, payer: Payer) -> FairClient {
+    /// A client of `tenant` has come.
+    pub(crate) fn join(self: &Arc<Self>, tenant: Tenant) -> FairClient {
         let mut book = self.book();
-        book.holders.entry(payer).or_default().members += 1;
+        book.holders.entry(tenant).or_default().members += 1;
         book.divide(self.guaranteed, self.exports.load(Ordering::Relaxed));
-        FairClient { semaphore: Arc::clone(self), payer }
+        FairClient { semaphore: Arc::clone(self), tenant }
     }
 
     /// Units given out.
@@ -142,11 +142,11 @@ impl FairSemaphore {
         book
     }
 
-    fn give_back(&self, payer: Payer, units: u32) {
+    fn give_back(&self, tenant: Tenant, units: u32) {
         let mut book = self.book();
-        book.give_back(payer, units);
-        book.serve(self.total, payer);
-        book.forget(payer);
+        book.give_back(tenant, units);
+        book.serve(self.total, tenant);
+        book.forget(tenant);
     }
 }
 
@@ -162,58 +162,58 @@ impl State {
             self.holders.values().map(lacking).sum::<u64>() + absent * u64::from(self.floor);
     }
 
-    /// What `payer` lacks to its floor.
-    fn lacking(&self, payer: Payer) -> u32 {
-        self.floor.saturating_sub(self.holders.get(&payer).map_or(0, |holder| holder.used))
+    /// What `tenant` lacks to its floor.
+    fn lacking(&self, tenant: Tenant) -> u32 {
+        self.floor.saturating_sub(self.holders.get(&tenant).map_or(0, |holder| holder.used))
     }
 
-    /// Whether `units` are there for `payer` now; `first` says that nobody waits for the rest who
+    /// Whether `units` are there for `tenant` now; `first` says that nobody waits for the rest who
     /// came before.
-    fn fits(&self, total: u32, payer: Payer, units: u32, first: bool) -> bool {
+    fn fits(&self, total: u32, tenant: Tenant, units: u32, first: bool) -> bool {
         let free = total - self.used;
-        let beyond = units.saturating_sub(self.lacking(payer));
+        let beyond = units.saturating_sub(self.lacking(tenant));
         units <= free
             && (beyond == 0 || (first && u64::from(free) >= self.kept + u64::from(beyond)))
     }
 
-    fn take(&mut self, payer: Payer, units: u32) {
-        self.kept -= u64::from(self.lacking(payer).min(units));
+    fn take(&mut self, tenant: Tenant, units: u32) {
+        self.kept -= u64::from(self.lacking(tenant).min(units));
         self.used += units;
-        self.holders.get_mut(&payer).expect("who takes is a member").used += units;
+        self.holders.get_mut(&tenant).expect("who takes is a member").used += units;
     }
 
-    fn give_back(&mut self, payer: Payer, units: u32) {
-        let before = self.lacking(payer);
+    fn give_back(&mut self, tenant: Tenant, units: u32) {
+        let before = self.lacking(tenant);
         self.used -= units;
-        self.holders.get_mut(&payer).expect("who has units is in the book").used -= units;
-        self.kept += u64::from(self.lacking(payer) - before);
+        self.holders.get_mut(&tenant).expect("who has units is in the book").used -= units;
+        self.kept += u64::from(self.lacking(tenant) - before);
     }
 
-    fn first_wish(&self, payer: Payer) -> Option<u32> {
-        self.holders.get(&payer)?.line.front().map(|waiter| waiter.units)
+    fn first_wish(&self, tenant: Tenant) -> Option<u32> {
+        self.holders.get(&tenant)?.line.front().map(|waiter| waiter.units)
     }
 
     /// Gives to those who wait what is there, after `changed` gave something back or left the line.
-    fn serve(&mut self, total: u32, changed: Payer) {
-        while let Some(payer) = self.next_to_serve(total, changed) {
+    fn serve(&mut self, total: u32, changed: Tenant) {
+        while let Some(tenant) = self.next_to_serve(total, changed) {
             let waiter = self
                 .holders
-                .get_mut(&payer)
+                .get_mut(&tenant)
                 .and_then(|holder| holder.line.pop_front())
                 .expect("it waits");
             self.waiting -= 1;
-            self.take(payer, waiter.units);
-            self.line.retain(|other| *other != payer);
-            if self.first_wish(payer).is_some() {
-                self.line.push_back(payer);
+            self.take(tenant, waiter.units);
+            self.line.retain(|other| *other != tenant);
+            if self.first_wish(tenant).is_some() {
+                self.line.push_back(tenant);
             }
             waiter.served.send(()).expect("who stops waiting takes back its acquire first");
         }
     }
 
-    fn next_to_serve(&self, total: u32, changed: Payer) -> Option<Payer> {
-        let fits = |payer: Payer, first: bool| {
-            self.first_wish(payer).is_some_and(|units| self.fits(total, payer, units, first))
+    fn next_to_serve(&self, total: u32, changed: Tenant) -> Option<Tenant> {
+        let fits = |tenant: Tenant, first: bool| {
+            self.first_wish(tenant).is_some_and(|units| self.fits(total, tenant, units, first))
         };
         if fits(changed, false) {
             return Some(changed);
@@ -221,19 +221,19 @@ impl State {
         // Only after exports were added is less there than is kept: then anybody may be waiting for
         // its own floor.
         if u64::from(total - self.used) < self.kept {
-            return self.line.iter().copied().find(|payer| fits(*payer, false));
+            return self.line.iter().copied().find(|tenant| fits(*tenant, false));
         }
-        self.line.front().copied().filter(|payer| fits(*payer, true))
+        self.line.front().copied().filter(|tenant| fits(*tenant, true))
     }
 
     /// Drops an export that nobody has open and that has nothing.
-    fn forget(&mut self, payer: Payer) {
+    fn forget(&mut self, tenant: Tenant) {
         if self
             .holders
-            .get(&payer)
+            .get(&tenant)
             .is_some_and(|holder| holder.members == 0 && holder.used == 0 && holder.line.is_empty())
         {
-            self.holders.remove(&payer);
+            self.holders.remove(&tenant);
             // Computed again at the next look.
             self.exports = usize::MAX;
         }
@@ -248,13 +248,13 @@ impl FairClient {
     }
 
     fn take_at_once(&self, book: &mut State, units: u32) -> Option<Permit> {
-        if book.first_wish(self.payer).is_some()
-            || !book.fits(self.semaphore.total, self.payer, units, book.line.is_empty())
+        if book.first_wish(self.tenant).is_some()
+            || !book.fits(self.semaphore.total, self.tenant, units, book.line.is_empty())
         {
             return None;
         }
-        book.take(self.payer, units);
-        Some(Permit { semaphore: Arc::clone(&self.semaphore), payer: self.payer, units })
+        book.take(self.tenant, units);
+        Some(Permit { semaphore: Arc::clone(&self.semaphore), tenant: self.tenant, units })
     }
 
     /// Waits for units. Whoever drops the future gives up its place in the line.
@@ -278,14 +278,14 @@ impl FairClient {
         let ticket = book.next_ticket;
         book.next_ticket += 1;
         book.waiting += 1;
-        let holder = book.holders.get_mut(&self.payer).expect("a member is in the book");
+        let holder = book.holders.get_mut(&self.tenant).expect("a member is in the book");
         holder.line.push_back(Waiter { ticket, units, served: sender });
         if holder.line.len() == 1 {
-            book.line.push_back(self.payer);
+            book.line.push_back(self.tenant);
         }
         Acquire {
             semaphore: Arc::clone(&self.semaphore),
-            payer: self.payer,
+            tenant: self.tenant,
             ticket,
             units,
             served,
@@ -296,9 +296,9 @@ impl FairClient {
     /// Whether somebody waits for units whom it would help if this export gave some back.
     pub(crate) fn is_wanted(&self) -> bool {
         let book = self.semaphore.book();
-        book.first_wish(self.payer).is_some()
+        book.first_wish(self.tenant).is_some()
             || (book.waiting > 0
-                && book.holders.get(&self.payer).is_some_and(|holder| holder.used > book.floor))
+                && book.holders.get(&self.tenant).is_some_and(|holder| holder.used > book.floor))
     }
 
     /// Units of which none is kept for anybody in particular ([`FairSemaphore::unkept`]).
@@ -310,8 +310,8 @@ impl FairClient {
 impl Drop for FairClient {
     fn drop(&mut self) {
         let mut book = self.semaphore.book();
-        book.holders.get_mut(&self.payer).expect("a member is in the book").members -= 1;
-        book.forget(self.payer);
+        book.holders.get_mut(&self.tenant).expect("a member is in the book").members -= 1;
+        book.forget(self.tenant);
     }
 }
 
@@ -326,14 +326,14 @@ impl Permit {
         let surplus = self.units.saturating_sub(units);
         if surplus > 0 {
             self.units = units;
-            self.semaphore.give_back(self.payer, surplus);
+            self.semaphore.give_back(self.tenant, surplus);
         }
     }
 
     /// Makes one of two that the same export was given.
     pub(crate) fn merge(&mut self, mut other: Self) {
         assert!(
-            self.payer == other.payer && Arc::ptr_eq(&self.semaphore, &other.semaphore),
+            self.tenant == other.tenant && Arc::ptr_eq(&self.semaphore, &other.semaphore),
             "permits of two exports are not one"
         );
         self.units += std::mem::take(&mut other.units);
@@ -350,7 +350,7 @@ impl Acquire {
     async fn granted(mut self) -> Permit {
         (&mut self.served).await.expect("a acquire stays in the line until it is served");
         self.over = true;
-        Permit { semaphore: Arc::clone(&self.semaphore), payer: self.payer, units: self.units }
+        Permit { semaphore: Arc::clone(&self.semaphore), tenant: self.tenant, units: self.units }
     }
 }
 
@@ -360,21 +360,21 @@ impl Drop for Acquire {
             return;
         }
         let mut book = self.semaphore.book();
-        let holder = book.holders.get_mut(&self.payer).expect("who waits is in the book");
+        let holder = book.holders.get_mut(&self.tenant).expect("who waits is in the book");
         let before = holder.line.len();
         holder.line.retain(|waiter| waiter.ticket != self.ticket);
         let (left, none_left) = (holder.line.len() < before, holder.line.is_empty());
         if left {
             book.waiting -= 1;
             if none_left {
-                book.line.retain(|payer| *payer != self.payer);
+                book.line.retain(|tenant| *tenant != self.tenant);
             }
         } else {
             // It was served and nobody looked.
-            book.give_back(self.payer, self.units);
+            book.give_back(self.tenant, self.units);
         }
-        book.serve(self.semaphore.total, self.payer);
-        book.forget(self.payer);
+        book.serve(self.semaphore.total, self.tenant);
+        book.forget(self.tenant);
     }
 }
 

@@ -136,11 +136,11 @@ const MIN_BYTES_A_PERIOD: u64 = 64 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headtime_sched::Payer;
+    use headtime_sched::Tenant;
 
     fn allowance(pool: &Arc<FairSemaphore>, own_bytes: u64) -> Allowance {
         let mut allowance = Allowance::new(own_bytes);
-        allowance.open(pool.join(Payer::default()));
+        allowance.open(pool.join(Tenant::default()));
         allowance
     }
 

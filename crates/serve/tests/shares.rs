@@ -250,7 +250,7 @@ fn what_was_promised_is_promised_again_after_a_restart_and_by_the_configuration(
     let terms = |server: &Server| {
         let snapshot = server.stats().snapshot();
         let reports = snapshot.drive.shares.iter().filter_map(|report| {
-            Some((report.payer.volume.0, report.payer.class.0, report.terms?))
+            Some((report.tenant.volume.0, report.tenant.class.0, report.terms?))
         });
         reports
             .map(|(volume, class, terms)| {

@@ -30,9 +30,9 @@ use headtime_belief::ProfileBelief;
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{
     Accounts, Admission, BackgroundRead, Belief, Cancelled, Charge, Choice, Decision, Done,
-    DriveTraits, FillReport, FillSettings, Finished, IdleSettings, Limits, POLICIES, Policy,
-    PolicyEntry, Queued, ReadAhead, Request, RequestId, ScanId, ScanOptions, Scheduler, View,
-    Wanted,
+    DriveTraits, FillReport, FillSettings, Finished, IdleSettings, POLICIES, PendingSectors,
+    Policy, PolicyEntry, QueueLimits, Queued, ReadAhead, Request, RequestId, ScanId, ScanOptions,
+    Scheduler, View,
 };
 use headtime_sim::{Device, DriveTruth, Engine, OraclePositioning, SchedulerApi, SimulatedDrive};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
@@ -80,8 +80,8 @@ impl Policy for Timed {
         choice
     }
 
-    fn goes_by_shares(&self) -> bool {
-        self.inner.goes_by_shares()
+    fn uses_shares(&self) -> bool {
+        self.inner.uses_shares()
     }
 
     fn charge(&self, view: &View<'_>, queued: &Queued) -> Charge {
@@ -111,7 +111,7 @@ impl Bench {
         let clock = Arc::new(Tally::default());
         let policy = Timed { inner: entry.build_default(), queued, clock: Arc::clone(&clock) };
         let traits = DriveTraits { queue_depth: drive.queue_depth(), fua: true };
-        let limits = Limits { outstanding: Some(2), ..Limits::default() };
+        let limits = QueueLimits { outstanding: Some(2), ..QueueLimits::default() };
         let scheduler = Scheduler::new(belief, Box::new(policy), traits, limits);
         // One of them is at the drive when the scheduler is asked for the second command.
         let clients = queued as u32 + 1;
@@ -209,13 +209,17 @@ type Run = Engine<TimedFront, SimulatedDrive, Workload>;
 
 /// A run under `sptf` with the drive's truth, so that nothing but the search decides what a gap
 /// yields.
-fn run(profile: &DriveProfile, stream: &StreamConfig, scan: Option<(FillSettings, Wanted)>) -> Run {
+fn run(
+    profile: &DriveProfile,
+    stream: &StreamConfig,
+    scan: Option<(FillSettings, PendingSectors)>,
+) -> Run {
     let truth = DriveTruth::nominal(profile, 1).expect("the profile ships");
     let belief = Box::new(OraclePositioning::new(&truth).expect("the profile ships"));
     let drive = SimulatedDrive::new(truth).expect("the profile ships");
     let traits = DriveTraits { queue_depth: drive.queue_depth(), fua: true };
     let policy = PolicyEntry::find("sptf-oracle").expect("a policy of the table").build_default();
-    let mut scheduler = Scheduler::new(belief, policy, traits, Limits::default());
+    let mut scheduler = Scheduler::new(belief, policy, traits, QueueLimits::default());
     if let Some((settings, wanted)) = scan {
         scheduler.set_fill(settings);
         scheduler.scan_start(Instant::ORIGIN, ScanId(0), wanted, ScanOptions::default());
@@ -253,8 +257,8 @@ fn effort(effort: u32) -> FillSettings {
 }
 
 /// What is wanted: everything, or every twentieth stretch of 400 sectors.
-fn wanted(capacity: Sectors, little: bool) -> Wanted {
-    let mut wanted = Wanted::all(capacity, Sectors::new(1));
+fn wanted(capacity: Sectors, little: bool) -> PendingSectors {
+    let mut wanted = PendingSectors::all(capacity, Sectors::new(1));
     for stretch in (0..capacity.get() / 400).filter(|stretch| little && stretch % 20 != 0) {
         wanted.remove(Extent::new(Lba::new(stretch * 400), Sectors::new(400)));
     }

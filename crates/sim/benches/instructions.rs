@@ -14,8 +14,8 @@ use gungraun::{library_benchmark, library_benchmark_group, main};
 use headtime_belief::ProfileBelief;
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, Mechanism, catalog};
 use headtime_sched::{
-    Belief, ClassId, Decision, DriveTraits, Limits, Op, PolicyEntry, Request, RequestId, Scheduler,
-    StreamId, VolumeId,
+    Belief, ClassId, Decision, DriveTraits, Op, PolicyEntry, QueueLimits, Request, RequestId,
+    Scheduler, StreamId, VolumeId,
 };
 use headtime_sim::{Experiment, Measures, run};
 use headtime_units::{Extent, Instant, Lba};
@@ -46,7 +46,7 @@ fn queued_256() -> (Scheduler, Instant) {
     let profile = atlas();
     let policy = PolicyEntry::find("sptf").expect("a policy of the table").build_default();
     let traits = DriveTraits { queue_depth: 64, fua: true };
-    let mut scheduler = Scheduler::new(belief(&profile), policy, traits, Limits::default());
+    let mut scheduler = Scheduler::new(belief(&profile), policy, traits, QueueLimits::default());
     let now = Instant::from_ns(20_000_000);
     let read = |id: u64, start: u64| {
         let extent = Extent::from_numbers(start, 8);

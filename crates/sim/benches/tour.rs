@@ -35,7 +35,8 @@ use headtime_sched::tour::{
     CostTable, Costs, LiveTour, Lookahead, insert_in_order, insert_nearest_first,
 };
 use headtime_sched::{
-    Belief, Choice, DriveTraits, Finished, Limits, Op, Policy, PolicyEntry, Scheduler, Target, View,
+    Belief, Choice, DriveTraits, Finished, Op, Policy, PolicyEntry, QueueLimits, Scheduler, Target,
+    View,
 };
 use headtime_sim::{Device, DriveTruth, Engine, SimulatedDrive};
 use headtime_units::{ByteSize, Extent, Instant, Nanos};
@@ -198,7 +199,7 @@ impl Bench {
             belief,
             Box::new(policy),
             traits,
-            Limits { outstanding: Some(2), ..Limits::default() },
+            QueueLimits { outstanding: Some(2), ..QueueLimits::default() },
         );
         // One of them is at the drive when the scheduler is asked for the second command.
         let stream = StreamConfig {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_sched::{
-    Belief, FillSettings, Limits, Parameters, PolicyEntry, ScanId, ScanOptions, Scheduler, Tunables,
+    Belief, FillSettings, Parameters, PolicyEntry, QueueLimits, ScanId, ScanOptions, Scheduler,
+    Tunables,
 };
 use headtime_units::{Instant, Nanos, SectorSize, Sectors};
 use headtime_workload::Source;
@@ -193,7 +194,8 @@ pub fn run_with_belief(
     };
     let drive = SimulatedDrive::new(truth)?;
     let traits = drive.traits();
-    let limits = Limits { requests: experiment.queue_limit, outstanding: experiment.outstanding };
+    let limits =
+        QueueLimits { requests: experiment.queue_limit, outstanding: experiment.outstanding };
     let mut scheduler =
         Scheduler::new(belief, (experiment.policy.build)(&experiment.parameters), traits, limits);
     scheduler.set_tunables(experiment.tunables.clone());
@@ -351,7 +353,7 @@ impl Experiment {
             length: None,
             by_stream: false,
             background: None,
-            queue_limit: Limits::default().requests,
+            queue_limit: QueueLimits::default().requests,
         }
     }
 }

@@ -21,8 +21,8 @@ use headtime_mechanics::{
     Variation as _,
 };
 use headtime_sched::{
-    Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Place, Positioning, Target,
-    TrackMap, TrackSpan,
+    AccessKind, Belief, BeliefReport, Estimate, Head, MeasuredAccess, Op, Position, Positioning,
+    Target, TrackMap, TrackSpan,
 };
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
@@ -62,7 +62,7 @@ impl OraclePositioning {
 
     fn span(&self, row: TrackRow) -> TrackSpan {
         let angle = row.angle + self.mechanism.variation().track_angle(row.track);
-        let start = Place { cylinder: row.track.cylinder, head: row.track.head, angle };
+        let start = Position { cylinder: row.track.cylinder, head: row.track.head, angle };
         TrackSpan { extent: row.extent, start, sector: row.sector_turn() }
     }
 }
@@ -169,8 +169,9 @@ impl TrackMap for OraclePositioning {
         self.span(self.mechanism.layout().row_of(lba))
     }
 
-    fn arm_time(&self, from: Place, to: Place) -> Nanos {
-        let position = |place: Place| HeadPosition { cylinder: place.cylinder, head: place.head };
+    fn arm_time(&self, from: Position, to: Position) -> Nanos {
+        let position =
+            |place: Position| HeadPosition { cylinder: place.cylinder, head: place.head };
         self.mechanism.arm_time(position(from), position(to), Direction::Read)
     }
 
@@ -197,9 +198,9 @@ impl TrackMap for OraclePositioning {
 }
 
 impl Belief for OraclePositioning {
-    fn learn(&mut self, _measured: &Measured) -> Learned {
+    fn learn(&mut self, _measured: &MeasuredAccess) -> AccessKind {
         self.samples += 1;
-        Learned::Media
+        AccessKind::Media
     }
 
     fn report(&self) -> BeliefReport {
@@ -218,8 +219,8 @@ fn direction_of(op: Op) -> Direction {
     }
 }
 
-fn place_of(spot: Spot) -> Place {
-    Place { cylinder: spot.position.cylinder, head: spot.position.head, angle: spot.angle }
+fn place_of(spot: Spot) -> Position {
+    Position { cylinder: spot.position.cylinder, head: spot.position.head, angle: spot.angle }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! the gaps find little that is still wanted: `progress` says how long the first scan took for each
 //! percent.
 
-use headtime_sched::{BackgroundRead, FillReport, FillSource, Outcome, ScanId, Wanted};
+use headtime_sched::{BackgroundRead, FillReport, FillSource, Outcome, PendingSectors, ScanId};
 use headtime_units::{Instant, SectorSize, Sectors};
 use serde::Serialize;
 
@@ -97,7 +97,7 @@ impl ScanMeter {
 
     /// The scan that is to be started now, if one is: the first, or the next when the last one is
     /// through.
-    pub(crate) fn next_scan(&mut self, now: Instant) -> Option<(ScanId, Wanted)> {
+    pub(crate) fn next_scan(&mut self, now: Instant) -> Option<(ScanId, PendingSectors)> {
         if self.left > 0 {
             return None;
         }
@@ -106,7 +106,7 @@ impl ScanMeter {
         }
         self.left = self.capacity.get();
         self.scan += 1;
-        Some((ScanId(self.scan), Wanted::all(self.capacity, self.grain)))
+        Some((ScanId(self.scan), PendingSectors::all(self.capacity, self.grain)))
     }
 
     /// Scans that have read their last sector.

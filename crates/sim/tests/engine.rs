@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use headtime_mechanics::catalog;
 use headtime_sched::{
-    Choice, DriveTraits, Finished, HoldReason, Limits, Outcome, Policy, PolicyEntry, Request,
+    Choice, DriveTraits, Finished, HoldReason, Outcome, Policy, PolicyEntry, QueueLimits, Request,
     Scheduler, View,
 };
 use headtime_sim::{
@@ -25,7 +25,7 @@ fn scheduler(policy: Box<dyn Policy>) -> Scheduler {
         Box::new(oracle),
         policy,
         DriveTraits { queue_depth: 4, fua: true },
-        Limits::default(),
+        QueueLimits::default(),
     )
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use headtime_belief::{LinearBelief, ProfileBelief};
 use headtime_mechanics::draw;
 use headtime_sched::{
-    Belief, Choice, DriveTraits, Limits, Policy, PolicyEntry, Queued, Scheduler, View,
+    Belief, Choice, DriveTraits, Policy, PolicyEntry, QueueLimits, Queued, Scheduler, View,
 };
 use headtime_sim::{Device, DriveTruth, Engine, OraclePositioning, SimulatedDrive};
 use headtime_units::Nanos;
@@ -28,7 +28,9 @@ const POLICIES: &[(&str, Cost)] = &[
     ("sptf-expected:ageing_power=0", expected),
     ("headtime:ageing_power=0", expected),
     ("sstf", |view, queued| {
-        Nanos::from_ns(u64::from(queued.target.start.cylinder.abs_diff(view.place().cylinder)))
+        Nanos::from_ns(u64::from(
+            queued.target.start.cylinder.abs_diff(view.head_position().cylinder),
+        ))
     }),
 ];
 
@@ -118,7 +120,8 @@ fn a_search_that_stops_early_chooses_what_a_look_at_every_request_would() {
                     run: run.clone(),
                 };
                 let traits = DriveTraits { queue_depth: drive.queue_depth(), fua: true };
-                let scheduler = Scheduler::new(belief, Box::new(policy), traits, Limits::default());
+                let scheduler =
+                    Scheduler::new(belief, Box::new(policy), traits, QueueLimits::default());
                 let mix = Mix { reads: 0.7, zeroes: 0.1, discards: 0.0, flushes: 0.02, fua: 0.1 };
                 let sector = profile.sector_size().expect("a drawn profile is valid");
                 let config = StreamConfig {

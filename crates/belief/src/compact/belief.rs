@@ -18,8 +18,8 @@
 
 use headtime_mechanics::DriveProfile;
 use headtime_sched::{
-    Belief, BeliefReport, Estimate, Head, Known, Learned, Measured, Op, Pair, Place, Positioning,
-    Target,
+    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, MeasuredAccess, Op, PairCost,
+    Position, Positioning, Target,
 };
 use headtime_units::{Angle, ByteSize, Extent, Instant, Lba, Nanos, RotationPeriod, Sectors};
 
@@ -166,8 +166,8 @@ impl CompactBelief {
         self.judged < MIN_JUDGED || self.agreement > MISTRUSTED
     }
 
-    fn place(&self, of: Place, lba: Lba) -> Place {
-        Place { angle: of.angle + self.map.angles.offset(lba), ..of }
+    fn place(&self, of: Position, lba: Lba) -> Position {
+        Position { angle: of.angle + self.map.angles.offset(lba), ..of }
     }
 
     /// When the drive can turn to the command, and when a write's data are there.
@@ -249,7 +249,7 @@ impl CompactBelief {
     }
 
     /// Whether the access was too fast for the medium.
-    fn is_hit(&self, way: &Way, measured: &Measured, media_end: Instant) -> bool {
+    fn is_hit(&self, way: &Way, measured: &MeasuredAccess, media_end: Instant) -> bool {
         let took = media_end.saturating_since(way.depart);
         // To where sectors were moved the arm may be faster.
         let least = if self.map.is_of_profile() && !self.is_elsewhere(measured) {
@@ -285,7 +285,7 @@ impl CompactBelief {
     }
 
     /// What the completion says of the arm and of the worst.
-    fn judge(&mut self, measured: &Measured, way: &Way, media_end: Instant) {
+    fn judge(&mut self, measured: &MeasuredAccess, way: &Way, media_end: Instant) {
         let turn = self.revolution();
         let passed =
             media_end.signed_since(way.depart) as f64 - measured.target.transfer.as_ns() as f64;
@@ -357,7 +357,7 @@ impl Positioning for CompactBelief {
     }
 
     /// From the end of the one the platter turns on from the angle that ends it, whenever that is.
-    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> Pair {
+    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> PairCost {
         let head = Head::after(from, near);
         let dispatch = if hidden { Instant::ORIGIN } else { near + self.reported_after(from) };
         let (known, period) =
@@ -370,16 +370,20 @@ impl Positioning for CompactBelief {
         let way = way_to(to);
         let (_, times) = self.timed(&way, &head, to, way_to);
         let lost = way.depart.saturating_since(near) + to.transfer;
-        Pair {
+        PairCost {
             expected: lost + times.expected,
             worst: lost + times.worst,
-            known: if way.wait.is_some() { Known::Yes } else { Known::No },
+            known: if way.wait.is_some() { Certainty::Known } else { Certainty::Unknown },
         }
     }
 
     /// Where an angle is not known, one access does not change that.
-    fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Known {
-        if self.way(head, dispatch, target).wait.is_some() { Known::Yes } else { Known::No }
+    fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Certainty {
+        if self.way(head, dispatch, target).wait.is_some() {
+            Certainty::Known
+        } else {
+            Certainty::Unknown
+        }
     }
 
     fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
@@ -426,9 +430,9 @@ impl Positioning for CompactBelief {
 }
 
 impl Belief for CompactBelief {
-    fn learn(&mut self, measured: &Measured) -> Learned {
+    fn learn(&mut self, measured: &MeasuredAccess) -> AccessKind {
         if !measured.succeeded || !measured.target.op.moves_head() {
-            return Learned::Media;
+            return AccessKind::Media;
         }
         let media_end = self.media_end(&measured.target, measured.finished);
         let way =
@@ -437,9 +441,9 @@ impl Belief for CompactBelief {
             self.cache_hits += 1;
             // What a cache took of a write is written some time later, wherever the head is then.
             return if measured.target.op == Op::Read {
-                Learned::CacheHit
+                AccessKind::CacheHit
             } else {
-                Learned::Doubtful
+                AccessKind::Uncertain
             };
         }
         let sight = Sight { at: media_end, last: measured.target.extent.last() };
@@ -450,7 +454,7 @@ impl Belief for CompactBelief {
         let reading = self.look(measured.target.extent, media_end, predicted);
         let error = self.read_angle(sight, reading);
         if self.learning == Learning::Phase {
-            return Learned::Media;
+            return AccessKind::Media;
         }
         if let (Some(way), Reading::Odd | Reading::Moved(_) | Reading::Nothing) = (way, reading) {
             self.judge_trip(measured, &way, media_end);
@@ -468,7 +472,7 @@ impl Belief for CompactBelief {
         }
         self.go_on();
         self.begin_if_due();
-        Learned::Media
+        AccessKind::Media
     }
 
     fn report(&self) -> BeliefReport {
@@ -516,16 +520,22 @@ mod tests {
             head.free_at,
             "nobody knows how far the platter has turned"
         );
-        assert_eq!(belief.known(&head, head.free_at, &target), Known::No);
+        assert_eq!(belief.known(&head, head.free_at, &target), Certainty::Unknown);
         // The same sectors, a hundred times, ten turns after each other.
         let turn = belief.revolution();
         let at = |round: u64| Instant::from_ns(1_000_000_000) + turn * (10 * round);
         for round in 1..=100 {
             let (dispatched, finished) = (at(round - 1) + turn * 8, at(round));
             let head_before = Some(Head::after(&target, at(round - 1)));
-            belief.learn(&Measured { target, dispatched, finished, head_before, succeeded: true });
+            belief.learn(&MeasuredAccess {
+                target,
+                dispatched,
+                finished,
+                head_before,
+                succeeded: true,
+            });
         }
-        assert_eq!(belief.known(&head, at(100), &target), Known::Yes);
+        assert_eq!(belief.known(&head, at(100), &target), Certainty::Known);
         let passes = |from: Instant| {
             belief.passes_at(target.end.angle, from).saturating_since(from).as_ns() as f64
                 / turn.as_ns() as f64

@@ -1,7 +1,7 @@
 //! How long a [`CompactBelief`] takes an access to be, and what it makes of sectors that lie
 //! elsewhere than its map's places say (`crate::moved`).
 
-use headtime_sched::{Head, Measured, Op, Place, Positioning, Target};
+use headtime_sched::{Head, MeasuredAccess, Op, Position, Positioning, Target};
 use headtime_units::{Angle, Extent, Instant, Nanos};
 
 use super::belief::{AGREES_TURNS, CompactBelief, Learning, Way};
@@ -25,7 +25,7 @@ impl CompactBelief {
         }
         // Sectors that lie elsewhere, on one of several cylinders: expected on average over them,
         // at worst on the furthest.
-        let at = |cylinder: u32| Target { start: Place { cylinder, ..target.start }, ..*target };
+        let at = |cylinder: u32| Target { start: Position { cylinder, ..target.start }, ..*target };
         let whereabouts = self.map.moved.arm_of(target.extent.start);
         let (first, last) =
             whereabouts.map_or((0, self.map.places.last_cylinder()), Whereabouts::span);
@@ -76,7 +76,7 @@ impl CompactBelief {
     }
 
     /// Whether the head came from sectors that lie elsewhere, or goes there.
-    pub(super) fn is_elsewhere(&self, measured: &Measured) -> bool {
+    pub(super) fn is_elsewhere(&self, measured: &MeasuredAccess) -> bool {
         let (target, head) = (&measured.target, measured.head_before.map(|head| head.place));
         [Some(target.start), Some(target.end), head].into_iter().flatten().any(Moved::holds)
     }
@@ -91,7 +91,7 @@ impl CompactBelief {
             return Reading::Home;
         };
         if self.learning == Learning::Phase {
-            let place = self.map.moved.end(last, Place { angle: home, ..Place::default() });
+            let place = self.map.moved.end(last, Position { angle: home, ..Position::default() });
             return match place.head {
                 NOWHERE => Reading::Nothing,
                 _ if Moved::holds(place) => Reading::Moved(place.angle),
@@ -135,7 +135,7 @@ impl CompactBelief {
     }
 
     /// What the completion says of where the arm goes for sectors that lie elsewhere.
-    pub(super) fn judge_trip(&mut self, measured: &Measured, way: &Way, media_end: Instant) {
+    pub(super) fn judge_trip(&mut self, measured: &MeasuredAccess, way: &Way, media_end: Instant) {
         let Some(head) = measured
             .head_before
             .filter(|head| !Moved::holds(head.place) && measured.target.op == Op::Read)
@@ -148,7 +148,7 @@ impl CompactBelief {
         let mut moved = core::mem::replace(&mut self.map.moved, Moved::new(1, []));
         moved.take_trip(measured.target.extent, &trip, |cylinder| {
             self.map
-                .arm_time(head.place, Place { cylinder, head: NOWHERE, ..head.place }, false)
+                .arm_time(head.place, Position { cylinder, head: NOWHERE, ..head.place }, false)
                 .0
                 .as_ns() as f64
         });
@@ -160,7 +160,7 @@ impl CompactBelief {
     pub(super) fn is_predicted(
         &self,
         way: &Way,
-        measured: &Measured,
+        measured: &MeasuredAccess,
         media_end: Instant,
     ) -> Option<bool> {
         let came_from = measured

@@ -321,8 +321,8 @@ impl CompactMap {
     /// The most likely time of the arm, and whether it moves at all.
     pub(super) fn arm_time(
         &self,
-        from: headtime_sched::Place,
-        to: headtime_sched::Place,
+        from: headtime_sched::Position,
+        to: headtime_sched::Position,
         writes: bool,
     ) -> (Nanos, bool) {
         match (&self.places, &self.arm) {
@@ -393,7 +393,7 @@ impl CompactMap {
 }
 
 /// The part of the stroke between two places of a drive without geometry.
-pub(super) fn share(from: headtime_sched::Place, to: headtime_sched::Place) -> f64 {
+pub(super) fn share(from: headtime_sched::Position, to: headtime_sched::Position) -> f64 {
     f64::from(from.cylinder.abs_diff(to.cylinder)) / f64::from(super::places::BANDS)
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Both answer the same questions: the angle at which a sector begins and has passed, how far in it
 //! lies, and what its sectors take on the media. An angle that is not known is a state of its own;
-//! so that a [`Place`] can carry it to the estimate, its surface is then [`UNKNOWN`], which no
+//! so that a [`Position`] can carry it to the estimate, its surface is then [`UNKNOWN`], which no
 //! drive has.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use headtime_mechanics::{
     DriveProfile, HeadPosition, InterfaceTimes, Layout, Mechanism, ProfileError,
 };
-use headtime_sched::Place;
+use headtime_sched::Position;
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
 use super::shifts::Shifts;
@@ -94,11 +94,11 @@ impl Places {
     }
 
     /// Where the sector begins.
-    pub(super) fn start(&self, lba: Lba, capacity: Sectors) -> Place {
+    pub(super) fn start(&self, lba: Lba, capacity: Sectors) -> Position {
         match self {
             Self::Profile(of) => {
                 let spot = of.mechanism.spot(of.moved(lba));
-                Place {
+                Position {
                     cylinder: spot.position.cylinder,
                     head: spot.position.head,
                     angle: spot.angle,
@@ -111,11 +111,11 @@ impl Places {
     }
 
     /// Where the head is when the sector has passed.
-    pub(super) fn end(&self, lba: Lba, capacity: Sectors) -> Place {
+    pub(super) fn end(&self, lba: Lba, capacity: Sectors) -> Position {
         match self {
             Self::Profile(of) => {
                 let spot = of.mechanism.end_spot(Extent::new(of.moved(lba), Sectors::new(1)));
-                Place {
+                Position {
                     cylinder: spot.position.cylinder,
                     head: spot.position.head,
                     angle: spot.angle,
@@ -169,9 +169,9 @@ impl Places {
     }
 }
 
-fn strip_place(angle: Option<Angle>, depth: f64) -> Place {
+fn strip_place(angle: Option<Angle>, depth: f64) -> Position {
     let cylinder = ((depth * f64::from(BANDS)) as u32).min(BANDS - 1);
-    angle.map_or(Place { cylinder, head: UNKNOWN, angle: Angle::ZERO }, |angle| Place {
+    angle.map_or(Position { cylinder, head: UNKNOWN, angle: Angle::ZERO }, |angle| Position {
         cylinder,
         head: 0,
         angle,
@@ -179,11 +179,11 @@ fn strip_place(angle: Option<Angle>, depth: f64) -> Place {
 }
 
 /// Whether nobody knows the angle of a place.
-pub(super) fn is_unknown(place: Place) -> bool {
+pub(super) fn is_unknown(place: Position) -> bool {
     place.head == UNKNOWN || place.head == NOWHERE
 }
 
 /// The track of a place.
-pub(super) fn position(place: Place) -> HeadPosition {
+pub(super) fn position(place: Position) -> HeadPosition {
     HeadPosition { cylinder: place.cylinder, head: place.head }
 }

@@ -4,8 +4,8 @@
 //! the map in it ([`MapBelief::of`]): to keep it, or to show it.
 
 use headtime_sched::{
-    Belief, BeliefReport, Estimate, Head, Known, Learned, Likely, Measured, Op, Pair, Positioning,
-    Target,
+    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    PairCost, Positioning, Target,
 };
 use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
 
@@ -100,7 +100,7 @@ impl Positioning for MapBelief {
         self.positioning().likely(head, dispatch, target)
     }
 
-    fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Known {
+    fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Certainty {
         self.positioning().known(head, dispatch, target)
     }
 
@@ -108,7 +108,7 @@ impl Positioning for MapBelief {
         self.positioning().passes_at(angle, from)
     }
 
-    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> Pair {
+    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> PairCost {
         self.positioning().pair(from, to, near, hidden)
     }
 
@@ -138,7 +138,7 @@ impl Positioning for MapBelief {
 }
 
 impl Belief for MapBelief {
-    fn learn(&mut self, measured: &Measured) -> Learned {
+    fn learn(&mut self, measured: &MeasuredAccess) -> AccessKind {
         self.belief().learn(measured)
     }
 

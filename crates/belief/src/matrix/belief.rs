@@ -26,8 +26,8 @@
 //! [`Calibration`], [`ByDistance`] and [`Pace`] are ours.
 
 use headtime_sched::{
-    Belief, BeliefReport, Estimate, Head, Known, Learned, Measured, Op, Pair, Place, Positioning,
-    Target,
+    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, MeasuredAccess, Op, PairCost,
+    Position, Positioning, Target,
 };
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
@@ -126,8 +126,8 @@ impl MatrixBelief {
         self.map.shape()
     }
 
-    fn place(&self, lba: Lba) -> Place {
-        Place { cylinder: self.shape().cell_of(lba), head: 0, angle: Angle::ZERO }
+    fn place(&self, lba: Lba) -> Position {
+        Position { cylinder: self.shape().cell_of(lba), head: 0, angle: Angle::ZERO }
     }
 
     /// The sectors of a request that lie in its first cell's worth, and those that follow.
@@ -161,7 +161,7 @@ impl MatrixBelief {
     }
 
     /// What the map says of serving `to` straight after `from`.
-    fn back_to_back(&self, map: &LatencyMatrix, from: &Target, to: &Target) -> Pair {
+    fn back_to_back(&self, map: &LatencyMatrix, from: &Target, to: &Target) -> PairCost {
         let (before, next) = (from.end.cylinder, to.start.cylinder);
         let said = map.time(before, next);
         let positioning = match said {
@@ -169,18 +169,19 @@ impl MatrixBelief {
             None => self.by_distance.time(to.extent.start.distance(from.extent.end())),
         };
         let known = match said {
-            Some(_) => Known::Yes,
+            Some(_) => Certainty::Known,
             None if self.split(to.extent.len).1.is_zero() && map.would_learn(before, next) => {
-                Known::Learnable
+                Certainty::Learnable
             }
-            None => Known::No,
+            None => Certainty::Unknown,
         };
-        let explores = self.options.exploration == Exploration::Prefer && known == Known::Learnable;
+        let explores =
+            self.options.exploration == Exploration::Prefer && known == Certainty::Learnable;
         let expected = if explores { positioning / EXPLORED } else { positioning };
         let worst = said
             .unwrap_or_else(|| self.shape().scale().reach().max(map.longest_seen()))
             .max(positioning);
-        Pair { expected: to.transfer + expected, worst: to.transfer + worst, known }
+        PairCost { expected: to.transfer + expected, worst: to.transfer + worst, known }
     }
 
     /// Whether sending the pair would fill an entry.
@@ -246,16 +247,16 @@ impl Positioning for MatrixBelief {
         }
     }
 
-    fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Known {
+    fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Certainty {
         match self.look_up(head, dispatch, target) {
-            Some(_) => Known::Yes,
-            None if self.would_learn(head, dispatch, target) => Known::Learnable,
-            None => Known::No,
+            Some(_) => Certainty::Known,
+            None if self.would_learn(head, dispatch, target) => Certainty::Learnable,
+            None => Certainty::Unknown,
         }
     }
 
     /// Nothing passes by and nothing is reported late: one look at the map.
-    fn pair(&self, from: &Target, to: &Target, _near: Instant, _hidden: bool) -> Pair {
+    fn pair(&self, from: &Target, to: &Target, _near: Instant, _hidden: bool) -> PairCost {
         self.map.look(|map| self.back_to_back(map, from, to))
     }
 
@@ -265,7 +266,7 @@ impl Positioning for MatrixBelief {
         others: &mut dyn Iterator<Item = &Target>,
         _near: Instant,
         _hidden: bool,
-        each: &mut dyn FnMut(Pair, Pair),
+        each: &mut dyn FnMut(PairCost, PairCost),
     ) {
         self.map.look(|map| {
             others.for_each(|other| {
@@ -291,10 +292,10 @@ impl Positioning for MatrixBelief {
 }
 
 impl Belief for MatrixBelief {
-    fn learn(&mut self, measured: &Measured) -> Learned {
-        let Measured { target, dispatched, finished, head_before, succeeded } = measured;
+    fn learn(&mut self, measured: &MeasuredAccess) -> AccessKind {
+        let MeasuredAccess { target, dispatched, finished, head_before, succeeded } = measured;
         let (Some(head), true, true) = (head_before, *succeeded, target.op.moves_head()) else {
-            return Learned::Media;
+            return AccessKind::Media;
         };
         let busy = finished.saturating_since((*dispatched).max(head.free_at));
         let (first, following) = self.split(target.extent.len);
@@ -302,10 +303,14 @@ impl Belief for MatrixBelief {
         if self.is_hit(head, target, positioning) {
             self.cache_hits += 1;
             // What a cache took of a write is written some time later, wherever the head is then.
-            return if target.op == Op::Read { Learned::CacheHit } else { Learned::Doubtful };
+            return if target.op == Op::Read {
+                AccessKind::CacheHit
+            } else {
+                AccessKind::Uncertain
+            };
         }
         if !self.is_back_to_back(head, *dispatched) {
-            return Learned::Media;
+            return AccessKind::Media;
         }
         let known = self.look_up(head, *dispatched, target);
         let expected = self.expected(head, target, known);
@@ -315,7 +320,7 @@ impl Belief for MatrixBelief {
                 following,
                 positioning.saturating_sub(expected),
             );
-            return Learned::Media;
+            return AccessKind::Media;
         }
         self.note_error(expected, positioning);
         if let Some(said) = known {
@@ -327,7 +332,7 @@ impl Belief for MatrixBelief {
             self.by_distance.observe(distance, positioning);
         }
         self.map.record(head.place.cylinder, target.start.cylinder, positioning);
-        Learned::Media
+        AccessKind::Media
     }
 
     fn report(&self) -> BeliefReport {

@@ -31,7 +31,7 @@
 mod arm;
 mod keep;
 
-use headtime_sched::{Place, Target};
+use headtime_sched::{Position, Target};
 use headtime_units::{Angle, Extent, Lba, Nanos, RotationPeriod};
 
 use crate::angles::angle_of_turns;
@@ -169,23 +169,23 @@ impl Moved {
 
     /// Whether a place is one of moved sectors.
     #[inline]
-    pub(crate) fn holds(place: Place) -> bool {
+    pub(crate) fn holds(place: Position) -> bool {
         (FIRST_SURFACE..=NOWHERE).contains(&place.head)
     }
 
     /// Where the sector ends, which would end at `home`.
     #[inline]
-    pub(crate) fn end(&self, lba: Lba, home: Place) -> Place {
+    pub(crate) fn end(&self, lba: Lba, home: Position) -> Position {
         if self.any { self.place(lba, home, false) } else { home }
     }
 
     /// Where the sector begins, which would begin at `home`.
     #[inline]
-    pub(crate) fn start(&self, lba: Lba, home: Place) -> Place {
+    pub(crate) fn start(&self, lba: Lba, home: Position) -> Position {
         if self.any { self.place(lba, home, true) } else { home }
     }
 
-    fn place(&self, lba: Lba, home: Place, start: bool) -> Place {
+    fn place(&self, lba: Lba, home: Position, start: bool) -> Position {
         let cylinder = |run| {
             self.whereabouts(run)
                 .map_or(home.cylinder, |whereabouts| whereabouts.cylinder_near(home.cylinder))
@@ -193,11 +193,11 @@ impl Moved {
         match self.lies(lba.get()) {
             Lies::Home => home,
             Lies::Somewhere { run } => {
-                Place { cylinder: cylinder(run), head: NOWHERE, angle: home.angle }
+                Position { cylinder: cylinder(run), head: NOWHERE, angle: home.angle }
             }
             Lies::At { end, slope, run, surface } => {
                 let angle = if start { end - angle_of_turns(slope) } else { end };
-                Place { cylinder: cylinder(run), head: surface, angle }
+                Position { cylinder: cylinder(run), head: surface, angle }
             }
         }
     }
@@ -209,7 +209,7 @@ impl Moved {
         &self,
         target: Target,
         period: RotationPeriod,
-        arm: impl Fn(Place, Place) -> Nanos,
+        arm: impl Fn(Position, Position) -> Nanos,
     ) -> Target {
         if !self.any {
             return target;

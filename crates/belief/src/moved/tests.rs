@@ -34,7 +34,7 @@ fn noise(rng: &mut ChaCha8Rng) -> Angle {
 /// How far the believed angle of a sector's end is from the real one; none where no angle is
 /// believed.
 fn off(moved: &Moved, lba: u64, real: Angle) -> Option<f64> {
-    let place = moved.end(Lba::new(lba), Place { angle: home(lba), ..Place::default() });
+    let place = moved.end(Lba::new(lba), Position { angle: home(lba), ..Position::default() });
     (place.head != NOWHERE).then(|| place.angle.signed_turns_from(real).abs())
 }
 
@@ -62,8 +62,8 @@ fn the_worked_example_holds() {
     let layout = |lba: u64| Angle::from_turns(0.9 + (lba as f64 - 7_000_100.0) / 500.0);
     let seen = |lba: u64| Angle::from_turns(0.31 + (lba as f64 - 7_000_100.0) / 500.0);
     for last in [7_000_100, 7_000_180, 7_000_300] {
-        let before =
-            moved.end(Lba::new(7_000_250), Place { angle: layout(7_000_250), ..Place::default() });
+        let before = moved
+            .end(Lba::new(7_000_250), Position { angle: layout(7_000_250), ..Position::default() });
         assert_eq!(
             (before.head, before.angle),
             (0, layout(7_000_250)),
@@ -78,13 +78,13 @@ fn the_worked_example_holds() {
         );
     }
     let place =
-        |lba: u64| moved.end(Lba::new(lba), Place { angle: layout(lba), ..Place::default() });
+        |lba: u64| moved.end(Lba::new(lba), Position { angle: layout(lba), ..Position::default() });
     let found = place(7_000_250);
     assert!(
         found.angle.signed_turns_from(Angle::from_turns(0.61)).abs() < 1e-6 && Moved::holds(found),
         "{found:?}"
     );
-    assert_eq!(place(7_000_301), Place { angle: layout(7_000_301), ..Place::default() });
+    assert_eq!(place(7_000_301), Position { angle: layout(7_000_301), ..Position::default() });
 }
 
 #[test]
@@ -219,7 +219,7 @@ proptest! {
         let restored = super::tests::moved().restored(&sights, &places, Sectors::new(SECTORS)).expect("it was saved so");
         prop_assert_eq!(restored.numbers(), moved.numbers());
         for lba in (0..wide + 1_000).step_by((wide / 500).max(1) as usize) {
-            let at = Place { angle: home(lba), ..Place::default() };
+            let at = Position { angle: home(lba), ..Position::default() };
             prop_assert_eq!(restored.end(Lba::new(lba), at), moved.end(Lba::new(lba), at));
             prop_assert_eq!(restored.start(Lba::new(lba), at), moved.start(Lba::new(lba), at));
         }

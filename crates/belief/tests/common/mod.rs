@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use headtime_mechanics::DriveProfile;
-use headtime_sched::{Belief, BeliefReport, Finished, Limits, PolicyEntry, Scheduler};
+use headtime_sched::{Belief, BeliefReport, Finished, PolicyEntry, QueueLimits, Scheduler};
 use headtime_sim::{
     Breakdown, DriveCompletion, DriveTruth, Engine, EngineObserver, SimulatedDrive, StepOutcome,
 };
@@ -59,8 +59,12 @@ impl Run {
         let what = format!("seed {seed}: {policy} on {}", truth.profile().name);
         let drive = SimulatedDrive::new(truth).expect("a valid profile");
         let (entry, parameters) = PolicyEntry::parse(policy).expect("a policy of the table");
-        let scheduler =
-            Scheduler::new(belief, (entry.build)(&parameters), drive.traits(), Limits::default());
+        let scheduler = Scheduler::new(
+            belief,
+            (entry.build)(&parameters),
+            drive.traits(),
+            QueueLimits::default(),
+        );
         let sector = within.sector_size().expect("a valid profile");
         let source =
             Workload::new(streams, sector, within.capacity(), seed).expect("a workload that fits");

@@ -4,7 +4,7 @@
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, InterfaceTimes};
-use headtime_sched::{Belief, Head, Learned, Measured, Op};
+use headtime_sched::{AccessKind, Belief, Head, MeasuredAccess, Op};
 use headtime_sim::DriveTruth;
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 use rand::{RngExt, SeedableRng};
@@ -140,16 +140,16 @@ impl Unit {
             at_the_edge: !way.seek.is_zero()
                 && (way.rotate < EDGE || turn.saturating_sub(way.rotate) < EDGE),
         };
-        match belief.learn(&Measured {
+        match belief.learn(&MeasuredAccess {
             target,
             dispatched,
             finished,
             head_before: self.head,
             succeeded: true,
         }) {
-            Learned::CacheHit => {}
-            Learned::Media => self.head = Some(Head::after(&target, reported)),
-            Learned::Doubtful => self.head = None,
+            AccessKind::CacheHit => {}
+            AccessKind::Media => self.head = Some(Head::after(&target, reported)),
+            AccessKind::Uncertain => self.head = None,
         }
         self.now = finished + Nanos::from_us(1);
         told

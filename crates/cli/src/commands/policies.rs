@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         for parameter in entry.parameters {
             let range = format!(
                 "{} … {}, {} unless set ({})",
-                parameter.least, parameter.most, parameter.default, parameter.origin
+                parameter.min, parameter.max, parameter.default, parameter.origin
             );
             rows.push(vec![
                 format!("  :{}=", parameter.name),
@@ -70,8 +70,8 @@ fn policy(entry: &PolicyEntry) -> Policy {
         name: parameter.name,
         summary: parameter.summary,
         default: parameter.default,
-        least: parameter.least,
-        most: parameter.most,
+        least: parameter.min,
+        most: parameter.max,
         origin: parameter.origin,
     });
     Policy {

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
-use headtime_sched::{BackgroundRead, Command, Outcome, Pace, ScanId, ScanOptions, Wanted};
+use headtime_sched::{BackgroundRead, Command, Outcome, Pace, PendingSectors, ScanId, ScanOptions};
 use headtime_units::{Extent, Instant, Sectors};
 
 use super::Engine;
@@ -69,7 +69,12 @@ impl Scans {
 }
 
 impl Engine {
-    pub(super) fn scan_start(&mut self, feed: Arc<FeedShared>, wanted: Wanted, paused: bool) {
+    pub(super) fn scan_start(
+        &mut self,
+        feed: Arc<FeedShared>,
+        wanted: PendingSectors,
+        paused: bool,
+    ) {
         self.scans.scans.push(Scan {
             feed: Arc::clone(&feed),
             ids: Vec::new(),
@@ -82,7 +87,7 @@ impl Engine {
 
     /// Wants sectors again. One that somebody is about to overwrite cannot be had any more as it
     /// was.
-    pub(super) fn scan_again(&mut self, number: u32, wanted: Wanted) {
+    pub(super) fn scan_again(&mut self, number: u32, wanted: PendingSectors) {
         let Some(scan) = self.scans.find(number) else { return };
         scan.told_exhausted = false;
         let feed = Arc::clone(&scan.feed);
@@ -106,7 +111,7 @@ impl Engine {
         }
     }
 
-    fn scan_want(&mut self, feed: &FeedShared, wanted: Wanted) {
+    fn scan_want(&mut self, feed: &FeedShared, wanted: PendingSectors) {
         let id = ScanId(self.scans.next_id);
         self.scans.next_id += 1;
         let now = self.clock.now();
@@ -115,7 +120,7 @@ impl Engine {
         // Each has a bitmap of the whole drive: one that has nothing left must not stay until the
         // scan ends, which tries again as long as its drive is away.
         scan.ids.retain(|id| {
-            let over = scheduler.scan_left(*id).is_none_or(Sectors::is_zero);
+            let over = scheduler.scan_remaining(*id).is_none_or(Sectors::is_zero);
             if over {
                 scheduler.scan_stop(now, *id);
             }
@@ -216,7 +221,7 @@ impl Engine {
         let left: Sectors = scan
             .ids
             .iter()
-            .filter_map(|id| scheduler.scan_left(*id))
+            .filter_map(|id| scheduler.scan_remaining(*id))
             .fold(Sectors::ZERO, |sum, left| sum + left);
         if left.is_zero() && !scan.told_exhausted {
             scan.told_exhausted = true;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use headtime_belief::LinearBelief;
 use headtime_sched::{
-    Choice, CommandId, Op, Policy, PolicyEntry, Queued, RequestId, View, VolumeId, Wanted,
+    Choice, CommandId, Op, PendingSectors, Policy, PolicyEntry, Queued, RequestId, View, VolumeId,
 };
 use headtime_units::{Extent, Instant, Nanos, SectorSize, Sectors};
 use smallvec::SmallVec;
@@ -554,7 +554,7 @@ fn a_write_that_waits_for_its_flush_while_the_drive_loses_writes_is_not_called_d
 }
 
 fn scan(drive: &Drive, point_in_time: bool) -> ScanFeed {
-    let wanted = Wanted::all(Sectors::new(1000), Sectors::new(8));
+    let wanted = PendingSectors::all(Sectors::new(1000), Sectors::new(8));
     let start = ScanStart {
         wanted,
         point_in_time,
@@ -634,7 +634,7 @@ fn what_could_not_be_kept_is_read_again_when_it_is_wanted_again() {
     let feed = scan(&drive, true);
     while event(&feed) != ScanEvent::Exhausted {}
     feed.not_kept(Extent::from_numbers(0, 1000));
-    let mut wanted = Wanted::new(Sectors::new(1000), Sectors::new(8));
+    let mut wanted = PendingSectors::new(Sectors::new(1000), Sectors::new(8));
     wanted.insert(Extent::from_numbers(10, 1));
     feed.again(wanted);
     assert!(

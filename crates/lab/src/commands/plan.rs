@@ -31,7 +31,7 @@ pub struct Arguments {
     pub json: bool,
 }
 
-/// How often the policies give each payer a run where shorter periods would cost it something: once
+/// How often the policies give each tenant a run where shorter periods would cost it something: once
 /// in so long.
 const PERIOD: Nanos = Nanos::from_secs(1);
 /// Reservations are rounded up to hundredths of a per cent.
@@ -163,7 +163,7 @@ impl<'a> Drive<'a> {
         let costs = self.costs(need);
         let wanted = Need { requests_per_second: need.rate, run_requests: need.run };
         let share = wanted
-            .reservation_by_turns(&costs, PERIOD)
+            .reservation_per_period(&costs, PERIOD)
             .map_err(|error: NeedError| error.to_string())?;
         let reserve =
             share.as_billionths().next_multiple_of(GRAIN).min(Share::WHOLE.as_billionths());

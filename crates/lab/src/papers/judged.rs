@@ -8,8 +8,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use headtime_sched::{
-    Belief, BeliefReport, Estimate, Head, Known, Learned, Likely, Measured, Op, Pair, Positioning,
-    Target, TrackMap,
+    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    PairCost, Positioning, Target, TrackMap,
 };
 use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
 
@@ -48,7 +48,7 @@ impl<B: Belief> Positioning for Judged<B> {
         self.belief.likely(head, dispatch, target)
     }
 
-    fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Known {
+    fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Certainty {
         self.belief.known(head, dispatch, target)
     }
 
@@ -56,7 +56,7 @@ impl<B: Belief> Positioning for Judged<B> {
         self.belief.passes_at(angle, from)
     }
 
-    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> Pair {
+    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> PairCost {
         self.belief.pair(from, to, near, hidden)
     }
 
@@ -82,7 +82,7 @@ impl<B: Belief> Positioning for Judged<B> {
 }
 
 impl<B: Belief> Belief for Judged<B> {
-    fn learn(&mut self, measured: &Measured) -> Learned {
+    fn learn(&mut self, measured: &MeasuredAccess) -> AccessKind {
         if let Some(head) = measured.head_before.filter(|_| measured.succeeded) {
             let predicted =
                 self.belief.estimate(&head, measured.dispatched, &measured.target).finish();

@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headtime_sched::{
-    Belief, BeliefReport, Estimate, Head, Known, Learned, Likely, Measured, Op, Pair, Positioning,
-    Target,
+    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    PairCost, Positioning, Target,
 };
 use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
 
@@ -43,7 +43,7 @@ impl<B: Belief> Positioning for Kept<B> {
         self.belief().likely(head, dispatch, target)
     }
 
-    fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Known {
+    fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Certainty {
         self.belief().known(head, dispatch, target)
     }
 
@@ -51,7 +51,7 @@ impl<B: Belief> Positioning for Kept<B> {
         self.belief().passes_at(angle, from)
     }
 
-    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> Pair {
+    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> PairCost {
         self.belief().pair(from, to, near, hidden)
     }
 
@@ -73,7 +73,7 @@ impl<B: Belief> Positioning for Kept<B> {
 }
 
 impl<B: Belief> Belief for Kept<B> {
-    fn learn(&mut self, measured: &Measured) -> Learned {
+    fn learn(&mut self, measured: &MeasuredAccess) -> AccessKind {
         self.belief().learn(measured)
     }
 

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::governor::Governor;
 use super::jobs::Job;
 use super::scans::{Claim, Scans};
-use super::search::Looks;
+use super::search::SearchCounts;
 use super::settings::FillSettings;
 use crate::background::{BackgroundRead, FillReport, FillSource};
 use crate::command::{CommandId, Outcome};
@@ -26,7 +26,7 @@ pub(crate) struct Fill {
     pub(crate) jobs: BTreeMap<Ticket, Job>,
     pub(crate) governor: Governor,
     pub(crate) report: FillReport,
-    pub(crate) looks: Looks,
+    pub(crate) looks: SearchCounts,
     /// What was read and not taken yet.
     pub(crate) delivered: VecDeque<BackgroundRead>,
     /// Where idle reading goes on.
@@ -41,7 +41,7 @@ pub(crate) struct Fill {
     /// What the policy has chosen to go behind all that is at the drive.
     pub(crate) ahead: Option<Ahead>,
     /// Requests chosen while scans want something, until they are over.
-    pub(crate) predicted: Vec<Predicted>,
+    pub(crate) predicted: Vec<ExpectedStart>,
 }
 
 /// A request that goes next, behind what was sent to fill the gap before it.
@@ -65,7 +65,7 @@ pub(crate) struct Ahead {
 
 /// A request and when it would be served without a fill.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Predicted {
+pub(crate) struct ExpectedStart {
     pub(crate) ticket: Ticket,
     pub(crate) target: Target,
     /// When the policy chose it, which is when it would have been sent.
@@ -167,7 +167,7 @@ impl Fill {
 
     /// Remembers when a request would be served. Those that never came to an end (cancelled, or
     /// sent in another way) are forgotten, the oldest first.
-    pub(crate) fn predict(&mut self, predicted: Predicted) {
+    pub(crate) fn predict(&mut self, predicted: ExpectedStart) {
         self.predicted.retain(|other| other.ticket != predicted.ticket);
         if self.predicted.len() == PREDICTED {
             self.predicted.remove(0);

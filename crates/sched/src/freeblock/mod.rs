@@ -9,9 +9,9 @@ mod settings;
 mod wanted;
 mod window;
 
-pub(crate) use fill::{Ahead, Committed, Fill, Predicted};
+pub(crate) use fill::{Ahead, Committed, ExpectedStart, Fill};
 pub(crate) use jobs::Job;
 pub(crate) use scans::{Claim, Scan, hull, without};
 pub(crate) use search::{Gap, Piece, Rules, search};
 pub use settings::{FillSettings, IdleSettings, ReadAhead};
-pub use wanted::Wanted;
+pub use wanted::PendingSectors;

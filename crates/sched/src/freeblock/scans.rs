@@ -8,14 +8,14 @@ use alloc::vec::Vec;
 
 use headtime_units::{Extent, Lba, Sectors};
 
-use super::wanted::Wanted;
+use super::wanted::PendingSectors;
 use crate::background::{Pace, ScanId, ScanOptions};
 
 /// One scan.
 #[derive(Clone, Debug)]
 pub(crate) struct Scan {
     pub(crate) id: ScanId,
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: PendingSectors,
     pub(crate) options: ScanOptions,
     /// What it wanted when it started.
     pub(crate) whole: Sectors,
@@ -133,7 +133,7 @@ impl Scans {
 
     fn claim_of<'a>(
         scans: impl Iterator<Item = &'a mut Scan>,
-        within: impl Fn(&Wanted) -> Extent,
+        within: impl Fn(&PendingSectors) -> Extent,
     ) -> Vec<Claim> {
         let mut claims = Vec::new();
         for scan in scans {

@@ -45,7 +45,7 @@ use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
 use super::scans::Scans;
 use super::window::{Passing, most, passing, right_before};
-use crate::positioning::{Head, Place, Positioning, Target, TrackMap, TrackSpan};
+use crate::positioning::{Head, Position, Positioning, Target, TrackMap, TrackSpan};
 use crate::request::Op;
 
 /// Cylinders that are looked at outward of A and of B each, before tracks in between are (guess).
@@ -113,7 +113,7 @@ pub(crate) struct Piece {
 
 /// What searches did.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Looks {
+pub(crate) struct SearchCounts {
     /// Tracks looked at.
     pub(crate) tracks: u64,
     /// Finds that the belief did not confirm.
@@ -121,7 +121,7 @@ pub(crate) struct Looks {
 }
 
 /// Finds the most that can be read in a gap; counts what it took.
-pub(crate) fn search(gap: &Gap<'_>, effort: u32, looks: &mut Looks) -> Option<Piece> {
+pub(crate) fn search(gap: &Gap<'_>, effort: u32, looks: &mut SearchCounts) -> Option<Piece> {
     let mut search = Search {
         gap,
         revolution: gap.belief.revolution(),
@@ -292,7 +292,7 @@ impl Gap<'_> {
     }
 
     /// How late the head may come from one place to another.
-    fn margin(&self, from: &Place, to: &Place) -> Nanos {
+    fn margin(&self, from: &Position, to: &Position) -> Nanos {
         if same_track(from, to) { self.rules.follow } else { self.rules.conservatism }
     }
 
@@ -310,7 +310,7 @@ struct Search<'a> {
     best: Option<Piece>,
     /// Tracks that may still be looked at.
     left: u32,
-    looks: &'a mut Looks,
+    looks: &'a mut SearchCounts,
     /// A sector of a track that is left out.
     rejected: Option<Lba>,
 }
@@ -335,7 +335,7 @@ impl Search<'_> {
     }
 
     /// The tracks of a cylinder but for those that have been looked at.
-    fn look_at_cylinder(&mut self, cylinder: u32, but: &[Place]) {
+    fn look_at_cylinder(&mut self, cylinder: u32, but: &[Position]) {
         for head in 0..self.gap.map.heads() {
             if !but.iter().any(|place| (place.cylinder, place.head) == (cylinder, head)) {
                 self.look(cylinder, head);
@@ -430,7 +430,7 @@ impl Search<'_> {
         }
     }
 
-    /// Looks at a track, or at the next one by address that holds anything wanted.
+    /// SearchCounts at a track, or at the next one by address that holds anything wanted.
     fn look_from(&mut self, cylinder: u32, head: u16, within: RangeInclusive<u32>) {
         let Some(track) = self.gap.map.track_at(cylinder, head) else { return };
         let left = self.gap.scans.count_in(track.extent);
@@ -448,7 +448,7 @@ impl Search<'_> {
         }
     }
 
-    /// Looks at a track; nothing is lost where there is nothing wanted.
+    /// SearchCounts at a track; nothing is lost where there is nothing wanted.
     fn look_at(&mut self, track: &TrackSpan) {
         let left = self.gap.scans.count_in(track.extent);
         if self.left == 0 || left == 0 {
@@ -543,7 +543,7 @@ fn part(run: Extent, start: Lba, end: Lba) -> Option<Extent> {
     (start < end && run.contains(start)).then(|| Extent::new(start, end - start))
 }
 
-fn same_track(one: &Place, other: &Place) -> bool {
+fn same_track(one: &Position, other: &Position) -> bool {
     (one.cylinder, one.head) == (other.cylinder, other.head)
 }
 
@@ -551,7 +551,7 @@ fn same_track(one: &Place, other: &Place) -> bool {
 mod tests {
     use super::*;
     use crate::background::{ScanId, ScanOptions};
-    use crate::freeblock::{Scan, Wanted};
+    use crate::freeblock::{PendingSectors, Scan};
     use crate::positioning::{Estimate, Likely};
     use headtime_units::Angle;
     use proptest::prelude::*;
@@ -573,12 +573,12 @@ mod tests {
             u64::from(self.cylinders) * u64::from(self.heads)
         }
 
-        fn place(&self, track: u64, sector: u64) -> Place {
+        fn place(&self, track: u64, sector: u64) -> Position {
             // Scattered over the circle; the same for the same track.
             let start = Angle::from_raw((track as u32).wrapping_mul(0x9E37_79B9));
             let angle = start
                 + Angle::from_raw(((u128::from(self.pitch()) * u128::from(sector)) >> 32) as u32);
-            Place {
+            Position {
                 cylinder: (track / u64::from(self.heads)) as u32,
                 head: (track % u64::from(self.heads)) as u16,
                 angle,
@@ -623,7 +623,7 @@ mod tests {
             self.track(lba.get() / self.sectors)
         }
 
-        fn arm_time(&self, from: Place, to: Place) -> Nanos {
+        fn arm_time(&self, from: Position, to: Position) -> Nanos {
             let switch = if from.head == to.head { Nanos::ZERO } else { Nanos::from_us(400) };
             self.seek_lower_bound(from.cylinder.abs_diff(to.cylinder)).max(switch)
         }
@@ -687,7 +687,7 @@ mod tests {
     }
 
     fn scans(toy: &Toy, wanted: &[bool], grain: u64) -> Scans {
-        let mut bitmap = Wanted::new(toy.capacity(), Sectors::new(grain));
+        let mut bitmap = PendingSectors::new(toy.capacity(), Sectors::new(grain));
         for sector in
             (0..toy.capacity().get()).filter(|sector| wanted[*sector as usize % wanted.len()])
         {
@@ -751,12 +751,12 @@ mod tests {
             let gap = Gap {
                 map: &toy, belief: &toy, scans: &scans, rules, now, head, ready, next_sent: now, next: &next, begin: likely.depart + likely.positioning,
             };
-            let found = search(&gap, u32::MAX, &mut Looks::default());
+            let found = search(&gap, u32::MAX, &mut SearchCounts::default());
             let best = (0..toy.tracks()).map(|track| value(&gap, &toy, &toy.track(track))).max().unwrap_or(0);
             prop_assert_eq!(found.map_or(0, |piece| piece.worth), best);
             // Few looks find no more, and never something else than what fits.
             for effort in [1, 4, 16] {
-                let mut looks = Looks::default();
+                let mut looks = SearchCounts::default();
                 let piece = search(&gap, effort, &mut looks);
                 prop_assert!(looks.tracks <= u64::from(effort) && piece.is_none_or(|piece| piece.worth <= best));
             }
@@ -784,7 +784,7 @@ mod tests {
                 conservatism: Nanos::from_us(50), follow: Nanos::ZERO, edge: 1, several_per_track: false, behind: false, merge: true, alone: false,
             };
             let gap = Gap { map: &toy, belief: &toy, scans: &scans, rules, now, head, ready: now + OVERHEAD, next_sent: now, next: &next, begin };
-            if let Some(piece) = search(&gap, 8, &mut Looks::default()) {
+            if let Some(piece) = search(&gap, 8, &mut SearchCounts::default()) {
                 prop_assert!(piece.merged && piece.extent.end() == next.extent.start);
                 prop_assert_eq!(piece.extent.start.get() / sectors, next.extent.start.get() / sectors);
                 let together = toy.target(Op::Read, Extent::new(piece.extent.start, piece.extent.len + next.extent.len));
@@ -830,7 +830,9 @@ mod tests {
                 next: &next,
                 begin,
             };
-            let Some(piece) = search(&gap, u32::MAX, &mut Looks::default()) else { continue };
+            let Some(piece) = search(&gap, u32::MAX, &mut SearchCounts::default()) else {
+                continue;
+            };
             let track = toy.track_of(piece.extent.start).extent;
             let at_start = piece.extent.start.get() < track.start.get() + 2;
             let at_end = piece.extent.end().get() > track.end().get() - 2;
@@ -862,7 +864,7 @@ mod tests {
     fn leftovers_are_read_before_other_tracks_are_begun_and_short_tracks_count_as_long_ones_do() {
         let track = |sectors| TrackSpan {
             extent: Extent::from_numbers(0, sectors),
-            start: Place::default(),
+            start: Position::default(),
             sector: u64::MAX / sectors,
         };
         let worth = |sectors, left, taken| Gap::worth(&track(sectors), left, taken);
@@ -917,7 +919,7 @@ mod tests {
                 revolution: TURN,
                 best: None,
                 left: u32::MAX,
-                looks: &mut Looks::default(),
+                looks: &mut SearchCounts::default(),
                 rejected: None,
             };
             search.run();

@@ -1,4 +1,4 @@
-//! [`Wanted`]: the sectors that a scan still wants, as a bitmap with sums.
+//! [`PendingSectors`]: the sectors that a scan still wants, as a bitmap with sums.
 //!
 //! One bit stands for a *grain*, a run of sectors that is wanted, read and handed over as a whole.
 //! Above the bits stand two levels of sums: how many grains are wanted in each block of 64 words,
@@ -27,19 +27,19 @@ const BLOCK: u64 = 64;
 
 /// Sectors that a scan wants, in grains. The capacity and the grain are fixed when it is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct PendingSectors {
     capacity: u64,
     grain: u64,
     words: Vec<u64>,
-    /// Wanted grains of each block of words.
+    /// Pending grains of each block of words.
     blocks: Vec<u16>,
-    /// Wanted grains of each region of blocks.
+    /// Pending grains of each region of blocks.
     regions: Vec<u32>,
-    /// Wanted grains in all.
+    /// Pending grains in all.
     grains: u64,
 }
 
-impl Wanted {
+impl PendingSectors {
     /// Nothing is wanted of a drive of `capacity`, in grains of `grain` sectors; the last one ends
     /// where the drive ends.
     ///
@@ -73,7 +73,7 @@ impl Wanted {
         wanted
     }
 
-    /// What [`Wanted::words`] gave; `None` when it is of another length, or names grains behind the
+    /// What [`PendingSectors::words`] gave; `None` when it is of another length, or names grains behind the
     /// end.
     ///
     /// # Panics
@@ -399,7 +399,7 @@ mod tests {
     proptest! {
         #[test]
         fn counts_and_runs_are_those_of_a_set_of_grains((capacity, grain, changes, asked) in changes()) {
-            let mut wanted = Wanted::new(Sectors::new(capacity), Sectors::new(grain));
+            let mut wanted = PendingSectors::new(Sectors::new(capacity), Sectors::new(grain));
             let mut set = BTreeSet::new();
             for change in changes {
                 match change {
@@ -434,13 +434,13 @@ mod tests {
             let next = set.iter().copied().find(|one| one * grain >= asked.start.get());
             prop_assert_eq!(wanted.next_from(asked.start, Sectors::new(grain)).map(|run| run.start.get()), next.map(|one| one * grain));
             prop_assert_eq!(wanted.contains(asked.start), set.contains(&(asked.start.get() / grain)));
-            prop_assert_eq!(Wanted::from_words(wanted.capacity(), wanted.grain(), wanted.words()), Some(wanted));
+            prop_assert_eq!(PendingSectors::from_words(wanted.capacity(), wanted.grain(), wanted.words()), Some(wanted));
         }
     }
 
     #[test]
     fn the_last_grain_ends_where_the_drive_ends() {
-        let mut wanted = Wanted::new(Sectors::new(100), Sectors::new(8));
+        let mut wanted = PendingSectors::new(Sectors::new(100), Sectors::new(8));
         wanted.insert(Extent::from_numbers(10, 10));
         wanted.insert(Extent::from_numbers(99, 50));
         assert_eq!(wanted.remaining().get(), 16 + 4);
@@ -452,17 +452,17 @@ mod tests {
         );
         assert_eq!(wanted.whole_grains(Extent::from_numbers(95, 4)), Extent::from_numbers(88, 12));
         assert_eq!(
-            Wanted::from_words(Sectors::new(100), Sectors::new(8), &[1 << 13]),
+            PendingSectors::from_words(Sectors::new(100), Sectors::new(8), &[1 << 13]),
             None,
             "there is no grain 13"
         );
-        assert_eq!(Wanted::from_words(Sectors::new(100), Sectors::new(8), &[0, 0]), None);
+        assert_eq!(PendingSectors::from_words(Sectors::new(100), Sectors::new(8), &[0, 0]), None);
     }
 
     #[test]
     fn twenty_terabytes_are_searched_without_walking_them() {
         let capacity = Sectors::new(20_000_000_000_000 / 512);
-        let mut wanted = Wanted::all(capacity, Sectors::new(128));
+        let mut wanted = PendingSectors::all(capacity, Sectors::new(128));
         assert_eq!((wanted.remaining(), wanted.words().len() * 8 / 1_000_000), (capacity, 38));
         wanted.remove(Extent::new(Lba::new(0), Sectors::new(39_000_000_000)));
         let next = wanted.next_from(Lba::new(5), Sectors::new(256));

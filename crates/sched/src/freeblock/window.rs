@@ -96,7 +96,7 @@ fn run(track: &TrackSpan, from: u128, upto: u128) -> Option<Extent> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::positioning::Place;
+    use crate::positioning::Position;
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
@@ -105,7 +105,7 @@ mod tests {
     fn track(start: Angle, sectors: u64, sector: u64) -> TrackSpan {
         TrackSpan {
             extent: Extent::from_numbers(1_000, sectors),
-            start: Place { angle: start, ..Place::default() },
+            start: Position { angle: start, ..Position::default() },
             sector,
         }
     }

@@ -57,8 +57,8 @@ const SYNC_EXPIRE: Parameter = Parameter {
     summary: "how long a read or a forced write waits before it goes ahead of others of its \
         process",
     default: 500.0,
-    least: 1.0,
-    most: 600_000.0,
+    min: 1.0,
+    max: 600_000.0,
     whole: true,
     origin: "Linux 2.6.11",
 };
@@ -67,8 +67,8 @@ const ASYNC_EXPIRE: Parameter = Parameter {
     name: "fifo_expire_async_ms",
     summary: "how long another write waits before it does",
     default: 5_000.0,
-    least: 1.0,
-    most: 600_000.0,
+    min: 1.0,
+    max: 600_000.0,
     whole: true,
     origin: "Linux 2.6.11",
 };
@@ -77,8 +77,8 @@ const FIFO_RATE: Parameter = Parameter {
     name: "fifo_rate_ms",
     summary: "between two of a process that go because of their age lies at least this time",
     default: 125.0,
-    least: 0.0,
-    most: 600_000.0,
+    min: 0.0,
+    max: 600_000.0,
     whole: true,
     origin: "Linux 2.6.11",
 };
@@ -87,8 +87,8 @@ const BACK_MAX: Parameter = Parameter {
     name: "back_max_sectors",
     summary: "how far behind the last command a request may lie and not count as the next sweep's",
     default: 32_768.0,
-    least: 0.0,
-    most: 1e12,
+    min: 0.0,
+    max: 1e12,
     whole: true,
     origin: "Linux 2.6.11 (16 MiB)",
 };
@@ -97,8 +97,8 @@ const BACK_PENALTY: Parameter = Parameter {
     name: "back_penalty",
     summary: "how many times a distance behind counts",
     default: 2.0,
-    least: 1.0,
-    most: 1_000.0,
+    min: 1.0,
+    max: 1_000.0,
     whole: true,
     origin: "Linux 2.6.11",
 };

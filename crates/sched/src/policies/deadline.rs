@@ -62,8 +62,8 @@ const READ_EXPIRE: Parameter = Parameter {
     name: "read_expire_ms",
     summary: "how long a read waits before it is due",
     default: 500.0,
-    least: 1.0,
-    most: 600_000.0,
+    min: 1.0,
+    max: 600_000.0,
     whole: true,
     origin: "P3 section 2.1",
 };
@@ -72,8 +72,8 @@ const WRITE_EXPIRE: Parameter = Parameter {
     name: "write_expire_ms",
     summary: "how long a write waits before it is due",
     default: 5_000.0,
-    least: 1.0,
-    most: 600_000.0,
+    min: 1.0,
+    max: 600_000.0,
     whole: true,
     origin: "Linux 2.6",
 };
@@ -82,8 +82,8 @@ const WRITES_STARVED: Parameter = Parameter {
     name: "writes_starved",
     summary: "batches of reads that go before a write that waits",
     default: 2.0,
-    least: 0.0,
-    most: 1_000.0,
+    min: 0.0,
+    max: 1_000.0,
     whole: true,
     origin: "P3 section 2.1, step 1",
 };
@@ -92,8 +92,8 @@ const FIFO_BATCH: Parameter = Parameter {
     name: "fifo_batch",
     summary: "requests of a batch at most",
     default: 16.0,
-    least: 1.0,
-    most: 65_536.0,
+    min: 1.0,
+    max: 65_536.0,
     whole: true,
     origin: "P3 section 2.1",
 };
@@ -103,8 +103,8 @@ const SEEKS_IN_BATCH: Parameter = Parameter {
     summary: "0: a seek ends a batch (2.6.9); 1: it does not, and a sweep begins again with the \
         oldest (2.6.27 and later)",
     default: 0.0,
-    least: 0.0,
-    most: 1.0,
+    min: 0.0,
+    max: 1.0,
     whole: true,
     origin: "P3 section 2.1 (0); P1 measured 2.6.33 (1)",
 };

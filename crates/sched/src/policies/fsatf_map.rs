@@ -71,8 +71,8 @@ const EXACT_MAX: Parameter = Parameter {
     summary: "the largest batch of which the shortest path is found; a larger one is ordered by \
         insertion",
     default: 8.0,
-    least: 1.0,
-    most: SHORTEST_MAX as f64,
+    min: 1.0,
+    max: SHORTEST_MAX as f64,
     whole: true,
     origin: "P1 section V-C: its exact scheduler collapses from 8 on",
 };

@@ -54,7 +54,7 @@ use smallvec::SmallVec;
 use crate::command::{Finished, Outcome};
 use crate::policies::pairs::Pairs;
 use crate::policy::{Choice, Policy, View};
-use crate::positioning::{Pair, Target};
+use crate::positioning::{PairCost, Target};
 use crate::queue::{Queued, Ticket};
 use crate::request::RequestId;
 use crate::table::{Parameter, Parameters, PolicyEntry};
@@ -76,8 +76,8 @@ const LOOKAHEAD_K: Parameter = Parameter {
     name: "lookahead_k",
     summary: "deadlines looked at; all orders of them are tried",
     default: 4.0,
-    least: 1.0,
-    most: LOOKAHEAD_MAX as f64,
+    min: 1.0,
+    max: LOOKAHEAD_MAX as f64,
     whole: true,
     origin: "P1 section III-C: more brought nothing",
 };
@@ -87,8 +87,8 @@ const WORST_PERCENT: Parameter = Parameter {
     summary: "how far from expected to worst the times lie that overtime is computed from, in per \
         cent of the way",
     default: 0.0,
-    least: 0.0,
-    most: 100.0,
+    min: 0.0,
+    max: 100.0,
     whole: false,
     origin: "ours; P1 keeps one time of each pair, the worst seen",
 };
@@ -98,8 +98,8 @@ const MISS_TARGET: Parameter = Parameter {
     summary: "share of chains of accesses that may take longer than a margin kept before \
         deadlines, which is fitted while running; 1: no margin",
     default: 1.0,
-    least: 1e-6,
-    most: 1.0,
+    min: 1e-6,
+    max: 1.0,
     whole: false,
     origin: "1 is P1's; below 1 ours",
 };
@@ -125,7 +125,7 @@ impl GMatrix {
         let lookahead = Lookahead::new(parameters.get(LOOKAHEAD_K.name) as usize)
             .expect("the bounds of the parameter are those of looking ahead");
         let target = parameters.get(MISS_TARGET.name);
-        let safeguard = (target < MISS_TARGET.most).then(|| Safeguard::new(target));
+        let safeguard = (target < MISS_TARGET.max).then(|| Safeguard::new(target));
         Self { lookahead, worst_percent: parameters.get(WORST_PERCENT.name), safeguard }
     }
 
@@ -267,8 +267,8 @@ struct Times<'a> {
 }
 
 impl Times<'_> {
-    fn of(&self, pair: Pair) -> Nanos {
-        let Pair { expected, worst, .. } = pair;
+    fn of(&self, pair: PairCost) -> Nanos {
+        let PairCost { expected, worst, .. } = pair;
         let further = worst.saturating_sub(expected).as_ns() as f64 * self.worst_percent / 100.0;
         expected + Nanos::from_ns(further as u64)
     }

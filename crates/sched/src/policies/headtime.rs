@@ -1,8 +1,8 @@
 //! Deadlines held at nearly the throughput of the best order: the cheapest request goes, unless a
 //! deadline would then be missed.
 //!
-//! What it does. *Arm*: where volumes have terms, the payer whose turn it is by their shares
-//! (`policies/turns.rs`) is chosen first, and only its requests are looked at; a payer that is owed
+//! What it does. *Arm*: where volumes have terms, the tenant whose turn it is by their shares
+//! (`policies/turns.rs`) is chosen first, and only its requests are looked at; a tenant that is owed
 //! something and has a deadline within the period may go in between. *Best*: the order of
 //! `sptf-expected`, by expected cost with ageing, names a cheapest. *Safe*: the requests that have
 //! a deadline are walked through in the order of their deadlines as if the cheapest went first; if
@@ -69,8 +69,8 @@ pub const ENTRY: PolicyEntry = PolicyEntry {
             name: "walk_requests",
             summary: "how many deadlines ahead are checked before a request goes",
             default: 48.0,
-            least: 1.0,
-            most: 1024.0,
+            min: 1.0,
+            max: 1024.0,
             whole: true,
             origin: "guess: at 8 ms each, 400 ms ahead",
         },
@@ -78,8 +78,8 @@ pub const ENTRY: PolicyEntry = PolicyEntry {
             name: "tail_revolutions",
             summary: "what a deadline must have to spare, in revolutions",
             default: 2.0,
-            least: 0.0,
-            most: 16.0,
+            min: 0.0,
+            max: 16.0,
             whole: false,
             origin: "two commands are outstanding, and each may just miss its sector",
         },
@@ -105,7 +105,7 @@ const LONGEST_PERIOD: Nanos = Nanos::from_secs(1);
 
 /// Runs, where volumes have terms.
 const RUN: Parameter = Parameter {
-    summary: "where volumes have shares: shortest period in which every payer has its run; a \
+    summary: "where volumes have shares: shortest period in which every tenant has its run; a \
         second where shorter ones cost too much",
     default: 250.0,
     origin: "docs/limits.md 8",
@@ -188,7 +188,7 @@ impl Policy for Headtime {
         self.best.depth(view)
     }
 
-    fn keeps_limits(&self) -> bool {
+    fn enforces_limits(&self) -> bool {
         true
     }
 

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use headtime_units::{Lba, Nanos};
 
 use crate::policy::View;
-use crate::positioning::{Known, Pair, Target};
+use crate::positioning::{Certainty, PairCost, Target};
 use crate::queue::Queued;
 use crate::tour::Costs;
 use crate::tunables::LatencyMatrixUse;
@@ -40,13 +40,13 @@ impl<'a> Pairs<'a> {
         Self { view, targets, bounded }
     }
 
-    fn cost(&self, from: Lba, to: &Target, pair: impl FnOnce() -> Pair) -> Nanos {
+    fn cost(&self, from: Lba, to: &Target, pair: impl FnOnce() -> PairCost) -> Nanos {
         match self.view.tunables.latency_matrix {
             LatencyMatrixUse::Ignore => Nanos::from_ns(to.extent.start.distance(from).get()),
             LatencyMatrixUse::Use => pair().expected,
             LatencyMatrixUse::Explore => match pair() {
-                Pair { expected, known: Known::Learnable, .. } => expected / EXPLORED,
-                Pair { expected, .. } => expected,
+                PairCost { expected, known: Certainty::Learnable, .. } => expected / EXPLORED,
+                PairCost { expected, .. } => expected,
             },
         }
     }

@@ -6,7 +6,7 @@
 //! gets: of the shortest one there may be and its doubles, so that any second has whole periods, up
 //! to a longest.
 //!
-//! Were it changed from one run to the next, one payer would have two runs of the new length before
+//! Were it changed from one run to the next, one tenant would have two runs of the new length before
 //! another had its first: in the second around that a share of 50 % would be 75. So it is changed
 //! in steps. Of two *rounds* one gets longer and the other shorter, for everybody alike, by a
 //! twenty-fifth each second; when next to nothing is left of the shorter one, both are one round of
@@ -18,7 +18,7 @@
 //! then 500 and 500.
 //!
 //! Guarantees, where runs are as long as they are to be, that from a second to the next no more
-//! than a fiftieth of a payer's time comes earlier or later, and in ten seconds no more than a
+//! than a fiftieth of a tenant's time comes earlier or later, and in ten seconds no more than a
 //! tenth of a second.
 
 use headtime_units::{Instant, Nanos};
@@ -165,17 +165,17 @@ mod tests {
         needed * 1e6
     }
 
-    /// Two payers with 50 % each who take turns from now on; A's and B's runs in ms, until `until`
+    /// Two tenants with 50 % each who take turns from now on; A's and B's runs in ms, until `until`
     /// seconds.
     fn runs(period: &mut Period, from: u64, until: u64, needed: f64) -> Vec<(usize, u64)> {
         let (mut now, mut last, mut runs) = (at(from), [false; 2], Vec::new());
         while now < at(until) {
-            for (payer, last) in last.iter_mut().enumerate() {
+            for (tenant, last) in last.iter_mut().enumerate() {
                 period.fit(now, ms(needed), false);
                 period.step(now, *last);
                 *last = period.is_long(*last);
                 let run = period.run(period.mean() / 2, *last);
-                runs.push((payer, run.as_ns() / 1_000_000));
+                runs.push((tenant, run.as_ns() / 1_000_000));
                 now += run;
             }
         }
@@ -185,8 +185,8 @@ mod tests {
     /// By how much at most A has more or less than half of any such span, in ms.
     fn worst(runs: &[(usize, u64)], span: usize) -> i64 {
         let mut of_a = vec![0];
-        for (payer, ms) in runs {
-            (0..*ms).for_each(|_| of_a.push(of_a[of_a.len() - 1] + i64::from(*payer == 0)));
+        for (tenant, ms) in runs {
+            (0..*ms).for_each(|_| of_a.push(of_a[of_a.len() - 1] + i64::from(*tenant == 0)));
         }
         (span..of_a.len())
             .map(|end| (of_a[end] - of_a[end - span] - span as i64 / 2).abs())

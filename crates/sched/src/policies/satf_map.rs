@@ -55,8 +55,8 @@ const REBUILD_AFTER: Parameter = Parameter {
     name: "rebuild_after",
     summary: "requests sent after which the path is built again; 0 for never",
     default: 0.0,
-    least: 0.0,
-    most: 65536.0,
+    min: 0.0,
+    max: 65536.0,
     whole: true,
     origin: "P1 section III-B: insertion into the live queue",
 };
@@ -66,8 +66,8 @@ pub(crate) const NEAREST_FIRST: Parameter = Parameter {
     name: "nearest_first",
     summary: "1: a path is built by inserting the nearest first; 0: in the order of the queue",
     default: 0.0,
-    least: 0.0,
-    most: 1.0,
+    min: 0.0,
+    max: 1.0,
     whole: true,
     origin: "P1 section III-B (0); the textbook's is 1",
 };
@@ -77,8 +77,8 @@ pub(crate) const PLAN_MAX: Parameter = Parameter {
     name: "plan_most",
     summary: "requests on the path at most, the oldest; the others wait",
     default: 256.0,
-    least: 1.0,
-    most: 1024.0,
+    min: 1.0,
+    max: 1024.0,
     whole: true,
     origin: "P1 section III-B: longer queues are rare",
 };

@@ -51,8 +51,8 @@ const WITHIN: Parameter = Parameter {
     name: "within_percent",
     summary: "how much longer than the shortest a positioning time may be, in per cent of it",
     default: 60.0,
-    least: 0.0,
-    most: 10_000.0,
+    min: 0.0,
+    max: 10_000.0,
     whole: false,
     origin: "P2 section 5.1",
 };

@@ -48,6 +48,6 @@ impl Policy for Sstf {
     }
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
-        Choice::one(search::nearest(view.queue, view.place().cylinder))
+        Choice::one(search::nearest(view.queue, view.head_position().cylinder))
     }
 }

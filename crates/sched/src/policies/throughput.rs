@@ -14,7 +14,7 @@
 //! reserved. Does *not* guarantee shares of time or any isolation: that is what it is here to show.
 //! Limits are in the same unit: a limit of 50 % is half the nominal rate.
 //!
-//! Cost per decision: O(payers); no estimate is asked for.
+//! Cost per decision: O(tenants); no estimate is asked for.
 //!
 //! | parameter | unit | default | origin |
 //! |---|---|---|---|
@@ -55,8 +55,8 @@ const NOMINAL: Parameter = Parameter {
     name: "nominal_per_second",
     summary: "requests a second that the whole drive is taken to serve",
     default: 68.0,
-    least: 1.0,
-    most: 1e6,
+    min: 1.0,
+    max: 1e6,
     whole: false,
     origin: "P5 section 4.3, its drive",
 };
@@ -65,8 +65,8 @@ const OUTSTANDING: Parameter = Parameter {
     name: "outstanding",
     summary: "commands at the drive",
     default: 20.0,
-    least: 1.0,
-    most: 1024.0,
+    min: 1.0,
+    max: 1024.0,
     whole: true,
     origin: "P5 section 3",
 };
@@ -92,7 +92,7 @@ impl Policy for Throughput {
             .choice(|line| line.queue().oldest().map(|queued| queued.ticket))
     }
 
-    fn goes_by_shares(&self) -> bool {
+    fn uses_shares(&self) -> bool {
         true
     }
 

@@ -1,10 +1,10 @@
 //! Whose turn it is: not a policy, but what those share that go by the books of
 //! [`Shares`](crate::Shares).
 //!
-//! What the server asks for on its own account ([`VolumeId::OWN`](crate::VolumeId::OWN)) goes
-//! before everything. Payers at a limit or with nothing waiting are left out. A payer whose bucket
+//! What the server asks for on its own account ([`VolumeId::INTERNAL`](crate::VolumeId::OWN)) goes
+//! before everything. Payers at a limit or with nothing waiting are left out. A tenant whose bucket
 //! has enough for its first request is *owed* that. Who is owed something goes next, the earliest
-//! deadline first. Where each request is a turn, the deadline is when the payer's bucket has, or
+//! deadline first. Where each request is a turn, the deadline is when the tenant's bucket has, or
 //! would have, enough for it, as published; where turns are runs, it is when the bucket was, or
 //! would be, level, and of those within one period the one goes that had its run the longest ago.
 //! When nothing is owed to anybody there is *slack*: it is offered to whoever was charged the least
@@ -13,14 +13,14 @@
 //! goes though it is still to come (not so where each request is a turn: as published). Priority
 //! comes before either: real time, then best effort, then idle.
 //!
-//! A flush is a turn of whoever waits for it; of one payer flushes and requests take turns. Where
+//! A flush is a turn of whoever waits for it; of one tenant flushes and requests take turns. Where
 //! all of the drive is reserved by those who wait, everybody has one run in a period: who is due
 //! within half of one counts as owed. Periods change by steps (`policies/period.rs`).
 //!
-//! Who is chosen keeps the drive for a *run*, so that seeks from one payer's sectors to another's
+//! Who is chosen keeps the drive for a *run*, so that seeks from one tenant's sectors to another's
 //! stay few: its reservation's part of a period, or, of slack, as much of the period as comes to it
-//! among those who wait. A run also ends when the payer has nothing more, comes to a limit, has
-//! another reservation, or something is owed to a payer of higher priority; one of slack, once it
+//! among those who wait. A run also ends when the tenant has nothing more, comes to a limit, has
+//! another reservation, or something is owed to a tenant of higher priority; one of slack, once it
 //! has had a sixteenth of the period, when something is owed to anybody. While its last request is
 //! at the drive, nobody else is sent beside it: whoever asks for one thing after the other asks
 //! again when that is done. What a run has used is what was charged for it, estimates for what is
@@ -30,7 +30,7 @@
 //! 700 ms; by then its bucket is 210 ms lower and B's as much higher. B's deadline is the earlier;
 //! B runs for 300 ms, and both are where they were.
 //!
-//! Cost: O(payers) for each decision, and one cost of a request for each of those who wait when a
+//! Cost: O(tenants) for each decision, and one cost of a request for each of those who wait when a
 //! run is over.
 
 use alloc::collections::BTreeMap;
@@ -41,7 +41,7 @@ use crate::command::HoldReason;
 use crate::policies::period::Period;
 use crate::policy::{Choice, View};
 use crate::queue::{Queued, Ticket};
-use crate::shares::{Line, Payer, Shares, Terms};
+use crate::shares::{Shares, Tenant, TenantState, Terms};
 use crate::table::{Parameter, Parameters};
 use crate::tunables::PriorityClass;
 
@@ -56,8 +56,8 @@ pub(crate) enum Slack {
 
 /// Whose turn it is.
 pub(crate) enum Turn<'a> {
-    /// This payer's; it has requests waiting.
-    Of(&'a Line),
+    /// This tenant's; it has requests waiting.
+    Of(&'a TenantState),
     /// That of one who waits for a flush.
     Flush,
     /// Nobody's until something at the drive is done.
@@ -67,8 +67,8 @@ pub(crate) enum Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    /// What goes; `of` says which request of the payer whose turn it is.
-    pub(crate) fn choice(self, of: impl FnOnce(&'a Line) -> Option<Ticket>) -> Choice {
+    /// What goes; `of` says which request of the tenant whose turn it is.
+    pub(crate) fn choice(self, of: impl FnOnce(&'a TenantState) -> Option<Ticket>) -> Choice {
         match self {
             Self::Of(line) => Choice::one(of(line)),
             Self::Flush => Choice::Flush,
@@ -82,7 +82,7 @@ impl<'a> Turn<'a> {
 /// short against the second that shares are promised by).
 const GIVES_WAY: u64 = 16;
 
-/// Of what it gets nobody is to lose more than one in so many by changing between payers (the
+/// Of what it gets nobody is to lose more than one in so many by changing between tenants (the
 /// project's target is one in twenty).
 const LOST: f64 = 20.0;
 /// Who has come back to the drive no more often than this is new (guess: that are a few periods).
@@ -93,34 +93,34 @@ pub(crate) struct Turns {
     period: Period,
     slack: Slack,
     run: Option<Run>,
-    /// The last run of each payer that has had one, and how many there were before it.
-    past: BTreeMap<Payer, (u64, Run)>,
+    /// The last run of each tenant that has had one, and how many there were before it.
+    past: BTreeMap<Tenant, (u64, Run)>,
     runs: u64,
 }
 
 /// The run that is on.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    payer: Payer,
+    tenant: Tenant,
     priority: PriorityClass,
-    /// What was reserved for the payer: with another reservation another run begins.
+    /// What was reserved for the tenant: with another reservation another run begins.
     reserve: Share,
     owed: bool,
     /// Whether it is in the longer round of two.
     long: bool,
     /// What it may use; below zero where the last one used as much too much.
     budget_ns: i64,
-    /// What the payer had been charged when it began.
+    /// What the tenant had been charged when it began.
     began: (u64, i64),
 }
 
 /// What can be set.
 pub(crate) const RUN: Parameter = Parameter {
     name: "run_ms",
-    summary: "period in which every payer has its run; 0 lets each request be one",
+    summary: "period in which every tenant has its run; 0 lets each request be one",
     default: 1_000.0,
-    least: 0.0,
-    most: 10_000.0,
+    min: 0.0,
+    max: 10_000.0,
     whole: false,
     origin: "P5 section 2.4 (granularity)",
 };
@@ -131,8 +131,8 @@ pub(crate) const SLACK: Parameter = Parameter {
     summary: "what nobody has reserved goes to the least charged of late: 0 as such, 1 in \
         proportion to reservations",
     default: 0.0,
-    least: 0.0,
-    most: 1.0,
+    min: 0.0,
+    max: 1.0,
     whole: true,
     origin: "P5 section 4.4 (fair)",
 };
@@ -167,7 +167,7 @@ impl Turns {
         }
     }
 
-    /// Whose turn it is. `cost` is what a payer's bucket must have for a request.
+    /// Whose turn it is. `cost` is what a tenant's bucket must have for a request.
     pub(crate) fn next<'a>(
         &mut self,
         view: &View<'a>,
@@ -180,7 +180,7 @@ impl Turns {
             return Turn::of(own, flushes);
         }
         if let Some(run) = self.run {
-            let line = shares.line(run.payer).filter(|line| {
+            let line = shares.line(run.tenant).filter(|line| {
                 line.opens() <= now && line.terms().reserve == run.reserve && !run.is_spent(line)
             });
             match line.filter(|line| !run.is_interrupted(line, self.period.mean(), view, &cost)) {
@@ -196,8 +196,8 @@ impl Turns {
         let open = shares.waiting(flushes).filter(|line| line.opens() <= now);
         let nothing_left = !self.period.is_zero() && reserved_by(open) == Share::WHOLE;
         let (mut opens, mut weights) = (Instant::NEVER, 0_u64);
-        let mut first: Option<(Owed, &'a Line)> = None;
-        let mut least: Option<(Offered, &'a Line)> = None;
+        let mut first: Option<(Owed, &'a TenantState)> = None;
+        let mut least: Option<(Offered, &'a TenantState)> = None;
         for line in shares.waiting(flushes) {
             if line.opens() > now {
                 opens = opens.min(line.opens());
@@ -223,7 +223,7 @@ impl Turns {
             (None, None) => return Turn::Throttled(opens),
         };
         let Terms { priority, reserve, .. } = line.terms();
-        let last_was_long = self.past.get(&line.payer()).is_some_and(|(_, last)| last.long);
+        let last_was_long = self.past.get(&line.tenant()).is_some_and(|(_, last)| last.long);
         self.period.step(now, last_was_long);
         let long = self.period.is_long(last_was_long);
         let budget_ns = if is_owed {
@@ -233,7 +233,7 @@ impl Turns {
             part(self.period.mean(), self.slack.weight(line), weights).as_ns() as i64
         };
         let run = Run {
-            payer: line.payer(),
+            tenant: line.tenant(),
             priority,
             reserve,
             owed: is_owed,
@@ -245,12 +245,13 @@ impl Turns {
         Turn::of(line, flushes)
     }
 
-    /// What the payer's last run used less than it was to, or, below zero, more: nothing of it is
+    /// What the tenant's last run used less than it was to, or, below zero, more: nothing of it is
     /// lost, though half a run of mean length at most is made up for at once.
-    fn carry_ns(&self, line: &Line, mean: Nanos) -> i64 {
+    fn carry_ns(&self, line: &TenantState, mean: Nanos) -> i64 {
         let is_whole =
             |last: &Run| last.owed && last.reserve == line.terms().reserve && last.is_spent(line);
-        let last = self.past.get(&line.payer()).map(|(_, last)| last).filter(|last| is_whole(last));
+        let last =
+            self.past.get(&line.tenant()).map(|(_, last)| last).filter(|last| is_whole(last));
         let half = mean.as_ns() as i64 / 2;
         last.map_or(0, |last| {
             (last.budget_ns - (line.charged().1 - last.began.1)).clamp(-half, half)
@@ -260,7 +261,7 @@ impl Turns {
     /// Says which period would do: one in which nobody who asks loses more than a part of what it
     /// gets by changing.
     fn fit_period(&mut self, view: &View<'_>) {
-        let needed = |line: &Line| {
+        let needed = |line: &TenantState| {
             let reserve = line.terms().reserve.as_fraction();
             if reserve > 0.0 { line.lost_by_change().as_ns() as f64 * LOST / reserve } else { 0.0 }
         };
@@ -273,22 +274,22 @@ impl Turns {
         self.period.fit(view.now, needed, new);
     }
 
-    /// The number of a payer's last run; where each request is a run, all count alike.
-    fn last_run_of(&self, line: &Line) -> Option<u64> {
-        self.past.get(&line.payer()).filter(|_| !self.period.is_zero()).map(|(number, _)| *number)
+    /// The number of a tenant's last run; where each request is a run, all count alike.
+    fn last_run_of(&self, line: &TenantState) -> Option<u64> {
+        self.past.get(&line.tenant()).filter(|_| !self.period.is_zero()).map(|(number, _)| *number)
     }
 
-    /// Of the payers whose turn it is not, the one that is owed something and has the earliest
+    /// Of the tenants whose turn it is not, the one that is owed something and has the earliest
     /// deadline of all that fall within a period from now.
     pub(crate) fn pressing<'a>(
         &self,
         view: &View<'a>,
         cost: impl Fn(&Queued) -> Nanos,
-    ) -> Option<&'a Line> {
+    ) -> Option<&'a TenantState> {
         if view.shares.own_waiting().is_some() {
             return None;
         }
-        let due = |line: &&Line| {
+        let due = |line: &&TenantState| {
             line.queue()
                 .with_deadline()
                 .next()
@@ -296,11 +297,11 @@ impl Turns {
                 .filter(|due| *due < view.now + self.period.mean())
         };
         let open = view.shares.waiting(false).filter(|line| {
-            line.opens() <= view.now && self.run.is_none_or(|run| run.payer != line.payer())
+            line.opens() <= view.now && self.run.is_none_or(|run| run.tenant != line.tenant())
         });
         let first = open
             .filter_map(|line| Some((due(&line)?, line)))
-            .min_by_key(|(due, line)| (*due, line.payer()));
+            .min_by_key(|(due, line)| (*due, line.tenant()));
         first
             .map(|(_, line)| line)
             .filter(|line| Owed::of(line, self.period.mean(), view.now, &cost).owed)
@@ -308,10 +309,10 @@ impl Turns {
 
     fn note(&mut self, shares: &Shares, run: Run) {
         if self.past.len() > shares.lines() {
-            self.past.retain(|payer, _| shares.line(*payer).is_some());
+            self.past.retain(|tenant, _| shares.line(*tenant).is_some());
         }
         self.runs += 1;
-        self.past.insert(run.payer, (self.runs, run));
+        self.past.insert(run.tenant, (self.runs, run));
         self.run = Some(run);
     }
 }
@@ -319,7 +320,7 @@ impl Turns {
 impl<'a> Turn<'a> {
     /// The turn of one that has something waiting or at the drive; `flushes` says whether a flush
     /// may go.
-    fn of(line: &'a Line, flushes: bool) -> Self {
+    fn of(line: &'a TenantState, flushes: bool) -> Self {
         if flushes && line.flush_is_next() {
             Self::Flush
         } else if line.queue().is_empty() {
@@ -335,8 +336,8 @@ impl Slack {
         if parameters.get(SLACK.name) == 0.0 { Self::Fair } else { Self::Proportional }
     }
 
-    /// What a payer's part of slack is in proportion to.
-    fn weight(self, line: &Line) -> u64 {
+    /// What a tenant's part of slack is in proportion to.
+    fn weight(self, line: &TenantState) -> u64 {
         match self {
             Self::Fair => 1,
             // Who has reserved nothing counts as having reserved a thousandth: it has little, but
@@ -349,7 +350,7 @@ impl Slack {
 impl Run {
     /// Whether as much was used as the run may use; a run of no length is over with its first
     /// request.
-    fn is_spent(&self, line: &Line) -> bool {
+    fn is_spent(&self, line: &TenantState) -> bool {
         let (estimated, charged) = self.used(line);
         // Whatever comes back of what was sent before, a run has its first request.
         estimated > 0 && i64::try_from(charged).unwrap_or(i64::MAX) >= self.budget_ns
@@ -357,7 +358,7 @@ impl Run {
 
     /// Nanoseconds that were charged when requests were sent, and as they have been corrected; of
     /// the latter, what comes back of what was sent before is no use.
-    fn used(&self, line: &Line) -> (u64, u64) {
+    fn used(&self, line: &TenantState) -> (u64, u64) {
         let (estimated, charged) = line.charged();
         (estimated - self.began.0, u64::try_from(charged - self.began.1).unwrap_or(0))
     }
@@ -365,7 +366,7 @@ impl Run {
     /// Whether somebody may not wait until it is over.
     fn is_interrupted(
         &self,
-        line: &Line,
+        line: &TenantState,
         period: Nanos,
         view: &View<'_>,
         cost: &impl Fn(&Queued) -> Nanos,
@@ -377,7 +378,7 @@ impl Run {
         let others = || {
             view.shares
                 .waiting(view.flush_may_go())
-                .filter(|line| line.payer() != self.payer && line.opens() <= view.now)
+                .filter(|line| line.tenant() != self.tenant && line.opens() <= view.now)
         };
         others().any(|line| {
             let higher = line.terms().priority < self.priority;
@@ -402,7 +403,12 @@ struct Owed {
 }
 
 impl Owed {
-    fn of(line: &Line, period: Nanos, now: Instant, cost: &impl Fn(&Queued) -> Nanos) -> Self {
+    fn of(
+        line: &TenantState,
+        period: Nanos,
+        now: Instant,
+        cost: &impl Fn(&Queued) -> Nanos,
+    ) -> Self {
         let priority = line.terms().priority;
         let first = if line.flush_is_next() {
             Some(line.flush_cost())
@@ -466,7 +472,7 @@ impl Offered {
 }
 
 /// What these have reserved together.
-fn reserved_by<'a>(lines: impl Iterator<Item = &'a Line>) -> Share {
+fn reserved_by<'a>(lines: impl Iterator<Item = &'a TenantState>) -> Share {
     lines.fold(Share::NONE, |sum, line| {
         sum.checked_add(line.terms().reserve).unwrap_or(Share::WHOLE)
     })

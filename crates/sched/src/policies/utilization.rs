@@ -1,25 +1,25 @@
-//! Shares of disk time as published: each payer gets the share of the drive's time that it has
+//! Shares of disk time as published: each tenant gets the share of the drive's time that it has
 //! reserved, whatever the others do.
 //!
 //! What it does. Each volume, or class of one, has two buckets of disk time, one filled with its
 //! reservation and one with its limit ([`Shares`](crate::Shares)). Payers at a limit or without
 //! requests are left out; of the others, one to whom its reservation owes a request goes next, the
 //! earliest deadline first, and when nothing is owed to anybody the one that was charged least of
-//! late. It keeps the drive for a run, so that seeks between payers stay few (`policies/turns.rs`).
-//! Within a payer requests go in the order of their arrival. A request is charged an estimate when
+//! late. It keeps the drive for a run, so that seeks between tenants stay few (`policies/turns.rs`).
+//! Within a tenant requests go in the order of their arrival. A request is charged an estimate when
 //! it is sent, one of two constants, and what it took when it is done.
 //!
 //! Worked example: A has reserved 70 % and reads on and on, B 30 % and reads anywhere. In each
 //! second A has 700 ms, of which one seek takes 13, and B 300 ms, about 22 reads. B's first read is
 //! charged 20 ms and took 12: 8 ms are returned.
 //!
-//! Guarantees each payer that always wants more its reservation within the length of a run, as long
-//! as reservations come to no more than the drive has, and no payer more than its limit and what
+//! Guarantees each tenant that always wants more its reservation within the length of a run, as long
+//! as reservations come to no more than the drive has, and no tenant more than its limit and what
 //! its burst had saved up. Does *not* guarantee that everybody gets that in throughput: who asks
 //! anywhere gets little out of its time. Does *not* guarantee a response time: behind others' runs
 //! a request waits for up to the period. Deadlines and rotation are ignored.
 //!
-//! Cost per decision: O(payers); one estimate more for each payer that waits when `belief` is 1.
+//! Cost per decision: O(tenants); one estimate more for each tenant that waits when `belief` is 1.
 //!
 //! | parameter | unit | default | origin |
 //! |---|---|---|---|
@@ -47,7 +47,7 @@ use crate::table::{Parameter, Parameters, PolicyEntry};
 /// The line in the table.
 pub const ENTRY: PolicyEntry = PolicyEntry {
     name: "utilization",
-    summary: "shares of disk time: each payer its reservation, by earliest deadline of its bucket, \
+    summary: "shares of disk time: each tenant its reservation, by earliest deadline of its bucket, \
         in runs",
     source: "P5 sections 2 and 3 (utilization-based Zygaria)",
     oracle: false,
@@ -57,30 +57,30 @@ pub const ENTRY: PolicyEntry = PolicyEntry {
 
 const RANDOM: Parameter = Parameter {
     name: "random_us",
-    summary: "what a request is charged when it is sent that lies elsewhere than its payer's last",
+    summary: "what a request is charged when it is sent that lies elsewhere than its tenant's last",
     default: 20_000.0,
-    least: 1.0,
-    most: 10_000_000.0,
+    min: 1.0,
+    max: 10_000_000.0,
     whole: false,
     origin: "P5 section 3",
 };
 
 const SEQUENTIAL: Parameter = Parameter {
     name: "sequential_us",
-    summary: "what one is charged that follows its payer's last",
+    summary: "what one is charged that follows its tenant's last",
     default: 300.0,
-    least: 1.0,
-    most: 10_000_000.0,
+    min: 1.0,
+    max: 10_000_000.0,
     whole: false,
     origin: "P5 section 3",
 };
 
 const NEAR: Parameter = Parameter {
     name: "near_sectors",
-    summary: "a request less than so many sectors from the end of its payer's last follows it",
+    summary: "a request less than so many sectors from the end of its tenant's last follows it",
     default: 100.0,
-    least: 0.0,
-    most: 1e12,
+    min: 0.0,
+    max: 1e12,
     whole: true,
     origin: "P5 section 3 (from the previous request)",
 };
@@ -89,8 +89,8 @@ const BELIEF: Parameter = Parameter {
     name: "belief",
     summary: "1 charges what the belief expects in place of the two constants",
     default: 0.0,
-    least: 0.0,
-    most: 1.0,
+    min: 0.0,
+    max: 1.0,
     whole: true,
     origin: "ours; P5 has the constants",
 };
@@ -99,8 +99,8 @@ const OUTSTANDING: Parameter = Parameter {
     name: "outstanding",
     summary: "commands at the drive",
     default: 2.0,
-    least: 1.0,
-    most: 1024.0,
+    min: 1.0,
+    max: 1024.0,
     whole: true,
     origin: "docs/limits.md 1; P5 does not say",
 };
@@ -146,7 +146,7 @@ impl Estimates {
             Self::Belief => view.next(&queued.target).expected,
             Self::Constants { random, sequential, near } => {
                 let last =
-                    view.shares.line(queued.request.payer()).and_then(|line| line.next_lba());
+                    view.shares.line(queued.request.tenant()).and_then(|line| line.next_lba());
                 let follows = |last: Lba| queued.request.extent.start.distance(last).get() < near;
                 if last.is_some_and(follows) { sequential } else { random }
             }
@@ -170,7 +170,7 @@ impl Policy for Utilization {
             .choice(|line| line.queue().oldest().map(|queued| queued.ticket))
     }
 
-    fn goes_by_shares(&self) -> bool {
+    fn uses_shares(&self) -> bool {
         true
     }
 

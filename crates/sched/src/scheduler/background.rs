@@ -28,9 +28,9 @@ use super::send::view;
 use super::{Decision, Done, Op, Outcome, Outstanding, Scheduler, Ticket};
 use crate::background::{BackgroundRead, FillReport, FillSource, Pace, ScanId, ScanOptions};
 use crate::command::{Command, HoldReason};
-use crate::freeblock::{Claim, Fill, FillSettings, Job, Scan, Wanted, hull, without};
+use crate::freeblock::{Claim, Fill, FillSettings, Job, PendingSectors, Scan, hull, without};
 use crate::positioning::BeliefReport;
-use crate::shares::Payer;
+use crate::shares::Tenant;
 
 /// How many commands idle reading keeps at the drive, so that it does not lose a revolution between
 /// two.
@@ -50,7 +50,13 @@ impl Scheduler {
     ///
     /// # Panics
     /// When a scan of that id is there already, or `wanted` is of a drive of another size.
-    pub fn scan_start(&mut self, now: Instant, id: ScanId, wanted: Wanted, options: ScanOptions) {
+    pub fn scan_start(
+        &mut self,
+        now: Instant,
+        id: ScanId,
+        wanted: PendingSectors,
+        options: ScanOptions,
+    ) {
         self.advance(now);
         assert_eq!(
             wanted.capacity(),
@@ -124,7 +130,7 @@ impl Scheduler {
     /// How many sectors a scan still wants, is waiting for, or has not
     /// [taken](Scheduler::take_background); `None` for a scan that there is not.
     #[must_use]
-    pub fn scan_left(&self, id: ScanId) -> Option<Sectors> {
+    pub fn scan_remaining(&self, id: ScanId) -> Option<Sectors> {
         let fill = self.fill.as_ref()?;
         let wanted = fill.scans.get(id)?.wanted.remaining();
         let claimed = fill
@@ -190,18 +196,18 @@ impl Scheduler {
     /// what it changes is read first for scans of a point in time.
     pub(super) fn client_came(
         &mut self,
-        payer: Payer,
+        tenant: Tenant,
         before: Option<Ticket>,
         changes: Option<Extent>,
     ) {
         let now = self.now;
-        let opens = if self.policy.keeps_limits() {
-            self.shares.line(payer).map_or(now, |line| line.opens().max(now))
+        let opens = if self.policy.enforces_limits() {
+            self.shares.line(tenant).map_or(now, |line| line.opens().max(now))
         } else {
             now
         };
         let held = self.tickets.len()
-            - if self.policy.keeps_limits() { self.shares.held_back(now) } else { 0 };
+            - if self.policy.enforces_limits() { self.shares.held_back(now) } else { 0 };
         let Some(fill) = self.fill_at_work() else { return };
         // Who is at a limit waits for that, and is no sign of somebody who is about to ask for
         // more.
@@ -464,7 +470,7 @@ impl Scheduler {
         };
         self.accounts.charge_background(part, piece.len, done.outcome);
         let held = self.tickets.len()
-            - if self.policy.keeps_limits() { self.shares.held_back(done.finished) } else { 0 };
+            - if self.policy.enforces_limits() { self.shares.held_back(done.finished) } else { 0 };
         let fill = self.fill.as_deref_mut().expect("a background command is at the drive");
         let job = fill.jobs.get_mut(&ticket).expect("a job stays until its commands are done");
         job.at_drive -= 1;

@@ -4,8 +4,8 @@
 use headtime_units::{Instant, Nanos};
 
 use super::{
-    Done, Finished, Head, Learned, Measured, Op, Outcome, Outstanding, Queued, Refusal, Request,
-    Scheduler, Ticket,
+    AccessKind, Done, Finished, Head, MeasuredAccess, Op, Outcome, Outstanding, Queued, Refusal,
+    Request, Scheduler, Ticket,
 };
 
 impl Scheduler {
@@ -41,7 +41,7 @@ impl Scheduler {
         let same = |queued: &Queued| queued.ticket == ticket;
         if let Some(index) = self.flushes.iter().position(same) {
             let gone = self.flushes.remove(index);
-            self.shares.flush_leaves(self.now, gone.request.payer());
+            self.shares.flush_leaves(self.now, gone.request.tenant());
             return true;
         }
         let own = self.own.iter().position(same).and_then(|index| self.own.remove(index));
@@ -129,7 +129,7 @@ impl Scheduler {
         let in_order = done.finished > self.last_finished;
         let head_before = (self.head_certain && in_order).then_some(self.last_head);
         let time = self.tunables.timesource;
-        let learned = self.belief.learn(&Measured {
+        let learned = self.belief.learn(&MeasuredAccess {
             target: command.target,
             dispatched: time.read(command.dispatched),
             finished: time.read(done.finished),
@@ -137,11 +137,11 @@ impl Scheduler {
             succeeded,
         });
         // What the cache answered has left the head where it was.
-        if learned == Learned::CacheHit {
+        if learned == AccessKind::CacheHit {
             self.head_certain &= in_order;
             return true;
         }
-        self.head_certain = succeeded && in_order && learned == Learned::Media;
+        self.head_certain = succeeded && in_order && learned == AccessKind::Media;
         if done.finished >= self.last_finished {
             // After an error the arm may be anywhere near; the target is the best guess, but
             // nothing is learned from it.

@@ -29,7 +29,7 @@ use super::send::view;
 use super::{Decision, Done, Op, Outcome, Outstanding, Queued, Scheduler, Ticket};
 use crate::background::FillSource;
 use crate::command::{Command, CommandId, HoldReason};
-use crate::freeblock::{Ahead, Committed, Fill, Gap, Piece, Predicted, Rules, hull, search};
+use crate::freeblock::{Ahead, Committed, ExpectedStart, Fill, Gap, Piece, Rules, hull, search};
 use crate::policy::Choice;
 
 /// A gap is filled with so many commands at most.
@@ -193,7 +193,7 @@ impl Scheduler {
         };
         let view = view!(self);
         let likely = view.belief.likely(view.head(), chosen, &queued.target);
-        let predicted = Predicted {
+        let predicted = ExpectedStart {
             ticket,
             target: queued.target,
             chosen,
@@ -257,7 +257,7 @@ impl Scheduler {
         self.dispatch(Op::Read, target, SmallVec::from_buf([queued]), Some((job, extent)))
     }
 
-    /// Looks for what fits before a request that was predicted.
+    /// SearchCounts for what fits before a request that was predicted.
     fn fill_gap(&mut self, ticket: Ticket, alone: bool) -> Filled {
         let Some(Queued { target, .. }) = self.queue.get(ticket).copied() else {
             return Filled::Not;

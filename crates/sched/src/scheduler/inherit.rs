@@ -67,7 +67,7 @@ impl Scheduler {
 
     fn set_deadline(&mut self, ticket: Ticket, deadline: Option<Instant>) {
         if let Some(queued) = self.queue.get(ticket) {
-            self.shares.set_deadline(self.now, queued.request.payer(), ticket, deadline);
+            self.shares.set_deadline(self.now, queued.request.tenant(), ticket, deadline);
             self.queue.set_deadline(ticket, deadline);
             return;
         }

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::{Decision, Op, Outstanding, Queued, Request, Scheduler, Target, Ticket, no_place};
 use crate::command::{Command, CommandId};
-use crate::drive::Predicted;
+use crate::drive::PredictedService;
 use crate::policy::Choice;
 use crate::positioning::Likely;
 
@@ -126,7 +126,7 @@ impl Scheduler {
         );
         let flushes: SmallVec<[Queued; 1]> = SmallVec::from_vec(core::mem::take(&mut self.flushes));
         for queued in &flushes {
-            self.shares.flush_leaves(self.now, queued.request.payer());
+            self.shares.flush_leaves(self.now, queued.request.tenant());
         }
         self.dispatch(Op::Flush, no_place(), flushes, None)
     }
@@ -137,7 +137,7 @@ impl Scheduler {
         self.send_flush()
     }
 
-    /// Takes a request out of the queue, and out of its payer's line.
+    /// Takes a request out of the queue, and out of its tenant's line.
     pub(super) fn take_from_queue(&mut self, ticket: Ticket) -> Option<Queued> {
         let queued = self.queue.remove(ticket)?;
         self.shares.leave(self.now, &queued);
@@ -241,7 +241,7 @@ impl Scheduler {
     }
 
     /// What a command for `target` is believed to take if it is sent now.
-    fn predict(&self, target: &Target) -> Predicted {
+    fn predict(&self, target: &Target) -> PredictedService {
         let view = view!(self);
         let head = view.head();
         let Likely { depart, positioning } = self.belief.likely(head, self.now, target);
@@ -250,6 +250,6 @@ impl Scheduler {
             .seek_lower_bound(head.place.cylinder.abs_diff(target.start.cylinder))
             .min(positioning);
         let overhead = depart.saturating_since(self.now.max(head.free_at));
-        Predicted { overhead, seek, rotation: positioning - seek, transfer: target.transfer }
+        PredictedService { overhead, seek, rotation: positioning - seek, transfer: target.transfer }
     }
 }

@@ -5,21 +5,21 @@ use smallvec::SmallVec;
 
 use super::send::view;
 use super::{Op, Queued, Scheduler};
-use crate::shares::{Charge, Line, Payer, ShareChange, ShareRefusal, Shares, Terms};
+use crate::shares::{Charge, ShareChange, ShareRefusal, Shares, Tenant, TenantState, Terms};
 
 impl Scheduler {
-    /// Terms, levels and use of all payers; also answers whether a change would be made
+    /// Terms, levels and use of all tenants; also answers whether a change would be made
     /// ([`Shares::check`]) and what is left to reserve.
     #[must_use]
     pub fn shares(&self) -> &Shares {
         &self.shares
     }
 
-    /// Whether the policy at work goes by the terms of payers: also one that keeps no books while
+    /// Whether the policy at work goes by the terms of tenants: also one that keeps no books while
     /// nobody has any.
     #[must_use]
-    pub fn goes_by_shares(&self) -> bool {
-        self.policy.keeps_limits()
+    pub fn uses_shares(&self) -> bool {
+        self.policy.enforces_limits()
     }
 
     /// Changes terms while running, all of `changes` or none. What is queued stays queued and goes
@@ -47,7 +47,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Gives a payer terms, whether or not it had others; as [`Scheduler::change_shares`].
+    /// Gives a tenant terms, whether or not it had others; as [`Scheduler::change_shares`].
     ///
     /// # Errors
     /// [`ShareRefusal`]; nothing is changed then.
@@ -57,13 +57,13 @@ impl Scheduler {
     pub fn set_share(
         &mut self,
         now: Instant,
-        payer: Payer,
+        tenant: Tenant,
         terms: Terms,
     ) -> Result<(), ShareRefusal> {
-        self.change_shares(now, &[ShareChange::Set(payer, terms)])
+        self.change_shares(now, &[ShareChange::Set(tenant, terms)])
     }
 
-    /// Takes a payer's terms away; what it has asked for is served as what nobody pays for in
+    /// Takes a tenant's terms away; what it has asked for is served as what nobody pays for in
     /// advance. As [`Scheduler::change_shares`].
     ///
     /// # Errors
@@ -71,14 +71,14 @@ impl Scheduler {
     ///
     /// # Panics
     /// When `now` is before an earlier call's.
-    pub fn remove_share(&mut self, now: Instant, payer: Payer) -> Result<(), ShareRefusal> {
-        self.change_shares(now, &[ShareChange::Remove(payer)])
+    pub fn remove_share(&mut self, now: Instant, tenant: Tenant) -> Result<(), ShareRefusal> {
+        self.change_shares(now, &[ShareChange::Remove(tenant)])
     }
 
     /// Whether flushes take their turns as requests do: with a policy that goes by terms, where
     /// anybody has some. Else they go at once.
     pub(super) fn flushes_have_turns(&self) -> bool {
-        !self.flushes.is_empty() && self.policy.keeps_limits() && self.shares.any_terms()
+        !self.flushes.is_empty() && self.policy.enforces_limits() && self.shares.any_terms()
     }
 
     /// Whether a flush may go now as far as the drive is concerned: one at a time, because two at
@@ -90,7 +90,7 @@ impl Scheduler {
 
     /// Puts down a request that waits for a flush.
     pub(super) fn wait_for_flush(&mut self, queued: Queued) {
-        self.shares.flush_waits(self.now, queued.request.payer());
+        self.shares.flush_waits(self.now, queued.request.tenant());
         self.flushes.push(queued);
     }
 
@@ -104,8 +104,10 @@ impl Scheduler {
         let charge = |queued: &Queued| match op {
             Op::Read | Op::Write | Op::Zero => self.policy.charge(&view, queued),
             Op::Flush => {
-                let estimate =
-                    self.shares.line(queued.request.payer()).map_or(Nanos::ZERO, Line::flush_cost);
+                let estimate = self
+                    .shares
+                    .line(queued.request.tenant())
+                    .map_or(Nanos::ZERO, TenantState::flush_cost);
                 Charge { estimate, fixed: false }
             }
             Op::Discard => Charge::default(),

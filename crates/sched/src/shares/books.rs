@@ -1,12 +1,12 @@
-//! [`Shares`]: the books of all payers of one drive: terms, buckets, lines of requests, and
+//! [`Shares`]: the books of all tenants of one drive: terms, buckets, lines of requests, and
 //! admission.
 //!
-//! Two buckets for each payer, as published: one fills with its reservation, one with its limit,
+//! Two buckets for each tenant, as published: one fills with its reservation, one with its limit,
 //! each with no more than its burst. What is sent is charged an estimate at once, and corrected
 //! when it is done by what it took: completion − max(previous completion, dispatch), seeks
 //! included. Caps in requests and sectors a second are two buckets more.
 //!
-//! A payer without terms (a guest) has nothing reserved and nothing limited; it has books of its
+//! A tenant without terms (a guest) has nothing reserved and nothing limited; it has books of its
 //! own from its first request on, and its fair part of what is left over.
 //!
 //! Bounds: the bucket of a reservation keeps within ± share × burst (P5, section 2.1: `0 ± u`):
@@ -20,7 +20,7 @@ use headtime_units::{Instant, Lba, Nanos, Share};
 
 use super::bucket::{Bucket, GRAINS};
 use super::gate::Gate;
-use super::terms::{Payer, ShareChange, ShareRefusal, Terms};
+use super::terms::{ShareChange, ShareRefusal, Tenant, Terms};
 use super::usage::{Recent, Usage, WINDOW};
 use crate::queue::{Queue, Queued, Ticket};
 use crate::request::{Op, VolumeId};
@@ -42,25 +42,25 @@ pub struct Charge {
     pub fixed: bool,
 }
 
-/// Terms, buckets and requests of all payers of one drive. Read-only for policies and people;
+/// Terms, buckets and requests of all tenants of one drive. Read-only for policies and people;
 /// [`Scheduler::change_shares`](crate::Scheduler::change_shares) changes terms.
 #[derive(Clone, Debug)]
 pub struct Shares {
-    /// Whether anybody has or had terms, or the policy goes by payers: before that nothing is kept.
+    /// Whether anybody has or had terms, or the policy goes by tenants: before that nothing is kept.
     kept: bool,
     reservable: Share,
-    /// By payer.
-    lines: Vec<Line>,
-    /// Where the payer asked for last stands.
+    /// By tenant.
+    lines: Vec<TenantState>,
+    /// Where the tenant asked for last stands.
     last: usize,
     /// Whose read, write or flush was done last.
-    served_last: Option<Payer>,
+    served_last: Option<Tenant>,
 }
 
-/// One payer's books.
+/// One tenant's books.
 #[derive(Clone, Debug)]
-pub(crate) struct Line {
-    payer: Payer,
+pub(crate) struct TenantState {
+    tenant: Tenant,
     terms: Option<Terms>,
     queue: Queue,
     reserve: Bucket,
@@ -99,11 +99,11 @@ pub(crate) struct Took {
     pub(crate) disk_time: Nanos,
 }
 
-/// What one payer has, uses and waits for.
+/// What one tenant has, uses and waits for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ShareReport {
     /// Who.
-    pub payer: Payer,
+    pub tenant: Tenant,
     /// Its terms; `None` for a guest.
     pub terms: Option<Terms>,
     /// Disk time it has taken since it came, measured.
@@ -149,41 +149,41 @@ impl Shares {
 
     /// What may still be reserved.
     #[must_use]
-    pub fn left(&self) -> Share {
+    pub fn unreserved(&self) -> Share {
         difference(self.reservable, self.reserved())
     }
 
-    /// The terms of a payer; `None` for one that has none.
+    /// The terms of a tenant; `None` for one that has none.
     #[must_use]
-    pub fn terms(&self, payer: Payer) -> Option<Terms> {
-        self.line(payer)?.terms
+    pub fn terms(&self, tenant: Tenant) -> Option<Terms> {
+        self.line(tenant)?.terms
     }
 
     /// Whether these changes together would be made, and what would be left to reserve behind them.
-    /// A payer may stand in several; the last counts.
+    /// A tenant may stand in several; the last counts.
     ///
     /// # Errors
     /// [`ShareRefusal`], for the first change that cannot be.
     pub fn check(&self, changes: &[ShareChange]) -> Result<Share, ShareRefusal> {
-        let mut after: Vec<(Payer, Terms)> =
-            self.lines.iter().filter_map(|line| Some((line.payer, line.terms?))).collect();
+        let mut after: Vec<(Tenant, Terms)> =
+            self.lines.iter().filter_map(|line| Some((line.tenant, line.terms?))).collect();
         let mut reservable = self.reservable;
         for change in changes {
             match *change {
-                ShareChange::Set(payer, terms) => {
-                    terms.check(payer)?;
-                    match after.binary_search_by_key(&payer, |entry| entry.0) {
+                ShareChange::Set(tenant, terms) => {
+                    terms.check(tenant)?;
+                    match after.binary_search_by_key(&tenant, |entry| entry.0) {
                         Ok(place) => after[place].1 = terms,
-                        Err(_) if after.len() >= Terms::MAX_PAYERS => {
-                            return Err(ShareRefusal::TooMany { payer });
+                        Err(_) if after.len() >= Terms::MAX_TENANTS => {
+                            return Err(ShareRefusal::TooMany { tenant });
                         }
-                        Err(place) => after.insert(place, (payer, terms)),
+                        Err(place) => after.insert(place, (tenant, terms)),
                     }
                 }
-                ShareChange::Remove(payer) => {
+                ShareChange::Remove(tenant) => {
                     let place = after
-                        .binary_search_by_key(&payer, |entry| entry.0)
-                        .map_err(|_| ShareRefusal::Unknown { payer })?;
+                        .binary_search_by_key(&tenant, |entry| entry.0)
+                        .map_err(|_| ShareRefusal::Unknown { tenant })?;
                     after.remove(place);
                 }
                 ShareChange::Reservable(share) => reservable = share,
@@ -197,29 +197,29 @@ impl Shares {
             return Ok(difference(reservable, sum(after.into_iter().map(|entry| entry.1))));
         };
         // The last that asks for more than it had is the one that is told.
-        let grows = |change: &&ShareChange| matches!(change, ShareChange::Set(payer, terms) if self.terms(*payer).is_none_or(|had| had.reserve < terms.reserve));
+        let grows = |change: &&ShareChange| matches!(change, ShareChange::Set(tenant, terms) if self.terms(*tenant).is_none_or(|had| had.reserve < terms.reserve));
         Err(match changes.iter().rev().find(grows) {
-            Some(ShareChange::Set(payer, terms)) => {
+            Some(ShareChange::Set(tenant, terms)) => {
                 let left = u64::from(terms.reserve.as_billionths()).saturating_sub(too_much);
                 ShareRefusal::TooMuch {
-                    payer: *payer,
-                    wanted: terms.reserve,
-                    left: share_of(left),
+                    tenant: *tenant,
+                    requested: terms.reserve,
+                    available: share_of(left),
                     reservable,
                 }
             }
-            _ => ShareRefusal::Reserved { wanted: reservable, reserved: share_of(total) },
+            _ => ShareRefusal::Reserved { requested: reservable, reserved: share_of(total) },
         })
     }
 
-    /// The report of one payer at `now`, which is no earlier than the scheduler's last event;
+    /// The report of one tenant at `now`, which is no earlier than the scheduler's last event;
     /// `None` for one that has neither terms nor asked for anything of late.
     #[must_use]
-    pub fn report(&self, payer: Payer, now: Instant) -> Option<ShareReport> {
-        self.line(payer).map(|line| line.report(now))
+    pub fn report(&self, tenant: Tenant, now: Instant) -> Option<ShareReport> {
+        self.line(tenant).map(|line| line.report(now))
     }
 
-    /// The reports of all payers, by volume and class.
+    /// The reports of all tenants, by volume and class.
     pub fn reports(&self, now: Instant) -> impl Iterator<Item = ShareReport> + '_ {
         self.lines.iter().map(move |line| line.report(now))
     }
@@ -229,7 +229,7 @@ impl Shares {
         self.lines.iter().any(|line| line.terms.is_some())
     }
 
-    /// Whether books of payers are kept.
+    /// Whether books of tenants are kept.
     pub(crate) fn are_kept(&self) -> bool {
         self.kept
     }
@@ -244,7 +244,7 @@ impl Shares {
         if !self.kept {
             self.kept = true;
             waiting.for_each(|queued| self.enter(now, *queued));
-            for_flush.iter().for_each(|queued| self.flush_waits(now, queued.request.payer()));
+            for_flush.iter().for_each(|queued| self.flush_waits(now, queued.request.tenant()));
         }
     }
 
@@ -252,8 +252,8 @@ impl Shares {
     pub(crate) fn change(&mut self, now: Instant, changes: &[ShareChange]) {
         for change in changes {
             match *change {
-                ShareChange::Set(payer, terms) => self.line_mut(now, payer).set(now, Some(terms)),
-                ShareChange::Remove(payer) => self.line_mut(now, payer).set(now, None),
+                ShareChange::Set(tenant, terms) => self.line_mut(now, tenant).set(now, Some(terms)),
+                ShareChange::Remove(tenant) => self.line_mut(now, tenant).set(now, None),
                 ShareChange::Reservable(share) => self.reservable = share,
             }
         }
@@ -262,30 +262,30 @@ impl Shares {
     /// Takes a request in that may go.
     pub(crate) fn enter(&mut self, now: Instant, queued: Queued) {
         if self.kept {
-            self.line_mut(now, queued.request.payer()).queue.insert(queued);
+            self.line_mut(now, queued.request.tenant()).queue.insert(queued);
         }
     }
 
     /// A request does not wait any more: it goes to the drive, or was taken back.
     pub(crate) fn leave(&mut self, now: Instant, queued: &Queued) {
         if self.kept {
-            let line = self.line_mut(now, queued.request.payer());
+            let line = self.line_mut(now, queued.request.tenant());
             let removed = line.queue.remove(queued.ticket);
             debug_assert!(removed.is_some(), "a request was in no line");
         }
     }
 
     /// A flush waits, or a write for one.
-    pub(crate) fn flush_waits(&mut self, now: Instant, payer: Payer) {
+    pub(crate) fn flush_waits(&mut self, now: Instant, tenant: Tenant) {
         if self.kept {
-            self.line_mut(now, payer).flushes += 1;
+            self.line_mut(now, tenant).flushes += 1;
         }
     }
 
     /// One of those does not wait any more: it goes to the drive, or was taken back.
-    pub(crate) fn flush_leaves(&mut self, now: Instant, payer: Payer) {
+    pub(crate) fn flush_leaves(&mut self, now: Instant, tenant: Tenant) {
         if self.kept {
-            self.line_mut(now, payer).flushes -= 1;
+            self.line_mut(now, tenant).flushes -= 1;
         }
     }
 
@@ -293,12 +293,12 @@ impl Shares {
     pub(crate) fn set_deadline(
         &mut self,
         now: Instant,
-        payer: Payer,
+        tenant: Tenant,
         ticket: Ticket,
         deadline: Option<Instant>,
     ) {
         if self.kept {
-            self.line_mut(now, payer).queue.set_deadline(ticket, deadline);
+            self.line_mut(now, tenant).queue.set_deadline(ticket, deadline);
         }
     }
 
@@ -312,7 +312,7 @@ impl Shares {
         if !self.kept {
             return;
         }
-        let line = self.line_mut(now, queued.request.payer());
+        let line = self.line_mut(now, queued.request.tenant());
         line.at_drive += 1;
         line.flushed_last = for_flush;
         if !for_flush && queued.request.op.moves_head() {
@@ -329,18 +329,24 @@ impl Shares {
 
     /// Corrects what was charged for a request, now that it is known what it took. What was sent
     /// before books were kept was charged nothing.
-    pub(crate) fn done(&mut self, now: Instant, payer: Payer, took: Took, charge: Option<Charge>) {
+    pub(crate) fn done(
+        &mut self,
+        now: Instant,
+        tenant: Tenant,
+        took: Took,
+        charge: Option<Charge>,
+    ) {
         if !self.kept {
             return;
         }
         let Took { op, cached, disk_time } = took;
         // What the cache answers leaves the head where others had it: the way back is still to
         // come.
-        let goes_on = cached || self.served_last == Some(payer);
+        let goes_on = cached || self.served_last == Some(tenant);
         if !cached {
-            self.served_last = Some(payer);
+            self.served_last = Some(tenant);
         }
-        let line = self.line_mut(now, payer);
+        let line = self.line_mut(now, tenant);
         line.disk_time += disk_time;
         match op {
             Op::Read | Op::Write | Op::Zero if goes_on => line.going_on.note(disk_time),
@@ -356,15 +362,15 @@ impl Shares {
         }
     }
 
-    /// The books of those that have something waiting, by payer; with `flushes` also of those that
+    /// The books of those that have something waiting, by tenant; with `flushes` also of those that
     /// wait for nothing but a flush.
-    pub(crate) fn waiting(&self, flushes: bool) -> impl Iterator<Item = &Line> + '_ {
+    pub(crate) fn waiting(&self, flushes: bool) -> impl Iterator<Item = &TenantState> + '_ {
         self.lines
             .iter()
             .filter(move |line| !line.queue.is_empty() || (flushes && line.flushes > 0))
     }
 
-    /// How many requests wait whose payers are at a limit of theirs.
+    /// How many requests wait whose tenants are at a limit of theirs.
     pub(crate) fn held_back(&self, now: Instant) -> usize {
         self.lines
             .iter()
@@ -374,7 +380,11 @@ impl Shares {
     }
 
     /// The books of those that have something waiting or at the drive, or had within this span.
-    pub(crate) fn asking(&self, now: Instant, within: Nanos) -> impl Iterator<Item = &Line> + '_ {
+    pub(crate) fn asking(
+        &self,
+        now: Instant,
+        within: Nanos,
+    ) -> impl Iterator<Item = &TenantState> + '_ {
         self.lines.iter().filter(move |line| {
             !line.queue.is_empty()
                 || line.flushes > 0
@@ -383,22 +393,22 @@ impl Shares {
         })
     }
 
-    /// The books of [`VolumeId::OWN`] while it has something waiting: the highest number there is,
+    /// The books of [`VolumeId::INTERNAL`] while it has something waiting: the highest number there is,
     /// so always the last.
-    pub(crate) fn own_waiting(&self) -> Option<&Line> {
+    pub(crate) fn own_waiting(&self) -> Option<&TenantState> {
         self.lines.last().filter(|line| {
-            line.payer.volume == VolumeId::OWN && (!line.queue.is_empty() || line.flushes > 0)
+            line.tenant.volume == VolumeId::INTERNAL && (!line.queue.is_empty() || line.flushes > 0)
         })
     }
 
-    /// How many payers have books.
+    /// How many tenants have books.
     pub(crate) fn lines(&self) -> usize {
         self.lines.len()
     }
 
-    /// The books of one payer.
-    pub(crate) fn line(&self, payer: Payer) -> Option<&Line> {
-        let place = self.lines.binary_search_by_key(&payer, |line| line.payer).ok()?;
+    /// The books of one tenant.
+    pub(crate) fn line(&self, tenant: Tenant) -> Option<&TenantState> {
+        let place = self.lines.binary_search_by_key(&tenant, |line| line.tenant).ok()?;
         Some(&self.lines[place])
     }
 
@@ -411,8 +421,8 @@ impl Shares {
             return;
         }
         assert!(
-            self.lines.is_sorted_by(|one, other| one.payer < other.payer),
-            "two lines of one payer"
+            self.lines.is_sorted_by(|one, other| one.tenant < other.tenant),
+            "two lines of one tenant"
         );
         self.lines.iter().for_each(|line| line.queue.self_check());
         assert_eq!(
@@ -426,7 +436,7 @@ impl Shares {
             "a line lost or kept a flush"
         );
         for queued in queue.by_arrival() {
-            let line = self.line(queued.request.payer()).expect("who waits has a line");
+            let line = self.line(queued.request.tenant()).expect("who waits has a line");
             assert_eq!(
                 line.queue.get(queued.ticket),
                 Some(queued),
@@ -441,14 +451,14 @@ impl Shares {
         assert!(self.reserved() <= self.reservable, "more is reserved than there is");
     }
 
-    fn line_mut(&mut self, now: Instant, payer: Payer) -> &mut Line {
-        if self.lines.get(self.last).is_none_or(|line| line.payer != payer) {
-            self.last = match self.lines.binary_search_by_key(&payer, |line| line.payer) {
+    fn line_mut(&mut self, now: Instant, tenant: Tenant) -> &mut TenantState {
+        if self.lines.get(self.last).is_none_or(|line| line.tenant != tenant) {
+            self.last = match self.lines.binary_search_by_key(&tenant, |line| line.tenant) {
                 Ok(place) => place,
                 Err(_) => {
                     self.lines.retain(|line| !line.is_forgotten(now));
-                    let place = self.lines.partition_point(|line| line.payer < payer);
-                    self.lines.insert(place, Line::new(now, payer));
+                    let place = self.lines.partition_point(|line| line.tenant < tenant);
+                    self.lines.insert(place, TenantState::new(now, tenant));
                     place
                 }
             };
@@ -457,10 +467,10 @@ impl Shares {
     }
 }
 
-impl Line {
-    fn new(now: Instant, payer: Payer) -> Self {
+impl TenantState {
+    fn new(now: Instant, tenant: Tenant) -> Self {
         Self {
-            payer,
+            tenant,
             terms: None,
             queue: Queue::default(),
             reserve: Bucket::new(now),
@@ -483,8 +493,8 @@ impl Line {
     }
 
     /// Who.
-    pub(crate) fn payer(&self) -> Payer {
-        self.payer
+    pub(crate) fn tenant(&self) -> Tenant {
+        self.tenant
     }
 
     /// Its terms; those of a guest where it has none.
@@ -607,7 +617,7 @@ impl Line {
     fn report(&self, now: Instant) -> ShareReport {
         let level_ns = |level: i128| (level / GRAINS) as i64;
         ShareReport {
-            payer: self.payer,
+            tenant: self.tenant,
             terms: self.terms,
             disk_time: self.disk_time,
             recent: self.recent(now),

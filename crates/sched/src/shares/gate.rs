@@ -1,7 +1,7 @@
 //! [`Gate`]: a limit or a cap, which is a bucket that shuts when nothing is left in it and opens
 //! again when there is enough for a run.
 //!
-//! Worked example: a limit of 20 % with a burst of 1 s fills a bucket of 200 ms. A payer that has
+//! Worked example: a limit of 20 % with a burst of 1 s fills a bucket of 200 ms. A tenant that has
 //! used them up is shut out until a quarter of that, 50 ms, is there, which takes 250 ms; then it
 //! has a run of 50 ms and what comes in meanwhile, and not one request after each few milliseconds.
 
@@ -12,7 +12,7 @@ use super::bucket::{Bucket, GRAINS};
 /// No debt takes longer than this to pay (guess: twice the time that a drive is usually given to
 /// answer).
 const LONGEST_DEBT: Nanos = Nanos::from_secs(60);
-/// Which part of its burst a payer at its limit waits for.
+/// Which part of its burst a tenant at its limit waits for.
 const LET_IN: i128 = 4;
 
 /// A limit: a bucket that shuts when it is empty.

@@ -41,7 +41,7 @@ pub struct DriveCosts {
     /// The transfer of one request: from the medium or over the bus with its overhead, whichever
     /// takes longer.
     pub transfer: Nanos,
-    /// The longest that the scheduler serves one payer before it turns to others; [`Nanos::MAX`]
+    /// The longest that the scheduler serves one tenant before it turns to others; [`Nanos::MAX`]
     /// for no bound.
     pub longest_run: Nanos,
 }
@@ -59,10 +59,10 @@ pub enum NeedError {
     #[error("a run of 0 requests is none; a run of 1 is random")]
     Run,
     /// It is more than the drive.
-    #[error("that takes {:.1} % of the drive's time, more than it has; ask for fewer requests, longer runs, or a faster drive", wanted * 100.0)]
+    #[error("that takes {:.1} % of the drive's time, more than it has; ask for fewer requests, longer runs, or a faster drive", required * 100.0)]
     MoreThanTheDrive {
         /// The part of the drive's time; above 1.
-        wanted: f64,
+        required: f64,
     },
 }
 
@@ -85,17 +85,17 @@ impl Need {
         let of_scheduler = (drive.longest_run.as_ns() as f64 - lost_ns) / transfer_ns.max(1.0);
         let requests = (of_application as f64).min(libm::floor(of_scheduler).max(1.0));
         let run_ns = lost_ns + requests * transfer_ns;
-        let wanted = per_second / requests * run_ns / 1e9;
-        Share::from_fraction(wanted).ok_or(NeedError::MoreThanTheDrive { wanted })
+        let required = per_second / requests * run_ns / 1e9;
+        Share::from_fraction(required).ok_or(NeedError::MoreThanTheDrive { required })
     }
 
-    /// The least share of disk time with which it is served where each payer has its run once in a
+    /// The least share of disk time with which it is served where each tenant has its run once in a
     /// `period`, of its share of that: the less it has, the shorter its runs, and the more of them
     /// it needs. [`DriveCosts::longest_run`] bounds them besides.
     ///
     /// # Errors
     /// [`NeedError`].
-    pub fn reservation_by_turns(
+    pub fn reservation_per_period(
         &self,
         drive: &DriveCosts,
         period: Nanos,
@@ -149,10 +149,10 @@ mod tests {
     fn the_example_of_the_header_holds() {
         let share = need(200.0, 32).expect("there is room");
         assert!((share - 6.25 * 0.019_566_5).abs() < 1e-6, "{share}");
-        let Err(NeedError::MoreThanTheDrive { wanted }) = need(200.0, 1) else {
+        let Err(NeedError::MoreThanTheDrive { required }) = need(200.0, 1) else {
             panic!("random ones are too many")
         };
-        assert!((wanted - 2.67).abs() < 0.01, "{wanted}");
+        assert!((required - 2.67).abs() < 0.01, "{required}");
         assert!(
             need(200.0, 1)
                 .expect_err("as before")
@@ -197,7 +197,7 @@ mod tests {
     fn where_runs_come_round_once_in_a_period_a_share_is_enough_for_the_runs_that_it_makes() {
         let endless = Need { requests_per_second: 200.0, run_requests: 1 << 40 };
         let share = |need: Need, period| {
-            need.reservation_by_turns(&DRIVE, period).expect("there is room").as_fraction()
+            need.reservation_per_period(&DRIVE, period).expect("there is room").as_fraction()
         };
         let expected = |period: f64| 0.04 + (0.009 + 0.008_333 / 2.0) / period;
         for (period, tolerance) in
@@ -215,7 +215,7 @@ mod tests {
             "one is a run"
         );
         let too_many = Need { requests_per_second: 80.0, run_requests: 1 }
-            .reservation_by_turns(&DRIVE, Nanos::from_secs(1));
+            .reservation_per_period(&DRIVE, Nanos::from_secs(1));
         assert!(matches!(too_many, Err(NeedError::MoreThanTheDrive { .. })));
     }
 

@@ -1,4 +1,4 @@
-//! What a payer is promised and what it may not exceed: [`Terms`], how they are changed, and why a
+//! What a tenant is promised and what it may not exceed: [`Terms`], how they are changed, and why a
 //! change is refused.
 //!
 //! Worked example, all of the drive reservable: volume 1 has a reservation of 50 %, volume 2 asks
@@ -10,17 +10,17 @@ use headtime_units::{Nanos, Share};
 use crate::request::{ClassId, VolumeId};
 use crate::tunables::PriorityClass;
 
-/// Who pays for a request: a volume, or a class of it. Each payer has terms, buckets and a line of
+/// Who pays for a request: a volume, or a class of it. Each tenant has terms, buckets and a line of
 /// its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Payer {
+pub struct Tenant {
     /// The volume.
     pub volume: VolumeId,
     /// Which of its classes; 0 where it has no others.
     pub class: ClassId,
 }
 
-/// What a payer is promised and what it may not exceed.
+/// What a tenant is promised and what it may not exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// The share of disk time it gets whenever it asks for that much.
@@ -44,11 +44,11 @@ pub struct Terms {
 /// One change of terms. Several are made together or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShareChange {
-    /// A payer gets these terms, whether or not it had others.
-    Set(Payer, Terms),
-    /// A payer has no terms any more: nothing reserved, nothing limited. What it has asked for
+    /// A tenant gets these terms, whether or not it had others.
+    Set(Tenant, Terms),
+    /// A tenant has no terms any more: nothing reserved, nothing limited. What it has asked for
     /// stays.
-    Remove(Payer),
+    Remove(Tenant),
     /// Reservations may come to so much together.
     Reservable(Share),
 }
@@ -58,38 +58,38 @@ pub enum ShareChange {
 pub enum ShareRefusal {
     /// More would be reserved than there is.
     #[error(
-        "{payer} asks for {wanted} of disk time; {left} are left of the {reservable} that may be \
+        "{tenant} asks for {requested} of disk time; {available} are left of the {reservable} that may be \
             reserved; ask for no more, or lower another reservation first"
     )]
     TooMuch {
         /// Who.
-        payer: Payer,
+        tenant: Tenant,
         /// The reservation asked for.
-        wanted: Share,
+        requested: Share,
         /// What is left for it, its own reservation included.
-        left: Share,
+        available: Share,
         /// What may be reserved.
         reservable: Share,
     },
     /// Less would be reservable than is reserved.
     #[error(
-        "{wanted} cannot be all that may be reserved, because {reserved} are reserved already; \
+        "{requested} cannot be all that may be reserved, because {reserved} are reserved already; \
             lower a reservation first"
     )]
     Reserved {
         /// What was to be reservable.
-        wanted: Share,
+        requested: Share,
         /// What is reserved.
         reserved: Share,
     },
     /// A limit below the reservation.
     #[error(
-        "{payer}: a limit of {limit} is below its reservation of {reserve}; raise the limit or \
+        "{tenant}: a limit of {limit} is below its reservation of {reserve}; raise the limit or \
             lower the reservation"
     )]
     LimitBelowReserve {
         /// Who.
-        payer: Payer,
+        tenant: Tenant,
         /// The limit.
         limit: Share,
         /// The reservation.
@@ -97,66 +97,66 @@ pub enum ShareRefusal {
     },
     /// A limit that lets next to nothing through.
     #[error(
-        "{payer}: a limit of {limit} would hold a single request back for minutes; choose at least \
+        "{tenant}: a limit of {limit} would hold a single request back for minutes; choose at least \
             {}",
         Terms::MIN_LIMIT
     )]
     LimitTooSmall {
         /// Who.
-        payer: Payer,
+        tenant: Tenant,
         /// The limit.
         limit: Share,
     },
     /// A burst out of range.
     #[error(
-        "{payer}: a burst of {burst} is out of range; choose {} to {}",
+        "{tenant}: a burst of {burst} is out of range; choose {} to {}",
         Terms::MIN_BURST,
         Terms::MAX_BURST
     )]
     Burst {
         /// Who.
-        payer: Payer,
+        tenant: Tenant,
         /// The burst.
         burst: Nanos,
     },
     /// A cap of nothing.
     #[error(
-        "{payer}: a cap of 0 requests a second would hold everything back for ever; choose at \
+        "{tenant}: a cap of 0 requests a second would hold everything back for ever; choose at \
             least 1, or no cap"
     )]
     NoRequests {
         /// Who.
-        payer: Payer,
+        tenant: Tenant,
     },
     /// A cap of nothing, or beyond all drives.
     #[error(
-        "{payer}: a cap of {sectors} sectors a second is out of range; choose 1 to {}, or no cap",
+        "{tenant}: a cap of {sectors} sectors a second is out of range; choose 1 to {}, or no cap",
         Terms::MAX_SECTORS
     )]
     Sectors {
         /// Who.
-        payer: Payer,
+        tenant: Tenant,
         /// The cap.
         sectors: u64,
     },
     /// Terms are taken from somebody who has none.
-    #[error("{payer} has no terms that could be removed")]
+    #[error("{tenant} has no terms that could be removed")]
     Unknown {
         /// Who.
-        payer: Payer,
+        tenant: Tenant,
     },
-    /// As many payers have terms as there may be.
+    /// As many tenants have terms as there may be.
     #[error(
-        "{payer}: {} payers have terms already, which is as many as may have; remove one first",
-        Terms::MAX_PAYERS
+        "{tenant}: {} tenants have terms already, which is as many as may have; remove one first",
+        Terms::MAX_TENANTS
     )]
     TooMany {
         /// Who.
-        payer: Payer,
+        tenant: Tenant,
     },
 }
 
-impl Payer {
+impl Tenant {
     /// A volume without classes.
     #[must_use]
     pub const fn of(volume: VolumeId) -> Self {
@@ -170,7 +170,7 @@ impl Payer {
     }
 }
 
-impl core::fmt::Display for Payer {
+impl core::fmt::Display for Tenant {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self.class.0 {
             0 => write!(f, "volume {}", self.volume.0),
@@ -205,8 +205,8 @@ impl Terms {
     pub const MAX_BURST: Nanos = Nanos::from_secs(60);
     /// The largest cap in sectors a second.
     pub const MAX_SECTORS: u64 = 1_000_000_000_000;
-    /// The most payers with terms on one drive.
-    pub const MAX_PAYERS: usize = 4_096;
+    /// The most tenants with terms on one drive.
+    pub const MAX_TENANTS: usize = 4_096;
 
     /// Nothing but a reservation.
     #[must_use]
@@ -217,24 +217,24 @@ impl Terms {
     /// What is wrong with them by themselves, whatever others have.
     ///
     /// # Errors
-    /// [`ShareRefusal`]; `payer` is who it names.
-    pub fn check(&self, payer: Payer) -> Result<(), ShareRefusal> {
+    /// [`ShareRefusal`]; `tenant` is who it names.
+    pub fn check(&self, tenant: Tenant) -> Result<(), ShareRefusal> {
         let Self { reserve, limit, burst, .. } = *self;
         if limit < Self::MIN_LIMIT {
-            return Err(ShareRefusal::LimitTooSmall { payer, limit });
+            return Err(ShareRefusal::LimitTooSmall { tenant, limit });
         }
         if limit < reserve {
-            return Err(ShareRefusal::LimitBelowReserve { payer, limit, reserve });
+            return Err(ShareRefusal::LimitBelowReserve { tenant, limit, reserve });
         }
         if !(Self::MIN_BURST..=Self::MAX_BURST).contains(&burst) {
-            return Err(ShareRefusal::Burst { payer, burst });
+            return Err(ShareRefusal::Burst { tenant, burst });
         }
         if self.requests_per_second == Some(0) {
-            return Err(ShareRefusal::NoRequests { payer });
+            return Err(ShareRefusal::NoRequests { tenant });
         }
         match self.sectors_per_second {
             Some(sectors) if !(1..=Self::MAX_SECTORS).contains(&sectors) => {
-                Err(ShareRefusal::Sectors { payer, sectors })
+                Err(ShareRefusal::Sectors { tenant, sectors })
             }
             _ => Ok(()),
         }

@@ -1,8 +1,8 @@
 //! Another belief while requests wait and a command is at the drive.
 
 use headtime_sched::{
-    Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, POLICIES, Place, Positioning,
-    ScanId, ScanOptions, Target,
+    AccessKind, Belief, BeliefReport, Estimate, Head, MeasuredAccess, Op, POLICIES, Position,
+    Positioning, ScanId, ScanOptions, Target,
 };
 use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
 
@@ -13,8 +13,8 @@ use crate::tiny::TinyBelief;
 /// Knows the tiny drive as well, and numbers its cylinders from the other end.
 struct FromTheOtherEnd(TinyBelief);
 
-fn turned(place: Place) -> Place {
-    Place { cylinder: 7 - place.cylinder, ..place }
+fn turned(place: Position) -> Position {
+    Position { cylinder: 7 - place.cylinder, ..place }
 }
 
 fn turned_target(target: &Target) -> Target {
@@ -56,7 +56,7 @@ impl Positioning for FromTheOtherEnd {
 }
 
 impl Belief for FromTheOtherEnd {
-    fn learn(&mut self, measured: &Measured) -> Learned {
+    fn learn(&mut self, measured: &MeasuredAccess) -> AccessKind {
         self.0.learn(measured)
     }
 
@@ -140,6 +140,11 @@ fn a_belief_is_exchanged_while_a_scan_fills_gaps_and_everything_is_read_once() {
         }
         session.run_to_end();
         assert_eq!(session.finished.len(), 30, "{}", entry.name);
-        assert_eq!(session.scheduler.scan_left(ScanId(1)), Some(Sectors::ZERO), "{}", entry.name);
+        assert_eq!(
+            session.scheduler.scan_remaining(ScanId(1)),
+            Some(Sectors::ZERO),
+            "{}",
+            entry.name
+        );
     }
 }

@@ -5,7 +5,7 @@ use headtime_sched::{Op, Outcome, VolumeId};
 use headtime_units::{Instant, Nanos};
 
 use crate::session::{Session, Setup, flush, fua, read, write};
-use crate::shares::{of_volume, payer, reserving};
+use crate::shares::{of_volume, reserving, tenant};
 use crate::tiny::CAPACITY;
 
 /// Volume 0 always holds eight reads anywhere and volume 1 always waits for as many flushes; the
@@ -31,7 +31,7 @@ fn reads_beside_flushes(session: &mut Session, flushes: usize, secs: u64) -> f64
             session
                 .scheduler
                 .shares()
-                .report(payer(1), session.now)
+                .report(tenant(1), session.now)
                 .map_or(0, |report| report.waiting + report.at_drive)
         };
         while waiting(session) < flushes {
@@ -55,12 +55,12 @@ fn who_sends_nothing_but_flushes_takes_nothing_of_what_another_has_reserved() {
                 let mut session = Setup::of(policy).start();
                 session
                     .scheduler
-                    .set_share(session.now, payer(0), reserving(reserved))
+                    .set_share(session.now, tenant(0), reserving(reserved))
                     .expect("free");
                 if rest > 0.0 {
                     session
                         .scheduler
-                        .set_share(session.now, payer(1), reserving(rest))
+                        .set_share(session.now, tenant(1), reserving(rest))
                         .expect("free");
                 }
                 let share = reads_beside_flushes(&mut session, flushes, 5) * 100.0;
@@ -86,8 +86,8 @@ fn who_sends_nothing_but_flushes_takes_nothing_of_what_another_has_reserved() {
 fn a_flush_comes_to_its_turn() {
     for policy in ["utilization", "headtime", "throughput"] {
         let mut session = Setup::of(policy).fua(false).start();
-        session.scheduler.set_share(session.now, payer(0), reserving(80.0)).expect("free");
-        session.scheduler.set_share(session.now, payer(1), reserving(20.0)).expect("free");
+        session.scheduler.set_share(session.now, tenant(0), reserving(80.0)).expect("free");
+        session.scheduler.set_share(session.now, tenant(1), reserving(20.0)).expect("free");
         // On other sectors than the writes, which would wait for them.
         for id in 0..400 {
             session.accept(of_volume(0, read(id, 24 + id * 7 % (CAPACITY - 24), 1)));
@@ -110,12 +110,12 @@ fn a_flush_comes_to_its_turn() {
     }
 }
 
-/// Of a payer's own requests and flushes neither keeps the other waiting.
+/// Of a tenant's own requests and flushes neither keeps the other waiting.
 #[test]
 fn flushes_and_requests_of_one_payer_take_turns() {
     for policy in ["utilization", "headtime"] {
         let mut session = Setup::of(policy).start();
-        session.scheduler.set_share(session.now, payer(0), reserving(50.0)).expect("free");
+        session.scheduler.set_share(session.now, tenant(0), reserving(50.0)).expect("free");
         let share = |session: &Session, op| {
             session.dispatched.iter().filter(|command| command.op == op).count()
         };

@@ -264,7 +264,7 @@ fn cfq_goes_on_ahead_and_a_little_back() {
     assert_eq!(order_of("cfq:back_max_sectors=0"), [0, 3, 5, 1, 6, 2, 4]);
 }
 
-/// All are of one payer, to whom nothing is reserved; with others see `shares`.
+/// All are of one tenant, to whom nothing is reserved; with others see `shares`.
 #[test]
 fn utilization_and_throughput_keep_the_order_of_arrival_within_a_payer() {
     assert_eq!(order_of("utilization"), [0, 1, 2, 3, 4, 5, 6]);

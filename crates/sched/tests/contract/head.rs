@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use headtime_sched::{Choice, Head, Measured, Policy, View};
+use headtime_sched::{Choice, Head, MeasuredAccess, Policy, View};
 use headtime_units::{Instant, Nanos};
 
 use crate::merging::Merging;
@@ -29,7 +29,7 @@ impl Policy for Watching {
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
         assert_eq!(
-            (view.place(), view.next_lba()),
+            (view.head_position(), view.next_lba()),
             (view.head().place, view.head().next_lba),
             "the short ways say the same"
         );
@@ -47,7 +47,7 @@ fn watching(depth: usize) -> (Session, Seen) {
     (Setup::with(Box::new(Watching { depth, seen: Arc::clone(&seen) })).start(), seen)
 }
 
-fn learning(setup: Setup) -> (Session, Arc<Mutex<Vec<Measured>>>) {
+fn learning(setup: Setup) -> (Session, Arc<Mutex<Vec<MeasuredAccess>>>) {
     let learned = Arc::clone(&setup.belief.learned);
     (setup.start(), learned)
 }

@@ -6,7 +6,7 @@ use headtime_units::{Nanos, Sectors};
 
 use crate::scans::{eager, everything, knowing};
 use crate::session::{Session, flush, read};
-use crate::shares::{limited, of_volume, payer};
+use crate::shares::{limited, of_volume, tenant};
 use crate::tiny::CAPACITY;
 
 /// Nothing is read in gaps, with requests, or of the tail: what is read is read while the drive has
@@ -35,7 +35,7 @@ fn hold_eight(session: &mut Session, next: &mut u64, ms: u64) {
 /// their responses in ms, and sectors read for scans.
 fn beside_scans(policy: &str, terms: Terms, scans: bool) -> (f64, f64, f64, u64) {
     let mut session = knowing(policy).start();
-    session.scheduler.set_share(session.now, payer(0), terms).expect("nothing is reserved");
+    session.scheduler.set_share(session.now, tenant(0), terms).expect("nothing is reserved");
     let mut next = 0;
     hold_eight(&mut session, &mut next, 3_000);
     let (before, charged, began) = (
@@ -45,14 +45,15 @@ fn beside_scans(policy: &str, terms: Terms, scans: bool) -> (f64, f64, f64, u64)
     );
     let mut scan = 0;
     while session.now < began + Nanos::from_secs(60) {
-        if scans && session.scheduler.scan_left(ScanId(scan)).is_none() {
+        if scans && session.scheduler.scan_remaining(ScanId(scan)).is_none() {
             if scan > 0 {
                 session.scan_stop(scan - 1);
             }
             session.scan(scan, idle_only(), everything(4), ScanOptions::default());
         }
-        scan +=
-            u32::from(scans && session.scheduler.scan_left(ScanId(scan)) == Some(Sectors::ZERO));
+        scan += u32::from(
+            scans && session.scheduler.scan_remaining(ScanId(scan)) == Some(Sectors::ZERO),
+        );
         hold_eight(&mut session, &mut next, 50);
     }
     let time = session.scheduler.accounts().volume(VolumeId(0)).disk_time - charged;
@@ -98,7 +99,7 @@ fn what_is_read_meanwhile_keeps_nobody_waiting() {
         let mut session = knowing(policy).start();
         session
             .scheduler
-            .set_share(session.now, payer(0), limited(20.0))
+            .set_share(session.now, tenant(0), limited(20.0))
             .expect("nothing is reserved");
         let mut next = 0;
         hold_eight(&mut session, &mut next, 3_000);
@@ -131,7 +132,7 @@ fn flushes_at_a_limit_leave_the_drive_to_scans() {
         let mut session = knowing(policy).start();
         session
             .scheduler
-            .set_share(session.now, payer(0), Terms { burst: Nanos::from_ms(100), ..limited(5.0) })
+            .set_share(session.now, tenant(0), Terms { burst: Nanos::from_ms(100), ..limited(5.0) })
             .expect("nothing is reserved");
         session.scan(1, idle_only(), everything(4), ScanOptions::default());
         let (mut id, end) = (0, session.now + Nanos::from_secs(2));

@@ -9,8 +9,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use headtime_sched::{
-    BackgroundRead, Cancelled, Command, CommandId, Finished, Op, Outcome, Request, RequestId,
-    ScanId, ScanOptions, Wanted,
+    BackgroundRead, Cancelled, Command, CommandId, Finished, Op, Outcome, PendingSectors, Request,
+    RequestId, ScanId, ScanOptions,
 };
 use headtime_units::{Extent, Lba};
 
@@ -179,7 +179,7 @@ impl Model {
         }
     }
 
-    pub(crate) fn scan_start(&mut self, id: ScanId, wanted: &Wanted, options: ScanOptions) {
+    pub(crate) fn scan_start(&mut self, id: ScanId, wanted: &PendingSectors, options: ScanOptions) {
         let open = (0..wanted.capacity().get())
             .filter(|sector| wanted.contains(Lba::new(*sector)))
             .collect();
@@ -197,7 +197,7 @@ impl Model {
     }
 
     /// What a scan has not got, and what it was told it will not get.
-    pub(crate) fn scan_left(&self, id: ScanId) -> (usize, &BTreeSet<Sector>) {
+    pub(crate) fn scan_remaining(&self, id: ScanId) -> (usize, &BTreeSet<Sector>) {
         (self.scans[&id].open.len(), &self.scans[&id].failed)
     }
 

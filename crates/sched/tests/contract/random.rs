@@ -2,7 +2,7 @@
 //! and reordering by the drive, judged by the model after every event. A failure prints the
 //! smallest session that fails and the seed that replays it.
 
-use headtime_sched::{Limits, Op, POLICIES, Policy, Request};
+use headtime_sched::{Op, POLICIES, Policy, QueueLimits, Request};
 use headtime_units::{Instant, Nanos};
 use proptest::prelude::*;
 
@@ -126,7 +126,7 @@ fn run(scenario: &Scenario) -> Session {
             Event::Pass { us } => session.pass(Nanos::from_us(us)),
             Event::SetPolicy { policy: index } => session.scheduler.set_policy(policy(index)),
             Event::SetOutstanding { commands } => {
-                session.set_limits(Limits { outstanding: commands, ..Limits::default() })
+                session.set_limits(QueueLimits { outstanding: commands, ..QueueLimits::default() })
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What is not taken, and what is the caller's fault.
 
-use headtime_sched::{Admission, CommandId, Done, Limits, Op, Outcome, Request};
+use headtime_sched::{Admission, CommandId, Done, Op, Outcome, QueueLimits, Request};
 use headtime_units::{Extent, Instant, Nanos};
 
 use crate::session::{Session, Setup, flush, read, request, write};
@@ -70,7 +70,7 @@ fn an_id_in_use_is_refused_wherever_its_request_is() {
 #[test]
 fn the_queue_is_bounded_and_takes_more_when_something_is_over() {
     let mut setup = Setup::of("sptf");
-    setup.limits = Limits { requests: 3, outstanding: None };
+    setup.limits = QueueLimits { requests: 3, outstanding: None };
     let mut session = setup.start();
     for id in 0..3 {
         session.accept(read(id, id, 1));
@@ -82,7 +82,7 @@ fn the_queue_is_bounded_and_takes_more_when_something_is_over() {
     assert_eq!(refusal(&mut session, flush(3)), expected);
     session.step();
     session.accept(read(3, 0, 1));
-    session.set_limits(Limits { requests: 4, outstanding: None });
+    session.set_limits(QueueLimits { requests: 4, outstanding: None });
     session.accept(flush(4));
     session.run_to_end();
 }
@@ -93,10 +93,10 @@ fn limits_change_while_running_and_what_is_at_the_drive_stays_there() {
     for id in 0..10 {
         session.accept(read(id, id * 9, 1));
     }
-    session.set_limits(Limits { outstanding: Some(6), ..Limits::default() });
+    session.set_limits(QueueLimits { outstanding: Some(6), ..QueueLimits::default() });
     session.pump();
     assert_eq!(session.drive.len(), 6);
-    session.set_limits(Limits { outstanding: Some(2), ..Limits::default() });
+    session.set_limits(QueueLimits { outstanding: Some(2), ..QueueLimits::default() });
     for left in (1..6).rev() {
         session.step();
         assert_eq!(session.scheduler.outstanding().len(), left);

@@ -17,7 +17,7 @@ fn bad(sectors: &'static [u64]) -> impl FnMut(&Command) -> bool {
 }
 
 fn failed(session: &Session, scan: u32) -> BTreeSet<u64> {
-    session.model.scan_left(ScanId(scan)).1.clone()
+    session.model.scan_remaining(ScanId(scan)).1.clone()
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn only_the_blocks_that_cannot_be_read_are_reported_as_failed() {
             "{}: blocks are of two sectors",
             entry.name
         );
-        assert_eq!(session.scheduler.scan_left(ScanId(1)), Some(Sectors::ZERO));
+        assert_eq!(session.scheduler.scan_remaining(ScanId(1)), Some(Sectors::ZERO));
         assert_eq!(session.scheduler.fill_report().failed.get(), 4);
         assert!(
             session.finished.iter().all(|finished| finished.outcome == Outcome::Success),
@@ -108,7 +108,7 @@ fn a_write_that_waits_for_a_bad_sector_goes_at_once() {
     session.scheduler.set_fill(eager());
     session.run_to_end();
     assert_eq!(
-        (failed(&session, 2).len(), session.scheduler.scan_left(ScanId(2))),
+        (failed(&session, 2).len(), session.scheduler.scan_remaining(ScanId(2))),
         (0, Some(Sectors::ZERO))
     );
 }
@@ -125,7 +125,7 @@ fn what_failed_is_tried_again_when_there_is_time_and_not_before() {
     }
     session.run_to_end();
     assert_eq!(
-        (failed(&session, 1).len(), session.scheduler.scan_left(ScanId(1))),
+        (failed(&session, 1).len(), session.scheduler.scan_remaining(ScanId(1))),
         (0, Some(Sectors::ZERO))
     );
     assert_eq!(session.finished.len(), 10);

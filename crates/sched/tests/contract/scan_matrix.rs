@@ -2,7 +2,7 @@
 //! clients get what they would get and scans get each sector once.
 
 use headtime_sched::{
-    Choice, FillSettings, HoldReason, Limits, POLICIES, Pace, Policy, ReadAhead, ScanId,
+    Choice, FillSettings, HoldReason, POLICIES, Pace, Policy, QueueLimits, ReadAhead, ScanId,
     ScanOptions, View,
 };
 use headtime_units::{Extent, Nanos, Sectors};
@@ -81,7 +81,7 @@ fn under_every_policy_and_setting_each_gets_his_own() {
                 session.run_to_end();
                 assert_eq!(session.finished.len(), 24, "{} with settings {number}", entry.name);
                 if settings.idle.enabled {
-                    let left = [1, 2].map(|id| session.scheduler.scan_left(ScanId(id)));
+                    let left = [1, 2].map(|id| session.scheduler.scan_remaining(ScanId(id)));
                     assert_eq!(
                         left,
                         [Some(Sectors::ZERO); 2],
@@ -104,7 +104,7 @@ fn a_policy_that_holds_back_is_obeyed_and_scans_end_all_the_same() {
         mixed(&mut session);
         session.run_to_end();
         assert_eq!(
-            (session.finished.len(), session.scheduler.scan_left(ScanId(1))),
+            (session.finished.len(), session.scheduler.scan_remaining(ScanId(1))),
             (24, Some(Sectors::ZERO))
         );
     }
@@ -247,7 +247,7 @@ fn run(scenario: &Scenario) -> Session {
             Event::Pass { us } => session.pass(Nanos::from_us(us)),
             Event::SetPolicy { policy: index } => session.scheduler.set_policy(policy(index)),
             Event::SetOutstanding { commands } => {
-                session.set_limits(Limits { outstanding: commands, ..Limits::default() })
+                session.set_limits(QueueLimits { outstanding: commands, ..QueueLimits::default() })
             }
             Event::Pace { id, pace } => {
                 let now = session.now;
@@ -268,7 +268,7 @@ fn run(scenario: &Scenario) -> Session {
         }
         session.scheduler.self_check();
     }
-    session.set_limits(Limits::default());
+    session.set_limits(QueueLimits::default());
     session.scheduler.set_fill(eager());
     for id in [1, 2] {
         let now = session.now;
@@ -276,9 +276,9 @@ fn run(scenario: &Scenario) -> Session {
     }
     session.run_to_end();
     if !stopped {
-        assert_eq!(session.scheduler.scan_left(ScanId(1)), Some(Sectors::ZERO));
+        assert_eq!(session.scheduler.scan_remaining(ScanId(1)), Some(Sectors::ZERO));
     }
-    assert_eq!(session.scheduler.scan_left(ScanId(2)), Some(Sectors::ZERO));
+    assert_eq!(session.scheduler.scan_remaining(ScanId(2)), Some(Sectors::ZERO));
     session
 }
 
@@ -313,5 +313,5 @@ fn a_scan_that_starts_paused_reads_nothing_until_it_is_resumed() {
     let now = session.now;
     session.scheduler.scan_resume(now, ScanId(1));
     session.run_to_end();
-    assert_eq!(session.scheduler.scan_left(ScanId(1)), Some(Sectors::ZERO));
+    assert_eq!(session.scheduler.scan_remaining(ScanId(1)), Some(Sectors::ZERO));
 }

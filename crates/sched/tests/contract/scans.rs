@@ -2,8 +2,8 @@
 //! each sector is handed over once, as it was, and that nothing changes sectors on the way.
 
 use headtime_sched::{
-    Decision, FillSettings, FillSource, HoldReason, IdleSettings, Op, Outcome, ReadAhead, ScanId,
-    ScanOptions, Wanted,
+    Decision, FillSettings, FillSource, HoldReason, IdleSettings, Op, Outcome, PendingSectors,
+    ReadAhead, ScanId, ScanOptions,
 };
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
@@ -31,12 +31,12 @@ pub(crate) fn not_idle(settings: FillSettings) -> FillSettings {
     FillSettings { idle: IdleSettings { enabled: false, ..settings.idle }, tail: 0.0, ..settings }
 }
 
-pub(crate) fn everything(grain: u64) -> Wanted {
-    Wanted::all(Sectors::new(CAPACITY), Sectors::new(grain))
+pub(crate) fn everything(grain: u64) -> PendingSectors {
+    PendingSectors::all(Sectors::new(CAPACITY), Sectors::new(grain))
 }
 
-pub(crate) fn wanted(extents: &[(u64, u64)]) -> Wanted {
-    let mut wanted = Wanted::new(Sectors::new(CAPACITY), Sectors::new(1));
+pub(crate) fn wanted(extents: &[(u64, u64)]) -> PendingSectors {
+    let mut wanted = PendingSectors::new(Sectors::new(CAPACITY), Sectors::new(1));
     extents.iter().for_each(|(start, len)| wanted.insert(Extent::from_numbers(*start, *len)));
     wanted
 }
@@ -62,7 +62,7 @@ fn with_nobody_else_there_a_scan_reads_everything_by_address_two_commands_at_a_t
     let starts: Vec<u64> =
         session.dispatched.iter().map(|command| command.extent.start.get()).collect();
     assert_eq!(starts, (0..CAPACITY).step_by(16).collect::<Vec<_>>());
-    assert_eq!(session.scheduler.scan_left(ScanId(1)), Some(Sectors::ZERO));
+    assert_eq!(session.scheduler.scan_remaining(ScanId(1)), Some(Sectors::ZERO));
     assert_eq!(sources(&session), [(FillSource::Idle, CAPACITY)]);
     let background = session.scheduler.accounts().background();
     assert_eq!(
@@ -315,7 +315,7 @@ fn a_paused_scan_of_a_point_in_time_is_read_before_a_write_and_at_no_other_time(
     assert_eq!(sources(&session), [(FillSource::BeforeWrite, 3)]);
     session.scheduler.scan_resume(session.now, ScanId(1));
     session.run_to_end();
-    assert_eq!(session.scheduler.scan_left(ScanId(1)), Some(Sectors::ZERO));
+    assert_eq!(session.scheduler.scan_remaining(ScanId(1)), Some(Sectors::ZERO));
 }
 
 #[test]
@@ -354,14 +354,14 @@ fn a_scan_can_be_stopped_and_withdrawn_from_at_every_moment() {
             session.pump();
             if stop {
                 session.scan_stop(1);
-                assert_eq!(session.scheduler.scan_left(ScanId(1)), None);
+                assert_eq!(session.scheduler.scan_remaining(ScanId(1)), None);
             } else {
                 session.scan_withdraw(1, Extent::from_numbers(0, CAPACITY));
-                assert_eq!(session.scheduler.scan_left(ScanId(1)), Some(Sectors::ZERO));
+                assert_eq!(session.scheduler.scan_remaining(ScanId(1)), Some(Sectors::ZERO));
             }
             session.run_to_end();
             assert_eq!(
-                session.scheduler.scan_left(ScanId(2)),
+                session.scheduler.scan_remaining(ScanId(2)),
                 Some(Sectors::ZERO),
                 "the other scan goes on"
             );
@@ -463,7 +463,7 @@ fn time_for_the_tail_is_taken_from_clients_a_stated_share_at_a_time() {
             session.accept(read(id, id * 53 % CAPACITY, 1));
         }
         while session.finished.len() < 1_200
-            && session.scheduler.scan_left(ScanId(1)) != Some(Sectors::ZERO)
+            && session.scheduler.scan_remaining(ScanId(1)) != Some(Sectors::ZERO)
         {
             session.step();
         }
@@ -547,7 +547,7 @@ fn a_missed_gap_is_noticed_and_paid_back() {
 #[test]
 fn what_the_cache_answered_leaves_the_head_where_it_was() {
     let mut setup = Setup::of("fcfs");
-    setup.belief.says = headtime_sched::Learned::CacheHit;
+    setup.belief.says = headtime_sched::AccessKind::CacheHit;
     let learned = std::sync::Arc::clone(&setup.belief.learned);
     let mut session = setup.start();
     for (id, lba) in [(0, 72), (1, 3 * SECTORS_PER_CYLINDER), (2, 5)] {

@@ -2,8 +2,8 @@
 
 use headtime_sched::{
     Admission, BackgroundRead, Cancelled, ClassId, Command, Decision, Done, DriveTraits,
-    FillSettings, Finished, Limits, Op, Outcome, Policy, PolicyEntry, Request, RequestId, ScanId,
-    ScanOptions, Scheduler, StreamId, VolumeId, Wanted,
+    FillSettings, Finished, Op, Outcome, PendingSectors, Policy, PolicyEntry, QueueLimits, Request,
+    RequestId, ScanId, ScanOptions, Scheduler, StreamId, VolumeId,
 };
 use headtime_units::{Extent, Instant, Nanos};
 
@@ -19,7 +19,7 @@ pub(crate) struct Setup {
     pub policy: Box<dyn Policy>,
     pub belief: TinyBelief,
     pub traits: DriveTraits,
-    pub limits: Limits,
+    pub limits: QueueLimits,
     pub order: ServiceOrder,
     pub faults: Faults,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Session {
     pub model: Model,
     faults: Faults,
     traits: DriveTraits,
-    limits: Limits,
+    limits: QueueLimits,
     wake: Option<Instant>,
     cancelled_any: bool,
 }
@@ -54,7 +54,7 @@ impl Setup {
             policy,
             belief: TinyBelief::default(),
             traits: DriveTraits { queue_depth: 32, fua: true },
-            limits: Limits::default(),
+            limits: QueueLimits::default(),
             order: ServiceOrder::Arrival,
             faults: Box::new(|_| false),
         }
@@ -132,7 +132,7 @@ impl Session {
         &mut self,
         id: u32,
         settings: FillSettings,
-        wanted: Wanted,
+        wanted: PendingSectors,
         options: ScanOptions,
     ) {
         self.scheduler.set_fill(settings);
@@ -233,7 +233,7 @@ impl Session {
         self.dispatched.iter().flat_map(|command| command.requests.iter().map(|id| id.0)).collect()
     }
 
-    pub(crate) fn set_limits(&mut self, limits: Limits) {
+    pub(crate) fn set_limits(&mut self, limits: QueueLimits) {
         self.limits = limits;
         self.scheduler.set_limits(limits);
     }

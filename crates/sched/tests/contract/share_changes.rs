@@ -4,14 +4,14 @@
 use headtime_sched::ShareChange;
 
 use crate::session::{Session, Setup};
-use crate::shares::{payer, reserving, saturated};
+use crate::shares::{reserving, saturated, tenant};
 
 /// A has 80 % and B 20 %, both always want more, and this long after the third second something is
 /// changed.
 fn settled(policy: &str, phase_ms: u64) -> Session {
     let mut session = Setup::of(policy).start();
-    session.scheduler.set_share(session.now, payer(0), reserving(80.0)).expect("free");
-    session.scheduler.set_share(session.now, payer(1), reserving(20.0)).expect("free");
+    session.scheduler.set_share(session.now, tenant(0), reserving(80.0)).expect("free");
+    session.scheduler.set_share(session.now, tenant(1), reserving(20.0)).expect("free");
     saturated(&mut session, 2, 3_000 + phase_ms);
     session
 }
@@ -24,8 +24,8 @@ fn reservations_that_are_exchanged_are_in_force_from_the_next_second_on() {
         for phase_ms in (0..1_000).step_by(90) {
             let mut session = settled(policy, phase_ms);
             let exchanged = [
-                ShareChange::Set(payer(0), reserving(20.0)),
-                ShareChange::Set(payer(1), reserving(80.0)),
+                ShareChange::Set(tenant(0), reserving(20.0)),
+                ShareChange::Set(tenant(1), reserving(80.0)),
             ];
             session.scheduler.change_shares(session.now, &exchanged).expect("no more than before");
             let seconds: Vec<f64> = (0..4).map(|_| saturated(&mut session, 2, 1_000)[0]).collect();
@@ -48,7 +48,7 @@ fn a_reservation_that_is_lowered_is_kept_from_the_first_second_on() {
             let mut session = settled(policy, phase_ms);
             session
                 .scheduler
-                .set_share(session.now, payer(0), reserving(30.0))
+                .set_share(session.now, tenant(0), reserving(30.0))
                 .expect("less than before");
             let seconds: Vec<f64> = (0..4).map(|_| saturated(&mut session, 2, 1_000)[0]).collect();
             assert!(

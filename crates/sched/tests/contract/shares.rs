@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use headtime_sched::{
-    ClassId, Payer, PriorityClass, Request, ShareChange, ShareRefusal, Terms, VolumeId,
+    ClassId, PriorityClass, Request, ShareChange, ShareRefusal, Tenant, Terms, VolumeId,
 };
 use headtime_units::{Instant, Nanos, Share};
 use proptest::prelude::*;
@@ -16,8 +16,8 @@ pub(crate) fn of_volume(volume: u32, request: Request) -> Request {
     Request { volume: VolumeId(volume), ..request }
 }
 
-pub(crate) fn payer(volume: u32) -> Payer {
-    Payer::of(VolumeId(volume))
+pub(crate) fn tenant(volume: u32) -> Tenant {
+    Tenant::of(VolumeId(volume))
 }
 
 pub(crate) fn percent(percent: f64) -> Share {
@@ -71,15 +71,17 @@ pub(crate) fn saturated(session: &mut Session, volumes: u32, ms: u64) -> Vec<f64
 fn what_is_promised_beyond_what_there_is_is_refused_with_what_is_left() {
     let mut session = Setup::of("utilization").start();
     let now = session.now;
-    assert_eq!(session.scheduler.set_share(now, payer(1), reserving(50.0)), Ok(()));
-    let refusal =
-        session.scheduler.set_share(now, payer(2), reserving(60.0)).expect_err("only half is left");
+    assert_eq!(session.scheduler.set_share(now, tenant(1), reserving(50.0)), Ok(()));
+    let refusal = session
+        .scheduler
+        .set_share(now, tenant(2), reserving(60.0))
+        .expect_err("only half is left");
     assert_eq!(
         refusal,
         ShareRefusal::TooMuch {
-            payer: payer(2),
-            wanted: percent(60.0),
-            left: percent(50.0),
+            tenant: tenant(2),
+            requested: percent(60.0),
+            available: percent(50.0),
             reservable: Share::WHOLE
         }
     );
@@ -89,17 +91,19 @@ fn what_is_promised_beyond_what_there_is_is_refused_with_what_is_left() {
             for no more, or lower another reservation first"
     );
     assert_eq!(
-        (session.scheduler.shares().left(), session.scheduler.shares().terms(payer(2))),
+        (session.scheduler.shares().unreserved(), session.scheduler.shares().terms(tenant(2))),
         (percent(50.0), None),
         "nothing has changed"
     );
 
     // Both at once: judged by where they end.
-    let moved =
-        [ShareChange::Set(payer(1), reserving(40.0)), ShareChange::Set(payer(2), reserving(60.0))];
+    let moved = [
+        ShareChange::Set(tenant(1), reserving(40.0)),
+        ShareChange::Set(tenant(2), reserving(60.0)),
+    ];
     assert_eq!(session.scheduler.shares().check(&moved), Ok(Share::NONE));
     assert_eq!(session.scheduler.change_shares(now, &moved), Ok(()));
-    let class = Payer::class_of(VolumeId(2), ClassId(3));
+    let class = Tenant::class_of(VolumeId(2), ClassId(3));
     let message = session
         .scheduler
         .set_share(now, class, reserving(0.5))
@@ -113,22 +117,22 @@ fn what_is_promised_beyond_what_there_is_is_refused_with_what_is_left() {
     let reservable = [ShareChange::Reservable(percent(90.0))];
     assert_eq!(
         session.scheduler.change_shares(now, &reservable),
-        Err(ShareRefusal::Reserved { wanted: percent(90.0), reserved: Share::WHOLE })
+        Err(ShareRefusal::Reserved { requested: percent(90.0), reserved: Share::WHOLE })
     );
     // One of two changes cannot be: neither is made.
-    let half = [ShareChange::Remove(payer(1)), ShareChange::Remove(payer(9))];
+    let half = [ShareChange::Remove(tenant(1)), ShareChange::Remove(tenant(9))];
     assert_eq!(
         session.scheduler.change_shares(now, &half),
-        Err(ShareRefusal::Unknown { payer: payer(9) })
+        Err(ShareRefusal::Unknown { tenant: tenant(9) })
     );
-    assert_eq!(session.scheduler.shares().terms(payer(1)), Some(reserving(40.0)));
-    assert_eq!(session.scheduler.remove_share(now, payer(1)), Ok(()));
-    assert_eq!(session.scheduler.shares().left(), percent(40.0));
+    assert_eq!(session.scheduler.shares().terms(tenant(1)), Some(reserving(40.0)));
+    assert_eq!(session.scheduler.remove_share(now, tenant(1)), Ok(()));
+    assert_eq!(session.scheduler.shares().unreserved(), percent(40.0));
 }
 
 #[test]
 fn terms_that_could_not_be_kept_are_refused_by_themselves() {
-    let check = |terms: Terms| terms.check(payer(1)).expect_err("no such terms").to_string();
+    let check = |terms: Terms| terms.check(tenant(1)).expect_err("no such terms").to_string();
     let cases = [
         (
             limited(0.05),
@@ -167,7 +171,7 @@ fn payers_who_always_want_more_get_what_they_reserved() {
         for (volume, reserved) in (0..).zip([60.0, 30.0, 10.0]) {
             session
                 .scheduler
-                .set_share(session.now, payer(volume), reserving(reserved))
+                .set_share(session.now, tenant(volume), reserving(reserved))
                 .expect("all of it is free");
         }
         let shares = saturated(&mut session, 3, 20_000);
@@ -176,8 +180,8 @@ fn payers_who_always_want_more_get_what_they_reserved() {
         }
         // Changed while requests wait: within two seconds it is otherwise.
         let changes = [
-            ShareChange::Set(payer(0), reserving(10.0)),
-            ShareChange::Set(payer(2), reserving(60.0)),
+            ShareChange::Set(tenant(0), reserving(10.0)),
+            ShareChange::Set(tenant(2), reserving(60.0)),
         ];
         session
             .scheduler
@@ -202,11 +206,11 @@ fn what_the_server_needs_itself_is_served_though_all_of_the_drive_is_reserved_an
         for (volume, reserved) in (0..).zip([70.0, 30.0]) {
             session
                 .scheduler
-                .set_share(session.now, payer(volume), reserving(reserved))
+                .set_share(session.now, tenant(volume), reserving(reserved))
                 .expect("all of it is free");
         }
         saturated(&mut session, 2, 3_000);
-        let (guest, own) = (VolumeId(7), VolumeId::OWN);
+        let (guest, own) = (VolumeId(7), VolumeId::INTERNAL);
         for (id, volume) in [(1 << 40, guest), ((1 << 40) + 1, own)] {
             // No write: of those that overlap the earlier goes first, whoever asks.
             session.accept(Request { volume, ..read(id, 0, 1) });
@@ -237,7 +241,7 @@ fn who_goes_by_shares_says_so_before_anybody_has_any() {
         ("fcfs", false),
         ("sptf-expected", false),
     ] {
-        assert_eq!(Setup::of(policy).start().scheduler.goes_by_shares(), goes, "{policy}");
+        assert_eq!(Setup::of(policy).start().scheduler.uses_shares(), goes, "{policy}");
     }
 }
 
@@ -248,7 +252,7 @@ fn slack_is_dealt_out_fairly_or_in_proportion() {
         for (volume, reserved) in (0..).zip([20.0, 5.0]) {
             session
                 .scheduler
-                .set_share(session.now, payer(volume), reserving(reserved))
+                .set_share(session.now, tenant(volume), reserving(reserved))
                 .expect("all of it is free");
         }
         saturated(&mut session, 2, 6_000);
@@ -268,7 +272,10 @@ fn a_limit_holds_though_nobody_else_wants_the_drive() {
     for policy in ["utilization", "headtime"] {
         for (terms, share) in caps {
             let mut session = Setup::of(policy).start();
-            session.scheduler.set_share(session.now, payer(0), terms).expect("nothing is reserved");
+            session
+                .scheduler
+                .set_share(session.now, tenant(0), terms)
+                .expect("nothing is reserved");
             saturated(&mut session, 1, 5_000);
             let served =
                 |session: &Session| session.scheduler.accounts().volume(VolumeId(0)).requests;
@@ -293,7 +300,11 @@ fn flushes_alone_do_not_get_round_a_limit() {
         let mut session = Setup::of(policy).start();
         session
             .scheduler
-            .set_share(session.now, payer(0), Terms { burst: Nanos::from_ms(100), ..limited(10.0) })
+            .set_share(
+                session.now,
+                tenant(0),
+                Terms { burst: Nanos::from_ms(100), ..limited(10.0) },
+            )
             .expect("nothing is reserved");
         let mut id = 0;
         while session.now < Instant::ORIGIN + Nanos::from_secs(2) {
@@ -315,11 +326,11 @@ fn real_time_goes_before_others_and_idle_takes_what_nobody_wants() {
     let with = |priority, reserved| Terms { priority, ..reserving(reserved) };
     session
         .scheduler
-        .set_share(session.now, payer(0), with(PriorityClass::RealTime, 30.0))
+        .set_share(session.now, tenant(0), with(PriorityClass::RealTime, 30.0))
         .expect("free");
     session
         .scheduler
-        .set_share(session.now, payer(1), with(PriorityClass::Idle, 10.0))
+        .set_share(session.now, tenant(1), with(PriorityClass::Idle, 10.0))
         .expect("free");
     saturated(&mut session, 3, 3_000);
     let shares = saturated(&mut session, 3, 10_000);
@@ -336,8 +347,8 @@ fn real_time_goes_before_others_and_idle_takes_what_nobody_wants() {
 #[test]
 fn who_asks_for_one_thing_after_the_other_keeps_its_run() {
     let mut session = Setup::of("utilization").start();
-    session.scheduler.set_share(session.now, payer(0), reserving(70.0)).expect("free");
-    session.scheduler.set_share(session.now, payer(1), reserving(30.0)).expect("free");
+    session.scheduler.set_share(session.now, tenant(0), reserving(70.0)).expect("free");
+    session.scheduler.set_share(session.now, tenant(1), reserving(30.0)).expect("free");
     for id in 0..100 {
         session.accept(of_volume(1, read(1_000 + id, id * 7 % CAPACITY, 1)));
     }
@@ -361,12 +372,12 @@ fn headtime_without_terms_is_what_it_was_and_with_them_looks_at_one_payer_only()
     let order = |terms: bool| {
         let mut session = Setup::of("headtime").start();
         if terms {
-            session.scheduler.set_share(session.now, payer(1), reserving(50.0)).expect("free");
-            session.scheduler.set_share(session.now, payer(2), reserving(50.0)).expect("free");
+            session.scheduler.set_share(session.now, tenant(1), reserving(50.0)).expect("free");
+            session.scheduler.set_share(session.now, tenant(2), reserving(50.0)).expect("free");
         }
         session.accept(of_volume(1, read(0, 72, 1)));
         session.pump();
-        // Near the head lies what is not the payer's whose run it is.
+        // Near the head lies what is not the tenant's whose run it is.
         for (id, volume, lba) in [(1, 2, 75), (2, 1, 150), (3, 2, 77), (4, 1, 100)] {
             session.accept(of_volume(volume, read(id, lba, 1)));
         }
@@ -382,8 +393,8 @@ fn headtime_without_terms_is_what_it_was_and_with_them_looks_at_one_payer_only()
 #[test]
 fn a_deadline_of_one_that_is_owed_something_does_not_wait_for_the_run_to_end() {
     let mut session = Setup::of("headtime").start();
-    session.scheduler.set_share(session.now, payer(1), reserving(50.0)).expect("free");
-    session.scheduler.set_share(session.now, payer(2), reserving(50.0)).expect("free");
+    session.scheduler.set_share(session.now, tenant(1), reserving(50.0)).expect("free");
+    session.scheduler.set_share(session.now, tenant(2), reserving(50.0)).expect("free");
     session.now += Nanos::from_ms(500);
     for id in 0..12 {
         session.accept(of_volume(1, read(id, id * 15, 1)));
@@ -430,7 +441,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     /// `Session` checks after every event that lines agree with the queue, and at the end that all
-    /// that was charged is the time the drive was at work. Beside that: what payers are said to
+    /// that was charged is the time the drive was at work. Beside that: what tenants are said to
     /// have taken adds up to the accounts, and reservations never come to more than there is.
     #[test]
     fn whatever_happens_nothing_is_lost_and_the_books_add_up(first in 0..GOING_BY_SHARES.len(), events in proptest::collection::vec(event(), 1..60)) {
@@ -439,7 +450,7 @@ proptest! {
         let fails = move |_: &headtime_sched::Command| { *count.borrow_mut() += 1; (*count.borrow()).is_multiple_of(7) };
         let mut session = Setup::of(GOING_BY_SHARES[first]).fua(false).failing(fails).start();
         // From the first event on, so that nothing is served before books are kept.
-        session.scheduler.set_share(session.now, payer(0), Terms::default()).expect("nothing is asked for");
+        session.scheduler.set_share(session.now, tenant(0), Terms::default()).expect("nothing is asked for");
         let mut next = 0;
         for event in events {
             match event {
@@ -463,14 +474,14 @@ proptest! {
                         sectors_per_second: caps.map(u64::from),
                         ..reserving(f64::from(reserve))
                     };
-                    let who = Payer::class_of(VolumeId(volume), ClassId(class));
-                    let (before, possible) = (session.scheduler.shares().left(), session.scheduler.shares().check(&[ShareChange::Set(who, terms)]));
+                    let who = Tenant::class_of(VolumeId(volume), ClassId(class));
+                    let (before, possible) = (session.scheduler.shares().unreserved(), session.scheduler.shares().check(&[ShareChange::Set(who, terms)]));
                     let made = session.scheduler.set_share(session.now, who, terms);
                     prop_assert_eq!(made.err(), possible.err());
-                    prop_assert_eq!(session.scheduler.shares().left(), possible.unwrap_or(before));
+                    prop_assert_eq!(session.scheduler.shares().unreserved(), possible.unwrap_or(before));
                 }
                 Event::Remove { volume, class } => {
-                    let _ = session.scheduler.remove_share(session.now, Payer::class_of(VolumeId(volume), ClassId(class)));
+                    let _ = session.scheduler.remove_share(session.now, Tenant::class_of(VolumeId(volume), ClassId(class)));
                 }
                 Event::Policy(index) => {
                     let (entry, parameters) = headtime_sched::PolicyEntry::parse(GOING_BY_SHARES[index]).expect("in the table");
@@ -496,8 +507,8 @@ proptest! {
         len in 1_u64..8,
     ) {
         let mut session = Setup::of(policy).start();
-        session.scheduler.set_share(session.now, payer(0), reserving(f64::from(reserve))).expect("free");
-        session.scheduler.set_share(session.now, payer(1), Terms { priority: PriorityClass::RealTime, ..reserving(f64::from(others)) }).expect("free");
+        session.scheduler.set_share(session.now, tenant(0), reserving(f64::from(reserve))).expect("free");
+        session.scheduler.set_share(session.now, tenant(1), Terms { priority: PriorityClass::RealTime, ..reserving(f64::from(others)) }).expect("free");
         let mut id = 0;
         let end = Nanos::from_secs(6);
         while session.now < Instant::ORIGIN + end {

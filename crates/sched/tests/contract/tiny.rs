@@ -12,8 +12,8 @@
 use std::sync::{Arc, Mutex};
 
 use headtime_sched::{
-    Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Place, Positioning, Target,
-    TrackMap, TrackSpan,
+    AccessKind, Belief, BeliefReport, Estimate, Head, MeasuredAccess, Op, Position, Positioning,
+    Target, TrackMap, TrackSpan,
 };
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
@@ -33,11 +33,11 @@ pub(crate) struct TinyBelief {
     pub risky_wait: Nanos,
     /// Overhead that writes are said to have beside that of all commands.
     pub write_overhead: Nanos,
-    pub learned: Arc<Mutex<Vec<Measured>>>,
+    pub learned: Arc<Mutex<Vec<MeasuredAccess>>>,
     /// Whether it says where the tracks are.
     pub knows_tracks: bool,
     /// What it says of every completion.
-    pub says: Learned,
+    pub says: AccessKind,
     /// Whether it says that the drive takes writes into a cache.
     pub caches_writes: bool,
     /// By how many sectors it says that each track is displaced.
@@ -48,9 +48,9 @@ pub(crate) fn seek(cylinders: u32) -> Nanos {
     if cylinders == 0 { Nanos::ZERO } else { Nanos::from_us(800 + 200 * u64::from(cylinders)) }
 }
 
-fn place(lba: u64) -> Place {
+fn place(lba: u64) -> Position {
     let sector = lba % SECTORS_PER_TRACK;
-    Place {
+    Position {
         cylinder: (lba / SECTORS_PER_CYLINDER) as u32,
         head: (lba % SECTORS_PER_CYLINDER / SECTORS_PER_TRACK) as u16,
         angle: Angle::from_fraction(sector, SECTORS_PER_TRACK),
@@ -155,11 +155,11 @@ impl TrackMap for TinyBelief {
     }
 
     fn track_of(&self, lba: Lba) -> TrackSpan {
-        let Place { cylinder, head, .. } = place(lba.get());
+        let Position { cylinder, head, .. } = place(lba.get());
         self.track_at(cylinder, head).expect("every track holds something")
     }
 
-    fn arm_time(&self, from: Place, to: Place) -> Nanos {
+    fn arm_time(&self, from: Position, to: Position) -> Nanos {
         let cylinders = from.cylinder.abs_diff(to.cylinder);
         if cylinders == 0 && from.head != to.head { HEAD_SWITCH } else { seek(cylinders) }
     }
@@ -186,7 +186,7 @@ impl TrackMap for TinyBelief {
 }
 
 impl Belief for TinyBelief {
-    fn learn(&mut self, measured: &Measured) -> Learned {
+    fn learn(&mut self, measured: &MeasuredAccess) -> AccessKind {
         self.learned.lock().expect("no test panics while it learns").push(*measured);
         self.says
     }

@@ -32,8 +32,8 @@ impl ConnectionTask {
                     self.door = Some(door);
                     export.stats.opened();
                     self.removal = Some(export.volume.removal());
-                    self.allowance.open(self.hub.pool.join(export.payer()));
-                    self.places = Some(self.hub.places.join(export.payer()));
+                    self.allowance.open(self.hub.pool.join(export.tenant()));
+                    self.places = Some(self.hub.places.join(export.tenant()));
                     self.export = Some(export);
                 }
                 ServerEvent::StartTls => self.tls_wanted = true,
@@ -77,7 +77,7 @@ impl ConnectionTask {
             let door = self
                 .hub
                 .doors
-                .join(export.payer())
+                .join(export.tenant())
                 .try_take(1)
                 .ok_or_else(|| ExportRefusal::Policy(CROWDED.to_owned()))?;
             self.named = Some((Arc::clone(&export), door));

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use headtime_sched::{ClassId, Payer};
+use headtime_sched::{ClassId, Tenant};
 use serde::{Deserialize, Serialize};
 
 use super::server_verbs::{answer, nothing};
@@ -143,15 +143,15 @@ impl TopExport {
 
 fn export(stats: &VolumeStats, snapshot: &StatsSnapshot) -> TopExport {
     let (_, class) = VolumeClass::of_export(&stats.name);
-    let payer = Payer::class_of(stats.id, ClassId(class.unwrap_or_default().number()));
-    let share = snapshot.drive.shares.iter().find(|report| report.payer == payer);
+    let tenant = Tenant::class_of(stats.id, ClassId(class.unwrap_or_default().number()));
+    let share = snapshot.drive.shares.iter().find(|report| report.tenant == tenant);
     let account = snapshot
         .drive
         .accounts
         .iter()
         .find(|(id, _)| *id == stats.id)
-        .filter(|_| payer.class == ClassId(0));
-    // Without books of payers there are those of volumes.
+        .filter(|_| tenant.class == ClassId(0));
+    // Without books of tenants there are those of volumes.
     let disk_time =
         share.map(|report| report.disk_time).or(account.map(|(_, account)| account.disk_time));
     let terms = share.and_then(|report| report.terms);

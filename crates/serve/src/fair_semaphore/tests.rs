@@ -8,8 +8,8 @@ use super::*;
 
 type Wished = Pin<Box<dyn Future<Output = Permit> + Send>>;
 
-fn payer(number: u32) -> Payer {
-    Payer { volume: VolumeId(number), class: ClassId(0) }
+fn tenant(number: u32) -> Tenant {
+    Tenant { volume: VolumeId(number), class: ClassId(0) }
 }
 
 fn semaphore(total: u32, guaranteed: u32, exports: usize) -> Arc<FairSemaphore> {
@@ -29,30 +29,31 @@ fn all_there_is(member: &FairClient) -> Vec<Permit> {
 fn who_asks_for_everything_leaves_the_floors_of_others_and_of_one_to_come() {
     // The example of the module, in thousandths.
     let semaphore = semaphore(16, 8, 3);
-    let (a, b, c) = (semaphore.join(payer(1)), semaphore.join(payer(2)), semaphore.join(payer(3)));
+    let (a, b, c) =
+        (semaphore.join(tenant(1)), semaphore.join(tenant(2)), semaphore.join(tenant(3)));
     let greedy = all_there_is(&a);
     assert_eq!(greedy.len(), 10);
     let (of_b, of_c) = (all_there_is(&b), all_there_is(&c));
     assert_eq!((of_b.len(), of_c.len()), (2, 2));
     semaphore.exports.store(4, Ordering::Relaxed);
-    let d = semaphore.join(payer(4));
+    let d = semaphore.join(tenant(4));
     assert!(!all_there_is(&d).is_empty(), "a part was kept for it");
 }
 
 #[test]
 fn one_export_alone_is_given_three_quarters_and_an_idle_one_needs_no_clients_for_its_floor() {
     let alone = semaphore(16, 8, 1);
-    let member = alone.join(payer(1));
+    let member = alone.join(tenant(1));
     assert_eq!(all_there_is(&member).len(), 12);
     let beside = semaphore(18, 9, 2);
-    let member = beside.join(payer(1));
+    let member = beside.join(tenant(1));
     assert_eq!(all_there_is(&member).len(), 12, "nobody has opened the other yet");
 }
 
 #[test]
 fn what_lies_within_a_floor_waits_for_nobody_and_the_rest_goes_by_turns() {
     let semaphore = semaphore(12, 6, 2);
-    let (a, b) = (semaphore.join(payer(1)), semaphore.join(payer(2)));
+    let (a, b) = (semaphore.join(tenant(1)), semaphore.join(tenant(2)));
     let mut of_a = all_there_is(&a);
     assert_eq!(of_a.len(), 8);
     let mut more_of_a = [pin!(a.take(1)), pin!(a.take(1))];
@@ -75,7 +76,8 @@ fn what_lies_within_a_floor_waits_for_nobody_and_the_rest_goes_by_turns() {
 #[test]
 fn a_large_wish_is_not_starved_by_small_ones_and_holds_up_no_floor() {
     let semaphore = semaphore(20, 8, 3);
-    let (a, b, c) = (semaphore.join(payer(1)), semaphore.join(payer(2)), semaphore.join(payer(3)));
+    let (a, b, c) =
+        (semaphore.join(tenant(1)), semaphore.join(tenant(2)), semaphore.join(tenant(3)));
     let mut of_a = a.try_take(14).expect("all but three floors");
     let mut large = pin!(b.take(10));
     assert!(poll(large.as_mut()).is_pending());
@@ -91,7 +93,7 @@ fn a_large_wish_is_not_starved_by_small_ones_and_holds_up_no_floor() {
 #[test]
 fn a_wish_that_is_taken_back_lets_others_pass_and_gives_back_what_nobody_took() {
     let semaphore = semaphore(10, 0, 1);
-    let (a, b) = (semaphore.join(payer(1)), semaphore.join(payer(2)));
+    let (a, b) = (semaphore.join(tenant(1)), semaphore.join(tenant(2)));
     let of_a = a.try_take(8).expect("there are ten");
     {
         let mut large = pin!(b.take(5));
@@ -109,11 +111,11 @@ fn a_wish_that_is_taken_back_lets_others_pass_and_gives_back_what_nobody_took() 
 #[test]
 fn what_comes_back_after_exports_were_added_fills_their_floors_first() {
     let semaphore = semaphore(12, 6, 1);
-    let a = semaphore.join(payer(1));
+    let a = semaphore.join(tenant(1));
     let mut of_a = all_there_is(&a);
     assert_eq!(of_a.len(), 9);
     semaphore.exports.store(5, Ordering::Relaxed);
-    let others: Vec<FairClient> = (2..6).map(|number| semaphore.join(payer(number))).collect();
+    let others: Vec<FairClient> = (2..6).map(|number| semaphore.join(tenant(number))).collect();
     let first: Vec<Permit> = others.iter().filter_map(|member| member.try_take(1)).collect();
     assert_eq!(first.len(), 3, "what was kept for one to come");
     let mut last = pin!(others[3].take(1));
@@ -134,7 +136,7 @@ proptest! {
         let guaranteed = total * percent / 100;
         let floor = guaranteed / (exports as u32 + 1);
         let semaphore = semaphore(total, guaranteed, exports);
-        let members: Vec<FairClient> = (0..exports as u32).map(|number| semaphore.join(payer(number))).collect();
+        let members: Vec<FairClient> = (0..exports as u32).map(|number| semaphore.join(tenant(number))).collect();
         let mut held: Vec<(usize, Permit)> = Vec::new();
         let mut waiting: Vec<(usize, Wished)> = Vec::new();
         for (who, units, what) in steps {

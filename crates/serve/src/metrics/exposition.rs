@@ -8,7 +8,7 @@
 use std::fmt;
 
 use headtime_io::LinkState;
-use headtime_sched::Payer;
+use headtime_sched::Tenant;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -311,7 +311,7 @@ impl Values<'_> {
         })
     }
 
-    /// One value for each export whose payer the scheduler knows.
+    /// One value for each export whose tenant the scheduler knows.
     fn each_share(
         &mut self,
         snapshot: &StatsSnapshot,
@@ -319,11 +319,11 @@ impl Values<'_> {
     ) -> fmt::Result {
         self.each_export(snapshot, |to, labels, stats| {
             let (_, class) = VolumeClass::of_export(&stats.name);
-            let payer = Payer::class_of(
+            let tenant = Tenant::class_of(
                 stats.id,
                 headtime_sched::ClassId(class.unwrap_or_default().number()),
             );
-            let report = snapshot.drive.shares.iter().find(|report| report.payer == payer);
+            let report = snapshot.drive.shares.iter().find(|report| report.tenant == tenant);
             report.and_then(&value).map_or(Ok(()), |value| to.level(labels, value))
         })
     }

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use headtime_io::{DriveHandle, ScanEvent, ScanFeed, ScanStart, WriteMarks};
-use headtime_sched::{FillSource, Wanted};
+use headtime_sched::{FillSource, PendingSectors};
 use headtime_tasks::{BackupForm, Output, Scan, Source};
 use headtime_units::{Extent, Sectors};
 use rustix::io::Errno;
@@ -396,7 +396,8 @@ impl Runner {
     fn want_lost(&mut self) {
         let lost = std::mem::take(&mut self.work.lost);
         let Some(feed) = self.work.feed.as_ref().filter(|_| !lost.is_empty()) else { return };
-        let mut wanted = Wanted::new(self.handle.capacity(), Sectors::new(self.scan.grain()));
+        let mut wanted =
+            PendingSectors::new(self.handle.capacity(), Sectors::new(self.scan.grain()));
         lost.into_iter()
             .filter(|extent| !self.scan.is_kept(*extent))
             .for_each(|extent| wanted.insert(extent));
@@ -411,8 +412,9 @@ impl Runner {
         }
     }
 
-    fn missing(&self) -> Wanted {
-        let mut wanted = Wanted::new(self.handle.capacity(), Sectors::new(self.scan.grain()));
+    fn missing(&self) -> PendingSectors {
+        let mut wanted =
+            PendingSectors::new(self.handle.capacity(), Sectors::new(self.scan.grain()));
         self.scan.missing().for_each(|extent| wanted.insert(extent));
         wanted
     }

@@ -46,7 +46,7 @@
 //! [`VolumeTable`] allocates and checks; [`slot`] turns it into bytes and back; [`Metadata`]
 //! decides which slot counts and plans [`MetadataStep`]s. These three do no I/O. [`VolumeStore`] carries
 //! the steps out through the drive's scheduler, like every other request, as the server's own,
-//! which wait for no payer's turn. [`Volumes`] changes all this while it is being served.
+//! which wait for no tenant's turn. [`Volumes`] changes all this while it is being served.
 
 mod errors;
 mod live;

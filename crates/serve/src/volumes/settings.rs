@@ -247,8 +247,8 @@ impl VolumeClass {
     pub fn usual(self) -> ClassSettings {
         let priority = match self {
             Self::Ordinary => None,
-            Self::Realtime => Some(IoPriority::usual(PriorityClass::RealTime)),
-            Self::Bulk => Some(IoPriority::usual(PriorityClass::Idle)),
+            Self::Realtime => Some(IoPriority::default_of(PriorityClass::RealTime)),
+            Self::Bulk => Some(IoPriority::default_of(PriorityClass::Idle)),
         };
         ClassSettings { priority, ..ClassSettings::of(&VolumeSettings::default()) }
     }
@@ -382,7 +382,7 @@ mod tests {
             reserve: Share::from_fraction(0.25).expect("a quarter"),
             limit: Some(Share::WHOLE),
             iops_limit: Some(7),
-            priority: Some(IoPriority::usual(PriorityClass::Idle)),
+            priority: Some(IoPriority::default_of(PriorityClass::Idle)),
             always_served: true,
             description: "text".to_owned(),
             ..VolumeSettings::default()

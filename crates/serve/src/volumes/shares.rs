@@ -1,15 +1,15 @@
-//! What the scheduler is told of volumes: each class is a payer with terms of its own.
+//! What the scheduler is told of volumes: each class is a tenant with terms of its own.
 
-use headtime_sched::{ClassId, IoPriority, Payer, ShareChange, ShareRefusal, Terms};
+use headtime_sched::{ClassId, IoPriority, ShareChange, ShareRefusal, Tenant, Terms};
 use headtime_units::{SectorSize, Share};
 
 use super::settings::{ClassSettings, VolumeClass};
 use super::table::Volume;
 
-/// The payer of a class of a volume.
+/// The tenant of a class of a volume.
 #[must_use]
-pub fn payer(volume: &Volume, class: VolumeClass) -> Payer {
-    Payer::class_of(volume.id, ClassId(class.number()))
+pub fn tenant(volume: &Volume, class: VolumeClass) -> Tenant {
+    Tenant::class_of(volume.id, ClassId(class.number()))
 }
 
 /// The terms of a class, on a drive with such sectors; `None` for one that is promised nothing and
@@ -43,13 +43,13 @@ pub fn changes(
 ) -> Vec<ShareChange> {
     let of = |volume: Option<&Volume>, class: VolumeClass| {
         let volume = volume?;
-        Some((payer(volume, class), terms(&volume.settings.of_class(class)?, sector)?))
+        Some((tenant(volume, class), terms(&volume.settings.of_class(class)?, sector)?))
     };
     let change = |class: VolumeClass| match (of(before, class), of(after, class)) {
         (before, Some(after)) => {
             (before != Some(after)).then_some(ShareChange::Set(after.0, after.1))
         }
-        (Some((payer, _)), None) => Some(ShareChange::Remove(payer)),
+        (Some((tenant, _)), None) => Some(ShareChange::Remove(tenant)),
         (None, None) => None,
     };
     VolumeClass::ALL.into_iter().filter_map(change).collect()
@@ -62,7 +62,7 @@ pub fn changes(
 /// The first that it does not take.
 pub fn check(volume: &Volume, sector: SectorSize) -> Result<(), (String, ShareRefusal)> {
     for (class, settings) in volume.settings.classes() {
-        let checked = terms(&settings, sector).unwrap_or_default().check(payer(volume, class));
+        let checked = terms(&settings, sector).unwrap_or_default().check(tenant(volume, class));
         checked.map_err(|refusal| (class.export(&volume.name), refusal))?;
     }
     Ok(())
@@ -96,19 +96,19 @@ mod tests {
             volume(VolumeSettings { reserve: share, ..VolumeSettings::default() }),
         );
         assert!(of(None, Some(&plain)).is_empty() && of(Some(&shared), Some(&shared)).is_empty());
-        let payer = Payer::of(VolumeId(3));
+        let tenant = Tenant::of(VolumeId(3));
         assert_eq!(
             of(Some(&plain), Some(&shared)),
-            [ShareChange::Set(payer, Terms::reserving(share))]
+            [ShareChange::Set(tenant, Terms::reserving(share))]
         );
-        assert_eq!(of(Some(&shared), Some(&plain)), [ShareChange::Remove(payer)]);
-        assert_eq!(of(Some(&shared), None), [ShareChange::Remove(payer)]);
+        assert_eq!(of(Some(&shared), Some(&plain)), [ShareChange::Remove(tenant)]);
+        assert_eq!(of(Some(&shared), None), [ShareChange::Remove(tenant)]);
         let mut classes = shared.clone();
         classes.settings.classes.set(VolumeClass::Bulk, Some(VolumeClass::Bulk.usual()));
         let bulk = Terms { priority: PriorityClass::Idle, ..Terms::default() };
         assert_eq!(
             of(Some(&shared), Some(&classes)),
-            [ShareChange::Set(Payer::class_of(VolumeId(3), ClassId(2)), bulk)]
+            [ShareChange::Set(Tenant::class_of(VolumeId(3), ClassId(2)), bulk)]
         );
     }
 

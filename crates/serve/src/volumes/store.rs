@@ -205,7 +205,7 @@ struct Failed {
 /// When the drive fails in another way, or more than half of the sectors cannot be read: then it is
 /// the drive that is damaged.
 fn read_what_is_left(disk: &dyn Disk, area: u64) -> Result<(Bytes, Vec<u64>), StoreError> {
-    let read = |extent| disk.run(Io { volume: VolumeId::OWN, ..Io::read(extent) }).result;
+    let read = |extent| disk.run(Io { volume: VolumeId::INTERNAL, ..Io::read(extent) }).result;
     let failed = |error| StoreError::Io { doing: "reading", error };
     match read(Extent::from_numbers(0, area)) {
         Ok(bytes) => return Ok((bytes, Vec::new())),
@@ -250,7 +250,7 @@ fn carry_out(disk: &dyn Disk, steps: Vec<MetadataStep>) -> Result<(), Failed> {
                 ("writing", Io::write(extent, bytes.into()))
             }
         };
-        disk.run(Io { volume: VolumeId::OWN, ..io }).result.map_err(|error| Failed {
+        disk.run(Io { volume: VolumeId::INTERNAL, ..io }).result.map_err(|error| Failed {
             step,
             doing,
             error,

@@ -1,7 +1,7 @@
 //! [`TwoArms`]: a belief of one arm, made to do for a drive with two.
 
 use headtime_sched::{
-    Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Positioning, Target,
+    AccessKind, Belief, BeliefReport, Estimate, Head, MeasuredAccess, Op, Positioning, Target,
 };
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
@@ -55,9 +55,9 @@ impl Positioning for TwoArms {
 }
 
 impl Belief for TwoArms {
-    fn learn(&mut self, measured: &Measured) -> Learned {
+    fn learn(&mut self, measured: &MeasuredAccess) -> AccessKind {
         let target = self.one_arms(&measured.target);
-        self.0.learn(&Measured { target, ..*measured })
+        self.0.learn(&MeasuredAccess { target, ..*measured })
     }
 
     fn report(&self) -> BeliefReport {

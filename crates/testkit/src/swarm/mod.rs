@@ -22,7 +22,7 @@ mod witness;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use headtime_sched::{Limits, Scheduler};
+use headtime_sched::{QueueLimits, Scheduler};
 use headtime_units::{Instant, Nanos};
 use headtime_workload::{Arrival, ClientId, Source, Workload};
 use rand::{Rng, RngExt, SeedableRng};
@@ -156,7 +156,7 @@ fn run_plan<F: SchedulerApi>(
     let belief = if truth.arms() > 1 { Box::new(TwoArms(belief)) } else { belief };
     let mut inner = SimulatedDrive::new(truth).map_err(|error| error.to_string())?;
     inner.record_landings();
-    let limits = Limits { outstanding: plan.outstanding, ..Limits::default() };
+    let limits = QueueLimits { outstanding: plan.outstanding, ..QueueLimits::default() };
     let mut scheduler = Scheduler::new(belief, plan.policy(), plan.traits(), limits);
     shares::promise(&mut scheduler, plan.streams.len(), seed).map_err(|error| error.to_string())?;
     let scheduler = wrap(scheduler);

@@ -189,7 +189,7 @@ fn random_policy(rng: &mut ChaCha8Rng, oracles: bool) -> (&'static PolicyEntry, 
     let candidates: Vec<_> = POLICIES.iter().filter(|entry| oracles || !entry.oracle).collect();
     let entry = candidates[rng.random_range(0..candidates.len())];
     let settings = entry.parameters.iter().map(|parameter| {
-        let value = [parameter.least, parameter.default, parameter.most][rng.random_range(0..3)];
+        let value = [parameter.min, parameter.default, parameter.max][rng.random_range(0..3)];
         format!("{}={value}", parameter.name)
     });
     let text = format!("{}:{}", entry.name, settings.collect::<Vec<_>>().join(","));

@@ -1,7 +1,7 @@
 //! Shares for half of the runs of the swarm: terms for each stream, drawn apart from all else, so
 //! that what else a seed draws does not depend on them.
 
-use headtime_sched::{Payer, PriorityClass, Scheduler, ShareRefusal, Terms, VolumeId};
+use headtime_sched::{PriorityClass, Scheduler, ShareRefusal, Tenant, Terms, VolumeId};
 use headtime_units::{Instant, Nanos, Share};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -34,7 +34,7 @@ pub(super) fn promise(
             requests_per_second: rng.random_bool(0.3).then(|| rng.random_range(20..500)),
             sectors_per_second: rng.random_bool(0.3).then(|| rng.random_range(100..10_000)),
         };
-        scheduler.set_share(Instant::ORIGIN, Payer::of(VolumeId(volume)), terms)?;
+        scheduler.set_share(Instant::ORIGIN, Tenant::of(VolumeId(volume)), terms)?;
     }
     Ok(())
 }

@@ -6,8 +6,8 @@ use super::super::shape::{Directions, MappedDrive, MatrixSettings};
 use super::*;
 use headtime_mechanics::{Direction, HeadPosition, Mechanism, catalog};
 use headtime_sched::{
-    Admission, ClassId, Command, Decision, Done, DriveTraits, Limits, Outcome, POLICIES,
-    PolicyEntry, Request, RequestId, Scheduler, StreamId, VolumeId,
+    Admission, ClassId, Command, Decision, Done, DriveTraits, Outcome, POLICIES, PolicyEntry,
+    QueueLimits, Request, RequestId, Scheduler, StreamId, VolumeId,
 };
 use headtime_units::SectorSize;
 use proptest::prelude::*;
@@ -50,10 +50,10 @@ fn head(belief: &MatrixBelief, cell: u64, free_at: Instant) -> Head {
 const T0: Instant = Instant::from_ns(5_000_000_000);
 
 /// One back-to-back access that takes `positioning` and its media time.
-fn teach(belief: &mut MatrixBelief, from: u64, to: u64, positioning: Nanos) -> Learned {
+fn teach(belief: &mut MatrixBelief, from: u64, to: u64, positioning: Nanos) -> AccessKind {
     let target = read(belief, to);
     let finished = T0 + positioning + target.transfer;
-    belief.learn(&Measured {
+    belief.learn(&MeasuredAccess {
         target,
         dispatched: T0,
         finished,
@@ -104,23 +104,26 @@ fn a_pair_is_not_known_after_idleness_nor_learned_from_it() {
     assert_eq!((idle.depart, idle.worst), (later, Nanos::from_ms(14)));
     assert!(idle.expected > Nanos::from_ms(2));
     let target = read(&belief, 20);
-    let after_a_pause = Measured {
+    let after_a_pause = MeasuredAccess {
         target,
         dispatched: later,
         finished: later + Nanos::from_ms(4),
         head_before: Some(at),
         succeeded: true,
     };
-    assert_eq!(belief.learn(&after_a_pause), Learned::Media);
-    let failed = Measured { dispatched: T0, succeeded: false, ..after_a_pause };
-    let in_reject = Measured { dispatched: T0, head_before: None, ..after_a_pause };
-    let discard =
-        Measured { dispatched: T0, target: Target { op: Op::Discard, ..target }, ..after_a_pause };
+    assert_eq!(belief.learn(&after_a_pause), AccessKind::Media);
+    let failed = MeasuredAccess { dispatched: T0, succeeded: false, ..after_a_pause };
+    let in_reject = MeasuredAccess { dispatched: T0, head_before: None, ..after_a_pause };
+    let discard = MeasuredAccess {
+        dispatched: T0,
+        target: Target { op: Op::Discard, ..target },
+        ..after_a_pause
+    };
     for teaches_nothing in [failed, in_reject, discard] {
-        assert_eq!(belief.learn(&teaches_nothing), Learned::Media);
+        assert_eq!(belief.learn(&teaches_nothing), AccessKind::Media);
     }
     assert_eq!(belief.map().look(LatencyMatrix::known), 1);
-    belief.learn(&Measured { dispatched: T0, ..after_a_pause });
+    belief.learn(&MeasuredAccess { dispatched: T0, ..after_a_pause });
     assert_eq!(belief.map().look(LatencyMatrix::known), 2);
 }
 
@@ -131,7 +134,7 @@ fn with_two_outstanding_a_pair_counts_from_completion_to_completion() {
     let (target, at) = (read(&belief, 9), head(&belief, 3, T0));
     let dispatched = T0.saturating_back(Nanos::from_ms(6));
     let finished = T0 + Nanos::from_us(3_900) + target.transfer;
-    belief.learn(&Measured {
+    belief.learn(&MeasuredAccess {
         target,
         dispatched,
         finished,
@@ -145,27 +148,27 @@ fn with_two_outstanding_a_pair_counts_from_completion_to_completion() {
 #[test]
 fn a_hit_in_the_drives_cache_teaches_nothing_and_leaves_the_head_where_it_was() {
     let mut belief = belief();
-    assert_eq!(teach(&mut belief, 3, 9, Nanos::from_us(120)), Learned::CacheHit);
+    assert_eq!(teach(&mut belief, 3, 9, Nanos::from_us(120)), AccessKind::CacheHit);
     assert_eq!(belief.map().look(|map| map.time(3, 9)), None);
     teach(&mut belief, 3, 9, Nanos::from_us(6_300));
-    assert_eq!(teach(&mut belief, 3, 9, Nanos::from_us(120)), Learned::CacheHit);
+    assert_eq!(teach(&mut belief, 3, 9, Nanos::from_us(120)), AccessKind::CacheHit);
     assert_eq!(belief.map().look(|map| map.time(3, 9)), Some(Nanos::from_ms(7)));
     // Next to the head it may be the medium, and the entry is worst observed anyway.
-    assert_eq!(teach(&mut belief, 3, 4, Nanos::from_us(120)), Learned::Media);
+    assert_eq!(teach(&mut belief, 3, 4, Nanos::from_us(120)), AccessKind::Media);
     teach(&mut belief, 3, 4, Nanos::from_us(5_500));
-    assert_eq!(teach(&mut belief, 3, 4, Nanos::from_us(120)), Learned::Media);
+    assert_eq!(teach(&mut belief, 3, 4, Nanos::from_us(120)), AccessKind::Media);
     assert_eq!(belief.map().look(|map| map.time(3, 4)), Some(Nanos::from_ms(6)));
     assert_eq!(belief.report().cache_hits, 2);
     // A write that came back at once is somewhere in the cache, and the head soon somewhere else.
     let target = Target { op: Op::Write, ..read(&belief, 900) };
-    let measured = Measured {
+    let measured = MeasuredAccess {
         target,
         dispatched: T0,
         finished: T0 + Nanos::from_us(90),
         head_before: Some(head(&belief, 3, T0)),
         succeeded: true,
     };
-    assert_eq!(belief.learn(&measured), Learned::Doubtful);
+    assert_eq!(belief.learn(&measured), AccessKind::Uncertain);
 }
 
 #[test]
@@ -189,7 +192,7 @@ fn a_request_longer_than_a_cell_is_a_pair_and_what_follows_it_on_the_media() {
     let takes = belief.estimate(&at, T0, &long).expected
         + Nanos::from_ns(2_560 * CELL)
         + Nanos::from_ns(4_000 * 7 * CELL);
-    belief.learn(&Measured {
+    belief.learn(&MeasuredAccess {
         target: long,
         dispatched: T0,
         finished: T0 + takes,
@@ -275,8 +278,8 @@ proptest! {
         for (from, to, busy, len) in taught {
             let (target, at) = (belief.target(Op::Read, Extent::from_numbers(to * CELL, len)), head(&belief, from, T0));
             let busy = Nanos::from_ns(busy);
-            let measured = Measured { target, dispatched: T0, finished: T0 + busy, head_before: Some(at), succeeded: true };
-            if belief.learn(&measured) == Learned::Media {
+            let measured = MeasuredAccess { target, dispatched: T0, finished: T0 + busy, head_before: Some(at), succeeded: true };
+            if belief.learn(&measured) == AccessKind::Media {
                 observed.push((at, target, busy));
             }
         }
@@ -353,7 +356,7 @@ impl<B: Belief> Loop<B> {
                 .mechanism
                 .access(self.position, depart, Direction::Read, extent, Instant::ORIGIN)
                 .finish;
-            self.belief.learn(&Measured {
+            self.belief.learn(&MeasuredAccess {
                 target,
                 dispatched: self.now,
                 finished,
@@ -452,7 +455,7 @@ fn finished_by(policy: &PolicyEntry, outstanding: usize, requests: u64) -> u64 {
         Exploration::Prefer,
     );
     let (_, parameters) = PolicyEntry::parse(policy.name).expect("it is in the table");
-    let limits = Limits { requests: 64, outstanding: Some(outstanding) };
+    let limits = QueueLimits { requests: 64, outstanding: Some(outstanding) };
     let mut scheduler = Scheduler::new(
         Box::new(belief),
         (policy.build)(&parameters),

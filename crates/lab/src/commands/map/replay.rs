@@ -15,7 +15,7 @@ use headtime_belief::matrix::{
     MatrixShape, SharedMatrix,
 };
 use headtime_mechanics::DriveProfile;
-use headtime_sched::{Belief, Head, Learned, Measured, Op};
+use headtime_sched::{AccessKind, Belief, Head, MeasuredAccess, Op};
 use headtime_units::{ByteSize, Instant, Nanos};
 use headtime_workload::Operation;
 use headtime_workload::trace::{RecordedAccess, Recording};
@@ -209,18 +209,18 @@ impl Learner {
             predicted.push(Predicted { access: *access, likely, expected, worst });
             let finished = issued + access.response;
             let free_at = belief.media_end(&target, finished);
-            let measured = Measured {
+            let measured = MeasuredAccess {
                 target,
                 dispatched: issued,
                 finished,
                 head_before: head,
                 succeeded: true,
             };
-            let learned = if follows { belief.learn(&measured) } else { Learned::Media };
+            let learned = if follows { belief.learn(&measured) } else { AccessKind::Media };
             head = match learned {
-                Learned::Media => Some(Head::after(&target, free_at.max(Instant::ORIGIN))),
-                Learned::CacheHit => head,
-                Learned::Doubtful => None,
+                AccessKind::Media => Some(Head::after(&target, free_at.max(Instant::ORIGIN))),
+                AccessKind::CacheHit => head,
+                AccessKind::Uncertain => None,
             };
         }
         if train >= predicted.len() {

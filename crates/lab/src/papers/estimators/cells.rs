@@ -26,7 +26,8 @@ use headtime_mechanics::{
     Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism, ProfileError, Spot, Track,
 };
 use headtime_sched::{
-    Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Place, Positioning, Target,
+    AccessKind, Belief, BeliefReport, Estimate, Head, MeasuredAccess, Op, Position, Positioning,
+    Target,
 };
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
@@ -92,7 +93,7 @@ impl CellPositioning {
     }
 
     /// So many sectors along the track of `place`, in turns.
-    fn turns(&self, place: &Place, sectors: u64) -> f64 {
+    fn turns(&self, place: &Position, sectors: u64) -> f64 {
         let track = Track { cylinder: place.cylinder, head: place.head };
         sectors as f64 / f64::from(self.mechanism.layout().sectors_per_track(track))
     }
@@ -158,7 +159,8 @@ impl Positioning for CellPositioning {
         let direction = if target.op == Op::Read { Direction::Read } else { Direction::Write };
         let depart = (dispatch + self.interface.command_overhead(direction, Some(direction)))
             .max(head.free_at);
-        let position = |place: &Place| HeadPosition { cylinder: place.cylinder, head: place.head };
+        let position =
+            |place: &Position| HeadPosition { cylinder: place.cylinder, head: place.head };
         let arm =
             self.mechanism.arm_time(position(&head.place), position(&target.start), direction);
         let period = self.mechanism.period();
@@ -191,9 +193,9 @@ impl Positioning for CellPositioning {
 }
 
 impl Belief for CellPositioning {
-    fn learn(&mut self, _measured: &Measured) -> Learned {
+    fn learn(&mut self, _measured: &MeasuredAccess) -> AccessKind {
         self.samples += 1;
-        Learned::Media
+        AccessKind::Media
     }
 
     fn report(&self) -> BeliefReport {
@@ -201,12 +203,12 @@ impl Belief for CellPositioning {
     }
 }
 
-fn place(spot: Spot) -> Place {
-    Place { cylinder: spot.position.cylinder, head: spot.position.head, angle: spot.angle }
+fn place(spot: Spot) -> Position {
+    Position { cylinder: spot.position.cylinder, head: spot.position.head, angle: spot.angle }
 }
 
 /// A number for a cell: its middle's track and angle.
-fn name(place: &Place) -> u64 {
+fn name(place: &Position) -> u64 {
     mix(u64::from(place.cylinder) << 16 | u64::from(place.head)) ^ u64::from(place.angle.as_raw())
 }
 

@@ -16,7 +16,8 @@
 
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, Mechanism, ProfileError};
 use headtime_sched::{
-    Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Place, Positioning, Target,
+    AccessKind, Belief, BeliefReport, Estimate, Head, MeasuredAccess, Op, Position, Positioning,
+    Target,
 };
 use headtime_sim::{DriveTruth, OraclePositioning};
 use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
@@ -91,9 +92,9 @@ impl Positioning for NominalPositioning {
 }
 
 impl Belief for NominalPositioning {
-    fn learn(&mut self, _measured: &Measured) -> Learned {
+    fn learn(&mut self, _measured: &MeasuredAccess) -> AccessKind {
         self.samples += 1;
-        Learned::Media
+        AccessKind::Media
     }
 
     fn report(&self) -> BeliefReport {
@@ -101,7 +102,7 @@ impl Belief for NominalPositioning {
     }
 }
 
-fn position(place: &Place) -> HeadPosition {
+fn position(place: &Position) -> HeadPosition {
     HeadPosition { cylinder: place.cylinder, head: place.head }
 }
 

@@ -13,7 +13,7 @@
 //! it takes a turn more hangs on what nobody predicts, and it is counted apart.
 
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism};
-use headtime_sched::{Belief, Head, Known, Learned, Measured, Op};
+use headtime_sched::{AccessKind, Belief, Certainty, Head, MeasuredAccess, Op};
 use headtime_sim::{DriveTruth, InstanceVariation, Noise, SpindleDrift};
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos};
 use rand::{RngExt, SeedableRng};
@@ -133,7 +133,7 @@ impl BareUnit {
         let dispatched = self.now;
         let before = self.head.unwrap_or(Head::UNKNOWN);
         let estimate = belief.estimate(&before, dispatched, &target);
-        let known = belief.known(&before, dispatched, &target) == Known::Yes;
+        let known = belief.known(&before, dispatched, &target) == Certainty::Known;
 
         if let Some(drift) = &self.drift {
             let (period, phase) = drift.steady_at(dispatched);
@@ -173,16 +173,16 @@ impl BareUnit {
             known,
             exceeded,
         };
-        match belief.learn(&Measured {
+        match belief.learn(&MeasuredAccess {
             target,
             dispatched,
             finished,
             head_before: self.head,
             succeeded: true,
         }) {
-            Learned::CacheHit => {}
-            Learned::Media => self.head = Some(Head::after(&target, reported)),
-            Learned::Doubtful => self.head = None,
+            AccessKind::CacheHit => {}
+            AccessKind::Media => self.head = Some(Head::after(&target, reported)),
+            AccessKind::Uncertain => self.head = None,
         }
         self.now = finished + HOST;
         told

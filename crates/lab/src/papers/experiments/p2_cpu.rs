@@ -9,8 +9,8 @@
 use std::time::Duration;
 
 use headtime_sched::{
-    Accounts, Admission, BackgroundRead, Cancelled, Decision, Done, Finished, Limits, Policy,
-    Request, RequestId, ScanId, ScanOptions, Scheduler, Wanted,
+    Accounts, Admission, BackgroundRead, Cancelled, Decision, Done, Finished, PendingSectors,
+    Policy, QueueLimits, Request, RequestId, ScanId, ScanOptions, Scheduler,
 };
 use headtime_sim::{Device as _, Engine, Meter, SchedulerApi, SimulatedDrive, StepOutcome};
 use headtime_units::{Instant, Nanos};
@@ -202,7 +202,7 @@ impl Costing {
     fn cost(&self, seed: u64) -> Result<Cost, Cause> {
         let experiment = self.run.experiment(seed)?;
         let drive = SimulatedDrive::new(experiment.instance.of(&experiment.profile, seed)?)?;
-        let limits = Limits { outstanding: experiment.outstanding, ..Limits::default() };
+        let limits = QueueLimits { outstanding: experiment.outstanding, ..QueueLimits::default() };
         let belief = Box::new(self.run.known.belief()?);
         let mut scheduler = Scheduler::new(
             belief,
@@ -213,7 +213,7 @@ impl Costing {
         if let Some(scan) = &experiment.background {
             scheduler.set_fill(scan.fill);
             // One is enough: nobody comes to its end in so few requests.
-            let wanted = Wanted::all(drive.capacity(), scan.grain);
+            let wanted = PendingSectors::all(drive.capacity(), scan.grain);
             scheduler.scan_start(Instant::ORIGIN, ScanId(1), wanted, ScanOptions::default());
         }
         let source = self.run.asks.workload(&experiment.profile, seed)?;

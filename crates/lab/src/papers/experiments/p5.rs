@@ -13,7 +13,7 @@ use std::sync::Arc;
 use headtime_belief::ProfileBelief;
 use headtime_mechanics::profile::Algorithm;
 use headtime_mechanics::{DriveProfile, catalog};
-use headtime_sched::{Finished, Limits, Payer, PolicyEntry, Scheduler, Terms, VolumeId};
+use headtime_sched::{Finished, PolicyEntry, QueueLimits, Scheduler, Tenant, Terms, VolumeId};
 use headtime_sim::{DriveTruth, Engine, EngineObserver, SimulatedDrive, StepOutcome};
 use headtime_units::{Instant, Nanos, Share};
 use headtime_workload::{Order, StreamConfig, Workload};
@@ -231,10 +231,14 @@ impl Run {
         let source = Workload::new(&configs, profile.sector_size()?, profile.capacity(), seed)?;
         let drive = SimulatedDrive::new(DriveTruth::draw(&profile, seed)?)?;
         let belief = Box::new(ProfileBelief::new(&profile)?);
-        let mut scheduler =
-            Scheduler::new(belief, (entry.build)(&parameters), drive.traits(), Limits::default());
+        let mut scheduler = Scheduler::new(
+            belief,
+            (entry.build)(&parameters),
+            drive.traits(),
+            QueueLimits::default(),
+        );
         for (volume, member) in (0..).zip(&self.members) {
-            scheduler.set_share(Instant::ORIGIN, Payer::of(VolumeId(volume)), member.terms)?;
+            scheduler.set_share(Instant::ORIGIN, Tenant::of(VolumeId(volume)), member.terms)?;
         }
         let mut engine = Engine::new(scheduler, drive, source, None);
         let end = Instant::ORIGIN + Nanos::from_ms((self.seconds * 1e3) as u64);

@@ -7,7 +7,7 @@ use super::*;
 use crate::positioning::{Head, Target};
 use crate::request::{ClassId, RequestId, StreamId};
 
-const WHO: Payer = Payer::of(VolumeId(3));
+const WHO: Tenant = Tenant::of(VolumeId(3));
 
 /// A flush, as one that is sent and has no place.
 fn flush(ticket: u64) -> Queued {
