@@ -20,10 +20,10 @@
 
 use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_sched::{
-    AccessKind, Belief, BeliefReport, Estimate, Head, Likely, MeasuredAccess, Op, PairCost,
-    Positioning, Target,
+    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    Overhead, PairCost, Positioning, Target, TrackMap, pairs_one_by_one, passes_at_by_tracks,
 };
-use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
+use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
 use crate::profile::ProfileBelief;
 
@@ -126,9 +126,9 @@ impl Positioning for ArmsBelief {
 
     /// As if the arm that serves `to` had served `from` too: cylinders and angles are numbered
     /// alike on all arms.
-    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> PairCost {
+    fn pair(&self, from: &Target, to: &Target, near: Instant, overhead: Overhead) -> PairCost {
         let ((_, from), (arm, to)) = (self.its_arms(from), self.its_arms(to));
-        self.arms[arm].belief.pair(&from, &to, near, hidden)
+        self.arms[arm].belief.pair(&from, &to, near, overhead)
     }
 
     fn arms(&self) -> usize {
@@ -147,6 +147,37 @@ impl Positioning for ArmsBelief {
     fn media_end(&self, target: &Target, finished: Instant) -> Instant {
         let (arm, local) = self.its_arms(target);
         self.arms[arm].belief.media_end(&local, finished)
+    }
+
+    fn known(&self, _head: &Head, _dispatch: Instant, _target: &Target) -> Certainty {
+        Certainty::Known
+    }
+
+    fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
+        passes_at_by_tracks(self, angle, from)
+    }
+
+    fn pairs(
+        &self,
+        hub: &Target,
+        others: &mut dyn Iterator<Item = &Target>,
+        near: Instant,
+        overhead: Overhead,
+        each: &mut dyn FnMut(PairCost, PairCost),
+    ) {
+        pairs_one_by_one(self, hub, others, near, overhead, each);
+    }
+
+    fn takes_into_cache(&self, _op: Op) -> bool {
+        false
+    }
+
+    fn reads_on(&self, _from: Lba) -> Sectors {
+        Sectors::ZERO
+    }
+
+    fn tracks(&self) -> Option<&dyn TrackMap> {
+        None
     }
 }
 
@@ -192,5 +223,9 @@ impl Belief for ArmsBelief {
             ..sum
         };
         reports.reduce(joined).unwrap_or_default()
+    }
+
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
     }
 }

@@ -218,7 +218,7 @@ impl ProfileBelief {
         media_end: Instant,
         predicted: Option<bool>,
     ) -> Reading {
-        // Learned since the target was computed, perhaps; the newest offset is the better one.
+        // AccessKind since the target was computed, perhaps; the newest offset is the better one.
         let last = measured.target.extent.last();
         let home = self.mechanism.end_angle(measured.target.extent) + self.angles.offset(last);
         let tolerance = 5.0 * self.spindle.expected_error_turns(media_end);
@@ -270,6 +270,13 @@ impl ProfileBelief {
 
 impl Belief for ProfileBelief {
     fn learn(&mut self, measured: &MeasuredAccess) -> AccessKind {
+        let head = measured.head_before.filter(|_| measured.succeeded);
+        if let (true, Some(head)) = (self.recorded_errors.is_some(), head) {
+            let predicted = self.estimate(&head, measured.dispatched, &measured.target).finish();
+            let media_end = self.media_end(&measured.target, measured.finished);
+            let late_ns = media_end.signed_since(predicted);
+            self.recorded_errors.get_or_insert_default().push(late_ns);
+        }
         self.take_in(measured).learned
     }
 
@@ -283,6 +290,10 @@ impl Belief for ProfileBelief {
             cache_hits: self.hits.count,
             ..BeliefReport::default()
         }
+    }
+
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
     }
 }
 

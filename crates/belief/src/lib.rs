@@ -9,8 +9,8 @@
 //! - [`WatchedBelief`]: the same, as long as its predictions hold; by distance while they do not.
 //! - [`ArmsBelief`]: the same for each arm of a drive that has several.
 //! - [`LinearBelief`]: cost by distance, for drives of which only the capacity is known.
-//! - [`maps::MapBelief`]: a latency map, the published matrix ([`matrix`]) or the compact one
-//!   ([`compact`]), which can be kept and gone on with.
+//! - [`compact::CompactBelief`] and [`matrix::MatrixBelief`]: a latency map, the compact one or the
+//!   published matrix, which can be kept and resumed ([`maps`]).
 //!
 //! [`of_profile`] takes the right one for a model of drive.
 

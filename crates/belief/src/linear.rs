@@ -14,8 +14,9 @@
 //! O(1). Source: P1 section 2 (why distance alone is not enough), the classes are ours.
 
 use headtime_sched::{
-    AccessKind, Belief, BeliefReport, Estimate, Head, MeasuredAccess, Op, Position, Positioning,
-    Target,
+    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    Overhead, PairCost, Position, Positioning, Target, TrackMap, likely_by_estimate,
+    pair_by_estimate, pairs_one_by_one, passes_at_by_tracks,
 };
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
@@ -132,6 +133,49 @@ impl Positioning for LinearBelief {
     fn media_end(&self, _target: &Target, finished: Instant) -> Instant {
         finished
     }
+
+    fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
+        likely_by_estimate(self, head, dispatch, target)
+    }
+
+    fn known(&self, _head: &Head, _dispatch: Instant, _target: &Target) -> Certainty {
+        Certainty::Known
+    }
+
+    fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
+        passes_at_by_tracks(self, angle, from)
+    }
+
+    fn pair(&self, from: &Target, to: &Target, near: Instant, overhead: Overhead) -> PairCost {
+        pair_by_estimate(self, from, to, near, overhead)
+    }
+
+    fn pairs(
+        &self,
+        hub: &Target,
+        others: &mut dyn Iterator<Item = &Target>,
+        near: Instant,
+        overhead: Overhead,
+        each: &mut dyn FnMut(PairCost, PairCost),
+    ) {
+        pairs_one_by_one(self, hub, others, near, overhead, each);
+    }
+
+    fn takes_into_cache(&self, _op: Op) -> bool {
+        false
+    }
+
+    fn reads_on(&self, _from: Lba) -> Sectors {
+        Sectors::ZERO
+    }
+
+    fn arms(&self) -> usize {
+        1
+    }
+
+    fn tracks(&self) -> Option<&dyn TrackMap> {
+        None
+    }
 }
 
 impl Belief for LinearBelief {
@@ -162,6 +206,10 @@ impl Belief for LinearBelief {
     fn report(&self) -> BeliefReport {
         let error_rms_us = (self.samples > 0).then(|| libm::sqrt(self.squared_error_us));
         BeliefReport { samples: self.samples, error_rms_us, ..BeliefReport::default() }
+    }
+
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
     }
 }
 

@@ -28,7 +28,8 @@ use headtime_mechanics::{
     Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism, ProfileError, Spot,
 };
 use headtime_sched::{
-    Certainty, Estimate, Head, Likely, Op, PairCost, Position, Positioning, Target, TrackMap,
+    Certainty, Estimate, Head, Likely, Op, Overhead, PairCost, Position, Positioning, Target,
+    TrackMap, pairs_one_by_one, passes_at_by_tracks,
 };
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, RotationPeriod, Sectors};
 
@@ -60,6 +61,8 @@ pub struct ProfileBelief {
     pub(crate) moved: Moved,
     pub(crate) hits: Hits,
     pub(crate) errors: Errors,
+    /// By how many nanoseconds each completion was later than predicted, where that is recorded.
+    pub(crate) recorded_errors: Option<Vec<i64>>,
 }
 
 impl ProfileBelief {
@@ -84,8 +87,23 @@ impl ProfileBelief {
             moved: Moved::of_layout(mechanism.layout()),
             hits: Hits::of(profile),
             errors: Errors::default(),
+            recorded_errors: None,
             mechanism,
         })
+    }
+
+    /// Records the error of each prediction from now on.
+    #[must_use]
+    pub fn recording_errors(self) -> Self {
+        Self { recorded_errors: Some(Vec::new()), ..self }
+    }
+
+    /// The nanoseconds by which completions were later than predicted, in their order: the media
+    /// end of the report less the media end that was estimated from the end of the command before.
+    /// Empty without [`ProfileBelief::recording_errors`].
+    #[must_use]
+    pub fn recorded_errors(&self) -> &[i64] {
+        self.recorded_errors.as_deref().unwrap_or_default()
     }
 
     /// Forgets what was learned of the unit.
@@ -326,9 +344,12 @@ impl Positioning for ProfileBelief {
     }
 
     /// From the end of the one the platter turns on from the angle that ends it, whenever that is.
-    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> PairCost {
+    fn pair(&self, from: &Target, to: &Target, near: Instant, overhead: Overhead) -> PairCost {
         let head = Head::after(from, near);
-        let dispatch = if hidden { Instant::ORIGIN } else { near + self.reported_after(from) };
+        let dispatch = match overhead {
+            Overhead::Overlapped => Instant::ORIGIN,
+            Overhead::Exposed => near + self.reported_after(from),
+        };
         let period = self.mechanism.period();
         let way_to = |to: &Target| {
             self.way_under(&head, dispatch, to, |arrival| {
@@ -380,6 +401,29 @@ impl Positioning for ProfileBelief {
 
     fn tracks(&self) -> Option<&dyn TrackMap> {
         Some(self)
+    }
+
+    fn known(&self, _head: &Head, _dispatch: Instant, _target: &Target) -> Certainty {
+        Certainty::Known
+    }
+
+    fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
+        passes_at_by_tracks(self, angle, from)
+    }
+
+    fn pairs(
+        &self,
+        hub: &Target,
+        others: &mut dyn Iterator<Item = &Target>,
+        near: Instant,
+        overhead: Overhead,
+        each: &mut dyn FnMut(PairCost, PairCost),
+    ) {
+        pairs_one_by_one(self, hub, others, near, overhead, each);
+    }
+
+    fn arms(&self) -> usize {
+        1
     }
 }
 

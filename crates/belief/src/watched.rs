@@ -20,10 +20,10 @@
 
 use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_sched::{
-    AccessKind, Belief, BeliefReport, Estimate, Head, Likely, MeasuredAccess, Op, PairCost,
-    Positioning, Target, TrackMap,
+    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    Overhead, PairCost, Positioning, Target, TrackMap, pairs_one_by_one, passes_at_by_tracks,
 };
-use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
+use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
 use crate::linear::LinearBelief;
 use crate::profile::ProfileBelief;
@@ -115,11 +115,11 @@ impl Positioning for WatchedBelief {
         }
     }
 
-    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> PairCost {
+    fn pair(&self, from: &Target, to: &Target, near: Instant, overhead: Overhead) -> PairCost {
         if self.trust.holds() {
-            self.by_profile.pair(from, to, near, hidden)
+            self.by_profile.pair(from, to, near, overhead)
         } else {
-            self.by_distance.pair(from, to, near, hidden)
+            self.by_distance.pair(from, to, near, overhead)
         }
     }
 
@@ -146,6 +146,29 @@ impl Positioning for WatchedBelief {
 
     fn tracks(&self) -> Option<&dyn TrackMap> {
         self.believed().tracks()
+    }
+
+    fn known(&self, _head: &Head, _dispatch: Instant, _target: &Target) -> Certainty {
+        Certainty::Known
+    }
+
+    fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
+        passes_at_by_tracks(self, angle, from)
+    }
+
+    fn pairs(
+        &self,
+        hub: &Target,
+        others: &mut dyn Iterator<Item = &Target>,
+        near: Instant,
+        overhead: Overhead,
+        each: &mut dyn FnMut(PairCost, PairCost),
+    ) {
+        pairs_one_by_one(self, hub, others, near, overhead, each);
+    }
+
+    fn arms(&self) -> usize {
+        1
     }
 }
 
@@ -182,5 +205,9 @@ impl Belief for WatchedBelief {
             cache_hits: by_profile.cache_hits,
             ..self.by_distance.report()
         }
+    }
+
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
     }
 }

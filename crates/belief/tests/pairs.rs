@@ -11,10 +11,11 @@ use headtime_belief::matrix::{
 };
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{
-    Belief, Certainty, Estimate, Head, Likely, Op, PairCost, Positioning, Target, TrackMap,
+    Belief, Certainty, Estimate, Head, Likely, Op, Overhead, PairCost, Positioning, Target,
+    TrackMap, pair_by_estimate, pairs_one_by_one,
 };
 use headtime_sim::DriveTruth;
-use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
+use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 use headtime_workload::{Mix, StreamConfig};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -62,6 +63,33 @@ impl Positioning for ByDefinition<'_> {
     fn tracks(&self) -> Option<&dyn TrackMap> {
         self.0.tracks()
     }
+
+    fn pair(&self, from: &Target, to: &Target, near: Instant, overhead: Overhead) -> PairCost {
+        pair_by_estimate(self, from, to, near, overhead)
+    }
+
+    fn pairs(
+        &self,
+        hub: &Target,
+        others: &mut dyn Iterator<Item = &Target>,
+        near: Instant,
+        overhead: Overhead,
+        each: &mut dyn FnMut(PairCost, PairCost),
+    ) {
+        pairs_one_by_one(self, hub, others, near, overhead, each);
+    }
+
+    fn takes_into_cache(&self, _op: Op) -> bool {
+        false
+    }
+
+    fn reads_on(&self, _from: Lba) -> Sectors {
+        Sectors::ZERO
+    }
+
+    fn arms(&self) -> usize {
+        1
+    }
 }
 
 /// The surface of a place of which a compact map knows no angle.
@@ -88,9 +116,11 @@ fn check(belief: &dyn Belief, now: Instant, what: &str) {
         if round % 10 == 0 && from.extent.end().get() + 8 <= belief.capacity().get() {
             to = belief.target(from.op, Extent::from_numbers(from.extent.end().get(), 8));
         }
-        for hidden in [false, true] {
-            let (own, defined) =
-                (belief.pair(&from, &to, now, hidden), definition.pair(&from, &to, now, hidden));
+        for overhead in [Overhead::Exposed, Overhead::Overlapped] {
+            let (own, defined) = (
+                belief.pair(&from, &to, now, overhead),
+                definition.pair(&from, &to, now, overhead),
+            );
             if from.end.head == NOWHERE {
                 // The definition asks when an angle passes that nobody knows.
                 continue;
@@ -111,11 +141,19 @@ fn check(belief: &dyn Belief, now: Instant, what: &str) {
                 "{what}: {own:?} is below its bound of {arm}"
             );
         }
-        let (mut both, turned) = (None, belief.pair(&to, &from, now, true));
-        belief.pairs(&from, &mut core::iter::once(&to), now, true, &mut |there, back| {
-            both = Some((there, back))
-        });
-        assert_eq!(both, Some((belief.pair(&from, &to, now, true), turned)), "{what}");
+        let (mut both, turned) = (None, belief.pair(&to, &from, now, Overhead::Overlapped));
+        belief.pairs(
+            &from,
+            &mut core::iter::once(&to),
+            now,
+            Overhead::Overlapped,
+            &mut |there, back| both = Some((there, back)),
+        );
+        assert_eq!(
+            both,
+            Some((belief.pair(&from, &to, now, Overhead::Overlapped), turned)),
+            "{what}"
+        );
     }
     assert!(at_the_edge < 3, "{what}: {at_the_edge} of 1,600 pairs are a turn apart");
 }
@@ -188,8 +226,10 @@ fn bounds_of_the_arm_change_no_path() {
     let targets: Vec<Target> = (0..256).map(|_| drawn(belief, &mut rng)).collect();
     let expected = |pair: PairCost| pair.expected;
     let plain = (
-        |to: usize| expected(belief.pair(&targets[0], &targets[to], now, false)),
-        |from: usize, to: usize| expected(belief.pair(&targets[from], &targets[to], now, false)),
+        |to: usize| expected(belief.pair(&targets[0], &targets[to], now, Overhead::Exposed)),
+        |from: usize, to: usize| {
+            expected(belief.pair(&targets[from], &targets[to], now, Overhead::Exposed))
+        },
     );
     let asked = core::cell::Cell::new(0);
     let bounded = Bounded { belief, targets: &targets, now, asked: &asked };
@@ -220,12 +260,14 @@ struct Bounded<'a> {
 
 impl headtime_sched::tour::Costs for Bounded<'_> {
     fn first(&self, to: usize) -> Nanos {
-        self.belief.pair(&self.targets[0], &self.targets[to], self.now, false).expected
+        self.belief.pair(&self.targets[0], &self.targets[to], self.now, Overhead::Exposed).expected
     }
 
     fn between(&self, from: usize, to: usize) -> Nanos {
         self.asked.set(self.asked.get() + 1);
-        self.belief.pair(&self.targets[from], &self.targets[to], self.now, false).expected
+        self.belief
+            .pair(&self.targets[from], &self.targets[to], self.now, Overhead::Exposed)
+            .expected
     }
 
     fn least(&self, one: usize, other: usize) -> [Nanos; 2] {

@@ -13,9 +13,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use headtime_belief::compact::CompactMap;
-use headtime_belief::maps::{BeginError, KeptMap, KeptMapError, MapBelief, MapKind, MapSettings};
-use headtime_belief::matrix::{LatencyMatrix, MappedDrive, MergeError, Merged, SharedMatrix};
+use headtime_belief::compact::{CompactBelief, CompactMap};
+use headtime_belief::maps::{BeginError, KeptMap, KeptMapError, MapKind, MapSettings};
+use headtime_belief::matrix::{
+    LatencyMatrix, MappedDrive, MatrixBelief, MergeError, Merged, SharedMatrix,
+};
 use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_sched::Belief;
 use headtime_units::{SectorSize, Sectors};
@@ -211,11 +213,13 @@ impl From<BeginError> for LoadMapError {
 }
 
 impl RunningMap {
-    pub(crate) fn of(belief: &MapBelief) -> Self {
-        match belief {
-            MapBelief::Matrix(belief) => Self::Matrix(belief.map().clone()),
-            MapBelief::Compact(belief) => Self::Compact(Box::new(belief.map().clone())),
+    /// The map that `belief` learns; `None` for a belief without a map.
+    pub(crate) fn of(belief: &dyn Belief) -> Option<Self> {
+        let belief = belief.as_any();
+        if let Some(belief) = belief.downcast_ref::<CompactBelief>() {
+            return Some(Self::Compact(Box::new(belief.map().clone())));
         }
+        belief.downcast_ref::<MatrixBelief>().map(|belief| Self::Matrix(belief.map().clone()))
     }
 
     /// The map as it is, to be kept. Of a matrix all entries are copied; what completes meanwhile
@@ -295,8 +299,8 @@ impl DriveHandle {
                     }
                     (_, map) => map,
                 };
-                let belief = settings.go_on(kind, &believed.drive, map)?;
-                self.tell(Letter::Believe(Box::new(belief))).map_err(NoMap::from)?;
+                let belief = settings.resume(kind, &believed.drive, map)?;
+                self.tell(Letter::Believe(belief)).map_err(NoMap::from)?;
                 Ok(Loaded::Replaced)
             }
         }
@@ -380,7 +384,7 @@ pub(crate) fn choose(
             file = Some(path.clone());
             let read = read_map(path, choice.settings.memory);
             let went_on = read.and_then(|map| {
-                choice.settings.go_on(*kind, drive, map).map_err(|error| at(path.clone(), error))
+                choice.settings.resume(*kind, drive, map).map_err(|error| at(path.clone(), error))
             });
             match went_on {
                 Ok(belief) => {
@@ -407,7 +411,7 @@ pub(crate) fn choose(
         refused,
         ..nothing
     };
-    Ok((Box::new(belief), believed))
+    Ok((belief, believed))
 }
 
 fn at(path: PathBuf, error: BeginError) -> MapFileError {

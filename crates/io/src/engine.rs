@@ -15,7 +15,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use headtime_belief::maps::MapBelief;
 use headtime_sched::{
     Admission, Cancelled, Command, Decision, Done, Finished, Op, Outcome, QueueLimits, Request,
     RequestId, Scheduler, VolumeId,
@@ -191,9 +190,7 @@ impl Engine {
                 Letter::Believe(belief) => {
                     self.scheduler.set_belief(belief);
                 }
-                Letter::ShowMap(show) => {
-                    show(MapBelief::of(self.scheduler.belief()).map(RunningMap::of))
-                }
+                Letter::ShowMap(show) => show(RunningMap::of(self.scheduler.belief())),
                 Letter::SetFill(settings) => self.scheduler.set_fill(settings),
                 Letter::Slow(answer) => {
                     // Who asked may have given up waiting.

@@ -150,7 +150,7 @@ fn encode(map: &KeptMap, file: &File) -> io::Result<u64> {
 mod tests {
     use super::*;
     use headtime_belief::maps::{MapKind, MapSettings};
-    use headtime_belief::matrix::MappedDrive;
+    use headtime_belief::matrix::{MappedDrive, MatrixBelief};
     use headtime_units::{Nanos, SectorSize, Sectors};
 
     fn map(model: &str, observed: u32) -> KeptMap {
@@ -162,9 +162,10 @@ mod tests {
         let belief =
             MapSettings::default().begin(MapKind::Matrix, &drive, None).expect("it can be mapped");
         for number in 0..observed {
-            belief.matrix().expect("it is one").record(number, number + 1, Nanos::from_ms(3));
+            let matrix = belief.as_any().downcast_ref::<MatrixBelief>().expect("the belief is one");
+            matrix.map().record(number, number + 1, Nanos::from_ms(3));
         }
-        belief.map()
+        KeptMap::of(&*belief).expect("the belief has a map")
     }
 
     fn known(path: &Path) -> u64 {

@@ -23,15 +23,14 @@ pub(crate) fn begin(
         return of_profile(profile).map_err(Failure::asked);
     };
     let drive = mapped_drive(profile).map_err(Failure::asked)?;
-    let belief = match start {
+    match start {
         // A simulation says what it was given: what is not there is a mistake here.
         MapStart::File(path) => {
             let map = map::read(path, settings.memory)?;
-            settings.go_on(*kind, &drive, map).map_err(|error| {
+            settings.resume(*kind, &drive, map).map_err(|error| {
                 Failure::asked(anyhow!(error).context(format!("map {}", path.display())))
-            })?
+            })
         }
-        _ => settings.begin(*kind, &drive, Some(profile)).map_err(Failure::asked)?,
-    };
-    Ok(Box::new(belief))
+        _ => settings.begin(*kind, &drive, Some(profile)).map_err(Failure::asked),
+    }
 }

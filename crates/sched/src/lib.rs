@@ -35,8 +35,9 @@ pub use drive::{DriveTraits, Outstanding, PredictedService, QueueLimits};
 pub use freeblock::{FillSettings, IdleSettings, PendingSectors, ReadAhead};
 pub use policy::{Choice, Policy, View};
 pub use positioning::{
-    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, PairCost,
-    Position, Positioning, Target, TrackMap, TrackSpan,
+    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Overhead,
+    PairCost, Position, Positioning, Target, TrackMap, TrackSpan, likely_by_estimate,
+    pair_by_estimate, pairs_one_by_one, passes_at_by_tracks,
 };
 pub use queue::{Queue, Queued, Ticket};
 pub use request::{Admission, ClassId, Op, Refusal, Request, RequestId, StreamId, VolumeId};

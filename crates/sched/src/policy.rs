@@ -13,7 +13,9 @@ use smallvec::SmallVec;
 
 use crate::command::{Finished, HoldReason};
 use crate::drive::Outstanding;
-use crate::positioning::{Estimate, Head, Likely, PairCost, Position, Positioning, Target};
+use crate::positioning::{
+    Estimate, Head, Likely, Overhead, PairCost, Position, Positioning, Target,
+};
 use crate::queue::{Queue, Queued, Ticket};
 use crate::request::Op;
 use crate::shares::{Charge, Shares, TenantState};
@@ -108,7 +110,7 @@ impl View<'_> {
     /// where the drive holds something now.
     #[must_use]
     pub fn pair(&self, from: &Target, to: &Target) -> PairCost {
-        self.belief.pair(from, to, self.now, !self.outstanding.is_empty())
+        self.belief.pair(from, to, self.now, self.overhead())
     }
 
     /// [`View::pair`] of `hub` and each of `others`, and of each of them and `hub`, in their order.
@@ -118,7 +120,11 @@ impl View<'_> {
         others: &mut dyn Iterator<Item = &Target>,
         each: &mut dyn FnMut(PairCost, PairCost),
     ) {
-        self.belief.pairs(hub, others, self.now, !self.outstanding.is_empty(), each);
+        self.belief.pairs(hub, others, self.now, self.overhead(), each);
+    }
+
+    fn overhead(&self) -> Overhead {
+        if self.outstanding.is_empty() { Overhead::Exposed } else { Overhead::Overlapped }
     }
 
     fn moving(&self) -> impl DoubleEndedIterator<Item = &Outstanding> {

@@ -128,13 +128,27 @@ pub enum Certainty {
     Unknown,
 }
 
-/// Places and times as someone believes them to be.
+/// The command overhead of the second of two accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overhead {
+    /// The second command is at the drive before the first access ends, so its overhead costs
+    /// nothing.
+    Overlapped,
+    /// The second command is sent when the first is reported.
+    Exposed,
+}
+
+/// Predicted locations and times of a drive.
 ///
-/// Contract: the same question gets the same answer until the belief learns; `positioning`,
+/// Contract: the same question gets the same answer until the model learns; `positioning`,
 /// `expected` and `worst` are finite, and `positioning ≤ worst`; `depart` is neither before the
 /// dispatch nor before the head is free; `seek_lower_bound` never decreases with distance and is
-/// never above the `positioning` nor the `expected` of any target that far away, because the search
-/// stops where it says so.
+/// never above the `positioning` nor the `expected` of any target that far away, because a pruned
+/// search stops at it.
+///
+/// No method has a default body: a new method must be decided on by every implementation. The
+/// functions of this module ([`likely_by_estimate`], [`passes_at_by_tracks`],
+/// [`pair_by_estimate`], [`pairs_one_by_one`]) answer for implementations without a faster way.
 pub trait Positioning {
     /// The drive's size in logical sectors.
     fn capacity(&self) -> Sectors;
@@ -145,114 +159,139 @@ pub trait Positioning {
     /// The cost of sending `target` at `dispatch` when the head is where `head` says.
     fn estimate(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate;
 
-    /// The most likely part of [`Positioning::estimate`], and always the same as there; worth a way
-    /// of its own where weighing what else may happen costs more than the rest.
-    fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
-        let Estimate { depart, positioning, .. } = self.estimate(head, dispatch, target);
-        Likely { depart, positioning }
-    }
+    /// The most likely part of [`Positioning::estimate`], always the same as there. A faster
+    /// implementation pays where the expected and the worst time cost more than the rest.
+    fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely;
 
-    /// Whether [`Positioning::estimate`] of the same knows this very pair of places. A belief that
-    /// computes instead of remembering knows all alike.
-    fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Certainty {
-        let _ = (head, dispatch, target);
-        Certainty::Known
-    }
+    /// How well [`Positioning::estimate`] of the same arguments knows this pair of locations. A
+    /// model that computes instead of looking up knows all alike.
+    fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Certainty;
 
-    /// When `angle` next passes under the head, from `from` on; `from` itself where nothing turns
-    /// or nobody knows how far it has turned.
+    /// The next time from `from` on at which `angle` passes under the head; `from` itself where
+    /// nothing rotates or the rotation is unknown.
     ///
-    /// A head at the end of an access is there at such a time: what follows straight after it can
-    /// be computed without knowing when that will be.
-    fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
-        let map = self.tracks();
-        let turn =
-            map.and_then(|map| map.angle_at(from).map(|under| map.time_of(under.until(angle))));
-        from + turn.unwrap_or_default()
-    }
+    /// At the end of an access the head is at such a time: the cost of what follows directly can be
+    /// computed without knowing when that is.
+    fn passes_at(&self, angle: Angle, from: Instant) -> Instant;
 
-    /// What serving `to` straight after `from` takes, at about the time `near`. With `hidden` the
-    /// command for `to` is at the drive before `from` ends, so that its overhead costs nothing;
-    /// without it is sent when `from` is reported.
-    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> PairCost {
-        let free_at = self.passes_at(from.end.angle, near);
-        let head = Head::after(from, free_at);
-        // The report of an access follows its end by what the interface adds, whenever that is.
-        let reported = free_at + Nanos::from_secs(1);
-        let sent_after = reported.saturating_since(self.media_end(from, reported));
-        let dispatch = if hidden { Instant::ORIGIN } else { free_at + sent_after };
-        let estimate = self.estimate(&head, dispatch, to);
-        let lost = estimate.depart.saturating_since(free_at) + estimate.transfer;
-        PairCost {
-            expected: lost + estimate.expected,
-            worst: lost + estimate.worst,
-            known: self.known(&head, dispatch, to),
-        }
-    }
+    /// The cost of serving `to` directly after `from`, at about the time `near`.
+    fn pair(&self, from: &Target, to: &Target, near: Instant, overhead: Overhead) -> PairCost;
 
-    /// [`Positioning::pair`] from `hub` to each of `others` and back, handed over in their order:
-    /// worth a way of its own where much of an answer is the same for all.
+    /// [`Positioning::pair`] from `hub` to each of `others` and back, passed to `each` in their
+    /// order. A faster implementation pays where much of an answer is the same for all.
     fn pairs(
         &self,
         hub: &Target,
         others: &mut dyn Iterator<Item = &Target>,
         near: Instant,
-        hidden: bool,
+        overhead: Overhead,
         each: &mut dyn FnMut(PairCost, PairCost),
-    ) {
-        for other in others {
-            each(self.pair(hub, other, near, hidden), self.pair(other, hub, near, hidden));
-        }
-    }
+    );
 
     /// A positioning time that no target `cylinders` or more away can beat.
     fn seek_lower_bound(&self, cylinders: u32) -> Nanos;
 
-    /// The time of one revolution; half of it is the mean cost of not knowing the angle.
+    /// The time of one revolution; half of it is the mean cost of an unknown angle.
     fn revolution(&self) -> Nanos;
 
-    /// Media end of a command that was reported complete at `finished`: the report less what the
-    /// interface adds.
+    /// Media end of a command that was reported complete at `finished`: the report less the
+    /// interface overhead.
     fn media_end(&self, target: &Target, finished: Instant) -> Instant;
 
-    /// Whether the drive takes such commands into a cache of its own and brings them to the medium
-    /// when it likes: then they have no time at which the head must be anywhere, and where it is
-    /// behind them nobody knows.
-    fn takes_into_cache(&self, op: Op) -> bool {
-        let _ = op;
-        false
-    }
+    /// Returns true where the drive acknowledges such commands from a write cache and destages them
+    /// later. They then have no deadline at the medium, and the head position after them is
+    /// unknown.
+    fn takes_into_cache(&self, op: Op) -> bool;
 
-    /// How many sectors the drive reads on by itself where its last access ended at `from`, as long
-    /// as nobody wants the arm elsewhere: zero where it does not, or nobody knows.
-    fn reads_on(&self, from: Lba) -> Sectors {
-        let _ = from;
-        Sectors::ZERO
-    }
+    /// The sectors that the drive reads ahead after its last access ended at `from`, while no
+    /// command needs the arm elsewhere; zero where it does not read ahead or that is unknown.
+    fn reads_on(&self, from: Lba) -> Sectors;
 
-    /// How many arms the drive has that work at the same time, at least 1.
-    fn arms(&self) -> usize {
-        1
-    }
+    /// The number of arms that work at the same time, at least 1.
+    fn arms(&self) -> usize;
 
-    /// The tracks as they are believed to be; `None` without geometry: then nothing is read in the
-    /// gaps between requests, and scans run in idle time only.
-    fn tracks(&self) -> Option<&dyn TrackMap> {
-        None
+    /// The predicted tracks; `None` without geometry: then nothing is read in the gaps between
+    /// requests, and scans run in idle time only.
+    fn tracks(&self) -> Option<&dyn TrackMap>;
+}
+
+/// [`Positioning::likely`] by the full estimate.
+pub fn likely_by_estimate(
+    positioning: &(impl Positioning + ?Sized),
+    head: &Head,
+    dispatch: Instant,
+    target: &Target,
+) -> Likely {
+    let Estimate { depart, positioning, .. } = positioning.estimate(head, dispatch, target);
+    Likely { depart, positioning }
+}
+
+/// [`Positioning::passes_at`] by the angle and the speed of [`Positioning::tracks`].
+pub fn passes_at_by_tracks(
+    positioning: &(impl Positioning + ?Sized),
+    angle: Angle,
+    from: Instant,
+) -> Instant {
+    let wait = positioning
+        .tracks()
+        .and_then(|map| map.angle_at(from).map(|under| map.time_of(under.until(angle))));
+    from + wait.unwrap_or_default()
+}
+
+/// [`Positioning::pair`] by an estimate from the head position after the first access.
+pub fn pair_by_estimate(
+    positioning: &(impl Positioning + ?Sized),
+    from: &Target,
+    to: &Target,
+    near: Instant,
+    overhead: Overhead,
+) -> PairCost {
+    let free_at = positioning.passes_at(from.end.angle, near);
+    let head = Head::after(from, free_at);
+    // The report of an access follows its end by the interface overhead, whenever that is.
+    let reported = free_at + Nanos::from_secs(1);
+    let sent_after = reported.saturating_since(positioning.media_end(from, reported));
+    let dispatch = match overhead {
+        Overhead::Overlapped => Instant::ORIGIN,
+        Overhead::Exposed => free_at + sent_after,
+    };
+    let estimate = positioning.estimate(&head, dispatch, to);
+    let lost = estimate.depart.saturating_since(free_at) + estimate.transfer;
+    PairCost {
+        expected: lost + estimate.expected,
+        worst: lost + estimate.worst,
+        known: positioning.known(&head, dispatch, to),
     }
 }
 
-/// Where the tracks of a drive lie and what passes under the head when, for whoever looks for
-/// something to read on the way.
+/// [`Positioning::pairs`] by one [`Positioning::pair`] after the other.
+pub fn pairs_one_by_one(
+    positioning: &(impl Positioning + ?Sized),
+    hub: &Target,
+    others: &mut dyn Iterator<Item = &Target>,
+    near: Instant,
+    overhead: Overhead,
+    each: &mut dyn FnMut(PairCost, PairCost),
+) {
+    for other in others {
+        each(
+            positioning.pair(hub, other, near, overhead),
+            positioning.pair(other, hub, near, overhead),
+        );
+    }
+}
+
+/// The locations of a drive's tracks and the rotation of its platter, for the search of reads that
+/// fit into a gap.
 ///
-/// Contract: as for [`Positioning`], the same question gets the same answer until the belief
-/// learns, and the two agree: what is computed here for a read and what [`Positioning::likely`]
-/// says of it differ by the overheads at most.
+/// Contract: as for [`Positioning`], the same question gets the same answer until the model
+/// learns, and the two agree: the time computed here for a read and [`Positioning::likely`] of it
+/// differ by the overheads at most. No method has a default body.
 pub trait TrackMap {
-    /// How many cylinders there are.
+    /// The number of cylinders.
     fn cylinders(&self) -> u32;
 
-    /// How many surfaces there are.
+    /// The number of surfaces.
     fn heads(&self) -> u16;
 
     /// The run of addresses that pass one after the other on this track, the longest where there
@@ -266,12 +305,10 @@ pub trait TrackMap {
     /// Never below [`Positioning::seek_lower_bound`].
     fn arm_time(&self, from: Position, to: Position) -> Nanos;
 
-    /// How much longer than for reading the arm takes before a write may begin.
-    fn write_extra(&self) -> Nanos {
-        Nanos::ZERO
-    }
+    /// The arm time before a write less the arm time before a read.
+    fn write_extra(&self) -> Nanos;
 
-    /// The angle believed to be under the head at `at`; `None` before the phase is known.
+    /// The predicted angle under the head at `at`; `None` before the phase is known.
     fn angle_at(&self, at: Instant) -> Option<Angle>;
 
     /// The time in which the platter turns by `angle`.
@@ -283,18 +320,13 @@ pub trait TrackMap {
     /// The time after its dispatch before a read can depart.
     fn read_overhead(&self) -> Nanos;
 
-    /// By how many sectors what lies on a track has been seen to be displaced against its layout:
-    /// at its ends so many may lie on another track.
-    fn displaced(&self, track: &TrackSpan) -> u64 {
-        let _ = track;
-        0
-    }
+    /// The number of sectors by which a track is displaced against its layout: at its ends so many
+    /// may lie on another track.
+    fn displaced(&self, track: &TrackSpan) -> u64;
 
-    /// Whether the drive may be about to take the head elsewhere on its own account, to write what
-    /// it has taken into its cache.
-    fn may_stray(&self) -> bool {
-        false
-    }
+    /// Returns true while the drive may move the head on its own account, to destage its write
+    /// cache.
+    fn may_stray(&self) -> bool;
 }
 
 /// A track, or the part of it whose addresses pass one after the other.
@@ -340,17 +372,14 @@ pub enum AccessKind {
 
 /// A positioning that learns from what the drive does.
 pub trait Belief: Positioning {
-    /// Takes one measured completion in, and says what it was.
+    /// Learns from one measured completion, and classifies it.
     fn learn(&mut self, measured: &MeasuredAccess) -> AccessKind;
 
-    /// What is believed at the moment, for people.
+    /// The state of the model, for reports.
     fn report(&self) -> BeliefReport;
 
-    /// What it is made of, for whoever wants to keep what it has learned and knows the type; `None`
-    /// where nothing can be kept. Nothing that schedules asks.
-    fn as_any(&self) -> Option<&dyn core::any::Any> {
-        None
-    }
+    /// The concrete type, for a caller that keeps what was learned. No scheduling code uses it.
+    fn as_any(&self) -> &dyn core::any::Any;
 }
 
 /// What a belief says of itself.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use common::Sandbox;
 use common::client::Client;
 use headtime_belief::maps::{KeptMap, MapKind, MapSettings, mapped_drive};
+use headtime_belief::matrix::MatrixBelief;
 use headtime_io::{read_map, write_map};
 use headtime_mechanics::DriveProfile;
 use headtime_nbd::NbdCommand;
@@ -96,12 +97,12 @@ fn map(kind: MapKind, model: Option<&str>, cell: u64, pairs: u32) -> KeptMap {
     let belief = settings
         .begin(kind, &mapped_drive(&profile).expect("it has sectors"), Some(&profile))
         .expect("it can be mapped");
-    if let Some(matrix) = belief.matrix() {
+    if let Some(matrix) = belief.as_any().downcast_ref::<MatrixBelief>() {
         for number in 0..pairs {
-            matrix.record(number, number + 1, Nanos::from_us(600));
+            matrix.map().record(number, number + 1, Nanos::from_us(600));
         }
     }
-    belief.map()
+    KeptMap::of(&*belief).expect("the belief has a map")
 }
 
 #[test]

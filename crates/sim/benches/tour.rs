@@ -35,8 +35,8 @@ use headtime_sched::tour::{
     CostTable, Costs, LiveTour, Lookahead, insert_in_order, insert_nearest_first,
 };
 use headtime_sched::{
-    Belief, Choice, DriveTraits, Finished, Op, Policy, PolicyEntry, QueueLimits, Scheduler, Target,
-    View,
+    Belief, Choice, DriveTraits, Finished, Op, Overhead, Policy, PolicyEntry, QueueLimits,
+    Scheduler, Target, View,
 };
 use headtime_sim::{Device, DriveTruth, Engine, SimulatedDrive};
 use headtime_units::{ByteSize, Extent, Instant, Nanos};
@@ -272,7 +272,7 @@ fn lookups(criterion: &mut Criterion) {
                 next += 1;
                 let (from, to) =
                     (&targets[next * 7 % targets.len()], &targets[next * 11 % targets.len()]);
-                belief.pair(black_box(from), black_box(to), now, false)
+                belief.pair(black_box(from), black_box(to), now, Overhead::Exposed)
             });
         });
     }

@@ -21,8 +21,9 @@ use headtime_mechanics::{
     Variation as _,
 };
 use headtime_sched::{
-    AccessKind, Belief, BeliefReport, Estimate, Head, MeasuredAccess, Op, Position, Positioning,
-    Target, TrackMap, TrackSpan,
+    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    Overhead, PairCost, Position, Positioning, Target, TrackMap, TrackSpan, likely_by_estimate,
+    pair_by_estimate, pairs_one_by_one, passes_at_by_tracks,
 };
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
@@ -150,6 +151,45 @@ impl Positioning for OraclePositioning {
     fn tracks(&self) -> Option<&dyn TrackMap> {
         Some(self)
     }
+
+    fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
+        likely_by_estimate(self, head, dispatch, target)
+    }
+
+    fn known(&self, _head: &Head, _dispatch: Instant, _target: &Target) -> Certainty {
+        Certainty::Known
+    }
+
+    fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
+        passes_at_by_tracks(self, angle, from)
+    }
+
+    fn pair(&self, from: &Target, to: &Target, near: Instant, overhead: Overhead) -> PairCost {
+        pair_by_estimate(self, from, to, near, overhead)
+    }
+
+    fn pairs(
+        &self,
+        hub: &Target,
+        others: &mut dyn Iterator<Item = &Target>,
+        near: Instant,
+        overhead: Overhead,
+        each: &mut dyn FnMut(PairCost, PairCost),
+    ) {
+        pairs_one_by_one(self, hub, others, near, overhead, each);
+    }
+
+    fn takes_into_cache(&self, _op: Op) -> bool {
+        false
+    }
+
+    fn reads_on(&self, _from: Lba) -> Sectors {
+        Sectors::ZERO
+    }
+
+    fn arms(&self) -> usize {
+        1
+    }
 }
 
 impl TrackMap for OraclePositioning {
@@ -195,6 +235,14 @@ impl TrackMap for OraclePositioning {
     fn read_overhead(&self) -> Nanos {
         self.overhead(Direction::Read)
     }
+
+    fn displaced(&self, _track: &TrackSpan) -> u64 {
+        0
+    }
+
+    fn may_stray(&self) -> bool {
+        false
+    }
 }
 
 impl Belief for OraclePositioning {
@@ -209,6 +257,10 @@ impl Belief for OraclePositioning {
             period_ns: Some(self.mechanism.period().as_ns_f64()),
             ..BeliefReport::default()
         }
+    }
+
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
     }
 }
 

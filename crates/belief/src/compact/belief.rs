@@ -18,8 +18,9 @@
 
 use headtime_mechanics::DriveProfile;
 use headtime_sched::{
-    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, MeasuredAccess, Op, PairCost,
-    Position, Positioning, Target,
+    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    Overhead, PairCost, Position, Positioning, Target, TrackMap, likely_by_estimate,
+    pairs_one_by_one,
 };
 use headtime_units::{Angle, ByteSize, Extent, Instant, Lba, Nanos, RotationPeriod, Sectors};
 
@@ -357,9 +358,12 @@ impl Positioning for CompactBelief {
     }
 
     /// From the end of the one the platter turns on from the angle that ends it, whenever that is.
-    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> PairCost {
+    fn pair(&self, from: &Target, to: &Target, near: Instant, overhead: Overhead) -> PairCost {
         let head = Head::after(from, near);
-        let dispatch = if hidden { Instant::ORIGIN } else { near + self.reported_after(from) };
+        let dispatch = match overhead {
+            Overhead::Overlapped => Instant::ORIGIN,
+            Overhead::Exposed => near + self.reported_after(from),
+        };
         let (known, period) =
             (!is_unknown(from.end) && self.spindle.is_seen(), self.spindle.period());
         let way_to = |to: &Target| {
@@ -427,6 +431,37 @@ impl Positioning for CompactBelief {
     fn media_end(&self, target: &Target, finished: Instant) -> Instant {
         finished.saturating_back(self.reported_after(target))
     }
+
+    fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
+        likely_by_estimate(self, head, dispatch, target)
+    }
+
+    fn pairs(
+        &self,
+        hub: &Target,
+        others: &mut dyn Iterator<Item = &Target>,
+        near: Instant,
+        overhead: Overhead,
+        each: &mut dyn FnMut(PairCost, PairCost),
+    ) {
+        pairs_one_by_one(self, hub, others, near, overhead, each);
+    }
+
+    fn takes_into_cache(&self, _op: Op) -> bool {
+        false
+    }
+
+    fn reads_on(&self, _from: Lba) -> Sectors {
+        Sectors::ZERO
+    }
+
+    fn arms(&self) -> usize {
+        1
+    }
+
+    fn tracks(&self) -> Option<&dyn TrackMap> {
+        None
+    }
 }
 
 impl Belief for CompactBelief {
@@ -486,6 +521,10 @@ impl Belief for CompactBelief {
             mistrusted: !self.trusted(),
             ..BeliefReport::default()
         }
+    }
+
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
     }
 }
 

@@ -1,10 +1,11 @@
 //! [`KeptMap`]: a map of either kind, as it is kept in a file.
 
+use headtime_sched::Belief;
 use headtime_units::ByteSize;
 
 use super::settings::MapKind;
-use crate::compact::{COMPACT_MAGIC, CompactDecodeError, CompactMap};
-use crate::matrix::{DecodeError, LatencyMatrix, MappedDrive};
+use crate::compact::{COMPACT_MAGIC, CompactBelief, CompactDecodeError, CompactMap};
+use crate::matrix::{DecodeError, LatencyMatrix, MappedDrive, MatrixBelief};
 
 /// A map of either kind.
 #[derive(Clone, Debug)]
@@ -49,6 +50,18 @@ pub enum KeptMapError {
 }
 
 impl KeptMap {
+    /// A copy of the map that `belief` learns, with all its entries; `None` for a belief without a
+    /// map.
+    #[must_use]
+    pub fn of(belief: &dyn Belief) -> Option<Self> {
+        let belief = belief.as_any();
+        if let Some(belief) = belief.downcast_ref::<CompactBelief>() {
+            return Some(Self::Compact(Box::new(belief.map().clone())));
+        }
+        let belief = belief.downcast_ref::<MatrixBelief>()?;
+        Some(Self::Matrix(Box::new(belief.map().look(LatencyMatrix::clone))))
+    }
+
     /// The map that `bytes` are, if it takes no more than `memory`.
     ///
     /// # Errors

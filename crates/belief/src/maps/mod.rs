@@ -1,15 +1,14 @@
-//! Latency maps of either kind: what a drive is believed by, and what is kept of it between runs.
+//! Latency maps of either kind, the published matrix and the compact map: how a drive is modelled
+//! by one, and how it is kept between runs.
 //!
-//! - [`MapBelief`] is a belief that goes by a map, the published matrix or the compact one;
-//!   [`MapSettings::begin`] makes one of nothing, of a profile, or of a map that was kept.
-//! - [`KeptMap`] is a map of either kind as bytes and back, with the drive that it is of.
+//! - [`MapSettings::begin`] makes a model from nothing or from a profile, [`MapSettings::resume`]
+//!   from a map that was kept.
+//! - [`KeptMap`] encodes and decodes a map of either kind, with the drive that it belongs to.
 //!
-//! No files here: `headtime-io` reads and writes them.
+//! No file access here: `headtime-io` reads and writes map files.
 
-mod belief;
 mod kept;
 mod settings;
 
-pub use belief::MapBelief;
 pub use kept::{KeptMap, KeptMapError};
 pub use settings::{BeginError, MapKind, MapSettings, mapped_drive};

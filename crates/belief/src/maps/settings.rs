@@ -9,9 +9,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use headtime_mechanics::{DriveProfile, ProfileError};
+use headtime_sched::Belief;
 use headtime_units::{ByteSize, RotationPeriod};
 
-use super::belief::MapBelief;
 use super::kept::{KeptMap, KeptMapError};
 use crate::compact::{CompactBelief, CompactError, CompactMap, CompactSettings};
 use crate::matrix::{
@@ -126,7 +126,7 @@ impl MapSettings {
         kind: MapKind,
         drive: &MappedDrive,
         profile: Option<&DriveProfile>,
-    ) -> Result<MapBelief, BeginError> {
+    ) -> Result<Box<dyn Belief + Send>, BeginError> {
         match kind {
             MapKind::Matrix => {
                 let settings = MatrixSettings { memory: self.memory, ..self.matrix };
@@ -145,7 +145,7 @@ impl MapSettings {
                     }
                     _ => CompactMap::unknown(drive.clone(), self.period(profile)?, settings)?,
                 };
-                Ok(MapBelief::Compact(Box::new(CompactBelief::new(map))))
+                Ok(Box::new(CompactBelief::new(map)))
             }
         }
     }
@@ -154,29 +154,29 @@ impl MapSettings {
     ///
     /// # Errors
     /// [`BeginError::Kept`].
-    pub fn go_on(
+    pub fn resume(
         &self,
         kind: MapKind,
         drive: &MappedDrive,
         map: KeptMap,
-    ) -> Result<MapBelief, BeginError> {
+    ) -> Result<Box<dyn Belief + Send>, BeginError> {
         if map.kind() != kind {
             return Err(KeptMapError::OtherKind { ours: kind, theirs: map.kind() }.into());
         }
         map.check_drive(drive)?;
         Ok(match map {
             KeptMap::Matrix(map) => Self::by_matrix(SharedMatrix::new(*map)),
-            KeptMap::Compact(map) => MapBelief::Compact(Box::new(CompactBelief::new(*map))),
+            KeptMap::Compact(map) => Box::new(CompactBelief::new(*map)),
         })
     }
 
     /// A belief that looks up and learns in a matrix that others may share.
     #[must_use]
-    pub fn by_matrix(map: SharedMatrix) -> MapBelief {
+    pub fn by_matrix(map: SharedMatrix) -> Box<dyn Belief + Send> {
         let usual = MatrixOptions::default();
         let options =
             MatrixOptions { sector_ns: usual.sector_ns * in_512(map.shape().drive()), ..usual };
-        MapBelief::Matrix(Box::new(MatrixBelief::new(map, options)))
+        Box::new(MatrixBelief::new(map, options))
     }
 
     fn period(&self, profile: Option<&DriveProfile>) -> Result<RotationPeriod, BeginError> {
@@ -210,7 +210,6 @@ pub fn mapped_drive(profile: &DriveProfile) -> Result<MappedDrive, ProfileError>
 mod tests {
     use super::*;
     use headtime_mechanics::catalog;
-    use headtime_sched::Belief as _;
 
     fn small() -> MapSettings {
         MapSettings { memory: ByteSize::new(16 << 20), ..MapSettings::default() }
@@ -228,24 +227,27 @@ mod tests {
         let drive = mapped_drive(&profile).expect("it has sectors");
         for kind in MapKind::ALL {
             let belief = small().begin(kind, &drive, Some(&profile)).expect("it can be mapped");
-            assert_eq!((belief.kind(), belief.drive()), (kind, &drive));
-            let boxed: Box<dyn headtime_sched::Belief + Send> = Box::new(belief);
-            let bytes = bytes_of(&MapBelief::of(&*boxed).expect("it is one").map());
+            let map = KeptMap::of(&*belief).expect("the belief has a map");
+            assert_eq!((map.kind(), map.drive()), (kind, &drive));
+            let bytes = bytes_of(&map);
             let kept = KeptMap::decode(&bytes, small().memory).expect("it was encoded");
-            let again = small().go_on(kind, &drive, kept.clone()).expect("it is of this drive");
-            assert_eq!(bytes_of(&again.map()), bytes);
+            let again = small().resume(kind, &drive, kept.clone()).expect("it is of this drive");
+            assert_eq!(bytes_of(&KeptMap::of(&*again).expect("the belief has a map")), bytes);
             let other =
                 MapKind::ALL.into_iter().find(|other| *other != kind).expect("there are two");
-            let message =
-                small().go_on(other, &drive, kept.clone()).expect_err("another kind").to_string();
+            let message = small()
+                .resume(other, &drive, kept.clone())
+                .err()
+                .expect("another kind")
+                .to_string();
             assert!(message.contains(kind.name()) && message.contains(other.name()), "{message}");
             let elsewhere = MappedDrive { model: "another".into(), ..drive.clone() };
             let message =
-                small().go_on(kind, &elsewhere, kept).expect_err("another drive").to_string();
+                small().resume(kind, &elsewhere, kept).err().expect("another drive").to_string();
             assert!(message.contains("'another'") && message.contains(&drive.model), "{message}");
         }
         assert!(
-            MapBelief::of(&*crate::of_profile(&profile).expect("it ships")).is_none(),
+            KeptMap::of(&*crate::of_profile(&profile).expect("it ships")).is_none(),
             "a profile is no map"
         );
         assert_eq!(crate::LinearBelief::new(profile.capacity()).report().samples, 0);
@@ -262,8 +264,8 @@ mod tests {
         let bare = MapSettings { from_profile: false, ..small() }
             .begin(MapKind::Compact, &drive, Some(&profile))
             .expect("the profile has a speed");
-        assert!(matches!(bare.map(), KeptMap::Compact(map) if !map.is_of_profile()));
-        assert!(of(0.0).expect_err("it stands still").to_string().contains("1000 to 30000"));
+        assert!(matches!(KeptMap::of(&*bare), Some(KeptMap::Compact(map)) if !map.is_of_profile()));
+        assert!(of(0.0).err().expect("it stands still").to_string().contains("1000 to 30000"));
         assert!(of(f64::NAN).is_err());
     }
 }

@@ -26,8 +26,9 @@
 //! [`Calibration`], [`ByDistance`] and [`Pace`] are ours.
 
 use headtime_sched::{
-    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, MeasuredAccess, Op, PairCost,
-    Position, Positioning, Target,
+    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    Overhead, PairCost, Position, Positioning, Target, TrackMap, likely_by_estimate,
+    passes_at_by_tracks,
 };
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
@@ -256,7 +257,7 @@ impl Positioning for MatrixBelief {
     }
 
     /// Nothing passes by and nothing is reported late: one look at the map.
-    fn pair(&self, from: &Target, to: &Target, _near: Instant, _hidden: bool) -> PairCost {
+    fn pair(&self, from: &Target, to: &Target, _near: Instant, _overhead: Overhead) -> PairCost {
         self.map.look(|map| self.back_to_back(map, from, to))
     }
 
@@ -265,7 +266,7 @@ impl Positioning for MatrixBelief {
         hub: &Target,
         others: &mut dyn Iterator<Item = &Target>,
         _near: Instant,
-        _hidden: bool,
+        _overhead: Overhead,
         each: &mut dyn FnMut(PairCost, PairCost),
     ) {
         self.map.look(|map| {
@@ -288,6 +289,30 @@ impl Positioning for MatrixBelief {
 
     fn media_end(&self, _target: &Target, finished: Instant) -> Instant {
         finished
+    }
+
+    fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
+        likely_by_estimate(self, head, dispatch, target)
+    }
+
+    fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
+        passes_at_by_tracks(self, angle, from)
+    }
+
+    fn takes_into_cache(&self, _op: Op) -> bool {
+        false
+    }
+
+    fn reads_on(&self, _from: Lba) -> Sectors {
+        Sectors::ZERO
+    }
+
+    fn arms(&self) -> usize {
+        1
+    }
+
+    fn tracks(&self) -> Option<&dyn TrackMap> {
+        None
     }
 }
 
@@ -343,6 +368,10 @@ impl Belief for MatrixBelief {
             cache_hits: self.cache_hits,
             ..BeliefReport::default()
         }
+    }
+
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
     }
 }
 

@@ -20,8 +20,6 @@ mod error;
 mod estimated;
 pub mod estimators;
 pub mod experiments;
-mod judged;
-mod kept;
 pub mod load;
 pub mod output;
 mod report;

@@ -552,7 +552,10 @@ mod tests {
     use super::*;
     use crate::background::{ScanId, ScanOptions};
     use crate::freeblock::{PendingSectors, Scan};
-    use crate::positioning::{Estimate, Likely};
+    use crate::positioning::{
+        Certainty, Estimate, Likely, Overhead, PairCost, pair_by_estimate, pairs_one_by_one,
+        passes_at_by_tracks,
+    };
     use headtime_units::Angle;
     use proptest::prelude::*;
 
@@ -643,6 +646,14 @@ mod tests {
         fn read_overhead(&self) -> Nanos {
             OVERHEAD
         }
+
+        fn write_extra(&self) -> Nanos {
+            Nanos::ZERO
+        }
+
+        fn may_stray(&self) -> bool {
+            false
+        }
     }
 
     impl Positioning for Toy {
@@ -683,6 +694,45 @@ mod tests {
 
         fn media_end(&self, _target: &Target, finished: Instant) -> Instant {
             finished
+        }
+
+        fn known(&self, _head: &Head, _dispatch: Instant, _target: &Target) -> Certainty {
+            Certainty::Known
+        }
+
+        fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
+            passes_at_by_tracks(self, angle, from)
+        }
+
+        fn pair(&self, from: &Target, to: &Target, near: Instant, overhead: Overhead) -> PairCost {
+            pair_by_estimate(self, from, to, near, overhead)
+        }
+
+        fn pairs(
+            &self,
+            hub: &Target,
+            others: &mut dyn Iterator<Item = &Target>,
+            near: Instant,
+            overhead: Overhead,
+            each: &mut dyn FnMut(PairCost, PairCost),
+        ) {
+            pairs_one_by_one(self, hub, others, near, overhead, each);
+        }
+
+        fn takes_into_cache(&self, _op: Op) -> bool {
+            false
+        }
+
+        fn reads_on(&self, _from: Lba) -> Sectors {
+            Sectors::ZERO
+        }
+
+        fn arms(&self) -> usize {
+            1
+        }
+
+        fn tracks(&self) -> Option<&dyn TrackMap> {
+            None
         }
     }
 

@@ -1,10 +1,11 @@
 //! Another belief while requests wait and a command is at the drive.
 
 use headtime_sched::{
-    AccessKind, Belief, BeliefReport, Estimate, Head, MeasuredAccess, Op, POLICIES, Position,
-    Positioning, ScanId, ScanOptions, Target,
+    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    Overhead, POLICIES, PairCost, Position, Positioning, ScanId, ScanOptions, Target, TrackMap,
+    likely_by_estimate, pair_by_estimate, pairs_one_by_one,
 };
-use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
+use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
 use crate::scans::{eager, everything};
 use crate::session::{Setup, read, write};
@@ -53,6 +54,45 @@ impl Positioning for FromTheOtherEnd {
     fn media_end(&self, target: &Target, finished: Instant) -> Instant {
         self.0.media_end(&turned_target(target), finished)
     }
+
+    fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
+        likely_by_estimate(self, head, dispatch, target)
+    }
+
+    fn known(&self, _head: &Head, _dispatch: Instant, _target: &Target) -> Certainty {
+        Certainty::Known
+    }
+
+    fn pair(&self, from: &Target, to: &Target, near: Instant, overhead: Overhead) -> PairCost {
+        pair_by_estimate(self, from, to, near, overhead)
+    }
+
+    fn pairs(
+        &self,
+        hub: &Target,
+        others: &mut dyn Iterator<Item = &Target>,
+        near: Instant,
+        overhead: Overhead,
+        each: &mut dyn FnMut(PairCost, PairCost),
+    ) {
+        pairs_one_by_one(self, hub, others, near, overhead, each);
+    }
+
+    fn takes_into_cache(&self, _op: Op) -> bool {
+        false
+    }
+
+    fn reads_on(&self, _from: Lba) -> Sectors {
+        Sectors::ZERO
+    }
+
+    fn arms(&self) -> usize {
+        1
+    }
+
+    fn tracks(&self) -> Option<&dyn TrackMap> {
+        None
+    }
 }
 
 impl Belief for FromTheOtherEnd {
@@ -62,6 +102,10 @@ impl Belief for FromTheOtherEnd {
 
     fn report(&self) -> BeliefReport {
         BeliefReport::default()
+    }
+
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
     }
 }
 

@@ -12,8 +12,9 @@
 use std::sync::{Arc, Mutex};
 
 use headtime_sched::{
-    AccessKind, Belief, BeliefReport, Estimate, Head, MeasuredAccess, Op, Position, Positioning,
-    Target, TrackMap, TrackSpan,
+    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    Overhead, PairCost, Position, Positioning, Target, TrackMap, TrackSpan, likely_by_estimate,
+    pair_by_estimate, pairs_one_by_one,
 };
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
@@ -133,6 +134,37 @@ impl Positioning for TinyBelief {
     fn tracks(&self) -> Option<&dyn TrackMap> {
         self.knows_tracks.then_some(self as &dyn TrackMap)
     }
+
+    fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
+        likely_by_estimate(self, head, dispatch, target)
+    }
+
+    fn known(&self, _head: &Head, _dispatch: Instant, _target: &Target) -> Certainty {
+        Certainty::Known
+    }
+
+    fn pair(&self, from: &Target, to: &Target, near: Instant, overhead: Overhead) -> PairCost {
+        pair_by_estimate(self, from, to, near, overhead)
+    }
+
+    fn pairs(
+        &self,
+        hub: &Target,
+        others: &mut dyn Iterator<Item = &Target>,
+        near: Instant,
+        overhead: Overhead,
+        each: &mut dyn FnMut(PairCost, PairCost),
+    ) {
+        pairs_one_by_one(self, hub, others, near, overhead, each);
+    }
+
+    fn reads_on(&self, _from: Lba) -> Sectors {
+        Sectors::ZERO
+    }
+
+    fn arms(&self) -> usize {
+        1
+    }
 }
 
 impl TrackMap for TinyBelief {
@@ -183,6 +215,14 @@ impl TrackMap for TinyBelief {
     fn displaced(&self, _track: &TrackSpan) -> u64 {
         self.displaced
     }
+
+    fn write_extra(&self) -> Nanos {
+        Nanos::ZERO
+    }
+
+    fn may_stray(&self) -> bool {
+        false
+    }
 }
 
 impl Belief for TinyBelief {
@@ -194,6 +234,10 @@ impl Belief for TinyBelief {
     fn report(&self) -> BeliefReport {
         let samples = self.learned.lock().expect("no test panics while it learns").len() as u64;
         BeliefReport { samples, ..BeliefReport::default() }
+    }
+
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
     }
 }
 

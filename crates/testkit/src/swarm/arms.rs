@@ -1,7 +1,9 @@
 //! [`TwoArms`]: a belief of one arm, made to do for a drive with two.
 
 use headtime_sched::{
-    AccessKind, Belief, BeliefReport, Estimate, Head, MeasuredAccess, Op, Positioning, Target,
+    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    Overhead, PairCost, Positioning, Target, TrackMap, likely_by_estimate, pair_by_estimate,
+    pairs_one_by_one,
 };
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
@@ -52,6 +54,45 @@ impl Positioning for TwoArms {
     fn media_end(&self, target: &Target, finished: Instant) -> Instant {
         self.0.media_end(&self.one_arms(target), finished)
     }
+
+    fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
+        likely_by_estimate(self, head, dispatch, target)
+    }
+
+    fn known(&self, _head: &Head, _dispatch: Instant, _target: &Target) -> Certainty {
+        Certainty::Known
+    }
+
+    fn pair(&self, from: &Target, to: &Target, near: Instant, overhead: Overhead) -> PairCost {
+        pair_by_estimate(self, from, to, near, overhead)
+    }
+
+    fn pairs(
+        &self,
+        hub: &Target,
+        others: &mut dyn Iterator<Item = &Target>,
+        near: Instant,
+        overhead: Overhead,
+        each: &mut dyn FnMut(PairCost, PairCost),
+    ) {
+        pairs_one_by_one(self, hub, others, near, overhead, each);
+    }
+
+    fn takes_into_cache(&self, _op: Op) -> bool {
+        false
+    }
+
+    fn reads_on(&self, _from: Lba) -> Sectors {
+        Sectors::ZERO
+    }
+
+    fn arms(&self) -> usize {
+        1
+    }
+
+    fn tracks(&self) -> Option<&dyn TrackMap> {
+        None
+    }
 }
 
 impl Belief for TwoArms {
@@ -62,5 +103,9 @@ impl Belief for TwoArms {
 
     fn report(&self) -> BeliefReport {
         self.0.report()
+    }
+
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
     }
 }

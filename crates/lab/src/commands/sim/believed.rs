@@ -6,7 +6,7 @@
 use std::sync::Mutex;
 
 use anyhow::anyhow;
-use headtime_belief::maps::{KeptMap, MapBelief};
+use headtime_belief::maps::KeptMap;
 use headtime_io::BelievedBy;
 use headtime_mechanics::DriveProfile;
 use headtime_sched::{Belief, Tunables};
@@ -80,7 +80,7 @@ pub(super) fn tunables(set: &[String]) -> Result<Tunables, Failure> {
 /// Keeps the map that was learned, if it is to be kept.
 pub(super) fn keep(arguments: &Arguments, learned: &dyn Belief) -> Result<(), Failure> {
     let Some(path) = &arguments.map_out else { return Ok(()) };
-    let map: KeptMap = MapBelief::of(learned).map(MapBelief::map).ok_or_else(|| {
+    let map: KeptMap = KeptMap::of(learned).ok_or_else(|| {
         Failure::Failed(anyhow!("the belief has become something else than a map"))
     })?;
     headtime_console::map::write(path, &map, arguments.force).map(drop)

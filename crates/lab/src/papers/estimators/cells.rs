@@ -26,10 +26,11 @@ use headtime_mechanics::{
     Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism, ProfileError, Spot, Track,
 };
 use headtime_sched::{
-    AccessKind, Belief, BeliefReport, Estimate, Head, MeasuredAccess, Op, Position, Positioning,
-    Target,
+    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    Overhead, PairCost, Position, Positioning, Target, TrackMap, likely_by_estimate,
+    pair_by_estimate, pairs_one_by_one, passes_at_by_tracks,
 };
-use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
+use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
 /// A full latency matrix of a nominal unit.
 #[derive(Clone, Debug)]
@@ -190,6 +191,49 @@ impl Positioning for CellPositioning {
         let direction = if target.op == Op::Read { Direction::Read } else { Direction::Write };
         self.interface.media_end(direction, target.extent.len, finished)
     }
+
+    fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
+        likely_by_estimate(self, head, dispatch, target)
+    }
+
+    fn known(&self, _head: &Head, _dispatch: Instant, _target: &Target) -> Certainty {
+        Certainty::Known
+    }
+
+    fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
+        passes_at_by_tracks(self, angle, from)
+    }
+
+    fn pair(&self, from: &Target, to: &Target, near: Instant, overhead: Overhead) -> PairCost {
+        pair_by_estimate(self, from, to, near, overhead)
+    }
+
+    fn pairs(
+        &self,
+        hub: &Target,
+        others: &mut dyn Iterator<Item = &Target>,
+        near: Instant,
+        overhead: Overhead,
+        each: &mut dyn FnMut(PairCost, PairCost),
+    ) {
+        pairs_one_by_one(self, hub, others, near, overhead, each);
+    }
+
+    fn takes_into_cache(&self, _op: Op) -> bool {
+        false
+    }
+
+    fn reads_on(&self, _from: Lba) -> Sectors {
+        Sectors::ZERO
+    }
+
+    fn arms(&self) -> usize {
+        1
+    }
+
+    fn tracks(&self) -> Option<&dyn TrackMap> {
+        None
+    }
 }
 
 impl Belief for CellPositioning {
@@ -200,6 +244,10 @@ impl Belief for CellPositioning {
 
     fn report(&self) -> BeliefReport {
         BeliefReport { samples: self.samples, ..BeliefReport::default() }
+    }
+
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
     }
 }
 

@@ -16,11 +16,12 @@
 
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, Mechanism, ProfileError};
 use headtime_sched::{
-    AccessKind, Belief, BeliefReport, Estimate, Head, MeasuredAccess, Op, Position, Positioning,
-    Target,
+    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    Overhead, PairCost, Position, Positioning, Target, TrackMap, likely_by_estimate,
+    pair_by_estimate, pairs_one_by_one,
 };
 use headtime_sim::{DriveTruth, OraclePositioning};
-use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
+use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
 /// The nominal unit as a belief about one that differs from it.
 #[derive(Clone, Debug)]
@@ -89,6 +90,45 @@ impl Positioning for NominalPositioning {
     fn media_end(&self, target: &Target, finished: Instant) -> Instant {
         self.nominal.media_end(target, finished)
     }
+
+    fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
+        likely_by_estimate(self, head, dispatch, target)
+    }
+
+    fn known(&self, _head: &Head, _dispatch: Instant, _target: &Target) -> Certainty {
+        Certainty::Known
+    }
+
+    fn pair(&self, from: &Target, to: &Target, near: Instant, overhead: Overhead) -> PairCost {
+        pair_by_estimate(self, from, to, near, overhead)
+    }
+
+    fn pairs(
+        &self,
+        hub: &Target,
+        others: &mut dyn Iterator<Item = &Target>,
+        near: Instant,
+        overhead: Overhead,
+        each: &mut dyn FnMut(PairCost, PairCost),
+    ) {
+        pairs_one_by_one(self, hub, others, near, overhead, each);
+    }
+
+    fn takes_into_cache(&self, _op: Op) -> bool {
+        false
+    }
+
+    fn reads_on(&self, _from: Lba) -> Sectors {
+        Sectors::ZERO
+    }
+
+    fn arms(&self) -> usize {
+        1
+    }
+
+    fn tracks(&self) -> Option<&dyn TrackMap> {
+        None
+    }
 }
 
 impl Belief for NominalPositioning {
@@ -99,6 +139,10 @@ impl Belief for NominalPositioning {
 
     fn report(&self) -> BeliefReport {
         BeliefReport { samples: self.samples, ..BeliefReport::default() }
+    }
+
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
     }
 }
 

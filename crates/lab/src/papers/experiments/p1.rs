@@ -13,7 +13,7 @@
 //! pair stays unknown.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use headtime_belief::ProfileBelief;
 use headtime_belief::compact::{CompactBelief, CompactMap, CompactSettings};
@@ -23,7 +23,9 @@ use headtime_belief::matrix::{
 };
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Belief, PolicyEntry};
-use headtime_sim::{DriveTruth, Experiment, Measures, OraclePositioning, run};
+use headtime_sim::{
+    DriveTruth, Experiment, Measures, OraclePositioning, RunError, run, run_keeping,
+};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 use headtime_workload::{
     AddressPattern, Alignment, Arrival, Ask, ClientId, Operation, Sizes, Source, StreamConfig,
@@ -33,7 +35,6 @@ use headtime_workload::{
 use crate::papers::characterized::Characterized;
 use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
-use crate::papers::kept::Kept;
 use crate::papers::load::UnitOf;
 use crate::papers::report::Parameter;
 
@@ -149,7 +150,6 @@ impl LearnCompact {
             Some(found) => CompactBelief::of_profile(&found.profile, settings)?,
             None => CompactBelief::unknown(mapped(&profile), profile.rotation_period()?, settings)?,
         };
-        let kept = Arc::new(Mutex::new(belief));
         let source = Workload::new(
             &[StreamConfig::closed(1)],
             profile.sector_size()?,
@@ -165,9 +165,11 @@ impl LearnCompact {
             requests: self.requests,
             ..Experiment::new(Arc::new(profile), entry, seed)
         };
-        run(&experiment, source, &|_| Box::new(Kept::new(Arc::clone(&kept))))?;
-        let belief = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(belief.map().clone())
+        let (run, learned) =
+            run_keeping(&experiment, source, &|_| Box::new(belief.clone()), &mut ())?;
+        run.fault.map_or(Ok(()), |fault| Err(RunError::from(fault)))?;
+        let belief = learned.as_any().downcast_ref::<CompactBelief>();
+        Ok(belief.expect("a run keeps its belief").map().clone())
     }
 }
 

@@ -1,15 +1,12 @@
 //! `p2.f7`: P2, figure 7. How far predictions of completion are off, for small and larger requests.
 
-use std::sync::PoisonError;
-
-use headtime_sched::Belief;
-use headtime_sim::run;
+use headtime_belief::ProfileBelief;
+use headtime_sim::{RunError, run_keeping};
 
 use super::p2::{self, Asks, Known, Run};
 use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::estimated::Estimated;
-use crate::papers::judged::{Errors, Judged};
 use crate::papers::load::UnitOf;
 use crate::papers::report::{
     Axis, Findings, Panel, Parameter, Plot, Point, Published, Row, Series,
@@ -219,12 +216,13 @@ impl Judging {
     fn judge(&self, seed: u64) -> Result<Vec<i64>, Cause> {
         let experiment = self.0.experiment(seed)?;
         let source = self.0.asks.workload(&experiment.profile, seed)?;
-        let (belief, errors) = (self.0.known.belief()?, Errors::default());
-        run(&experiment, source, &|_| {
-            Box::new(Judged::new(belief.clone(), Errors::clone(&errors))) as Box<dyn Belief + Send>
-        })?;
-        let mut late = std::mem::take(&mut *errors.lock().unwrap_or_else(PoisonError::into_inner));
-        Ok(late.split_off(late.len() / 11))
+        let belief = self.0.known.belief()?.recording_errors();
+        let (run, learned) =
+            run_keeping(&experiment, source, &|_| Box::new(belief.clone()), &mut ())?;
+        run.fault.map_or(Ok(()), |fault| Err(RunError::from(fault)))?;
+        let belief = learned.as_any().downcast_ref::<ProfileBelief>();
+        let late = belief.expect("a run keeps its belief").recorded_errors();
+        Ok(late[late.len() / 11..].to_vec())
     }
 }
 
