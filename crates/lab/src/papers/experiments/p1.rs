@@ -24,7 +24,7 @@ use headtime_belief::matrix::{
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Belief, PolicyEntry};
 use headtime_sim::{
-    DriveTruth, Experiment, Measures, OraclePositioning, RunError, run, run_keeping,
+    DriveTruth, Experiment, Measures, OraclePositioning, RunError, run, run_with_belief,
 };
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 use headtime_workload::{
@@ -166,7 +166,7 @@ impl LearnCompact {
             ..Experiment::new(Arc::new(profile), entry, seed)
         };
         let (run, learned) =
-            run_keeping(&experiment, source, &|_| Box::new(belief.clone()), &mut ())?;
+            run_with_belief(&experiment, source, &|_| Box::new(belief.clone()), &mut ())?;
         run.fault.map_or(Ok(()), |fault| Err(RunError::from(fault)))?;
         let belief = learned.as_any().downcast_ref::<CompactBelief>();
         Ok(belief.expect("a run keeps its belief").map().clone())

@@ -1,7 +1,7 @@
 //! `p2.f7`: P2, figure 7. How far predictions of completion are off, for small and larger requests.
 
 use headtime_belief::ProfileBelief;
-use headtime_sim::{RunError, run_keeping};
+use headtime_sim::{RunError, run_with_belief};
 
 use super::p2::{self, Asks, Known, Run};
 use crate::papers::context::{Context, PointOfWork};
@@ -218,7 +218,7 @@ impl Judging {
         let source = self.0.asks.workload(&experiment.profile, seed)?;
         let belief = self.0.known.belief()?.recording_errors();
         let (run, learned) =
-            run_keeping(&experiment, source, &|_| Box::new(belief.clone()), &mut ())?;
+            run_with_belief(&experiment, source, &|_| Box::new(belief.clone()), &mut ())?;
         run.fault.map_or(Ok(()), |fault| Err(RunError::from(fault)))?;
         let belief = learned.as_any().downcast_ref::<ProfileBelief>();
         let late = belief.expect("a run keeps its belief").recorded_errors();
