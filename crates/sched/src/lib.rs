@@ -33,6 +33,7 @@ pub use background::{BackgroundRead, FillReport, FillSource, Pace, ScanId, ScanO
 pub use command::{Cancelled, Command, CommandId, Decision, Done, Finished, HoldReason, Outcome};
 pub use drive::{DriveTraits, Outstanding, PredictedService, QueueLimits};
 pub use freeblock::{FillSettings, IdleSettings, PendingSectors, ReadAhead};
+pub use policies::POLICIES;
 pub use policy::{Choice, Policy, View};
 pub use positioning::{
     AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Overhead,
@@ -46,7 +47,7 @@ pub use shares::{
     Charge, DriveCosts, Need, NeedError, ShareChange, ShareRefusal, ShareReport, Shares, Tenant,
     Terms,
 };
-pub use table::{DEFAULT_POLICY, POLICIES, Parameter, Parameters, PolicyEntry, PolicyError};
+pub use table::{DEFAULT_POLICY, Parameter, Parameters, PolicyEntry, PolicyError};
 pub use tunables::{
     DeadlineTable, IoPriority, LatencyMatrixUse, PriorityClass, PriorityError, TUNABLES,
     TimeSource, Tunable, TunableError, Tunables,

@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::policies;
+use crate::policies::{self, POLICIES};
 use crate::policy::Policy;
 
 /// A parameter of a policy: a number within bounds.
@@ -48,31 +48,6 @@ pub struct PolicyEntry {
     /// Makes one.
     pub build: fn(&Parameters) -> Box<dyn Policy>,
 }
-
-/// Every policy there is, in the order of the documentation.
-pub const POLICIES: &[PolicyEntry] = &[
-    policies::fcfs::ENTRY,
-    policies::sstf::ENTRY,
-    policies::clook::ENTRY,
-    policies::edf::ENTRY,
-    policies::sptf::ENTRY,
-    policies::sptf::ORACLE_ENTRY,
-    policies::sptf_expected::ENTRY,
-    policies::firmware::ENTRY,
-    policies::headtime::ENTRY,
-    policies::beam_oracle::ENTRY,
-    policies::sptf_sw::ENTRY,
-    policies::satf_lbn::ENTRY,
-    policies::fsatf_lbn::ENTRY,
-    policies::satf_map::ENTRY,
-    policies::fsatf_map::ENTRY,
-    policies::fsatf_map::EXACT_ENTRY,
-    policies::g_matrix::ENTRY,
-    policies::deadline::ENTRY,
-    policies::cfq::ENTRY,
-    policies::utilization::ENTRY,
-    policies::throughput::ENTRY,
-];
 
 /// The policy at work where nobody chose one: the best there is for a drive shared by volumes with
 /// and without deadlines.
@@ -291,12 +266,10 @@ mod tests {
                 .expect_err("no such setting")
                 .to_string()
         };
+        let known: Vec<&str> = POLICIES.iter().map(|entry| entry.name).collect();
         assert_eq!(
             message("elevator"),
-            "there is no policy `elevator`; known are fcfs, sstf, clook, edf, sptf, sptf-oracle, \
-                sptf-expected, firmware, headtime, beam-oracle, sptf-sw, \
-             satf-lbn, fsatf-lbn, satf-map, fsatf-map, fsatf-map-exact, g-matrix, deadline, cfq, \
-             utilization, throughput"
+            format!("there is no policy `elevator`; known are {}", known.join(", "))
         );
         assert_eq!(message("fcfs:depth=4"), "policy fcfs has no parameter `depth`; it has none");
         for setting in ["depth=0", "depth=65537", "depth=4.5", "depth=NaN", "depth=", "depth"] {

@@ -7,10 +7,11 @@ use std::path::PathBuf;
 
 use headtime_sched::{POLICIES, Parameter};
 
-const HEADINGS: [&str; 9] = [
+const HEADINGS: [&str; 10] = [
     "Name",
     "What it does",
     "Worked example",
+    "Golden order",
     "Guarantees",
     "Does not guarantee",
     "Parameters",

@@ -1,35 +1,4 @@
-//! A beam search over the next commands on true times: how far planning ahead could take a queue,
-//! as a bound in tables.
-//!
-//! What it does. Whenever the drive takes another command, plans are grown one command at a time
-//! from where the head will be. After each step the `width` plans that end first are kept, of
-//! several plans with the same requests and the same last one only the best. When plans are `depth`
-//! commands long (or nothing is left), the first command of the plan that ends first is sent, and
-//! the rest of it is forgotten: the next decision plans again, with whatever has arrived.
-//!
-//! Worked example, 10 ms a revolution, the last command ends at time 0 at angle 0.0: A is reached
-//! in 2 ms, B in 3 ms; from A it takes 9.5 ms to B (just missed), from B 4 ms to A. Shortest
-//! positioning time first sends A and is done with both at 11.5 ms; the beam holds A (2), B (3),
-//! then AB (11.5) and BA (7), and sends B.
-//!
-//! Guarantees that with at most `depth` requests queued, and a width that holds every set of them
-//! with every last one (up to six requests at the default), no order of them would end sooner, as
-//! far as times are true and two commands are at the drive. Does *not* guarantee that a request
-//! ever goes, nor the best throughput: it knows nothing of what will arrive. Deadlines are ignored.
-//!
-//! Cost per decision: up to `depth` × `width` plans are extended, each by the search that `sptf`
-//! makes, which also stops where no place in the beam can be won. At the defaults and 256 random
-//! requests that is one to two milliseconds, some thousand times `sptf`; it is made for tables, not
-//! for service.
-//!
-//! | parameter | unit | default | origin |
-//! |---|---|---|---|
-//! | `depth` | commands planned ahead | 8 | docs/limits.md, the table's last row |
-//! | `width` | plans kept at each step | 64 | docs/limits.md, the table's last row |
-//! | `branches` | ways in which a plan is continued | 8 | measured: 4 and 64 reach 0–2 % less |
-//!
-//! Source: docs/limits.md 2; beam search is due to Lowerre (the HARPY speech recognizer, 1976). Two
-//! commands are outstanding, as under `sptf`.
+#![doc = include_str!("../../../../docs/policies/beam-oracle.md")]
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -42,11 +11,11 @@ use crate::positioning::Head;
 use crate::queue::Queued;
 use crate::table::{Parameter, Parameters, PolicyEntry};
 
-/// The line in the table.
+/// The table entry.
 pub const ENTRY: PolicyEntry = PolicyEntry {
     name: "beam-oracle",
-    summary: "beam search over the next commands on the simulated drive's truth: a bound on what \
-        planning ahead could bring",
+    summary: "beam search over the next commands on the simulated drive's truth: a bound on the \
+        gain of planning ahead",
     source: "docs/limits.md 2 (beam, depth 8, width 64)",
     oracle: true,
     parameters: &[
@@ -70,7 +39,7 @@ pub const ENTRY: PolicyEntry = PolicyEntry {
         },
         Parameter {
             name: "branches",
-            summary: "ways in which each plan is continued, the soonest to end first",
+            summary: "continuations of each plan, the first to end first",
             default: 8.0,
             min: 1.0,
             max: 256.0,

@@ -1,36 +1,4 @@
-//! Complete fair queueing as Linux 2.6.11 has it: a queue for each process, served in turn.
-//!
-//! What it does. Every process (volume and stream) has a queue of its own. They take turns, one
-//! request each; a process that had nothing and comes back stands at the end of the row. Of its own
-//! requests goes the one that lies next ahead of where the last command ends, or, if it is nearer
-//! even when its distance counts `back_penalty` times, one at most `back_max_sectors` behind; with
-//! neither, the lowest address. At most once in `fifo_rate_ms` the oldest goes instead, if it has
-//! waited for `fifo_expire_sync_ms` (reads and forced writes) or `fifo_expire_async_ms` (other
-//! writes).
-//!
-//! Worked example: process 1 waits with LBA 900 and 100, process 2 with 500, process 3 with 120;
-//! the last command ends before 90. 100 goes (ahead of 90), then 500, then 120, then 900. With one
-//! request each, as synchronous processes have, it is first come, first served.
-//!
-//! Guarantees that between two requests of a process every other that waits has had a turn: nobody
-//! starves because of others, and by expiry nobody because of himself. Turns are counted, not time:
-//! who asks for much at once gets more of the drive. Does *not* guarantee throughput: the head goes
-//! wherever the next in turn wants it. Deadlines are ignored, and so is rotation.
-//!
-//! Cost per decision: O(n log p) for n requests of p processes; no estimate is asked for.
-//!
-//! | parameter | unit | default | origin |
-//! |---|---|---|---|
-//! | `fifo_expire_sync_ms` | ms | 500 | Linux 2.6.11 |
-//! | `fifo_expire_async_ms` | ms | 5000 | Linux 2.6.11 |
-//! | `fifo_rate_ms` | ms | 125 | Linux 2.6.11 |
-//! | `back_max_sectors` | sectors | 32768 | Linux 2.6.11: 16 MiB |
-//! | `back_penalty` | none | 2 | Linux 2.6.11 |
-//!
-//! One command is outstanding: P1 measured with the drive's queue off, P3's drive has none. Source:
-//! P3 sections 1 and 5; P1 section V-B, 9; Linux 2.6.11. The kernel orders its row by the service
-//! that each process has had of late and meant to sort what it picks in a pass by address; here the
-//! row is a plain one and nothing is sorted across processes, as P1 describes what it measured.
+#![doc = include_str!("../../../../docs/policies/cfq.md")]
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -42,7 +10,7 @@ use crate::queue::{Queued, Ticket};
 use crate::request::{Op, StreamId, VolumeId};
 use crate::table::{Parameter, Parameters, PolicyEntry};
 
-/// The line in the table.
+/// The table entry.
 pub const ENTRY: PolicyEntry = PolicyEntry {
     name: "cfq",
     summary: "Linux 2.6.11's CFQ: a queue for each process, served in turn",
@@ -65,7 +33,7 @@ const SYNC_EXPIRE: Parameter = Parameter {
 
 const ASYNC_EXPIRE: Parameter = Parameter {
     name: "fifo_expire_async_ms",
-    summary: "how long another write waits before it does",
+    summary: "how long any other write waits before it does",
     default: 5_000.0,
     min: 1.0,
     max: 600_000.0,
@@ -75,7 +43,7 @@ const ASYNC_EXPIRE: Parameter = Parameter {
 
 const FIFO_RATE: Parameter = Parameter {
     name: "fifo_rate_ms",
-    summary: "between two of a process that go because of their age lies at least this time",
+    summary: "minimum time between two requests of a process that go because of their age",
     default: 125.0,
     min: 0.0,
     max: 600_000.0,
@@ -85,7 +53,8 @@ const FIFO_RATE: Parameter = Parameter {
 
 const BACK_MAX: Parameter = Parameter {
     name: "back_max_sectors",
-    summary: "how far behind the last command a request may lie and not count as the next sweep's",
+    summary: "distance back from the last command within which a request still belongs to this \
+        sweep",
     default: 32_768.0,
     min: 0.0,
     max: 1e12,
@@ -95,7 +64,7 @@ const BACK_MAX: Parameter = Parameter {
 
 const BACK_PENALTY: Parameter = Parameter {
     name: "back_penalty",
-    summary: "how many times a distance behind counts",
+    summary: "factor by which a distance back counts",
     default: 2.0,
     min: 1.0,
     max: 1_000.0,

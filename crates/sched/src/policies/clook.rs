@@ -1,22 +1,4 @@
-//! Circular LOOK: requests by ascending address, and from the last one back to the first.
-//!
-//! What it does. Of the requests that start at or behind the address where the last command sent
-//! ends, the one with the lowest address goes. When there is none, the sweep starts again from the
-//! lowest address of all. Among requests at one address the one submitted first goes.
-//!
-//! Worked example: the last command sent ends before LBA 500; requests wait at LBA 900, 10, 500 and
-//! 499. 500 goes, then 900; nothing lies behind, so the sweep starts again: 10, then 499.
-//!
-//! Guarantees that a request which may go and lies ahead of the sweep is served before the sweep
-//! starts again, and that nearby addresses are served together. Does *not* guarantee a bound on the
-//! wait: as long as a sequential client always has its next request queued, the sweep stays with
-//! it. Deadlines are ignored, and so is rotation.
-//!
-//! Cost per decision: O(log n); no estimate is asked for. Parameters: none; two commands are
-//! outstanding (docs/limits.md, table: "C-LOOK / SSTF, two").
-//!
-//! Source: P2 sections 2.3 and 4.3, the scheduler its prototype replaced; works by addresses alone,
-//! so it needs no belief.
+#![doc = include_str!("../../../../docs/policies/clook.md")]
 
 use alloc::boxed::Box;
 
@@ -26,7 +8,7 @@ use crate::policy::{Choice, Policy, View};
 use crate::queue::Queued;
 use crate::table::PolicyEntry;
 
-/// The line in the table.
+/// The table entry.
 pub const ENTRY: PolicyEntry = PolicyEntry {
     name: "clook",
     summary: "circular LOOK: by ascending address, then from the lowest again",

@@ -1,42 +1,4 @@
-//! DEADLINE as Linux 2.6 has it: sweeps by address in batches, reads before writes, and whoever has
-//! waited too long first.
-//!
-//! What it does. Reads and writes stand in two lists by address and two by arrival. Requests go in
-//! *batches* of one direction, by ascending address. A batch ends after `fifo_batch` requests,
-//! where the list is at its end, and where the next request does not begin where the last one ended
-//! (a seek counts as a whole batch). Then another is selected, in four steps:
-//! 1. if writes wait and the last `writes_starved` batches were reads while they did, writes;
-//! 2. else, if the oldest read has waited for `read_expire_ms`, the batch begins with it;
-//! 3. else, if reads wait, it goes on behind the last read, or at the lowest address where the last
-//!    batch was of writes or nothing lies behind;
-//! 4. else writes, in the same way: the oldest first if it has waited for `write_expire_ms`, else
-//!    by address.
-//!
-//! Worked example: reads wait at LBA 100, 900 and 908 (8 sectors each, nobody has waited long) and
-//! a write at 50. The lowest read, 100, is a batch; behind it 900 is another, since it is a seek,
-//! and 908 belongs to that one. Two batches of reads have gone before the write: 50. With
-//! `writes_starved=1` it would have gone behind 100.
-//!
-//! Guarantees that a read which has waited for `read_expire_ms` goes before reads that came later,
-//! a batch or so on, and that writes get one batch in `writes_starved` + 1: nobody starves. Does
-//! *not* guarantee that anything goes within its time: when all have waited too long it is first
-//! come, first served. Deadlines of requests are ignored, and so is rotation.
-//!
-//! Cost per decision: O(log n + requests of the other direction that are passed over), n at most;
-//! no estimate is asked for.
-//!
-//! | parameter | unit | default | origin |
-//! |---|---|---|---|
-//! | `read_expire_ms` | ms | 500 | P3 section 2.1, Linux 2.6 |
-//! | `write_expire_ms` | ms | 5000 | Linux 2.6 (P3: "no strict deadline") |
-//! | `writes_starved` | batches of reads | 2 | P3 section 2.1, step 1 |
-//! | `fifo_batch` | requests | 16 | P3 section 2.1, Linux 2.6 |
-//! | `seeks_in_batch` | 0 or 1 | 0 | 0: as above, 2.6.9 (P3); 1: a seek ends no batch, and where nothing lies behind, the next begins with the oldest, 2.6.27 and later (P1) |
-//!
-//! One command is outstanding: P1 measured with the drive's queue off, P3's drive has none. Source:
-//! P3 section 2.1 (Deadline); P1 section V-B, 9. Without merging, which is the business of whoever
-//! submits. Where the kernel goes on behind the last request it does not count a new batch, so that
-//! after a seek each request is selected again; here it does, as P3 describes it.
+#![doc = include_str!("../../../../docs/policies/deadline.md")]
 
 use alloc::boxed::Box;
 
@@ -47,10 +9,10 @@ use crate::queue::{Queued, Ticket};
 use crate::request::Op;
 use crate::table::{Parameter, Parameters, PolicyEntry};
 
-/// The line in the table.
+/// The table entry.
 pub const ENTRY: PolicyEntry = PolicyEntry {
     name: "deadline",
-    summary: "Linux 2.6's DEADLINE: sweeps in batches, reads before writes, the oldest first where \
+    summary: "Linux 2.6's DEADLINE: sweeps in batches, reads before writes, the oldest first once \
         it has waited too long",
     source: "P3 section 2.1 (Deadline); P1 section V-B, 9 (DEADLINE)",
     oracle: false,
@@ -90,7 +52,7 @@ const WRITES_STARVED: Parameter = Parameter {
 
 const FIFO_BATCH: Parameter = Parameter {
     name: "fifo_batch",
-    summary: "requests of a batch at most",
+    summary: "maximum number of requests of a batch",
     default: 16.0,
     min: 1.0,
     max: 65_536.0,

@@ -1,31 +1,4 @@
-//! Earliest deadline first, equal deadlines and requests without one in C-LOOK order (SCAN-EDF).
-//!
-//! What it does. Of the requests that have a deadline, those with the earliest one are looked at,
-//! and of these the one that a C-LOOK sweep from the end of the last command sent comes to next
-//! goes. Requests without a deadline go, in C-LOOK order, only while none with a deadline is
-//! queued. A request that stands in the way of an overlapping later one counts by the earlier
-//! deadline of the two.
-//!
-//! Worked example: the last command sent ends before LBA 500. Requests wait at LBA 100 (due at 30
-//! ms), 600 (due at 20 ms), 400 (due at 20 ms), 700 (due at 20 ms) and 550 (no deadline). Due at 20
-//! ms are 600, 400 and 700: 600 goes, then 700, then the sweep starts again with 400. Then 100,
-//! then 550.
-//!
-//! Guarantees that no request goes while one with an earlier deadline may go. On a drive whose
-//! service times do not depend on the order that means: if any order meets all deadlines, this one
-//! does. On a rotating drive they do depend on it, so it does *not* guarantee that: by ignoring
-//! positions it spends the time that would have met a deadline. Once one deadline is missed others
-//! follow, because the late ones still go first. Requests without a deadline starve as long as
-//! requests with one keep coming; give them a late deadline if they may not.
-//!
-//! Cost per decision: O(log n + requests that share the earliest deadline); no estimate is asked
-//! for.
-//!
-//! Parameters: none. One command is outstanding: a deadline that arrives waits for one service at
-//! most, and P1 measured it so; the caller's limit on outstanding commands overrides it.
-//!
-//! Source: P1 section III-C (EDF); the order among equals is the SCAN-EDF of P4, "Prior Work", in
-//! the C-LOOK direction.
+#![doc = include_str!("../../../../docs/policies/edf.md")]
 
 use alloc::boxed::Box;
 
@@ -36,7 +9,7 @@ use crate::policy::{Choice, Policy, View};
 use crate::queue::Queued;
 use crate::table::PolicyEntry;
 
-/// The line in the table.
+/// The table entry.
 pub const ENTRY: PolicyEntry = PolicyEntry {
     name: "edf",
     summary: "earliest deadline first; equal deadlines and those without one in C-LOOK order",

@@ -1,22 +1,4 @@
-//! As `satf-lbn`, on a frozen queue: the nearest by distance in addresses among those who waited
-//! when the batch began.
-//!
-//! What it does. Everybody who waits is frozen into a batch and put in an order: from where the
-//! last command sent ends the nearest first, and so on from the end of each. The batch is served in
-//! that order; whoever comes meanwhile waits for the next batch.
-//!
-//! Worked example: the last command sent ends before LBA 500; requests wait at LBA 900, 480, 510
-//! and 100: the order is 510, 480, 100, 900. While 510 is served one for LBA 482 arrives: it goes
-//! after 900, though 480 is next to it.
-//!
-//! Guarantees that nobody waits for more than two batches: the one that is being served and his
-//! own. Does *not* guarantee throughput: at the end of a batch few are left to choose from.
-//! Deadlines are ignored.
-//!
-//! Cost: O(n log n) for a batch of n, O(log n) per decision otherwise; no estimate is asked for.
-//! Parameters: none. One command is outstanding, as the paper measured it.
-//!
-//! Source: P1 section V-B, 2 (FSATF-LBN).
+#![doc = include_str!("../../../../docs/policies/fsatf-lbn.md")]
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -29,10 +11,11 @@ use crate::policy::{Choice, Policy, View};
 use crate::queue::Queued;
 use crate::table::PolicyEntry;
 
-/// The line in the table.
+/// The table entry.
 pub const ENTRY: PolicyEntry = PolicyEntry {
     name: "fsatf-lbn",
-    summary: "the nearest by distance in addresses, of those who waited when the batch began",
+    summary: "the nearest by distance in addresses, of the requests that waited when the batch \
+        began",
     source: "P1 section V-B, 2 (FSATF-LBN)",
     oracle: false,
     parameters: &[],

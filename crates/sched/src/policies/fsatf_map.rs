@@ -1,33 +1,5 @@
-//! As `satf-map`, on a frozen queue: a short path through those who waited when the batch began, by
-//! nearest insertion or, as `fsatf-map-exact`, the shortest.
-//!
-//! What it does. Everybody who waits is frozen into a batch, at most `plan_most` of them, the
-//! oldest. A path is made through them from where the head will be: in the order of the queue (the
-//! paper) or the nearest first (the textbook) each is inserted where he lengthens it least. The
-//! batch is served in that order; whoever comes meanwhile waits for the next. `fsatf-map-exact`
-//! takes the shortest of all paths instead while the batch is at most `exact_most` requests, and
-//! inserts where it is larger.
-//!
-//! Worked example, costs in ms: A, B and C wait. From the head it takes 4, 7 and 3; behind A 5 to B
-//! and 2 to C, behind B 6 to A and 9 to C, behind C 3 to A and 4 to B. In queue order: A; B behind
-//! it (5, before it 7 + 6 − 4 = 9); C between the two (2 + 4 − 5 = 1): A C B, 10 ms. The shortest
-//! is the same: C A B takes 11, the others more.
-//!
-//! Guarantees that nobody waits for more than the batches of those who were there before him and
-//! one more: nobody starves. Does *not* guarantee throughput: at the end of a batch few are left to
-//! choose from, and what arrives next to the head waits. Deadlines are ignored.
-//!
-//! Cost: a batch of n asks the belief for n² pairs at the most, 2n² with the nearest first, once in
-//! n decisions; exact, n² and 2ⁿ·n² steps, see `tour/shortest.rs`. Nothing otherwise.
-//!
-//! | parameter | unit | default | origin |
-//! |---|---|---|---|
-//! | `nearest_first` | 0 or 1 | 0 | P1 section III-B inserts in queue order, the textbook the nearest first |
-//! | `plan_most` | requests | 256 | P1 section III-B: longer queues are rare |
-//! | `exact_most` | requests; of `fsatf-map-exact` | 8 | P1 section V-C: its exact scheduler collapses from 8 on |
-//!
-//! One command is outstanding, as the paper measured it. Source: P1 sections III-B and V-B, 4 and 5
-//! (FSATF-MAP, FSATF-MAP-EXACT), with the misprint in the increase mended.
+#![doc = include_str!("../../../../docs/policies/fsatf-map.md")]
+#![doc = include_str!("../../../../docs/policies/fsatf-map-exact.md")]
 
 use alloc::boxed::Box;
 
@@ -38,11 +10,11 @@ use crate::policy::{Choice, Policy, View};
 use crate::table::{Parameter, Parameters, PolicyEntry};
 use crate::tour::{SHORTEST_MAX, insert_in_order, insert_nearest_first, shortest};
 
-/// The line in the table.
+/// The table entry.
 pub const ENTRY: PolicyEntry = PolicyEntry {
     name: "fsatf-map",
-    summary: "a short path by the belief's times through those who waited when the batch began, \
-        nearest insertion",
+    summary: "a short path through the requests that waited when the batch began, by nearest \
+        insertion",
     source: "P1 sections III-B and V-B, 4 (FSATF-MAP)",
     oracle: false,
     parameters: &[NEAREST_FIRST, PLAN_MAX],
@@ -52,8 +24,8 @@ pub const ENTRY: PolicyEntry = PolicyEntry {
 /// The line of the exact one in the table.
 pub const EXACT_ENTRY: PolicyEntry = PolicyEntry {
     name: "fsatf-map-exact",
-    summary: "the shortest path by the belief's times through those who waited when the batch \
-        began; by insertion where they are many",
+    summary: "the shortest path through the requests that waited when the batch began; by \
+        insertion for large ones",
     source: "P1 sections III-B and V-B, 5 (FSATF-MAP-EXACT)",
     oracle: false,
     parameters: &[EXACT_MAX, NEAREST_FIRST, PLAN_MAX],
@@ -68,7 +40,7 @@ pub const EXACT_ENTRY: PolicyEntry = PolicyEntry {
 
 const EXACT_MAX: Parameter = Parameter {
     name: "exact_most",
-    summary: "the largest batch of which the shortest path is found; a larger one is ordered by \
+    summary: "largest batch for which the shortest path is found; a larger one is ordered by \
         insertion",
     default: 8.0,
     min: 1.0,

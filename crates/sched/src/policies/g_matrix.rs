@@ -1,49 +1,4 @@
-//! Earliest deadline first that looks ahead: of all orders of the first k deadlines the one that is
-//! latest by least, and of those the shortest.
-//!
-//! What it does. Of the requests by deadline (those without one behind all others, in the order of
-//! arrival) the first k are taken, and all k! orders of them are tried from where the head will be.
-//! Those whose largest overtime is least are kept; of these the one with the shortest path wins,
-//! the way from the head included. Its first request goes; then everything is looked at again.
-//!
-//! Worked example, the head free at 0, A due at 10 ms and B at 12. From the head A takes 6 ms and B
-//! 3; behind A, B takes 7; behind B, A takes 4. A B ends at 6 and 13: one ms too late. B A ends at
-//! 3 and 7: nobody is late, so B goes first, against EDF. Were B due at 20, both orders would hold,
-//! and B A would still be chosen: 7 is less than 13.
-//!
-//! Guarantees: by its own estimates no order of the first k has less overtime than the one it
-//! follows, EDF's among them. Does *not* guarantee deadlines: what the first k choose may leave the
-//! next too little time, which no margin mends (a larger k does), and the drive may take longer
-//! than the belief says. `miss_target` is what a request risks that waits until its margin is all
-//! it has; most do not wait so long, and those that came too thick for k are missed beside it.
-//! Requests without a deadline starve as long as k with one keep coming; one with a deadline goes
-//! at the latest when it is the one that would be latest.
-//!
-//! *Safeguard* (ours; off unless `miss_target` is below 1): overtime counts from a margin before
-//! each deadline. What chains of one, two, … accesses took beyond the sum that was predicted of them
-//! is counted while running, and the request in place n of an order is to end so long before its
-//! deadline as no more than `miss_target` of the chains of n took longer ([`ChainExcess`]). Where
-//! no order keeps the margins, the one goes that falls short of them by least. Example: of 10,000
-//! single accesses ten were retried and took 6 ms more. With a target of 10⁻⁴ whoever goes next
-//! must have 6 ms to spare; with one of 0.01 none.
-//!
-//! *Which time*: the path is measured in expected times; overtime in times `worst_percent` of the
-//! way from expected to worst. The worst time that a map says of a pair is what was seen, a little
-//! more than expected. The worst of a profile counts the turn that may be lost at every request,
-//! and the sum of four of them is no forecast of anything: 0 is right there.
-//!
-//! Cost per decision: k² pairs are asked for, and at most k! orders tried.
-//!
-//! | parameter | unit | default | origin |
-//! |---|---|---|---|
-//! | `lookahead_k` | requests | 4 | P1 section III-C; the tunable of that name overrides it while running |
-//! | `worst_percent` | per cent of the way from expected to worst | 0 | ours: see above |
-//! | `miss_target` | share of chains | 1, no margin | as published; ours below 1 |
-//!
-//! One command is outstanding, as the paper measured it; the caller's limit overrides it. With
-//! `latency_matrix` set to `ignore` it goes by deadline alone (k = 1). Source: P1 section III-C
-//! (G-MATRIX); Somasundara et al. 2004. The paper's sum leaves out the way from the head; it is
-//! counted here.
+#![doc = include_str!("../../../../docs/policies/g-matrix.md")]
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -61,7 +16,7 @@ use crate::table::{Parameter, Parameters, PolicyEntry};
 use crate::tour::{ChainExcess, Costs, LOOKAHEAD_MAX, Lookahead, Margins};
 use crate::tunables::LatencyMatrixUse;
 
-/// The line in the table.
+/// The table entry.
 pub const ENTRY: PolicyEntry = PolicyEntry {
     name: "g-matrix",
     summary: "earliest deadline first that tries every order of the first k: least overtime, then \
@@ -74,7 +29,7 @@ pub const ENTRY: PolicyEntry = PolicyEntry {
 
 const LOOKAHEAD_K: Parameter = Parameter {
     name: "lookahead_k",
-    summary: "deadlines looked at; all orders of them are tried",
+    summary: "deadlines considered; all orders of them are tried",
     default: 4.0,
     min: 1.0,
     max: LOOKAHEAD_MAX as f64,
@@ -84,24 +39,23 @@ const LOOKAHEAD_K: Parameter = Parameter {
 
 const WORST_PERCENT: Parameter = Parameter {
     name: "worst_percent",
-    summary: "how far from expected to worst the times lie that overtime is computed from, in per \
-        cent of the way",
+    summary: "position between expected and worst time that overtime is computed from, in per cent",
     default: 0.0,
     min: 0.0,
     max: 100.0,
     whole: false,
-    origin: "ours; P1 keeps one time of each pair, the worst seen",
+    origin: "this project; P1 keeps one time of each pair, the worst seen",
 };
 
 const MISS_TARGET: Parameter = Parameter {
     name: "miss_target",
-    summary: "share of chains of accesses that may take longer than a margin kept before \
-        deadlines, which is fitted while running; 1: no margin",
+    summary: "share of chains of accesses that may exceed a margin kept before deadlines, fitted \
+        while running; 1: no margin",
     default: 1.0,
     min: 1e-6,
     max: 1.0,
     whole: false,
-    origin: "1 is P1's; below 1 ours",
+    origin: "1 is P1's; below 1 this project",
 };
 
 /// A command sent so long after the last one ended follows straight after it (guess: as a matrix

@@ -1,43 +1,4 @@
-//! Deadlines held at nearly the throughput of the best order: the cheapest request goes, unless a
-//! deadline would then be missed.
-//!
-//! What it does. *Arm*: where volumes have terms, the tenant whose turn it is by their shares
-//! (`policies/turns.rs`) is chosen first, and only its requests are looked at; a tenant that is owed
-//! something and has a deadline within the period may go in between. *Best*: the order of
-//! `sptf-expected`, by expected cost with ageing, names a cheapest. *Safe*: the requests that have
-//! a deadline are walked through in the order of their deadlines as if the cheapest went first; if
-//! each is expected to finish in time, with one tail to spare, the cheapest goes. If not, the
-//! drive turns to the deadlines: of the few that are due first, the cheapest goes after which the
-//! others still hold; if none leaves them feasible, the cheapest of them.
-//!
-//! Worked example, 10 ms a request: requests without a deadline wait everywhere, and three with one
-//! lie side by side, due in 100 ms. As long as 3 × 10 ms and a tail of 20 ms fit behind the
-//! cheapest, cheapest go, about five of them. Then the three go together, in 12 ms rather than
-//! 30, because they are neighbors; all are in time.
-//!
-//! Guarantees shares as `utilization` does, with shorter runs and the belief's estimates; without
-//! terms nobody has a turn, and all requests are looked at. Guarantees that a cheapest without a
-//! deadline never goes when the walk says that a deadline would be missed for it. Does *not*
-//! guarantee deadlines: the walk adds up expected times and one tail, not worst cases (worst cases
-//! everywhere make every deadline scheduler EDF), and what is asked of the drive may be too much.
-//! Then the cheapest of the most urgent goes first, one that is late by 32 revolutions goes at
-//! once, and requests without deadlines wait until the drive has caught up.
-//!
-//! Cost per decision: that of `sptf-expected`, and one estimate for each of up to `walk_requests`
-//! deadlines; up to nine times that while deadlines press. Without deadlines it *is*
-//! `sptf-expected`.
-//!
-//! | parameter | unit | default | origin |
-//! |---|---|---|---|
-//! | `walk_requests` | requests | 48 | guess: at 8 ms each, 400 ms ahead |
-//! | `tail_revolutions` | revolutions | 2 | two commands are outstanding, and each may just miss its sector |
-//! | `run_ms` | ms | 250 | docs/limits.md 8 |
-//! | `slack` | 0 fair, 1 proportional | 0 | P5 section 4.4 |
-//! and those of `sptf-expected`.
-//!
-//! A stage still to come: waiting for a near request. Filling gaps is the scheduler's. Source:
-//! docs/limits.md 6 ("SPTF's choice unless the EDF order then fails"); the chain of deadlines is
-//! DS-SCAN's (P4).
+#![doc = include_str!("../../../../docs/policies/headtime.md")]
 
 use alloc::boxed::Box;
 
@@ -58,16 +19,16 @@ const URGENT: usize = 8;
 /// second at 7,200 rpm).
 const PATIENCE_REVOLUTIONS: u64 = 32;
 
-/// The line in the table.
+/// The table entry.
 pub const ENTRY: PolicyEntry = PolicyEntry {
     name: "headtime",
-    summary: "the cheapest request by expected cost, unless a deadline would then be missed",
+    summary: "the cheapest request by expected cost, unless it would cause a missed deadline",
     source: "docs/limits.md 6, on sptf-expected; the chain of deadlines is P4's (DS-SCAN)",
     oracle: false,
     parameters: &[
         Parameter {
             name: "walk_requests",
-            summary: "how many deadlines ahead are checked before a request goes",
+            summary: "deadlines checked ahead before a request goes",
             default: 48.0,
             min: 1.0,
             max: 1024.0,
@@ -76,7 +37,7 @@ pub const ENTRY: PolicyEntry = PolicyEntry {
         },
         Parameter {
             name: "tail_revolutions",
-            summary: "what a deadline must have to spare, in revolutions",
+            summary: "time to spare before each deadline, in revolutions",
             default: 2.0,
             min: 0.0,
             max: 16.0,
@@ -105,8 +66,8 @@ const LONGEST_PERIOD: Nanos = Nanos::from_secs(1);
 
 /// Runs, where volumes have terms.
 const RUN: Parameter = Parameter {
-    summary: "where volumes have shares: shortest period in which every tenant has its run; a \
-        second where shorter ones cost too much",
+    summary: "where volumes have shares: shortest period in which every tenant has one run; up to \
+        a second where shorter ones cost too much",
     default: 250.0,
     origin: "docs/limits.md 8",
     ..turns::RUN

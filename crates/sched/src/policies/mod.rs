@@ -1,28 +1,43 @@
-//! The policies, one file each. A new one is a file here, a page in `docs/policies/` and a line in
-//! [`POLICIES`](crate::POLICIES).
+//! The policies, one file each.
 //!
-//! `frozen`, `pairs`, `period` and `turns` are no policies but what several share.
+//! A new policy takes three steps: a file here with the table entry and the code, a page in
+//! `docs/policies/` that the file includes as its documentation, and a line in the list below.
 
-pub mod beam_oracle;
-pub mod cfq;
-pub mod clook;
-pub mod deadline;
-pub mod edf;
-pub mod fcfs;
-pub mod firmware;
 mod frozen;
-pub mod fsatf_lbn;
-pub mod fsatf_map;
-pub mod g_matrix;
-pub mod headtime;
 mod pairs;
 mod period;
-pub mod satf_lbn;
-pub mod satf_map;
-pub mod sptf;
-pub mod sptf_expected;
-pub mod sptf_sw;
-pub mod sstf;
-pub mod throughput;
 mod turns;
-pub mod utilization;
+
+use crate::table::PolicyEntry;
+
+/// Declares the module of each policy and collects the table entries in the order of the list.
+macro_rules! policies {
+    ($($module:ident: [$($entry:ident),+],)+) => {
+        $(pub mod $module;)+
+
+        /// All policies, in the order of the documentation.
+        pub const POLICIES: &[PolicyEntry] = &[$($($module::$entry),+),+];
+    };
+}
+
+policies! {
+    fcfs: [ENTRY],
+    sstf: [ENTRY],
+    clook: [ENTRY],
+    edf: [ENTRY],
+    sptf: [ENTRY, ORACLE_ENTRY],
+    sptf_expected: [ENTRY],
+    firmware: [ENTRY],
+    headtime: [ENTRY],
+    beam_oracle: [ENTRY],
+    sptf_sw: [ENTRY],
+    satf_lbn: [ENTRY],
+    fsatf_lbn: [ENTRY],
+    satf_map: [ENTRY],
+    fsatf_map: [ENTRY, EXACT_ENTRY],
+    g_matrix: [ENTRY],
+    deadline: [ENTRY],
+    cfq: [ENTRY],
+    utilization: [ENTRY],
+    throughput: [ENTRY],
+}

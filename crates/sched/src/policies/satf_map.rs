@@ -1,34 +1,4 @@
-//! The shortest path through the live queue by the belief's times, nearest insertion: the paper's
-//! scheduler.
-//!
-//! What it does. Everybody who waits is on one path that begins at the head. Whoever arrives is
-//! inserted where he lengthens it least: between j and k the increase is W(j,i) + W(i,k) − W(j,k).
-//! The first of the path goes. Times are those of the belief, whichever it is: a latency map, a
-//! profile, a model; what is not known is ordered by address (`pairs.rs`).
-//!
-//! Worked example, costs in ms: the path is A B, 4 from the head to A, 5 from A to B. C arrives: 3
-//! from the head, 2 behind A, 9 behind B, and behind C it is 3 to A and 4 to B. Before A it adds 3
-//! + 3 − 4 = 2, between the two 2 + 4 − 5 = 1, at the end 9: A C B.
-//!
-//! Guarantees that an arrival lengthens the path as little as the belief's times say that it can.
-//! Does *not* guarantee that a request ever goes: whoever is at the end of the path stays there as
-//! long as others are inserted before him. A short path is not the goal of a queue that refills:
-//! greedy `sptf` with the same times serves up to half as much again (docs/limits.md 2). Deadlines
-//! are ignored.
-//!
-//! Cost: an arrival among n asks the belief for as many of 2n pairs as its bounds on arm times
-//! leave in question, for all of them where it has none or `rebuild_after` is set; a decision looks
-//! at n numbers to see who has come and gone; see `cargo bench -p headtime-sim --bench tour`. At
-//! most `plan_most` requests are on the path, the oldest; the others wait.
-//!
-//! | parameter | unit | default | origin |
-//! |---|---|---|---|
-//! | `rebuild_after` | requests sent; 0 for never | 0 | P1: insertion into the live queue |
-//! | `nearest_first` | 0 or 1 | 0 | P1 section III-B inserts in queue order, the textbook the nearest first |
-//! | `plan_most` | requests | 256 | P1 section III-B: longer queues are rare |
-//!
-//! One command is outstanding, as the paper measured it; the caller's limit overrides it. Source:
-//! P1 sections III-B and V-B, 3 (SATF-MAP), with the misprint in the increase mended.
+#![doc = include_str!("../../../../docs/policies/satf-map.md")]
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -41,10 +11,10 @@ use crate::table::{Parameter, Parameters, PolicyEntry};
 use crate::tour::LiveTour;
 use crate::tunables::LatencyMatrixUse;
 
-/// The line in the table.
+/// The table entry.
 pub const ENTRY: PolicyEntry = PolicyEntry {
     name: "satf-map",
-    summary: "a short path through the live queue by the belief's times, nearest insertion",
+    summary: "a short path through the live queue by the drive model's times, nearest insertion",
     source: "P1 sections III-B and V-B, 3 (SATF-MAP)",
     oracle: false,
     parameters: &[REBUILD_AFTER, NEAREST_FIRST, PLAN_MAX],
@@ -75,7 +45,7 @@ pub(crate) const NEAREST_FIRST: Parameter = Parameter {
 /// Shared by the policies that plan a path.
 pub(crate) const PLAN_MAX: Parameter = Parameter {
     name: "plan_most",
-    summary: "requests on the path at most, the oldest; the others wait",
+    summary: "maximum number of requests on the path, the oldest; the others wait",
     default: 256.0,
     min: 1.0,
     max: 1024.0,

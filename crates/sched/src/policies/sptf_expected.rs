@@ -1,53 +1,4 @@
-//! Shortest positioning time first by expected cost, with ageing: what `sptf` should be when
-//! estimates are not exact.
-//!
-//! What it does. Requests are compared by their *expected* positioning time, in which a sector that
-//! might just be missed counts with the chance of losing a revolution. The cost shrinks as a
-//! request grows old, so that nobody waits for ever: cost × (1 − age / M)^p, with M a multiple of
-//! the mean response time. With few requests held the drive is given one command at a time, with
-//! more two; a drive with several arms always one for each.
-//!
-//! One or two. The second command hides the overhead of the first, and is no candidate any more.
-//! Without it the best of n requests goes rather than the best of n − 1, and a service time that
-//! falls with n^−β is shorter by β / n of itself. So two are given as soon as the overhead is more
-//! than that. The service time is the mean response over the number held; β is 0.22, the mean of
-//! what exact SPTF does on both drives of docs/limits.md between 16 and 256 requests. Example,
-//! Atlas 10K: with 8 held the mean response is 46 ms, so 5.8 ms a request, of which 0.22 / 8 are
-//! 0.16 ms. A command costs 0.19 ms of overhead: two. With 4 held, 6.5 ms a request: 0.36 ms, one.
-//! On a drive of which no overhead is known two are given from 9 held on.
-//!
-//! Worked example, 10 ms a revolution: request A is most likely reached in 2 ms but missed one time
-//! in four, its expected time is 4.5 ms; B is reached in 3 ms for certain. `sptf` sends A, this
-//! policy B. Now let the mean response be 50 ms, so that M = 12 × 50 = 600 ms, and A be 300 ms old
-//! and B new: A costs 4.5 × (1 − 0.5)² = 1.125 ms, and goes.
-//!
-//! *Runs.* A drive that reads ahead goes on behind a read by itself. Where most of those that wait
-//! are reads that follow from there without a hole, the cheapest is one that the head comes to in
-//! time for the command: the drive leaves what it was reading, and those passed over cost a turn of
-//! their own. So such a run goes in the order of addresses, as long as the cheapest or the oldest
-//! is of it. Where other work is as much as the run the cheapest goes: there the order of addresses
-//! gives two readers up to a third more, and a few reads of a run beside random ones a twentieth
-//! less.
-//!
-//! Guarantees that a request older than M is preceded only by older ones and by what lies in front
-//! of it in such a run. Does *not* guarantee any particular deadline: they are ignored, and M grows
-//! with the mean response time when the drive is overloaded. When expected and most likely times
-//! agree and nobody has aged, the order is that of `sptf`.
-//!
-//! What it brings in the prototype (docs/limits.md 4 and 3): of SPTF's gain over the best order by
-//! address it keeps 92–94 % at an error of 50 µs and 80 % at 150 µs, and with ageing the longest
-//! response falls from 35.6 s to 3.7 s at 256 queued for 0–1.2 % of throughput.
-//!
-//! Cost per decision: as `sptf`, but the search also walks from the oldest: 17 estimates for 256
-//! random requests on a model of 100,000 cylinders, one for each request at worst.
-//!
-//! | parameter | unit | default | origin |
-//! |---|---|---|---|
-//! | `ageing_horizon_responses` | mean response times | 12 | docs/limits.md 3 |
-//! | `ageing_power` | none; 0 turns ageing off | 2 | docs/limits.md 3 |
-//! | `two_from_requests` | requests held; 0 computes as above | 0 | docs/limits.md 1: by the queue; the computing is ours |
-//!
-//! Source: docs/limits.md 1, 3 and 4; the base is P2 section 4.1.2.
+#![doc = include_str!("../../../../docs/policies/sptf-expected.md")]
 
 use alloc::boxed::Box;
 
@@ -61,7 +12,7 @@ use crate::request::Op;
 use crate::search;
 use crate::table::{Parameter, Parameters, PolicyEntry};
 
-/// The line in the table.
+/// The table entry.
 pub const ENTRY: PolicyEntry = PolicyEntry {
     name: "sptf-expected",
     summary: "shortest expected positioning time first, with ageing; one or two outstanding",
@@ -83,7 +34,7 @@ impl SptfExpected {
     pub(crate) const PARAMETERS: [Parameter; 3] = [
         Parameter {
             name: "ageing_horizon_responses",
-            summary: "age at which a request costs nothing any more, in mean response times",
+            summary: "age at which the cost of a request is zero, in mean response times",
             default: 12.0,
             min: 1.0,
             max: 1000.0,
@@ -92,8 +43,8 @@ impl SptfExpected {
         },
         Parameter {
             name: "ageing_power",
-            summary: "how late ageing sets in: cost falls with this power of the age left; 0 turns \
-                ageing off",
+            summary: "exponent of ageing: the cost falls with this power of the remaining age; 0 \
+                turns ageing off",
             default: 2.0,
             min: 0.0,
             max: 16.0,
@@ -102,8 +53,8 @@ impl SptfExpected {
         },
         Parameter {
             name: "two_from_requests",
-            summary: "with this many requests queued or at the drive two commands are outstanding, \
-                with fewer one; 0 goes by overhead and mean response",
+            summary: "two commands are outstanding from this many requests on, queued or at the \
+                drive, one below; 0 computes it from overhead and mean response",
             default: 0.0,
             min: 0.0,
             max: 65536.0,

@@ -117,7 +117,7 @@ struct Run {
 /// What can be set.
 pub(crate) const RUN: Parameter = Parameter {
     name: "run_ms",
-    summary: "period in which every tenant has its run; 0 lets each request be one",
+    summary: "period in which every tenant has one run; 0 makes each request a run",
     default: 1_000.0,
     min: 0.0,
     max: 10_000.0,
@@ -128,8 +128,8 @@ pub(crate) const RUN: Parameter = Parameter {
 /// What can be set.
 pub(crate) const SLACK: Parameter = Parameter {
     name: "slack",
-    summary: "what nobody has reserved goes to the least charged of late: 0 as such, 1 in \
-        proportion to reservations",
+    summary: "unreserved time goes to the tenant with the least recent charge: 0 absolute, 1 \
+        relative to its reservation",
     default: 0.0,
     min: 0.0,
     max: 1.0,
