@@ -355,16 +355,6 @@ impl<V: Variation> Mechanism<V> {
         (self.time_of(wait), self.time_of(wait + span))
     }
 
-    /// More than any positioning takes: the longest arm time with settle, and one revolution.
-    #[must_use]
-    pub fn worst_positioning(&self) -> Nanos {
-        let arm = (self.seek.longest() + self.variation.seek_residual_bound())
-            .max(self.head_switch)
-            + self.write_settle;
-        // The period's rounding to a nanosecond may have gone down.
-        arm + self.period.as_nanos() + Nanos::from_ns(1)
-    }
-
     /// The mean arm time of reads between two sectors drawn evenly and independently from the
     /// drive, without variation; exact but for spares, slips and reserved sectors, which count like
     /// others, and averaged over strips of cylinders on a measured layout. Sums over all distances,
@@ -374,22 +364,13 @@ impl<V: Variation> Mechanism<V> {
         mean::arm_time(&self.layout, &self.seek, self.head_switch)
     }
 
-    /// The time that one sector of head 0's track at `cylinder` takes to pass; see
-    /// [`Mechanism::sector_time_on`] where surfaces differ.
+    /// The time that one sector of head 0's track at `cylinder` takes to pass.
     ///
     /// # Panics
     /// When the drive has no such cylinder.
     #[must_use]
     pub fn sector_time(&self, cylinder: u32) -> Nanos {
-        self.sector_time_on(Track { cylinder, head: 0 })
-    }
-
-    /// The time that one sector of a track takes to pass.
-    ///
-    /// # Panics
-    /// When the drive has no such track.
-    #[must_use]
-    pub fn sector_time_on(&self, track: Track) -> Nanos {
+        let track = Track { cylinder, head: 0 };
         self.period.time_of_turns(1, u64::from(self.layout.sectors_per_track(track)))
     }
 

@@ -10,6 +10,8 @@ use common::{catalog_profiles, for_drawn_drives, for_seeds};
 use headtime_mechanics::{DriveProfile, Layout, PhysicalAddress, Track, ZoneSlip, draw};
 use headtime_units::{Angle, Extent, Lba, Sectors};
 use rand::{Rng, RngExt};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng as _;
 
 /// Further defects anywhere, as many as the spares and some more.
 fn random_defects(rng: &mut impl Rng, profile: &DriveProfile) -> Vec<ZoneSlip> {
@@ -365,41 +367,6 @@ fn the_defects_that_spares_absorb_are_as_many_as_possible_and_no_more() {
 }
 
 #[test]
-fn neighbors_of_a_track_are_those_before_and_after_it_and_end_at_the_drives_ends() {
-    for_drawn_drives(
-        "neighbors_of_a_track_are_those_before_and_after_it_and_end_at_the_drives_ends",
-        100,
-        |rng, profile| {
-            let layout = Layout::new(&profile).expect("a drawn drive has a layout");
-            let slow = SlowLayout::new(&profile, &[]);
-            assert_eq!(layout.cylinders(), profile.cylinders());
-            let middle = rng.random_range(0..slow.tracks.len());
-            let reach = rng.random_range(0..5);
-            let expected: Vec<Track> = slow.tracks
-                [middle.saturating_sub(reach)..slow.tracks.len().min(middle + reach + 1)]
-                .iter()
-                .map(|(track, _)| *track)
-                .collect();
-            assert_eq!(
-                layout.tracks_near(slow.tracks[middle].0, reach as u64).collect::<Vec<_>>(),
-                expected
-            );
-            let (from, to) =
-                (rng.random_range(0..layout.cylinders()), rng.random_range(0..layout.cylinders()));
-            let between: Vec<Track> = layout.tracks_between(from, to).collect();
-            assert_eq!(
-                between.len(),
-                (from.abs_diff(to) as usize + 1) * usize::from(layout.heads())
-            );
-            assert_eq!((between[0].cylinder, between[between.len() - 1].cylinder), (from, to));
-            assert!(
-                between.iter().all(|track| (from.min(to)..=from.max(to)).contains(&track.cylinder))
-            );
-        },
-    );
-}
-
-#[test]
 fn addresses_and_places_of_the_shipped_drives_undo_each_other() {
     for profile in catalog_profiles() {
         let layout = Layout::new(&profile).expect("a shipped profile has a layout");
@@ -553,4 +520,57 @@ fn an_address_past_the_declared_capacity_does_not_exist_though_the_zones_map_it(
         Extent::new(Lba::new(17_938_986), Sectors::new(0))
     );
     let _ = layout.lba_to_physical(Lba::new(17_938_986));
+}
+
+#[test]
+fn a_row_is_the_longest_of_what_a_track_holds_and_each_address_has_one_that_holds_it() {
+    for seed in 0..100 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let profile = draw::random_profile(&mut rng);
+        for profile in [draw::measured(&profile), profile] {
+            let Ok(layout) = Layout::new(&profile) else { continue };
+            for _ in 0..50 {
+                let track = Track {
+                    cylinder: rng.random_range(0..layout.cylinders()),
+                    head: rng.random_range(0..layout.heads()),
+                };
+                let longest = layout.track_runs(track).map(|run| run.extent.len.get()).max();
+                let row = layout.row_at(track);
+                assert_eq!(
+                    row.is_some(),
+                    longest.is_some(),
+                    "drawn drive {seed}: {track} holds {longest:?} sectors in a run, and the \
+                        row is {row:?}"
+                );
+                if let Some(row) = row {
+                    // In zones a row goes on over slipped sectors.
+                    assert!(
+                        row.extent.len.get() >= longest.unwrap_or(0) && row.track == track,
+                        "drawn drive {seed}: {row:?}"
+                    );
+                    assert_eq!(
+                        row.angle,
+                        layout.spot(row.extent.start).angle,
+                        "drawn drive {seed}: {row:?}"
+                    );
+                }
+                let lba = Lba::new(rng.random_range(0..layout.capacity().get()));
+                let row = layout.row_of(lba);
+                assert!(
+                    row.extent.contains(lba) && row.track == layout.spot(lba).position.track(),
+                    "drawn drive {seed}: {lba} in {row:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn there_is_no_row_where_there_is_no_track() {
+    let layout = Layout::new(&headtime_mechanics::catalog::load("atlas10k").expect("it ships"))
+        .expect("it is valid");
+    assert_eq!(layout.row_at(Track { cylinder: layout.cylinders(), head: 0 }), None);
+    assert_eq!(layout.row_at(Track { cylinder: 0, head: layout.heads() }), None);
+    let row = layout.row_at(Track { cylinder: 100, head: 2 }).expect("it holds data");
+    assert_eq!((row.extent.len.get(), row.sector_turn()), (334, u64::MAX / 334 + 1));
 }

@@ -7,6 +7,7 @@ use headtime_mechanics::profile::{Seek, TrackOrder};
 use headtime_mechanics::{
     Direction, DriveProfile, HeadPosition, Layout, Mechanism, Track, Variation,
 };
+use headtime_testkit::worst_positioning;
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, RotationPeriod, Sectors};
 use rand::{Rng, RngExt};
 use std::sync::Arc;
@@ -86,7 +87,7 @@ fn positioning_is_at_least_the_lower_bound_and_less_than_the_worst() {
                 let depart = Instant::from_ns(rng.random_range(0..1_u64 << 50));
                 let positioning = mechanism.positioning(head, depart, op, lba);
                 assert!(
-                    positioning.total() < mechanism.worst_positioning(),
+                    positioning.total() < worst_positioning(&mechanism),
                     "{positioning:?} to LBA {lba} of\n{}",
                     profile.to_toml()
                 );

@@ -2,8 +2,7 @@
 //!
 //! [`run`] takes an [`Experiment`] and a source of requests and answers [`Measures`]. Its parts
 //! stand alone: [`DriveTruth`] is one unit of a model of drive, drawn by seed; [`SimulatedDrive`]
-//! serves commands as that unit would, in virtual or in real time; [`FaultyDrive`] makes any drive
-//! go wrong; [`Engine`] runs a scheduler, a drive and a source together;
+//! serves commands as that unit would, in virtual or in real time; [`Engine`] runs a scheduler, a drive and a source together;
 //! [`validate`](mod@validate) replays what a real drive was recorded to do.
 //!
 //! The wall between truth and belief: the truth is named in this crate and nowhere that schedules.
@@ -38,7 +37,6 @@ mod disk_time;
 mod drive;
 mod engine;
 mod experiment;
-mod faults;
 mod measures;
 mod oracle;
 mod scan_measures;
@@ -57,7 +55,6 @@ pub use experiment::{
     BackgroundScan, BeliefMaker, Experiment, Instance, ObservedRun, RunError, run, run_observed,
     run_with_belief,
 };
-pub use faults::{BadSectors, EIO, FaultPlan, FaultyDrive};
 pub use measures::{Confidence, Distribution, Measures, Meter};
 pub use oracle::OraclePositioning;
 pub use scan_measures::{ScanMeasures, ScanPoint};

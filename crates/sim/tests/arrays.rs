@@ -6,9 +6,9 @@ use headtime_mechanics::profile::Algorithm;
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Command, CommandId, Op, Outcome};
 use headtime_sim::{
-    ArrayOptions, Device, DriveCompletion, DriveTruth, FaultPlan, FaultyDrive, Raid0,
-    SimulatedDrive, StorageLayer,
+    ArrayOptions, Device, DriveCompletion, DriveTruth, Raid0, SimulatedDrive, StorageLayer,
 };
+use headtime_testkit::faults::{FaultPlan, FaultyDrive};
 use headtime_testkit::swarm::random_drive;
 use headtime_units::{Extent, Instant, Nanos, Sectors};
 use proptest::prelude::*;

@@ -1,6 +1,9 @@
 //! The simulated drive by itself: what a command costs, what overlaps, and that nobody's clock but
 //! the model's counts.
 
+mod common;
+
+use common::command;
 use headtime_mechanics::profile::Algorithm;
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, InterfaceTimes, catalog, draw};
 use headtime_sched::{Command, CommandId, Op, Outcome};
@@ -10,18 +13,6 @@ use headtime_units::{Extent, Instant, Nanos};
 use proptest::prelude::*;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use smallvec::SmallVec;
-
-fn command(id: u64, op: Op, start: u64, len: u64) -> Command {
-    Command {
-        id: CommandId(id),
-        op,
-        extent: Extent::from_numbers(start, len),
-        fua: false,
-        background: None,
-        requests: SmallVec::new(),
-    }
-}
 
 fn nominal(profile: &DriveProfile) -> SimulatedDrive {
     SimulatedDrive::new(DriveTruth::nominal(profile, 1).expect("a valid profile"))

@@ -9,9 +9,9 @@ use headtime_sched::{
 };
 use headtime_sim::{
     Device, DriveCompletion, DriveTruth, ETIMEDOUT, Engine, EngineError, EngineObserver,
-    Experiment, FaultPlan, FaultyDrive, OraclePositioning, RunError, SimulatedDrive, StepOutcome,
-    run,
+    Experiment, OraclePositioning, RunError, SimulatedDrive, StepOutcome, run,
 };
+use headtime_testkit::faults::{FaultPlan, FaultyDrive};
 use headtime_units::{Instant, Nanos};
 use headtime_workload::{Arrival, ClientId, Interarrival, Source, StreamConfig, Workload};
 

@@ -8,6 +8,7 @@ use headtime_mechanics::{
 };
 use headtime_sched::{Belief, PolicyEntry};
 use headtime_sim::{Experiment, Instance, Measures, run};
+use headtime_testkit::worst_positioning;
 use headtime_units::{Extent, Instant, Nanos};
 use headtime_workload::{
     Arrivals, Interarrival, Mix, Order, Sizes, StreamConfig, ThinkTime, Workload,
@@ -125,7 +126,7 @@ fn worst_positioning_is_never_exceeded() {
         let interface = InterfaceTimes::from_profile(&profile).unwrap();
         // A request lies on two tracks at most: one more positioning.
         let most = interface.command_overhead(Direction::Read, None)
-            + mechanism.worst_positioning() * 2
+            + worst_positioning(&mechanism) * 2
             + Nanos::from_ms(1);
         let measures =
             closed(&Experiment { outstanding: Some(1), ..experiment(&profile, "fcfs") }, 1);

@@ -7,4 +7,18 @@
 //! itself imports cannot share types with it, because they are compiled against a second copy of
 //! that crate.
 
+pub mod faults;
 pub mod swarm;
+
+use headtime_mechanics::{Mechanism, Variation};
+use headtime_units::Nanos;
+
+/// More than any positioning of the mechanism takes: the longest arm time with settle, and one
+/// revolution.
+#[must_use]
+pub fn worst_positioning<V: Variation>(mechanism: &Mechanism<V>) -> Nanos {
+    let seek = mechanism.seek_curve().longest() + mechanism.variation().seek_residual_bound();
+    // The period in nanoseconds may have been rounded down.
+    let revolution = mechanism.period().as_nanos() + Nanos::from_ns(1);
+    seek.max(mechanism.head_switch()) + mechanism.write_settle() + revolution
+}

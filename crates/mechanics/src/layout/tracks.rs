@@ -273,32 +273,6 @@ impl Layout {
         u64::from(cylinders) * u64::from(self.heads)
     }
 
-    /// The track itself and up to `reach` tracks before and after it in the order in which LBAs
-    /// fill tracks.
-    ///
-    /// # Panics
-    /// When the drive has no such track.
-    pub fn tracks_near(&self, track: Track, reach: u64) -> impl Iterator<Item = Track> + '_ {
-        let number = self.track_number(track);
-        let last = number.saturating_add(reach).min(self.track_count() - 1);
-        (number.saturating_sub(reach)..=last).filter_map(|number| self.track_by_number(number))
-    }
-
-    /// Every track of the cylinders from one to the other, both included, cylinder by cylinder from
-    /// the first towards the second.
-    pub fn tracks_between(
-        &self,
-        from_cylinder: u32,
-        to_cylinder: u32,
-    ) -> impl Iterator<Item = Track> + '_ {
-        let last = self.cylinders().saturating_sub(1);
-        let (from, to) = (from_cylinder.min(last), to_cylinder.min(last));
-        let at = move |step: u32| if from <= to { from + step } else { from - step };
-        (0..=from.abs_diff(to)).flat_map(move |step| {
-            (0..self.heads).map(move |head| Track { cylinder: at(step), head })
-        })
-    }
-
     /// The zones from the outer edge inwards. In a layout of runs, runs that follow each other with
     /// the same number of sectors per track are one; its cylinders are those from the outermost to
     /// the innermost of them, which other zones may share.

@@ -537,7 +537,7 @@ enum DriveEvent {
 }
 
 /// Which way the head goes for it.
-fn direction_of(op: Op) -> Direction {
+pub(crate) fn direction_of(op: Op) -> Direction {
     match op {
         Op::Read | Op::Flush | Op::Discard => Direction::Read,
         Op::Write | Op::Zero => Direction::Write,

@@ -28,10 +28,10 @@ use headtime_workload::{Arrival, ClientId, Source, Workload};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::faults::{FaultPlan, FaultyDrive};
 use arms::TwoArms;
 use headtime_sim::{
-    BeliefMaker, Device, Engine, FaultPlan, FaultyDrive, OraclePositioning, SchedulerApi,
-    SimulatedDrive, StepOutcome,
+    BeliefMaker, Device, Engine, OraclePositioning, SchedulerApi, SimulatedDrive, StepOutcome,
 };
 use plan::RunPlan;
 pub use plan::random_drive;

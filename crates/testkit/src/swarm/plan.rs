@@ -12,7 +12,8 @@ use headtime_workload::{
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
 
-use headtime_sim::{BadSectors, DriveTruth, FaultPlan};
+use crate::faults::{BadSectors, FaultPlan};
+use headtime_sim::DriveTruth;
 
 /// One run.
 pub(super) struct RunPlan {
