@@ -202,7 +202,7 @@ impl SegmentCache {
     }
 
     /// A read that ends at `end` is served from sectors that will come into the row.
-    pub fn asked_until(&mut self, id: RowId, end: Lba) {
+    pub fn note_read_until(&mut self, id: RowId, end: Lba) {
         if self.segments[id.segment].row == id.row {
             self.segments[id.segment].asked = end.get();
         }
@@ -316,19 +316,19 @@ impl SegmentCache {
     fn join(&mut self, extent: Extent) -> Result<Option<usize>, WriteRefused> {
         let (start, end) = (extent.start.get(), extent.end().get());
         let (mut row_start, mut row_end, mut marked) = (start, end, u64::MAX);
-        let mut hurried = false;
+        let mut is_urgent = false;
         let mut first = None;
         for index in 0..self.segments.len() {
             let segment = &self.segments[index];
             match segment.state {
                 SegmentState::Clean => {}
                 SegmentState::Leaving { .. } if segment.overlaps(extent) => {
-                    return Err(self.in_the_way(extent));
+                    return Err(self.refuse_overlap(extent));
                 }
                 SegmentState::Leaving { .. } => {}
                 SegmentState::Written { mark, urgent } if segment.overlaps(extent) => {
                     (row_start, row_end) = (row_start.min(segment.start), row_end.max(segment.end));
-                    (marked, hurried) = (marked.min(mark), hurried || urgent);
+                    (marked, is_urgent) = (marked.min(mark), is_urgent || urgent);
                     first = first.or(Some(index));
                 }
                 SegmentState::Written { .. } => {}
@@ -336,7 +336,7 @@ impl SegmentCache {
         }
         if first.is_some() {
             if row_end - row_start > self.segment_sectors {
-                return Err(self.in_the_way(extent));
+                return Err(self.refuse_overlap(extent));
             }
         } else {
             // Sequential writes go on in the row that ends where this one starts.
@@ -347,7 +347,7 @@ impl SegmentCache {
             });
             let Some(index) = continued else { return Ok(None) };
             if let SegmentState::Written { mark, urgent } = self.segments[index].state {
-                (row_start, marked, hurried) = (self.segments[index].start, mark, urgent);
+                (row_start, marked, is_urgent) = (self.segments[index].start, mark, urgent);
             }
             first = Some(index);
         }
@@ -363,18 +363,18 @@ impl SegmentCache {
         }
         let segment = &mut self.segments[kept];
         (segment.start, segment.end) = (row_start, row_end);
-        segment.state = SegmentState::Written { mark: marked, urgent: hurried };
+        segment.state = SegmentState::Written { mark: marked, urgent: is_urgent };
         Ok(Some(kept))
     }
 
-    fn in_the_way(&mut self, extent: Extent) -> WriteRefused {
-        self.hurry(extent);
+    fn refuse_overlap(&mut self, extent: Extent) -> WriteRefused {
+        self.mark_urgent(extent);
         WriteRefused::Overlaps
     }
 
     /// Somebody waits for the written rows that hold any of the extent's sectors to be on the
     /// media.
-    pub fn hurry(&mut self, extent: Extent) {
+    pub fn mark_urgent(&mut self, extent: Extent) {
         for segment in self.segments.iter_mut().filter(|segment| segment.overlaps(extent)) {
             if let SegmentState::Written { urgent, .. } = &mut segment.state {
                 *urgent = true;
@@ -383,7 +383,7 @@ impl SegmentCache {
     }
 
     /// Somebody waits for every written row to be on the media.
-    pub fn hurry_all(&mut self) {
+    pub fn mark_all_urgent(&mut self) {
         for segment in &mut self.segments {
             if let SegmentState::Written { urgent, .. } = &mut segment.state {
                 *urgent = true;

@@ -4,14 +4,13 @@
 //! `cargo run --release -p headtime-sim --example find_slips PROFILE TRACE`, such as `cheetah15k5
 //! cheetah15k5.trace`
 //!
-//! The profile must have everything else right: zones, skews, period, overheads. What an access's
-//! completion shows is the angle at which its last sector passed. Behind `s` slipped sectors an LBA
-//! lies `s` sectors further on, so the number of slips before each access is the one with which the
-//! angle fits, and it never falls with the LBA. Over all accesses with an even number, in the order
-//! of their LBAs, the cheapest such sequence is found by dynamic programming (Viterbi): an access
-//! costs how far its angle is off, up to a bound, a new row of slips costs [`NEW_ROW`]. A row is
-//! placed half-way between the two accesses that disagree. Accesses with an odd number are not
-//! used; how well they fit is printed as the proof.
+//! The rest of the profile must be right: zones, skews, period, overheads. An access's completion
+//! shows the angle at which its last sector passed. After `s` slipped sectors an LBA lies `s`
+//! sectors further on, so the angle tells the number of slips before each access, which never
+//! decreases with the LBA. Dynamic programming (Viterbi) finds the cheapest such sequence over all
+//! even-numbered accesses in LBA order: an access costs its angle error, up to a bound, and a new
+//! run of slips costs [`NEW_RUN`]. A run is placed half-way between the two accesses that disagree.
+//! Odd-numbered accesses are not used for the search; their fit is printed as the proof.
 
 use std::error::Error;
 
@@ -20,17 +19,16 @@ use headtime_units::{Angle, Lba, RotationPeriod};
 use headtime_workload::Operation;
 use headtime_workload::trace::disksim_validate;
 
-/// What a row of slips costs against accesses that do not fit.
-const NEW_ROW: f64 = 3.5;
-/// The most that one access may cost, so that one that goes wrong for its own reasons moves
-/// nothing.
-const MOST: f64 = 4.0;
-/// An angle this far behind (late) or ahead (early) of the expected one costs 1, in turns: noise
-/// makes completions late more than early.
+/// The cost of a new run of slips.
+const NEW_RUN: f64 = 3.5;
+/// Maximum cost of one access, so that a single outlier moves nothing.
+const MAX_COST: f64 = 4.0;
+/// The angle error (late or early) that costs 1, in revolutions: noise delays completions more
+/// often than it advances them.
 const LATE: f64 = 0.005;
 const EARLY: f64 = 0.003;
 
-/// Angles of the index that are tried; the finer rest hides in the first slips.
+/// Index angles to try; the first slips absorb the rest.
 const PHASES: u64 = 240;
 
 struct Sample {
@@ -51,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let most =
         layout.mapped().get() - samples.iter().map(|sample| sample.last).max().unwrap_or(0) - 1;
     let most = most.min(6_000);
-    // The angle of the index is found first, on some of the accesses and in coarse steps.
+    // The index angle is found first, on a third of the accesses in coarse steps.
     let some: Vec<&Sample> = used.iter().copied().step_by(3).collect();
     let (_, phase) = (0..PHASES)
         .map(|step| Angle::from_fraction(step, PHASES))
@@ -86,7 +84,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The profile as if no sector were defective: what slips took from the spares they take no more.
+/// The profile without defective sectors; their spares are returned.
 fn without_slips(mut profile: DriveProfile) -> DriveProfile {
     for zone in &mut profile.zones {
         zone.spares -= zone.slips.len() as u64;
@@ -117,8 +115,8 @@ fn samples(
         .collect())
 }
 
-/// How far the sample's angle lies behind the expected one, in turns from −½ to ½, with `slips`
-/// slipped sectors before it.
+/// The sample's angle minus the expected one, in revolutions from −½ to ½, with `slips` slipped
+/// sectors before it.
 fn error(layout: &Layout, sample: &Sample, slips: u64, phase: Angle) -> f64 {
     let lba = Lba::new(sample.last + slips);
     let sectors = u64::from(layout.sectors_per_track(layout.track_of(lba)));
@@ -127,7 +125,7 @@ fn error(layout: &Layout, sample: &Sample, slips: u64, phase: Angle) -> f64 {
         .signed_turns_from(layout.spot(lba).angle + Angle::from_fraction(1, sectors) + phase)
 }
 
-/// The cheapest numbers of slips, one for each sample, by steps of `grain`; and their mean cost.
+/// The cheapest number of slips for each sample, in steps of `grain`, and their mean cost.
 fn cheapest(
     layout: &Layout,
     samples: &[&Sample],
@@ -144,11 +142,11 @@ fn cheapest(
             if cost[state] < least {
                 (least, min_at) = (cost[state], state);
             }
-            let jumps = least + NEW_ROW < cost[state];
+            let jumps = least + NEW_RUN < cost[state];
             came_from[number * states + state] = if jumps { min_at } else { state } as u32;
             let turns = error(layout, sample, state as u64 * grain, phase);
             let off = if turns < 0.0 { -turns / EARLY } else { turns / LATE };
-            cost[state] = if jumps { least + NEW_ROW } else { cost[state] } + off.min(MOST);
+            cost[state] = if jumps { least + NEW_RUN } else { cost[state] } + off.min(MAX_COST);
         }
     }
     let mut state = (0..states).min_by(|a, b| cost[*a].total_cmp(&cost[*b])).unwrap_or(0);

@@ -1,25 +1,24 @@
-//! [`Raid0`]: several drives as one, with their sectors dealt out in stripes.
+//! [`Raid0`]: several drives striped into one.
 //!
 //! Stripe `s` of the array is stripe `s / n` of member `s mod n`. A command is split into one part
-//! for each member that it touches (a run of sectors of the array is one run on each member), and
-//! completes when all parts have. A member that is full keeps further parts waiting in the order of
-//! their arrival. Flushes go to every member.
+//! for each member that it touches (a run of sectors of the array is one run on each member) and
+//! completes when all parts have. Further parts for a full member wait in order of arrival. Flushes
+//! go to every member.
 //!
 //! Worked example, 3 members, stripes of 4 sectors: a read of LBAs 2–13 is 2–3 and 12–13 in stripes
 //! 0 and 3 of member 0, so its sectors 2–5 (stripe 3 is its second); sectors 0–3 of member 1 (LBAs
 //! 4–7), and 0–3 of member 2 (LBAs 8–11).
 //!
-//! The controller may have a limit in bytes per second, for all members together: the data of
-//! commands pass it one after the other, so a command completes no earlier than its data have
-//! passed. Reads pass when the last part has been read, writes when they are submitted; the members
-//! do not wait for that.
+//! The controller may limit the bytes per second of all members together: data pass it one command
+//! after the other, and a command completes no earlier than its data have passed. Reads pass when
+//! the last part has been read, writes when they are submitted; the members do not wait for it.
 //!
 //! - Modelled: striping, parts that wait for a full member, flush and abort on all members, a limit
 //!   of the controller.
-//! - Not modelled: redundancy and rebuild, a controller's cache, its own ordering of commands, the
-//!   time its processor takes.
+//! - Not modelled: redundancy and rebuild, a controller's cache, its own ordering of commands, its
+//!   processing time.
 //! - Differs from a controller: writes reach the members at once although their data may still be
-//!   on the way; the limit bounds what passes in the long run, not the time of a single command.
+//!   on the way; the limit bounds the long-run rate, not the time of a single command.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -32,18 +31,17 @@ use crate::disk_time::DiskTime;
 use crate::drive::SimulatedDrive;
 use crate::truth::DriveTruth;
 
-/// Drives with their sectors dealt out in stripes, as one device.
+/// Drives striped into one device.
 #[derive(Clone, Debug)]
 pub struct Raid0<D = SimulatedDrive> {
     members: Vec<ArrayMember<D>>,
     stripe: u64,
     queue_depth: usize,
-    /// Picoseconds that a sector takes to pass the controller; 0 where nothing limits it.
+    /// The time of a sector at the controller in picoseconds; 0 without a limit.
     ps_per_sector: u64,
     controller_free: Instant,
     under_way: BTreeMap<CommandId, ArrayCommand>,
-    /// What has been done by the members and is on its way to the host, by time and then in the
-    /// order of completion.
+    /// Completions on the way to the host, by time and then in order of completion.
     reports: BTreeMap<(Instant, u64), DriveCompletion>,
     completed: u64,
     now: Instant,
@@ -53,9 +51,9 @@ pub struct Raid0<D = SimulatedDrive> {
 #[derive(Clone, Debug)]
 struct ArrayMember<D> {
     drive: D,
-    /// Commands of which the member holds a part.
+    /// Commands with a part at the member.
     sent: BTreeSet<CommandId>,
-    /// Parts that the member has no room for yet.
+    /// Parts that wait for room in the member's queue.
     waiting: VecDeque<Command>,
 }
 
@@ -64,30 +62,30 @@ struct ArrayCommand {
     parts_left: usize,
     op: Op,
     sectors: Sectors,
-    /// When a write's data have passed the controller.
+    /// The time at which a write's data have passed the controller.
     passed: Instant,
     outcome: Outcome,
-    /// That of the part that ended last.
+    /// The breakdown of the last part.
     breakdown: Breakdown,
 }
 
-/// What an array is, beside its members.
+/// The properties of an array besides its members.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ArrayOptions {
     /// Sectors of a stripe, at least 1.
     pub stripe: Sectors,
     /// Commands that the array holds at once, at least 1.
     pub queue_depth: usize,
-    /// What the controller carries, in millions of bytes per second; without limit when left out.
+    /// The controller's limit in millions of bytes per second; `None` is unlimited.
     pub controller_mb_per_s: Option<f64>,
 }
 
 impl Raid0<SimulatedDrive> {
-    /// An array of `count` units of one model, drawn by seeds that follow from `seed`, `draw`
-    /// making each (such as [`DriveTruth::draw`]).
+    /// An array of `count` drives of one model, made by `draw` (such as [`DriveTruth::draw`]) with
+    /// seeds derived from `seed`.
     ///
     /// # Errors
-    /// Whatever is wrong with the profile.
+    /// Any error in the profile.
     ///
     /// # Panics
     /// As [`Raid0::new`].
@@ -110,8 +108,8 @@ impl<D: Device> Raid0<D> {
     /// the smallest has.
     ///
     /// # Panics
-    /// Without members, with stripes that are empty or longer than a member, without a place in the
-    /// queue, or with a limit that is no rate.
+    /// If there is no member, the stripe is empty or longer than a member, the queue depth is zero,
+    /// or the limit is not a rate.
     #[must_use]
     pub fn new(members: Vec<D>, sector_bytes: u32, options: ArrayOptions) -> Self {
         let smallest =
@@ -143,15 +141,15 @@ impl<D: Device> Raid0<D> {
         }
     }
 
-    /// The members, in the order in which they take stripes.
+    /// The members in stripe order.
     pub fn members(&self) -> impl ExactSizeIterator<Item = &D> {
         self.members.iter().map(|member| &member.drive)
     }
 
-    /// The sectors of a member that hold sectors of `extent`; empty when it holds none.
+    /// The sectors of a member that hold sectors of `extent`, or an empty extent.
     fn part(&self, extent: Extent, member: u64) -> Extent {
         let count = self.members.len() as u64;
-        // How many sectors of the member lie before sector `end` of the array.
+        // The member's sectors before sector `end` of the array.
         let before = |end: u64| {
             let (stripes, within) = (end / self.stripe, end % self.stripe);
             let (rounds, turn) = (stripes / count, stripes % count);
@@ -166,17 +164,17 @@ impl<D: Device> Raid0<D> {
         Extent::from_numbers(start, before(extent.end().get()) - start)
     }
 
-    /// What a run of sectors takes to pass the controller.
+    /// The time of sectors at the controller.
     fn passing(&self, sectors: Sectors) -> Nanos {
         Nanos::from_ns(sectors.get().saturating_mul(self.ps_per_sector).div_ceil(1_000))
     }
 
-    /// Lets data pass that are there from `at` on; answers when they have.
+    /// Passes data that are available from `at` on; returns the time at which they have passed.
     fn pass(&mut self, at: Instant, sectors: Sectors) -> Instant {
         if self.ps_per_sector == 0 {
             return at;
         }
-        // Data pass as they come; what counts is that the controller had the time.
+        // Data pass as they come; only the controller's capacity counts.
         let passing = self.passing(sectors);
         let begin = self.controller_free.max(at.saturating_back(passing));
         self.controller_free = begin + passing;
@@ -196,14 +194,14 @@ impl<D: Device> Raid0<D> {
             else {
                 break;
             };
-            // A member that was advanced late names a time that has passed; what it did meanwhile
-            // has its own times.
+            // A member that was advanced late may name a past time; its events have their own
+            // times.
             let at = at.max(self.now);
             self.now = at;
             let mut from_member = std::mem::take(&mut self.from_member);
             self.members[number].drive.advance(at, &mut from_member);
             for completion in from_member.drain(..) {
-                // A drive with faults may answer what was given up.
+                // A faulty drive may answer a command that was given up.
                 if self.members[number].sent.remove(&completion.command) {
                     self.ended(completion);
                 }
@@ -362,7 +360,7 @@ impl<D: Device> Device for Raid0<D> {
     }
 }
 
-/// Keeps the seeds of one array's members apart from those of the next seed's array.
+/// Separates the seeds of one array's members from those of the next seed's array.
 const SEED_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 #[cfg(test)]

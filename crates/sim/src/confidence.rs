@@ -1,16 +1,16 @@
-//! [`BatchMeans`]: how far a mean from one run may be from the mean of an endless one.
+//! [`BatchMeans`]: the confidence interval of a mean from one run.
 //!
-//! Values of one run depend on their neighbors, so their scatter says too little about the mean's.
-//! The run is cut into batches of equal length; means of long batches are next to independent, and
-//! their scatter gives the interval (the method of batch means). The length of the run need not be
-//! known: when there are 64 batches, neighbors are joined and batches become twice as long.
+//! Neighboring values of a run are correlated, so their scatter understates the error of the mean.
+//! The run is cut into batches of equal length; the means of long batches are nearly independent,
+//! and their scatter gives the interval (the method of batch means). The length of the run need not
+//! be known: at 64 batches, neighbors are joined and the batch length doubles.
 
-/// Batches kept before neighbors are joined; even.
+/// The number of batches at which neighbors are joined; even.
 const MAX_BATCHES: usize = 64;
-/// With fewer whole batches than this, no interval is given.
+/// The minimum number of whole batches for an interval.
 const FEWEST_BATCHES: usize = 10;
 
-/// The mean of a row of values, and its 95 % interval.
+/// The mean of a sequence of values, and its 95 % interval.
 #[derive(Clone, Debug)]
 pub struct BatchMeans {
     /// Sums of whole batches.
@@ -29,7 +29,7 @@ impl Default for BatchMeans {
 }
 
 impl BatchMeans {
-    /// Takes the next value.
+    /// Adds the next value.
     pub fn push(&mut self, value: f64) {
         self.sum += value;
         self.count += 1;
@@ -49,8 +49,7 @@ impl BatchMeans {
         (values > 0).then(|| (self.batches.iter().sum::<f64>() + self.sum) / values as f64)
     }
 
-    /// Half the width of the 95 % interval around the mean; `None` while there are too few batches
-    /// to tell.
+    /// Half the width of the 95 % interval around the mean; `None` while there are too few batches.
     #[must_use]
     pub fn half_width(&self) -> Option<f64> {
         let batches = self.batches.len();
@@ -74,7 +73,7 @@ impl BatchMeans {
 }
 
 /// The 97.5 % quantile of Student's t distribution, by its expansion around the normal quantile;
-/// right to 0.005 from nine degrees of freedom on.
+/// accurate to 0.005 from nine degrees of freedom on.
 fn t_quantile(degrees: usize) -> f64 {
     let (z, n) = (1.959_963_985_f64, degrees as f64);
     let (z3, z5) = (z * z * z, z * z * z * z * z);
@@ -106,8 +105,8 @@ mod tests {
         assert_eq!(batches.mean(), Some(501.0));
     }
 
-    /// Of 400 intervals about 95 % hold the true mean, for independent values and for values that
-    /// depend on their neighbors.
+    /// Of 400 intervals about 95 % contain the true mean, for independent and for correlated
+    /// values.
     #[test]
     fn about_95_in_100_intervals_hold_the_true_mean() {
         for memory in [0.0, 0.8] {

@@ -1,45 +1,44 @@
-//! [`DiskTime`]: where each nanosecond of a drive's time went, and the [`Ledger`] that a drive
-//! keeps of it.
+//! [`DiskTime`]: a drive's time by activity, and the [`Ledger`] that accounts for it.
 //!
-//! At any moment the drive does exactly one of these: its mechanism seeks, waits for rotation or
-//! transfers; or the mechanism rests while commands are in the drive (*overhead*: command
-//! processing, bus, completion that hide behind nothing); or the drive holds nothing (*idle*).
-//! Overhead that passes while the mechanism works on another command is not counted: it cost
-//! nothing. *Background* is work that nobody waits for: read-ahead, and written data that go from
-//! the cache to the media in idle time. Read-ahead that a command waits for counts as transfer.
+//! At any moment a drive does exactly one of these: its mechanism seeks, waits for rotation or
+//! transfers; the mechanism rests while the drive holds commands (*overhead*: command processing,
+//! bus and completion that are not overlapped); or the drive is *idle*. Overhead that overlaps the
+//! media access of another command is not counted: it costs nothing. *Background* is work that no
+//! command waits for: read-ahead, and cached writes that reach the media in idle time. Read-ahead
+//! that a command waits for counts as transfer.
 //!
-//! Worked example: a command is sent at 0 and its media work runs from 0.2 ms to 5 ms; a second one
-//! is sent at 4 ms and starts at 5 ms. The second's overhead costs nothing. Had it been sent at 4.9
-//! ms with 0.2 ms overhead, the 0.1 ms from 5 to 5.1 ms would count as overhead.
+//! Worked example: a command is sent at 0 and its media access runs from 0.2 ms to 5 ms; a second
+//! one is sent at 4 ms and starts at 5 ms. The overhead of the second costs nothing. Had it been
+//! sent at 4.9 ms with 0.2 ms overhead, the 0.1 ms from 5 to 5.1 ms would count as overhead.
 
 use headtime_units::{Instant, Nanos};
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
-/// Time of a drive by what it was spent on.
+/// A drive's time by activity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskTime {
     /// Arm, head switches and settles.
     pub seek: Nanos,
-    /// Waiting for sectors to come round, or for a write's data.
+    /// Rotational latency, or waiting for a write's data.
     pub rotate: Nanos,
     /// Sectors passing under the head.
     pub transfer: Nanos,
     /// The mechanism rests although the drive holds commands.
     pub overhead: Nanos,
-    /// The drive holds nothing.
+    /// The drive holds no command.
     pub idle: Nanos,
-    /// Work that nobody waits for.
+    /// Work that no command waits for.
     pub background: Nanos,
 }
 
 impl DiskTime {
-    /// All parts together: the time that passed.
+    /// The sum of all parts: the elapsed time.
     #[must_use]
     pub fn total(&self) -> Nanos {
         self.seek + self.rotate + self.transfer + self.overhead + self.idle + self.background
     }
 
-    /// Both together, part by part: what two mechanisms did.
+    /// The sum of two mechanisms' times, part by part.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {
@@ -52,10 +51,10 @@ impl DiskTime {
         }
     }
 
-    /// What has passed since `earlier`, an earlier reading of the same ledger.
+    /// The time since `earlier`, a previous reading of the same ledger.
     ///
     /// # Panics
-    /// When `earlier` is in fact later.
+    /// If `earlier` is in fact later.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -70,7 +69,7 @@ impl DiskTime {
 }
 
 impl Serialize for DiskTime {
-    /// Shares of one; all zero when no time has passed.
+    /// Fractions of one; all zero if no time has passed.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let total = self.total().as_ns().max(1) as f64;
         let mut shares = serializer.serialize_struct("disk_time", 6)?;
@@ -88,27 +87,26 @@ impl Serialize for DiskTime {
     }
 }
 
-/// The books of one drive: told what happens in the order of time.
+/// The time accounting of one drive. Events arrive in order of time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
     spent: DiskTime,
-    /// Everything before it is accounted for.
+    /// All time before it is accounted for.
     cursor: Instant,
     /// Commands in the drive.
     held: u32,
-    /// What is left of the media access under way, from `cursor` on. Within one access the parts
-    /// are taken to follow each other in this order.
+    /// The rest of the current media access from `cursor` on, in this order of activities.
     access: [Nanos; 3],
-    /// Whether nobody waits for that access.
-    unasked: bool,
-    /// Until when a read-ahead behind that access serves commands.
-    asked_until: Instant,
-    /// Until when it goes on for nobody.
+    /// True if no command waits for that access.
+    unsolicited: bool,
+    /// The end of read-ahead that serves commands.
+    demand_until: Instant,
+    /// The end of read-ahead that serves no command.
     ahead_until: Instant,
 }
 
 impl Ledger {
-    /// A command comes in.
+    /// A command arrives.
     pub(crate) fn enter(&mut self, at: Instant) {
         self.settle(at);
         self.held += 1;
@@ -120,31 +118,30 @@ impl Ledger {
         self.held -= 1;
     }
 
-    /// The mechanism, which rests or reads ahead, begins an access, one that nobody waits for if
-    /// `unasked`.
+    /// The mechanism starts an access; `unsolicited` if no command waits for it.
     pub(crate) fn begin(
         &mut self,
         at: Instant,
         seek: Nanos,
         rotate: Nanos,
         transfer: Nanos,
-        unasked: bool,
+        unsolicited: bool,
     ) {
         self.settle(at);
-        self.unasked = unasked;
+        self.unsolicited = unsolicited;
         debug_assert!(
             self.access.iter().all(|part| part.is_zero()),
             "the mechanism serves one command at a time"
         );
         self.access = [seek, rotate, transfer];
-        (self.asked_until, self.ahead_until) = (at, at);
+        (self.demand_until, self.ahead_until) = (at, at);
     }
 
-    /// Behind the access under way, or from now on, the mechanism reads ahead: for commands until
-    /// `asked_until`, for nobody until `until`.
-    pub(crate) fn read_ahead(&mut self, at: Instant, asked_until: Instant, until: Instant) {
+    /// The mechanism reads ahead after the current access: for commands until `demand_until`, in
+    /// the background until `until`.
+    pub(crate) fn read_ahead(&mut self, at: Instant, demand_until: Instant, until: Instant) {
         self.settle(at);
-        (self.asked_until, self.ahead_until) = (asked_until, until);
+        (self.demand_until, self.ahead_until) = (demand_until, until);
     }
 
     /// The reading at `now`, which is not before the last event.
@@ -165,17 +162,17 @@ impl Ledger {
                 &mut spent.transfer,
             ]) {
                 let now_spent = passed.min(*left);
-                *if self.unasked { &mut spent.background } else { part } += now_spent;
+                *if self.unsolicited { &mut spent.background } else { part } += now_spent;
                 *left -= now_spent;
                 passed -= now_spent;
             }
         }
-        // What is left passed after the access.
-        if !passed.is_zero() && self.asked_until.max(self.ahead_until) > now.saturating_back(passed)
+        // The rest of the time passed after the access.
+        if !passed.is_zero() && self.demand_until.max(self.ahead_until) > now.saturating_back(passed)
         {
             let mut after = now.saturating_back(passed);
             for (until, part) in
-                [(self.asked_until, &mut spent.transfer), (self.ahead_until, &mut spent.background)]
+                [(self.demand_until, &mut spent.transfer), (self.ahead_until, &mut spent.background)]
             {
                 let now_spent = until.min(now).saturating_since(after);
                 *part += now_spent;

@@ -1,5 +1,5 @@
-//! [`run`]: one experiment, from a profile to [`Measures`]; [`run_observed`] is the same with an
-//! onlooker, and says what was counted also when it ends badly.
+//! [`run`]: one experiment, from a profile to [`Measures`]. [`run_observed`] also reports events
+//! and the results of a run that fails.
 
 use std::sync::Arc;
 
@@ -21,76 +21,73 @@ use crate::scan_measures::{ScanCounts, ScanMeter};
 use crate::stream_measures::StreamMeasures;
 use crate::truth::DriveTruth;
 
-/// Which drive, which policy, how long.
+/// The drive, the policy and the length of a run.
 #[derive(Clone)]
 pub struct Experiment {
-    /// The model of drive.
+    /// The drive model.
     pub profile: Arc<DriveProfile>,
-    /// How the instance differs from it.
+    /// The deviation of the simulated drive from the model.
     pub instance: Instance,
     /// The policy.
     pub policy: &'static PolicyEntry,
-    /// Its parameters.
+    /// The policy's parameters.
     pub parameters: Parameters,
     /// The scheduler's tunables.
     pub tunables: Tunables,
-    /// Commands at the drive at once, whatever the policy would like; `None` leaves it to the
-    /// policy.
+    /// Maximum number of commands at the drive; `None` leaves it to the policy.
     pub outstanding: Option<usize>,
-    /// The seed of the instance and its noise. Nothing else in the run is random but the source.
+    /// The seed of the simulated drive and its noise. Only the source draws other random numbers.
     pub seed: u64,
-    /// Requests that finish before counting begins.
+    /// Requests that finish before the measurement starts.
     pub warm_up: u64,
-    /// Requests counted; fewer when the source has no more.
+    /// Requests measured; fewer if the source ends.
     pub requests: u64,
-    /// Counting begins at this time of the run, however many requests have finished, and not after
-    /// `warm_up`.
+    /// Starts the measurement at this time instead of after `warm_up` requests.
     pub warm_up_time: Option<Nanos>,
-    /// Counting ends when it has lasted so long, however few requests have finished.
+    /// Ends the measurement after this time.
     pub length: Option<Nanos>,
-    /// Whether what each stream got is counted beside the whole.
+    /// True to measure each stream as well.
     pub by_stream: bool,
-    /// What is read in the background; `None` for nothing.
+    /// The background scan, if any.
     pub background: Option<BackgroundScan>,
-    /// The most requests held; more make the run fail, because then they come faster than they are
-    /// served.
+    /// Maximum number of requests held; the run fails beyond it, because requests arrive faster
+    /// than the drive serves them.
     pub queue_limit: usize,
 }
 
-/// A background scan of the whole drive beside the foreground: every sector once, and again when it
-/// is through.
+/// A background scan of the whole drive: every sector once, then again from the start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackgroundScan {
-    /// How gaps are searched and what it may cost.
+    /// The search of gaps and the bound on impact.
     pub fill: FillSettings,
-    /// Sectors are wanted by so many at once, from multiples of it on.
+    /// Sectors are requested in aligned units of this length.
     pub grain: Sectors,
-    /// The run ends when so many scans are through, if nothing else ends it before.
+    /// Ends the run after this many passes.
     pub passes: Option<u64>,
 }
 
 impl BackgroundScan {
-    /// A scan by single sectors, again and again.
+    /// An endless scan by single sectors.
     #[must_use]
     pub fn new(fill: FillSettings) -> Self {
         Self { fill, grain: Sectors::new(1), passes: None }
     }
 }
 
-/// How the simulated instance differs from its model.
+/// The deviation of the simulated drive from its model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instance {
-    /// In its phase alone, without noise: what the mechanics allow.
+    /// Only the phase differs, without noise: the limit of the mechanics.
     Nominal,
-    /// As the profile's `[variation]` says, drawn by the seed.
+    /// Drawn by the seed from the profile's `[variation]`.
     Drawn,
 }
 
 impl Instance {
-    /// The instance of a model and a seed.
+    /// Draws the instance of a model and a seed.
     ///
     /// # Errors
-    /// Whatever is wrong with the profile.
+    /// Any error in the profile.
     pub fn of(self, profile: &DriveProfile, seed: u64) -> Result<DriveTruth, ProfileError> {
         match self {
             Self::Nominal => DriveTruth::nominal(profile, seed),
@@ -99,19 +96,19 @@ impl Instance {
     }
 }
 
-/// Makes the belief that a run's scheduler starts with. It is given the model, never the instance.
+/// Makes the drive model that the scheduler starts with, from the profile alone.
 pub type BeliefMaker<'a> = &'a dyn Fn(&DriveProfile) -> Box<dyn Belief + Send>;
 
-/// Why a run failed.
+/// The reason why a run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The profile makes no drive.
+    /// The profile is not valid.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// The run could not go on.
+    /// The run could not continue.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// An oracle was to run on a drive with more than one arm.
+    /// An oracle cannot run on a drive with more than one arm.
     #[error(
         "policy {policy} is an oracle of one arm, and {profile} has {arms}; choose a policy that \
             is no oracle, or `firmware`"
@@ -121,27 +118,27 @@ pub enum RunError {
         policy: &'static str,
         /// The drive's profile.
         profile: String,
-        /// How many arms it has.
+        /// The number of arms.
         arms: u16,
     },
 }
 
-/// What came out of a run that somebody watched.
+/// The results of an observed run.
 #[derive(Clone, Debug)]
 pub struct ObservedRun {
-    /// What was counted until the end, good or bad.
+    /// The measurements until the end, complete or not.
     pub measures: Measures,
-    /// Why the run could not go on, if it could not.
+    /// The reason why the run could not continue.
     pub fault: Option<EngineError>,
 }
 
-/// Runs an experiment in virtual time. A policy that is marked *oracle* is given the truth; every
-/// other is given what `belief` makes.
+/// Runs an experiment in virtual time. A policy marked *oracle* gets the truth; every other policy
+/// gets the result of `belief`.
 ///
-/// The same experiment and source give the same measures, on every machine.
+/// The same experiment and source give the same measurements on every machine.
 ///
 /// # Errors
-/// [`RunError`]: a profile that makes no drive, or a workload that cannot be served.
+/// [`RunError`]: a profile that is not valid, or a workload that cannot be served.
 pub fn run(
     experiment: &Experiment,
     source: impl Source,
@@ -151,23 +148,21 @@ pub fn run(
     ended.fault.map_or(Ok(ended.measures), |fault| Err(fault.into()))
 }
 
-/// As [`run`], with a `watch` that is told all that happens, warm-up included. Where the run cannot
-/// go on, what was counted until then is answered with the fault: a queue that grows without end is
-/// a finding, too.
+/// Like [`run`], with an `observer` of all events, warm-up included. A run that cannot continue
+/// returns its measurements with the fault: a queue that grows without bound is a result, too.
 ///
 /// # Errors
-/// [`RunError`]: a profile that makes no drive, or a policy that cannot run on it.
+/// [`RunError`]: a profile that is not valid, or a policy that cannot run on it.
 pub fn run_observed(
     experiment: &Experiment,
     source: impl Source,
     belief: BeliefMaker<'_>,
-    watch: &mut impl EngineObserver,
+    observer: &mut impl EngineObserver,
 ) -> Result<ObservedRun, RunError> {
-    run_with_belief(experiment, source, belief, watch).map(|(run, _)| run)
+    run_with_belief(experiment, source, belief, observer).map(|(run, _)| run)
 }
 
-/// As [`run_observed`], and answers what was believed in the end, for whoever wants to keep what was
-/// learned.
+/// Like [`run_observed`]; also returns the final drive model with everything it learned.
 ///
 /// # Errors
 /// As [`run_observed`].
@@ -175,7 +170,7 @@ pub fn run_with_belief(
     experiment: &Experiment,
     source: impl Source,
     belief: BeliefMaker<'_>,
-    watch: &mut impl EngineObserver,
+    observer: &mut impl EngineObserver,
 ) -> Result<(ObservedRun, Box<dyn Belief + Send>), RunError> {
     let profile = &experiment.profile;
     let truth = experiment.instance.of(profile, experiment.seed)?;
@@ -206,34 +201,34 @@ pub fn run_with_belief(
     }
     let mut engine = Engine::new(scheduler, drive, source, None);
     let mut meter = experiment.meter(profile.sector_size()?);
-    let mut books = None;
+    let mut at_start = None;
     let mut fault = None;
     let mut end = None;
-    let through = |scans: &Option<ScanMeter>| {
+    let finished = |scans: &Option<ScanMeter>| {
         let most = experiment.background.and_then(|background| background.passes);
         most.zip(scans.as_ref()).is_some_and(|(most, scans)| scans.passes() >= most)
     };
-    while !meter.full() && !through(&scans) {
+    while !meter.full() && !finished(&scans) {
         begin_scan(&mut engine, scans.as_mut());
-        if books.is_none() && meter.warm() {
-            books = Some(Snapshot::of(&engine, engine.now(), experiment.by_stream, scans.as_ref()));
+        if at_start.is_none() && meter.warm() {
+            at_start = Some(Snapshot::of(&engine, engine.now(), experiment.by_stream, scans.as_ref()));
         }
         if experiment.is_timed() {
             let next = engine.next_event();
             let from = experiment.warm_up_time.map(|time| Instant::ORIGIN + time);
             if let Some(from) = from.filter(|from| next >= *from && !meter.warm()) {
                 meter.begin(from);
-                books = Some(Snapshot::of(&engine, from, experiment.by_stream, scans.as_ref()));
+                at_start = Some(Snapshot::of(&engine, from, experiment.by_stream, scans.as_ref()));
             }
             let until =
-                experiment.length.zip(books.as_ref()).map(|(length, books)| books.at + length);
-            // A source that has no more ends the run by itself, at its last request.
+                experiment.length.zip(at_start.as_ref()).map(|(length, at_start)| at_start.at + length);
+            // A source without further requests ends the run at its last request.
             end = until.filter(|until| next > *until && next < Instant::NEVER);
             if end.is_some() {
                 break;
             }
         }
-        match engine.step(&mut (&mut meter, &mut (&mut scans, &mut *watch))) {
+        match engine.step(&mut (&mut meter, &mut (&mut scans, &mut *observer))) {
             Ok(StepOutcome::Stepped) => {}
             Ok(StepOutcome::Drained) => break,
             Err(error) => {
@@ -243,13 +238,13 @@ pub fn run_with_belief(
         }
     }
     let end = end.unwrap_or_else(|| engine.now());
-    // Where counting never began, nothing is charged to anybody.
-    let by_stream = experiment.by_stream && books.is_some();
-    let books = books.unwrap_or_else(|| Snapshot::of(&engine, end, false, scans.as_ref()));
-    let seconds = end.saturating_since(books.at).as_secs_f64();
+    // Without a measurement, no time is charged.
+    let by_stream = experiment.by_stream && at_start.is_some();
+    let at_start = at_start.unwrap_or_else(|| Snapshot::of(&engine, end, false, scans.as_ref()));
+    let seconds = end.saturating_since(at_start.at).as_secs_f64();
     let scan =
-        scans.map(|scans| scans.measures(&books.scanned, seconds, &engine.scheduler.fill_report()));
-    let (disk_time, charged) = Snapshot::of(&engine, end, by_stream, None).since(&books);
+        scans.map(|scans| scans.measures(&at_start.scanned, seconds, &engine.scheduler.fill_report()));
+    let (disk_time, charged) = Snapshot::of(&engine, end, by_stream, None).since(&at_start);
     let measures = meter.measures(
         end,
         experiment.policy.name,
@@ -264,25 +259,25 @@ pub fn run_with_belief(
     ))
 }
 
-/// Begins the first scan, or the next one when the last is through.
+/// Starts the first scan, or the next one after the last has finished.
 fn begin_scan<S: Source>(
     engine: &mut Engine<Scheduler, SimulatedDrive, S>,
     scans: Option<&mut ScanMeter>,
 ) {
     let now = engine.now();
     if let Some((id, wanted)) = scans.and_then(|scans| scans.next_scan(now)) {
-        // The one that is through keeps no room.
+        // Release the finished scan.
         engine.scheduler.scan_stop(now, ScanId(id.0 - 1));
         engine.scheduler.scan_start(now, id, wanted, ScanOptions::default());
-        engine.stir();
+        engine.request_dispatch();
     }
 }
 
-/// What the drive and the scheduler have booked until a time.
+/// The accounts of drive and scheduler at one time.
 struct Snapshot {
     at: Instant,
     disk_time: DiskTime,
-    /// Disk time charged to each stream, by its number; empty unless wanted.
+    /// Disk time charged by stream number; empty unless requested.
     charged: Vec<Nanos>,
     scanned: ScanCounts,
 }
@@ -300,7 +295,7 @@ impl Snapshot {
                 .scheduler
                 .accounts()
                 .volumes()
-                .filter(|(volume, _)| (volume.0 as usize) < StreamMeasures::MOST)
+                .filter(|(volume, _)| (volume.0 as usize) < StreamMeasures::MAX_STREAMS)
             {
                 charged.resize(charged.len().max(volume.0 as usize + 1), Nanos::ZERO);
                 charged[volume.0 as usize] = account.disk_time;
@@ -333,8 +328,8 @@ impl Experiment {
         if self.by_stream { meter.by_stream() } else { meter }
     }
 
-    /// A policy with its default parameters on a nominal instance: 20,000 requests after a tenth as
-    /// many of warm-up, at most 65,536 held.
+    /// A policy with default parameters on a nominal drive: 20,000 requests after 2,000 of warm-up,
+    /// at most 65,536 held.
     #[must_use]
     pub fn new(profile: Arc<DriveProfile>, policy: &'static PolicyEntry, seed: u64) -> Self {
         let (policy, parameters) = PolicyEntry::parse(policy.name)

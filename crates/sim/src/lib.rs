@@ -1,13 +1,13 @@
 //! The simulated drive, and virtual time around the scheduler.
 //!
-//! [`run`] takes an [`Experiment`] and a source of requests and answers [`Measures`]. Its parts
-//! stand alone: [`DriveTruth`] is one unit of a model of drive, drawn by seed; [`SimulatedDrive`]
-//! serves commands as that unit would, in virtual or in real time; [`Engine`] runs a scheduler, a drive and a source together;
-//! [`validate`](mod@validate) replays what a real drive was recorded to do.
+//! [`run`] runs an [`Experiment`] with a source of requests and returns [`Measures`]. Its parts can
+//! be used alone: [`DriveTruth`] is one instance of a drive model, drawn by seed; [`SimulatedDrive`]
+//! serves commands as that drive would, in virtual or in real time; [`Engine`] runs a scheduler, a
+//! drive and a source together; [`validate`](mod@validate) replays the recording of a real drive.
 //!
-//! The wall between truth and belief: the truth is named in this crate and nowhere that schedules.
-//! A scheduler is given a belief made from the profile, unless its policy is marked *oracle*; then
-//! it is given [`OraclePositioning`].
+//! Only this crate and a few others may name the truth of a simulated drive; no scheduling code
+//! does. A scheduler gets a drive model made from the profile. A policy marked *oracle* gets
+//! [`OraclePositioning`].
 //!
 //! ```
 //! use std::sync::Arc;
@@ -24,7 +24,7 @@
 //! let profile = Arc::new(catalog::load("atlas10k")?);
 //! let workload = Workload::new(&[StreamConfig::closed(16)], profile.sector_size()?, profile.capacity(), 1)?;
 //! let experiment = Experiment { requests: 1_000, ..Experiment::new(profile, PolicyEntry::find("sptf-oracle")?, 1) };
-//! // The last argument makes the belief of a policy that is no oracle, such as headtime-belief's from the profile.
+//! // The last argument makes the drive model of a policy that is no oracle.
 //! let measures = run(&experiment, workload, &nominal)?;
 //! assert!(measures.iops > 150.0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -1,13 +1,10 @@
-//! [`Measures`]: what came out of a run, and the [`Meter`] that counts it.
+//! [`Measures`]: the results of a run, and the [`Meter`] that collects them.
 //!
-//! The window of a run begins when its warm-up requests have finished and ends with its last
-//! counted request. Means and maxima are exact; percentiles are right to three digits.
-//! `queue_depth_mean` is the time average of requests held, queued and at the drive; by Little's
-//! law it is the rate times the mean response.
-//!
-//! A window begins after a number of requests, or at a time; and ends with a number of requests, at
-//! a time, or when the source has no more. What each stream got is counted beside the whole only if
-//! that is asked for ([`Meter::by_stream`]).
+//! The measurement window starts after the warm-up requests, or at a time. It ends after a number
+//! of requests, at a time, or when the source ends. Means and maxima are exact; percentiles have
+//! three digits. `queue_depth_mean` is the time average of requests held, queued and at the drive;
+//! by Little's law it is the rate times the mean response. Streams are measured on request
+//! ([`Meter::by_stream`]).
 
 use headtime_sched::{Finished, Outcome, Request};
 use headtime_units::{Instant, Nanos, SectorSize};
@@ -20,26 +17,25 @@ use crate::scan_measures::ScanMeasures;
 use crate::stream_measures::StreamMeasures;
 use crate::times::TimeHistogram;
 
-/// What came out of a run. As JSON it is the object that `headtime sim --json` prints:
-/// milliseconds, seconds, and shares of one.
+/// The results of a run. As JSON it is the object that `headtime sim --json` prints: milliseconds,
+/// seconds, and fractions of one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measures {
     /// The policy's name.
     pub policy: String,
     /// The profile's name.
     pub drive: String,
-    /// The seed of unit, noise and workload.
+    /// The seed of drive, noise and workload.
     pub seed: u64,
-    /// Requests counted: those that ended well within the window.
+    /// Requests that succeeded within the window.
     pub requests: u64,
     /// Length of the window.
     pub simulated_seconds: f64,
-    /// Time the run took on the machine; filled in by whoever has a clock. All else is the same on
-    /// every machine.
+    /// Wall-clock time of the run, filled in by the caller. All else is the same on every machine.
     pub wall_seconds: Option<f64>,
-    /// Requests a second.
+    /// Requests per second.
     pub iops: f64,
-    /// Bytes read and written, in MiB a second.
+    /// Bytes read and written, in MiB per second.
     pub mib_per_second: f64,
     /// Submission to completion.
     pub response_ms: Distribution,
@@ -51,18 +47,18 @@ pub struct Measures {
     pub deadline_requests: u64,
     /// Of those, the ones that completed after it.
     pub deadline_misses: u64,
-    /// Where the drive's time went.
+    /// The drive's time by activity.
     pub disk_time: DiskTime,
-    /// What scans got beside the foreground; `None` when there was none.
+    /// The results of scans; `None` without a scan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scan: Option<ScanMeasures>,
-    /// Requests that ended in an error; they count nowhere else.
+    /// Requests that failed; they count nowhere else.
     #[serde(skip)]
     pub failed: u64,
-    /// How sure the means are.
+    /// The confidence of the means.
     #[serde(skip)]
     pub confidence: Confidence,
-    /// What each stream got, by its number; empty unless it was asked for.
+    /// The results by stream number; empty unless requested.
     #[serde(skip)]
     pub streams: Vec<StreamMeasures>,
 }
@@ -91,16 +87,16 @@ pub struct Confidence {
     pub response_ms: Option<f64>,
     /// Of the mean service in milliseconds.
     pub service_ms: Option<f64>,
-    /// Of the requests a second.
+    /// Of the requests per second.
     pub iops: Option<f64>,
 }
 
-/// Counts a run: a [`EngineObserver`] that keeps what [`Measures`] are made of.
+/// An [`EngineObserver`] that collects [`Measures`].
 pub struct Meter {
-    /// Requests that finish before counting begins; `None` when it begins at a time.
+    /// Requests that finish before the window starts; `None` if it starts at a time.
     warm_up: Option<u64>,
-    /// Requests still to be counted.
-    wanted: u64,
+    /// Requests still to be measured.
+    remaining: u64,
     by_stream: bool,
     sector: SectorSize,
     finished: u64,
@@ -108,11 +104,11 @@ pub struct Meter {
     held: u64,
 }
 
-/// What is counted once the warm-up is over.
+/// The measurements of the window.
 struct Window {
     from: Instant,
     until: Instant,
-    /// Requests held times time since `from`, in request-nanoseconds.
+    /// Requests held times the time since `from`, in request-nanoseconds.
     held_time: u128,
     held_since: Instant,
     counted: u64,
@@ -125,18 +121,19 @@ struct Window {
     gaps: BatchMeans,
     deadline_requests: u64,
     deadline_misses: u64,
-    /// By the stream's number; those that have not finished a request may be missing at the end.
+    /// By stream number; streams without a finished request may be missing at the end.
     streams: Vec<StreamMeasures>,
 }
 
 impl Meter {
-    /// Counts `requests` requests after the first `warm_up`, on a drive with sectors of this size.
+    /// Measures `requests` requests after the first `warm_up`, on a drive with sectors of this
+    /// size.
     #[must_use]
     pub fn new(warm_up: u64, requests: u64, sector: SectorSize) -> Self {
         let window = (warm_up == 0).then(|| Window::new(Instant::ORIGIN));
         Self {
             warm_up: Some(warm_up),
-            wanted: requests,
+            remaining: requests,
             by_stream: false,
             sector,
             finished: 0,
@@ -145,39 +142,39 @@ impl Meter {
         }
     }
 
-    /// The same, but counting begins when [`Meter::begin`] is called.
+    /// Starts the window with [`Meter::begin`] instead.
     #[must_use]
     pub fn waiting(self) -> Self {
         Self { warm_up: None, window: None, ..self }
     }
 
-    /// The same, and what each stream gets is counted too. Streams from number
-    /// [`StreamMeasures::MOST`] on are counted in the whole alone.
+    /// Measures each stream as well. Streams from number [`StreamMeasures::MAX_STREAMS`] on count
+    /// in the total only.
     #[must_use]
     pub fn by_stream(self) -> Self {
         Self { by_stream: true, ..self }
     }
 
-    /// Begins to count at `from`, if counting has not begun. Nothing that happened later may have
-    /// been told before.
+    /// Starts the window at `from`, unless it has started. No later event may have been reported
+    /// before.
     pub fn begin(&mut self, from: Instant) {
         self.window.get_or_insert_with(|| Window::new(from));
     }
 
-    /// Whether all requests that were to be counted have finished.
+    /// True if all requests have been measured.
     #[must_use]
     pub fn full(&self) -> bool {
-        self.wanted == 0
+        self.remaining == 0
     }
 
-    /// Whether the warm-up is over.
+    /// True after the warm-up.
     #[must_use]
     pub fn warm(&self) -> bool {
         self.window.is_some()
     }
 
-    /// What was counted in the window that ends at `end`; `disk_time` is the drive's over the same
-    /// window, `charged` what each stream was charged in it.
+    /// The results of the window that ends at `end`. `disk_time` is the drive's over the same
+    /// window, `charged` the disk time charged to each stream.
     #[must_use]
     pub fn measures(
         mut self,
@@ -240,9 +237,9 @@ impl EngineObserver for Meter {
     fn finished(&mut self, now: Instant, finished: &Finished) {
         self.finished += 1;
         if let Some(window) = &mut self.window
-            && self.wanted > 0
+            && self.remaining > 0
         {
-            self.wanted -= 1;
+            self.remaining -= 1;
             window.held_until(now, self.held);
             window.count(now, finished, self.sector);
             if self.by_stream {
@@ -289,7 +286,7 @@ impl Window {
         }
     }
 
-    /// `held` requests were held until now.
+    /// Accounts for `held` requests until now.
     fn held_until(&mut self, now: Instant, held: u64) {
         self.held_time +=
             u128::from(now.saturating_since(self.held_since).as_ns()) * u128::from(held);
@@ -318,7 +315,7 @@ impl Window {
 
     fn count_stream(&mut self, finished: &Finished, sector: SectorSize) {
         let number = finished.request.volume.0 as usize;
-        if number >= StreamMeasures::MOST {
+        if number >= StreamMeasures::MAX_STREAMS {
             return;
         }
         if number >= self.streams.len() {

@@ -1,20 +1,17 @@
-//! [`OraclePositioning`]: places and times as they truly are, for policies that are marked *oracle*
-//! and for nobody else.
+//! [`OraclePositioning`]: true positions and times, only for policies marked *oracle*.
 //!
-//! It knows the unit's phase, period, track angles, slips and seek residuals, so that
-//! `positioning`, `expected` and `worst` are one number. What it does not know is chance: report
-//! jitter and outliers; and what the scheduler does not tell it: whether the bus is busy, and which
-//! way the command before went (the command overhead taken is that of two commands of the same kind
-//! in a row). With two commands outstanding overhead hides, and the estimates are exact to a
-//! nanosecond.
+//! It knows the phase, period, track angles, slips and seek residuals of the simulated drive, so
+//! `positioning`, `expected` and `worst` are equal. It knows neither report jitter and outliers,
+//! nor the state of the bus, nor the direction of the previous command (it assumes the same
+//! direction). With two commands outstanding the overhead is overlapped, and the estimates are
+//! exact to a nanosecond.
 //!
-//! Its tracks are rows of addresses at their true angles, but for slipped sectors between them:
-//! what lies behind one on its track comes by a sector later.
+//! Its tracks are rows of addresses at their true angles, except for slipped sectors between them:
+//! the sectors after one come by a sector later.
 //!
-//! It is right for a drive with one arm and without a cache. It knows nothing of what a cache holds
-//! or reads ahead (hits come earlier than it says, and the head may be a track further), of writes
-//! of parts of physical sectors, of a spindle's drift since the beginning, nor of sectors that are
-//! remapped later.
+//! It is right for a drive with one arm and without a cache. It does not model cache hits and
+//! read-ahead (hits come earlier, and the head may be a track further), writes of partial physical
+//! sectors, spindle drift, and sectors remapped at run time.
 
 use headtime_mechanics::{
     Direction, HeadPosition, InterfaceTimes, Mechanism, ProfileError, Spot, Track, TrackRow,
@@ -30,7 +27,7 @@ use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 use crate::drive::direction_of;
 use crate::truth::{DriveTruth, InstanceVariation};
 
-/// The truth as a belief.
+/// The truth as a drive model.
 #[derive(Clone, Debug)]
 pub struct OraclePositioning {
     mechanism: Mechanism<InstanceVariation>,
@@ -39,10 +36,10 @@ pub struct OraclePositioning {
 }
 
 impl OraclePositioning {
-    /// The oracle of one unit.
+    /// The oracle of one simulated drive.
     ///
     /// # Errors
-    /// Whatever is wrong with the truth's profile.
+    /// Any error in the truth's profile.
     pub fn new(truth: &DriveTruth) -> Result<Self, ProfileError> {
         let interface = InterfaceTimes::from_profile(truth.profile())?;
         Ok(Self { mechanism: truth.mechanism().clone(), interface, samples: 0 })
@@ -52,8 +49,8 @@ impl OraclePositioning {
         self.interface.command_overhead(direction, Some(direction))
     }
 
-    /// When a write's first sector may pass if its data start over the bus at `burst`; the origin
-    /// for what brings no data.
+    /// The earliest time for a write's first sector if its data start over the bus at `burst`; the
+    /// origin for operations without data.
     fn data_arrive(&self, target: &Target, burst: Instant) -> Instant {
         if target.op != Op::Write {
             return Instant::ORIGIN;
@@ -76,7 +73,7 @@ impl Positioning for OraclePositioning {
 
     fn target(&self, op: Op, extent: Extent) -> Target {
         let (start, end) = (self.mechanism.spot(extent.start), self.mechanism.end_spot(extent));
-        // The access as it runs once the head is there: the first wait is taken off again.
+        // The access with the head in place; the first wait is subtracted again.
         let access = self.mechanism.access(
             start.position,
             Instant::ORIGIN,
@@ -106,8 +103,8 @@ impl Positioning for OraclePositioning {
             .time_of(self.mechanism.angle_at(set_out).until(target.start.angle));
         let positioning = (set_out + wait).saturating_since(depart);
         if self.mechanism.zero_latency(direction) {
-            // Where the head arrives within the extent the whole access is known, and what of it is
-            // positioning is a matter of counting.
+            // If the head arrives within the extent, the whole access is known, and its split into
+            // positioning and transfer is a convention.
             let access = self.mechanism.access(
                 from,
                 depart,
@@ -228,7 +225,7 @@ impl TrackMap for OraclePositioning {
         self.mechanism.period().time_of(angle)
     }
 
-    /// None: arrivals are known.
+    /// Zero: arrivals are known.
     fn spread(&self) -> Nanos {
         Nanos::ZERO
     }

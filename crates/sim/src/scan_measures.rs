@@ -1,10 +1,9 @@
-//! [`ScanMeasures`]: what was read for a background scan beside the foreground of a run, and
-//! [`ScanMeter`], which counts it and begins the next scan.
+//! [`ScanMeasures`]: the results of a background scan, and [`ScanMeter`], which collects them and
+//! starts the next scan.
 //!
-//! A scan wants every sector of the drive once. When it has read the last one another begins, so
-//! that a run may last as long as it likes; `passes` says how often that happened. Late in a scan
-//! the gaps find little that is still wanted: `progress` says how long the first scan took for each
-//! percent.
+//! A scan requests every sector of the drive once. After its last sector another scan starts, so
+//! that a run may have any length; `passes` counts them. Late in a scan the gaps hold few sectors
+//! that are still pending: `progress` records the time of the first scan for each percent.
 
 use headtime_sched::{BackgroundRead, FillReport, FillSource, Outcome, PendingSectors, ScanId};
 use headtime_units::{Instant, SectorSize, Sectors};
@@ -12,53 +11,52 @@ use serde::Serialize;
 
 use crate::engine::EngineObserver;
 
-/// What scans got in the window of a run. As JSON it is part of what `headtime sim --json` prints:
-/// MB are millions of bytes.
+/// The results of scans in the window of a run. As JSON it is part of the output of `headtime sim
+/// --json`: MB are millions of bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ScanMeasures {
-    /// MB a second from all sources.
+    /// MB per second from all sources.
     pub mb_per_second: f64,
-    /// Of those, read in gaps between two requests, as commands of their own.
+    /// The part read in gaps between two requests, by commands of their own.
     pub gap_mb_per_second: f64,
-    /// Read together with a request of the foreground.
+    /// The part read together with a client's request.
     pub merged_mb_per_second: f64,
-    /// Read while nobody asked for anything.
+    /// The part read while no client had a request.
     pub idle_mb_per_second: f64,
-    /// Read in time taken from the foreground within the bound on impact.
+    /// The part read in time taken from clients within the bound on impact.
     pub share_mb_per_second: f64,
     /// Sectors that could not be read.
     pub failed_sectors: u64,
     /// Scans that read their last sector in the window.
     pub passes: u64,
-    /// How much of the scan under way at the end of the window is done, 0 to 1.
+    /// The finished fraction of the scan in progress at the end of the window, 0 to 1.
     pub done: f64,
-    /// By which part of it the scheduler itself believes the foreground's mean response to have
-    /// grown, over the whole run.
+    /// The scheduler's own estimate of the growth of clients' mean response, over the whole run.
     pub believed_impact: f64,
-    /// Gaps searched, gaps in which something was found, tracks looked at: over the whole run.
+    /// Gaps searched, gaps with a result, tracks visited: over the whole run.
     pub searches: [u64; 3],
-    /// The first scan of the run, percent by percent as far as it came, warm-up included.
+    /// The first scan of the run by percent, warm-up included.
     #[serde(skip)]
     pub progress: Vec<ScanPoint>,
 }
 
-/// How far the first scan was at a time.
+/// The progress of the first scan at one time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScanPoint {
-    /// Since it began.
+    /// The time since its start.
     pub seconds: f64,
-    /// How much of it was done, 0 to 1.
+    /// The finished fraction, 0 to 1.
     pub done: f64,
     /// MB by source, in the order of [`FillSource::ALL`].
     pub mb: [f64; 5],
 }
 
-/// Counts what is read for scans.
+/// Counts sectors read for scans.
 pub(crate) struct ScanMeter {
     capacity: Sectors,
     grain: Sectors,
     sector: SectorSize,
-    /// Sectors of the scan under way that are still to come.
+    /// Sectors of the current scan still to be read.
     left: u64,
     scan: u32,
     first_began: Instant,
@@ -69,7 +67,7 @@ pub(crate) struct ScanMeter {
     progress: Vec<ScanPoint>,
 }
 
-/// What a [`ScanMeter`] had counted at a time.
+/// The counts of a [`ScanMeter`] at one time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ScanCounts {
     sectors: [u64; 5],
@@ -78,7 +76,7 @@ pub(crate) struct ScanCounts {
 }
 
 impl ScanMeter {
-    /// A meter for scans of a drive of `capacity` sectors; sectors are wanted by the `grain`.
+    /// A meter for scans of a drive of `capacity` sectors, requested by the `grain`.
     pub(crate) fn new(capacity: Sectors, grain: Sectors, sector: SectorSize) -> Self {
         let (first_began, progress) = (Instant::ORIGIN, Vec::new());
         Self {
@@ -95,8 +93,7 @@ impl ScanMeter {
         }
     }
 
-    /// The scan that is to be started now, if one is: the first, or the next when the last one is
-    /// through.
+    /// The next scan to start: the first, or the one after a finished scan.
     pub(crate) fn next_scan(&mut self, now: Instant) -> Option<(ScanId, PendingSectors)> {
         if self.left > 0 {
             return None;
@@ -109,17 +106,17 @@ impl ScanMeter {
         Some((ScanId(self.scan), PendingSectors::all(self.capacity, self.grain)))
     }
 
-    /// Scans that have read their last sector.
+    /// The number of finished scans.
     pub(crate) fn passes(&self) -> u64 {
         self.passes
     }
 
-    /// What has been counted so far.
+    /// The current counts.
     pub(crate) fn counts(&self) -> ScanCounts {
         ScanCounts { sectors: self.sectors, failed: self.failed, passes: self.passes }
     }
 
-    /// What was counted since `before`, `seconds` ago.
+    /// The results since `before`, `seconds` ago.
     pub(crate) fn measures(
         self,
         before: &ScanCounts,
@@ -154,7 +151,7 @@ impl ScanMeter {
     }
 }
 
-/// Counts where there is a scan.
+/// Counts if there is a scan.
 impl EngineObserver for Option<ScanMeter> {
     fn background(&mut self, now: Instant, read: &BackgroundRead) {
         if let Some(meter) = self {
@@ -173,7 +170,7 @@ impl ScanMeter {
             Outcome::Failed(_) => self.failed += sectors,
         }
         self.passes += u64::from(self.left == 0);
-        // A percent at a time; what is through at once is one point.
+        // One point per percent.
         let due = (self.progress.len() + 1) as f64 / 100.0;
         if self.scan == 1 && self.done() >= due - 1e-12 {
             let seconds = now.saturating_since(self.first_began).as_secs_f64();

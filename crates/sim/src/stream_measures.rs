@@ -1,4 +1,4 @@
-//! [`StreamMeasures`]: what one stream of a workload got, or several of one class together.
+//! [`StreamMeasures`]: the results of one stream, or of several streams of one class.
 
 use headtime_sched::{Finished, Outcome};
 use headtime_units::{Nanos, SectorSize};
@@ -7,12 +7,12 @@ use serde::Serialize;
 use crate::measures::Distribution;
 use crate::times::TimeHistogram;
 
-/// What one stream got within the window of a run.
+/// The results of one stream in the window of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamMeasures {
-    /// Requests that ended well.
+    /// Requests that succeeded.
     pub requests: u64,
-    /// Requests that ended in an error; they count nowhere else.
+    /// Requests that failed; they count nowhere else.
     pub failed: u64,
     /// Bytes read and written.
     pub bytes: u64,
@@ -32,13 +32,13 @@ pub struct StreamMeasures {
 /// --json`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct StreamFigures {
-    /// Requests that ended well.
+    /// Requests that succeeded.
     pub requests: u64,
-    /// Requests that ended in an error.
+    /// Requests that failed.
     pub failed: u64,
-    /// Requests a second.
+    /// Requests per second.
     pub iops: f64,
-    /// Bytes read and written, in MiB a second.
+    /// Bytes read and written, in MiB per second.
     pub mib_per_second: f64,
     /// Submission to completion.
     pub response_ms: Distribution,
@@ -48,13 +48,13 @@ pub struct StreamFigures {
     pub deadline_requests: u64,
     /// Of those, the ones that completed after it.
     pub deadline_misses: u64,
-    /// Disk time charged, as a share of the window.
+    /// Disk time charged, as a fraction of the window.
     pub disk_time_share: f64,
 }
 
 impl StreamMeasures {
-    /// The most streams counted one by one.
-    pub const MOST: usize = 256;
+    /// The maximum number of streams with results of their own.
+    pub const MAX_STREAMS: usize = 256;
 
     pub(crate) fn count(&mut self, finished: &Finished, sector: SectorSize) {
         if finished.outcome != Outcome::Success {
@@ -76,7 +76,7 @@ impl StreamMeasures {
         self.disk_time = disk_time;
     }
 
-    /// Takes another stream of the same run in: both together.
+    /// Adds the results of another stream of the same run.
     pub fn join(&mut self, other: &Self) {
         self.requests += other.requests;
         self.failed += other.failed;
@@ -89,7 +89,7 @@ impl StreamMeasures {
         self.service.join(&other.service);
     }
 
-    /// The figures; all zero for a window without length.
+    /// The figures; all zero for an empty window.
     #[must_use]
     pub fn figures(&self) -> StreamFigures {
         let per_second = |count: f64| if self.seconds > 0.0 { count / self.seconds } else { 0.0 };

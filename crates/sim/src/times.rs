@@ -1,17 +1,17 @@
-//! [`TimeHistogram`]: many spans of time and their [`Distribution`].
+//! [`TimeHistogram`]: durations and their [`Distribution`].
 
 use hdrhistogram::Histogram;
 use headtime_units::Nanos;
 
 use crate::measures::Distribution;
 
-/// Percentiles tell times apart from a microsecond …
+/// The shortest duration that percentiles resolve.
 const SHORTEST_NS: u64 = 1_000;
-/// … to a day.
+/// The longest duration that percentiles resolve: one day.
 const LONGEST_NS: u64 = 86_400_000_000_000;
 
-/// Many spans of time: mean and maximum exact, percentiles to three digits. A quarter of a MiB, all
-/// of it taken at the start.
+/// Durations with exact mean and maximum, and percentiles of three digits. It allocates a quarter
+/// of a MiB at the start.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TimeHistogram {
     histogram: Histogram<u64>,
@@ -32,7 +32,7 @@ impl TimeHistogram {
         self.max = self.max.max(time);
     }
 
-    /// Takes all of the other's in.
+    /// Adds the other histogram.
     pub(crate) fn join(&mut self, other: &Self) {
         self.histogram.add(&other.histogram).expect("both have the same bounds");
         self.sum += other.sum;
@@ -43,7 +43,7 @@ impl TimeHistogram {
         if self.histogram.is_empty() {
             return Distribution::default();
         }
-        // A bucket's upper end may lie above the largest value in it.
+        // A bucket's upper end may exceed the largest value in it.
         let quantile = |quantile| {
             Nanos::from_ns(self.histogram.value_at_quantile(quantile)).min(self.max).as_ms_f64()
         };

@@ -1,5 +1,5 @@
-//! [`DriveArm`]: one set of heads with its queue, and [`ActiveReadAhead`], what it does when nobody else wants
-//! it.
+//! [`DriveArm`]: one set of heads with its queue, and [`ActiveReadAhead`], the read-ahead that runs
+//! while no command needs the arm.
 
 use headtime_mechanics::cache::RowId;
 use headtime_mechanics::{Direction, FirmwareQueue, HeadPosition, Mechanism};
@@ -9,67 +9,65 @@ use headtime_units::{Extent, Instant, Lba};
 use crate::disk_time::Ledger;
 use crate::truth::InstanceVariation;
 
-/// One arm and what waits for it. Its addresses count from its own first sector.
+/// One arm and the commands that wait for it. Its addresses count from its own first sector.
 #[derive(Clone, Debug)]
 pub(super) struct DriveArm {
     pub(super) queue: FirmwareQueue,
-    /// What the queue does not hold of each waiting command, in the queue's order.
+    /// The data of each waiting command that the queue does not hold, in queue order.
     pub(super) waiting: Vec<QueuedPart>,
     pub(super) head: HeadPosition,
-    /// When what it has to do is done; read-ahead is not.
+    /// The end of the current access; read-ahead does not count.
     pub(super) head_free: Instant,
     pub(super) ahead: Option<ActiveReadAhead>,
     pub(super) saving: Option<Writeback>,
-    /// Whether written data may go before a waiting command: they take turns.
-    pub(super) turn_to_save: bool,
-    /// When it begins something next.
+    /// True if written data go before the next waiting command: the two alternate.
+    pub(super) write_next: bool,
+    /// The time of the next choice.
     pub(super) next_choice: Instant,
     pub(super) ledger: Ledger,
 }
 
-/// A command, or its part, that waits for an arm.
+/// A command, or the part of one, that waits for an arm.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueuedPart {
     pub(super) op: Op,
-    /// All of its sectors, of which the queue may hold the end only, when the cache holds the
-    /// beginning.
+    /// All of its sectors. The queue holds the last ones only when the cache holds the first ones.
     pub(super) extent: Extent,
     pub(super) submitted: Instant,
     pub(super) ready_at: Instant,
-    /// When the first sector may pass at the earliest: a write's data must have arrived. The origin
+    /// The earliest time for the first sector of a write, whose data must have arrived. The origin
     /// for reads.
     pub(super) not_before: Instant,
 }
 
-/// Written data on their way to the media.
+/// Written data on the way to the media.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Writeback {
     pub(super) row: RowId,
     pub(super) end: Instant,
 }
 
-/// Reading on behind a read, sector by sector as they pass.
-///
-/// What has been read by a time follows from the mechanism: the sectors up to `n` have when an
-/// access to all of them would be over.
+/// Read-ahead in progress: the sectors that follow a read, as they pass under the head.
+/// The mechanism gives the progress: sectors up to `n` have been read when an access to all of them
+/// would have ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ActiveReadAhead {
-    /// Where the sectors go.
+    /// The cache row that receives the sectors.
     pub(super) row: RowId,
-    /// From this track at this time …
+    /// The track and the time at which the head starts.
     pub(super) from: HeadPosition,
     pub(super) depart: Instant,
-    /// … it reads this sector and those behind it …
+    /// The first sector to read.
     pub(super) next: u64,
-    /// … up to here.
+    /// The first sector that is not read.
     pub(super) limit: u64,
-    /// When it gets there.
+    /// The time at which the head reaches `limit`.
     pub(super) limit_at: Instant,
-    /// A drive that reads whole tracks: the track, and when all of it has come by.
+    /// For a drive that reads whole tracks: the track, and the time at which all of it has passed.
     pub(super) track: Option<(Extent, Instant)>,
-    /// When it has nothing more to do.
+    /// The end of all read-ahead work.
     pub(super) until: Instant,
-    /// Whether commands have followed each other here.
+    /// True if sequential commands used this read-ahead.
     pub(super) sequential: bool,
 }
 
@@ -82,14 +80,14 @@ impl DriveArm {
             head_free: Instant::ORIGIN,
             ahead: None,
             saving: None,
-            turn_to_save: false,
+            write_next: false,
             next_choice: Instant::NEVER,
             ledger: Ledger::default(),
         }
     }
 
-    /// When the queue's next command may begin: not before the arm is free, nor before a read-ahead
-    /// that is held to gives way.
+    /// The earliest start of the queue's next command: the arm must be free, and a sequential hold
+    /// must have ended.
     pub(super) fn next_command_at(&self) -> Instant {
         let Some(ready) = self.queue.next_ready_at() else { return Instant::NEVER };
         let free = ready.max(self.head_free);
@@ -102,8 +100,8 @@ impl DriveArm {
         }
     }
 
-    /// Whether a read that goes on in the read-ahead may go before commands that wait.
-    pub(super) fn keeps_to_its_run(&self, now: Instant) -> bool {
+    /// True if a read that continues in the read-ahead may go before waiting commands.
+    pub(super) fn continues_run(&self, now: Instant) -> bool {
         match (self.ahead, self.queue.sequential_hold(), self.queue.next_ready_at()) {
             (_, _, None) => true,
             (Some(ahead), Some(hold), Some(ready)) => {
@@ -115,7 +113,7 @@ impl DriveArm {
 }
 
 impl ActiveReadAhead {
-    /// When the sectors up to `end` have been read.
+    /// The time at which the sectors up to `end` have been read.
     pub(super) fn reaches(&self, mechanism: &Mechanism<InstanceVariation>, end: u64) -> Instant {
         if end <= self.next {
             return self.depart;
@@ -124,7 +122,7 @@ impl ActiveReadAhead {
         mechanism.access(self.from, self.depart, Direction::Read, extent, Instant::ORIGIN).finish
     }
 
-    /// The sector up to which all have been read by `now`.
+    /// The sector up to which all sectors have been read by `now`.
     pub(super) fn reached(&self, mechanism: &Mechanism<InstanceVariation>, now: Instant) -> u64 {
         if self.limit_at <= now {
             return self.limit;
@@ -153,8 +151,8 @@ impl ActiveReadAhead {
         read
     }
 
-    /// Goes on from sector `to`, which was reached.
-    pub(super) fn go_on_from(&mut self, mechanism: &Mechanism<InstanceVariation>, to: u64) {
+    /// Continues from sector `to`, which the head has reached.
+    pub(super) fn advance_to(&mut self, mechanism: &Mechanism<InstanceVariation>, to: u64) {
         if to > self.next {
             let read = Extent::from_numbers(self.next, to - self.next);
             self.depart = self.reaches(mechanism, to);
@@ -163,7 +161,7 @@ impl ActiveReadAhead {
         }
     }
 
-    /// Reads up to `limit` from now on.
+    /// Sets the end of the read-ahead to `limit`.
     pub(super) fn plan(&mut self, mechanism: &Mechanism<InstanceVariation>, limit: u64) {
         self.limit = limit.max(self.next);
         self.limit_at = self.reaches(mechanism, self.limit);

@@ -1,31 +1,27 @@
-//! The drive's paths through its buffer memory: what a read finds there, which writes it takes, and
-//! when they go to the media.
+//! The drive's use of its buffer memory: read hits, cached writes, and the way of written data to
+//! the media.
 //!
-//! *Reads.* A read whose sectors are all here crosses the bus at once and never meets the queue.
-//! One that begins in what the read-ahead has read or will read, while nobody else waits for the
-//! arm, goes on with it: the head does not move away before it has passed. Any other goes to the
-//! queue, for the sectors that are missing from some point on; when its turn comes they are looked
-//! for once more.
+//! *Reads.* A read whose sectors are all cached crosses the bus at once and never enters the queue.
+//! A read that starts in the read-ahead, while nothing else waits for the arm, continues it: the
+//! head stays until the sectors have passed. Any other read enters the queue for its uncached
+//! sectors, which are looked up again when it is served.
 //!
-//! *Read-ahead* begins where a read from the media ends and goes on until the allowance behind the
-//! last read is used up, the drive ends, written data lie in the way, or a command takes the arm;
-//! then the sector under the head is lost. Reads that follow each other renew the allowance, and
-//! set out again once half of it has been used, if the arm has nothing else to do. A drive that
-//! reads whole tracks keeps what came by from the head's arrival on, and goes on until the last
-//! track of the read has come by once; of the sectors before the arrival nothing is kept if it is
-//! interrupted before the turn is full.
+//! *Read-ahead* starts where a read from the media ends. It ends with the allowance after the last
+//! read, the end of the drive, written data in the way, or a command that takes the arm; the sector
+//! under the head is then lost. Sequential reads renew the allowance, and restart the read-ahead
+//! when half of it has been used and the arm is free. A drive that reads whole tracks keeps the
+//! sectors that passed since the head's arrival and continues until the last track of the read has
+//! passed once. If it is interrupted earlier, it drops the sectors before the arrival.
 //!
-//! *Writes* of a write-back drive complete when their data have arrived and a segment takes them;
-//! where none does they wait. Those that demand to be on the media, or are longer than a segment,
-//! go to the queue. Written rows go to the media
-//! - when the arm has had nothing to do since they came, for as long as the profile says, and the
-//!   read-ahead is through: nobody waits for that;
-//! - when somebody waits: a flush, a write without a segment, a command over sectors of which only
-//!   the cache knows. Then rows and commands take turns, and of the rows those go first that
-//!   somebody waits for, by the queue's algorithm.
+//! *Writes* of a write-back drive complete when their data have arrived in a segment; without a
+//! free segment they wait. Forced writes and writes longer than a segment enter the queue. Written
+//! rows go to the media
+//! - when the arm has been free since they came for the profile's write delay, and the read-ahead
+//!   has ended (background work);
+//! - when a flush, a write without a segment, or a command over unsaved sectors waits. Rows and
+//!   commands then alternate, urgent rows first, by the queue's algorithm.
 //!
-//! *A flush* completes when every row is on the media that held written data when it came; that is
-//! its cost.
+//! *A flush* completes when every row that held written data at its arrival is on the media.
 
 use headtime_mechanics::cache::{CacheTimes, RowId, SegmentCache, WriteRefused, WrittenRow};
 use headtime_mechanics::profile::{Algorithm, Cache};
@@ -39,7 +35,7 @@ use super::{ArmPart, MediaWork, SimulatedDrive, direction_of};
 use crate::device::Breakdown;
 use crate::truth::InstanceVariation;
 
-/// The buffer memory, and who waits for it.
+/// The buffer memory and the commands that wait for it.
 #[derive(Clone, Debug)]
 pub(super) struct Buffers {
     pub(super) segments: SegmentCache,
@@ -48,25 +44,25 @@ pub(super) struct Buffers {
     read_ahead: u64,
     whole_track: bool,
     within_track: bool,
-    /// Commands that wait for written rows to be on the media, in the order of their arrival.
-    pub(super) kept_waiting: Vec<BlockedPart>,
+    /// Commands that wait for written rows to reach the media, in order of arrival.
+    pub(super) blocked: Vec<BlockedPart>,
     pub(super) flushes: Vec<PendingFlush>,
-    /// Counts flushes, so that rows know which came after them.
+    /// The number of flushes so far; rows remember it to tell which flushes came after them.
     mark: u64,
 }
 
-/// A command, or its part, that has to wait for written rows to be on the media.
+/// A command, or part of one, that waits for written rows to reach the media.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockedPart {
     pub(super) part: ArmPart,
     submitted: Instant,
     ready_at: Instant,
     not_before: Instant,
-    /// Whether it goes into the cache, else into the queue.
+    /// True if it goes to the cache afterwards, false if it goes to the queue.
     to_cache: bool,
 }
 
-/// A flush that waits for rows to be on the media.
+/// A flush that waits for rows to reach the media.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PendingFlush {
     pub(super) command: CommandId,
@@ -75,11 +71,11 @@ pub(super) struct PendingFlush {
     mark: u64,
 }
 
-/// Which written row goes to the media next, and from when on.
+/// The next row to write to the media, and its earliest start.
 #[derive(Clone, Copy, Debug)]
 struct NextWriteback {
     at: Instant,
-    /// Whether somebody waits.
+    /// True if a command waits for it.
     awaited: bool,
 }
 
@@ -96,14 +92,14 @@ impl Buffers {
             }),
             whole_track: cache.whole_track,
             within_track: cache.read_ahead_within_track,
-            kept_waiting: Vec::new(),
+            blocked: Vec::new(),
             flushes: Vec::new(),
             mark: 0,
         }
     }
 
-    /// Up to where a read-ahead that follows a read up to `end` goes, from `next` on; in the
-    /// addresses of an arm that starts at `base` in the cache.
+    /// The end of a read-ahead from `next` that follows a read up to `end`, in the addresses of an
+    /// arm that starts at `base` in the cache.
     fn limit(
         &self,
         mechanism: &Mechanism<InstanceVariation>,
@@ -125,11 +121,11 @@ impl Buffers {
         wanted.min(unsaved).max(next)
     }
 
-    /// The rows of one arm that may go now or later, and whether somebody waits for them.
+    /// The written rows of one arm, and whether a command waits for one of them.
     fn rows(&self, base: u64, sectors: u64) -> (impl Iterator<Item = WrittenRow> + '_, bool) {
         let here = move |row: &WrittenRow| (base..base + sectors).contains(&row.extent.start.get());
         let urgent = self.segments.written_rows().any(|row| here(&row) && row.urgent);
-        let awaited = urgent || !self.kept_waiting.is_empty();
+        let awaited = urgent || !self.blocked.is_empty();
         (
             self.segments.written_rows().filter(move |row| here(row) && (row.urgent || !urgent)),
             awaited,
@@ -153,7 +149,7 @@ impl Buffers {
     }
 }
 
-/// Where an arm's first sector lies in the cache. A sector's room between the arms keeps their rows
+/// The cache address of an arm's first sector. A gap of one sector keeps the rows of the two arms
 /// apart.
 pub(super) fn base(arm: usize, arm_sectors: u64) -> u64 {
     arm as u64 * (arm_sectors + 1)
@@ -168,7 +164,7 @@ impl SimulatedDrive {
         Extent::new(Lba::new(self.base(arm) + extent.start.get()), extent.len)
     }
 
-    /// When the arm begins something next, with the cache in mind.
+    /// The arm's next choice, cache included.
     pub(super) fn next_choice_cached(&self, arm: usize) -> Instant {
         let Some(buffers) = &self.buffers else { return Instant::NEVER };
         let row = buffers.next_row(&self.arms[arm], self.base(arm), self.arm_sectors);
@@ -176,7 +172,7 @@ impl SimulatedDrive {
     }
 
     pub(super) fn submit_cached(&mut self, now: Instant, part: ArmPart) {
-        self.follow_ahead(part.arm, now);
+        self.update_read_ahead(part.arm, now);
         match part.op {
             Op::Read => self.submit_read(now, part),
             _ => self.submit_write(now, part),
@@ -187,21 +183,21 @@ impl SimulatedDrive {
         let Some(buffers) = &mut self.buffers else { return };
         let before = self.received.replace(Direction::Read);
         let hit_at = now + buffers.times.hit_overhead(Direction::Read, before);
-        let asked = self.in_cache(part.arm, part.extent);
+        let cached = self.in_cache(part.arm, part.extent);
         let Some(buffers) = &mut self.buffers else { return };
-        let held = buffers.segments.held(asked);
+        let held = buffers.segments.held(cached);
         if held.sectors == part.extent.len {
             return self.serve_hit(now, part, hit_at, hit_at, now);
         }
-        if self.goes_on_ahead(part.arm, part.extent, held.sectors, hit_at, now) {
-            return self.serve_from_ahead(now, part, held.sectors, hit_at, now);
+        if self.continues_read_ahead(part.arm, part.extent, held.sectors, hit_at, now) {
+            return self.serve_from_read_ahead(now, part, held.sectors, hit_at, now);
         }
         let ready_at = now + self.interface.command_overhead(Direction::Read, before);
         self.wait_in_queue(now, part, ready_at, held.sectors, Instant::ORIGIN);
     }
 
-    /// Puts a command into the arm's queue for all but its first `held` sectors, or lets it wait
-    /// where written data are in its way.
+    /// Queues a command for all but its first `held` sectors, or blocks it if written data are in
+    /// its way.
     fn wait_in_queue(
         &mut self,
         submitted: Instant,
@@ -216,8 +212,8 @@ impl SimulatedDrive {
         if let Some(buffers) = &mut self.buffers
             && buffers.segments.overlaps_written(missing)
         {
-            buffers.segments.hurry(missing);
-            buffers.kept_waiting.push(BlockedPart {
+            buffers.segments.mark_urgent(missing);
+            buffers.blocked.push(BlockedPart {
                 part,
                 submitted,
                 ready_at,
@@ -231,7 +227,8 @@ impl SimulatedDrive {
         self.enqueue(part, extent, waiting);
     }
 
-    /// A read whose sectors are all in the cache, or will be: they cross the bus from `from` on.
+    /// Serves a read whose sectors are all in the cache, or will be: they cross the bus from `from`
+    /// on.
     fn serve_hit(
         &mut self,
         now: Instant,
@@ -240,10 +237,10 @@ impl SimulatedDrive {
         from: Instant,
         submitted: Instant,
     ) {
-        let asked = self.in_cache(part.arm, part.extent);
+        let cached = self.in_cache(part.arm, part.extent);
         let Some(buffers) = &mut self.buffers else { return };
-        let complete = buffers.segments.held(asked).complete;
-        let follows = buffers.segments.touch(asked);
+        let complete = buffers.segments.held(cached).complete;
+        let follows = buffers.segments.touch(cached);
         let finished = self.cross_to_host(now, from, from.max(complete), part.extent.len);
         let waited = from.saturating_since(ready_at);
         let overhead = finished.saturating_since(submitted) - waited;
@@ -254,11 +251,12 @@ impl SimulatedDrive {
         );
         self.land(Some(part.command), Op::Read, part.arm, part.extent, now, StorageLayer::Cache);
         if let Some((row, end)) = follows {
-            self.renew_ahead(part.arm, now, part.extent.end(), row, end);
+            self.extend_read_ahead(part.arm, now, part.extent.end(), row, end);
         }
     }
 
-    /// When the host sees a read whose sectors are in the drive from `from` to `until`.
+    /// The time at which the host sees a read whose sectors arrive in the drive from `from` to
+    /// `until`.
     fn cross_to_host(
         &mut self,
         now: Instant,
@@ -271,9 +269,8 @@ impl SimulatedDrive {
         self.interface.read_completion(burst, sectors)
     }
 
-    /// Whether a read of which the cache holds the first sectors gets the rest by letting the
-    /// read-ahead go on.
-    fn goes_on_ahead(
+    /// True if continuing the read-ahead serves the uncached sectors of a read.
+    fn continues_read_ahead(
         &self,
         arm: usize,
         extent: Extent,
@@ -297,12 +294,12 @@ impl SimulatedDrive {
         !awaited
             && within
             && under_way
-            && self.arms[arm].keeps_to_its_run(now)
+            && self.arms[arm].continues_run(now)
             && unsaved.is_none_or(|unsaved| unsaved >= extent.end().get())
     }
 
-    /// A read that the read-ahead under way brings, which goes on for it as far as it must.
-    fn serve_from_ahead(
+    /// Serves a read from the read-ahead, which continues as far as the read needs.
+    fn serve_from_read_ahead(
         &mut self,
         now: Instant,
         part: ArmPart,
@@ -311,17 +308,17 @@ impl SimulatedDrive {
         submitted: Instant,
     ) {
         let base = self.base(part.arm);
-        let asked = self.in_cache(part.arm, part.extent);
+        let cached = self.in_cache(part.arm, part.extent);
         let end = part.extent.end().get();
         let mechanism = self.truth.mechanism_of(part.arm);
         let (Some(buffers), arm) = (&mut self.buffers, &mut self.arms[part.arm]) else { return };
         let Some(ahead) = &mut arm.ahead else { return };
-        buffers.segments.touch(asked);
-        buffers.segments.asked_until(ahead.row, Lba::new(base + end));
+        buffers.segments.touch(cached);
+        buffers.segments.note_read_until(ahead.row, Lba::new(base + end));
         ahead.sequential = true;
         let limit = buffers.limit(mechanism, base, ahead.next, end).max(end).max(ahead.limit);
         if end > ahead.limit {
-            // The track that it was at is no longer the last one.
+            // The track under the head is no longer the last one.
             ahead.track = None;
         }
         ahead.plan(mechanism, limit);
@@ -356,8 +353,8 @@ impl SimulatedDrive {
         self.land(Some(part.command), Op::Read, part.arm, rest, read, StorageLayer::Media);
     }
 
-    /// A read that follows another has used some of what was read ahead of it.
-    fn renew_ahead(&mut self, arm: usize, now: Instant, end: Lba, row: RowId, row_end: Lba) {
+    /// Extends the read-ahead after a sequential read has used part of it.
+    fn extend_read_ahead(&mut self, arm: usize, now: Instant, end: Lba, row: RowId, row_end: Lba) {
         let base = self.base(arm);
         let mechanism = self.truth.mechanism_of(arm);
         let (Some(buffers), here) = (&self.buffers, &mut self.arms[arm]) else { return };
@@ -383,8 +380,8 @@ impl SimulatedDrive {
         let used_half = (next - end.get().min(next)) * 2 <= buffers.read_ahead;
         let free = here.ahead.is_none_or(|ahead| ahead.until <= now);
         if idle && used_half && free && limit > next {
-            self.stop_ahead(arm, now);
-            self.turn_to(arm, now);
+            self.stop_read_ahead(arm, now);
+            self.set_spindle_at(arm, now);
             let here = &mut self.arms[arm];
             let mut ahead = ActiveReadAhead {
                 row,
@@ -419,7 +416,7 @@ impl SimulatedDrive {
             if !self.write_to_cache(now, kept)
                 && let Some(buffers) = &mut self.buffers
             {
-                buffers.kept_waiting.push(kept);
+                buffers.blocked.push(kept);
             }
             return;
         }
@@ -428,13 +425,13 @@ impl SimulatedDrive {
         self.wait_in_queue(now, part, ready_at, Sectors::ZERO, not_before);
     }
 
-    /// Whether the cache takes a write.
+    /// Writes to the cache; false if the cache does not accept the write.
     fn write_to_cache(&mut self, now: Instant, kept: BlockedPart) -> bool {
         let BlockedPart { part, submitted, ready_at, .. } = kept;
-        let asked = self.in_cache(part.arm, part.extent);
+        let cached = self.in_cache(part.arm, part.extent);
         let began = ready_at.max(now);
         let Some(buffers) = &mut self.buffers else { return false };
-        let row = match buffers.segments.write(asked, began, buffers.mark) {
+        let row = match buffers.segments.write(cached, began, buffers.mark) {
             Ok(row) => row,
             Err(WriteRefused::TooLong | WriteRefused::Overlaps | WriteRefused::Full) => {
                 return false;
@@ -448,7 +445,7 @@ impl SimulatedDrive {
             _ => began,
         };
         buffers.segments.arrives(row, arrived);
-        self.keep_ahead_off(now, part);
+        self.end_read_ahead_before(now, part);
         let finished = self.interface.write_completed(arrived);
         let waited = began.saturating_since(ready_at);
         let overhead = finished.saturating_since(submitted) - waited;
@@ -461,8 +458,8 @@ impl SimulatedDrive {
         true
     }
 
-    /// Written data lie ahead of the read-ahead: it ends there.
-    fn keep_ahead_off(&mut self, now: Instant, part: ArmPart) {
+    /// Ends the read-ahead before written data.
+    fn end_read_ahead_before(&mut self, now: Instant, part: ArmPart) {
         let mechanism = self.truth.mechanism_of(part.arm);
         let arm = &mut self.arms[part.arm];
         if let Some(ahead) = &mut arm.ahead
@@ -478,7 +475,7 @@ impl SimulatedDrive {
         }
     }
 
-    /// A flush, on a drive with a cache.
+    /// Submits a flush to a drive with a cache.
     pub(super) fn submit_flush(
         &mut self,
         now: Instant,
@@ -496,12 +493,12 @@ impl SimulatedDrive {
             mark: buffers.mark,
         });
         buffers.mark += 1;
-        buffers.segments.hurry_all();
+        buffers.segments.mark_all_urgent();
         true
     }
 
-    /// Brings the cache up to what the arm has read ahead by `now`.
-    pub(super) fn follow_ahead(&mut self, arm: usize, now: Instant) {
+    /// Adds the sectors read ahead by `now` to the cache.
+    pub(super) fn update_read_ahead(&mut self, arm: usize, now: Instant) {
         let base = self.base(arm);
         let mechanism = self.truth.mechanism_of(arm);
         let (Some(buffers), Some(ahead)) = (&mut self.buffers, &mut self.arms[arm].ahead) else {
@@ -510,7 +507,7 @@ impl SimulatedDrive {
         let (from, to) = (ahead.next, ahead.reached(mechanism, now));
         let track = ahead.track.take_if(|(_, at)| *at <= now);
         if to > from {
-            ahead.go_on_from(mechanism, to);
+            ahead.advance_to(mechanism, to);
             let depart = ahead.depart;
             if !buffers.segments.append(
                 ahead.row,
@@ -518,7 +515,7 @@ impl SimulatedDrive {
                 Lba::new(base + to),
                 depart,
             ) {
-                // The segment serves somebody else by now.
+                // The segment holds another row by now.
                 (ahead.track, ahead.limit) = (None, to);
                 ahead.plan(mechanism, to);
                 let head_free = self.arms[arm].head_free;
@@ -533,7 +530,7 @@ impl SimulatedDrive {
                 depart,
                 StorageLayer::Cache,
             );
-            self.turn_to(arm, depart);
+            self.set_spindle_at(arm, depart);
         }
         if let (Some((track, at)), Some(buffers), Some(ahead)) =
             (track, &mut self.buffers, &self.arms[arm].ahead)
@@ -545,48 +542,49 @@ impl SimulatedDrive {
         }
     }
 
-    /// The arm is wanted elsewhere: it leaves the sector under the head and is where the last whole
-    /// one was.
-    pub(super) fn stop_ahead(&mut self, arm: usize, now: Instant) {
-        self.follow_ahead(arm, now);
+    /// Stops the read-ahead: the sector under the head is lost, and the head is at the last whole
+    /// one.
+    pub(super) fn stop_read_ahead(&mut self, arm: usize, now: Instant) {
+        self.update_read_ahead(arm, now);
         if let Some(ahead) = self.arms[arm].ahead.take() {
             self.arms[arm].head = ahead.from;
             self.arms[arm].ledger.read_ahead(now, now, now);
         }
     }
 
-    /// The arm is free and somebody wants it.
+    /// Starts the next work of a free arm.
     pub(super) fn choose_cached(&mut self, arm: usize, now: Instant) {
-        self.follow_ahead(arm, now);
+        self.update_read_ahead(arm, now);
         let Some(buffers) = &self.buffers else { return };
         let row = buffers
             .next_row(&self.arms[arm], self.base(arm), self.arm_sectors)
             .filter(|row| row.at <= now);
         let command = self.arms[arm].next_command_at() <= now;
         let save = match row {
-            Some(row) if command => row.awaited && self.arms[arm].turn_to_save,
+            Some(row) if command => row.awaited && self.arms[arm].write_next,
             Some(_) => true,
             None => false,
         };
         if !command && row.is_none() {
-            // A nanosecond too early: where the read-ahead ends was computed again from further on.
+            // One nanosecond too early: the end of the read-ahead was computed again from a later
+            // sector.
             return;
         }
         if save {
-            self.arms[arm].turn_to_save = false;
+            self.arms[arm].write_next = false;
             return self.save(arm, now, row.is_some_and(|row| row.awaited));
         }
-        self.arms[arm].turn_to_save = true;
-        if let Some(place) = self.goes_on_from_queue(arm, now) {
+        self.arms[arm].write_next = true;
+        if let Some(place) = self.continues_from_queue(arm, now) {
             let (part, waiting) = self.take_for_service(arm, now, place);
             let held = self.held_sectors(part);
-            return self.serve_from_ahead(now, part, held, waiting.ready_at, waiting.submitted);
+            return self.serve_from_read_ahead(now, part, held, waiting.ready_at, waiting.submitted);
         }
-        // Where the head is now is where the choice departs from.
+        // The choice departs from the current position of the head.
         if self.arms[arm].ahead.is_some() {
-            self.stop_ahead(arm, now);
+            self.stop_read_ahead(arm, now);
         }
-        self.turn_to(arm, now);
+        self.set_spindle_at(arm, now);
         let head = self.arms[arm].head;
         let place = self.arms[arm].queue.choose(now, head, self.truth.mechanism_of(arm));
         let place =
@@ -599,9 +597,9 @@ impl SimulatedDrive {
         }
     }
 
-    /// A ready read that goes on where the read-ahead is: it costs no positioning, so SPTF takes
-    /// it; FCFS does when it is the first.
-    fn goes_on_from_queue(&self, arm: usize, now: Instant) -> Option<usize> {
+    /// A ready read that continues the read-ahead: it costs no positioning, so SPTF takes it; FCFS
+    /// takes it only from the front of the queue.
+    fn continues_from_queue(&self, arm: usize, now: Instant) -> Option<usize> {
         let here = &self.arms[arm];
         let ahead = here.ahead.filter(|ahead| ahead.limit_at >= now)?;
         let buffers = self.buffers.as_ref()?;
@@ -626,7 +624,7 @@ impl SimulatedDrive {
                     || place == 0
                     || here.queue.sequential_hold().is_some();
                 let (start, end) = (waiting.extent.start.get(), waiting.extent.end().get());
-                // All before the head's place is here, or nothing before it is wanted.
+                // All sectors before the head are cached, or the read starts at the head.
                 let reached = start == ahead.next
                     || start < ahead.next && end > ahead.next && {
                         let before = Extent::from_numbers(start, ahead.next - start);
@@ -664,11 +662,11 @@ impl SimulatedDrive {
     }
 
     fn held_sectors(&self, part: ArmPart) -> Sectors {
-        let asked = self.in_cache(part.arm, part.extent);
-        self.buffers.as_ref().map_or(Sectors::ZERO, |buffers| buffers.segments.held(asked).sectors)
+        let cached = self.in_cache(part.arm, part.extent);
+        self.buffers.as_ref().map_or(Sectors::ZERO, |buffers| buffers.segments.held(cached).sectors)
     }
 
-    /// A read's turn at the arm, with what the cache does not hold by now.
+    /// Serves a queued read with the sectors that the cache does not hold by now.
     fn read_media(&mut self, now: Instant, part: ArmPart, waiting: QueuedPart) {
         let held = self.held_sectors(part);
         if held == part.extent.len {
@@ -676,7 +674,7 @@ impl SimulatedDrive {
         }
         let missing =
             Extent::new(Lba::new(part.extent.start.get() + held.get()), part.extent.len - held);
-        let (asked, target) =
+        let (cached, target) =
             (self.in_cache(part.arm, part.extent), self.in_cache(part.arm, missing));
         let Some(buffers) = &mut self.buffers else { return };
         if buffers.segments.overlaps_written(target) {
@@ -694,7 +692,7 @@ impl SimulatedDrive {
                 .held(Extent::from_numbers(target.start.get().saturating_sub(1), 1))
                 .sectors
                 == Sectors::new(1);
-        buffers.segments.touch(asked);
+        buffers.segments.touch(cached);
         let row = buffers.segments.begin_read(target.start);
         if !held.is_zero() {
             self.land(
@@ -708,17 +706,17 @@ impl SimulatedDrive {
         }
         let media = self.work_at_media(now, part, missing, Instant::ORIGIN, false);
         self.land(Some(part.command), Op::Read, part.arm, missing, media.end, StorageLayer::Media);
-        // The sectors in the cache are there from the beginning.
+        // Cached sectors are available from the start.
         let from = if held.is_zero() { media.first_sector } else { now.max(waiting.ready_at) };
         let finished = self.cross_to_host(now, from, media.end, part.extent.len);
         self.end_of_media_work(part.command, &media, &waiting, finished);
         if let Some(row) = row {
-            self.begin_ahead(part.arm, row, missing, &media, follows);
+            self.start_read_ahead(part.arm, row, missing, &media, follows);
         }
     }
 
-    /// Behind a read from the media the head reads on into the row.
-    fn begin_ahead(
+    /// Starts the read-ahead after a read from the media.
+    fn start_read_ahead(
         &mut self,
         arm: usize,
         row: RowId,
@@ -737,14 +735,14 @@ impl SimulatedDrive {
             && let Some((of_track, arrived_at, all_at)) = track_coming_by(mechanism, read, media)
         {
             let start = of_track.start.get();
-            // What came by before the read began, on a row of its own.
+            // The sectors that passed before the read started, on the same row.
             let earlier = if arrived_at <= first { arrived_at } else { start };
             let before = Extent::from_numbers(base + earlier, first - earlier);
             if !sequential && !buffers.segments.overlaps_written(before) {
                 first = earlier;
             }
             if arrived_at >= next {
-                // From there on the head has seen the track on its way to the read.
+                // The head saw the rest of the track on its way to the read.
                 limit = limit.min(arrived_at);
             } else if arrived_at > read.start.get() {
                 limit = next;
@@ -752,7 +750,7 @@ impl SimulatedDrive {
             track = Some((of_track, all_at.max(read_at)));
         }
         buffers.segments.append(row, Lba::new(base + first), Lba::new(base + next), read_at);
-        buffers.segments.asked_until(row, Lba::new(base + next));
+        buffers.segments.note_read_until(row, Lba::new(base + next));
         let mut ahead = ActiveReadAhead {
             row,
             from: here.head,
@@ -777,7 +775,7 @@ impl SimulatedDrive {
         );
     }
 
-    /// A write's turn at the arm.
+    /// Serves a queued write.
     fn write_media(&mut self, now: Instant, part: ArmPart, waiting: QueuedPart) {
         let target = self.in_cache(part.arm, part.extent);
         if self.buffers.as_ref().is_some_and(|buffers| buffers.segments.overlaps_written(target)) {
@@ -805,10 +803,10 @@ impl SimulatedDrive {
         self.end_of_media_work(part.command, &media, &waiting, finished);
     }
 
-    /// Brings a written row to the media.
+    /// Writes a row to the media.
     fn save(&mut self, arm: usize, now: Instant, awaited: bool) {
-        self.stop_ahead(arm, now);
-        self.turn_to(arm, now);
+        self.stop_read_ahead(arm, now);
+        self.set_spindle_at(arm, now);
         let (base, sectors) = (self.base(arm), self.arm_sectors);
         let mechanism = self.truth.mechanism_of(arm);
         let (Some(buffers), here) = (&mut self.buffers, &self.arms[arm]) else { return };
@@ -831,7 +829,7 @@ impl SimulatedDrive {
         self.arms[arm].saving = Some(Writeback { row: row.id, end: media.end });
     }
 
-    /// A row is on the media: flushes may be over, and room may be there.
+    /// A row has reached the media: flushes may complete, and blocked commands may continue.
     pub(super) fn saved(&mut self, arm: usize, now: Instant) {
         let (Some(saving), Some(buffers)) = (self.arms[arm].saving.take(), &mut self.buffers)
         else {
@@ -850,13 +848,13 @@ impl SimulatedDrive {
                 Breakdown { overhead, waited, ..Breakdown::default() },
             );
         }
-        for kept in std::mem::take(&mut buffers.kept_waiting) {
-            self.follow_ahead(kept.part.arm, now);
+        for kept in std::mem::take(&mut buffers.blocked) {
+            self.update_read_ahead(kept.part.arm, now);
             if kept.to_cache {
                 if !self.write_to_cache(now, kept)
                     && let Some(buffers) = &mut self.buffers
                 {
-                    buffers.kept_waiting.push(kept);
+                    buffers.blocked.push(kept);
                 }
             } else {
                 let held = if kept.part.op == Op::Read {
@@ -885,13 +883,13 @@ impl SimulatedDrive {
         }
     }
 
-    /// Forgets a command that waits for the cache; whether there was one.
+    /// Removes a command that waits for the cache; returns whether there was one.
     pub(super) fn forget_waiting(&mut self, command: CommandId) -> bool {
         let Some(buffers) = &mut self.buffers else { return false };
-        let before = buffers.flushes.len() + buffers.kept_waiting.len();
+        let before = buffers.flushes.len() + buffers.blocked.len();
         buffers.flushes.retain(|flush| flush.command != command);
-        buffers.kept_waiting.retain(|kept| kept.part.command != command);
-        buffers.flushes.len() + buffers.kept_waiting.len() < before
+        buffers.blocked.retain(|kept| kept.part.command != command);
+        buffers.flushes.len() + buffers.blocked.len() < before
     }
 
     pub(super) fn land(
@@ -911,8 +909,8 @@ impl SimulatedDrive {
     }
 }
 
-/// For a read that lies on one track: the track's sectors, the first that began to pass after the
-/// head's arrival, and when all have passed.
+/// For a read that lies on one track: the track's sectors, the first one that started to pass after
+/// the head's arrival, and the time at which all have passed.
 fn track_coming_by(
     mechanism: &Mechanism<InstanceVariation>,
     read: Extent,
@@ -929,7 +927,7 @@ fn track_coming_by(
     let first = track.sector(layout.first_sector_from(track, angle - shift));
     let began =
         arrival + mechanism.period().time_of(angle.until(layout.sector_angle(first) + shift));
-    // A sector without an address is passed over as if the read began there.
+    // A sector without an address is treated as the start of the read.
     let lba =
         layout.physical_to_lba(first).filter(|lba| sectors.contains(*lba)).unwrap_or(read.start);
     Some((sectors, lba.get(), began + mechanism.period().as_nanos()))

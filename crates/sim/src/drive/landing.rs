@@ -1,39 +1,38 @@
-//! [`Landing`]: what happened to the sectors themselves, for models of what the platters and the
-//! cache hold.
+//! [`Landing`]: reads and writes of sectors, for models of the contents of platters and cache.
 
 use headtime_sched::{CommandId, Op};
 use headtime_units::{Extent, Instant};
 
-/// Sectors that were read or written, or are certain to be. Landings come in the order in which
+/// Sectors that were read or written, or certainly will be. Landings come in the order in which
 /// they take effect.
 ///
-/// | command | op | layer | what happens to the sectors |
+/// | command | op | layer | effect |
 /// |---|---|---|---|
-/// | some | read | media | the command sees what the media hold |
-/// | some | read | cache | the command sees what the cache holds |
+/// | some | read | media | the command sees the contents of the media |
+/// | some | read | cache | the command sees the contents of the cache |
 /// | some | write, zero | media | the command's version is on the media at `at` |
-/// | some | write, zero | cache | the command's version is in the cache, and gone should power fail before it is saved |
-/// | none | read | cache | the cache copies what the media hold |
-/// | none | write | media | what the cache holds is on the media at `at` |
+/// | some | write, zero | cache | the command's version is in the cache, and lost if power fails before it is saved |
+/// | none | read | cache | the cache copies the contents of the media |
+/// | none | write | media | the contents of the cache are on the media at `at` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Landing {
-    /// Of which command; none for what the drive does by itself.
+    /// The command; `None` for work that the drive starts itself.
     pub command: Option<CommandId>,
-    /// What was done.
+    /// The operation.
     pub op: Op,
-    /// Where.
+    /// The sectors.
     pub extent: Extent,
-    /// When it is done.
+    /// The completion time.
     pub at: Instant,
-    /// Where the data come from (a read) or go to (a write).
+    /// The source of a read's data or the destination of a write's.
     pub layer: StorageLayer,
 }
 
-/// What holds sectors in a drive.
+/// A place in a drive that holds sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorageLayer {
-    /// The platters, which keep them.
+    /// The platters: persistent.
     Media,
-    /// The buffer memory, which power loss empties.
+    /// The buffer memory: lost without power.
     Cache,
 }

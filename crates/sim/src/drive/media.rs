@@ -1,16 +1,16 @@
-//! What an access to the media takes: the mechanism's time, and a revolution more for a write of
-//! parts of physical sectors.
+//! The duration of a media access, including the extra revolution of a write of partial physical
+//! sectors.
 //!
 //! A drive with 4,096-byte physical sectors that shows 512-byte ones (512e) cannot write an eighth
-//! of a sector. The model: of a write's first and last physical sector, those that it covers in
-//! part and that the cache does not hold are read first, in one access from the first of them to
-//! the last; then the head comes round and writes all physical sectors that the write touches.
+//! of a sector. The model: the first and last physical sector of a write are read first if they are
+//! covered in part and not cached, in one access from the first of them to the last. The head then
+//! comes round and writes all physical sectors that the write touches.
 //!
 //! Worked example, 7,200 rpm, a write of LBAs 3–10 with 8 to a physical sector: both physical
 //! sectors, 0–7 and 8–15, are covered in part. The head comes to LBA 0, reads 16 sectors, waits
 //! until LBA 0 comes round again and writes 16: exactly one revolution more than a write of 0–15,
-//! less the write settle, which the arm has long done with by then. When only the last physical
-//! sector is covered in part, it is read first, and the head comes round to the first.
+//! less the write settle, which overlaps the revolution. If only the last physical sector is
+//! covered in part, it is read first, and the head comes round to the first.
 
 use headtime_mechanics::{Access, Direction, HeadPosition, Mechanism};
 use headtime_units::{Extent, Instant};
@@ -18,7 +18,7 @@ use headtime_units::{Extent, Instant};
 use crate::truth::InstanceVariation;
 
 /// Serves `extent` as [`Mechanism::access`] does, in whole physical sectors of `physical` logical
-/// ones. `held` says whether the cache holds an extent.
+/// ones. `held` tells whether the cache holds an extent.
 pub(super) fn access(
     mechanism: &Mechanism<InstanceVariation>,
     (from, depart): (HeadPosition, Instant),

@@ -1,39 +1,38 @@
 //! [`SimulatedDrive`]: a rotating drive as a state machine.
 //!
-//! A command is submitted; after its overhead it is ready and waits in the drive's own queue; when
-//! the arm is free the firmware chooses one; the mechanism seeks, waits for the sector to come
-//! round and transfers; data cross the bus; after the completion overhead the host sees the report.
-//! The whole course of an access is computed when it begins, so the drive has few events: a choice,
-//! a completion, a report. With a cache ([`buffers`]) some reads and writes never meet the queue,
-//! and written data go to the media by themselves.
+//! A submitted command is ready after its command overhead and waits in the drive's own queue. When
+//! the arm is free, the firmware chooses a command; the mechanism seeks, waits for rotation and
+//! transfers; data cross the bus; the host sees the report after the completion overhead. The whole
+//! access is computed when it starts, so the drive has few events: a choice, a completion, a
+//! report. With a cache ([`buffers`]) some reads and writes bypass the queue, and the drive writes
+//! cached data to the media by itself.
 //!
 //! Worked example, overhead 0.2 ms, completion 0: a read is submitted at 0 and ready at 0.2 ms; the
-//! arm takes 5 ms, the sector comes round 3 ms later and passes in 0.1 ms: media end at 8.3 ms,
-//! last sector over the bus at 8.306 ms, reported then. A second one submitted at 1 ms is ready at
-//! 1.2 ms and begins at 8.3 ms, without overhead of its own to be seen.
+//! arm takes 5 ms, the sector arrives 3 ms later and passes in 0.1 ms: media end at 8.3 ms, last
+//! sector over the bus at 8.306 ms, reported then. A second read submitted at 1 ms is ready at 1.2
+//! ms and starts at 8.3 ms; its overhead is overlapped.
 //!
-//! With read-ahead and a hit overhead of 0.1 ms: the head goes on reading behind the first read.
-//! The host asks at 8.4 ms for the sectors that follow. At 8.5 ms the drive knows, and has read 0.2
-//! ms of them; they cross the bus as they are read, and the read ends when the last has passed: the
-//! media never stop.
+//! With read-ahead and a hit overhead of 0.1 ms, the head continues to read after the first read.
+//! The host asks for the following sectors at 8.4 ms. At 8.5 ms the drive has decoded the command
+//! and read 0.2 ms of them. They cross the bus as they are read, and the read ends with the last
+//! sector: the media never stop.
 //!
-//! Everything happens at its own time: an event that is due before `now` is worked through before
-//! whatever comes at `now`, so a late [`Device::advance`] changes no time but that of the call.
+//! An event that is due before `now` is processed before anything at `now`, so a late
+//! [`Device::advance`] changes no time but that of the call.
 //!
-//! - Modelled: one mechanism, or two arms over one spindle, with the unit's true geometry; command,
-//!   bus and completion overhead, overlapping other commands' media access; a firmware queue of the
-//!   profile's depth, FCFS or SPTF on true positions, with or without a hold for sequential runs;
-//!   writes whose data must arrive; writes of parts of physical sectors ([`media`]); read-ahead,
-//!   write-back and the cost of a flush ([`buffers`]); a spindle that drifts; sectors that are
-//!   remapped while it runs; reports that come late by an exponentially distributed jitter, in the
-//!   order of the true completions; rare accesses that take much longer.
-//! - Not modelled: retries after errors (see [`FaultyDrive`](crate::FaultyDrive) for errors), what
-//!   power loss leaves (see [`Landing`] for models of it), spin-down.
-//! - Differs from a drive: the command overheads of two commands submitted together pass side by
-//!   side, as if each had a processor of its own; a discard costs its overhead only; written data
-//!   in the cache do not hold up the host's next read for a moment's grace unless the profile has a
-//!   write delay; a command that is chosen while the arm moves on to the next track of a read-ahead
-//!   sets out from the track before.
+//! - Modelled: one mechanism, or two arms over one spindle, with the true geometry of the instance;
+//!   command, bus and completion overhead, overlapped with the media access of other commands; a
+//!   firmware queue of the profile's depth, FCFS or SPTF on true positions, with or without a hold
+//!   for sequential runs; writes that wait for their data; writes of partial physical sectors
+//!   ([`media`]); read-ahead, write-back and the cost of a flush ([`buffers`]); spindle drift;
+//!   sectors remapped at run time; exponentially distributed report jitter that keeps the order of
+//!   completions; rare slow accesses.
+//! - Not modelled: retries after errors, the state after power loss (see [`Landing`] for models of
+//!   both), spin-down.
+//! - Differs from a drive: the command overheads of two commands submitted together overlap, as if
+//!   each had its own processor; a discard costs its overhead only; cached writes delay the host's
+//!   next read by no grace period unless the profile has a write delay; a command chosen while the
+//!   arm moves to the next track of a read-ahead departs from the previous track.
 
 mod arm;
 mod buffers;
@@ -64,23 +63,23 @@ pub struct SimulatedDrive {
     interface: InterfaceTimes,
     bus: Bus,
     noise: ChaCha8Rng,
-    /// Everything due before it has happened.
+    /// All events before this time have happened.
     now: Instant,
     arms: Vec<DriveArm>,
-    /// Sectors of one arm.
+    /// Sectors under one arm.
     arm_sectors: u64,
-    /// Logical sectors of a physical one.
+    /// Logical sectors in a physical sector.
     physical: u64,
     /// Commands submitted and neither reported nor given up.
     held: usize,
-    /// The direction of the command received last: the next one's overhead depends on it.
+    /// The direction of the last command received; the overhead of the next one depends on it.
     received: Option<Direction>,
     buffers: Option<Box<Buffers>>,
     reports: ReportQueue,
     landings: Option<Vec<Landing>>,
 }
 
-/// A command, or the part of one that lies on one arm, in that arm's addresses.
+/// A command, or its part on one arm, in that arm's addresses.
 #[derive(Clone, Copy, Debug)]
 struct ArmPart {
     command: CommandId,
@@ -90,12 +89,12 @@ struct ArmPart {
     fua: bool,
 }
 
-/// One piece of work at the media.
+/// One access to the media.
 #[derive(Clone, Copy, Debug)]
 struct MediaWork {
     began: Instant,
     seek: Nanos,
-    /// With the time lost in an outlier.
+    /// Includes the time lost to an outlier.
     rotate: Nanos,
     transfer: Nanos,
     first_sector: Instant,
@@ -103,10 +102,10 @@ struct MediaWork {
 }
 
 impl SimulatedDrive {
-    /// A drive at rest at the origin of the clock, its heads over the first track.
+    /// A drive at rest at the origin of the clock, with its heads over the first track.
     ///
     /// # Errors
-    /// Whatever is wrong with the truth's profile.
+    /// Any error in the truth's profile.
     pub fn new(truth: DriveTruth) -> Result<Self, ProfileError> {
         let profile = truth.profile();
         let interface = InterfaceTimes::from_profile(profile)?;
@@ -133,20 +132,20 @@ impl SimulatedDrive {
         })
     }
 
-    /// What a scheduler has to know of the drive. It honors force unit access: without a
-    /// write-back cache every completed write is durable, and with one a forced write goes past it.
+    /// The properties that a scheduler needs. The drive honors force unit access: a forced write
+    /// bypasses the write-back cache.
     #[must_use]
     pub fn traits(&self) -> DriveTraits {
         DriveTraits { queue_depth: self.queue_depth(), fua: true }
     }
 
-    /// From now on keeps a list of what happens to sectors for [`SimulatedDrive::take_landings`].
+    /// Starts to record landings for [`SimulatedDrive::take_landings`].
     pub fn record_landings(&mut self) {
         self.landings = Some(Vec::new());
     }
 
-    /// What happened to sectors since the last call, or is certain to, in the order in which it
-    /// takes effect. Empty unless it is recorded.
+    /// The reads and writes of sectors since the last call, in the order in which they take effect.
+    /// Empty unless recorded.
     pub fn take_landings(&mut self) -> Vec<Landing> {
         self.landings.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -157,7 +156,7 @@ impl SimulatedDrive {
         self.held
     }
 
-    /// Lets everything happen that is due before `now` (and at `now`, if `including`).
+    /// Processes all events before `now` (and at `now`, if `including`).
     fn run(&mut self, now: Instant, including: bool) {
         assert!(now >= self.now, "time ran back from {} to {now} at the simulated drive", self.now);
         loop {
@@ -186,8 +185,8 @@ impl SimulatedDrive {
         self.now = now;
     }
 
-    /// The next event, at [`Instant::NEVER`] when there is none; of those at one time, endings come
-    /// before reports, both before written data that arrive at the media, and all before choices.
+    /// The next event, at [`Instant::NEVER`] if there is none. Of simultaneous events, completions
+    /// come before reports, then write-backs, then choices.
     fn next_internal(&self) -> (Instant, DriveEvent) {
         let (mut at, mut event) = (self.reports.next_ending(), DriveEvent::Ending);
         let mut consider = |candidate: Instant, is: DriveEvent| {
@@ -210,8 +209,7 @@ impl SimulatedDrive {
         (at, event)
     }
 
-    /// Says again when each arm begins something; what has become due by a change at `now` begins
-    /// now, not in the past.
+    /// Updates the next choice of each arm; a change at `now` takes effect no earlier than `now`.
     fn plan(&mut self, now: Instant) {
         for arm in 0..self.arms.len() {
             self.arms[arm].next_choice = if self.buffers.is_some() {
@@ -223,7 +221,7 @@ impl SimulatedDrive {
         }
     }
 
-    /// The arm is free, and begins something.
+    /// Starts the next access of a free arm.
     fn choose(&mut self, arm: usize, now: Instant) {
         if self.truth.grow_defects(now) {
             self.arms.iter_mut().for_each(|arm| arm.queue.forget_places());
@@ -231,9 +229,9 @@ impl SimulatedDrive {
         if self.buffers.is_some() {
             return self.choose_cached(arm, now);
         }
-        self.turn_to(arm, now);
+        self.set_spindle_at(arm, now);
         let here = &mut self.arms[arm];
-        // Of one there is nothing to choose.
+        // A single command leaves no choice.
         let place = if here.waiting.len() == 1 {
             Some(0)
         } else {
@@ -265,14 +263,14 @@ impl SimulatedDrive {
         self.land(Some(part.command), part.op, arm, part.extent, media.end, StorageLayer::Media);
     }
 
-    /// The arm serves an extent from now on, one that nobody waits for if `unasked`.
+    /// Starts an access by the arm; `unsolicited` if no command waits for it.
     fn work_at_media(
         &mut self,
         now: Instant,
         part: ArmPart,
         extent: Extent,
         not_before: Instant,
-        unasked: bool,
+        unsolicited: bool,
     ) -> MediaWork {
         let lost = self.outlier();
         let here = &self.arms[part.arm];
@@ -300,13 +298,13 @@ impl SimulatedDrive {
             end: access.finish + lost,
         };
         let here = &mut self.arms[part.arm];
-        here.ledger.begin(now, work.seek, work.rotate, work.transfer, unasked);
+        here.ledger.begin(now, work.seek, work.rotate, work.transfer, unsolicited);
         here.head = access.end;
         here.head_free = work.end;
         work
     }
 
-    /// A command whose work at the media has begun will end.
+    /// Schedules the completion of a command whose media access has started.
     fn end_of_media_work(
         &mut self,
         command: CommandId,
@@ -331,7 +329,7 @@ impl SimulatedDrive {
         }
     }
 
-    /// A command is no longer held.
+    /// Releases the slot of a command.
     fn leave(&mut self, at: Instant) {
         self.held -= 1;
         self.arms.iter_mut().for_each(|arm| arm.ledger.leave(at));
@@ -354,13 +352,12 @@ impl SimulatedDrive {
         if hit { noise.outlier } else { Nanos::ZERO }
     }
 
-    /// The spindle as it turns at `at`, for what the arm does next.
-    fn turn_to(&mut self, arm: usize, at: Instant) {
-        self.truth.turn_to(arm, at);
+    /// Sets the arm's spindle to its state at `at`.
+    fn set_spindle_at(&mut self, arm: usize, at: Instant) {
+        self.truth.set_spindle_at(arm, at);
     }
 
-    /// When a write's first sector may pass at the earliest, with its data on the bus from
-    /// `ready_at` on.
+    /// The earliest time for a write's first sector, with its data on the bus from `ready_at` on.
     fn data_arrive(&mut self, now: Instant, part: ArmPart, ready_at: Instant) -> Instant {
         if part.op != Op::Write {
             return Instant::ORIGIN;
@@ -373,7 +370,7 @@ impl SimulatedDrive {
         self.interface.write_media_start(burst, sectors, sector_time)
     }
 
-    /// A command without a cache to meet.
+    /// Submits a command to a drive without a cache.
     fn submit_uncached(&mut self, now: Instant, part: ArmPart) {
         let direction = direction_of(part.op);
         let ready_at =
@@ -386,7 +383,7 @@ impl SimulatedDrive {
         );
     }
 
-    /// Puts a command into its arm's queue, for `extent` of its sectors.
+    /// Adds a command to its arm's queue, for `extent` of its sectors.
     fn enqueue(&mut self, part: ArmPart, extent: Extent, waiting: QueuedPart) {
         let command = FirmwareCommand {
             id: part.command.0,
@@ -399,7 +396,7 @@ impl SimulatedDrive {
         arm.waiting.push(waiting);
     }
 
-    /// The command as its arms see it: two parts where it lies on both.
+    /// The command by arm: two parts if it lies on both.
     fn parts(&self, command: &Command) -> (ArmPart, Option<ArmPart>) {
         let (start, end, sectors) =
             (command.extent.start.get(), command.extent.end().get(), self.arm_sectors);
@@ -439,8 +436,8 @@ impl Device for SimulatedDrive {
     }
 
     fn submit(&mut self, now: Instant, command: &Command) {
-        // What is due at `now` itself waits, so that commands submitted at one time are all there
-        // when the firmware chooses.
+        // Events at `now` itself wait, so that the firmware chooses among all commands submitted at
+        // one time.
         self.run(now, false);
         assert!(
             self.held < self.queue_depth(),
@@ -519,7 +516,7 @@ impl Device for SimulatedDrive {
     }
 
     fn disk_time(&self, now: Instant) -> DiskTime {
-        // What is due but has not been let happen may yet say that the time after it was no rest.
+        // A due but unprocessed event may show that the time after it was not idle.
         let (due, _) = self.next_internal();
         self.arms
             .iter()
@@ -536,7 +533,7 @@ enum DriveEvent {
     Choice(usize),
 }
 
-/// Which way the head goes for it.
+/// The head's direction of transfer for an operation.
 pub(crate) fn direction_of(op: Op) -> Direction {
     match op {
         Op::Read | Op::Flush | Op::Discard => Direction::Read,
@@ -544,5 +541,5 @@ pub(crate) fn direction_of(op: Op) -> Direction {
     }
 }
 
-/// Keeps the noise apart from what the truth draws from the same seed.
+/// Separates the noise from the truth's random numbers of the same seed.
 const NOISE_STREAM: u64 = 1;

@@ -1,8 +1,7 @@
-//! [`ReportQueue`]: from a command's true end to what the host sees.
+//! [`ReportQueue`]: from a command's true completion to its report to the host.
 //!
-//! A command ends; the host sees it a little later by the unit's jitter, never before what ended
-//! earlier; and the report lies there until it is fetched. A command whose sectors lie on both arms
-//! ends when both parts have.
+//! The host sees a completion after the jitter of the instance, never before an earlier completion;
+//! the report then waits to be fetched. A command on both arms completes when both parts have.
 
 use std::collections::VecDeque;
 
@@ -11,17 +10,17 @@ use headtime_units::{Instant, Nanos};
 
 use crate::device::{Breakdown, DriveCompletion};
 
-/// Ends and reports of one drive.
+/// Completions and reports of one drive.
 #[derive(Clone, Debug)]
 pub(super) struct ReportQueue {
-    /// True completions to come, in the order of their time.
+    /// Future true completions in order of time.
     endings: VecDeque<DriveCompletion>,
-    /// ReportQueue to come.
+    /// Future reports.
     reports: VecDeque<DriveCompletion>,
     last_report: Instant,
-    /// ReportQueue that nobody has fetched yet.
+    /// Reports not yet fetched.
     fetched: VecDeque<DriveCompletion>,
-    /// Commands in parts of which some have not ended.
+    /// Commands split into parts that have not all completed.
     parted: Vec<SplitCommand>,
 }
 
@@ -29,7 +28,7 @@ pub(super) struct ReportQueue {
 struct SplitCommand {
     command: CommandId,
     parts_left: u32,
-    /// The part that ends last so far.
+    /// The latest part so far.
     last: Option<DriveCompletion>,
 }
 
@@ -44,12 +43,12 @@ impl ReportQueue {
         }
     }
 
-    /// The command ends when that many parts have ended.
+    /// Registers a command that completes with its last part.
     pub(super) fn part(&mut self, command: CommandId, parts: u32) {
         self.parted.push(SplitCommand { command, parts_left: parts, last: None });
     }
 
-    /// A command, or a part of one, will end.
+    /// Schedules the completion of a command or a part of one.
     pub(super) fn expect(&mut self, command: CommandId, finished: Instant, breakdown: Breakdown) {
         let ending = DriveCompletion { command, finished, outcome: Outcome::Success, breakdown };
         let parted = if self.parted.is_empty() {
@@ -80,17 +79,18 @@ impl ReportQueue {
         self.endings.insert(place, ending);
     }
 
-    /// When the next command truly ends, [`Instant::NEVER`] when none will.
+    /// The time of the next true completion, [`Instant::NEVER`] if there is none.
     pub(super) fn next_ending(&self) -> Instant {
         self.endings.front().map_or(Instant::NEVER, |ending| ending.finished)
     }
 
-    /// When the host sees the next one, [`Instant::NEVER`] when none is on its way.
+    /// The time of the next report, [`Instant::NEVER`] if there is none.
     pub(super) fn next_report(&self) -> Instant {
         self.reports.front().map_or(Instant::NEVER, |report| report.finished)
     }
 
-    /// A command truly ends; the host sees it after `jitter`. True when it does so at once.
+    /// Completes the next command and schedules its report after `jitter`. Returns true if the
+    /// report is due at once.
     pub(super) fn end(&mut self, jitter: Nanos) -> bool {
         let Some(mut ending) = self.endings.pop_front() else { return false };
         let at = ending.finished;
@@ -101,14 +101,14 @@ impl ReportQueue {
         at_once
     }
 
-    /// The host sees the next one; answers when.
+    /// Delivers the next report and returns its time.
     pub(super) fn report(&mut self) -> Option<Instant> {
         let report = self.reports.pop_front()?;
         self.fetched.push_back(report);
         Some(report.finished)
     }
 
-    /// Whether reports lie there.
+    /// True if reports wait to be fetched.
     pub(super) fn any_to_fetch(&self) -> bool {
         !self.fetched.is_empty()
     }
@@ -119,7 +119,7 @@ impl ReportQueue {
         }
     }
 
-    /// Forgets a command that has not been seen by the host; whether there was one.
+    /// Removes a command that the host has not seen; returns whether there was one.
     pub(super) fn forget(&mut self, command: CommandId) -> bool {
         let of_it = |other: &DriveCompletion| other.command == command;
         if let Some(place) = self.endings.iter().position(of_it) {

@@ -1,15 +1,15 @@
 //! [`Engine`]: virtual time around a scheduler, a drive and a source of requests.
 //!
-//! Time jumps from event to event: an arrival, the end of a think time, something at the drive, the
-//! time a policy wanted to be asked again, a timeout. At each, in this order: the drive advances
-//! and its completions go to the scheduler; commands that took too long are given up; requests that
-//! are due are submitted; the scheduler is asked for commands until it has none. Everything that
-//! happens at one time is done before time goes on.
+//! Time advances from event to event: an arrival, the end of a think time, a drive event, a wake-up
+//! requested by the policy, a timeout. Each step works in this order: the drive advances and its
+//! completions go to the scheduler; overdue commands are given up; due requests are submitted; the
+//! scheduler is asked for commands until it has none. All events of one time are processed before
+//! time advances.
 //!
-//! The engine is generic over its three parts ([`SchedulerApi`] is the scheduler, or a faulty one in
-//! tests), and tells a [`EngineObserver`] what happens: measures, checks.
+//! The engine is generic over its three parts ([`SchedulerApi`] is the scheduler, or a faulty one
+//! in tests) and reports events to an [`EngineObserver`].
 //!
-//! Cost: nothing is allocated for a request but what the scheduler allocates.
+//! Cost: a request allocates nothing outside the scheduler.
 
 mod observer;
 mod scheduler_api;
@@ -30,64 +30,63 @@ pub use observer::EngineObserver;
 pub use scheduler_api::SchedulerApi;
 use timeouts::Timeouts;
 
-/// The system's number of "connection timed out", reported for commands that the drive never
-/// answered.
+/// The errno of "connection timed out", reported for commands that the drive never answered.
 pub const ETIMEDOUT: i32 = 110;
 
 /// A scheduler, a drive and a source of requests, run together in virtual time.
 pub struct Engine<F, D, S> {
-    /// What schedules.
+    /// The scheduler.
     pub scheduler: F,
-    /// What serves.
+    /// The drive.
     pub device: D,
-    /// What asks.
+    /// The source of requests.
     pub source: S,
     now: Instant,
     next_request: u64,
     /// The source's next arrival that depends on no completion.
     arrival: Option<Arrival>,
     thinking: BinaryHeap<Reverse<PendingArrival>>,
-    thoughts: u64,
+    arrivals_created: u64,
     /// The earlier of `arrival` and the first of `thinking`.
-    next_outside: Instant,
-    /// When the policy wants to be asked again.
+    next_arrival: Instant,
+    /// The next wake-up that the policy requested.
     wake: Instant,
-    /// Whether anything happened at this step that the scheduler could answer with a command.
-    stirred: bool,
+    /// True if an event of this step may lead to a dispatch.
+    needs_dispatch: bool,
     timeouts: Option<Timeouts>,
     held: u64,
     completions: Vec<DriveCompletion>,
 }
 
-/// Whether there is more to come.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepOutcome {
-    /// Something happened.
+    /// Events were processed.
     Stepped,
-    /// Nothing is held and nothing more will come.
+    /// No request is held, and none will arrive.
     Drained,
 }
 
-/// Why a run cannot go on.
+/// The reason why a run cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
-    /// The scheduler did not take a request.
+    /// The scheduler refused a request.
     #[error("request {} of the workload was refused at {at}: {refusal}; if the queue is full, requests come faster than the drive can serve them", id.0)]
     Refused {
-        /// Which.
+        /// The request.
         id: RequestId,
-        /// When.
+        /// The time.
         at: Instant,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
-    /// Requests are held, and nothing will ever happen again.
+    /// Requests are held, and no event is left.
     #[error(
         "at {at} {held} requests are held but nothing is under way; the policy must send something \
             when the drive is empty"
     )]
     Stalled {
-        /// When.
+        /// The time.
         at: Instant,
         /// Requests held.
         held: u64,
@@ -95,13 +94,13 @@ pub enum EngineError {
 }
 
 impl<F: SchedulerApi, D: Device, S: Source> Engine<F, D, S> {
-    /// An engine at the origin of the clock. After `timeout`, if one is given, a command that the
-    /// drive has not answered is given up as failed.
+    /// An engine at the origin of the clock. With a `timeout`, a command that the drive has not
+    /// answered by then fails.
     #[must_use]
     pub fn new(scheduler: F, device: D, mut source: S, timeout: Option<Nanos>) -> Self {
         let arrival = source.arrival();
         Self {
-            next_outside: arrival.as_ref().map_or(Instant::NEVER, |arrival| arrival.at),
+            next_arrival: arrival.as_ref().map_or(Instant::NEVER, |arrival| arrival.at),
             arrival,
             scheduler,
             device,
@@ -109,9 +108,9 @@ impl<F: SchedulerApi, D: Device, S: Source> Engine<F, D, S> {
             now: Instant::ORIGIN,
             next_request: 0,
             thinking: BinaryHeap::new(),
-            thoughts: 0,
+            arrivals_created: 0,
             wake: Instant::NEVER,
-            stirred: false,
+            needs_dispatch: false,
             timeouts: timeout.map(Timeouts::new),
             held: 0,
             completions: Vec::new(),
@@ -130,11 +129,11 @@ impl<F: SchedulerApi, D: Device, S: Source> Engine<F, D, S> {
         self.held
     }
 
-    /// Goes on to the next event and does all that happens then.
+    /// Advances to the next event and processes everything due at that time.
     ///
     /// # Errors
-    /// See [`EngineError`]; the engine is of no use afterwards.
-    pub fn step(&mut self, watch: &mut impl EngineObserver) -> Result<StepOutcome, EngineError> {
+    /// See [`EngineError`]; the engine cannot be used afterwards.
+    pub fn step(&mut self, observer: &mut impl EngineObserver) -> Result<StepOutcome, EngineError> {
         let next = self.next_event();
         if next == Instant::NEVER {
             let at = self.now;
@@ -145,22 +144,22 @@ impl<F: SchedulerApi, D: Device, S: Source> Engine<F, D, S> {
             };
         }
         self.now = self.now.max(next);
-        self.stirred = self.wake <= self.now;
-        self.complete(watch)?;
+        self.needs_dispatch = self.wake <= self.now;
+        self.complete(observer)?;
         if self.timeouts.is_some() {
-            self.give_up(watch)?;
+            self.give_up(observer)?;
         }
-        if self.next_outside <= self.now {
-            self.submit_due(watch)?;
+        if self.next_arrival <= self.now {
+            self.submit_due(observer)?;
         }
-        // Most events inside a drive concern nobody outside it.
-        if self.stirred {
-            self.dispatch(watch);
+        // Most drive events concern the drive alone.
+        if self.needs_dispatch {
+            self.dispatch(observer);
         }
         Ok(StepOutcome::Stepped)
     }
 
-    /// Takes a request back and lets its client go on, as after a completion.
+    /// Cancels a request and lets its client continue, as after a completion.
     ///
     /// # Errors
     /// See [`EngineError`].
@@ -168,25 +167,24 @@ impl<F: SchedulerApi, D: Device, S: Source> Engine<F, D, S> {
         &mut self,
         id: RequestId,
         client: ClientId,
-        watch: &mut impl EngineObserver,
+        observer: &mut impl EngineObserver,
     ) -> Result<Cancelled, EngineError> {
         let cancelled = self.scheduler.cancel(self.now, id);
         if cancelled != Cancelled::Unknown {
             self.held -= 1;
-            watch.cancelled(self.now, id, cancelled);
-            self.follow(client, watch)?;
-            self.dispatch(watch);
+            observer.cancelled(self.now, id, cancelled);
+            self.follow(client, observer)?;
+            self.dispatch(observer);
         }
         Ok(cancelled)
     }
 
-    /// The scheduler has something new to do that came from no request, such as a scan: at the next
-    /// step it is asked for commands.
-    pub fn stir(&mut self) {
+    /// Asks the scheduler for commands at the next step, for example after a scan was started.
+    pub fn request_dispatch(&mut self) {
         self.wake = self.wake.min(self.now);
     }
 
-    /// When something happens next; [`Instant::NEVER`] when nothing ever will.
+    /// The time of the next event; [`Instant::NEVER`] if there is none.
     #[must_use]
     pub fn next_event(&self) -> Instant {
         let or_never = |at: Option<Instant>| at.unwrap_or(Instant::NEVER);
@@ -194,19 +192,18 @@ impl<F: SchedulerApi, D: Device, S: Source> Engine<F, D, S> {
         or_never(self.device.next_event())
             .min(or_never(timeout))
             .min(self.wake)
-            .min(self.next_outside)
+            .min(self.next_arrival)
     }
 
-    /// When somebody asks next, whether he depends on completions or not. Whoever changes that
-    /// calls this.
-    fn look_outside(&mut self) {
+    /// Updates the time of the next arrival.
+    fn update_next_arrival(&mut self) {
         let arrival = self.arrival.as_ref().map_or(Instant::NEVER, |arrival| arrival.at);
         let thinking =
             self.thinking.peek().map_or(Instant::NEVER, |Reverse(thinking)| thinking.arrival.at);
-        self.next_outside = arrival.min(thinking);
+        self.next_arrival = arrival.min(thinking);
     }
 
-    fn complete(&mut self, watch: &mut impl EngineObserver) -> Result<(), EngineError> {
+    fn complete(&mut self, observer: &mut impl EngineObserver) -> Result<(), EngineError> {
         self.device.advance(self.now, &mut self.completions);
         if self.completions.is_empty() {
             return Ok(());
@@ -215,41 +212,41 @@ impl<F: SchedulerApi, D: Device, S: Source> Engine<F, D, S> {
         for completion in completions.drain(..) {
             let expected =
                 self.timeouts.as_mut().is_none_or(|timeouts| timeouts.answered(completion.command));
-            watch.completed(self.now, &completion, expected);
+            observer.completed(self.now, &completion, expected);
             if expected {
                 let done = Done {
                     command: completion.command,
                     finished: completion.finished,
                     outcome: completion.outcome,
                 };
-                self.over(done, watch)?;
+                self.complete_command(done, observer)?;
             }
         }
         self.completions = completions;
         Ok(())
     }
 
-    fn give_up(&mut self, watch: &mut impl EngineObserver) -> Result<(), EngineError> {
+    fn give_up(&mut self, observer: &mut impl EngineObserver) -> Result<(), EngineError> {
         while let Some(command) =
             self.timeouts.as_mut().and_then(|timeouts| timeouts.take_due(self.now))
         {
             self.device.abort(self.now, command);
-            watch.gave_up(self.now, command);
-            self.over(
+            observer.gave_up(self.now, command);
+            self.complete_command(
                 Done { command, finished: self.now, outcome: Outcome::Failed(ETIMEDOUT) },
-                watch,
+                observer,
             )?;
         }
         Ok(())
     }
 
-    fn over(&mut self, done: Done, watch: &mut impl EngineObserver) -> Result<(), EngineError> {
-        self.stirred = true;
+    fn complete_command(&mut self, done: Done, observer: &mut impl EngineObserver) -> Result<(), EngineError> {
+        self.needs_dispatch = true;
         for finished in self.scheduler.complete(self.now, done) {
-            self.finish(&finished, watch)?;
+            self.finish(&finished, observer)?;
         }
         while let Some(read) = self.scheduler.take_background() {
-            watch.background(self.now, &read);
+            observer.background(self.now, &read);
         }
         Ok(())
     }
@@ -257,46 +254,46 @@ impl<F: SchedulerApi, D: Device, S: Source> Engine<F, D, S> {
     fn finish(
         &mut self,
         finished: &Finished,
-        watch: &mut impl EngineObserver,
+        observer: &mut impl EngineObserver,
     ) -> Result<(), EngineError> {
-        watch.finished(self.now, finished);
+        observer.finished(self.now, finished);
         self.held = self.held.checked_sub(1).expect("no more requests finish than were submitted");
-        self.follow(ClientId(finished.request.stream.0), watch)
+        self.follow(ClientId(finished.request.stream.0), observer)
     }
 
     fn follow(
         &mut self,
         client: ClientId,
-        watch: &mut impl EngineObserver,
+        observer: &mut impl EngineObserver,
     ) -> Result<(), EngineError> {
         match self.source.follow(self.now, client) {
-            Some(arrival) if arrival.at <= self.now => self.submit(&arrival.ask, watch),
+            Some(arrival) if arrival.at <= self.now => self.submit(&arrival.ask, observer),
             Some(arrival) => {
-                self.thinking.push(Reverse(PendingArrival { order: self.thoughts, arrival }));
-                self.thoughts += 1;
-                self.look_outside();
+                self.thinking.push(Reverse(PendingArrival { order: self.arrivals_created, arrival }));
+                self.arrivals_created += 1;
+                self.update_next_arrival();
                 Ok(())
             }
             None => Ok(()),
         }
     }
 
-    fn submit_due(&mut self, watch: &mut impl EngineObserver) -> Result<(), EngineError> {
+    fn submit_due(&mut self, observer: &mut impl EngineObserver) -> Result<(), EngineError> {
         while let Some(arrival) = self.arrival.take_if(|arrival| arrival.at <= self.now) {
-            self.submit(&arrival.ask, watch)?;
+            self.submit(&arrival.ask, observer)?;
             self.arrival = self.source.arrival();
         }
         while self.thinking.peek().is_some_and(|Reverse(thinking)| thinking.arrival.at <= self.now)
         {
             if let Some(Reverse(thinking)) = self.thinking.pop() {
-                self.submit(&thinking.arrival.ask, watch)?;
+                self.submit(&thinking.arrival.ask, observer)?;
             }
         }
-        self.look_outside();
+        self.update_next_arrival();
         Ok(())
     }
 
-    fn submit(&mut self, ask: &Ask, watch: &mut impl EngineObserver) -> Result<(), EngineError> {
+    fn submit(&mut self, ask: &Ask, observer: &mut impl EngineObserver) -> Result<(), EngineError> {
         let request = Request {
             id: RequestId(self.next_request),
             volume: VolumeId(ask.stream),
@@ -310,9 +307,9 @@ impl<F: SchedulerApi, D: Device, S: Source> Engine<F, D, S> {
         self.next_request += 1;
         match self.scheduler.submit(self.now, request) {
             Admission::Accepted => {
-                self.stirred = true;
+                self.needs_dispatch = true;
                 self.held += 1;
-                watch.submitted(self.now, &request);
+                observer.submitted(self.now, &request);
                 Ok(())
             }
             Admission::Refused(refusal) => {
@@ -321,17 +318,17 @@ impl<F: SchedulerApi, D: Device, S: Source> Engine<F, D, S> {
         }
     }
 
-    fn dispatch(&mut self, watch: &mut impl EngineObserver) {
+    fn dispatch(&mut self, observer: &mut impl EngineObserver) {
         self.wake = loop {
             match self.scheduler.next(self.now) {
                 Decision::Dispatch(command) => {
-                    watch.dispatched(self.now, &command);
+                    observer.dispatched(self.now, &command);
                     if let Some(timeouts) = &mut self.timeouts {
                         timeouts.sent(self.now, command.id);
                     }
                     self.device.submit(self.now, &command);
                 }
-                // A policy that holds until now would stop time; the next nanosecond is soon
+                // A policy that waits until now would stop time; the next nanosecond is early
                 // enough.
                 Decision::WaitUntil { at, .. } => break at.max(self.now + Nanos::from_ns(1)),
                 Decision::Idle => break Instant::NEVER,
@@ -340,7 +337,7 @@ impl<F: SchedulerApi, D: Device, S: Source> Engine<F, D, S> {
     }
 }
 
-/// A client's next request, by time; of those at one time the first thought of.
+/// A client's next request, ordered by time, then by creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PendingArrival {
     order: u64,

@@ -1,12 +1,11 @@
-//! [`EngineObserver`]: who is told what happens in a run.
+//! [`EngineObserver`]: callbacks for the events of a run.
 
 use headtime_sched::{BackgroundRead, Cancelled, Command, CommandId, Finished, Request, RequestId};
 use headtime_units::Instant;
 
 use crate::device::DriveCompletion;
 
-/// Told of everything that happens, in the order in which it happens. Whatever is not wanted is
-/// left out.
+/// Callbacks in the order of events. Each one does nothing by default.
 pub trait EngineObserver {
     /// A request was accepted.
     fn submitted(&mut self, now: Instant, request: &Request) {
@@ -18,8 +17,8 @@ pub trait EngineObserver {
         let _ = (now, command);
     }
 
-    /// The drive reported a command; not `expected` when it had been given up before, in which case
-    /// nobody else hears of it.
+    /// The drive reported a command. `expected` is false for a command given up before; the
+    /// scheduler does not see that report.
     fn completed(&mut self, now: Instant, completion: &DriveCompletion, expected: bool) {
         let _ = (now, completion, expected);
     }
@@ -34,21 +33,21 @@ pub trait EngineObserver {
         let _ = (now, finished);
     }
 
-    /// Something was read for a scan, or could not be.
+    /// Sectors were read for a scan, or could not be read.
     fn background(&mut self, now: Instant, read: &BackgroundRead) {
         let _ = (now, read);
     }
 
-    /// A request was taken back.
+    /// A request was cancelled.
     fn cancelled(&mut self, now: Instant, id: RequestId, cancelled: Cancelled) {
         let _ = (now, id, cancelled);
     }
 }
 
-/// Nobody watches.
+/// No observer.
 impl EngineObserver for () {}
 
-/// Two that watch; the first is told first.
+/// Two observers; the first is called first.
 impl<A: EngineObserver, B: EngineObserver> EngineObserver for (&mut A, &mut B) {
     fn submitted(&mut self, now: Instant, request: &Request) {
         self.0.submitted(now, request);

@@ -1,5 +1,5 @@
-//! [`SchedulerApi`]: what the engine needs of a scheduler, so that tests can put a faulty one in its
-//! place.
+//! [`SchedulerApi`]: the scheduler's interface to the engine, so that tests can replace it by a
+//! faulty one.
 
 use headtime_sched::{
     Accounts, Admission, BackgroundRead, Cancelled, Decision, Done, Finished, Policy, Request,
@@ -8,24 +8,24 @@ use headtime_sched::{
 use headtime_units::Instant;
 use smallvec::SmallVec;
 
-/// The scheduler as the engine sees it; each call as [`Scheduler`] documents it.
+/// The scheduler as the engine uses it; [`Scheduler`] documents each call.
 pub trait SchedulerApi {
-    /// Takes a request, or says why not.
+    /// Accepts or refuses a request.
     fn submit(&mut self, now: Instant, request: Request) -> Admission;
 
-    /// What to do now.
+    /// The next action.
     fn next(&mut self, now: Instant) -> Decision;
 
-    /// Takes a measured completion in; returns the requests that are over.
+    /// Processes a measured completion; returns the requests that are finished.
     fn complete(&mut self, now: Instant, done: Done) -> SmallVec<[Finished; 1]>;
 
-    /// What was read for scans and not yet taken; to be called until there is none, after each
-    /// completion. A front without scans has none.
+    /// The next result of a scan; call it after each completion until it returns `None`. The
+    /// default has no scans.
     fn take_background(&mut self) -> Option<BackgroundRead> {
         None
     }
 
-    /// Takes a request back.
+    /// Cancels a request.
     fn cancel(&mut self, now: Instant, id: RequestId) -> Cancelled;
 
     /// Changes the policy while running.
@@ -34,10 +34,10 @@ pub trait SchedulerApi {
     /// Disk time and counts by volume.
     fn accounts(&self) -> &Accounts;
 
-    /// Checks its own books.
+    /// Checks the scheduler's invariants.
     ///
     /// # Panics
-    /// When they do not agree.
+    /// If an invariant is violated.
     fn self_check(&self);
 }
 

@@ -1,11 +1,11 @@
-//! Commands that the drive may never answer: when each is given up, and which answers still count.
+//! Time limits of commands that the drive may never answer.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use headtime_sched::CommandId;
 use headtime_units::{Instant, Nanos};
 
-/// All commands wait equally long, so the order of sending is the order of giving up.
+/// All commands have the same time limit, so they expire in dispatch order.
 pub(super) struct Timeouts {
     after: Nanos,
     queue: VecDeque<(Instant, CommandId)>,
@@ -22,19 +22,19 @@ impl Timeouts {
         self.unanswered.insert(command);
     }
 
-    /// The drive answers; whether anybody still waits for it.
+    /// Records an answer; returns whether the command was still expected.
     pub(super) fn answered(&mut self, command: CommandId) -> bool {
         let expected = self.unanswered.remove(&command);
         self.forget_answered();
         expected
     }
 
-    /// When the next command is given up.
+    /// The next expiry.
     pub(super) fn next(&self) -> Option<Instant> {
         self.queue.front().map(|(at, _)| *at)
     }
 
-    /// A command to give up by `now`, if there is one.
+    /// The next command that expired by `now`.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<CommandId> {
         let (at, command) = *self.queue.front()?;
         if at > now {
@@ -45,7 +45,7 @@ impl Timeouts {
         Some(command)
     }
 
-    /// Keeps an unanswered command, or none, at the front.
+    /// Drops answered commands from the front.
     fn forget_answered(&mut self) {
         while self.queue.front().is_some_and(|(_, command)| !self.unanswered.contains(command)) {
             self.queue.pop_front();

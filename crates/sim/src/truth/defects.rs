@@ -1,58 +1,55 @@
-//! [`GrownDefects`]: sectors that become defective while the drive runs, and live on a spare from
-//! then on.
+//! [`GrownDefects`]: sectors that become defective at run time and are remapped to a spare.
 //!
-//! They come as a Poisson process: the time from one to the next is exponentially distributed
-//! around the profile's mean, and each hits a sector drawn evenly from the drive. What the sector
-//! held is not lost, its contents move; from then on an access to it makes a trip to the spare.
-//! Where no spare is left nothing happens. Worked example, 0.5 an hour: after a day about 12
-//! sectors have moved, each costing an access that passes over it up to two seeks and turns.
+//! Defects are a Poisson process: exponentially distributed intervals around the profile's mean,
+//! each at a uniformly drawn sector. The contents move to the spare; later accesses make a trip
+//! there. Without a free spare nothing happens. Worked example, 0.5 an hour: after a day about 12
+//! sectors have moved, each costing an access that passes over it up to two seeks and revolutions.
 //!
-//! - Modelled: when and where; remapping as [`Layout::remap`](headtime_mechanics::Layout::remap)
-//!   does it.
-//! - Not modelled: the errors and retries by which a drive finds out, and the time that moving
-//!   takes.
+//! - Modelled: time and place; remapping by [`Layout::remap`](headtime_mechanics::Layout::remap).
+//! - Not modelled: the errors and retries by which a drive detects a defect, and the time of the
+//!   move.
 //! - Differs from a drive: real defects come in scratches, side by side.
 
 use headtime_units::{Instant, Lba, Nanos};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// When and where the next sector goes bad.
+/// The time and place of the next defect.
 #[derive(Clone, Debug)]
 pub(super) struct GrownDefects {
-    lots: ChaCha8Rng,
+    rng: ChaCha8Rng,
     mean: Nanos,
     sectors: u64,
     next: Instant,
 }
 
 impl GrownDefects {
-    /// Defects at a rate on a drive of so many sectors; none at a rate of zero.
+    /// Defects at a rate on a drive of `sectors` sectors; none at a rate of zero.
     pub(super) fn new(per_hour: f64, sectors: u64, seed: u64) -> Option<Self> {
         if per_hour <= 0.0 || sectors == 0 {
             return None;
         }
         let mean = Nanos::from_ms_f64(MS_OF_AN_HOUR / per_hour)?;
         let mut defects =
-            Self { lots: ChaCha8Rng::seed_from_u64(seed), mean, sectors, next: Instant::ORIGIN };
+            Self { rng: ChaCha8Rng::seed_from_u64(seed), mean, sectors, next: Instant::ORIGIN };
         defects.next = Instant::ORIGIN + defects.wait();
         Some(defects)
     }
 
-    /// The next sector that has gone bad by `now`, if there is one more.
+    /// The next sector that became defective by `now`.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<Lba> {
         if self.next > now {
             return None;
         }
         let wait = self.wait();
         self.next += wait;
-        Some(Lba::new(self.lots.random_range(0..self.sectors)))
+        Some(Lba::new(self.rng.random_range(0..self.sectors)))
     }
 
     fn wait(&mut self) -> Nanos {
         // 53 bits, never 0.
-        let even = ((self.lots.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
-        // At least a nanosecond, so that they end.
+        let even = ((self.rng.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        // At least one nanosecond, so that the loop over due defects ends.
         Nanos::from_ns(1 + (-libm::log(even) * self.mean.as_ns() as f64) as u64)
     }
 }

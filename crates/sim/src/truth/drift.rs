@@ -1,32 +1,32 @@
-//! [`SpindleDrift`]: a spindle whose speed wanders slowly around its mean.
+//! [`SpindleDrift`]: slow variation of the spindle speed around its mean.
 //!
-//! The speed at time `t` is the unit's mean speed times `1 + a·sin(ωt + φ)`, with the profile's
-//! amplitude `a` (parts per million), `ω = 2π / period` and a phase drawn by seed. What it has
-//! turned by `t` is the integral, which is the mean speed times a *spindle's own time*
+//! The speed at time `t` is the mean speed of the instance times `1 + a·sin(ωt + φ)`, with the
+//! profile's amplitude `a` (parts per million), `ω = 2π / period` and a phase drawn by seed. The
+//! angle at `t` is the integral: the mean speed times the *spindle time*
 //!
 //! `τ(t) = t + (a / ω)·(cos φ − cos(ωt + φ))`.
 //!
-//! `a` is far below one, so `τ` rises wherever `t` does: a later time is a later angle. For the
-//! length of an access the speed is taken to be constant: in 20 ms a spindle that drifts by 10 ppm
-//! in ten minutes changes by 2·10⁻⁹, which moves the end of the access by less than 0.1 ns.
+//! `a` is far below one, so `τ` increases with `t`. The speed is constant within an access: in 20
+//! ms a spindle that drifts by 10 ppm in ten minutes changes by 2·10⁻⁹, which moves the end of the
+//! access by less than 0.1 ns.
 //!
 //! Worked example, 10 ppm, 600 s, φ = 0: after 150 s the spindle is 10 ppm fast and 0.955 ms ahead
 //! of a steady one; after 300 s it turns at its mean speed and is 1.910 ms ahead; after 600 s it is
-//! where a steady one is.
+//! level with a steady one.
 //!
 //! - Modelled: one slow sine.
-//! - Not modelled: wander without a period, vibration, spin-up.
+//! - Not modelled: aperiodic drift, vibration, spin-up.
 //! - Differs from a drive: real drift follows temperature, which follows the load.
 
 use headtime_units::{Angle, Instant, RotationPeriod};
 
-/// How one unit's spindle wanders.
+/// The spindle drift of one instance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SpindleDrift {
     period: RotationPeriod,
     /// The angle at the origin of the clock.
     origin: Angle,
-    /// Parts of one.
+    /// As a fraction.
     amplitude: f64,
     /// Radians per nanosecond.
     omega: f64,
@@ -34,8 +34,8 @@ pub struct SpindleDrift {
 }
 
 impl SpindleDrift {
-    /// A drift around `period`, or none when amplitude or swing are zero; `lot` draws where in its
-    /// swing it is at the origin of the clock.
+    /// A drift around `period`, or `None` if the amplitude or the drift period is zero; `lot` draws
+    /// its phase at the origin of the clock.
     #[must_use]
     pub fn new(
         period: RotationPeriod,
@@ -53,8 +53,7 @@ impl SpindleDrift {
         })
     }
 
-    /// The time of one turn and the angle at the origin that a steady spindle would have which
-    /// turns at `at` as this one does.
+    /// The period and origin angle of a steady spindle that matches this one at `at`.
     #[must_use]
     pub fn steady_at(&self, at: Instant) -> (RotationPeriod, Angle) {
         let now = self.omega * at.as_ns() as f64 + self.phase;
@@ -69,14 +68,14 @@ impl SpindleDrift {
     #[must_use]
     pub fn angle_at(&self, at: Instant) -> Angle {
         let now = self.omega * at.as_ns() as f64 + self.phase;
-        // The spindle's own time is ahead of the clock by so many nanoseconds, of which the
-        // fraction counts: it is some hundred units of angle.
+        // The spindle time is ahead of the clock by this many nanoseconds. The fraction counts: it
+        // is some hundred units of angle.
         let ahead = self.amplitude / self.omega * (libm::cos(self.phase) - libm::cos(now));
         let whole = libm::floor(ahead);
         let fraction = (ahead - whole) * 4_294_967_296.0 / self.period.as_ns_f64();
         let own_time = Instant::from_ns(at.as_ns().wrapping_add_signed(whole as i64));
         let turned = if whole < 0.0 && own_time > at {
-            // Before the origin: backwards from it.
+            // Before the origin: count backwards.
             self.origin
                 - self
                     .period

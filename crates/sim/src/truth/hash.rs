@@ -1,22 +1,22 @@
-//! Numbers that are drawn once and never stored: deterministic hashes of a seed and a key.
+//! Deterministic hashes of a seed and a key, in place of stored random numbers.
 //!
-//! A drive of 20 TB has ten million tracks. What is different about each of them is not kept in a
-//! table but computed again whenever it is asked for.
+//! A drive of 20 TB has ten million tracks. The deviation of each track is computed on demand
+//! rather than stored.
 
-/// Mixes a seed and a key into 64 bits of which each depends on every bit put in (the finaliser of
+/// Mixes a seed and a key into 64 bits, each of which depends on every input bit (the finalizer of
 /// SplitMix64, twice).
 pub(crate) fn mix(seed: u64, key: u64) -> u64 {
     finalise(seed ^ finalise(key.wrapping_add(GOLDEN)))
 }
 
-/// A number with mean 0 and deviation 1 from 64 hashed bits: the sum of four evenly distributed
-/// ones, which is close to normal and never leaves ± [`NORMAL_BOUND`].
+/// A number with mean 0 and deviation 1 from 64 hashed bits: the sum of four uniform numbers, which
+/// is close to normal and within ± [`NORMAL_BOUND`].
 pub(crate) fn normal(bits: u64) -> f64 {
     let sum: i64 = (0..4).map(|lane| (bits >> (16 * lane)) as u16).map(i64::from).sum();
     (sum - 2 * i64::from(u16::MAX)) as f64 * (SQRT_3 / 65_536.0)
 }
 
-/// [`normal`] is never further from 0: four times ½, stretched to deviation 1.
+/// The bound of [`normal`]: four times ½, scaled to deviation 1.
 pub(crate) const NORMAL_BOUND: f64 = 2.0 * SQRT_3;
 
 const SQRT_3: f64 = 1.732_050_807_568_877_2;

@@ -1,20 +1,19 @@
-//! [`InstanceVariation`]: how one unit differs from its model, track by track and seek by seek.
+//! [`InstanceVariation`]: the deviation of one drive from its model, by track and by seek.
 
 use headtime_mechanics::{DriveProfile, ProfileError, Track, Variation};
 use headtime_units::{Angle, Nanos};
 
 use super::hash;
 
-/// Regions of the stroke within which seeks err alike; 32 is a guess.
+/// Regions of the stroke with one seek error each; 32 is a guess.
 const REGIONS: u64 = 32;
 
-/// Track angles and seek residuals of one unit, computed from its seed.
+/// Track angles and seek residuals of one drive, computed from its seed.
 ///
-/// - Modelled: an error of the angle of each track, independent of its neighbors'; an error of the
-///   seek time for each pair of regions of the stroke.
-/// - Not modelled: drift with temperature and age, runout that repeats within a turn.
-/// - Differs from a drive: where a real drive's errors come from servo writing they vary smoothly
-///   over neighboring tracks.
+/// - Modelled: an independent angle error of each track; a seek-time error for each pair of regions
+///   of the stroke.
+/// - Not modelled: drift with temperature and age, repeatable runout.
+/// - Differs from a drive: errors of servo writing vary smoothly over neighboring tracks.
 #[derive(Clone, Debug)]
 pub struct InstanceVariation {
     seed: u64,
@@ -64,7 +63,8 @@ impl Variation for InstanceVariation {
         let key = u64::from(track.cylinder) << 16 | u64::from(track.head);
         let raw =
             libm::round(hash::normal(hash::mix(self.seed, key)) * self.track_angle_raw) as i64;
-        // A wrapping angle: the low 32 bits of a negative number are a little less than a turn.
+        // A wrapping angle: the low 32 bits of a negative number are a little less than a
+        // revolution.
         Angle::from_raw(raw as u32)
     }
 
@@ -81,5 +81,5 @@ impl Variation for InstanceVariation {
     }
 }
 
-/// Keeps the keys of seeks apart from those of tracks, which end below it.
+/// Separates the keys of seeks from those of tracks, which are smaller.
 const SEEK_KEY: u64 = 1 << 63;

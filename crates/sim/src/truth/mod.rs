@@ -1,17 +1,16 @@
-//! [`DriveTruth`]: what one simulated drive really is. Nothing that schedules may name it.
+//! [`DriveTruth`]: the true properties of one simulated drive. No scheduling code may name it.
 //!
-//! A profile says what a *model* of drive is and by how much units differ; a truth is one unit,
-//! drawn by seed: how fast its spindle turns, where the index was at the origin of the clock, where
-//! each track really starts, how long each seek really takes, which further sectors are defective,
-//! and how noisy its completions are. Two truths of one profile and seed are the same on every
-//! machine; nothing is stored by track.
+//! A profile describes a drive *model* and the spread between drives of that model. A truth is one
+//! instance, drawn by seed: spindle speed, phase at the origin of the clock, true track angles,
+//! true seek times, additional defective sectors, and the noise of completions. Two truths of one
+//! profile and seed are the same on every machine; nothing is stored by track.
 //!
-//! A drive with two arms has two mechanisms that turn together: each has its own track angles, seek
+//! A drive with two arms has two mechanisms on one spindle, each with its own track angles, seek
 //! residuals and slips.
 //!
 //! - Modelled: the parts of the profile's `[variation]`.
 //! - Not modelled: wear, temperature.
-//! - Differs from a drive: every part is drawn independently of the others.
+//! - Differs from a drive: all parts are drawn independently.
 
 mod defects;
 mod drift;
@@ -30,11 +29,11 @@ use defects::GrownDefects;
 pub use drift::SpindleDrift;
 pub use instance::InstanceVariation;
 
-/// One unit of a model of drive.
+/// One instance of a drive model.
 #[derive(Clone, Debug)]
 pub struct DriveTruth {
     profile: DriveProfile,
-    /// One for each arm.
+    /// One mechanism for each arm.
     mechanisms: Vec<Mechanism<InstanceVariation>>,
     drift: Option<SpindleDrift>,
     defects: Option<GrownDefects>,
@@ -42,23 +41,23 @@ pub struct DriveTruth {
     seed: u64,
 }
 
-/// What no knowledge of the mechanics predicts.
+/// Unpredictable noise.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Noise {
-    /// Mean (and standard deviation) of the delay of each report after the true completion,
-    /// exponentially distributed, in nanoseconds.
+    /// Mean (and standard deviation) of the exponentially distributed delay of each report, in
+    /// nanoseconds.
     pub jitter_ns: f64,
-    /// Share of accesses that take longer, from 0 to 1.
+    /// Fraction of slow accesses, 0 to 1.
     pub outlier_share: f64,
-    /// How much longer those take.
+    /// The extra time of a slow access.
     pub outlier: Nanos,
 }
 
 impl DriveTruth {
-    /// A unit with everything drawn that the profile's `[variation]` names.
+    /// An instance with every part of the profile's `[variation]` drawn.
     ///
     /// # Errors
-    /// Whatever is wrong with the profile.
+    /// Any error in the profile.
     pub fn draw(profile: &DriveProfile, seed: u64) -> Result<Self, ProfileError> {
         profile.validate()?;
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -92,10 +91,10 @@ impl DriveTruth {
         Ok(Self { profile: profile.clone(), mechanisms, drift, defects, noise, seed })
     }
 
-    /// A unit exactly as the profile says, without noise; only the phase is drawn.
+    /// An instance that matches the profile exactly, without noise; only the phase is drawn.
     ///
     /// # Errors
-    /// Whatever is wrong with the profile.
+    /// Any error in the profile.
     pub fn nominal(profile: &DriveProfile, seed: u64) -> Result<Self, ProfileError> {
         let layout = Arc::new(Layout::new(profile)?);
         let mut mechanism =
@@ -113,40 +112,40 @@ impl DriveTruth {
         })
     }
 
-    /// The model that the unit is one of.
+    /// The drive model.
     #[must_use]
     pub fn profile(&self) -> &DriveProfile {
         &self.profile
     }
 
-    /// The unit's moving parts; of a drive with several arms, those of the first.
+    /// The mechanism; for several arms, that of the first.
     #[must_use]
     pub fn mechanism(&self) -> &Mechanism<InstanceVariation> {
         &self.mechanisms[0]
     }
 
-    /// The moving parts of one arm, counted from 0.
+    /// The mechanism of one arm, counted from 0.
     ///
     /// # Panics
-    /// When the drive has no such arm.
+    /// If the drive has no such arm.
     #[must_use]
     pub fn mechanism_of(&self, arm: usize) -> &Mechanism<InstanceVariation> {
         &self.mechanisms[arm]
     }
 
-    /// How many arms move independently over the spindle.
+    /// The number of independent arms.
     #[must_use]
     pub fn arms(&self) -> usize {
         self.mechanisms.len()
     }
 
-    /// How the spindle wanders, if it does.
+    /// The spindle drift, if any.
     #[must_use]
     pub fn drift(&self) -> Option<SpindleDrift> {
         self.drift
     }
 
-    /// Remaps the sectors that have gone bad by `now`; whether there were any.
+    /// Remaps the sectors that became defective by `now`; returns whether there were any.
     pub(crate) fn grow_defects(&mut self, now: Instant) -> bool {
         let mut changed = false;
         while let Some(lba) = self.defects.as_mut().and_then(|defects| defects.take_due(now)) {
@@ -163,7 +162,7 @@ impl DriveTruth {
         if layout.remap(lba).is_none() {
             return false;
         }
-        // Defects are rare; a mechanism made again for each costs a simulation nothing.
+        // Defects are rare, so rebuilding the layout for each costs little.
         let mut changed =
             Mechanism::new(&self.profile, Arc::new(layout), mechanism.variation().clone())
                 .expect("the profile made a mechanism before");
@@ -172,21 +171,21 @@ impl DriveTruth {
         true
     }
 
-    /// The arm's mechanism turns as the spindle does at `at`, until it is told another time.
-    pub(crate) fn turn_to(&mut self, arm: usize, at: Instant) {
+    /// Sets the arm's spindle to its state at `at`.
+    pub(crate) fn set_spindle_at(&mut self, arm: usize, at: Instant) {
         if let Some(drift) = &self.drift {
             let (period, phase) = drift.steady_at(at);
             self.mechanisms[arm].set_rotation(period, phase);
         }
     }
 
-    /// The unit's noise.
+    /// The noise of the instance.
     #[must_use]
     pub fn noise(&self) -> Noise {
         self.noise
     }
 
-    /// The seed that the unit was drawn by.
+    /// The seed of the instance.
     #[must_use]
     pub fn seed(&self) -> u64 {
         self.seed
@@ -203,8 +202,8 @@ fn slower_by_ppm(nominal: RotationPeriod, ppm: f64) -> RotationPeriod {
         .unwrap_or(nominal)
 }
 
-/// Further defective sectors: in each zone as many as the rate says, to the nearest whole number by
-/// lot, as far as the zone's spares hold them.
+/// Draws additional defective sectors for each zone at the profile's rate, rounded to a whole
+/// number at random, as far as the zone's spares hold them.
 fn draw_slips(profile: &DriveProfile, rng: &mut ChaCha8Rng) -> Vec<ZoneSlip> {
     let mut slips = Vec::new();
     for (number, zone) in profile.zones.iter().enumerate() {
@@ -213,7 +212,7 @@ fn draw_slips(profile: &DriveProfile, rng: &mut ChaCha8Rng) -> Vec<ZoneSlip> {
         let by_lot = (rng.next_u32() as f64) < (expected - libm::floor(expected)) * 4_294_967_296.0;
         let room = zone.spares.saturating_sub(zone.slips.len() as u64);
         let wanted = (libm::floor(expected) as u64 + u64::from(by_lot)).min(room);
-        // A sector drawn twice, or defective in the profile already, is one slip less.
+        // A sector drawn twice, or defective in the profile, makes one slip less.
         let drawn: BTreeSet<u64> = (0..wanted).map(|_| rng.random_range(0..sectors)).collect();
         slips.extend(drawn.into_iter().map(|sector| ZoneSlip { zone: number, sector }));
     }

@@ -1,18 +1,17 @@
-//! [`ArrivalErrors`]: what the accesses that are a revolution off say about the arm.
+//! [`ArrivalErrors`]: arm-time errors derived from accesses that are one revolution off.
 //!
-//! A sector is caught or missed by a hair: an arm time that is wrong by microseconds costs nothing
-//! at all, or a whole turn. For an access whose prediction is one turn too long, the model's arm
-//! came just behind the sector and then waited for nearly a turn; it would have caught it, had it
-//! come earlier by what was missing to that turn. For one that is a turn too short it must come
-//! later by more than it waited. Example, 6 ms a turn: predicted 6 ms too long, with a wait of 5.9
-//! ms: an arm 0.1 ms earlier makes it right.
+//! A head just catches or just misses a sector: an arm time that is wrong by microseconds costs
+//! either nothing or a whole revolution. If the prediction is one revolution too long, the model's
+//! arm came just after the sector and waited for nearly a revolution; it would have caught the
+//! sector, had it come earlier by the rest of that revolution. If the prediction is one revolution
+//! too short, the arm must come later by more than its wait. Example, a revolution of 6 ms:
+//! predicted 6 ms too long, with a wait of 5.9 ms: an arm 0.1 ms earlier makes it right.
 //!
-//! How to read it: small shifts mean arm times that are a little wrong. Shifts that are spread over
-//! the turn (a median near half of it) mean that the arm is not to blame: the real drive lost a
-//! turn for a reason of its own, such as reading a sector twice.
+//! Small shifts mean slightly wrong arm times. Shifts spread over the revolution (a median near
+//! half of it) mean that the arm is not the cause: the real drive lost a revolution for another
+//! reason, such as reading a sector twice.
 //!
-//! Does not say how wrong arm times are on the whole: only those that were so wrong that it
-//! mattered are seen.
+//! The result covers only the arm times whose error cost a revolution.
 
 use headtime_units::RotationPeriod;
 use serde::Serialize;
@@ -20,32 +19,32 @@ use serde::Serialize;
 use super::figures::is_turns_off;
 use super::{ReplayedAccess, Served};
 
-/// Predictions of accesses to the platter that are one revolution off, in both directions.
+/// Predictions of media accesses that are one revolution off, in both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ArrivalErrors {
-    /// PredictedAccess a revolution too long: the model's arm should have come earlier.
+    /// Predicted a revolution too long: the model's arm should come earlier.
     pub too_late: ArrivalShift,
-    /// PredictedAccess a revolution too short: the model's arm should have come later, if the arm was the
-    /// reason.
+    /// Predicted a revolution too short: the model's arm should come later, if the arm is the
+    /// cause.
     pub too_early: ArrivalShift,
 }
 
-/// By how much the arm would have had to come earlier, or later; milliseconds, 0 for no request.
+/// The shift that the arm would need, in milliseconds; 0 without requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ArrivalShift {
-    /// Accesses that are a revolution off this way.
+    /// Accesses that are one revolution off in this direction.
     pub requests: usize,
-    /// For half of them no more than this.
+    /// The median.
     pub median_ms: f64,
-    /// For nine of ten of them no more than this.
+    /// The 90th percentile.
     pub p90_ms: f64,
 }
 
 impl ArrivalErrors {
     pub(super) fn of(accesses: &[ReplayedAccess], period: RotationPeriod) -> Self {
         let turn_ms = period.as_ns_f64() / 1e6;
-        // An access over several tracks has several waits; more than a turn of them says nothing of
-        // the arm.
+        // An access over several tracks has several waits; more than a revolution of them says
+        // nothing about the arm.
         let wait_ms =
             |access: &ReplayedAccess| access.predicted.breakdown.rotate.as_ms_f64().min(turn_ms);
         let off_by = |turns_ms: f64| {

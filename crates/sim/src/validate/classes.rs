@@ -1,5 +1,5 @@
-//! [`AccessClass`]: where predictions fail. Accesses are told apart by direction and by who answered, and
-//! within those by one further thing at a time.
+//! [`AccessClass`]: the classes of accesses with the largest errors. Accesses are classified by
+//! direction and by cache or media, then by one further property at a time.
 
 use std::collections::BTreeMap;
 
@@ -8,39 +8,39 @@ use headtime_workload::Operation;
 
 use super::{ErrorFigures, ReplayedAccess, Served};
 
-/// What the accesses of a class have in common besides direction and who answered.
+/// The further property of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Slice {
-    /// Nothing more.
+    /// None.
     Whole,
-    /// They start in this tenth of the drive's addresses, 0 to 9.
+    /// The tenth of the drive's addresses in which they start, 0 to 9.
     Region(u8),
-    /// They start so many cylinders from where the one before ended: none (`Some(0)`), or at least
-    /// this power of ten and less than ten times as many. `None` where the layout does not say.
+    /// The distance in cylinders from the end of the previous access: 0, or this power of ten up to
+    /// ten times as many. `None` if the layout does not tell.
     Cylinders(Option<u32>),
-    /// They move at most so many sectors, a power of two of at least 8, and more than half as many
+    /// The maximum number of sectors, a power of two from 8; the minimum is more than half of it
     /// (8: any number up to it).
     Sectors(u64),
-    /// The drive had rested for less than a millisecond before (0), or for at least this power of
-    /// ten of milliseconds and less than ten times as long.
+    /// The idle time before, in milliseconds: less than one (0), or this power of ten up to ten
+    /// times as much.
     Rested(u64),
 }
 
-/// Accesses that have something in common, and how well they were predicted.
+/// A class of accesses and its prediction errors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AccessClass {
-    /// Whether they read or write.
+    /// Read or write.
     pub operation: Operation,
-    /// Who answered, as the model sees it.
+    /// Cache or media, according to the model.
     pub served: Served,
-    /// What else they share.
+    /// The further property.
     pub slice: Slice,
-    /// How well they were predicted.
+    /// The errors.
     pub figures: ErrorFigures,
 }
 
 impl Slice {
-    /// In words.
+    /// A description for people.
     #[must_use]
     pub fn describe(self) -> String {
         match self {
@@ -89,7 +89,7 @@ pub(super) fn classes(
             figures: ErrorFigures::of(members.iter().copied(), period),
         })
         .collect();
-    // The sort is stable, so that equals stay in the order of their keys.
+    // The sort is stable: equal classes stay in key order.
     classes.sort_by(|a, b| {
         a.figures
             .within_0_2_ms

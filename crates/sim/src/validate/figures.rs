@@ -1,12 +1,12 @@
-//! [`ErrorFigures`]: how far predictions are off, over a set of accesses; and the demerit.
+//! [`ErrorFigures`]: the prediction errors of a set of accesses, and the demerit.
 
 use headtime_units::{Nanos, RotationPeriod};
 use serde::Serialize;
 
 use super::ReplayedAccess;
 
-/// How far the predictions of a set of accesses are off. Milliseconds, and shares of one; all 0 for
-/// a set without accesses.
+/// The prediction errors of a set of accesses. Milliseconds, and fractions of one; all 0 for an
+/// empty set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ErrorFigures {
     /// Accesses in the set.
@@ -19,27 +19,27 @@ pub struct ErrorFigures {
     pub demerit_ms: f64,
     /// Root mean square of the single errors.
     pub per_request_rms_ms: f64,
-    /// Median of the single errors without their sign.
+    /// Median of the absolute errors.
     pub median_abs_ms: f64,
-    /// Share of accesses that were predicted to within 0.2 ms.
+    /// Fraction of accesses predicted to within 0.2 ms.
     pub within_0_2_ms: f64,
-    /// Share of accesses that were predicted to within 0.2 ms or a tenth of the recorded response,
+    /// Fraction of accesses predicted to within 0.2 ms or a tenth of the recorded response,
     /// whichever is more.
     pub within_0_2_ms_or_tenth: f64,
-    /// Share of accesses whose prediction is one revolution too long, give or take 0.3 ms: the real
-    /// arm made it, the model's did not.
+    /// Fraction of accesses predicted one revolution too long, ± 0.3 ms: the real arm caught the
+    /// sector, the model's did not.
     pub revolution_too_long: f64,
-    /// Share of accesses whose prediction is one revolution too short, give or take 0.3 ms.
+    /// Fraction of accesses predicted one revolution too short, ± 0.3 ms.
     pub revolution_too_short: f64,
 }
 
-/// What counts as predicted.
+/// The maximum error of an accurate prediction.
 const CLOSE_MS: f64 = 0.2;
-/// What counts as exactly one revolution off.
+/// The tolerance of an error of one revolution.
 const REVOLUTION_MS: f64 = 0.3;
 
 impl ErrorFigures {
-    /// The figures over `accesses` of a drive that turns once in `period`.
+    /// The errors of `accesses` of a drive with this rotation period.
     #[must_use]
     pub fn of<'a>(
         accesses: impl Iterator<Item = &'a ReplayedAccess> + Clone,
@@ -88,15 +88,14 @@ impl ErrorFigures {
     }
 }
 
-/// Whether an error is `turn_ms`, give or take little.
+/// True if an error is about `turn_ms`.
 pub(super) fn is_turns_off(error_ms: f64, turn_ms: f64) -> bool {
     (error_ms - turn_ms).abs() <= REVOLUTION_MS
 }
 
 /// The demerit of pairs of recorded and predicted response times (Ruemmler and Wilkes, *An
 /// introduction to disk drive modeling*, 1994): the root mean square horizontal distance between
-/// their two distributions, milliseconds. Which time is paired with which does not matter. 0 for no
-/// pair.
+/// their two distributions, in milliseconds. The pairing does not matter. 0 without pairs.
 #[must_use]
 pub fn demerit_ms(responses: impl Iterator<Item = (Nanos, Nanos)>) -> f64 {
     let (mut recorded, mut predicted): (Vec<Nanos>, Vec<Nanos>) = responses.unzip();

@@ -1,44 +1,41 @@
-//! Holding the simulated drive against a real one: [`validate`] replays a recording and says how
-//! far the prediction of each response is off.
+//! Validation of the simulated drive against a real one: [`validate`] replays a recording and
+//! measures the error of each predicted response.
 //!
-//! **How a recording is replayed.** A recording is closed: one request outstanding, each issued a
-//! think time after the one before had completed. Each request is issued at its *recorded* time on
-//! a nominal [`SimulatedDrive`](crate::SimulatedDrive) (the profile's drive, no noise), so that an
-//! error of one prediction does not move the request behind it. When the simulated drive takes so
-//! long that the next recorded request is due before the prediction has ended, virtual time is put
-//! forward by *whole turns* until it has: the next request then starts from the track on which the
-//! real arm stood, at the angle at which the real platter stood, and the prediction that was too
-//! long keeps its full error. The other way, [`IssueMode::Closed`], is DiskSim's: each request is
-//! issued a think time after the *simulated* completion. Between accesses to the platter that moves
-//! what follows by whole turns only; an error that is none (of a cache hit, of a bus time) turns
-//! the platter under everything behind it.
+//! **Replay.** A recording is closed: one request outstanding, each issued a think time after the
+//! previous completion. Each request is issued at its *recorded* time on a nominal
+//! [`SimulatedDrive`](crate::SimulatedDrive) (no noise), so that one error does not move the next
+//! request. If the simulated drive is still busy at the next recorded time, virtual time advances
+//! by *whole revolutions* until it is free: the next request then starts from the real arm's track
+//! at the real platter's angle, and the prediction that was too long keeps its full error. The
+//! other mode, [`IssueMode::Closed`], is DiskSim's: each request is issued a think time after the
+//! *simulated* completion. Between media accesses that moves later requests by whole revolutions
+//! only; any other error (of a cache hit, of a bus time) shifts the platter for all later requests.
 //!
-//! Worked example, 6 ms a turn. Request 1 is issued at 0 and recorded to take 4 ms, with 1 ms of
-//! thinking: request 2 was issued at 5 ms. The simulation takes 10 ms for request 1: an error of 6
-//! ms, exactly one turn, so the arm arrived just too late. Request 2 should start at 5 ms, but the
-//! simulated drive is busy until 10 ms: it starts at 5 + 6 = 11 ms of virtual time, the platter at
-//! the same angle. From here on 6 ms are added to every recorded time.
+//! Worked example, 6 ms per revolution. Request 1 is issued at 0 and recorded to take 4 ms, with a
+//! think time of 1 ms: request 2 was issued at 5 ms. The simulation takes 10 ms for request 1: an
+//! error of 6 ms, exactly one revolution, so the arm arrived just too late. Request 2 should start
+//! at 5 ms, but the simulated drive is busy until 10 ms: it starts at 5 + 6 = 11 ms of virtual
+//! time, with the platter at the same angle. From here on 6 ms are added to every recorded time.
 //!
-//! **What is fitted.** Where the platter stood when the recording began, and how fast this unit's
-//! spindle turned, no profile knows. Both are fitted ([`SpindleFit`]): two figures, from every
-//! second request, judged on all of them and on the half that was not used. A recording whose times
-//! keep no phase from request to request (its think times are not the host's whole pause) says so
-//! by its coherence; then nothing is fitted, single predictions miss by what rotation decides, and
-//! only the two distributions can be compared.
+//! **Fit.** The platter's angle at the start of the recording and the spindle speed of the recorded
+//! drive are not in the profile. Both are fitted ([`SpindleFit`]) from every second request and
+//! judged on all requests and on the other half. A recording without a stable phase (its think
+//! times are not the host's whole pause) has a low coherence; then nothing is fitted, single
+//! predictions miss by the rotational latency, and only the two distributions can be compared.
 //!
-//! **What is answered.** The demerit (Ruemmler and Wilkes, 1994): the root mean square of the
-//! horizontal distance between the two distributions of response times; as both have the same
-//! number of requests, that of the differences between the two sorted lists. DiskSim's `rms` tool
-//! does the same on binned distributions, at 10,000 heights with straight lines between the bins,
-//! so that it differs by what the bins lose. And the error of each request ([`ErrorFigures`]), whole and
-//! by class ([`AccessClass`]), because distributions can agree where no single prediction does.
+//! **Results.** The demerit (Ruemmler and Wilkes, 1994): the root mean square horizontal distance
+//! between the two distributions of response times; as both have the same number of requests, that
+//! of the differences between the two sorted lists. DiskSim's `rms` tool computes it on binned
+//! distributions, at 10,000 heights with straight lines between the bins, with a small binning
+//! loss. The error of each request ([`ErrorFigures`]) is given for all accesses and by class
+//! ([`AccessClass`]), because distributions can agree where single predictions do not.
 //!
-//! - Modelled: whatever the simulated drive models, its cache and read-ahead included.
-//! - Not modelled: a spindle whose speed drifts within the recording; the head's place and the
-//!   cache's contents before the first request.
+//! - Modelled: everything in the simulated drive, its cache and read-ahead included.
+//! - Not modelled: spindle drift within the recording; the head position and cache contents before
+//!   the first request.
 //! - Differs from a drive: read-ahead and delayed writes get the time between a simulated
-//!   completion and the next issue, which a prediction that was too short makes longer, and one
-//!   that was too long makes anything up to a turn.
+//!   completion and the next issue, which a short prediction lengthens, and a long one changes by
+//!   up to a revolution.
 
 mod arrival;
 mod classes;
@@ -56,7 +53,7 @@ pub use figures::{ErrorFigures, demerit_ms};
 pub use replay::{IssueMode, PredictedAccess, Served};
 pub use spindle::SpindleFit;
 
-/// Why a recording cannot be replayed.
+/// The reason why a recording cannot be replayed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ValidateError {
     /// An access lies past the drive's end.
@@ -68,31 +65,31 @@ pub enum ValidateError {
     PastEnd {
         /// The line of the recording.
         line: usize,
-        /// What was accessed.
+        /// The sectors of the access.
         extent: Extent,
         /// The profile's name.
         profile: String,
         /// The drive's size.
         capacity: Sectors,
     },
-    /// The profile describes no drive.
+    /// The profile is not valid.
     #[error(transparent)]
     Profile(#[from] ProfileError),
 }
 
-/// One access of the recording beside its prediction.
+/// One recorded access and its prediction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReplayedAccess {
-    /// As it was recorded.
+    /// The recorded access.
     pub recorded: RecordedAccess,
-    /// For how long the drive had rested when it came.
+    /// The drive's idle time before the access.
     pub rested: Nanos,
-    /// As it was predicted.
+    /// The prediction.
     pub predicted: PredictedAccess,
 }
 
 impl ReplayedAccess {
-    /// PredictedAccess less recorded response, nanoseconds: positive when the prediction was too long.
+    /// Predicted minus recorded response in nanoseconds: positive if the prediction was too long.
     #[must_use]
     pub fn error_ns(&self) -> i64 {
         let nanos = |span: Nanos| i64::try_from(span.as_ns()).unwrap_or(i64::MAX);
@@ -100,30 +97,29 @@ impl ReplayedAccess {
     }
 }
 
-/// What a replay showed.
+/// The results of a replay.
 #[derive(Clone, Debug)]
 pub struct Validation {
-    /// How requests were issued.
+    /// The mode of the replay.
     pub issue: IssueMode,
-    /// The time of a turn in the profile.
+    /// The profile's rotation period.
     pub nominal: RotationPeriod,
-    /// What was fitted, and whether anything could be.
+    /// The fit of the spindle.
     pub spindle: SpindleFit,
-    /// The demerit when each request is issued at its recorded time, milliseconds.
+    /// The demerit with requests issued at their recorded times, milliseconds.
     pub demerit_recorded_ms: f64,
-    /// The demerit when each request is issued a think time after the simulated completion,
-    /// milliseconds.
+    /// The demerit with requests issued a think time after the simulated completion, milliseconds.
     pub demerit_closed_ms: f64,
-    /// The drive's size, by which regions are told apart.
+    /// The drive's size, which defines the regions.
     capacity: Sectors,
     accesses: Vec<ReplayedAccess>,
 }
 
-/// Replays `recording` on the drive that `profile` describes; the figures speak of `issue`, and the
-/// demerit of both ways is given.
+/// Replays `recording` on the drive of `profile`. The errors are those of mode `issue`; the demerit
+/// is given for both modes.
 ///
 /// # Errors
-/// A profile with a fault, and an access that does not lie on the drive.
+/// An invalid profile, or an access outside the drive.
 pub fn validate(
     profile: &DriveProfile,
     recording: &Recording,
@@ -132,8 +128,8 @@ pub fn validate(
     let nominal = profile.rotation_period()?;
     let mut replayed = replay::replay(profile, recording, IssueMode::Recorded, None)?;
     let mut spindle = SpindleFit::fit(nominal, recording, &replayed.predictions);
-    // Which requests miss the cache, and where a read that starts in mid-track ends, may hang on
-    // the angle: with it known, fit once more.
+    // Cache misses, and the end of a read that starts in mid-track, may depend on the angle: fit
+    // again with it known.
     for _ in 0..2 {
         if spindle.coherent {
             replayed = replay::replay(profile, recording, IssueMode::Recorded, Some(&spindle))?;
@@ -181,26 +177,26 @@ impl Validation {
         &self.accesses
     }
 
-    /// The time of a turn that the replay ran with.
+    /// The rotation period of the replay.
     #[must_use]
     pub fn period(&self) -> RotationPeriod {
         if self.spindle.coherent { self.spindle.period } else { self.nominal }
     }
 
-    /// The figures over all accesses.
+    /// The errors of all accesses.
     #[must_use]
     pub fn all(&self) -> ErrorFigures {
         self.figures(|_, _| true)
     }
 
-    /// The figures over the half of the accesses from which nothing was fitted: the second, the
-    /// fourth and so on.
+    /// The errors of the half of the accesses that was not used for the fit: the second, the fourth
+    /// and so on.
     #[must_use]
     pub fn held_out(&self) -> ErrorFigures {
         self.figures(|number, _| number % 2 == 1)
     }
 
-    /// The figures over the accesses that `belongs` picks, by number from 0 and value.
+    /// The errors of the accesses selected by `belongs`, by number from 0 and value.
     #[must_use]
     pub fn figures(&self, belongs: impl Fn(usize, &ReplayedAccess) -> bool) -> ErrorFigures {
         let picked =
@@ -208,16 +204,16 @@ impl Validation {
         ErrorFigures::of(picked.map(|(_, access)| access), self.period())
     }
 
-    /// What those that are a revolution off say about the arm.
+    /// The arm-time errors of accesses that are one revolution off.
     #[must_use]
     pub fn arrival_errors(&self) -> ArrivalErrors {
         ArrivalErrors::of(&self.accesses, self.period())
     }
 
-    /// The figures by class, those whose predictions are worst first; see [`AccessClass`]. Classes of
-    /// fewer than `least` accesses are left out.
+    /// The errors by class, worst first; see [`AccessClass`]. Omits classes of fewer than
+    /// `min_accesses` accesses.
     #[must_use]
-    pub fn classes(&self, least: usize) -> Vec<AccessClass> {
-        classes::classes(&self.accesses, self.capacity, self.period(), least)
+    pub fn classes(&self, min_accesses: usize) -> Vec<AccessClass> {
+        classes::classes(&self.accesses, self.capacity, self.period(), min_accesses)
     }
 }

@@ -1,5 +1,4 @@
-//! [`replay`]: a recording run on a nominal simulated drive, by recorded or by simulated times. How
-//! and why: see the head of [`super`].
+//! [`replay`]: runs a recording on a nominal simulated drive. See the head of [`super`].
 
 use headtime_mechanics::{DriveProfile, HeadPosition};
 use headtime_sched::{Command, CommandId, Op};
@@ -13,51 +12,51 @@ use crate::device::{Breakdown, Device, DriveCompletion};
 use crate::drive::SimulatedDrive;
 use crate::truth::DriveTruth;
 
-/// When requests of a recording are issued.
+/// The issue times of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IssueMode {
-    /// At the recorded times, so that errors do not add up.
+    /// The recorded times, so that errors do not accumulate.
     #[default]
     Recorded,
-    /// A think time after the simulated completion of the request before, as DiskSim does it.
+    /// A think time after the previous simulated completion, as in DiskSim.
     Closed,
 }
 
-/// Who answered a command.
+/// The part of the drive that served a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Served {
-    /// The drive's cache: the arm had nothing to do with it.
+    /// The cache, without the arm.
     Cache,
     /// The platter.
     Media,
 }
 
-/// What the model says of one access.
+/// The prediction of one access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PredictedAccess {
     /// From issue to completion.
     pub response: Nanos,
-    /// What it is made of.
+    /// The parts of the response.
     pub breakdown: Breakdown,
-    /// Who answered.
+    /// The part of the drive that served it.
     pub served: Served,
-    /// Cylinders between the end of the access before and the start of this one; the arm of an
-    /// access before it that the cache served has not moved, so this is the distance of addresses
-    /// rather than of the arm. `None` where the layout does not say.
+    /// Cylinders between the end of the previous access and the start of this one. After a cache
+    /// hit the arm has not moved, so this is a distance of addresses. `None` if the layout does not
+    /// tell.
     pub cylinders: Option<u32>,
-    /// The angle under the head when it completed. Rotation decides it, not the moment of issue: it
+    /// The angle under the head at completion. It depends on rotation, not on the issue time, and
     /// shows the phase of a recorded completion.
     pub completion_angle: Angle,
 }
 
-/// A replay.
+/// The results of one replay.
 #[derive(Clone, Debug)]
 pub(super) struct Replayed {
     pub(super) predictions: Vec<PredictedAccess>,
     pub(super) capacity: Sectors,
 }
 
-/// Runs the recording. Without a fit the platter turns as the profile says, from some angle.
+/// Runs the recording. Without a fit the platter has the profile's period and an arbitrary phase.
 pub(super) fn replay(
     profile: &DriveProfile,
     recording: &Recording,
@@ -85,7 +84,7 @@ pub(super) fn replay(
 
     let mechanism = truth.mechanism();
     let period = mechanism.period();
-    // Virtual time starts when the platter stands as it stood at the recording's start.
+    // Virtual time starts when the platter has its angle at the recording's start.
     let start =
         spindle.map_or(Nanos::ZERO, |fit| period.time_of(mechanism.phase().until(fit.phase)));
     let mut clock = ReplayClock { period, start, turns: 0, free: Instant::ORIGIN };
@@ -120,7 +119,7 @@ pub(super) fn replay(
     Ok(Replayed { predictions, capacity })
 }
 
-/// One command from submission to report; what the drive does besides stays under way.
+/// Runs one command from submission to report; background work of the drive continues.
 fn serve(
     drive: &mut SimulatedDrive,
     issued: Instant,
@@ -142,8 +141,8 @@ fn serve(
     }
 }
 
-/// Recorded time as virtual time: put forward by whole turns whenever the simulated drive is not
-/// yet free.
+/// Recorded time as virtual time: advanced by whole revolutions whenever the simulated drive is
+/// busy.
 struct ReplayClock {
     period: RotationPeriod,
     start: Nanos,
@@ -157,12 +156,12 @@ impl ReplayClock {
         let late = self.free.saturating_since(on_time(self.turns));
         self.turns +=
             (u128::from(late.as_ns()) * 1_000_000).div_ceil(u128::from(self.period.as_fs())) as u64;
-        // The turns' time is rounded as one, not turn by turn; that may leave a nanosecond missing.
+        // The revolutions' time is rounded once in total; a nanosecond may be missing.
         on_time(self.turns).max(self.free)
     }
 }
 
-/// Only the angle at the origin is drawn from it, and that is either fitted or arbitrary.
+/// Only the angle at the origin depends on it, which is fitted or arbitrary.
 const PHASE_SEED: u64 = 0;
 
 #[cfg(test)]

@@ -1,26 +1,24 @@
-//! [`SpindleFit`]: how fast the recorded unit's spindle turned, and where it stood when the
-//! recording began.
+//! [`SpindleFit`]: the recorded drive's spindle period, and its angle at the start of the
+//! recording.
 //!
-//! A command that the platter answers completes when its last sector has passed, and a fixed time
-//! later for bus and report: at a known *angle*, whatever the arm did before. The model says that
-//! angle; the recording says the time. With the right period P and phase every pair agrees: the
-//! directions time / P − angle point the same way. Their mean length is the coherence, 1 when all
-//! agree, about 1/√n when they point anywhere.
+//! A command served by the media completes a fixed time (bus and report) after its last sector has
+//! passed: at a known *angle*, whatever the arm did before. The model gives the angle, the
+//! recording the time. With the right period P and phase the directions time / P − angle agree.
+//! Their mean length is the coherence: 1 if all agree, about 1/√n for random directions.
 //!
-//! Worked example, 6 ms a turn: completions at 4.5, 13.5 and 25.5 ms at model angles 0.25, 0.75 and
-//! 0.75 of a turn. The directions are 0.75 − 0.25 = 0.5, 2.25 − 0.75 = 0.5 and 4.25 − 0.75 = 0.5
-//! (whole turns dropped): coherence 1, and at time 0 the platter stood at −0.5, that is half a
-//! turn.
+//! Worked example, 6 ms per revolution: completions at 4.5, 13.5 and 25.5 ms at model angles 0.25,
+//! 0.75 and 0.75. The directions are 0.75 − 0.25 = 0.5, 2.25 − 0.75 = 0.5 and 4.25 − 0.75 = 0.5
+//! (whole revolutions dropped): coherence 1, and at time 0 the angle was −0.5, that is half a
+//! revolution.
 //!
-//! The search: the greatest coherence over all periods within ± [`REACH_PPM`] of the profile's, in
-//! steps so small that the last completion moves by an eighth of a turn, then by golden section
-//! between its neighbors. Every second access is fitted (the first, third, …), and the others say
-//! whether the fit means anything: [`SpindleFit::coherent`].
+//! The search maximizes coherence over all periods within ± [`REACH_PPM`] of the profile's, in
+//! steps that move the last completion by an eighth of a revolution, then by golden section between
+//! the neighbors. Every second access is fitted (the first, third, …); the others decide whether
+//! the fit is significant: [`SpindleFit::coherent`].
 //!
-//! Does not guarantee: a period when the recording is so short that ± 500 ppm do not show (then it
-//! is the profile's to within what shows), nor a fit when the spindle drifts by a good part of a
-//! turn over the recording. Cost: one complex multiplication for each access and step; both are
-//! bounded.
+//! Not guaranteed: a period for recordings so short that ± 500 ppm do not show, and a fit if the
+//! spindle drifts by a large part of a revolution over the recording. Cost: one complex
+//! multiplication for each access and step; both are bounded.
 
 use core::f64::consts::TAU;
 
@@ -29,34 +27,33 @@ use headtime_workload::trace::Recording;
 
 use super::{PredictedAccess, Served};
 
-/// How far from the profile's a unit's period is looked for, parts per million. Vendors state ± 0.1
-/// to 0.5 %; measured units lie within a few hundred ppm.
+/// Search range around the profile's period in parts per million. Vendors state ± 0.1 to 0.5 %;
+/// measured drives lie within a few hundred ppm.
 pub(super) const REACH_PPM: f64 = 500.0;
 
-/// What was fitted to a recording.
+/// The fit of a recording.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SpindleFit {
-    /// The time of a turn that fits best.
+    /// The best period.
     pub period: RotationPeriod,
-    /// The angle at the start of the recording that fits best.
+    /// The best angle at the start of the recording.
     pub phase: Angle,
-    /// Completions that were fitted.
+    /// The number of fitted completions.
     pub fitted: usize,
     /// Their coherence, 0 to 1.
     pub coherence: f64,
-    /// The coherence of the other half of the completions about the fitted period and phase, −1 to
-    /// 1; about 0 when the fit means nothing.
+    /// The coherence of the other half of the completions with the fitted period and phase, −1 to
+    /// 1; about 0 if the fit means nothing.
     pub coherence_held_out: f64,
-    /// What chance alone leaves [`SpindleFit::coherence_held_out`] below, but for one recording in
-    /// millions.
+    /// The limit of [`SpindleFit::coherence_held_out`] by chance, exceeded once in millions of
+    /// recordings.
     pub chance: f64,
-    /// Whether the fit says anything; when not, period and phase are those of the best of many
-    /// accidents.
+    /// True if the fit is significant; otherwise period and phase are accidental.
     pub coherent: bool,
 }
 
 impl SpindleFit {
-    /// Fits the completions that the model says the platter answered.
+    /// Fits the completions served by the media according to the model.
     pub(super) fn fit(
         nominal: RotationPeriod,
         recording: &Recording,
@@ -94,17 +91,17 @@ impl SpindleFit {
     }
 }
 
-/// The cosine of a random direction has deviation 1/√2; the mean of n of them stays below this many
-/// of its deviations but for one time in three million.
+/// The cosine of a random direction has deviation 1/√2; the mean of n exceeds this many of its
+/// deviations once in three million times.
 const DEVIATIONS: f64 = 5.0;
-/// The part of a turn by which the last completion moves from step to step of the search.
+/// The movement of the last completion per search step, in revolutions.
 const STEP_TURNS: f64 = 0.125;
-/// The most accesses times steps of the search; some tenths of a second. Longer recordings are
-/// searched by a sample, then refined by all.
+/// Maximum number of accesses times search steps; some tenths of a second. Longer recordings are
+/// searched by a sample, then refined by all accesses.
 const MAX_WORK: f64 = 1e8;
-/// The fewest accesses that a sample has.
+/// Minimum number of accesses in a sample.
 const MIN_SAMPLE: usize = 1_000;
-/// Golden-section steps: 0.618⁴⁰ of a step of the search is nothing.
+/// Golden-section steps: 0.618⁴⁰ of a search step is negligible.
 const REFINEMENTS: u32 = 40;
 
 /// A recorded completion and the model's angle at it.
@@ -160,13 +157,12 @@ impl Phasor {
     }
 }
 
-/// Turns per nanosecond at which the readings agree best; `nominal` when there are none.
+/// The frequency in revolutions per nanosecond with the best agreement; `nominal` without readings.
 fn best_frequency(nominal: f64, readings: &[AngleReading]) -> f64 {
     let (Some(first), Some(last)) = (readings.first(), readings.last()) else { return nominal };
     let reach = nominal * REACH_PPM * 1e-6;
     let span = last.at_ns - first.at_ns;
-    // As many steps to either side as it takes; a recording of a few turns has none, and a reach of
-    // `step`.
+    // A recording of a few revolutions has no steps, and a range of `step`.
     let step = if span > 0.0 { (STEP_TURNS / span).min(reach) } else { reach };
     let steps = libm::ceil(reach / step);
     let room = ((MAX_WORK / (2.0 * steps + 1.0)) as usize).max(MIN_SAMPLE);
@@ -194,7 +190,7 @@ fn best_frequency(nominal: f64, readings: &[AngleReading]) -> f64 {
     refined(best.1 - step, best.1 + step, readings).clamp(nominal - reach, nominal + reach)
 }
 
-/// The frequency of the greatest coherence between two, found by golden section.
+/// The frequency of maximum coherence between two, by golden section.
 fn refined(mut low: f64, mut high: f64, readings: &[AngleReading]) -> f64 {
     const GOLDEN: f64 = 0.618_033_988_749_894_8;
     let value = |frequency: f64| Phasor::sum(frequency, readings).square();
@@ -218,8 +214,7 @@ fn refined(mut low: f64, mut high: f64, readings: &[AngleReading]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Completions of a platter that stands at `phase` at time 0, at times that share nothing with
-    /// it.
+    /// Completions of a platter with angle `phase` at time 0, at unrelated times.
     fn readings(period_ns: f64, phase: f64, count: u32, gap_ns: f64) -> Vec<AngleReading> {
         let times = (1..=count)
             .map(|number| gap_ns * (f64::from(number) + 0.37 * libm::sin(f64::from(number) * 1.7)));
