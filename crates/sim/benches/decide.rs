@@ -12,8 +12,8 @@
 //! `submit` and `next` of the whole scheduler, with 256 queued.
 //!
 //! *gap*: one decision in which a gap is searched, the policy's choice included (`sptf`), under
-//! P2's OLTP load with a scan of the drive. Before the times a table says how many wanted sectors a
-//! gap yields: with everything wanted, and with one track in twenty, as late in a scan. It does not
+//! P2's OLTP load with a scan of the drive. Before the times a table says how many pending sectors a
+//! gap yields: with all sectors pending, and with one track in twenty, as late in a scan. It does not
 //! depend on the machine.
 //!
 //! `cargo bench -p headtime-sim --bench decide`
@@ -39,8 +39,7 @@ use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 use headtime_workload::{Arrivals, Mix, Sizes, StreamConfig, ThinkTime, Workload};
 use smallvec::SmallVec;
 
-/// How often a policy is asked for one decision: reading the clock costs as much as a short
-/// decision.
+/// Choices per timed decision: reading the clock costs as much as a short decision.
 const TIMES: u64 = 16;
 
 /// Another policy, timed.
@@ -50,7 +49,7 @@ struct Timed {
     clock: Arc<Tally>,
 }
 
-/// What was timed so far.
+/// The times so far.
 #[derive(Default)]
 struct Tally {
     decisions: AtomicU64,
@@ -220,9 +219,9 @@ fn run(
     let traits = DriveTraits { queue_depth: drive.queue_depth(), fua: true };
     let policy = PolicyEntry::find("sptf-oracle").expect("a policy of the table").build_default();
     let mut scheduler = Scheduler::new(belief, policy, traits, QueueLimits::default());
-    if let Some((settings, wanted)) = scan {
+    if let Some((settings, sectors)) = scan {
         scheduler.set_fill(settings);
-        scheduler.scan_start(Instant::ORIGIN, ScanId(0), wanted, ScanOptions::default());
+        scheduler.scan_start(Instant::ORIGIN, ScanId(0), sectors, ScanOptions::default());
     }
     let sector = profile.sector_size().expect("the profile ships");
     let workload = Workload::new(std::slice::from_ref(stream), sector, profile.capacity(), 1)
@@ -256,13 +255,13 @@ fn effort(effort: u32) -> FillSettings {
     }
 }
 
-/// What is wanted: everything, or every twentieth stretch of 400 sectors.
-fn wanted(capacity: Sectors, little: bool) -> PendingSectors {
-    let mut wanted = PendingSectors::all(capacity, Sectors::new(1));
+/// The pending sectors: all of them, or every twentieth run of 400 sectors.
+fn pending(capacity: Sectors, little: bool) -> PendingSectors {
+    let mut pending = PendingSectors::all(capacity, Sectors::new(1));
     for stretch in (0..capacity.get() / 400).filter(|stretch| little && stretch % 20 != 0) {
-        wanted.remove(Extent::new(Lba::new(stretch * 400), Sectors::new(400)));
+        pending.remove(Extent::new(Lba::new(stretch * 400), Sectors::new(400)));
     }
-    wanted
+    pending
 }
 
 /// Steps until so many gaps have been searched.
@@ -290,7 +289,7 @@ fn gaps(criterion: &mut Criterion) {
             let mut run = run(
                 profile(),
                 &transactions(),
-                Some((effort(tracks), wanted(profile().capacity(), little))),
+                Some((effort(tracks), pending(profile().capacity(), little))),
             );
             search(&mut run, GAPS)
         });
@@ -311,7 +310,7 @@ fn gaps(criterion: &mut Criterion) {
         let mut run = run(
             profile(),
             &transactions(),
-            Some((effort(tracks), wanted(profile().capacity(), true))),
+            Some((effort(tracks), pending(profile().capacity(), true))),
         );
         search(&mut run, 64);
         group.bench_function(format!("{tracks}-tracks"), |bencher| {

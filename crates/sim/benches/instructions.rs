@@ -125,6 +125,7 @@ fn access_8_sectors(mechanism: Mechanism) -> Mechanism {
 
 library_benchmark_group!(
     name = counts;
-    benchmarks = simulate_fcfs_2000, simulate_sptf_500, decide_sptf_256, look_up_lba, access_8_sectors
+    benchmarks =
+        simulate_fcfs_2000, simulate_sptf_500, decide_sptf_256, look_up_lba, access_8_sectors
 );
 main!(library_benchmark_groups = counts);

@@ -1,13 +1,12 @@
-//! Simulated requests per second on one core: the whole way of a request, from the workload through
+//! Simulated requests per second on one core: a request's whole path, from the workload through
 //! scheduler and simulated drive to the measures.
 //!
-//! Random 4 KiB reads in a closed loop on a nominal unit; each row says policy, requests queued at
-//! once, and drive. Rows of policies that estimate nothing appear twice: with the belief that
-//! everyone has (it learns from each completion, whoever asks), and with one that knows distances
-//! only.
+//! Random 4 KiB reads in a closed loop on a nominal drive; each row names policy, requests queued,
+//! and drive. Policies that estimate nothing appear twice: with the usual drive model (which learns
+//! from each completion), and with one of distances only.
 //!
-//! `cargo bench -p headtime-sim --bench simulate`; the aims are 3 M/s for FCFS and 0.7 M/s for SPTF
-//! with 32 queued.
+//! `cargo bench -p headtime-sim --bench simulate`; the goals are 3 M/s for FCFS and 0.7 M/s for
+//! SPTF with 32 queued.
 
 #![allow(missing_docs, reason = "the macros make public items without a word")]
 

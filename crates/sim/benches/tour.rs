@@ -152,7 +152,7 @@ fn mapped() -> MappedDrive {
 
 type Made = fn() -> Box<dyn Belief + Send>;
 
-/// What may be believed of the drive.
+/// The drive models to compare.
 const BELIEFS: [(&str, Made); 4] = [
     ("profile", || Box::new(ProfileBelief::new(profile()).expect("the profile ships"))),
     ("matrix", matrix),

@@ -392,13 +392,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_hold_each_sector_once_where_striping_puts_it(count in 1_usize..6, stripe in 1_u64..9, start in 0_u64..200, len in 1_u64..60) {
+        fn parts_hold_each_sector_once_where_striping_puts_it(
+            count in 1_usize..6,
+            stripe in 1_u64..9,
+            start in 0_u64..200,
+            len in 1_u64..60,
+        ) {
             let array = array(count, stripe);
             let extent = Extent::from_numbers(start, len);
             let mut expected = vec![Vec::new(); count];
             for lba in start..start + len {
                 let number = lba / stripe;
-                expected[(number % count as u64) as usize].push(number / count as u64 * stripe + lba % stripe);
+                let sector = number / count as u64 * stripe + lba % stripe;
+                expected[(number % count as u64) as usize].push(sector);
             }
             for (member, expected) in expected.iter().enumerate() {
                 let part = array.part(extent, member as u64);

@@ -168,12 +168,14 @@ impl Ledger {
             }
         }
         // The rest of the time passed after the access.
-        if !passed.is_zero() && self.demand_until.max(self.ahead_until) > now.saturating_back(passed)
+        if !passed.is_zero()
+            && self.demand_until.max(self.ahead_until) > now.saturating_back(passed)
         {
             let mut after = now.saturating_back(passed);
-            for (until, part) in
-                [(self.demand_until, &mut spent.transfer), (self.ahead_until, &mut spent.background)]
-            {
+            for (until, part) in [
+                (self.demand_until, &mut spent.transfer),
+                (self.ahead_until, &mut spent.background),
+            ] {
                 let now_spent = until.min(now).saturating_since(after);
                 *part += now_spent;
                 after += now_spent;
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn overhead_counts_only_where_it_hides_behind_nothing() {
+    fn overhead_counts_only_where_it_is_not_overlapped() {
         let mut ledger = Ledger::default();
         ledger.enter(us(100));
         ledger.begin(

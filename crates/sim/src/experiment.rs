@@ -211,7 +211,8 @@ pub fn run_with_belief(
     while !meter.full() && !finished(&scans) {
         begin_scan(&mut engine, scans.as_mut());
         if at_start.is_none() && meter.warm() {
-            at_start = Some(Snapshot::of(&engine, engine.now(), experiment.by_stream, scans.as_ref()));
+            at_start =
+                Some(Snapshot::of(&engine, engine.now(), experiment.by_stream, scans.as_ref()));
         }
         if experiment.is_timed() {
             let next = engine.next_event();
@@ -220,8 +221,10 @@ pub fn run_with_belief(
                 meter.begin(from);
                 at_start = Some(Snapshot::of(&engine, from, experiment.by_stream, scans.as_ref()));
             }
-            let until =
-                experiment.length.zip(at_start.as_ref()).map(|(length, at_start)| at_start.at + length);
+            let until = experiment
+                .length
+                .zip(at_start.as_ref())
+                .map(|(length, at_start)| at_start.at + length);
             // A source without further requests ends the run at its last request.
             end = until.filter(|until| next > *until && next < Instant::NEVER);
             if end.is_some() {
@@ -242,8 +245,8 @@ pub fn run_with_belief(
     let by_stream = experiment.by_stream && at_start.is_some();
     let at_start = at_start.unwrap_or_else(|| Snapshot::of(&engine, end, false, scans.as_ref()));
     let seconds = end.saturating_since(at_start.at).as_secs_f64();
-    let scan =
-        scans.map(|scans| scans.measures(&at_start.scanned, seconds, &engine.scheduler.fill_report()));
+    let scan = scans
+        .map(|scans| scans.measures(&at_start.scanned, seconds, &engine.scheduler.fill_report()));
     let (disk_time, charged) = Snapshot::of(&engine, end, by_stream, None).since(&at_start);
     let measures = meter.measures(
         end,
@@ -265,10 +268,10 @@ fn begin_scan<S: Source>(
     scans: Option<&mut ScanMeter>,
 ) {
     let now = engine.now();
-    if let Some((id, wanted)) = scans.and_then(|scans| scans.next_scan(now)) {
+    if let Some((id, sectors)) = scans.and_then(|scans| scans.next_scan(now)) {
         // Release the finished scan.
         engine.scheduler.scan_stop(now, ScanId(id.0 - 1));
-        engine.scheduler.scan_start(now, id, wanted, ScanOptions::default());
+        engine.scheduler.scan_start(now, id, sectors, ScanOptions::default());
         engine.request_dispatch();
     }
 }

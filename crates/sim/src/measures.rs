@@ -52,7 +52,7 @@ pub struct Measures {
     /// The results of scans; `None` without a scan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scan: Option<ScanMeasures>,
-    /// Requests that failed; they count nowhere else.
+    /// Requests that failed; they are not counted elsewhere.
     #[serde(skip)]
     pub failed: u64,
     /// The confidence of the means.

@@ -32,7 +32,8 @@ pub struct ScanMeasures {
     /// The finished fraction of the scan in progress at the end of the window, 0 to 1.
     pub done: f64,
     /// The scheduler's own estimate of the growth of clients' mean response, over the whole run.
-    pub believed_impact: f64,
+    #[serde(rename = "believed_impact")]
+    pub estimated_impact: f64,
     /// Gaps searched, gaps with a result, tracks visited: over the whole run.
     pub searches: [u64; 3],
     /// The first scan of the run by percent, warm-up included.
@@ -136,7 +137,7 @@ impl ScanMeter {
             failed_sectors: self.failed - before.failed,
             passes: self.passes - before.passes,
             done: self.done(),
-            believed_impact: report.impact(),
+            estimated_impact: report.impact(),
             searches: [report.gaps, report.filled, report.tracks],
             progress: self.progress,
         }

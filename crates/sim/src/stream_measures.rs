@@ -12,7 +12,7 @@ use crate::times::TimeHistogram;
 pub struct StreamMeasures {
     /// Requests that succeeded.
     pub requests: u64,
-    /// Requests that failed; they count nowhere else.
+    /// Requests that failed; they are not counted elsewhere.
     pub failed: u64,
     /// Bytes read and written.
     pub bytes: u64,

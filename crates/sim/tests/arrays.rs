@@ -25,7 +25,7 @@ fn atlas() -> DriveProfile {
     profile
 }
 
-/// The same with a second arm that has as many sectors.
+/// The same drive with a second arm of the same size.
 fn with_two_arms(mut profile: DriveProfile) -> DriveProfile {
     profile.geometry.actuators = Some(2);
     profile.capacity_sectors = profile.capacity_sectors.map(|sectors| sectors * 2);
@@ -36,7 +36,7 @@ fn nominal(profile: &DriveProfile) -> SimulatedDrive {
     SimulatedDrive::new(DriveTruth::nominal(profile, 1).expect("valid")).expect("valid")
 }
 
-/// Random reads of 8 sectors a second.
+/// Random reads of 8 sectors per second.
 fn random_iops(device: &mut impl Device, depth: usize) -> f64 {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
     let capacity = device.capacity().get() - 8;
@@ -93,7 +93,7 @@ fn a_command_that_lies_on_both_arms_is_one_command() {
     let end = served[0][0].completion.finished;
     assert_eq!(drive.disk_time(end).total(), end.saturating_since(Instant::ORIGIN) * 2);
 
-    // Given up while both parts wait, neither part is ever begun.
+    // A command given up while both parts wait never starts.
     drive.submit(end, &command(7, Op::Write, 0, 8));
     drive.submit(end, &command(8, Op::Write, half, 8));
     drive.submit(end, &command(9, Op::Write, half - 3, 8));
@@ -123,8 +123,8 @@ fn a_write_of_a_part_of_a_physical_sector_costs_a_revolution() {
     for (start, len, whole) in [(3, 8, false), (0, 15, false), (1, 15, false), (8, 8, true)] {
         let more = mean(start, len) - aligned;
         let expected = if whole { 0.0 } else { turn };
-        // The settle of a write hides in the turn, and the head is read past two physical sectors
-        // at most.
+        // The write settle overlaps the revolution, and the head reads past two physical sectors at
+        // most.
         assert!(
             (more - expected).abs() < 0.35,
             "{start}–{}: {more} ms more, a turn takes {turn} ms",
@@ -209,26 +209,33 @@ fn an_error_of_one_member_is_an_error_of_the_array() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        cases: 64,
+        ..ProptestConfig::default()
+    })]
 
     /// Each command is reported once, late advances move nothing, and every sector is written on
-    /// the member where striping puts it.
+    /// the member that striping defines.
     #[test]
     fn an_array_keeps_time_and_sectors(seed in any::<u64>()) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let profile = random_drive(&mut rng);
         let stripe = rng.random_range(1..=profile.capacity().get().min(20));
         let controller_mb_per_s = rng.random_bool(0.5).then(|| rng.random_range(0.5..50.0));
-        let options = ArrayOptions { stripe: Sectors::new(stripe), queue_depth: 64, controller_mb_per_s };
+        let stripe = Sectors::new(stripe);
+        let options = ArrayOptions { stripe, queue_depth: 64, controller_mb_per_s };
         let count = rng.random_range(1..5);
-        let array = Raid0::of_model(&profile, count, seed, DriveTruth::draw, options).expect("drawn profiles are valid");
+        let array = Raid0::of_model(&profile, count, seed, DriveTruth::draw, options)
+            .expect("drawn profiles are valid");
         let capacity = array.capacity().get();
         let mut at = Instant::ORIGIN;
         let commands: Vec<(Instant, Command)> = (0..40).map(|id| {
             at += Nanos::from_ns(rng.next_u64() % 20_000_000);
             let op = Op::ALL[rng.random_range(0..5)];
             let start = rng.random_range(0..capacity);
-            let len = if op == Op::Flush { 0 } else { rng.random_range(1..=(capacity - start).min(60)) };
+            let max = (capacity - start).min(60);
+            let len = if op == Op::Flush { 0 } else { rng.random_range(1..=max) };
             (at, command(id, op, start, len))
         }).collect();
         let run = |late: bool| {
@@ -236,7 +243,8 @@ proptest! {
             let mut reports = Vec::new();
             for (index, (at, command)) in commands.iter().enumerate() {
                 array.submit(*at, command);
-                let until = commands.get(index + 1).map_or(Instant::from_ns(200_000_000_000), |next| next.0);
+                let end = Instant::from_ns(200_000_000_000);
+                let until = commands.get(index + 1).map_or(end, |next| next.0);
                 while let Some(at) = array.next_event().filter(|at| *at < until && !late) {
                     array.advance(at, &mut reports);
                 }

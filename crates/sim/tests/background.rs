@@ -1,5 +1,5 @@
-//! Scans beside a foreground in virtual time: what an experiment measures of them, with the oracle
-//! as belief so that nothing but the mechanism is in question.
+//! Scans beside clients in virtual time, with the oracle as drive model, so that only the mechanism
+//! counts.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn oracle(profile: &DriveProfile) -> Box<dyn Belief + Send> {
     Box::new(OraclePositioning::new(&truth).expect("the profile is a drive"))
 }
 
-/// Tasks that think for so long between random reads of 4 KiB.
+/// Clients with a think time between random 4 KiB reads.
 fn tasks(profile: &DriveProfile, clients: u32, think: Nanos) -> Workload {
     let think = if think.is_zero() { ThinkTime::None } else { ThinkTime::Constant(think) };
     let stream = StreamConfig {
@@ -41,7 +41,7 @@ fn measure(experiment: &Experiment, clients: u32, think: Nanos) -> Measures {
         .unwrap_or_else(|error| panic!("seed {SEED}: {error}"))
 }
 
-/// Marks every sector that is handed to the first scan.
+/// Marks every sector read for the first scan.
 struct Marks {
     read: Vec<bool>,
     scans: u32,
@@ -60,7 +60,7 @@ impl EngineObserver for Marks {
 }
 
 #[test]
-fn a_scan_beside_somebody_who_hardly_asks_reads_every_sector_once_and_begins_again() {
+fn a_scan_beside_a_light_load_reads_every_sector_once_and_starts_again() {
     let scan = BackgroundScan { passes: Some(2), ..BackgroundScan::new(FillSettings::default()) };
     let experiment = experiment(u64::MAX, Some(scan));
     let mut marks =
@@ -76,7 +76,7 @@ fn a_scan_beside_somebody_who_hardly_asks_reads_every_sector_once_and_begins_aga
     );
     let scan = measures.scan.expect("there was a scan");
     assert_eq!((scan.passes, marks.scans, scan.failed_sectors), (2, 2, 0));
-    // The drive streams at 21 MB/s on average; commands of a mebibyte lose some of that.
+    // The drive streams 21 MB/s on average; 1 MiB commands lose some of it.
     assert!(
         scan.mb_per_second > 12.0 && scan.idle_mb_per_second > 0.95 * scan.mb_per_second,
         "seed {SEED}: {scan:?}"
@@ -112,8 +112,8 @@ fn a_scan_that_may_only_use_gaps_reads_in_them_and_costs_the_foreground_next_to_
     assert!(scan.searches[1] <= scan.searches[0] && scan.searches[0] > 0, "{:?}", scan.searches);
 }
 
-/// The drive brings what it has taken to the medium when it likes, so most gaps are none; filling
-/// them regardless cost a fifth of the foreground's throughput.
+/// The drive writes cached data at times of its own, so most gaps do not exist; filling them
+/// regardless cost a fifth of the clients' throughput.
 #[test]
 fn on_a_drive_that_takes_writes_into_its_cache_a_scan_costs_the_foreground_next_to_nothing() {
     let profile = Arc::new(catalog::load("nearline-20tb").expect("it ships"));

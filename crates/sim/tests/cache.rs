@@ -1,5 +1,4 @@
-//! The simulated drive with its cache: what read-ahead and write-back bring, and what a flush
-//! costs.
+//! The cache of the simulated drive: read-ahead, write-back and the cost of a flush.
 
 mod common;
 
@@ -13,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 
 use common::{command, mean_ms, per_second, serve, stream};
 
-/// The Atlas 10K with the segments that were measured on it.
+/// The Atlas 10K with its measured segments.
 fn atlas(write_back: bool) -> DriveProfile {
     let mut profile = catalog::load("atlas10k").expect("it ships");
     profile.cache = Some(Cache {
@@ -69,8 +68,8 @@ fn a_sequential_reader_with_one_outstanding_streams_at_the_rate_of_the_media() {
     }
     let uncached = streaming(&DriveProfile { cache: None, ..profile.clone() }, 1, Nanos::ZERO);
     assert!(uncached < media * 0.3, "without read-ahead each request loses a turn: {uncached}");
-    // A host that takes its time between requests finds them read when it asks; one that is slower
-    // than the media is what bounds the rate.
+    // With think time the host finds the next sectors read; a host slower than the media limits the
+    // rate.
     let slow = streaming(&profile, 1, Nanos::from_ms(5));
     let bound = 64.0 / (5e-3 + 184e-6 + 64.0 * 6.4e-6) / 1e6;
     assert!((slow / bound - 1.0).abs() < 0.10, "{slow}, the host allows {bound}");
@@ -113,8 +112,8 @@ fn a_read_of_what_was_read_crosses_the_bus_at_once_and_a_read_of_what_comes_wait
         1,
     );
     assert_eq!(again[0][0].service(), Nanos::from_ns(184_000 + 4 * 6_400) + completion(&drive));
-    // Sector 1,308 is 301 sectors behind the first read's end: about 301 × 17.9 us from there, and
-    // a track switch in between.
+    // Sector 1,308 is 301 sectors after the end of the first read: about 301 × 17.9 us, with a
+    // track switch in between.
     let far = serve(
         &mut drive,
         again[0][0].completion.finished,
@@ -151,7 +150,7 @@ fn a_burst_of_writes_completes_at_the_speed_of_the_bus_until_the_segments_are_fu
 #[test]
 fn a_flush_costs_what_it_takes_to_bring_the_written_data_to_the_media() {
     let mut profile = atlas(true);
-    // The drive does nothing by itself, so that the flush finds everything.
+    // The drive does no background work, so the flush finds all data.
     profile.cache = profile.cache.map(|cache| Cache { write_delay_ms: Some(10_000.0), ..cache });
     let mut drive = nominal(&profile);
     let empty =
@@ -276,7 +275,7 @@ fn a_read_of_written_data_hits_and_one_of_a_part_of_them_waits_until_they_are_sa
 }
 
 #[test]
-fn random_reads_starve_behind_a_sequential_stream_where_there_is_a_hold_and_only_there() {
+fn random_reads_starve_beside_a_sequential_stream_only_with_a_hold() {
     let longest = |hold: Option<f64>, algorithm| {
         let mut profile = atlas(false);
         profile.firmware.sequential_hold_ms = hold;

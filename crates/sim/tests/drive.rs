@@ -1,5 +1,4 @@
-//! The simulated drive by itself: what a command costs, what overlaps, and that nobody's clock but
-//! the model's counts.
+//! The simulated drive by itself: costs, overlaps, and independence from the times of the calls.
 
 mod common;
 
@@ -19,7 +18,7 @@ fn nominal(profile: &DriveProfile) -> SimulatedDrive {
         .expect("a valid profile")
 }
 
-/// Advances from event to event until nothing is under way.
+/// Advances from event to event until nothing is in progress.
 fn finish(drive: &mut SimulatedDrive) -> Vec<DriveCompletion> {
     let mut reports = Vec::new();
     while let Some(at) = drive.next_event() {
@@ -74,7 +73,7 @@ fn readings_of_disk_time_never_run_back_however_late_the_drive_is_advanced() {
         if step % 7 == 0 && drive.held() < 4 {
             drive.submit(now, &command(step, Op::Read, step * 40_000, 8));
         }
-        // Read before the drive was let do what is due, as a live view does.
+        // Read before the due events are processed, as a live view does.
         let reading = drive.disk_time(now);
         let spent = reading.since(&before);
         assert!(spent.total() <= now.saturating_since(Instant::ORIGIN));
@@ -87,7 +86,7 @@ fn readings_of_disk_time_never_run_back_however_late_the_drive_is_advanced() {
 }
 
 #[test]
-fn the_overhead_of_the_second_command_hides_behind_the_first_ones_access() {
+fn the_overhead_of_the_second_command_overlaps_the_access_of_the_first() {
     let mut profile = catalog::load("atlas10k").unwrap();
     profile.firmware.algorithm = Algorithm::Fcfs;
     let (first, second) = (command(0, Op::Read, 9_000_000, 8), command(1, Op::Read, 100, 8));
@@ -100,7 +99,7 @@ fn the_overhead_of_the_second_command_hides_behind_the_first_ones_access() {
         report.breakdown.seek + report.breakdown.rotate + report.breakdown.transfer
     };
     let overhead = together.disk_time(end).overhead;
-    // Only the first command's overhead and the last one's way over the bus are seen.
+    // Only the first command's overhead and the last command's bus time are visible.
     let interface = InterfaceTimes::from_profile(&profile).unwrap();
     let bus = interface.bus_time(headtime_units::Sectors::new(1)) + interface.completion_overhead();
     assert_eq!(overhead, interface.command_overhead(Direction::Read, None) + bus);
@@ -235,8 +234,8 @@ fn outliers_are_as_frequent_and_as_long_as_the_profile_says() {
     assert!((70..=130).contains(&late), "{late} of 2,000 are outliers, expected about 100");
 }
 
-/// Random commands on a small drive: times of submission, and the commands; some follow each other,
-/// some force the media.
+/// Random commands on a small drive with their submission times; some are sequential, some force
+/// the media.
 fn random_load(
     seed: u64,
     mut profile: DriveProfile,
@@ -266,8 +265,8 @@ fn random_load(
     (profile, truth, commands)
 }
 
-/// Sends each command at its time and advances at the times that `wakes` adds to it; answers all
-/// reports and the time accounted.
+/// Sends each command at its time and also advances at the times of `wakes`; returns all reports
+/// and the accounted time.
 fn serve(
     truth: &DriveTruth,
     commands: &[(Instant, Command)],
@@ -297,14 +296,21 @@ proptest! {
         let (_, truth, commands) = random_load(seed, profile, &mut rng);
         let never = serve(&truth, &commands, |_, _| Vec::new());
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        // At every event until the next submission, or some random time after it.
+        // At every event until the next submission, or at a random later time.
         let promptly = serve(&truth, &commands, |drive, until| {
             let mut ahead = drive.clone();
-            std::iter::from_fn(|| ahead.next_event().filter(|at| *at <= until).inspect(|at| ahead.advance(*at, &mut Vec::new()))).collect()
+            std::iter::from_fn(|| {
+                let at = ahead.next_event().filter(|at| *at <= until)?;
+                ahead.advance(at, &mut Vec::new());
+                Some(at)
+            })
+            .collect()
         });
         let late = serve(&truth, &commands, |drive, until| {
             let next = drive.next_event().filter(|at| *at < until);
-            next.map(|at| Instant::from_ns(rng.random_range(at.as_ns()..=until.as_ns()))).into_iter().collect()
+            next.map(|at| Instant::from_ns(rng.random_range(at.as_ns()..=until.as_ns())))
+                .into_iter()
+                .collect()
         });
         prop_assert_eq!(&never, &promptly);
         prop_assert_eq!(&never, &late);
@@ -342,12 +348,13 @@ proptest! {
             let sent = commands[report.command.0 as usize].0;
             prop_assert_eq!(report.outcome, Outcome::Success);
             let service = report.finished.saturating_since(sent);
-            prop_assert!(report.breakdown.total() <= service, "{:?} in {}", report.breakdown, service);
+            let parts = report.breakdown;
+            prop_assert!(parts.total() <= service, "{:?} in {}", parts, service);
             if profile.variation.jitter_us == 0.0 {
                 prop_assert_eq!(report.breakdown.total(), service);
             }
         }
-        // What the commands cost the mechanism is what the drive accounts for.
+        // The drive accounts for what the commands cost the mechanism.
         let sum = |part: fn(&DriveCompletion) -> Nanos| reports.iter().map(part).sum::<Nanos>();
         prop_assert_eq!(disk_time.seek, sum(|report| report.breakdown.seek));
         prop_assert_eq!(disk_time.rotate, sum(|report| report.breakdown.rotate));

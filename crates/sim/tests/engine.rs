@@ -1,4 +1,4 @@
-//! The engine around a scheduler and a drive: timeouts, waits, and runs that cannot go on.
+//! The engine around a scheduler and a drive: timeouts, waits, and runs that cannot continue.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl Source for First {
     }
 }
 
-/// What happened, in order.
+/// The events in order.
 #[derive(Default)]
 struct Diary {
     submitted: Vec<(Instant, Request)>,
@@ -188,7 +188,7 @@ fn a_policy_that_holds_is_asked_again_at_its_time() {
     );
 }
 
-/// Sends nothing, ever.
+/// Never sends anything.
 struct Sleeps;
 
 impl Policy for Sleeps {

@@ -1,6 +1,5 @@
-//! Golden results: what a fixed seed gave when it was last looked at. A change here is a change of
-//! what is simulated or scheduled: meant, and said in the commit, or a mistake. The test prints the
-//! table as it is now.
+//! Golden results of fixed seeds. A difference is a change of the simulation or of scheduling:
+//! either intended and explained in the commit, or a mistake. The test prints the current table.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -10,8 +9,8 @@ use headtime_sched::{Belief, PolicyEntry};
 use headtime_sim::{Experiment, Instance, run};
 use headtime_workload::{Mix, StreamConfig, Workload};
 
-/// Drive, policy, clients, share of reads, seed; then IOPS, mean response in milliseconds, and
-/// seconds of seeking, turning and passing.
+/// Drive, policy, clients, fraction of reads, seed; then IOPS, mean response in milliseconds, and
+/// seconds of seek, rotation and transfer.
 const GOLDEN: &str = "\
 atlas10k fcfs 1 1 1: 112.149 8.9167 11.104644 5.981450 0.321450
 atlas10k sptf 16 1 2: 197.131 81.2321 7.184109 2.641250 0.320177

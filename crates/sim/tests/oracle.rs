@@ -9,8 +9,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 proptest! {
-    /// On any drive, from any track at any time: what the oracle says is what the mechanism
-    /// does, for any length.
+    /// For any drive, track and time, the oracle predicts the mechanism's access of any length.
     #[test]
     fn the_oracle_predicts_every_access_to_the_nanosecond(seed in any::<u64>()) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -21,16 +20,27 @@ proptest! {
         let mut head = Head::UNKNOWN;
         for step in 0..20_u64 {
             let start = rng.random_range(0..capacity);
-            let extent = Extent::from_numbers(start, rng.random_range(1..=(capacity - start).min(40)));
+            let len = rng.random_range(1..=(capacity - start).min(40));
+            let extent = Extent::from_numbers(start, len);
             let op = [Op::Read, Op::Zero][rng.random_range(0..2)];
             let target = oracle.target(op, extent);
             let dispatch = Instant::from_ns(step * 3_000_000);
             let estimate = oracle.estimate(&head, dispatch, &target);
             let from = HeadPosition { cylinder: head.place.cylinder, head: head.place.head };
-            let access = truth.mechanism().access(from, estimate.depart, if op == Op::Read { Direction::Read } else { Direction::Write }, extent, Instant::ORIGIN);
+            let direction = if op == Op::Read { Direction::Read } else { Direction::Write };
+            let mechanism = truth.mechanism();
+            let access =
+                mechanism.access(from, estimate.depart, direction, extent, Instant::ORIGIN);
             let difference = estimate.finish().signed_since(access.finish);
-            // One nanosecond of rounding for each track the extent lies on.
-            prop_assert!(difference.abs() <= 45, "seed {}: {} {} predicted {} ns off", seed, op.name(), extent, difference);
+            // One nanosecond of rounding for each track of the extent.
+            prop_assert!(
+                difference.abs() <= 45,
+                "seed {}: {} {} predicted {} ns off",
+                seed,
+                op.name(),
+                extent,
+                difference
+            );
             let distance = from.cylinder.abs_diff(target.start.cylinder);
             prop_assert!(oracle.seek_lower_bound(distance) <= estimate.positioning);
             head = Head::after(&target, estimate.finish());
@@ -43,7 +53,7 @@ fn the_sectors_that_a_track_tells_are_those_that_pass_there_in_truth() {
     for seed in 0..200 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut profile = draw::random_profile(&mut rng);
-        // A row tells the homes of its sectors, remapped ones with the others.
+        // A row lists the home sectors, remapped ones included.
         profile.zones.iter_mut().for_each(|zone| zone.remaps.clear());
         let truth = DriveTruth::draw(&profile, seed).unwrap();
         let oracle = OraclePositioning::new(&truth).unwrap();

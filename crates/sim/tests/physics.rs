@@ -1,4 +1,4 @@
-//! Whether simulated drives obey what arithmetic and queueing theory say of them.
+//! Simulated drives obey arithmetic and queueing theory.
 
 use std::sync::Arc;
 
@@ -34,14 +34,14 @@ fn measure(experiment: &Experiment, streams: &[StreamConfig]) -> Measures {
     run(experiment, source, &belief).expect("the drive keeps up")
 }
 
-/// Random 4 KiB reads of `clients` that do not think.
+/// Random 4 KiB reads of `clients` without think time.
 fn closed(experiment: &Experiment, clients: u32) -> Measures {
     measure(experiment, &[StreamConfig::closed(clients)])
 }
 
-/// Milliseconds from dispatch to completion of a random aligned 4 KiB read, from the profile alone:
-/// overhead, mean seek, half a revolution, and from the start of the first sector until the host
-/// sees the last, averaged over places all over the drive.
+/// The time from dispatch to completion of a random aligned 4 KiB read, in milliseconds, from the
+/// profile alone: overhead, mean seek, half a revolution, and the time from the start of the first
+/// sector until the host sees the last, averaged over the drive.
 fn analytic_service_ms(profile: &DriveProfile) -> f64 {
     let mechanism = Mechanism::nominal(profile).expect("a shipped profile");
     let interface = InterfaceTimes::from_profile(profile).expect("a shipped profile");
@@ -107,7 +107,7 @@ fn every_drawn_unit_serves_random_reads_about_as_its_model_does() {
         ..experiment(&profile, "fcfs")
     };
     let measures = closed(&instance, 1);
-    // Jitter and outliers come on top, on average.
+    // Mean jitter and outliers are added.
     let noise = profile.variation.jitter_us / 1e3
         + profile.variation.outlier_share * profile.variation.outlier_ms;
     let expected = analytic_service_ms(&profile) + noise;
@@ -292,7 +292,8 @@ fn the_json_object_is_the_one_that_the_program_promises() {
     assert_eq!(
         keys(&json),
         set(concat!(
-            "policy,drive,seed,requests,simulated_seconds,wall_seconds,iops,mib_per_second,response_ms,service_ms,",
+            "policy,drive,seed,requests,simulated_seconds,wall_seconds,iops,mib_per_second,",
+            "response_ms,service_ms,",
             "queue_depth_mean,deadline_requests,deadline_misses,disk_time"
         ))
     );
@@ -382,8 +383,8 @@ fn an_open_loop_waits_as_pollaczek_and_khinchin_say() {
             measure(&experiment, &[StreamConfig::open(Interarrival::Poisson { per_second })]);
         let service = measures.service_ms.mean;
         let load = per_second * service / 1e3;
-        // Service is seek and rotation next to independently: the variance of a uniform turn, and
-        // that of the seeks as measured at one client.
+        // Service is seek plus rotation, nearly independent: the variance of a uniform revolution
+        // plus that of the seeks measured with one client.
         let variance = service_variance_ms2(&profile);
         let wait = per_second / 1e3 * (service * service + variance) / (2.0 * (1.0 - load));
         let expected = service + wait;
@@ -400,8 +401,8 @@ fn an_open_loop_waits_as_pollaczek_and_khinchin_say() {
     }
 }
 
-/// Variance of a random read's service in square milliseconds: a uniform turn's, and that of seeks
-/// between sectors all over the drive.
+/// The variance of a random read's service time in square milliseconds: a uniform revolution plus
+/// seeks between sectors all over the drive.
 fn service_variance_ms2(profile: &DriveProfile) -> f64 {
     let mechanism = Mechanism::nominal(profile).expect("a shipped profile");
     let capacity = profile.capacity().get();
@@ -433,8 +434,8 @@ fn a_sequential_reader_without_read_ahead_loses_a_turn_for_each_request() {
     let zone = &profile.zones[0];
     let track_bytes = f64::from(zone.sectors_per_track) * f64::from(profile.sector_bytes);
     let turn_s = profile.rotation_period().unwrap().as_ns_f64() / 1e9;
-    // The next sector has just passed when the host asks for it: what a request costs is a whole
-    // number of turns, but for the way over the bus.
+    // The next sector has just passed when the host asks for it: a request costs a whole number of
+    // revolutions, except for the bus time.
     let turns_at_least = ((1 << 20) as f64 / track_bytes).ceil();
     let most = (1 << 20) as f64 / (turns_at_least * turn_s) / 1_048_576.0;
     assert!(

@@ -1,9 +1,9 @@
-//! The searches that stop early choose what a look at every request would choose, at every decision
-//! of real runs on drawn drives.
+//! The pruned searches choose the same request as an exhaustive search, at every decision of real
+//! runs on random drives.
 //!
-//! A policy of the table is wrapped in one that looks at every request itself, through the view
-//! that all policies get, and compares. Beliefs learn while the runs go on, so that the bounds
-//! which the searches stop at are those of every stage of learning.
+//! A wrapper around each policy computes every request's cost through the policy's own view and
+//! compares. The drive models learn during the runs, so that the bounds of the pruning are those of
+//! every stage of learning.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use headtime_workload::{Mix, StreamConfig, Workload};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// What a policy says it minimizes.
+/// The cost that a policy minimizes.
 type Cost = fn(&View<'_>, &Queued) -> Nanos;
 
 const POLICIES: &[(&str, Cost)] = &[
@@ -50,7 +50,7 @@ fn expected(view: &View<'_>, queued: &Queued) -> Nanos {
     estimate.depart.saturating_since(view.now.max(view.head().free_at)) + estimate.expected
 }
 
-/// Another policy, whose every choice is compared.
+/// A wrapper that compares every choice of a policy.
 struct Compared {
     inner: Box<dyn Policy>,
     cost: Cost,
@@ -69,7 +69,7 @@ impl Policy for Compared {
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
         let choice = self.inner.choose(view);
-        // The first of equals is the one submitted first, because that is the order of the queue.
+        // The first of equals is the first submitted, by queue order.
         let least = view
             .queue
             .by_arrival()

@@ -1,4 +1,4 @@
-//! What each stream of a run got, and runs that end by time or with their source.
+//! The results of each stream, and runs that end by time or with their source.
 
 use std::sync::Arc;
 
@@ -70,14 +70,14 @@ fn streams_add_up_to_the_whole() {
         measures.response_ms.mean
     );
     assert_eq!(random.response_ms.max.max(sequential.response_ms.max), measures.response_ms.max);
-    // Twenty a second, one of them within either end of the window.
+    // Twenty per second, ± 1 at either end of the window.
     assert!(
         (sequential.iops - 20.0).abs() <= 2.0 / measures.simulated_seconds,
         "{} a second",
         sequential.iops
     );
-    // The closed loop keeps the drive busy: all its time is charged to somebody, but for the
-    // command at each end of the window.
+    // The closed loop keeps the drive busy: all its time is charged, except for the command at each
+    // end of the window.
     let shares = random.disk_time_share + sequential.disk_time_share;
     assert!(
         (shares - 1.0).abs() * measures.simulated_seconds < 0.1,
@@ -130,8 +130,8 @@ fn a_run_by_time_counts_just_that_time() {
     assert_eq!(measures.simulated_seconds, 10.0);
     let spent = measures.disk_time.total().as_secs_f64();
     assert!((spent - 10.0).abs() < 1e-9, "the drive's time of the same window, not {spent} s");
-    // Requests arrive at 50, 100 … ms and take some milliseconds; between 2 s and 12 s two hundred
-    // finish, give or take those at the ends.
+    // Requests arrive at 50, 100 … ms and take some milliseconds; about two hundred finish between
+    // 2 s and 12 s.
     let sequential = &measures.streams[1];
     assert!((199..=201).contains(&sequential.requests), "{}", sequential.requests);
     assert_eq!(
@@ -179,7 +179,7 @@ fn a_source_that_ends_ends_the_run_at_its_last_request() {
         assert_eq!(measures.requests, 40);
         assert!(measures.simulated_seconds < 2.0, "{} s", measures.simulated_seconds);
     }
-    // And one that ends before counting begins has counted nothing.
+    // A run that ends before the window has measured nothing.
     let measures = measure(&Experiment { requests: 100, warm_up: 60, ..experiment() }, &[ends]);
     assert_eq!(
         (measures.requests, measures.simulated_seconds, measures.streams.len()),

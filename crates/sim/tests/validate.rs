@@ -1,5 +1,5 @@
-//! Replays of recordings: a recording made by a simulated recorded whose spindle and phase are known
-//! must be explained by the recorded's own profile, and by no other.
+//! Replays of recordings: the recording of a simulated drive with known spindle and phase must
+//! match its own profile and no other.
 
 use headtime_mechanics::{DriveProfile, draw};
 use headtime_sched::{Command, CommandId, Op};
@@ -15,7 +15,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use smallvec::SmallVec;
 
-/// A drive of two heads and two zones, with nothing special about it.
+/// An ordinary drive of two heads and two zones.
 const SMALL: &str = r#"
 name = "small"
 model = "made up"
@@ -45,15 +45,15 @@ fn small() -> DriveProfile {
     DriveProfile::from_toml("small", SMALL).expect("the profile above is valid")
 }
 
-/// What is known of the recorded that was recorded.
+/// The known properties of the recorded drive.
 struct RecordedDrive {
     truth: DriveTruth,
-    /// The time of the recorded at which the recording starts.
+    /// The drive's time at the start of the recording.
     start: Instant,
 }
 
 impl RecordedDrive {
-    /// A recorded whose spindle is up to some 400 ppm off the profile's.
+    /// A drive whose spindle is up to some 400 ppm off the profile's.
     fn draw(profile: &DriveProfile, seed: u64) -> Self {
         let mut profile = profile.clone();
         profile.variation.spindle_ppm = 130.0;
@@ -63,9 +63,9 @@ impl RecordedDrive {
         }
     }
 
-    /// Random accesses one after the other, with pauses of up to `pause`; `hidden` is a pause that
-    /// the recording does not know of, as a busy host makes them.
-    fn record(&self, requests: usize, seed: u64, pause: Nanos, hidden: Nanos) -> Recording {
+    /// Random accesses one after the other, with pauses of up to `pause`; `unrecorded` is a pause
+    /// missing in the recording, as a busy host makes them.
+    fn record(&self, requests: usize, seed: u64, pause: Nanos, unrecorded: Nanos) -> Recording {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut drive = SimulatedDrive::new(self.truth.clone()).expect("a valid profile");
         let capacity = drive.capacity().get();
@@ -94,7 +94,7 @@ impl RecordedDrive {
             let finished = reports.pop().expect("one was reported").finished;
             let response = finished.saturating_since(issued);
             let think = Nanos::from_ns(rng.random_range(0..=pause.as_ns()));
-            issued = finished + think + Nanos::from_ns(rng.random_range(0..=hidden.as_ns()));
+            issued = finished + think + Nanos::from_ns(rng.random_range(0..=unrecorded.as_ns()));
             RecordedAccess {
                 line: number + 1,
                 operation,
@@ -107,7 +107,7 @@ impl RecordedDrive {
         Recording::new(accesses.collect()).expect("at least one access")
     }
 
-    /// How far the fitted period is off, in parts per million, and the fitted phase, in turns.
+    /// The error of the fitted period in parts per million and of the fitted phase in revolutions.
     fn misfit(&self, fit: &SpindleFit) -> (f64, f64) {
         let mechanism = self.truth.mechanism();
         let ppm = (fit.period.as_ns_f64() / mechanism.period().as_ns_f64() - 1.0) * 1e6;
@@ -177,7 +177,7 @@ fn a_noisy_unit_with_displaced_tracks_is_still_found() {
     let validation =
         replay(&small(), &recorded.record(3_000, 8, PAUSE, Nanos::ZERO), IssueMode::Recorded);
     let (ppm, turns) = recorded.misfit(&validation.spindle);
-    // Reports come 30 us late on average, which is taken for 0.005 of a turn.
+    // Reports are 30 us late on average: 0.005 of a revolution.
     assert!(ppm.abs() < 0.5 && turns.abs() < 0.01, "period {ppm} ppm, phase {turns} turns off");
     let all = validation.all();
     assert!(all.within_0_2_ms > 0.93 && all.median_abs_ms > 0.01, "{all:?}");
@@ -200,7 +200,7 @@ fn a_wrong_seek_curve_shows_request_by_request_and_the_spindle_is_found_all_the_
     );
 
     let (right, wrong) = (right.all(), wrong.all());
-    // A tenth of some 5 ms of a turn of 6 ms: about one in twelve comes too late for its sector.
+    // A tenth of some 5 ms of a 6 ms revolution: about one in twelve comes too late for its sector.
     assert!(
         (0.04..0.15).contains(&wrong.revolution_too_long) && wrong.revolution_too_short < 0.001,
         "{wrong:?}"
@@ -215,9 +215,9 @@ fn a_wrong_seek_curve_shows_request_by_request_and_the_spindle_is_found_all_the_
 }
 
 #[test]
-fn an_error_of_one_prediction_does_not_move_the_requests_behind_it() {
+fn an_error_of_one_prediction_does_not_move_later_requests() {
     let recorded = RecordedDrive::draw(&small(), 6);
-    // No pauses: whatever is predicted too long reaches into the next recorded request.
+    // No pauses: a prediction that is too long reaches into the next recorded request.
     let recording = recorded.record(3_000, 6, Nanos::ZERO, Nanos::ZERO);
     let mut slow = small();
     slow.interface.read_command_us += 250.0;
@@ -229,7 +229,8 @@ fn an_error_of_one_prediction_does_not_move_the_requests_behind_it() {
         let good = pairs.clone().filter(|pair| pair[1].error_ns().abs() < 200_000).count();
         good as f64 / pairs.count() as f64
     };
-    // The arm is 0.25 ms late and nothing else is wrong: whatever is a turn off says so.
+    // The only error is an arm that is 0.25 ms late, and every access that is one revolution off
+    // shows it.
     let late = recorded.arrival_errors().too_late;
     assert!(
         late.requests > 50
@@ -244,7 +245,7 @@ fn an_error_of_one_prediction_does_not_move_the_requests_behind_it() {
         "of the requests behind one that was a turn too long {share} were predicted"
     );
     assert!(recorded.all().within_0_2_ms > 0.9, "{:?}", recorded.all());
-    // Both ways are always judged, whichever is shown.
+    // The demerit covers both modes, whichever is shown.
     assert_eq!(
         (recorded.demerit_recorded_ms, recorded.demerit_closed_ms),
         (closed.demerit_recorded_ms, closed.demerit_closed_ms)
@@ -268,8 +269,8 @@ fn a_recording_that_keeps_no_phase_is_said_to_be_so_and_its_distribution_judged(
         );
         assert_eq!(validation.period(), small().rotation_period().unwrap());
         let all = validation.all();
-        // Rotation makes single errors of milliseconds, the distributions differ by what 2,000
-        // draws differ by.
+        // Rotation causes single errors of milliseconds; the distributions differ as much as 2,000
+        // samples do.
         assert!(all.per_request_rms_ms > 1.5 && all.demerit_ms < 0.35, "seed {seed}: {all:?}");
     }
 }
@@ -279,7 +280,7 @@ fn classes_name_what_is_wrong_and_hold_every_access_once_per_kind_of_slice() {
     let mut inner = small();
     let recorded = RecordedDrive::draw(&inner, 9);
     let recording = recorded.record(3_000, 9, PAUSE, Nanos::ZERO);
-    // The second zone, from address 2,400,000 of 3,640,620 on, is measured a third of a turn off.
+    // The second zone, from address 2,400,000 of 3,640,620 on, is a third of a revolution off.
     inner.zones[1].first_angle_turns =
         Some((inner_zone_angle(&inner) + Angle::from_turns(1.0 / 3.0)).as_turns());
     let validation = replay(&inner, &recording, IssueMode::Recorded);
@@ -303,7 +304,7 @@ fn classes_name_what_is_wrong_and_hold_every_access_once_per_kind_of_slice() {
     assert!(validation.spindle.coherent, "two thirds of the drive still agree");
 }
 
-/// The angle at which the second zone starts when nothing says otherwise.
+/// The default start angle of the second zone.
 fn inner_zone_angle(profile: &DriveProfile) -> Angle {
     let layout = headtime_mechanics::Layout::new(profile).expect("a valid profile");
     let first = layout.zones().nth(1).expect("there are two zones").extent.start;
@@ -373,8 +374,8 @@ proptest! {
     #[test]
     fn any_drive_explains_its_own_recording(seed in any::<u64>()) {
         let profile = draw::random_profile(&mut ChaCha8Rng::seed_from_u64(seed));
-        // A read of a whole track without waiting for its start ends wherever it began, which is
-        // what is to be found; on a drive of a few tracks most reads are such.
+        // A zero-latency read of a whole track ends where it started, which the fit does not know;
+        // on a drive of a few tracks most reads are such.
         prop_assume!(profile.capacity().get() >= 1_000);
         let mut still = profile.clone();
         still.variation = Default::default();

@@ -109,7 +109,7 @@ impl Buffers {
     ) -> u64 {
         let layout = mechanism.layout();
         let track_end = || layout.track_extent(layout.track_of(Lba::new(end - 1))).end().get();
-        let wanted = match (self.whole_track, self.within_track) {
+        let end = match (self.whole_track, self.within_track) {
             (true, _) => track_end(),
             (false, true) => (end + self.read_ahead).min(track_end()),
             (false, false) => (end + self.read_ahead).min(layout.capacity().get()),
@@ -118,7 +118,7 @@ impl Buffers {
             .segments
             .next_unsaved(Lba::new(base + next))
             .map_or(u64::MAX, |unsaved| unsaved.get() - base);
-        wanted.min(unsaved).max(next)
+        end.min(unsaved).max(next)
     }
 
     /// The written rows of one arm, and whether a command waits for one of them.
@@ -578,7 +578,13 @@ impl SimulatedDrive {
         if let Some(place) = self.continues_from_queue(arm, now) {
             let (part, waiting) = self.take_for_service(arm, now, place);
             let held = self.held_sectors(part);
-            return self.serve_from_read_ahead(now, part, held, waiting.ready_at, waiting.submitted);
+            return self.serve_from_read_ahead(
+                now,
+                part,
+                held,
+                waiting.ready_at,
+                waiting.submitted,
+            );
         }
         // The choice departs from the current position of the head.
         if self.arms[arm].ahead.is_some() {

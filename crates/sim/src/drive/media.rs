@@ -47,12 +47,12 @@ pub(super) fn access(
         .map(|(sector, _)| sector)
         .reduce(|a, b| Extent::from_numbers(a.start.get(), b.end().get() - a.start.get()));
     let Some(read) = read else { return mechanism.access(from, depart, op, whole, not_before) };
-    let look = mechanism.access(from, depart, Direction::Read, read, Instant::ORIGIN);
-    let write = mechanism.access(look.end, look.finish, op, whole, not_before);
+    let read = mechanism.access(from, depart, Direction::Read, read, Instant::ORIGIN);
+    let write = mechanism.access(read.end, read.finish, op, whole, not_before);
     Access {
-        seek: look.seek + write.seek,
-        rotate: look.rotate + write.rotate,
-        transfer: look.transfer + write.transfer,
+        seek: read.seek + write.seek,
+        rotate: read.rotate + write.rotate,
+        transfer: read.transfer + write.transfer,
         ..write
     }
 }

@@ -71,7 +71,11 @@ pub enum StepOutcome {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
     /// The scheduler refused a request.
-    #[error("request {} of the workload was refused at {at}: {refusal}; if the queue is full, requests come faster than the drive can serve them", id.0)]
+    #[error(
+        "request {} of the workload was refused at {at}: {refusal}; if the queue is full, requests \
+            come faster than the drive can serve them",
+        id.0
+    )]
     Refused {
         /// The request.
         id: RequestId,
@@ -240,7 +244,11 @@ impl<F: SchedulerApi, D: Device, S: Source> Engine<F, D, S> {
         Ok(())
     }
 
-    fn complete_command(&mut self, done: Done, observer: &mut impl EngineObserver) -> Result<(), EngineError> {
+    fn complete_command(
+        &mut self,
+        done: Done,
+        observer: &mut impl EngineObserver,
+    ) -> Result<(), EngineError> {
         self.needs_dispatch = true;
         for finished in self.scheduler.complete(self.now, done) {
             self.finish(&finished, observer)?;
@@ -269,7 +277,8 @@ impl<F: SchedulerApi, D: Device, S: Source> Engine<F, D, S> {
         match self.source.follow(self.now, client) {
             Some(arrival) if arrival.at <= self.now => self.submit(&arrival.ask, observer),
             Some(arrival) => {
-                self.thinking.push(Reverse(PendingArrival { order: self.arrivals_created, arrival }));
+                self.thinking
+                    .push(Reverse(PendingArrival { order: self.arrivals_created, arrival }));
                 self.arrivals_created += 1;
                 self.update_next_arrival();
                 Ok(())

@@ -98,7 +98,7 @@ mod tests {
         SpindleDrift::new(period, Angle::from_raw(12_345), 10.0, 600.0, lot).expect("it drifts")
     }
 
-    /// How far the drifting spindle is ahead of a steady one, in milliseconds.
+    /// The lead of the drifting spindle over a steady one, in milliseconds.
     fn ahead_ms(drift: &SpindleDrift, seconds: u64) -> f64 {
         let at = Instant::ORIGIN + Nanos::from_secs(seconds);
         let steady = drift.period.angle_at(at, drift.origin);
@@ -128,7 +128,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_later_time_is_a_later_angle_and_the_steady_spindle_agrees_for_an_access(ns in 0_u64..4_000_000_000_000, lot in any::<u64>(), step in 1_u64..20_000_000) {
+        fn a_later_time_is_a_later_angle_and_the_steady_spindle_agrees_for_an_access(
+            ns in 0_u64..4_000_000_000_000,
+            lot in any::<u64>(),
+            step in 1_u64..20_000_000,
+        ) {
             let drift = drift(lot);
             let (at, later) = (Instant::from_ns(ns), Instant::from_ns(ns + step.min(4_000_000)));
             let turned = drift.angle_at(at).until(drift.angle_at(later)).as_turns();
@@ -138,9 +142,11 @@ mod tests {
             prop_assert!(one > 0.0, "{one} in a nanosecond");
 
             let (period, phase) = drift.steady_at(at);
-            prop_assert!(period.angle_at(at, phase).signed_turns_from(drift.angle_at(at)).abs() < 1e-9);
+            let off = period.angle_at(at, phase).signed_turns_from(drift.angle_at(at));
+            prop_assert!(off.abs() < 1e-9);
             let end = Instant::from_ns(ns + step);
-            let off_ns = period.angle_at(end, phase).signed_turns_from(drift.angle_at(end)) * period.as_ns_f64();
+            let off = period.angle_at(end, phase).signed_turns_from(drift.angle_at(end));
+            let off_ns = off * period.as_ns_f64();
             prop_assert!(off_ns.abs() < 0.5, "{off_ns} ns after {step} ns");
         }
     }

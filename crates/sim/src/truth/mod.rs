@@ -211,9 +211,9 @@ fn draw_slips(profile: &DriveProfile, rng: &mut ChaCha8Rng) -> Vec<ZoneSlip> {
         let expected = sectors as f64 * profile.variation.slips_per_million / 1e6;
         let by_lot = (rng.next_u32() as f64) < (expected - libm::floor(expected)) * 4_294_967_296.0;
         let room = zone.spares.saturating_sub(zone.slips.len() as u64);
-        let wanted = (libm::floor(expected) as u64 + u64::from(by_lot)).min(room);
+        let count = (libm::floor(expected) as u64 + u64::from(by_lot)).min(room);
         // A sector drawn twice, or defective in the profile, makes one slip less.
-        let drawn: BTreeSet<u64> = (0..wanted).map(|_| rng.random_range(0..sectors)).collect();
+        let drawn: BTreeSet<u64> = (0..count).map(|_| rng.random_range(0..sectors)).collect();
         slips.extend(drawn.into_iter().map(|sector| ZoneSlip { zone: number, sector }));
     }
     slips
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn extra_slips_keep_the_capacity_and_shift_what_lies_behind_them() {
+    fn extra_slips_keep_the_capacity_and_shift_later_sectors() {
         let mut profile = catalog::load("atlas10k").unwrap();
         profile.variation.slips_per_million = 20.0;
         let truth = DriveTruth::draw(&profile, 1).unwrap();

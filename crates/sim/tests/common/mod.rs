@@ -1,4 +1,4 @@
-//! What tests of devices share: a host that keeps a number of commands outstanding.
+//! A host that keeps a number of commands outstanding, for tests of devices.
 #![allow(dead_code)] // Each test file uses its part.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub(crate) fn command(id: u64, op: Op, start: u64, len: u64) -> Command {
     }
 }
 
-/// A command as it was served.
+/// A completed command.
 #[derive(Clone, Debug)]
 pub(crate) struct Served {
     pub command: Command,
@@ -33,7 +33,7 @@ impl Served {
     }
 }
 
-/// A stream of commands of which so many are outstanding; each completion is followed by the next
+/// A stream of commands with a fixed number outstanding; the next command follows each completion
 /// after `think`.
 pub(crate) struct Stream<'a> {
     pub depth: usize,
@@ -45,8 +45,8 @@ pub(crate) fn stream<'a>(depth: usize, next: impl FnMut(u64) -> Command + 'a) ->
     Stream { depth, think: Nanos::ZERO, next: Box::new(next) }
 }
 
-/// Serves streams side by side until so many commands have completed in all, and lets the rest
-/// complete; answers by stream, in the order of completion.
+/// Serves streams concurrently until `count` commands have completed in total, then lets the rest
+/// complete. Returns the commands by stream in completion order.
 pub(crate) fn serve(
     device: &mut impl Device,
     from: Instant,
@@ -92,7 +92,7 @@ pub(crate) fn serve(
     served
 }
 
-/// Commands served in a second, from the first sending to the last completion.
+/// Commands per second from the first submission to the last completion.
 pub(crate) fn per_second(served: &[Served]) -> f64 {
     let first = served.iter().map(|served| served.sent).min().expect("something was served");
     let last =

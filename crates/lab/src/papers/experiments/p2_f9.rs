@@ -361,7 +361,7 @@ fn scan_rows(known: &Known, tasks: u32, alone: &Measures, scanned: &Measures) ->
             target,
         ));
     }
-    let believed = exactly(scan.believed_impact * 100.0);
+    let believed = exactly(scan.estimated_impact * 100.0);
     let why = "What the scheduler itself believes the mean to have grown by: its bound of 1 % is \
         kept by this figure.";
     rows.push(Row::unpublished(
