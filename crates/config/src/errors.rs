@@ -125,6 +125,15 @@ impl ValueErrors {
     }
 }
 
+impl fmt::Display for ValueErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (_, message)) in self.0.iter().enumerate() {
+            write!(f, "{}{message}", if index == 0 { "" } else { "; " })?;
+        }
+        Ok(())
+    }
+}
+
 /// The line of a byte offset, counted from 1.
 pub(crate) fn line_of(text: &str, offset: usize) -> usize {
     text[..offset.min(text.len())].matches('\n').count() + 1

@@ -17,7 +17,7 @@ pub struct Key<T> {
     pub name: &'static str,
     /// The form of the value.
     pub takes: &'static str,
-    /// The effect, in one line.
+    /// The effect, in one line; empty for an old name, which errors do not list.
     pub summary: &'static str,
     /// The value when the key is left out; [`REQUIRED`] for a key that a table must have.
     pub default: &'static str,
@@ -136,7 +136,8 @@ fn unknown<T>(tables: &[&[Key<T>]], name: &str) -> String {
         Some(table) if table.starts_with('[') => table,
         _ => key.name,
     };
-    let names = tables.iter().flat_map(|keys| keys.iter()).map(form);
+    let listed = tables.iter().flat_map(|keys| keys.iter()).filter(|key| !key.summary.is_empty());
+    let names = listed.map(form);
     unknown_key(name, &names.collect::<Vec<_>>())
 }
 

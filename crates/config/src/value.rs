@@ -99,6 +99,17 @@ impl<'a> Value<'a> {
         self.as_text().ok_or_else(|| self.unexpected("text in quotes", "\"…\""))
     }
 
+    /// Text, or the digits of a decimal integer.
+    ///
+    /// # Errors
+    /// Another type.
+    pub fn text_or_integer(&self) -> Result<&'a str> {
+        match self.content {
+            Content::Toml(DeValue::Integer(digits)) if digits.radix() == 10 => Ok(digits.as_str()),
+            _ => self.text(),
+        }
+    }
+
     /// Text that [`FromStr`] parses; its error must name the text.
     ///
     /// # Errors
@@ -260,10 +271,7 @@ impl<'a> Value<'a> {
         expected: &str,
         example: &str,
     ) -> Result<T> {
-        let text = match self.content {
-            Content::Toml(DeValue::Integer(digits)) if digits.radix() == 10 => digits.as_str(),
-            _ => self.as_text().ok_or_else(|| self.unexpected(expected, example))?,
-        };
+        let text = self.text_or_integer().map_err(|_| self.unexpected(expected, example))?;
         parse(text).map_err(|error| self.error(format_args!("{}: {error}", self.key)))
     }
 

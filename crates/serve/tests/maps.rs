@@ -381,5 +381,5 @@ fn a_compact_map_begins_with_the_profile_or_is_told_the_speed() {
         .check()
         .expect_err("there is no map")
         .to_string();
-    assert!(idle.contains("belief = profile goes by none"), "{idle}");
+    assert!(idle.contains("model = \"profile\" uses none"), "{idle}");
 }

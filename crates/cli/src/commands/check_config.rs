@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use headtime_io::{Locator, block_device_at, plan_knobs};
-use headtime_serve::config::{Config, ConfigErrors, Place};
+use headtime_serve::config::{Config, TextErrors};
 use serde::Serialize;
 
 use headtime_console::Failure;
@@ -69,11 +69,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let checked = config.and_then(|config| config.check());
     if arguments.json {
         let errors =
-            checked.as_ref().err().map_or(&[][..], ConfigErrors::errors).iter().map(|error| {
-                let (line, column) = match error.place {
-                    Place::File { line, column, .. } => (Some(line), Some(column)),
-                    Place::Flag(_) | Place::Whole => (None, None),
-                };
+            checked.as_ref().err().map_or(&[][..], TextErrors::errors).iter().map(|error| {
+                let (line, column) = error.position.unzip();
                 Mistake { line, column, message: error.message.clone() }
             });
         print_json(&Answer { file: name, ok: checked.is_ok(), errors: errors.collect(), device })?;
@@ -118,7 +115,7 @@ fn told(device: &Device) -> String {
 ///
 /// # Errors
 /// When the file cannot be read at all.
-pub fn read(file: &Path) -> Result<Result<Config, ConfigErrors>, Failure> {
+pub fn read(file: &Path) -> Result<Result<Config, TextErrors>, Failure> {
     let text = std::fs::read_to_string(file)
         .with_context(|| format!("configuration {} cannot be read", file.display()))
         .map_err(Failure::Asked)?;

@@ -159,7 +159,7 @@ pub fn config(arguments: &Arguments) -> Result<Config, Failure> {
         policy: arguments.policy.clone(),
         outstanding: arguments.outstanding.clone(),
         tunables: arguments.set.clone(),
-        belief: arguments.belief.clone(),
+        model: arguments.belief.clone(),
         map: arguments.map.clone(),
         command_timeout: arguments.command_timeout.clone(),
         queue_depth: arguments.queue_depth.clone(),

@@ -7,7 +7,7 @@ use anyhow::{Context as _, anyhow};
 use clap::Args;
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism};
 use headtime_sched::{DriveCosts, Need, NeedError};
-use headtime_serve::config::{VOLUME_KEYS, Value, VolumeConfig};
+use headtime_serve::config::VolumeConfig;
 use headtime_units::{Extent, Instant, Nanos, Sectors, Share};
 use headtime_workload::file::{NEED_KEYS, NeedsFile, StreamNeed};
 use serde::Serialize;
@@ -257,8 +257,7 @@ fn check_volume(name: &str) -> Result<(), String> {
                 {volume}@bulk"
         ));
     }
-    let key = VOLUME_KEYS.iter().find(|key| key.name == "name").expect("a volume has a name");
-    (key.set)(&mut VolumeConfig::default(), Value::Flag(volume))
+    VolumeConfig::default().set("name", volume).map_err(|error| error.to_string())
 }
 
 /// What is to be reserved for each volume, in the order in which the file names them.

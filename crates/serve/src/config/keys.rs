@@ -1,17 +1,18 @@
-//! The tables of keys of a server, its volumes and its limits: what can be set, what it means, what
-//! it is when nobody says otherwise.
+//! The keys of a server, its volumes and its limits, with their meanings and defaults.
 
+use headtime_config::{Key, REQUIRED, Value, ValueErrors};
 use headtime_io::{Locator, PolicyChoice, ProfileSource};
 use headtime_sched::TUNABLES;
-use headtime_units::{ByteSize, parse_share};
+use headtime_units::ByteSize;
 
-use super::value::{Key, Value, count, place, share, size, text_of, time, unless_none, within};
-use super::{Config, Listen, MaxImpact, ServeLimits, VolumeConfig};
+use super::map_keys::MAP_KEYS;
+use super::tls_keys::{CLIENT_KEYS, TLS_KEYS};
+use super::{Config, MaxImpact, PathChoice, ServeLimits, VolumeConfig, appears_twice};
+use crate::tls::ClientConfig;
 use crate::tuner::{OUTSTANDING_MAX, values};
 use crate::volumes::{ClassNames, check_description, check_name};
 
-/// Keys at the top of the file. `listen` may also be a list; `volume` and `limits` are tables of
-/// their own.
+/// The keys at the top of the file. `listen` may also be a list.
 pub const SERVER_KEYS: &[Key<Config>] = &[
     Key {
         name: "drive",
@@ -20,7 +21,8 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
             device or file",
         default: "none; must be given",
         set: |config, value| {
-            config.drive = Some(Locator::parse(value.text()?).map_err(text_of)?);
+            let drive = Locator::parse(value.text()?).map_err(|error| value.error(error))?;
+            config.drive = Some(drive);
             Ok(())
         },
     },
@@ -29,18 +31,16 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
         takes: "SIZE",
         summary: "when the drive is a path and nothing is there: create a file of this size",
         default: "nothing is created",
-        set: |config, value| {
-            config.create = Some(size(value, "create")?);
-            Ok(())
-        },
+        set: |config, value| value.size().map(|size| config.create = Some(size)),
     },
     Key {
         name: "policy",
         takes: "NAME[:parameter=value,…]",
-        summary: "who chooses what goes to the drive next; see `headtime policies`",
+        summary: "order in which requests are sent to the drive; see `headtime policies`",
         default: headtime_sched::DEFAULT_POLICY,
         set: |config, value| {
-            config.policy = PolicyChoice::parse(value.text()?).map_err(text_of)?;
+            config.policy =
+                PolicyChoice::parse(value.text()?).map_err(|error| value.error(error))?;
             config.tuned.insert("policy");
             Ok(())
         },
@@ -48,11 +48,10 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
     Key {
         name: "outstanding",
         takes: "N",
-        summary: "how many commands the drive holds at once, whatever the policy would like",
-        default: "left to the policy",
+        summary: "number of commands outstanding at the drive, instead of the policy's own number",
+        default: "as the policy has it",
         set: |config, value| {
-            config.outstanding =
-                Some(count(value, "outstanding", 1, OUTSTANDING_MAX as u32)? as usize);
+            config.outstanding = Some(value.count(1..=OUTSTANDING_MAX as u32)? as usize);
             config.tuned.insert("outstanding");
             Ok(())
         },
@@ -62,120 +61,94 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
     tunable::<2>(),
     tunable::<3>(),
     Key {
-        name: "belief",
+        name: "model",
         takes: "profile, matrix, compact, matrix:FILE or compact:FILE",
-        summary: "by what places and times of the drive are believed; a latency map in FILE is \
-            restored at the start and saved there",
+        summary: "model of the drive that the scheduler uses; a latency map is restored from FILE \
+            at the start and saved there",
         default: "profile",
-        set: |config, value| {
-            config.belief = value.text()?.parse().map_err(text_of)?;
-            Ok(())
-        },
+        set: |config, value| value.parsed().map(|parsed| config.model = parsed),
     },
     Key {
         name: "command_timeout",
         takes: "TIME or never",
-        summary: "how long the drive may leave a command without an answer before its requests \
-            fail",
+        summary: "time without a completion after which the requests of a command fail",
         default: "30s",
         set: |config, value| {
-            config.command_timeout =
-                value.text()?.parse().map_err(|error| format!("command_timeout: {error}"))?;
+            config.command_timeout = value
+                .text()?
+                .parse()
+                .map_err(|error| value.error(format_args!("command_timeout: {error}")))?;
             Ok(())
         },
     },
     Key {
         name: "queue_depth",
         takes: "N",
-        summary: "of a raw device: how many commands the drive is let have at once, by its own \
-            limit in the kernel",
+        summary: "block devices: maximum number of commands at the drive, set in the kernel",
         default: "as the drive has it",
         set: |config, value| {
-            config.raw.queue_depth = Some(count(value, "queue_depth", 1, 65_536)?);
-            Ok(())
+            value.count(1..=65_536).map(|count| config.raw.queue_depth = Some(count))
         },
     },
     Key {
         name: "write_cache",
         takes: "keep, on or off",
-        summary: "of a raw device: the drive's own write cache; off makes each write durable \
-            before it is complete",
+        summary: "block devices: the drive's own write cache; off makes each write durable before \
+            it completes",
         default: "keep",
-        set: |config, value| {
-            config.raw.write_cache = value.text()?.parse().map_err(text_of)?;
-            Ok(())
-        },
+        set: |config, value| value.parsed().map(|parsed| config.raw.write_cache = parsed),
     },
     Key {
         name: "kernel_knobs",
         takes: "set or keep",
-        summary: "of a raw device: switch the kernel's own scheduling off while serving, and put \
-            it back in the end",
+        summary: "block devices: switch off the kernel's scheduler while serving, and restore it \
+            at the end",
         default: "set",
-        set: |config, value| {
-            config.raw.kernel_knobs = value.text()?.parse().map_err(text_of)?;
-            Ok(())
-        },
+        set: |config, value| value.parsed().map(|parsed| config.raw.kernel_knobs = parsed),
     },
     Key {
         name: "control",
         takes: "PATH or off",
         summary: "the control socket, for `headtime scan`, `volume`, `map`, `get`, `set`, \
-            `status`, `top`, `explain` and `reload`; only the server's own user may use it",
-        default: "beside the drive's file with .control, in /run/headtime for a block device, off \
-            for others",
-        set: |config, value| {
-            config.control = place(value, "control")?;
-            Ok(())
-        },
+            `status`, `top`, `explain` and `reload`; only the server's user may use it",
+        default: "next to the drive's file with .control, in /run/headtime for a block device, \
+            off for others",
+        set: |config, value| path_choice(value).map(|choice| config.control = choice),
     },
     Key {
         name: "state",
         takes: "DIRECTORY or off",
-        summary: "where scans, and what was set while serving, are remembered",
-        default: "beside the drive's file with .scans, in /var/lib/headtime for a block device, \
+        summary: "directory for the progress of scans and for settings made while serving",
+        default: "next to the drive's file with .scans, in /var/lib/headtime for a block device, \
             off for others",
-        set: |config, value| {
-            config.state = place(value, "state")?;
-            Ok(())
-        },
+        set: |config, value| path_choice(value).map(|choice| config.state = choice),
     },
     Key {
         name: "max_impact",
         takes: "SHARE, such as 1%",
-        summary: "by which part the mean response of clients may grow by scans",
+        summary: "maximum increase of the clients' mean response time caused by scans",
         default: "1%",
-        set: |config, value| {
-            config.max_impact = MaxImpact(
-                parse_share(value.text()?).map_err(|error| format!("max_impact: {error}"))?,
-            );
-            Ok(())
-        },
+        set: |config, value| value.share().map(|share| config.max_impact = MaxImpact(share)),
     },
     Key {
         name: "profile",
         takes: "FILE or NAME",
-        summary: "what is believed of the drive: the profile that `headtime characterize` has \
-            written of it, or one that ships",
-        default: "an emulated drive's own; of any other only its size is known",
+        summary: "profile of the drive: a file that `headtime characterize` has written, or a \
+            profile that ships",
+        default: "that of an emulated drive; of any other drive only the size is known",
         set: |config, value| {
-            config.profile = Some(ProfileSource::of(value.text()?));
-            Ok(())
+            value.text().map(|text| config.profile = Some(ProfileSource::of(text)))
         },
     },
     Key {
         name: "metrics",
         takes: "HOST:PORT, such as 127.0.0.1:9464",
-        summary: "where Prometheus finds /metrics, and others /healthz, over HTTP",
-        default: "nowhere",
+        summary: "address at which HTTP serves /metrics for Prometheus, and /healthz",
+        default: "none",
         set: |config, value| {
             let address = value.text()?;
             let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
-            port.ok_or_else(|| {
-                format!(
-                    "metrics = {address}: expected HOST:PORT, such as 127.0.0.1:9464 or [::1]:9464"
-                )
-            })?;
+            port.ok_or_else(|| value.unexpected("HOST:PORT", "\"127.0.0.1:9464\""))?;
             config.metrics = Some(address.to_string());
             Ok(())
         },
@@ -185,19 +158,17 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
         takes: "true or false",
         summary: "allow metrics at an address that other machines can reach",
         default: "false",
-        set: |config, value| {
-            config.metrics_public = value.truth("metrics_public")?;
-            Ok(())
-        },
+        set: |config, value| value.boolean().map(|flag| config.metrics_public = flag),
     },
     Key {
         name: "listen",
         takes: "unix:PATH[,mode=0660] or tcp:HOST:PORT, and ,tls=off|allow|require",
-        summary: "where clients are awaited; a list in TOML, any number of flags",
+        summary: "address at which clients connect; a list in TOML, any number of flags",
         default: "none; at least one must be given",
         set: |config, value| {
-            config.listen.push(Listen::parse(value.text()?).map_err(text_of)?);
-            Ok(())
+            ValueErrors::join(
+                value.list().iter().map(|value| value.parsed().map(|at| config.listen.push(at))),
+            )
         },
     },
     Key {
@@ -206,23 +177,20 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
         summary: "allow a drive with other content, or a damaged table of volumes, to be \
             overwritten",
         default: "false",
-        set: |config, value| {
-            config.initialize = value.truth("initialize")?;
-            Ok(())
-        },
+        set: |config, value| value.boolean().map(|flag| config.initialize = flag),
     },
 ];
 
-/// Keys of a volume.
+/// The keys of a volume.
 pub const VOLUME_KEYS: &[Key<VolumeConfig>] = &[
     Key {
         name: "name",
         takes: "1 to 64 of A-Z a-z 0-9 . _ -",
-        summary: "the volume's name, which is its export's",
-        default: "none; must be given",
+        summary: "the volume's name, which is also the name of its export",
+        default: REQUIRED,
         set: |volume, value| {
             let name = value.text()?;
-            check_name(name).map_err(text_of)?;
+            check_name(name).map_err(|error| value.error(error))?;
             volume.name = name.to_string();
             Ok(())
         },
@@ -230,21 +198,18 @@ pub const VOLUME_KEYS: &[Key<VolumeConfig>] = &[
     Key {
         name: "size",
         takes: "SIZE, such as 100GiB",
-        summary: "the volume's size; may be left out when the drive remembers the volume",
-        default: "as remembered",
-        set: |volume, value| {
-            volume.size = Some(size(value, "size")?);
-            Ok(())
-        },
+        summary: "the volume's size; may be left out for a volume that is on the drive already",
+        default: "as on the drive",
+        set: |volume, value| value.size().map(|size| volume.size = Some(size)),
     },
     Key {
         name: "deadline",
         takes: "TIME, such as 100ms, or none",
-        summary: "every read and write is to be complete so long after its arrival",
+        summary: "time from arrival in which each read and write is to complete",
         default: "none",
         set: |volume, value| {
-            volume.settings.deadline = Some(unless_none(value, |value| time(value, "deadline"))?);
-            Ok(())
+            let deadline = value.or_none(Value::positive_time);
+            deadline.map(|time| volume.settings.deadline = Some(time))
         },
     },
     Key {
@@ -252,10 +217,7 @@ pub const VOLUME_KEYS: &[Key<VolumeConfig>] = &[
         takes: "true or false",
         summary: "refuse writes",
         default: "false",
-        set: |volume, value| {
-            volume.settings.read_only = Some(value.truth("read_only")?);
-            Ok(())
-        },
+        set: |volume, value| value.boolean().map(|flag| volume.settings.read_only = Some(flag)),
     },
     Key {
         name: "description",
@@ -264,16 +226,14 @@ pub const VOLUME_KEYS: &[Key<VolumeConfig>] = &[
         default: "empty",
         set: |volume, value| {
             let description = value.text()?;
-            // The name may not be known yet, so the message does not name the volume; whoever
-            // reports it does.
-            let refused = |_| {
-                format!(
+            // The volume's name may not be known yet; the reader adds it to the error.
+            check_description(&volume.name, description).map_err(|_| {
+                value.error(format_args!(
                     "description: a control character in it, or {} bytes; expected one line of at \
                         most 128 bytes",
                     description.len()
-                )
-            };
-            check_description(&volume.name, description).map_err(refused)?;
+                ))
+            })?;
             volume.settings.description = Some(description.to_string());
             Ok(())
         },
@@ -281,70 +241,63 @@ pub const VOLUME_KEYS: &[Key<VolumeConfig>] = &[
     Key {
         name: "reserve",
         takes: "SHARE, such as 25%",
-        summary: "the part of the drive's time that is the volume's whenever it wants it",
+        summary: "guaranteed share of disk time, whenever the volume has requests",
         default: "0%",
-        set: |volume, value| {
-            volume.settings.reserve = Some(share(value, "reserve")?);
-            Ok(())
-        },
+        set: |volume, value| value.share().map(|share| volume.settings.reserve = Some(share)),
     },
     Key {
         name: "limit",
         takes: "SHARE, such as 50%, or none",
-        summary: "the most of the drive's time that it is given, also when nobody else wants it",
+        summary: "maximum share of disk time, even when no other volume has requests",
         default: "none",
         set: |volume, value| {
-            volume.settings.limit = Some(unless_none(value, |value| share(value, "limit"))?);
-            Ok(())
+            value.or_none(Value::share).map(|limit| volume.settings.limit = Some(limit))
         },
     },
     Key {
         name: "burst",
         takes: "TIME, such as 1s, or none",
-        summary: "for how long the volume may save up what it does not use of its reserve and \
-            limit",
-        default: "none; as the scheduler has it",
+        summary: "time for which the volume may save up unused reserve and limit",
+        default: "none; the scheduler's own",
         set: |volume, value| {
-            volume.settings.burst = Some(unless_none(value, |value| time(value, "burst"))?);
-            Ok(())
+            let burst = value.or_none(Value::positive_time);
+            burst.map(|burst| volume.settings.burst = Some(burst))
         },
     },
     Key {
         name: "iops_limit",
         takes: "N, or none",
-        summary: "the most requests a second",
+        summary: "maximum requests per second",
         default: "none",
         set: |volume, value| {
-            volume.settings.iops_limit =
-                Some(unless_none(value, |value| count(value, "iops_limit", 1, u32::MAX))?);
-            Ok(())
+            let limit = value.or_none(|value| value.count(1..=u32::MAX));
+            limit.map(|limit| volume.settings.iops_limit = Some(limit))
         },
     },
     Key {
         name: "bandwidth_limit",
         takes: "SIZE a second, such as 50MB, or none",
-        summary: "the most bytes a second",
+        summary: "maximum bytes per second",
         default: "none",
         set: |volume, value| {
-            volume.settings.bandwidth_limit = Some(unless_none(value, |value| {
-                size(value, "bandwidth_limit").map(ByteSize::get)
-            })?);
-            Ok(())
+            let limit = value.or_none(|value| value.size().map(ByteSize::get));
+            limit.map(|limit| volume.settings.bandwidth_limit = Some(limit))
         },
     },
     Key {
         name: "priority",
-        takes: "rt, be or idle, with a level from 0 (most urgent) to 7 if you like, such as rt/2, \
+        takes: "rt, be or idle, optionally with a level from 0 (most urgent) to 7, such as rt/2, \
             or none",
-        summary: "the I/O priority of its requests: how urgent they are as far as nobody's reserve \
-            decides it, and when they are due where `deadlines` says so and the volume does not",
+        summary: "I/O priority of the requests: decides the order in unreserved time, and the \
+            deadline if the tunable `deadlines` has one for it and the volume has none",
         default: "none",
         set: |volume, value| {
             let text = value.text()?;
             let priority = if text == "none" {
                 None
             } else {
-                Some(text.parse().map_err(|error| format!("priority: {error}, or none"))?)
+                let error = |error| value.error(format_args!("priority: {error}, or none"));
+                Some(text.parse().map_err(error)?)
             };
             volume.settings.priority = Some(priority);
             Ok(())
@@ -353,13 +306,12 @@ pub const VOLUME_KEYS: &[Key<VolumeConfig>] = &[
     Key {
         name: "classes",
         takes: "realtime, bulk, realtime+bulk or none",
-        summary: "exports of the volume beside its own, NAME@realtime and NAME@bulk, with settings \
-            of their own (`headtime volume set NAME@bulk …`)",
+        summary: "further exports of the volume, NAME@realtime and NAME@bulk, with separate \
+            settings (`headtime volume set NAME@bulk …`)",
         default: "none",
         set: |volume, value| {
-            let text = value.text()?;
-            let classes = ClassNames::parse(text).ok_or_else(|| {
-                format!("classes = {text}: expected realtime, bulk, realtime+bulk or none")
+            let classes = ClassNames::parse(value.text()?).ok_or_else(|| {
+                value.unexpected("realtime, bulk, realtime+bulk or none", "\"bulk\"")
             })?;
             volume.settings.classes = Some(classes);
             Ok(())
@@ -377,8 +329,8 @@ const fn tunable<const AT: usize>() -> Key<Config> {
         default: values::default_of(AT),
         set: |config, value| {
             let tunable = &TUNABLES[AT];
-            let text = if let Value::Integer(digits) = value { digits } else { value.text()? };
-            config.tunables.set(tunable.name, text).map_err(text_of)?;
+            let text = value.text_or_integer()?;
+            config.tunables.set(tunable.name, text).map_err(|error| value.error(error))?;
             config.tuned.insert(tunable.name);
             Ok(())
         },
@@ -387,82 +339,65 @@ const fn tunable<const AT: usize>() -> Key<Config> {
 
 const _: () = assert!(TUNABLES.len() == 4, "each tunable has a key");
 
-/// Keys of `[limits]`.
+/// The keys of `[limits]`.
 pub const LIMIT_KEYS: &[Key<ServeLimits>] = &[
     Key {
         name: "connections",
         takes: "N",
-        summary: "most connections at once",
+        summary: "maximum number of connections",
         default: "256",
-        set: |limits, value| {
-            limits.connections = count(value, "connections", 1, 65_536)?;
-            Ok(())
-        },
+        set: |limits, value| value.count(1..=65_536).map(|count| limits.connections = count),
     },
     Key {
         name: "memory",
         takes: "SIZE",
-        summary: "bytes that all connections share for requests in flight, beyond what each has of \
-            its own",
+        summary: "memory that all connections share for requests in flight, in addition to each \
+            connection's own",
         default: "512MiB",
-        set: |limits, value| {
-            limits.memory = size(value, "memory")?;
-            Ok(())
-        },
+        set: |limits, value| value.size().map(|size| limits.memory = size),
     },
     Key {
         name: "connection_memory",
         takes: "SIZE",
-        summary: "bytes that each connection has of its own",
+        summary: "memory of each connection",
         default: "1MiB",
-        set: |limits, value| {
-            limits.connection_memory = size(value, "connection_memory")?;
-            Ok(())
-        },
+        set: |limits, value| value.size().map(|size| limits.connection_memory = size),
     },
     Key {
         name: "connection_bytes",
         takes: "SIZE",
-        summary: "most bytes of requests in flight on one connection",
+        summary: "maximum bytes of requests in flight on one connection",
         default: "64MiB",
-        set: |limits, value| {
-            limits.connection_bytes = size(value, "connection_bytes")?;
-            Ok(())
-        },
+        set: |limits, value| value.size().map(|size| limits.connection_bytes = size),
     },
     Key {
         name: "connection_requests",
         takes: "N",
-        summary: "most requests in flight on one connection",
+        summary: "maximum number of requests in flight on one connection",
         default: "256",
         set: |limits, value| {
-            limits.connection_requests = count(value, "connection_requests", 1, 65_536)?;
-            Ok(())
+            value.count(1..=65_536).map(|count| limits.connection_requests = count)
         },
     },
     Key {
         name: "request",
         takes: "SIZE from 64KiB to 1GiB",
-        summary: "longest read or write a client may ask for",
+        summary: "maximum length of a client's read or write",
         default: "32MiB",
-        set: |limits, value| {
-            limits.request = within(size(value, "request")?, "request", 64 << 10, 1 << 30)?;
-            Ok(())
-        },
+        set: |limits, value| value.size_within(64 << 10, 1 << 30).map(|size| limits.request = size),
     },
     Key {
         name: "piece",
         takes: "SIZE from 64KiB, a power of two",
-        summary: "longer requests reach the scheduler in pieces of this size, so that none of them \
-            keeps the head for long",
+        summary: "longer requests are split into pieces of this size, so that none of them \
+            occupies the drive for long",
         default: "1MiB",
         set: |limits, value| {
-            let piece = within(size(value, "piece")?, "piece", 64 << 10, 1 << 30)?;
+            let piece = value.size_within(64 << 10, 1 << 30)?;
             if !piece.get().is_power_of_two() {
-                return Err(format!(
-                    "piece = {piece} is no power of two; write {}",
-                    ByteSize::new(piece.get().next_power_of_two())
-                ));
+                let next = ByteSize::new(piece.get().next_power_of_two());
+                return Err(value
+                    .error(format_args!("piece = {piece} is not a power of two; write {next}")));
             }
             limits.piece = piece;
             Ok(())
@@ -471,32 +406,105 @@ pub const LIMIT_KEYS: &[Key<ServeLimits>] = &[
     Key {
         name: "pieces",
         takes: "N",
-        summary: "most pieces at the scheduler at once",
+        summary: "maximum number of pieces at the scheduler",
         default: "16384",
-        set: |limits, value| {
-            limits.pieces = count(value, "pieces", 1, 1 << 20)?;
-            Ok(())
-        },
+        set: |limits, value| value.count(1..=1 << 20).map(|count| limits.pieces = count),
     },
     Key {
         name: "handshake_timeout",
         takes: "TIME",
-        summary: "time from connecting to opening an export",
+        summary: "maximum time from connecting to opening an export",
         default: "10s",
-        set: |limits, value| {
-            limits.handshake_timeout = time(value, "handshake_timeout")?;
-            Ok(())
-        },
+        set: |limits, value| value.positive_time().map(|time| limits.handshake_timeout = time),
     },
     Key {
         name: "stall_timeout",
         takes: "TIME",
-        summary: "while others wait for memory, the time in which a connection that holds much \
-            must move some of it",
+        summary: "while others wait for memory, the time in which a connection that holds shared \
+            memory must move data",
         default: "30s",
-        set: |limits, value| {
-            limits.stall_timeout = time(value, "stall_timeout")?;
-            Ok(())
+        set: |limits, value| value.positive_time().map(|time| limits.stall_timeout = time),
+    },
+];
+
+/// Old names of keys, which are accepted and not listed.
+pub(super) const ALIASES: &[Key<Config>] = &[Key {
+    name: "belief",
+    takes: "",
+    summary: "",
+    default: "",
+    set: |config, value| value.parsed().map(|model| config.model = model),
+}];
+
+/// The tables of the file.
+pub(super) const SECTIONS: &[Key<Config>] = &[
+    Key {
+        name: "map",
+        takes: "[map] with the keys of MAP_KEYS",
+        summary: "settings of a latency map",
+        default: "none",
+        set: |config, value| {
+            config.map_named = true;
+            value.set_table("map", config, MAP_KEYS)
+        },
+    },
+    Key {
+        name: "limits",
+        takes: "[limits] with the keys of LIMIT_KEYS",
+        summary: "bounds of the server",
+        default: "none",
+        set: |config, value| value.set_table("limits", &mut config.limits, LIMIT_KEYS),
+    },
+    Key {
+        name: "tls",
+        takes: "[tls] with the keys of TLS_KEYS",
+        summary: "certificates",
+        default: "none",
+        set: |config, value| value.set_table("tls", &mut config.tls, TLS_KEYS),
+    },
+    Key {
+        name: "volume",
+        takes: "[[volume]] with the keys of VOLUME_KEYS",
+        summary: "one volume",
+        default: "the volumes on the drive",
+        set: |config, value| {
+            ValueErrors::join(value.tables()?.iter().map(|table| add_volume(config, table)))
+        },
+    },
+    Key {
+        name: "client",
+        takes: "[[client]] with the keys of CLIENT_KEYS",
+        summary: "the exports of one client",
+        default: "none",
+        set: |config, value| {
+            ValueErrors::join(value.tables()?.iter().map(|table| {
+                let mut client = ClientConfig::default();
+                let read = table.set_table("client", &mut client, CLIENT_KEYS);
+                config.clients.push(client);
+                read
+            }))
         },
     },
 ];
+
+fn add_volume(config: &mut Config, table: &Value<'_>) -> Result<(), ValueErrors> {
+    let mut volume = VolumeConfig::default();
+    let name = table.get("name");
+    let thing = name.as_ref().and_then(Value::as_text).map(|name| format!("volume {name}"));
+    table.set_table(thing.as_deref().unwrap_or("volume"), &mut volume, VOLUME_KEYS)?;
+    match name.filter(|_| config.volumes.iter().any(|other| other.name == volume.name)) {
+        Some(name) => Err(name.error(appears_twice(&volume.name))),
+        None => {
+            config.volumes.push(volume);
+            Ok(())
+        }
+    }
+}
+
+fn path_choice(value: &Value<'_>) -> Result<PathChoice, ValueErrors> {
+    match value.text()? {
+        "" => Err(value.unexpected("a path, or off", "\"off\"")),
+        "off" => Ok(PathChoice::Off),
+        path => Ok(PathChoice::At(path.into())),
+    }
+}

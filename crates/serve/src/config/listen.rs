@@ -1,5 +1,5 @@
-//! Where clients are awaited: `unix:PATH[,mode=0600]` or `tcp:HOST:PORT`, with
-//! `,tls=off|allow|require` behind it.
+//! The addresses of the server: `unix:PATH[,mode=0600]` or `tcp:HOST:PORT`, optionally with
+//! `,tls=off|allow|require`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,69 +7,70 @@ use std::str::FromStr;
 
 use headtime_nbd::server::TlsPolicy;
 
-/// The port that IANA gave to NBD.
+/// The port that IANA assigned to NBD.
 pub const DEFAULT_PORT: u16 = 10_809;
-/// Who may connect to a unix socket unless its mode says otherwise: its owner.
+/// The default mode of a unix socket: only its owner may connect.
 pub const DEFAULT_SOCKET_MODE: u32 = 0o600;
 
-/// One address.
+/// One address of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
     /// A unix socket.
     Unix {
         /// Its file.
         path: PathBuf,
-        /// The file's permissions.
+        /// The permissions of the file.
         mode: u32,
-        /// Whether clients go over to TLS; `None` for the usual: they cannot.
+        /// The use of TLS; `None` for the default, off.
         tls: Option<TlsPolicy>,
     },
     /// A TCP port.
     Tcp {
-        /// Name or number of the host's own address; an IPv6 number without brackets.
+        /// Name or number of an address of this host; an IPv6 number without brackets.
         host: String,
         /// The port; 0 lets the system choose a free one.
         port: u16,
-        /// Whether clients go over to TLS; `None` for the usual: they must where there is TLS.
+        /// The use of TLS; `None` for the default, required if there is a certificate.
         tls: Option<TlsPolicy>,
     },
 }
 
-/// Why a text is no address.
+/// The reason why a text is not an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListenError {
     /// Neither `unix:` nor `tcp:`.
     #[error(
-        "`{text}` is no address to listen at; write unix:PATH or tcp:HOST:PORT, such as \
+        "`{text}` is not an address to listen at; write unix:PATH or tcp:HOST:PORT, such as \
             unix:/run/headtime.sock or tcp:127.0.0.1:{DEFAULT_PORT}"
     )]
     Kind {
-        /// The text as given.
+        /// The whole text.
         text: String,
     },
-    /// A word about TLS that is none.
+    /// An unknown value of `tls=`.
     #[error("`{text}`: tls={word}: expected off, allow or require")]
     Tls {
-        /// The text as given.
+        /// The whole text.
         text: String,
-        /// What stood behind `tls=`.
+        /// The text after `tls=`.
         word: String,
     },
     /// No path, or one longer than a unix socket may have.
     #[error("`{text}`: the path of a unix socket has 1 to 107 bytes; choose a shorter directory")]
     Path {
-        /// The text as given.
+        /// The whole text.
         text: String,
     },
-    /// Permissions that are none.
+    /// Invalid permissions.
     #[error(
-        "`{text}`: `{mode}` is no mode; write three octal digits with an optional leading 0, such \
+        "`{text}`: `{mode}` is not a mode; write three octal digits with an optional leading 0, \
+            such \
             as unix:PATH,mode=0660"
     )]
     Mode {
-        /// The text as given.
+        /// The whole text.
         text: String,
-        /// What stood behind `mode=`.
+        /// The text after `mode=`.
         mode: String,
     },
     /// No host, or no port.
@@ -78,12 +79,12 @@ pub enum ListenError {
             address in brackets, such as tcp:[::1]:{DEFAULT_PORT}"
     )]
     Tcp {
-        /// The text as given.
+        /// The whole text.
         text: String,
     },
 }
 
-/// What the choices of TLS are called.
+/// The values of `tls=`.
 const TLS_WORDS: [(TlsPolicy, &str); 3] =
     [(TlsPolicy::Off, "off"), (TlsPolicy::Allow, "allow"), (TlsPolicy::Require, "require")];
 
@@ -154,19 +155,18 @@ impl Listen {
         Ok(Self::Tcp { host: host.to_string(), port, tls })
     }
 
-    /// Whether its clients go over to TLS, on a server that has it or not: a unix socket's cannot
-    /// and a port's must unless somebody says otherwise.
+    /// The use of TLS at this address, on a server with or without a certificate.
     #[must_use]
-    pub fn tls(&self, there_is: bool) -> TlsPolicy {
+    pub fn tls(&self, has_certificate: bool) -> TlsPolicy {
         match self {
             Self::Unix { tls, .. } => tls.unwrap_or(TlsPolicy::Off),
             Self::Tcp { tls, .. } => {
-                tls.unwrap_or(if there_is { TlsPolicy::Require } else { TlsPolicy::Off })
+                tls.unwrap_or(if has_certificate { TlsPolicy::Require } else { TlsPolicy::Off })
             }
         }
     }
 
-    /// Whether the two would claim the same socket.
+    /// Whether both addresses are the same socket.
     #[must_use]
     pub fn same_address(&self, other: &Self) -> bool {
         match (self, other) {
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accepted_addresses_come_back_as_text() {
+    fn accepted_addresses_are_printed_and_read_back() {
         for (text, again) in [
             ("unix:/run/a.sock", "unix:/run/a.sock"),
             ("unix:a,b,mode=660", "unix:a,b,mode=0660"),
@@ -234,12 +234,12 @@ mod tests {
     }
 
     #[test]
-    fn refused_addresses_say_what_would_be_right() {
+    fn refused_addresses_are_reported_with_the_expected_form() {
         for (text, part) in [
             ("/run/a.sock", "write unix:PATH"),
             ("unix:", "1 to 107 bytes"),
-            ("unix:a,mode=9", "`9` is no mode"),
-            ("unix:a,mode=+60", "is no mode"),
+            ("unix:a,mode=9", "`9` is not a mode"),
+            ("unix:a,mode=+60", "is not a mode"),
             ("tcp:", "expected tcp:HOST"),
             ("tcp::1", "expected tcp:HOST"),
             ("tcp:h:", "expected tcp:HOST"),

@@ -1,4 +1,4 @@
-//! What is served and how: one [`Config`], from a TOML file, from flags, or from both.
+//! The configuration of the server: one [`Config`], from a TOML file, from flags, or from both.
 //!
 //! ```toml
 //! drive = "emulated:nearline-20tb?backing=/var/lib/headtime/drive.img"
@@ -14,27 +14,27 @@
 //! memory = "512MiB"
 //! ```
 //!
-//! Every key stands in one of six tables ([`SERVER_KEYS`], [`VOLUME_KEYS`], [`MAP_KEYS`],
-//! [`LIMIT_KEYS`], [`TLS_KEYS`], [`CLIENT_KEYS`]) with its meaning and default; the TOML reader,
-//! the flags, the messages and the documentation iterate over them. A key that is not in its table
-//! is an error. All mistakes of a file are reported together, each with file, line and column.
+//! Six tables list the keys with their meanings and defaults: [`SERVER_KEYS`], [`VOLUME_KEYS`],
+//! [`MAP_KEYS`], [`LIMIT_KEYS`], [`TLS_KEYS`], [`CLIENT_KEYS`]. The TOML reader, the flags, the
+//! errors and the documentation use them ([`headtime_config`]). All errors of a file are reported
+//! together, each with file, line and column.
 //!
 //! Flags come after the file: a value given by flag replaces the file's, a volume given by flag is
 //! added or replaces the file's of the same name, and `--listen` replaces all of the file's
 //! addresses.
 
-mod errors;
-mod file;
 mod keys;
 mod listen;
 mod map_keys;
+#[cfg(test)]
+mod tests;
 mod tls_keys;
-mod value;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use headtime_belief::maps::MapSettings;
+use headtime_config::{TextError, Value, ValueErrors, set, set_pair};
 use headtime_io::{
     BelievedBy, CommandTimeout, KernelKnobs, Locator, PolicyChoice, ProfileSource, RawOptions,
     WriteCache,
@@ -50,93 +50,91 @@ use crate::tls::{ClientConfig, TlsConfig};
 use crate::tuner::{Configured, Values};
 use crate::volumes::{SettingsChange, VolumeSpec};
 
-pub use errors::{ConfigError, ConfigErrors, Place};
+pub use headtime_config::{Key, TextErrors};
 pub use keys::{LIMIT_KEYS, SERVER_KEYS, VOLUME_KEYS};
 pub use listen::{DEFAULT_PORT, DEFAULT_SOCKET_MODE, Listen, ListenError};
 pub use map_keys::MAP_KEYS;
 pub use tls_keys::{CLIENT_KEYS, TLS_KEYS};
-pub use value::{Key, Value};
 
-/// Everything `headtime serve` is told.
+/// The configuration of `headtime serve`.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// The drive; [`Config::check`] demands one.
+    /// The drive; [`Config::check`] requires one.
     pub drive: Option<Locator>,
-    /// The size of the file to create when the drive is a path and nothing is there.
+    /// The size of the file to create when the drive is a path that does not exist.
     pub create: Option<ByteSize>,
-    /// Who chooses what goes to the drive next.
+    /// The scheduling policy.
     pub policy: PolicyChoice,
-    /// How many commands the drive holds, whatever the policy would like; `None` leaves it to the
-    /// policy.
+    /// The number of commands outstanding at the drive; `None` leaves it to the policy.
     pub outstanding: Option<usize>,
-    /// What else may be changed while serving.
+    /// Other settings that may be changed while serving.
     pub tunables: Tunables,
-    /// What of all that stands in the configuration, and so counts again after a restart.
+    /// The names of such settings that the configuration has, which apply again after a restart.
     pub tuned: BTreeSet<&'static str>,
-    /// By what places and times of the drive are believed.
-    pub belief: BelievedBy,
-    /// What a latency map is told.
+    /// The drive model of the scheduler.
+    pub model: BelievedBy,
+    /// The settings of a latency map.
     pub map: MapSettings,
-    /// When it is saved into its file by itself.
+    /// The times at which the map is saved to its file.
     pub map_saving: MapSaving,
-    /// Whether anything of a map is set.
+    /// Whether any setting of a map is present.
     pub map_named: bool,
-    /// What is done to the kernel and the drive when it is a block device.
+    /// Settings of the kernel and the drive, for a block device.
     pub raw: RawOptions,
-    /// How long the drive may leave a command without an answer before its requests fail.
+    /// The time without a completion after which the requests of a command fail.
     pub command_timeout: CommandTimeout,
     /// The control socket.
-    pub control: PlaceChoice,
-    /// The directory in which scans are remembered.
-    pub state: PlaceChoice,
-    /// By which part the mean response of clients may grow by scans.
+    pub control: PathChoice,
+    /// The directory for the progress of scans.
+    pub state: PathChoice,
+    /// The maximum increase of the mean response time that scans may cause.
     pub max_impact: MaxImpact,
-    /// What is believed of the drive, beside what it says of itself.
+    /// The profile of the drive.
     pub profile: Option<ProfileSource>,
-    /// Where figures are given out, as HOST:PORT.
+    /// The address of the metrics, as HOST:PORT.
     pub metrics: Option<String>,
-    /// Whether other machines may ask for them.
+    /// Whether other machines may reach the metrics.
     pub metrics_public: bool,
-    /// Where clients are awaited.
+    /// The addresses at which clients connect.
     pub listen: Vec<Listen>,
     /// Certificates for TLS.
     pub tls: TlsConfig,
-    /// What clients may see, by their certificates; everything when there is none.
+    /// The exports of clients, by their certificates; all exports when there is no entry.
     pub clients: Vec<ClientConfig>,
     /// Whether a drive with other content, or with a damaged table of volumes, may be overwritten.
     pub initialize: bool,
-    /// The volumes to serve; when there are none, all that the drive remembers.
+    /// The volumes to serve; when there are none, all volumes on the drive.
     pub volumes: Vec<VolumeConfig>,
-    /// Bounds.
+    /// The bounds of the server.
     pub limits: ServeLimits,
 }
 
-/// Where something of a drive is kept.
+/// The place of a file that belongs to a drive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum PlaceChoice {
-    /// Beside the drive, where it has a place.
+pub enum PathChoice {
+    /// Next to the drive, where the drive has such a place.
     #[default]
-    Beside,
+    Default,
     /// Nowhere.
     Off,
-    /// There.
+    /// This path.
     At(PathBuf),
 }
 
-impl PlaceChoice {
-    /// The place; `beside` is the one beside the drive.
+impl PathChoice {
+    /// The path; `default` is the one next to the drive.
     #[must_use]
-    pub fn path(&self, beside: Option<PathBuf>) -> Option<PathBuf> {
+    pub fn path(&self, default: Option<PathBuf>) -> Option<PathBuf> {
         match self {
-            Self::Beside => beside,
+            Self::Default => default,
             Self::Off => None,
             Self::At(path) => Some(path.clone()),
         }
     }
 }
 
-/// By which part the mean response of clients may grow by scans: 1 % unless set, which is a guess
-/// at what nobody notices.
+/// The maximum increase of the clients' mean response time that scans may cause. The default of 1 %
+/// is a guess at an increase that nobody notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxImpact(pub Share);
 
@@ -149,43 +147,42 @@ impl Default for MaxImpact {
 /// One volume as configured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeConfig {
-    /// Its name, which is its export's.
+    /// The name, also of the export.
     pub name: String,
-    /// Its size; may be left out for a volume that the drive remembers.
+    /// The size; may be left out for a volume that is on the drive already.
     pub size: Option<ByteSize>,
-    /// What of its settings is to be otherwise than the drive remembers, or than the default for a
-    /// new volume.
+    /// Changes to the settings on the drive, or to the defaults for a new volume.
     pub settings: SettingsChange,
 }
 
-/// Bounds of the server. What they add up to is [`ServeLimits::memory_bound`].
+/// The bounds of the server; [`ServeLimits::memory_bound`] is their total.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServeLimits {
-    /// Most connections at once; one more is closed at once.
+    /// Maximum number of connections; a further one is closed at once.
     pub connections: u32,
-    /// Bytes that all connections share for requests in flight and replies not yet sent, beyond
-    /// what each has of its own.
+    /// Memory that all connections share for requests in flight and unsent replies, in addition to
+    /// each connection's own.
     pub memory: ByteSize,
-    /// Bytes that each connection has of its own, so that it gets on whatever the others do.
+    /// Memory of each connection, which lets it progress whatever the others do.
     pub connection_memory: ByteSize,
-    /// Most bytes of requests in flight on one connection.
+    /// Maximum bytes of requests in flight on one connection.
     pub connection_bytes: ByteSize,
-    /// Most requests in flight on one connection.
+    /// Maximum number of requests in flight on one connection.
     pub connection_requests: u32,
-    /// Longest read or write a client may ask for.
+    /// Maximum length of a client's read or write.
     pub request: ByteSize,
-    /// Longest request handed to the scheduler; longer ones are split.
+    /// Maximum length of a request at the scheduler; longer ones are split.
     pub piece: ByteSize,
-    /// Most pieces at the scheduler at once.
+    /// Maximum number of pieces at the scheduler.
     pub pieces: u32,
-    /// Time from connecting to opening an export.
+    /// Maximum time from connecting to opening an export.
     pub handshake_timeout: Nanos,
-    /// When others wait for memory: the time in which a connection that holds shared memory must
-    /// move some of it.
+    /// The time in which a connection that holds shared memory must move data while others wait for
+    /// memory.
     pub stall_timeout: Nanos,
 }
 
-/// What stood on the command line; texts are as the user wrote them.
+/// The flags of the command line, as the user wrote them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
     /// `--drive LOCATOR`.
@@ -204,8 +201,8 @@ pub struct Flags {
     pub kernel_knobs: Option<String>,
     /// `--set NAME=VALUE`, any number of times.
     pub tunables: Vec<String>,
-    /// `--belief profile|matrix|compact[:FILE]`.
-    pub belief: Option<String>,
+    /// `--model profile|matrix|compact[:FILE]`.
+    pub model: Option<String>,
     /// `--map key=value`, any number of times.
     pub map: Vec<String>,
     /// `--command-timeout TIME`, or `never`.
@@ -233,8 +230,8 @@ pub struct Flags {
 }
 
 impl Default for ServeLimits {
-    /// 256 connections of 1 MiB each and 512 MiB for all, which together stay below 1 GiB. Guesses,
-    /// all of them, within what the protocol recommends.
+    /// 256 connections of 1 MiB each and 512 MiB shared, together less than 1 GiB. All are guesses
+    /// within the recommendations of the protocol.
     fn default() -> Self {
         Self {
             connections: 256,
@@ -252,39 +249,40 @@ impl Default for ServeLimits {
 }
 
 impl Config {
-    /// Reads a TOML file's `text`; `name` is what messages call the file.
+    /// Reads the text of a TOML file; `name` is the name of the file in errors.
     ///
     /// # Errors
-    /// All mistakes in it, each with line and column. Whether the configuration is complete says
-    /// [`Config::check`].
-    pub fn from_toml(name: &str, text: &str) -> Result<Self, ConfigErrors> {
-        file::read(name, text)
+    /// All errors of the text, each with line and column. [`Config::check`] finds what is missing.
+    pub fn from_toml(name: &str, text: &str) -> Result<Self, TextErrors> {
+        let mut config = Self::default();
+        headtime_config::read(
+            name,
+            text,
+            &mut config,
+            &[SERVER_KEYS, keys::SECTIONS, keys::ALIASES],
+        )?;
+        Ok(config)
     }
 
     /// A configuration from flags alone.
     ///
     /// # Errors
-    /// All mistakes in them. Whether the configuration is complete says [`Config::check`].
-    pub fn from_flags(flags: &Flags) -> Result<Self, ConfigErrors> {
+    /// All errors of the flags. [`Config::check`] finds what is missing.
+    pub fn from_flags(flags: &Flags) -> Result<Self, TextErrors> {
         let mut config = Self::default();
         config.apply(flags)?;
         Ok(config)
     }
 
-    /// Lets flags have the last word.
+    /// Applies flags, which take precedence over the file.
     ///
     /// # Errors
-    /// All mistakes in them; the configuration is then half changed and of no use.
-    pub fn apply(&mut self, flags: &Flags) -> Result<(), ConfigErrors> {
-        let mut errors = Vec::new();
-        let mut set = |config: &mut Self, key: &str, text: &str| {
-            let known = value::find(SERVER_KEYS, key).expect("the flag has a key of its own name");
-            if let Err(message) = (known.set)(config, Value::Flag(text)) {
-                errors.push(ConfigError {
-                    place: Place::Flag(format!("--{} {text}", key.replace('_', "-"))),
-                    message,
-                });
-            }
+    /// All errors of the flags; some flags are applied nevertheless.
+    pub fn apply(&mut self, flags: &Flags) -> Result<(), TextErrors> {
+        let mut errors: Vec<TextError> = Vec::new();
+        let mut report = |flag: &str, text: &str, result: Result<(), ValueErrors>| {
+            let flag = format!("--{} {text}", flag.replace('_', "-"));
+            errors.extend(result.err().into_iter().flat_map(|error| error.in_flag(&flag)));
         };
         if !flags.listen.is_empty() {
             self.listen.clear();
@@ -294,7 +292,7 @@ impl Config {
             ("create", &flags.create),
             ("policy", &flags.policy),
             ("outstanding", &flags.outstanding),
-            ("belief", &flags.belief),
+            ("model", &flags.model),
             ("command_timeout", &flags.command_timeout),
             ("queue_depth", &flags.queue_depth),
             ("write_cache", &flags.write_cache),
@@ -305,64 +303,50 @@ impl Config {
             ("profile", &flags.profile),
             ("metrics", &flags.metrics),
         ];
-        for (key, text) in single.iter().filter_map(|(key, text)| Some((*key, text.as_ref()?))) {
-            set(self, key, text);
-        }
-        for text in &flags.listen {
-            set(self, "listen", text);
+        let single = single.iter().filter_map(|(key, text)| Some((*key, text.as_ref()?)));
+        for (key, text) in single.chain(flags.listen.iter().map(|text| ("listen", text))) {
+            report(key, text, set(&[SERVER_KEYS], self, key, text));
         }
         self.initialize |= flags.initialize;
         self.metrics_public |= flags.metrics_public;
         let mut flagged: Vec<VolumeConfig> = Vec::new();
         for text in &flags.volumes {
-            let mistake =
-                |message| ConfigError { place: Place::Flag(format!("--volume {text}")), message };
-            match VolumeConfig::from_flag(text) {
-                Ok(volume) if flagged.iter().any(|other| other.name == volume.name) => {
-                    errors.push(mistake(format!(
-                        "volume {} is there twice; give each volume a name of its own",
-                        volume.name
-                    )));
+            let read = VolumeConfig::from_flag(text).and_then(|volume| {
+                if flagged.iter().any(|other| other.name == volume.name) {
+                    return Err(Value::flag("volume", text).error(appears_twice(&volume.name)));
                 }
-                Ok(volume) => flagged.push(volume),
-                Err(messages) => errors.extend(messages.into_iter().map(mistake)),
-            }
+                flagged.push(volume);
+                Ok(())
+            });
+            report("volume", text, read);
         }
         self.volumes.retain(|volume| flagged.iter().all(|other| other.name != volume.name));
         self.volumes.extend(flagged);
         for text in &flags.tunables {
             let (name, value) = text.split_once('=').unwrap_or((text, ""));
-            let known = TUNABLES
-                .iter()
-                .any(|tunable| tunable.name == name)
-                .then(|| value::find(SERVER_KEYS, name));
-            let set = match known {
-                Some(key) => key.and_then(|key| (key.set)(self, Value::Flag(value))),
-                None => self.tunables.set(name, value).map_err(|error| error.to_string()),
+            let result = if TUNABLES.iter().any(|tunable| tunable.name == name) {
+                set(&[SERVER_KEYS], self, name, value)
+            } else {
+                let refused = self.tunables.set(name, value);
+                refused.map_err(|error| Value::flag(name, value).error(error))
             };
-            if let Err(message) = set {
-                errors.push(ConfigError { place: Place::Flag(format!("--set {text}")), message });
-            }
+            report("set", text, result);
         }
         for text in &flags.map {
             self.map_named = true;
-            if let Err(message) = value::set_pair(MAP_KEYS, "map", self, text) {
-                errors.push(ConfigError { place: Place::Flag(format!("--map {text}")), message });
-            }
+            report("map", text, set_pair(MAP_KEYS, "map", self, text));
         }
         for text in &flags.limits {
-            if let Err(message) = value::set_pair(LIMIT_KEYS, "limit", &mut self.limits, text) {
-                errors.push(ConfigError { place: Place::Flag(format!("--limit {text}")), message });
-            }
+            report("limit", text, set_pair(LIMIT_KEYS, "limit", &mut self.limits, text));
         }
-        ConfigErrors::unless_empty(errors)
+        TextErrors::check(errors)
     }
 
-    /// Whether the configuration is complete and its parts go together.
+    /// Checks that the configuration is complete and consistent.
     ///
     /// # Errors
-    /// Everything that is missing or contradicts.
-    pub fn check(&self) -> Result<(), ConfigErrors> {
+    /// All missing keys and contradictions.
+    pub fn check(&self) -> Result<(), TextErrors> {
         let mut messages = Vec::new();
         if self.drive.is_none() {
             messages.push(
@@ -373,8 +357,8 @@ impl Config {
         }
         if self.create.is_some() && !matches!(self.drive, Some(Locator::Path(_)) | None) {
             messages.push(
-                "create makes a file for a drive that is a path; an emulated drive makes \
-                its own, so leave create out"
+                "create makes a file for a drive that is a path; an emulated drive makes its own \
+                    file, so leave create out"
                     .to_string(),
             );
         }
@@ -388,65 +372,58 @@ impl Config {
         }
         for (index, listen) in self.listen.iter().enumerate() {
             if self.listen[..index].iter().any(|other| other.same_address(listen)) {
-                messages.push(format!("the address {listen} is there twice; leave one out"));
+                messages.push(format!("the address {listen} appears twice; leave one out"));
             }
         }
         for (index, volume) in self.volumes.iter().enumerate() {
             if self.volumes[..index].iter().any(|other| other.name == volume.name) {
-                messages.push(format!(
-                    "volume {} is there twice; give each volume a name of its own",
-                    volume.name
-                ));
+                messages.push(appears_twice(&volume.name));
             }
         }
         messages.extend(self.tls_contradictions());
         messages.extend(self.limits.contradictions());
-        ConfigErrors::unless_empty(
-            messages
-                .into_iter()
-                .map(|message| ConfigError { place: Place::Whole, message })
-                .collect(),
-        )
+        let whole = |message| TextError::whole("configuration", message);
+        TextErrors::check(messages.into_iter().map(whole).collect())
     }
 
-    /// What is said of TLS and does not go together.
+    /// The contradictions among the settings of TLS.
     fn tls_contradictions(&self) -> Vec<String> {
         let TlsConfig { certificate, key, client_ca, client_crl } = &self.tls;
         let mut messages = Vec::new();
         if certificate.is_some() != key.is_some() {
             messages.push("tls: certificate and key belong together; name both".to_string());
         }
-        let there_is = certificate.is_some();
-        if client_ca.is_some() && !there_is {
+        let has_certificate = certificate.is_some();
+        if client_ca.is_some() && !has_certificate {
             messages.push(
-                "tls: client_ca says whose certificates are trusted, and without certificate and \
-                    key there is no TLS; name them too"
-                    .to_string(),
+                "tls: client_ca needs TLS, which needs certificate and key; add them".to_string(),
             );
         }
         if client_crl.is_some() && client_ca.is_none() {
             messages.push(
-                "tls: client_crl says which certificates of clients are revoked, and without \
-                    client_ca none is asked for; name it too"
+                "tls: client_crl needs client_ca, without which clients present no certificates; \
+                    add it"
                     .to_string(),
             );
         }
         if self.clients.iter().any(|client| client.name != "*") && client_ca.is_none() {
             messages.push(
-                "client: without client_ca in [tls] no client can show who it is; name the \
-                    file of who signs their certificates"
+                "client: without client_ca in [tls] clients cannot identify themselves; add the \
+                    file of the authorities that sign their certificates"
                     .to_string(),
             );
         }
-        let without =
-            self.listen.iter().filter(|listen| !there_is && listen.tls(false) != TlsPolicy::Off);
+        let without = self
+            .listen
+            .iter()
+            .filter(|listen| !has_certificate && listen.tls(false) != TlsPolicy::Off);
         messages.extend(without.map(|listen| {
-            format!("{listen}: there is no certificate for TLS; add [tls] with certificate and key")
+            format!("{listen}: TLS needs a certificate; add [tls] with certificate and key")
         }));
         messages
     }
 
-    /// What stands in the configuration of what may be changed while serving.
+    /// The settings of the configuration that may be changed while serving.
     #[must_use]
     pub fn configured(&self) -> Configured {
         let values = Values {
@@ -457,83 +434,78 @@ impl Config {
         Configured { values, names: self.tuned.clone() }
     }
 
-    /// Settings of a map where there is none, or no file to save it in.
+    /// Settings of a latency map where there is none.
     fn map_contradictions(&self) -> Option<String> {
-        match &self.belief {
+        match &self.model {
             BelievedBy::Profile if self.map_named => Some(
-                "map: these are settings of a latency map, and belief = profile goes by none; \
-                    add belief = \"compact\" or \"matrix\", or leave [map] out"
+                "map: these are settings of a latency map, but model = \"profile\" uses none; add \
+                    model = \"compact\" or \"matrix\", or leave [map] out"
                     .to_owned(),
             ),
             _ => None,
         }
     }
 
-    /// Settings of raw devices where they cannot have an effect. Whether a path leads to a device
-    /// is seen when it is opened.
+    /// Settings of block devices that can have no effect. A path is known to be a device only when
+    /// it is opened.
     fn raw_contradictions(&self) -> Vec<String> {
-        let asked = [
+        let settings = [
             ("queue_depth", self.raw.queue_depth.is_some()),
             ("write_cache", self.raw.write_cache != WriteCache::Keep),
         ];
-        let asked = asked.into_iter().filter_map(|(key, asked)| asked.then_some(key));
-        let contradiction = |key: &str| match &self.drive {
+        let present = settings.into_iter().filter_map(|(key, present)| present.then_some(key));
+        let contradiction = |key: &str| {
+            match &self.drive {
             Some(locator) if !matches!(locator, Locator::Path(_)) => Some(format!(
-                "{key} is a setting of block devices, and {locator} is none; leave \
-                    {key} out"
+                "{key} is a setting of block devices, but the drive is {locator}; leave {key} out"
             )),
             _ if self.raw.kernel_knobs == KernelKnobs::Keep && key == "write_cache" => Some(
-                "write_cache is set through the kernel, and kernel_knobs = keep forbids that; \
-                    leave one of them out"
+                "write_cache is set through the kernel, but kernel_knobs = keep forbids that; leave \
+                    one of them out"
                     .to_string(),
             ),
             _ => None,
+        }
         };
-        asked.filter_map(contradiction).collect()
+        present.filter_map(contradiction).collect()
     }
 }
 
-/// The settings of a latency map from texts `key=value`, as behind `--map`.
+/// The settings of a latency map from texts `key=value`, as in `--map`.
 ///
 /// # Errors
-/// All mistakes in them.
-pub fn map_settings(pairs: &[String]) -> Result<MapSettings, ConfigErrors> {
+/// All errors of the texts.
+pub fn map_settings(pairs: &[String]) -> Result<MapSettings, TextErrors> {
     Config::from_flags(&Flags { map: pairs.to_vec(), ..Flags::default() }).map(|config| config.map)
 }
 
 impl VolumeConfig {
-    /// A volume from `NAME[=SIZE][,key=value…]`. A description may hold everything but a comma.
+    /// A volume from `NAME[=SIZE][,key=value…]`. A description may contain anything but a comma.
     ///
     /// # Errors
-    /// The messages of all mistakes in it.
-    pub fn from_flag(text: &str) -> Result<Self, Vec<String>> {
+    /// All errors of the text.
+    pub fn from_flag(text: &str) -> Result<Self, ValueErrors> {
         let mut volume = Self::default();
-        let mut messages = Vec::new();
         let mut parts = text.split(',');
         let first = parts.next().unwrap_or_default();
         let (name, size) =
             first.split_once('=').map_or((first, None), |(name, size)| (name, Some(size)));
-        for (key, text) in [("name", Some(name)), ("size", size)] {
-            let Some(text) = text else { continue };
-            let known = value::find(VOLUME_KEYS, key).expect("a volume has a name and a size");
-            messages.extend((known.set)(&mut volume, Value::Flag(text)).err());
-        }
-        messages
-            .extend(parts.filter_map(|part| {
-                value::set_pair(VOLUME_KEYS, "volume", &mut volume, part).err()
-            }));
-        if messages.is_empty() { Ok(volume) } else { Err(messages) }
+        let named = volume.set("name", name);
+        let sized = size.map_or(Ok(()), |size| volume.set("size", size));
+        let others = parts.map(|part| set_pair(VOLUME_KEYS, "volume", &mut volume, part));
+        ValueErrors::join([named, sized].into_iter().chain(others))?;
+        Ok(volume)
     }
 
-    /// Sets a key of [`VOLUME_KEYS`] from text, as behind `--volume NAME,`.
+    /// Sets a key of [`VOLUME_KEYS`] from text, as in `--volume NAME,key=value`.
     ///
     /// # Errors
-    /// The message of what is wrong with the key or its value.
-    pub fn set(&mut self, key: &str, text: &str) -> Result<(), String> {
-        (value::find(VOLUME_KEYS, key)?.set)(self, Value::Flag(text))
+    /// An unknown key, or a wrong value.
+    pub fn set(&mut self, key: &str, text: &str) -> Result<(), ValueErrors> {
+        set(&[VOLUME_KEYS], self, key, text)
     }
 
-    /// What the drive's table is asked for.
+    /// The entry of the drive's volume table that the configuration asks for.
     #[must_use]
     pub fn wanted(&self) -> VolumeSpec {
         let Self { name, size, settings } = self.clone();
@@ -541,17 +513,21 @@ impl VolumeConfig {
     }
 }
 
+fn appears_twice(volume: &str) -> String {
+    format!("volume {volume} appears twice; give each volume a name of its own")
+}
+
 impl ServeLimits {
-    /// The most bytes that requests and replies of all connections take together:
+    /// The maximum memory of the requests and replies of all connections:
     ///
     /// ```text
     /// memory + connections × (connection_memory + connection_requests × 1 KiB + 96 KiB) + pieces × 512
     /// ```
-    /// 1 KiB is what the protocol machine keeps of a request beside its data, 96 KiB its buffers
-    /// for headers, options and their answers (`headtime_nbd`'s own formula), 512 bytes what the
-    /// scheduler and the engine keep of a piece. Beside that, each connection may be sending one
-    /// list of the exports, and of what a drive has in hand the engine may hold a second copy,
-    /// aligned for direct I/O: its queue depth times `piece`. Over TLS a connection takes
+    /// 1 KiB is the state of a request in the protocol, without its data; 96 KiB are the buffers for
+    /// headers, options and replies (the formula of `headtime_nbd`); 512 bytes are the state of a
+    /// piece in the scheduler and the engine. In addition, each connection may be sending a list of
+    /// exports, and the engine may hold a copy, aligned for direct I/O, of the data at the drive:
+    /// the queue depth times `piece`. A connection over TLS takes
     /// [`TLS_BYTES`](crate::tls::TLS_BYTES) more.
     #[must_use]
     pub fn memory_bound(&self) -> ByteSize {
@@ -564,15 +540,14 @@ impl ServeLimits {
         )
     }
 
-    /// Bytes that one request needs at the most: its own, and the pieces of a CACHE request beside
-    /// it.
+    /// The maximum memory of one request: its data, and the pieces of a CACHE request.
     pub(crate) fn longest_bytes(&self) -> u64 {
         self.request.get() + WINDOW as u64 * self.piece.get()
     }
 
-    /// Bytes of requests in flight that a connection is sure to be given memory for in the end,
-    /// however many exports have their guaranteed part: its own, and the part of the pool that
-    /// nobody is guaranteed, less what a CACHE request may need beside them.
+    /// The bytes of requests in flight for which a connection eventually receives memory, however
+    /// many exports have guaranteed memory: its own memory and the unguaranteed part of the pool,
+    /// less the maximum of a CACHE request.
     pub(crate) fn grantable_bytes(&self) -> u64 {
         let window = WINDOW as u64 * self.piece.get();
         let unkept = memory::unkept_pages(self) * memory::PAGE_BYTES;
@@ -580,11 +555,11 @@ impl ServeLimits {
     }
 
     fn contradictions(&self) -> Vec<String> {
-        let at_least = |key: &str, value: ByteSize, other: &str, least: ByteSize| {
-            (value < least).then(|| {
+        let at_least = |key: &str, value: ByteSize, other: &str, min: ByteSize| {
+            (value < min).then(|| {
                 format!(
-                    "limits: {key} = {value} is less than {other} = \
-                {least}; raise {key} or lower {other}"
+                    "limits: {key} = {value} is less than {other} = {min}; \
+                    raise {key} or lower {other}"
                 )
             })
         };

@@ -143,7 +143,7 @@ impl VolumeArguments {
             "name" => {
                 Some("a volume keeps its name; add another one and copy what it holds".to_owned())
             }
-            key => config.set(key, text).err(),
+            key => config.set(key, text).err().map(|error| error.to_string()),
         };
         let mistakes: Vec<String> = self.settings.iter().filter_map(set).collect();
         if !mistakes.is_empty() {

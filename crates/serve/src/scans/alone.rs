@@ -25,7 +25,7 @@ use tokio::task::JoinHandle;
 use super::files::{StateFile, StateLock};
 use super::status::{ScanState, ScanStatus};
 use super::{ScanError, Scans, StartScan, WHOLE_DRIVE, identity};
-use crate::config::{Listen, PlaceChoice};
+use crate::config::{Listen, PathChoice};
 use crate::control::{ControlClient, ControlHandler, ScanArguments, answer_clients};
 use crate::default_paths::{control_socket_alone, state_directory_alone};
 use crate::listener::{BindError, Listener};
@@ -39,7 +39,7 @@ pub struct AloneOptions {
     /// What is believed of it.
     pub profile: Option<ProfileSource>,
     /// Where the scan is remembered.
-    pub state: PlaceChoice,
+    pub state: PathChoice,
 }
 
 /// A scan at work, with a drive of its own.
@@ -229,7 +229,7 @@ impl Remembered {
     ///
     /// # Errors
     /// [`AloneError::Unknown`].
-    pub fn of(drive: &Locator, state: &PlaceChoice) -> Result<Option<Self>, AloneError> {
+    pub fn of(drive: &Locator, state: &PathChoice) -> Result<Option<Self>, AloneError> {
         let Some(directory) = state.path(state_directory_alone(drive)) else { return Ok(None) };
         let uuid = identity::of_closed_drive(drive)
             .map_err(|error| AloneError::Unknown { drive: drive.to_string(), error })?;

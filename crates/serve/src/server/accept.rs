@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::arrivals::Arrivals;
-use crate::config::{Config, Listen, PlaceChoice};
+use crate::config::{Config, Listen, PathChoice};
 use crate::connection::{Hub, serve};
 use crate::default_paths::default_control_socket;
 use crate::listener::{BindError, Listener};
@@ -34,7 +34,7 @@ pub(super) fn open_control_socket(
     locator: &Locator,
 ) -> Result<Option<(PathBuf, Listener)>, BindError> {
     let Some(path) = config.control.path(default_control_socket(locator)) else { return Ok(None) };
-    let asked_for = matches!(config.control, PlaceChoice::At(_));
+    let asked_for = matches!(config.control, PathChoice::At(_));
     if let Some(directory) =
         path.parent().filter(|directory| !asked_for && directory.starts_with("/run"))
     {

@@ -24,7 +24,7 @@ pub(super) fn drive_options(config: &Config) -> DriveOptions {
         command_timeout: config.command_timeout,
         raw: config.raw.clone(),
         profile: config.profile.clone(),
-        belief: BeliefChoice { by: config.belief.clone(), settings: config.map.clone() },
+        belief: BeliefChoice { by: config.model.clone(), settings: config.map.clone() },
         tunables: config.tunables.clone(),
         create_bytes: config.create.map(ByteSize::get),
         // The server's own bounds are the ones that hold; twice as much leaves room for requests

@@ -3,7 +3,7 @@
 use headtime_io::OpenError;
 use headtime_nbd::LimitsError;
 
-use crate::config::ConfigErrors;
+use crate::config::TextErrors;
 use crate::listener::BindError;
 use crate::metrics::MetricsError;
 use crate::tls::TlsError;
@@ -15,7 +15,7 @@ use crate::volumes::StoreError;
 pub enum StartError {
     /// The configuration is incomplete or contradicts itself.
     #[error(transparent)]
-    Config(#[from] ConfigErrors),
+    Config(#[from] TextErrors),
     /// Limits that cannot be kept together.
     #[error("limits: {0}")]
     Limits(#[from] LimitsError),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use headtime_io::{Locator, OpenError, ProfileSource};
-use headtime_serve::config::PlaceChoice;
+use headtime_serve::config::PathChoice;
 use headtime_serve::control::{ControlClient, ControlError, ScanAnswer, ScanArguments};
 use headtime_serve::control_socket_alone;
 use headtime_serve::scans::{
@@ -207,11 +207,11 @@ fn profile(text: &str) -> ProfileSource {
     ProfileSource::of(text)
 }
 
-fn place(state: Option<&str>) -> anyhow::Result<PlaceChoice> {
+fn place(state: Option<&str>) -> anyhow::Result<PathChoice> {
     Ok(match state {
-        None => PlaceChoice::Beside,
-        Some("off") => PlaceChoice::Off,
-        Some(directory) => PlaceChoice::At(
+        None => PathChoice::Default,
+        Some("off") => PathChoice::Off,
+        Some(directory) => PathChoice::At(
             std::path::absolute(directory)
                 .with_context(|| format!("--state {directory} is no path"))?,
         ),

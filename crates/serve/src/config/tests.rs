@@ -1,0 +1,333 @@
+//! Tests of the readers of files and flags.
+
+use super::*;
+use crate::config::Flags;
+use headtime_io::{KernelKnobs, RawOptions, WriteCache};
+use headtime_units::{ByteSize, Nanos};
+
+const WHOLE: &str = r#"
+drive = "emulated:nearline-20tb?backing=/tmp/d.img"
+listen = ["unix:/run/a.sock,mode=0660", "tcp:[::1]:1234"]
+policy = "fcfs"
+outstanding = 3
+command_timeout = "never"
+initialize = true
+
+[limits]
+connections = 10
+memory = "64MiB"
+
+[[volume]]
+name = "rec"
+size = "1GiB"
+deadline = "100ms"
+description = "four cameras"
+
+[[volume]]
+name = "db"
+size = 1048576
+read_only = true
+"#;
+
+#[test]
+fn a_whole_file_is_read() {
+    let config = Config::from_toml("a.toml", WHOLE).unwrap();
+    config.check().unwrap();
+    assert_eq!(
+        (config.policy.name(), config.outstanding, config.initialize),
+        ("fcfs", Some(3), true)
+    );
+    assert_eq!((config.limits.connections, config.limits.memory), (10, ByteSize::new(64 << 20)));
+    assert_eq!(config.listen.len(), 2);
+    let [rec, db] = &config.volumes[..] else { panic!("{:?}", config.volumes) };
+    assert_eq!(
+        (rec.settings.deadline, rec.settings.description.as_deref()),
+        (Some(Some(Nanos::from_ms(100))), Some("four cameras"))
+    );
+    assert_eq!(
+        (db.size, db.settings.read_only, db.settings.deadline),
+        (Some(ByteSize::new(1 << 20)), Some(true), None)
+    );
+}
+
+/// Broken configurations and their errors; the end of an error may be left out.
+const BROKEN: &[(&str, &[&str])] = &[
+    (
+        "drives = \"x\"",
+        &["c.toml:1:1: unknown key `drives`; known are drive, create, policy, outstanding, \
+            latency_matrix, deadlines, lookahead_k, timesource, model, command_timeout, \
+            queue_depth, write_cache, kernel_knobs, control, state, max_impact, profile, metrics, \
+            metrics_public, listen, initialize, [map], [limits], [tls], [[volume]], [[client]]"],
+    ),
+    (
+        "policy = 3",
+        &["c.toml:1:10: policy is 3, expected text in quotes; write it such as policy = \"…\""],
+    ),
+    (
+        "outstanding = 0",
+        &[
+            "c.toml:1:15: outstanding is 0, expected a whole number from 1 to 65536 without quotes; \
+            write it such as outstanding = 1",
+        ],
+    ),
+    ("command_timeout = \"0\"", &["c.toml:1:19: command_timeout: "]),
+    (
+        "write_cache = true",
+        &[
+            "c.toml:1:15: write_cache is true, expected text in quotes; write it such as write_cache \
+            = \"…\"",
+        ],
+    ),
+    ("write_cache = \"write back\"", &["c.toml:1:15: write_cache = "]),
+    ("kernel_knobs = \"off\"", &["c.toml:1:16: kernel_knobs = "]),
+    (
+        "queue_depth = 0",
+        &[
+            "c.toml:1:15: queue_depth is 0, expected a whole number from 1 to 65536 without quotes; \
+            write it such as queue_depth = 1",
+        ],
+    ),
+    (
+        "outstanding = \"2\"",
+        &["c.toml:1:15: outstanding is \"2\", expected a whole number from 1 to 65536 without \
+            quotes; write it such as outstanding = 1"],
+    ),
+    (
+        "initialize = \"yes\"",
+        &["c.toml:1:14: initialize is \"yes\", expected true or false without quotes; write it \
+            such as initialize = true"],
+    ),
+    (
+        "listen = [\"unix:a\", \"udp:b\"]",
+        &[
+            "c.toml:1:21: `udp:b` is not an address to listen at; write unix:PATH or tcp:HOST:PORT, \
+            such as unix:/run/headtime.sock or tcp:127.0.0.1:10809",
+        ],
+    ),
+    (
+        "[[volume]]\nname = \"rec\"\nshare = \"10%\"\n",
+        &[
+            "c.toml:3:1: volume rec: unknown key `share`; known are name, size, deadline, read_only, \
+            description, reserve, limit, burst, iops_limit, bandwidth_limit, priority, classes",
+        ],
+    ),
+    (
+        "[[volume]]\nname = \"rec\"\nsize = \"10 potatoes\"\ndeadline = \"0\"\n",
+        &[
+            "c.toml:3:8: volume rec: size: `10 potatoes`",
+            "c.toml:4:12: volume rec: deadline is \"0\", expected a time above 0; write it such as \
+                deadline = \"100ms\"",
+        ],
+    ),
+    (
+        "[[volume]]\nsize = \"1GiB\"\n",
+        &["c.toml:1:1: volume: name is missing; add name = … (1 to 64 of A-Z a-z 0-9 . _ -)"],
+    ),
+    (
+        "[[volume]]\nname = \"ä\"\n\n[[volume]]\nname = \"b\"\n[[volume]]\nname = \"b\"\n",
+        &[
+            "c.toml:2:8: volume name `ä`",
+            "c.toml:7:8: volume b appears twice; give each volume a name of its own",
+        ],
+    ),
+    (
+        "[[volume]]\nname = \"a\"\ndescription = \"two\\nlines\"\n",
+        &[
+            "c.toml:3:15: volume a: description: a control character in it, or 9 bytes; expected one \
+            line of at most 128 bytes",
+        ],
+    ),
+    (
+        "lookahead_k = 9\ndeadlines = \"rt=50\"\nbelief = \"truth\"\n[map]\nbits = 5\nsave = \
+            \"1ms\"\nfrom = \"me\"\n",
+        &[
+            "c.toml:1:15: lookahead_k: ",
+            "c.toml:2:13: deadlines: ",
+            "c.toml:3:10: ",
+            "c.toml:5:8: map: bits is 5, expected 4, 8 or 16; write it such as bits = 4",
+            "c.toml:6:8: map: save is \"1ms\", expected at least 1s, end or never; write it such \
+                as save = \"10min\"",
+            "c.toml:7:8: map: from is \"me\", expected profile or nothing; write it such as from = \
+                \"profile\"",
+        ],
+    ),
+    ("map = 3", &["c.toml:1:7: map: write map as [map] with its keys on the lines below"]),
+    ("[[volume]]\nname = \"a\"\npriority = \"rt/8\"\n", &["c.toml:3:12: volume a: priority: "]),
+    (
+        "volume = 3",
+        &["c.toml:1:10: write each volume as [[volume]] with its keys on the lines below"],
+    ),
+    ("tls = true", &["c.toml:1:7: tls: write tls as [tls] with its keys on the lines below"]),
+    (
+        "[tls]\ncert = \"a\"\n",
+        &["c.toml:2:1: tls: unknown key `cert`; known are certificate, key, client_ca, client_crl"],
+    ),
+    (
+        "[[client]]\nexports = [\"a\", 3]\n",
+        &[
+            "c.toml:1:1: client: name is missing; add name = … (NAME or *)",
+            "c.toml:2:17: client: exports is 3, expected text in quotes; write it such as exports \
+                = \"…\"",
+        ],
+    ),
+    (
+        "limits = 3",
+        &["c.toml:1:10: limits: write limits as [limits] with its keys on the lines below"],
+    ),
+    (
+        "[limits]\npiece = \"96KiB\"\n",
+        &["c.toml:2:9: limits: piece = 96 KiB is not a power of two; write 128 KiB"],
+    ),
+    (
+        "[limits]\nrequest = \"2GiB\"\n",
+        &["c.toml:2:11: limits: request is \"2GiB\", expected 64 KiB to 1 GiB; write it such as \
+            request = \"1MiB\""],
+    ),
+    (
+        "policy = \"fcfs:x=1\"\ndrive = \"nbd:x\"\n",
+        &["c.toml:1:10: policy fcfs", "c.toml:2:9: drive `nbd:x`"],
+    ),
+];
+
+#[test]
+fn broken_files_are_refused_with_position_and_remedy() {
+    for (text, expected) in BROKEN {
+        let errors = Config::from_toml("c.toml", text).expect_err(text).to_string();
+        let lines: Vec<&str> = errors.lines().collect();
+        assert_eq!(lines.len(), expected.len(), "{errors}\nin\n{text}");
+        for (line, expected) in lines.iter().zip(*expected) {
+            assert!(line.starts_with(expected), "{line}\n{expected}\nin\n{text}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_not_toml_is_refused_with_its_line() {
+    let errors = Config::from_toml("c.toml", "drive = \"a\"\npolicy = \n").unwrap_err().to_string();
+    assert!(errors.starts_with("c.toml:2:"), "{errors}");
+}
+
+#[test]
+fn flags_equal_the_file_and_take_precedence() {
+    let flags = Flags {
+        drive: Some("emulated:nearline-20tb?backing=/tmp/d.img".to_string()),
+        policy: Some("fcfs".to_string()),
+        outstanding: Some("3".to_string()),
+        command_timeout: Some("never".to_string()),
+        listen: vec!["unix:/run/a.sock,mode=0660".to_string(), "tcp:[::1]:1234".to_string()],
+        initialize: true,
+        volumes: vec![
+            "rec=1GiB,deadline=100ms,description=four cameras".to_string(),
+            "db=1048576,read_only".to_string(),
+        ],
+        limits: vec!["connections=10".to_string(), "memory=64MiB".to_string()],
+        ..Flags::default()
+    };
+    let (file, flagged) =
+        (Config::from_toml("a.toml", WHOLE).unwrap(), Config::from_flags(&flags).unwrap());
+    assert_eq!(format!("{file:?}"), format!("{flagged:?}"));
+
+    let mut both = file;
+    let flags = Flags {
+        volumes: vec!["db=2MiB".to_string()],
+        listen: vec!["unix:b".to_string()],
+        ..Flags::default()
+    };
+    both.apply(&flags).unwrap();
+    assert_eq!(
+        both.volumes.iter().map(|volume| (volume.name.as_str(), volume.size)).collect::<Vec<_>>(),
+        [("rec", Some(ByteSize::new(1 << 30))), ("db", Some(ByteSize::new(2 << 20)))]
+    );
+    assert_eq!(both.listen.len(), 1);
+}
+
+#[test]
+fn broken_flags_are_all_reported() {
+    let flags = Flags {
+        volumes: vec![
+            "a b=1".to_string(),
+            "c=1,most=3,deadline=7".to_string(),
+            "d=1MiB".to_string(),
+            "d=2MiB".to_string(),
+        ],
+        limits: vec!["memory".to_string()],
+        ..Flags::default()
+    };
+    let text = Config::from_flags(&flags).unwrap_err().to_string();
+    for part in [
+        "--volume a b=1: volume name `a b`",
+        "--volume c=1,most=3,deadline=7: volume: unknown key `most`; known are name, size",
+        "--volume c=1,most=3,deadline=7: volume: deadline: ",
+        "--volume d=2MiB: volume d appears twice",
+        "--limit memory: limit: memory: ",
+    ] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+}
+
+#[test]
+fn missing_keys_and_contradictions_are_reported_together() {
+    let mut config = Config::default();
+    config.limits.memory = ByteSize::new(1 << 20);
+    config.limits.piece = ByteSize::new(64 << 20);
+    config.raw = RawOptions {
+        kernel_knobs: KernelKnobs::Keep,
+        write_cache: WriteCache::Off,
+        ..RawOptions::default()
+    };
+    let text = config.check().unwrap_err().to_string();
+    for part in [
+        "no drive is named",
+        "no address to listen at",
+        "write_cache is set through the kernel, but kernel_knobs = keep forbids that",
+        "memory = 1 MiB is less than request and four times piece = 288 MiB",
+        "request = 32 MiB is less than piece = 64 MiB",
+    ] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+}
+
+#[test]
+fn settings_of_block_devices_need_a_path() {
+    for (drive, contradicts) in
+        [("emulated:nearline-20tb?backing=/tmp/d.img", true), ("/dev/disk/by-id/ata-X", false)]
+    {
+        let text = format!("drive = \"{drive}\"\nlisten = \"unix:a\"\nqueue_depth = 8\n");
+        let checked = Config::from_toml("c.toml", &text).unwrap().check();
+        assert_eq!(
+            checked.is_err_and(|errors| errors
+                .to_string()
+                .contains("queue_depth is a setting of block devices")),
+            contradicts,
+            "{drive}"
+        );
+    }
+}
+
+#[test]
+fn every_key_has_its_documented_default() {
+    let mut limits = crate::config::ServeLimits::default();
+    for key in LIMIT_KEYS {
+        (key.set)(&mut limits, &Value::flag(key.name, key.default)).unwrap();
+    }
+    assert_eq!(limits, crate::config::ServeLimits::default());
+    let mut config = Config::default();
+    for key in MAP_KEYS.iter().filter(|key| key.name != "rpm") {
+        (key.set)(&mut config, &Value::flag(key.name, key.default)).unwrap();
+    }
+    assert_eq!(
+        (config.map, config.map_saving),
+        (Config::default().map, Config::default().map_saving)
+    );
+    let policy = SERVER_KEYS.iter().find(|key| key.name == "policy").unwrap();
+    assert_eq!(policy.default, Config::default().policy.name());
+    let timeout = SERVER_KEYS.iter().find(|key| key.name == "command_timeout").unwrap();
+    assert_eq!(timeout.default.parse(), Ok(Config::default().command_timeout));
+}
+
+#[test]
+fn the_old_name_of_model_is_accepted() {
+    let old = Config::from_toml("c.toml", "belief = \"compact\"").unwrap();
+    let new = Config::from_toml("c.toml", "model = \"compact\"").unwrap();
+    assert_eq!(old.model.to_string(), new.model.to_string());
+}
