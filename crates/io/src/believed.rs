@@ -22,20 +22,11 @@ use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_sched::Belief;
 use headtime_units::{SectorSize, Sectors};
 
-use crate::backend::emulated;
-use crate::handle::DriveHandle;
 use crate::locator::{Locator, ProfileSource};
-use crate::mailbox::Letter;
 use crate::map_file::{MapFileError, read_map};
 use crate::open_error::OpenError;
+use crate::profile::{self, ReportedModel};
 use crate::request::SubmitError;
-
-/// Which model of drive something is, as far as it says.
-pub(crate) enum Model {
-    Profile(Box<DriveProfile>),
-    Named(String),
-    Unknown,
-}
 
 /// By what a drive is to be believed.
 #[derive(Clone, Debug, Default)]
@@ -120,7 +111,7 @@ pub enum NoMap {
         /// By what.
         by: &'static str,
     },
-    /// The drive takes no letters.
+    /// The drive takes no messages.
     #[error(transparent)]
     Drive(#[from] SubmitError),
     /// The engine says nothing.
@@ -233,80 +224,6 @@ impl RunningMap {
     }
 }
 
-impl DriveHandle {
-    /// The map that the drive is believed by.
-    ///
-    /// # Errors
-    /// See [`NoMap`].
-    ///
-    /// # Panics
-    /// When called from a completion callback, which the engine waits for.
-    pub fn map(&self) -> Result<RunningMap, NoMap> {
-        self.expect_not_a_callback();
-        let by = self.believed().by;
-        if self.believed().map.is_none() {
-            return Err(NoMap::NotBelieved { by });
-        }
-        let (show, shown) = std::sync::mpsc::sync_channel(1);
-        self.tell(Letter::ShowMap(Box::new(move |map| {
-            // Whoever has waited long enough is gone.
-            let _ = show.send(map);
-        })))?;
-        match shown.recv_timeout(PATIENCE) {
-            Ok(Some(map)) => Ok(map),
-            Ok(None) => Err(NoMap::NotBelieved { by }),
-            Err(_) => Err(NoMap::Silent),
-        }
-    }
-
-    /// Lets the drive go by `map` from now on instead of what it has learned, or, to `merge`, by
-    /// both. What is queued stays queued. A matrix that is shared with other drives is replaced for
-    /// all of them, if the new one has the same cells and entries; one with others becomes this
-    /// drive's alone.
-    ///
-    /// # Errors
-    /// See [`LoadMapError`]; nothing was changed then.
-    ///
-    /// # Panics
-    /// As [`DriveHandle::map`].
-    pub fn load_map(&self, map: KeptMap, merge: bool) -> Result<Loaded, LoadMapError> {
-        let (running, believed) = (self.map()?, self.believed());
-        let settings = believed.map.as_ref().ok_or(NoMap::NotBelieved { by: believed.by })?;
-        match (running, map) {
-            (RunningMap::Compact(_), KeptMap::Compact(_)) if merge => Err(LoadMapError::NotMerged),
-            (RunningMap::Matrix(shared), KeptMap::Matrix(map)) if merge => {
-                // Beside the map that decisions go by: they do not wait, and what completes
-                // meanwhile is not learned from.
-                let mut both = shared.look(LatencyMatrix::clone);
-                let merged = both.merge(&map)?;
-                // Only another one who loads at the same time can have put a map of other cells
-                // there, and then that one was first.
-                shared.replace(both).map_err(|_| LoadMapError::Meanwhile)?;
-                Ok(Loaded::Merged(merged))
-            }
-            (running, map) => {
-                let kind = match running {
-                    RunningMap::Matrix(_) => MapKind::Matrix,
-                    RunningMap::Compact(_) => MapKind::Compact,
-                };
-                map.check_drive(&believed.drive).map_err(BeginError::from)?;
-                let map = match (running, map) {
-                    (RunningMap::Matrix(shared), KeptMap::Matrix(map)) => {
-                        match shared.replace(*map) {
-                            Ok(()) => return Ok(Loaded::Replaced),
-                            Err(map) => KeptMap::Matrix(map),
-                        }
-                    }
-                    (_, map) => map,
-                };
-                let belief = settings.resume(kind, &believed.drive, map)?;
-                self.tell(Letter::Believe(belief)).map_err(NoMap::from)?;
-                Ok(Loaded::Replaced)
-            }
-        }
-    }
-}
-
 /// The profile that shall be believed, which must be of a drive of this size.
 ///
 /// # Errors
@@ -317,7 +234,7 @@ pub(crate) fn profile(
     capacity: Sectors,
     sector_size: SectorSize,
 ) -> Result<DriveProfile, OpenError> {
-    let profile = emulated::load(source, None, true, locator)?;
+    let profile = profile::load(source, None, locator)?;
     let own_sector = profile.sector_size().map_err(|error| wrong(locator, &error))?;
     let (own, here) = (own_sector.bytes_of(profile.capacity()), sector_size.bytes_of(capacity));
     if own != here || profile.capacity() != capacity {
@@ -342,16 +259,16 @@ pub(crate) fn wrong(locator: &Locator, error: &ProfileError) -> OpenError {
 /// [`OpenError::Belief`].
 pub(crate) fn choose(
     usual: Box<dyn Belief + Send>,
-    model: Model,
+    model: ReportedModel,
     choice: &BeliefChoice,
     kind: &str,
     capacity: Sectors,
     sector_size: SectorSize,
 ) -> Result<(Box<dyn Belief + Send>, Believed), OpenError> {
     let (profile, name) = match model {
-        Model::Profile(profile) => (Some(profile.clone()), profile.model),
-        Model::Named(name) => (None, name),
-        Model::Unknown => (None, kind.to_owned()),
+        ReportedModel::Profile(profile) => (Some(profile.clone()), profile.model),
+        ReportedModel::Named(name) => (None, name),
+        ReportedModel::Unknown => (None, kind.to_owned()),
     };
     let drive = MappedDrive { model: name, capacity, sector: sector_size };
     let by = if profile.is_some() { "profile" } else { "distance" };
@@ -423,7 +340,7 @@ fn at(path: PathBuf, error: BeginError) -> MapFileError {
 }
 
 /// The engine answers within microseconds unless its drive hangs in a way that none should.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {

@@ -5,28 +5,36 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::thread::JoinHandle;
 
 use headtime_sched::{
-    BackgroundAccount, Belief, BeliefReport, DriveTraits, FillReport, QueueLimits, Scheduler,
+    BackgroundAccount, BeliefReport, DriveTraits, FillReport, QueueLimits, Scheduler,
 };
 use headtime_units::{SectorSize, Sectors};
 
-use crate::backend::Backend;
-use crate::backend::emulated;
-use crate::backend::file_drive;
-use crate::backend::memory;
-use crate::backend::nbd;
-use crate::backend::simulated;
-use crate::believed::{self, Model};
-use crate::bell::{Bell, expect_precise_wakes};
+use crate::backend::{OpenedDrive, file_drive, memory, nbd, raw};
+#[cfg(feature = "simulation")]
+use crate::backend::{emulated, simulated};
+use crate::believed;
 use crate::clock::RealClock;
+use crate::engine::mailbox::Mailbox;
+use crate::engine::runner::EngineRunner;
 use crate::engine::{DrainReport, Engine};
-use crate::handle::{DriveHandle, Shared};
 use crate::locator::Locator;
-use crate::mailbox::Mailbox;
+use crate::notifier::{Notifier, expect_precise_wakes};
 use crate::open_error::OpenError;
 use crate::options::{DriveOptions, EnginePriority};
+use crate::profile::ReportedModel;
 use crate::snapshot::{DriveSnapshot, ErrorCounts, HungCounts};
 use crate::sys::run_first_in_first_out;
-use crate::turns::Turns;
+use link::DriveLink;
+
+mod handle;
+mod link;
+mod maps;
+mod pending;
+mod scan_feed;
+
+pub use handle::{ChangeSharesError, DriveHandle};
+pub use pending::{Pending, StartWhenRoom};
+pub use scan_feed::ScanFeed;
 
 /// An open drive with its engine running.
 ///
@@ -39,25 +47,6 @@ pub struct Drive {
     engine: Option<JoinHandle<DrainReport>>,
 }
 
-/// A drive ready for an engine, with what the engine's surroundings must know of it.
-pub(crate) struct Opened {
-    pub(crate) backend: Box<dyn Backend>,
-    /// What is believed of it unless its owner wants something else.
-    pub(crate) belief: Box<dyn Belief + Send>,
-    /// Which model it is, as far as it says.
-    pub(crate) model: Model,
-    pub(crate) capacity: Sectors,
-    pub(crate) sector_size: SectorSize,
-    pub(crate) physical_block: u32,
-    /// The most commands the drive holds at once.
-    pub(crate) queue_depth: usize,
-    /// Whether the drive honors force unit access itself; where it does not, the scheduler flushes
-    /// behind such writes.
-    pub(crate) fua: bool,
-    /// Whether completions are announced by time rather than by the bell.
-    pub(crate) precise: bool,
-}
-
 impl Drive {
     /// Opens a drive and starts its engine.
     ///
@@ -65,31 +54,40 @@ impl Drive {
     /// See [`OpenError`].
     pub fn open(locator: &Locator, options: DriveOptions) -> Result<Self, OpenError> {
         options.check()?;
-        let bell = Arc::new(Bell::new().map_err(OpenError::Engine)?);
+        let notifier = Arc::new(Notifier::new().map_err(OpenError::Engine)?);
         let mut opened = match locator {
-            Locator::Path(path) => file_drive::open(path, &options, &bell)?,
-            Locator::Emulated(emulated) => emulated::open(locator, emulated, &bell)?,
+            Locator::Path(path) if raw::is_block_device(path) => {
+                raw::open(path, &options, &notifier)?
+            }
+            Locator::Path(path) => file_drive::open(path, &options, &notifier)?,
             Locator::Memory(memory) => memory::open(memory),
+            #[cfg(feature = "simulation")]
+            Locator::Emulated(emulated) => emulated::open(locator, emulated, &notifier)?,
+            #[cfg(feature = "simulation")]
             Locator::Simulated(simulated) => simulated::open(locator, simulated)?,
-            Locator::Nbd(server) => nbd::open(server, &bell)?,
+            #[cfg(not(feature = "simulation"))]
+            Locator::Emulated(_) | Locator::Simulated(_) => {
+                return Err(OpenError::no_simulation(locator));
+            }
+            Locator::Nbd(server) => nbd::open(server, &notifier)?,
         };
         if let Some(profile) = &options.profile {
             let profile = believed::profile(profile, locator, opened.capacity, opened.sector_size)?;
             opened.belief = headtime_belief::of_profile(&profile)
                 .map_err(|error| believed::wrong(locator, &error))?;
-            opened.model = Model::Profile(Box::new(profile));
+            opened.model = ReportedModel::Profile(Box::new(profile));
         }
-        Self::start(opened, &options, bell, locator.kind())
+        Self::start(opened, &options, notifier, locator.kind())
     }
 
     /// `kind` is what a drive that does not say its model is called.
     pub(crate) fn start(
-        opened: Opened,
+        opened: OpenedDrive,
         options: &DriveOptions,
-        bell: Arc<Bell>,
+        notifier: Arc<Notifier>,
         kind: &str,
     ) -> Result<Self, OpenError> {
-        let Opened {
+        let OpenedDrive {
             backend,
             belief,
             model,
@@ -130,7 +128,7 @@ impl Drive {
             "drive opened"
         );
         let mailbox =
-            Arc::new(Mailbox::new(bell, options.max_requests, options.max_bytes, first_view));
+            Arc::new(Mailbox::new(notifier, options.max_requests, options.max_bytes, first_view));
         let traits = DriveTraits { queue_depth, fua };
         let limits =
             QueueLimits { requests: options.max_requests, outstanding: options.outstanding };
@@ -149,8 +147,8 @@ impl Drive {
         .believing(believed.by);
         // A thread that goes before others must not wait for one that does not.
         let shared_turns = !precise && prompt;
-        let turns = Arc::new(Turns::new(engine, Arc::clone(&mailbox), shared_turns));
-        let own = Arc::clone(&turns);
+        let runner = Arc::new(EngineRunner::new(engine, Arc::clone(&mailbox), shared_turns));
+        let own = Arc::clone(&runner);
         let priority = options.priority;
         let thread =
             std::thread::Builder::new().name("headtime-engine".to_owned()).spawn(move || {
@@ -161,9 +159,9 @@ impl Drive {
                 own.run(RealClock)
             });
         let thread = thread.map_err(OpenError::Engine)?;
-        let shared = Shared {
+        let link = DriveLink {
             mailbox,
-            turns,
+            runner,
             capacity,
             sector_size,
             physical_block,
@@ -172,7 +170,7 @@ impl Drive {
             next_id: AtomicU64::new(0),
             next_scan: AtomicU32::new(0),
         };
-        Ok(Self { handle: DriveHandle { shared: Arc::new(shared) }, engine: Some(thread) })
+        Ok(Self { handle: DriveHandle { link: Arc::new(link) }, engine: Some(thread) })
     }
 
     /// The drive's size in logical sectors.
@@ -217,13 +215,13 @@ impl Drive {
 
     fn close(&mut self) -> Option<DrainReport> {
         let engine = self.engine.take()?;
-        self.handle.shared.mailbox.close();
-        if self.handle.shared.mailbox.on_engine_thread() {
+        self.handle.link.mailbox.close();
+        if self.handle.link.mailbox.on_engine_thread() {
             // Dropped by a completion callback, which cannot wait for the thread it runs on; that
             // one ends by itself.
             return None;
         }
-        let last = self.handle.shared.mailbox.last_snapshot();
+        let last = self.handle.link.mailbox.last_snapshot();
         // The engine catches the panics of its own code; one that gets through still means that
         // nothing was promised.
         let report = engine.join().unwrap_or(DrainReport {

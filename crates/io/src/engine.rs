@@ -1,7 +1,7 @@
 //! The engine of one drive: it owns the scheduler and the backend, and whoever turns it
-//! ([`Turns`](crate::turns::Turns)) does one thing after the other.
+//! ([`EngineRunner`](crate::engine::runner::EngineRunner)) does one thing after the other.
 //!
-//! One turn: take the letters (submissions, cancellations), take what the backend has done, hand
+//! One turn: take the messages (submissions, cancellations), take what the backend has done, hand
 //! both to the scheduler, call back those whose requests are over, send what the scheduler decides,
 //! answer those who have waited too long (`time_limits`), say until when there is nothing to do.
 //! Nothing in a turn blocks.
@@ -22,33 +22,38 @@ use headtime_sched::{
 use headtime_units::{Extent, Instant, Nanos, SectorSize};
 use rustix::io::Errno;
 
-use crate::backend::{Backend, Ended, Work};
+use crate::backend::{Backend, BackendCommand, BackendCompletion};
 use crate::believed::RunningMap;
 use crate::clock::RealClock;
+use crate::engine::mailbox::{ActiveRequest, Callback, Mailbox, Message};
+use crate::engine::slow::{AccountMark, AtDriveFrom, SlowLog};
 use crate::lateness::Lateness;
-use crate::mailbox::{Letter, Mailbox, OnDone, Place, Submission};
 use crate::options::CommandTimeout;
 use crate::request::{IoDone, IoError};
-use crate::slow::{AtDriveFrom, Mark, SlowBook};
 use crate::snapshot::{DriveSnapshot, EmulationSnapshot, ErrorCounts};
 use crate::tuning::Tuning;
 
 mod at_drive;
+pub(crate) mod capacity_queue;
 mod closing;
-mod complaints;
+mod log_limiter;
+pub(crate) mod mailbox;
+pub(crate) mod runner;
+pub(crate) mod scan_queue;
 mod scans;
+pub(crate) mod slow;
 mod time_limits;
 mod unflushed;
 
 use at_drive::{AtDrive, Sent};
 pub use closing::DrainReport;
-use complaints::{Complaint, Complaints, Trust};
+use log_limiter::{Allowed, LogLimiter, TrustLog};
 use scans::Scans;
 use unflushed::Unflushed;
 
 /// What an engine waits for when all that could be done is done.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Waits {
+pub(crate) struct NextWork {
     /// Something at the drive, wanted to the microsecond.
     pub(crate) event: Option<Instant>,
     /// Something that may be late.
@@ -71,7 +76,7 @@ pub(crate) struct Engine {
     /// Set when the closing of the drive was seen.
     drain_until: Option<Instant>,
     /// Requests that are not over, and cancelled ones whose bytes the drive still uses.
-    pending: HashMap<RequestId, Pending>,
+    pending: HashMap<RequestId, ActiveRequest>,
     at_drive: AtDrive,
     /// When the last command was done.
     last_completion: Instant,
@@ -82,27 +87,13 @@ pub(crate) struct Engine {
     unflushed: Unflushed,
     scans: Scans,
     failed_flushes: u64,
-    slow: SlowBook,
+    slow: SlowLog,
     lateness: Lateness,
     errors: ErrorCounts,
-    complaints: Complaints,
-    trust: Trust,
-    letters: Vec<Letter>,
-    ended: Vec<Ended>,
-}
-
-struct Pending {
-    request: Request,
-    submitted: Instant,
-    data: Bytes,
-    /// Of a write that is on the drive and becomes durable by a flush: how many losses the drive
-    /// had had when it was written.
-    written_at: Option<u64>,
-    /// What the books said when it was submitted, and when it was sent.
-    marks: [Mark; 2],
-    /// `None` once the request was cancelled and its owner told.
-    on_done: Option<OnDone>,
-    place: Place,
+    log_limiter: LogLimiter,
+    trust: TrustLog,
+    messages: Vec<Message>,
+    ended: Vec<BackendCompletion>,
 }
 
 impl Engine {
@@ -135,12 +126,12 @@ impl Engine {
             unflushed: Unflushed::default(),
             scans: Scans::default(),
             failed_flushes: 0,
-            slow: SlowBook::default(),
+            slow: SlowLog::default(),
             lateness: Lateness::new(),
             errors: ErrorCounts::default(),
-            complaints: Complaints::default(),
-            trust: Trust::default(),
-            letters: Vec::new(),
+            log_limiter: LogLimiter::default(),
+            trust: TrustLog::default(),
+            messages: Vec::new(),
             ended: Vec::new(),
         }
     }
@@ -151,7 +142,7 @@ impl Engine {
     }
 
     /// Does all that can be done now; says what is to be waited for then.
-    pub(crate) fn turn(&mut self) -> Waits {
+    pub(crate) fn iterate(&mut self) -> NextWork {
         self.take_letters();
         let seen = self.take_completions();
         self.release_held();
@@ -168,7 +159,7 @@ impl Engine {
             self.stop_scans();
             // Letters left before the closing are seen here: nothing is posted after it.
             let nothing_left =
-                self.pending.is_empty() && self.at_drive.is_empty() && !self.mailbox.has_post();
+                self.pending.is_empty() && self.at_drive.is_empty() && !self.mailbox.has_messages();
             nothing_left || self.clock.now() >= until
         };
         let coarse =
@@ -176,77 +167,69 @@ impl Engine {
                 .into_iter()
                 .flatten()
                 .min();
-        Waits { event: self.backend.next_event(), coarse, over }
+        NextWork { event: self.backend.next_event(), coarse, over }
     }
 
     fn take_letters(&mut self) {
-        let mut letters = std::mem::take(&mut self.letters);
-        self.mailbox.take(&mut letters);
-        for letter in letters.drain(..) {
-            match letter {
-                Letter::Submit(submission) => self.submit(submission),
-                Letter::Cancel(id) => self.cancel(id),
-                Letter::Tune(tuning) => self.tune(*tuning),
-                Letter::Believe(belief) => {
+        let mut messages = std::mem::take(&mut self.messages);
+        self.mailbox.take(&mut messages);
+        for message in messages.drain(..) {
+            match message {
+                Message::Submit(active) => self.submit(active),
+                Message::Cancel(id) => self.cancel(id),
+                Message::Tune(tuning) => self.tune(*tuning),
+                Message::Believe(belief) => {
                     self.scheduler.set_belief(belief);
                 }
-                Letter::ShowMap(show) => show(RunningMap::of(self.scheduler.belief())),
-                Letter::SetFill(settings) => self.scheduler.set_fill(settings),
-                Letter::Slow(answer) => {
+                Message::ShowMap(show) => show(RunningMap::of(self.scheduler.belief())),
+                Message::SetFill(settings) => self.scheduler.set_fill(settings),
+                Message::Slow(answer) => {
                     // Who asked may have given up waiting.
                     let _ = answer.try_send(self.slow.all());
                 }
-                Letter::ChangeShares(changes, answer) => {
+                Message::ChangeShares(changes, answer) => {
                     let changed = self.scheduler.change_shares(self.clock.now(), &changes);
                     // Who asked may have given up waiting.
                     let _ = answer.try_send(changed);
                 }
-                Letter::Watch(marks) => self.scans.watch(&marks),
-                Letter::KnowBy(known_by) => self.backend.know_by(known_by),
-                Letter::ScanStart { feed, wanted, paused } => self.scan_start(feed, wanted, paused),
-                Letter::ScanAgain(number, wanted) => self.scan_again(number, wanted),
-                Letter::ScanPause(number) => self.scan_pace(number, Some(true)),
-                Letter::ScanResume(number) => self.scan_pace(number, Some(false)),
-                Letter::ScanRoom(number) => self.scan_pace(number, None),
-                Letter::ScanStop(number) => self.scan_stop(number),
+                Message::Watch(marks) => self.scans.watch(&marks),
+                Message::IdentifyBy(identity) => self.backend.identify_by(identity),
+                Message::ScanStart { queue, wanted, paused } => {
+                    self.scan_start(queue, wanted, paused)
+                }
+                Message::ScanAgain(number, wanted) => self.scan_again(number, wanted),
+                Message::ScanPause(number) => self.scan_pace(number, Some(true)),
+                Message::ScanResume(number) => self.scan_pace(number, Some(false)),
+                Message::ScanRoom(number) => self.scan_pace(number, None),
+                Message::ScanStop(number) => self.scan_stop(number),
             }
         }
-        self.letters = letters;
+        self.messages = messages;
     }
 
-    fn submit(&mut self, submission: Submission) {
-        let Submission { request, priority, data, on_done, place } = submission;
-        let submitted = self.clock.now();
-        let admission = match priority {
-            Some(priority) => self.scheduler.submit_with_priority(submitted, request, priority),
-            None => self.scheduler.submit(submitted, request),
+    fn submit(&mut self, mut active: ActiveRequest) {
+        let request = active.request;
+        active.submitted = self.clock.now();
+        let admission = match active.priority {
+            Some(priority) => {
+                self.scheduler.submit_with_priority(active.submitted, request, priority)
+            }
+            None => self.scheduler.submit(active.submitted, request),
         };
         match admission {
             Admission::Accepted => {
                 if request.op.changes_sectors() {
                     self.scans.note_change(request.extent);
                 }
-                let marks = [Mark::now(self.scheduler.accounts(), request.volume); 2];
-                self.pending.insert(
-                    request.id,
-                    Pending {
-                        request,
-                        submitted,
-                        data,
-                        written_at: None,
-                        marks,
-                        on_done: Some(on_done),
-                        place,
-                    },
-                );
+                active.marks = [AccountMark::now(self.scheduler.accounts(), request.volume); 2];
+                self.pending.insert(request.id, active);
             }
-            // Everything the scheduler refuses was checked by the handle; a refusal is a
-            // disagreement between the two.
+            // The handle has validated everything that the scheduler refuses. A refusal means that
+            // the two disagree.
             Admission::Refused(refusal) => {
                 tracing::error!(%refusal, "the scheduler refused what the drive's handle had \
                     admitted");
-                on_done.call(IoDone { finished: None, result: Err(IoError::EngineFailed) });
-                drop(place);
+                active.finish(IoDone { finished: None, result: Err(IoError::EngineFailed) });
             }
         }
     }
@@ -274,9 +257,9 @@ impl Engine {
     }
 
     /// Takes a request back; returns whom to tell, if nobody was told before.
-    fn withdraw(&mut self, id: RequestId) -> Option<OnDone> {
+    fn withdraw(&mut self, id: RequestId) -> Option<Callback> {
         match self.scheduler.cancel(self.clock.now(), id) {
-            // The drive still uses the request's bytes, so its place is kept until the command is
+            // The drive still uses the request's bytes, so its permit is kept until the command is
             // over.
             Cancelled::AtDrive if self.at_drive.serves(id) => {
                 self.pending.get_mut(&id).and_then(|pending| pending.on_done.take())
@@ -314,7 +297,7 @@ impl Engine {
 
     /// `seen` is when the completion was found: what earlier callbacks of the same turn took is no
     /// part of the drive's time.
-    fn complete(&mut self, seen: Instant, over: Ended) {
+    fn complete(&mut self, seen: Instant, over: BackendCompletion) {
         let Sent { command, covers, .. } = self
             .at_drive
             .take(seen, over.command)
@@ -370,14 +353,10 @@ impl Engine {
             if let Err(error) = &result {
                 self.count_error(finished.request.volume, error);
             }
-            if let Some(Pending { on_done, place, marks: [submitted, sent], .. }) =
-                self.pending.remove(&finished.request.id)
-            {
+            if let Some(active) = self.pending.remove(&finished.request.id) {
+                let [submitted, sent] = active.marks;
                 self.slow.note(&finished, &at_drive, submitted, sent);
-                if let Some(on_done) = on_done {
-                    on_done.call(IoDone { finished: Some(finished), result });
-                }
-                drop(place);
+                active.finish(IoDone { finished: Some(finished), result });
             }
         }
         if command.op == Op::Flush && over.result.is_ok() {
@@ -437,11 +416,11 @@ impl Engine {
             tracing::debug!(volume = volume.0, %error, "a request failed");
             return;
         }
-        let Some(Complaint { kept_back, last }) = self.complaints.hear(self.clock.now()) else {
+        let Some(Allowed { suppressed, last }) = self.log_limiter.allow(self.clock.now()) else {
             return;
         };
-        if kept_back > 0 {
-            tracing::warn!("{kept_back} more requests failed meanwhile");
+        if suppressed > 0 {
+            tracing::warn!("{suppressed} more requests failed meanwhile");
         }
         tracing::warn!(volume = volume.0, %error, "a request failed");
         if last {
@@ -471,13 +450,13 @@ impl Engine {
                     for id in &command.requests {
                         if let Some(pending) = self.pending.get_mut(id) {
                             pending.marks[1] =
-                                Mark::now(self.scheduler.accounts(), pending.request.volume);
+                                AccountMark::now(self.scheduler.accounts(), pending.request.volume);
                         }
                     }
                     let pieces =
                         if command.op == Op::Write { self.data_of(&command) } else { Vec::new() };
                     self.at_drive.send(now, command.clone(), self.unflushed.covered_now());
-                    self.send_or_hold(now, Work { command, pieces });
+                    self.send_or_hold(now, BackendCommand { command, pieces });
                 }
                 Decision::WaitUntil { at, .. } => return Some(at),
                 Decision::Idle => return None,
@@ -537,6 +516,7 @@ impl Engine {
                 lateness: self.lateness.summary(),
                 bytes_late: counts.bytes_late,
                 bytes_late_max: counts.bytes_late_max,
+                #[cfg(feature = "simulation")]
                 disk_time: counts.disk_time,
             }),
             errors: self.errors.clone(),

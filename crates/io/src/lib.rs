@@ -37,69 +37,89 @@
 //! not written with force unit access, as on any drive with a write cache; [`WriteMode::Durable`]
 //! makes every write durable before it is reported.
 
+//! # Layers
+//! Modules import downwards only; `tests/layers.rs` holds them to this order:
+//!
+//! 1. The machine and the vocabulary: `sys`, `clock`, `notifier`, `buffer`, [`files`], `locator`,
+//!    `request`, `snapshot`.
+//! 2. Block devices and their settings: `block_device`, `kernel_settings`, and the errors of NBD
+//!    servers and backing files.
+//! 3. Opening: `open_error`, `profile`, `map_file`, `believed`, `options`.
+//! 4. `backend`: the drives themselves. [`characterize`] uses them without an engine.
+//! 5. `engine`: the scheduler and the backend of one drive, and the mailbox in front of them.
+//! 6. `drive`: [`Drive`], [`DriveHandle`] and what a handle returns.
+//!
+//! # Features
+//! - `simulation` (default): emulated and simulated drives.
+//! - `characterize` (default): the module [`characterize`].
+
+#![cfg_attr(
+    not(all(feature = "simulation", feature = "characterize")),
+    allow(dead_code, reason = "some parts of files and buffers serve one of these only")
+)]
+
 mod backend;
 mod believed;
-mod bell;
+mod block_device;
 mod buffer;
+#[cfg(feature = "characterize")]
 pub mod characterize;
 mod clock;
 mod drive;
+mod drive_identity;
 mod engine;
 pub mod files;
-mod handle;
-mod known_by;
+mod kernel_settings;
 mod lateness;
 mod locator;
-mod mailbox;
 mod map_file;
+mod nbd_error;
+mod notifier;
 mod open_error;
 mod options;
-mod pending;
+mod profile;
 mod request;
-mod room;
-mod scan;
 mod sidecar;
-mod slow;
 mod snapshot;
 mod sys;
 mod tuning;
-mod turns;
 
-pub use backend::block_device::{
-    BlockDevice, DeviceNumber, DeviceRefusal, DeviceReject, DeviceUser, SystemPaths, Zoned,
-};
-pub use backend::nbd::{Difference, NbdError};
 pub use backend::power_cut;
-pub use backend::raw::{
-    KERNEL_KNOBS, KernelKnob, KernelKnobs, KnobOutcome, KnobReport, KnobRestored, RawOptions,
-    RawWordError, StateError, WriteCache, block_device_at, plan_knobs, restore_knobs,
-};
+pub use backend::raw::block_device_at;
 pub use believed::{
     BeliefChoice, BeliefWordError, Believed, BelievedBy, LoadMapError, Loaded, MapStart, NoMap,
     RunningMap,
 };
+pub use block_device::{
+    BlockDevice, DeviceNumber, DeviceRefusal, DeviceReject, DeviceUser, SystemPaths, Zoned,
+};
 pub use clock::RealClock;
-pub use drive::Drive;
+pub use drive::{ChangeSharesError, Drive, DriveHandle, Pending, ScanFeed, StartWhenRoom};
+pub use drive_identity::DriveIdentity;
 pub use engine::DrainReport;
-pub use handle::{ChangeSharesError, DriveHandle};
+pub use engine::mailbox::OnDone;
+pub use engine::scan_queue::{MAX_HELD, ScanEvent, ScanStart, WriteMarks};
+pub use engine::slow::{MAX_KEPT, SlowRequest, TimeParts};
+#[cfg(feature = "simulation")]
 pub use headtime_sim::DiskTime;
-pub use known_by::KnownBy;
+pub use kernel_settings::{
+    KERNEL_KNOBS, KernelKnob, KernelKnobs, KnobOutcome, KnobReport, KnobRestored, RawOptions,
+    RawWordError, StateError, WriteCache, plan_knobs, restore_knobs,
+};
 pub use lateness::LatenessSummary;
 pub use locator::{
     EmulatedLocator, Locator, LocatorError, MemoryLocator, NbdLocator, ProfileSource,
     SimulatedLocator,
 };
 pub use map_file::{MapFileError, read_map, write_map};
+pub use nbd_error::{Difference, NbdError};
 pub use open_error::OpenError;
 pub use options::{
     CommandTimeout, CommandTimeoutError, DriveOptions, EnginePriority, IoMethod, PolicyChoice,
     PolicyChoiceError, WriteMode,
 };
-pub use pending::{Pending, StartWhenRoom};
 pub use request::{Io, IoDone, IoError, SubmitError, UnalignedBytes};
-pub use scan::{MAX_HELD, ScanEvent, ScanFeed, ScanStart, WriteMarks};
 pub use sidecar::SidecarError;
-pub use slow::{MAX_KEPT, SlowRequest, TimeParts};
 pub use snapshot::{
     DriveSnapshot, EmulationSnapshot, ErrorCounts, HungCounts, LinkSnapshot, LinkState,
 };

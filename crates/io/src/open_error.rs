@@ -6,8 +6,8 @@ use headtime_belief::maps::BeginError;
 use headtime_units::ByteSize;
 use rustix::io::Errno;
 
-use crate::backend::block_device::{DeviceRefusal, DeviceUser};
-use crate::backend::nbd::NbdError;
+use crate::block_device::{DeviceRefusal, DeviceUser};
+use crate::nbd_error::NbdError;
 use crate::sidecar::SidecarError;
 
 /// Why a drive could not be opened; nothing was changed then, except where it says so.
@@ -135,6 +135,15 @@ pub enum OpenError {
         /// The system's answer.
         error: std::io::Error,
     },
+    /// The drive is simulated, and this program was built without the simulation.
+    #[error(
+        "{locator}: this program was built without simulated drives; build it with the feature \
+            `simulation`, or name a file, a block device or an NBD server"
+    )]
+    NoSimulation {
+        /// The drive.
+        locator: String,
+    },
     /// The NBD server cannot be used as a drive.
     #[error(transparent)]
     Nbd(#[from] NbdError),
@@ -166,6 +175,11 @@ impl From<BeginError> for OpenError {
 }
 
 impl OpenError {
+    #[cfg(not(feature = "simulation"))]
+    pub(crate) fn no_simulation(locator: &crate::locator::Locator) -> Self {
+        Self::NoSimulation { locator: locator.to_string() }
+    }
+
     /// Whether trying again soon may succeed: a process that was killed lets go of its file or
     /// device only when its last command has ended.
     #[must_use]

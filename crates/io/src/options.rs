@@ -6,8 +6,8 @@ use std::str::FromStr;
 use headtime_sched::{DEFAULT_POLICY, Parameters, Policy, PolicyEntry, PolicyError, Tunables};
 use headtime_units::{Nanos, ParseUnitError, parse_nanos};
 
-use crate::backend::raw::RawOptions;
 use crate::believed::BeliefChoice;
+use crate::kernel_settings::RawOptions;
 use crate::locator::ProfileSource;
 
 /// A policy and its parameters, known to be usable on a drive that runs in real time.

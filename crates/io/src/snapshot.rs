@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use headtime_sched::{
     BackgroundAccount, BeliefReport, FillReport, ShareReport, Tunables, VolumeAccount, VolumeId,
 };
+#[cfg(feature = "simulation")]
 use headtime_sim::DiskTime;
 use headtime_units::{Instant, Nanos};
 
@@ -112,6 +113,7 @@ pub struct EmulationSnapshot {
     pub bytes_late_max: Nanos,
     /// Where the emulated drive spent its time since it was opened. Truth, for reports: nothing
     /// that schedules sees it.
+    #[cfg(feature = "simulation")]
     pub disk_time: DiskTime,
 }
 

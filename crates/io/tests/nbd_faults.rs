@@ -9,7 +9,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use headtime_io::{DriveOptions, Io, IoError, KnownBy, LinkState};
+use headtime_io::{DriveIdentity, DriveOptions, Io, IoError, LinkState};
 use headtime_nbd::{BlockSizes, Errno, ExportInfo};
 use headtime_units::Nanos;
 
@@ -194,7 +194,7 @@ fn a_drive_that_starts_otherwise_than_the_one_that_went_away_is_refused_before_a
         if start[..mark.len()] == mark { Ok(()) } else { Err("it has another mark".to_owned()) }
     };
     // More than is read at a time, and more than a piece that cannot be read.
-    drive.handle().know_by(KnownBy::start(200 << 10, is_it)).unwrap();
+    drive.handle().identify_by(DriveIdentity::from_start(200 << 10, is_it)).unwrap();
     server.set_rule(|_| Rule::HangUp);
     fails(&read(&drive, 0), LOST, &[]);
     // Another drive of the same size is put in its place.

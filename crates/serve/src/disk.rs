@@ -7,7 +7,7 @@ use headtime_sched::{RequestId, ShareChange, ShareReport};
 use crate::volumes::DriveShape;
 
 /// Called once when a request is over, on the drive's own thread: hands the result on and returns.
-pub type OnDone = Box<dyn FnOnce(IoDone) + Send>;
+pub use headtime_io::OnDone;
 
 /// A drive behind its scheduler.
 pub trait Disk: Send + Sync {
@@ -78,7 +78,7 @@ impl Disk for DriveHandle {
     }
 
     fn submit(&self, io: Io, on_done: OnDone) -> Result<RequestId, SubmitError> {
-        Self::submit(self, io, on_done)
+        self.submit_boxed(io, on_done)
     }
 
     fn cancel(&self, id: RequestId) {

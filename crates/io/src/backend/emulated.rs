@@ -11,24 +11,23 @@
 //! because overlapping commands are never at the drive together.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use headtime_mechanics::{DriveProfile, ProfileError, catalog};
+use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_sched::{CommandId, Outcome};
 use headtime_sim::{Device as _, DiskTime, DriveCompletion, DriveTruth, SimulatedDrive};
 use headtime_units::{Instant, Nanos};
 
+use crate::backend::OpenedDrive;
 use crate::backend::backing;
 use crate::backend::pool::Pool;
-use crate::backend::{Backend, EmulationCounts, Ended, Work};
-use crate::believed::Model;
-use crate::bell::Bell;
+use crate::backend::{Backend, BackendCommand, BackendCompletion, EmulationCounts};
 use crate::clock::RealClock;
-use crate::drive::Opened;
-use crate::locator::{EmulatedLocator, Locator, ProfileSource};
+use crate::locator::{EmulatedLocator, Locator};
+use crate::notifier::Notifier;
 use crate::open_error::OpenError;
+use crate::profile::{self, ReportedModel};
 use crate::sidecar::Sidecar;
 
 /// An emulated drive.
@@ -49,7 +48,7 @@ struct EmulatedDrive {
 
 enum Half {
     Bytes(Result<Bytes, i32>),
-    Model { due: Instant, outcome: Outcome },
+    ReportedModel { due: Instant, outcome: Outcome },
 }
 
 /// Opens an emulated drive with its backing.
@@ -59,13 +58,13 @@ enum Half {
 pub(crate) fn open(
     locator: &Locator,
     emulated: &EmulatedLocator,
-    bell: &Arc<Bell>,
-) -> Result<Opened, OpenError> {
+    notifier: &Arc<Notifier>,
+) -> Result<OpenedDrive, OpenError> {
     let profile_error = |error: ProfileError| OpenError::Profile {
         locator: locator.to_string(),
         message: error.to_string(),
     };
-    let profile = load(&emulated.profile, emulated.setup.as_deref(), emulated.noise, locator)?;
+    let profile = profile_of(emulated, locator)?;
     let sector_size = profile.sector_size().map_err(profile_error)?;
     let capacity = profile.capacity();
     let base_name = profile.name.split('@').next().unwrap_or_default();
@@ -79,8 +78,8 @@ pub(crate) fn open(
     let belief = headtime_belief::of_profile(&profile).map_err(profile_error)?;
     let backing = backing::open(&emulated.backing, &asked, emulated.seed)?;
     let truth = DriveTruth::draw(&profile, backing.seed).map_err(profile_error)?;
-    let pool =
-        Pool::start(backing.store, Arc::clone(bell), BYTE_THREADS).map_err(OpenError::Engine)?;
+    let pool = Pool::start(backing.store, Arc::clone(notifier), BYTE_THREADS)
+        .map_err(OpenError::Engine)?;
     let model = SimulatedDrive::new(truth).map_err(profile_error)?;
     let queue_depth = model.queue_depth();
     let backend = EmulatedDrive {
@@ -94,10 +93,10 @@ pub(crate) fn open(
         bytes_late: 0,
         bytes_late_max: Nanos::ZERO,
     };
-    Ok(Opened {
+    Ok(OpenedDrive {
         backend: Box::new(backend),
         belief,
-        model: Model::Profile(Box::new(profile.clone())),
+        model: ReportedModel::Profile(Box::new(profile.clone())),
         capacity,
         sector_size,
         physical_block: profile.physical_sector_bytes.unwrap_or(profile.sector_bytes),
@@ -107,38 +106,16 @@ pub(crate) fn open(
     })
 }
 
-/// The profile that a locator names, with its setup, and its scatter or without.
-pub(crate) fn load(
-    source: &ProfileSource,
-    setup: Option<&str>,
-    noise: bool,
+/// Loads the profile of an emulated drive.
+pub(crate) fn profile_of(
+    emulated: &EmulatedLocator,
     locator: &Locator,
 ) -> Result<DriveProfile, OpenError> {
-    let wrong = |message: String| OpenError::Profile { locator: locator.to_string(), message };
-    let profile = match source {
-        ProfileSource::Catalog(name) => {
-            catalog::load(name).map_err(|error| wrong(error.to_string()))?
-        }
-        ProfileSource::File(path) => {
-            let text = std::fs::read_to_string(path)
-                .map_err(|error| wrong(format!("reading {} failed: {error}", path.display())))?;
-            DriveProfile::from_toml(&file_name(path), &text)
-                .map_err(|error| wrong(error.to_string()))?
-        }
-    };
-    let mut profile = match setup {
-        Some(setup) => profile.with_setup(setup).map_err(|error| wrong(error.to_string()))?,
-        None => profile,
-    };
-    if !noise {
-        profile.variation.jitter_us = 0.0;
-        profile.variation.outlier_share = 0.0;
+    let mut profile = profile::load(&emulated.profile, emulated.setup.as_deref(), locator)?;
+    if !emulated.noise {
+        profile::remove_noise(&mut profile);
     }
     Ok(profile)
-}
-
-fn file_name(path: &Path) -> String {
-    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 impl Backend for EmulatedDrive {
@@ -146,22 +123,26 @@ impl Backend for EmulatedDrive {
         self.name.clone()
     }
 
-    fn start(&mut self, now: Instant, work: Work) {
+    fn start(&mut self, now: Instant, work: BackendCommand) {
         self.model.submit(now, &work.command);
         self.pool.carry_out(work);
     }
 
-    fn collect(&mut self, now: Instant, ended: &mut Vec<Ended>) {
+    fn collect(&mut self, now: Instant, ended: &mut Vec<BackendCompletion>) {
         // Bytes first: what is done by now, although perhaps only just, was there in time for what
         // the model has ready now.
         let mut bytes_done = std::mem::take(&mut self.bytes_done);
         self.pool.take_done(&mut bytes_done);
         for (command, bytes) in bytes_done.drain(..) {
             match self.half_done.remove(&command) {
-                Some(Half::Model { due, outcome }) => {
+                Some(Half::ReportedModel { due, outcome }) => {
                     self.bytes_late += 1;
                     self.bytes_late_max = self.bytes_late_max.max(now.saturating_since(due));
-                    ended.push(Ended { command, due: None, result: joined(outcome, bytes) });
+                    ended.push(BackendCompletion {
+                        command,
+                        due: None,
+                        result: joined(outcome, bytes),
+                    });
                 }
                 _ => {
                     self.half_done.insert(command, Half::Bytes(bytes));
@@ -174,11 +155,13 @@ impl Backend for EmulatedDrive {
         self.model.advance(now, &mut model_done);
         for DriveCompletion { command, finished: due, outcome, .. } in model_done.drain(..) {
             match self.half_done.remove(&command) {
-                Some(Half::Bytes(bytes)) => {
-                    ended.push(Ended { command, due: Some(due), result: joined(outcome, bytes) })
-                }
+                Some(Half::Bytes(bytes)) => ended.push(BackendCompletion {
+                    command,
+                    due: Some(due),
+                    result: joined(outcome, bytes),
+                }),
                 _ => {
-                    self.half_done.insert(command, Half::Model { due, outcome });
+                    self.half_done.insert(command, Half::ReportedModel { due, outcome });
                 }
             }
         }

@@ -1,5 +1,4 @@
-//! A file as a drive: its shape, and who moves its bytes. A path that leads to a block device goes
-//! to [`raw`].
+//! A file as a drive.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -9,27 +8,24 @@ use headtime_belief::LinearBelief;
 use headtime_units::{SectorSize, Sectors};
 
 use crate::backend::Backend;
+use crate::backend::OpenedDrive;
 use crate::backend::file::{OpenFile, try_direct};
 use crate::backend::pool::Pool;
-use crate::backend::raw::{self, WriteCache};
 use crate::backend::store::Store;
 use crate::backend::threads::ThreadedFile;
 use crate::backend::uring::UringFile;
-use crate::believed::Model;
-use crate::bell::Bell;
-use crate::drive::Opened;
+use crate::kernel_settings::WriteCache;
+use crate::notifier::Notifier;
 use crate::open_error::OpenError;
 use crate::options::{DriveOptions, IoMethod};
+use crate::profile::ReportedModel;
 
-/// Opens what a path leads to as a drive: a block device, or a file.
+/// Opens a file as a drive.
 pub(crate) fn open(
     path: &Path,
     options: &DriveOptions,
-    bell: &Arc<Bell>,
-) -> Result<Opened, OpenError> {
-    if raw::is_block_device(path) {
-        return raw::open(path, options, bell);
-    }
+    notifier: &Arc<Notifier>,
+) -> Result<OpenedDrive, OpenError> {
     if options.raw.queue_depth.is_some() || options.raw.write_cache != WriteCache::Keep {
         tracing::warn!(path = %path.display(), "queue_depth and write_cache have no effect on a \
             file: they are settings of block devices");
@@ -43,11 +39,11 @@ pub(crate) fn open(
     check_size(path, bytes, sector_size)?;
     let capacity = Sectors::new(bytes / sector_bytes);
     let direct = options.direct && try_direct(&file, sector_bytes);
-    let backend = mover(file, sector_bytes, direct, FILE_QUEUE_DEPTH, options.io_method, bell)?;
-    Ok(Opened {
+    let backend = mover(file, sector_bytes, direct, FILE_QUEUE_DEPTH, options.io_method, notifier)?;
+    Ok(OpenedDrive {
         backend,
         belief: Box::new(LinearBelief::new(capacity)),
-        model: Model::Unknown,
+        model: ReportedModel::Unknown,
         capacity,
         sector_size,
         physical_block: FILE_BLOCK,
@@ -67,11 +63,11 @@ pub(super) fn mover(
     direct: bool,
     depth: usize,
     method: IoMethod,
-    bell: &Arc<Bell>,
+    notifier: &Arc<Notifier>,
 ) -> Result<Box<dyn Backend>, OpenError> {
     if method != IoMethod::Threads {
         let own = file.try_clone().map_err(OpenError::Engine)?;
-        match UringFile::new(own, sector_bytes, direct, depth, bell) {
+        match UringFile::new(own, sector_bytes, direct, depth, notifier) {
             Ok(uring) => return Ok(Box::new(uring)),
             Err(error) if method == IoMethod::Uring => return Err(OpenError::NoUring { error }),
             Err(error) => {
@@ -80,7 +76,7 @@ pub(super) fn mover(
         }
     }
     let pool =
-        Pool::start(Store::single(file, sector_bytes, direct), Arc::clone(bell), FILE_THREADS)
+        Pool::start(Store::single(file, sector_bytes, direct), Arc::clone(notifier), FILE_THREADS)
             .map_err(OpenError::Engine)?;
     Ok(Box::new(ThreadedFile::new(pool)))
 }

@@ -15,18 +15,18 @@ use headtime_belief::LinearBelief;
 use headtime_sched::Op;
 use headtime_units::{Instant, SectorSize};
 
-use crate::backend::{Backend, Ended, Work};
-use crate::believed::Model;
-use crate::drive::Opened;
+use crate::backend::OpenedDrive;
+use crate::backend::{Backend, BackendCommand, BackendCompletion};
 use crate::locator::MemoryLocator;
+use crate::profile::ReportedModel;
 
 /// Opens an empty drive.
-pub(crate) fn open(locator: &MemoryLocator) -> Opened {
+pub(crate) fn open(locator: &MemoryLocator) -> OpenedDrive {
     let (capacity, sector_size) = (locator.capacity(), locator.sector);
-    Opened {
+    OpenedDrive {
         backend: Box::new(MemoryDrive::new(sector_size)),
         belief: Box::new(LinearBelief::new(capacity)),
-        model: Model::Unknown,
+        model: ReportedModel::Unknown,
         capacity,
         sector_size,
         physical_block: PHYSICAL_BLOCK.max(sector_size.bytes()),
@@ -41,7 +41,7 @@ struct MemoryDrive {
     sector_size: SectorSize,
     bytes: SparseBytes,
     /// What was carried out and not collected yet.
-    done: Vec<Ended>,
+    done: Vec<BackendCompletion>,
 }
 
 impl MemoryDrive {
@@ -55,12 +55,12 @@ impl Backend for MemoryDrive {
         "memory".to_owned()
     }
 
-    fn start(&mut self, _now: Instant, work: Work) {
+    fn start(&mut self, _now: Instant, work: BackendCommand) {
         let read = self.bytes.carry_out(&work, self.sector_size);
-        self.done.push(Ended { command: work.command.id, due: None, result: Ok(read) });
+        self.done.push(BackendCompletion { command: work.command.id, due: None, result: Ok(read) });
     }
 
-    fn collect(&mut self, _now: Instant, ended: &mut Vec<Ended>) {
+    fn collect(&mut self, _now: Instant, ended: &mut Vec<BackendCompletion>) {
         ended.append(&mut self.done);
     }
 
@@ -84,8 +84,8 @@ pub(crate) struct SparseBytes {
 
 impl SparseBytes {
     /// Does what a command asks, on a drive with sectors of this size; answers what a read found.
-    pub(crate) fn carry_out(&mut self, work: &Work, sector_size: SectorSize) -> Bytes {
-        let Work { command, pieces } = work;
+    pub(crate) fn carry_out(&mut self, work: &BackendCommand, sector_size: SectorSize) -> Bytes {
+        let BackendCommand { command, pieces } = work;
         let (offset, len) = (
             command.extent.start.get() * u64::from(sector_size.bytes()),
             sector_size.bytes_of(command.extent.len),

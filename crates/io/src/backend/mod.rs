@@ -1,11 +1,12 @@
 //! What stands behind the engine: something that carries out commands and says when each is done.
 //!
 //! A backend lives on the engine's thread and never blocks there. It rings the engine's
-//! [`Bell`](crate::bell::Bell) when something was done elsewhere, and names the next time at which
-//! it wants to be asked although no bell rings.
+//! [`Notifier`](crate::notifier::Notifier) when something was done elsewhere, and names the next time at which
+//! it wants to be asked although no notifier rings.
 
+#[cfg(feature = "simulation")]
 pub(crate) mod backing;
-pub(crate) mod block_device;
+#[cfg(feature = "simulation")]
 pub(crate) mod emulated;
 pub(crate) mod file;
 pub(crate) mod file_drive;
@@ -14,6 +15,7 @@ pub(crate) mod nbd;
 pub(crate) mod pool;
 pub mod power_cut;
 pub(crate) mod raw;
+#[cfg(feature = "simulation")]
 pub(crate) mod simulated;
 pub(crate) mod store;
 pub(crate) mod threads;
@@ -22,16 +24,18 @@ pub(crate) mod uring;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use headtime_sched::{Command, CommandId};
+use headtime_sched::{Belief, Command, CommandId};
+#[cfg(feature = "simulation")]
 use headtime_sim::DiskTime;
-use headtime_units::{Instant, Nanos};
+use headtime_units::{Instant, Nanos, SectorSize, Sectors};
 
-use crate::known_by::KnownBy;
+use crate::drive_identity::DriveIdentity;
+use crate::profile::ReportedModel;
 use crate::snapshot::LinkSnapshot;
 
 /// A command with the bytes it writes.
 #[derive(Debug)]
-pub(crate) struct Work {
+pub(crate) struct BackendCommand {
     pub(crate) command: Command,
     /// The data of a write, by address, together as long as the command's extent; empty otherwise.
     pub(crate) pieces: Vec<Bytes>,
@@ -39,7 +43,7 @@ pub(crate) struct Work {
 
 /// A command that is over.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct BackendCompletion {
     pub(crate) command: CommandId,
     /// When an emulated drive's model says it was over; `None` on other drives, and when the bytes
     /// were the later part.
@@ -53,6 +57,7 @@ pub(crate) struct Ended {
 pub(crate) struct EmulationCounts {
     pub(crate) bytes_late: u64,
     pub(crate) bytes_late_max: Nanos,
+    #[cfg(feature = "simulation")]
     pub(crate) disk_time: DiskTime,
 }
 
@@ -62,12 +67,12 @@ pub(crate) trait Backend: Send {
     fn describe(&self) -> String;
 
     /// Sends a command on its way. `now` never runs back between calls of `start` and `collect`.
-    fn start(&mut self, now: Instant, work: Work);
+    fn start(&mut self, now: Instant, work: BackendCommand);
 
     /// Appends what is over by `now`, each command once.
-    fn collect(&mut self, now: Instant, ended: &mut Vec<Ended>);
+    fn collect(&mut self, now: Instant, ended: &mut Vec<BackendCompletion>);
 
-    /// When something will be over that no bell announces; wanted to the microsecond.
+    /// When something will be over that no notifier announces; wanted to the microsecond.
     fn next_event(&self) -> Option<Instant>;
 
     /// Whether [`start`](Backend::start) and [`collect`](Backend::collect) never wait for the
@@ -109,11 +114,30 @@ pub(crate) trait Backend: Send {
 
     /// By what the drive is known when it comes back from an absence; of no use to a backend that
     /// never opens its drive again.
-    fn know_by(&mut self, known_by: Arc<KnownBy>) {
-        let _ = known_by;
+    fn identify_by(&mut self, identity: Arc<DriveIdentity>) {
+        let _ = identity;
     }
 
     /// Lets go of the drive without waiting for what is still on its way. Buffers that the kernel
     /// may still use stay allocated for good.
     fn abandon(self: Box<Self>);
+}
+
+/// A drive ready for an engine, with what the engine's surroundings must know of it.
+pub(crate) struct OpenedDrive {
+    pub(crate) backend: Box<dyn Backend>,
+    /// What is believed of it unless its owner wants something else.
+    pub(crate) belief: Box<dyn Belief + Send>,
+    /// Which model it is, as far as it says.
+    pub(crate) model: ReportedModel,
+    pub(crate) capacity: Sectors,
+    pub(crate) sector_size: SectorSize,
+    pub(crate) physical_block: u32,
+    /// The most commands the drive holds at once.
+    pub(crate) queue_depth: usize,
+    /// Whether the drive honors force unit access itself; where it does not, the scheduler flushes
+    /// behind such writes.
+    pub(crate) fua: bool,
+    /// Whether completions are announced by time rather than by the notifier.
+    pub(crate) precise: bool,
 }

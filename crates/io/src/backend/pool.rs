@@ -9,9 +9,9 @@ use std::thread::JoinHandle;
 use bytes::Bytes;
 use headtime_sched::CommandId;
 
-use crate::backend::Work;
+use crate::backend::BackendCommand;
 use crate::backend::store::Store;
-use crate::bell::Bell;
+use crate::notifier::Notifier;
 
 /// A pool of threads on one store.
 pub(crate) struct Pool {
@@ -21,7 +21,7 @@ pub(crate) struct Pool {
 
 struct Shared {
     store: Store,
-    bell: Arc<Bell>,
+    notifier: Arc<Notifier>,
     /// Bounded by the commands that the engine lets the drive hold.
     jobs: Mutex<Jobs>,
     more: Condvar,
@@ -30,7 +30,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Jobs {
-    waiting: VecDeque<Work>,
+    waiting: VecDeque<BackendCommand>,
     closed: bool,
 }
 
@@ -39,10 +39,14 @@ impl Pool {
     ///
     /// # Errors
     /// The system's, when a thread cannot be started; those started end.
-    pub(crate) fn start(store: Store, bell: Arc<Bell>, threads: usize) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        store: Store,
+        notifier: Arc<Notifier>,
+        threads: usize,
+    ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
             store,
-            bell,
+            notifier,
             jobs: Mutex::new(Jobs::default()),
             more: Condvar::new(),
             done: Mutex::new(Vec::new()),
@@ -64,7 +68,7 @@ impl Pool {
     }
 
     /// Hands a command to whichever thread is free next.
-    pub(crate) fn carry_out(&self, work: Work) {
+    pub(crate) fn carry_out(&self, work: BackendCommand) {
         lock(&self.shared.jobs).waiting.push_back(work);
         self.shared.more.notify_one();
     }
@@ -116,12 +120,12 @@ impl Shared {
             let first = done.len() == 1;
             drop(done);
             if first {
-                self.bell.ring();
+                self.notifier.notify();
             }
         }
     }
 
-    fn next_job(&self) -> Option<Work> {
+    fn next_job(&self) -> Option<BackendCommand> {
         let mut jobs = lock(&self.jobs);
         loop {
             if let Some(work) = jobs.waiting.pop_front() {

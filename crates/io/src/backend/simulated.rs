@@ -14,18 +14,17 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use headtime_belief::LinearBelief;
-use headtime_mechanics::ProfileError;
+use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_sched::{CommandId, Outcome};
 use headtime_sim::{Device as _, DriveCompletion, DriveTruth, SimulatedDrive};
 use headtime_units::{Instant, SectorSize};
 
-use crate::backend::emulated;
+use crate::backend::OpenedDrive;
 use crate::backend::memory::SparseBytes;
-use crate::backend::{Backend, Ended, Work};
-use crate::believed::Model;
-use crate::drive::Opened;
+use crate::backend::{Backend, BackendCommand, BackendCompletion};
 use crate::locator::{Locator, SimulatedLocator};
 use crate::open_error::OpenError;
+use crate::profile::{self, ReportedModel};
 
 /// A simulated drive with bytes.
 struct Simulated {
@@ -45,13 +44,15 @@ struct Simulated {
 ///
 /// # Errors
 /// See [`OpenError::Profile`].
-pub(crate) fn open(locator: &Locator, simulated: &SimulatedLocator) -> Result<Opened, OpenError> {
+pub(crate) fn open(
+    locator: &Locator,
+    simulated: &SimulatedLocator,
+) -> Result<OpenedDrive, OpenError> {
     let profile_error = |error: ProfileError| OpenError::Profile {
         locator: locator.to_string(),
         message: error.to_string(),
     };
-    let profile =
-        emulated::load(&simulated.profile, simulated.setup.as_deref(), simulated.noise, locator)?;
+    let profile = profile_of(simulated, locator)?;
     let (sector_size, capacity) =
         (profile.sector_size().map_err(profile_error)?, profile.capacity());
     let truth = DriveTruth::draw(&profile, simulated.seed).map_err(profile_error)?;
@@ -66,11 +67,11 @@ pub(crate) fn open(locator: &Locator, simulated: &SimulatedLocator) -> Result<Op
         at_model: HashMap::new(),
         completions: Vec::new(),
     };
-    Ok(Opened {
+    Ok(OpenedDrive {
         backend: Box::new(backend),
         // Of times that say nothing there is nothing to learn.
         belief: Box::new(LinearBelief::new(capacity)),
-        model: Model::Named(profile.model.clone()),
+        model: ReportedModel::Named(profile.model.clone()),
         capacity,
         sector_size,
         physical_block: profile.physical_sector_bytes.unwrap_or(profile.sector_bytes),
@@ -80,18 +81,30 @@ pub(crate) fn open(locator: &Locator, simulated: &SimulatedLocator) -> Result<Op
     })
 }
 
+/// Loads the profile of a simulated drive.
+pub(crate) fn profile_of(
+    simulated: &SimulatedLocator,
+    locator: &Locator,
+) -> Result<DriveProfile, OpenError> {
+    let mut profile = profile::load(&simulated.profile, simulated.setup.as_deref(), locator)?;
+    if !simulated.noise {
+        profile::remove_noise(&mut profile);
+    }
+    Ok(profile)
+}
+
 impl Backend for Simulated {
     fn describe(&self) -> String {
         self.name.clone()
     }
 
-    fn start(&mut self, _now: Instant, work: Work) {
+    fn start(&mut self, _now: Instant, work: BackendCommand) {
         let read = self.bytes.carry_out(&work, self.sector_size);
         self.at_model.insert(work.command.id, read);
         self.model.submit(self.clock, &work.command);
     }
 
-    fn collect(&mut self, _now: Instant, ended: &mut Vec<Ended>) {
+    fn collect(&mut self, _now: Instant, ended: &mut Vec<BackendCompletion>) {
         while self.completions.is_empty() && !self.at_model.is_empty() {
             let Some(next) = self.model.next_event() else { return };
             self.clock = self.clock.max(next);
@@ -104,7 +117,7 @@ impl Backend for Simulated {
                 Outcome::Success => Ok(read),
                 Outcome::Failed(errno) => Err(errno),
             };
-            ended.push(Ended { command, due: None, result });
+            ended.push(BackendCompletion { command, due: None, result });
         }
     }
 

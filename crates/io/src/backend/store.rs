@@ -11,7 +11,7 @@ use headtime_sched::Op;
 use rustix::fs::{FallocateFlags, FileType, SeekFrom, fallocate, fdatasync, fstat, seek};
 use rustix::io::{Errno, IoSlice, ReadWriteFlags, pread, pwritev2};
 
-use crate::backend::Work;
+use crate::backend::BackendCommand;
 use crate::buffer::{AlignedBuffer, WriteData};
 
 /// Files that together hold a drive's bytes.
@@ -52,8 +52,8 @@ impl Store {
     /// # Errors
     /// The system's code for the first part that failed; of a write, parts before and after may
     /// have been written.
-    pub(crate) fn carry_out(&self, work: Work) -> Result<Bytes, i32> {
-        let Work { command, pieces } = work;
+    pub(crate) fn carry_out(&self, work: BackendCommand) -> Result<Bytes, i32> {
+        let BackendCommand { command, pieces } = work;
         let offset = command.extent.start.get() * self.sector_bytes;
         let len = command.extent.len.get() * self.sector_bytes;
         let outcome = match command.op {

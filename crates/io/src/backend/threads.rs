@@ -6,7 +6,7 @@ use headtime_sched::CommandId;
 use headtime_units::Instant;
 
 use crate::backend::pool::Pool;
-use crate::backend::{Backend, Ended, Work};
+use crate::backend::{Backend, BackendCommand, BackendCompletion};
 
 /// A file drive on a pool of threads.
 pub(crate) struct ThreadedFile {
@@ -25,13 +25,13 @@ impl Backend for ThreadedFile {
         format!("threads, {}", if self.pool.is_direct() { "direct" } else { "buffered" })
     }
 
-    fn start(&mut self, _now: Instant, work: Work) {
+    fn start(&mut self, _now: Instant, work: BackendCommand) {
         self.pool.carry_out(work);
     }
 
-    fn collect(&mut self, _now: Instant, ended: &mut Vec<Ended>) {
+    fn collect(&mut self, _now: Instant, ended: &mut Vec<BackendCompletion>) {
         self.pool.take_done(&mut self.done);
-        ended.extend(self.done.drain(..).map(|(command, result)| Ended {
+        ended.extend(self.done.drain(..).map(|(command, result)| BackendCompletion {
             command,
             due: None,
             result,

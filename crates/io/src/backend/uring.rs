@@ -15,9 +15,9 @@ use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
 use crate::backend::store::{ZERO_CHUNK, still_there};
-use crate::backend::{Backend, Ended, Work};
-use crate::bell::Bell;
+use crate::backend::{Backend, BackendCommand, BackendCompletion};
 use crate::buffer::{AlignedBuffer, WriteData};
+use crate::notifier::Notifier;
 use crate::sys::{Operation, Reaped, Ring};
 
 /// A file drive on an io_uring.
@@ -31,7 +31,7 @@ pub(crate) struct UringFile {
     running: HashMap<u64, Running>,
     reaped: Vec<Reaped>,
     /// Commands that ended without reaching the kernel.
-    refused: Vec<Ended>,
+    refused: Vec<BackendCompletion>,
     /// When to send what the kernel did not take.
     send_again: Option<Instant>,
 }
@@ -64,12 +64,12 @@ impl UringFile {
         sector_bytes: u64,
         direct: bool,
         depth: usize,
-        bell: &Bell,
+        notifier: &Notifier,
     ) -> io::Result<Self> {
         let own = file.try_clone()?;
         let entries =
             u32::try_from(depth).unwrap_or(u32::MAX).clamp(1, MAX_ENTRIES).next_power_of_two();
-        let ring = Ring::new(own, entries, bell.as_raw_fd())?;
+        let ring = Ring::new(own, entries, notifier.as_raw_fd())?;
         Ok(Self {
             ring,
             file,
@@ -115,8 +115,8 @@ impl Backend for UringFile {
         format!("io_uring, {}", if self.direct { "direct" } else { "buffered" })
     }
 
-    fn start(&mut self, now: Instant, work: Work) {
-        let Work { command, pieces } = work;
+    fn start(&mut self, now: Instant, work: BackendCommand) {
+        let BackendCommand { command, pieces } = work;
         let running = Running {
             op: command.op,
             offset: command.extent.start.get() * self.sector_bytes,
@@ -131,13 +131,13 @@ impl Backend for UringFile {
                 self.ring.queue(command.id.0, operation);
             }
             Next::Over(result) => {
-                self.refused.push(Ended { command: command.id, due: None, result })
+                self.refused.push(BackendCompletion { command: command.id, due: None, result })
             }
         }
         self.send(now);
     }
 
-    fn collect(&mut self, now: Instant, ended: &mut Vec<Ended>) {
+    fn collect(&mut self, now: Instant, ended: &mut Vec<BackendCompletion>) {
         ended.append(&mut self.refused);
         let mut reaped = std::mem::take(&mut self.reaped);
         self.ring.reap(&mut reaped);
@@ -150,7 +150,7 @@ impl Backend for UringFile {
                 Next::Do(operation) => self.ring.queue(token, operation),
                 Next::Over(result) => {
                     self.running.remove(&token);
-                    ended.push(Ended { command: CommandId(token), due: None, result });
+                    ended.push(BackendCompletion { command: CommandId(token), due: None, result });
                 }
             }
         }
@@ -159,7 +159,7 @@ impl Backend for UringFile {
     }
 
     fn next_event(&self) -> Option<Instant> {
-        // What ended without the kernel rings no bell.
+        // What ended without the kernel rings no notifier.
         if self.refused.is_empty() { self.send_again } else { Some(Instant::ORIGIN) }
     }
 

@@ -8,21 +8,21 @@ use headtime_sched::{Command, CommandId};
 use headtime_units::Instant;
 
 use super::edge::{Edge, Lost, Order, Over, sleep_until};
-use crate::backend::{Backend, Ended, Work};
-use crate::bell::Bell;
+use crate::backend::{Backend, BackendCommand, BackendCompletion};
 use crate::clock::RealClock;
+use crate::notifier::Notifier;
 
-/// A backend with the bell that it rings.
+/// A backend with the notifier that it rings.
 pub(super) struct BackendEdge {
     backend: Box<dyn Backend>,
-    bell: Arc<Bell>,
-    ended: Vec<Ended>,
+    notifier: Arc<Notifier>,
+    ended: Vec<BackendCompletion>,
     over: VecDeque<Over>,
 }
 
 impl BackendEdge {
-    pub(super) fn new(backend: Box<dyn Backend>, bell: Arc<Bell>) -> Self {
-        Self { backend, bell, ended: Vec::new(), over: VecDeque::new() }
+    pub(super) fn new(backend: Box<dyn Backend>, notifier: Arc<Notifier>) -> Self {
+        Self { backend, notifier, ended: Vec::new(), over: VecDeque::new() }
     }
 }
 
@@ -43,7 +43,7 @@ impl Edge for BackendEdge {
         };
         let pieces = if data.is_empty() { Vec::new() } else { vec![data] };
         let now = RealClock.now();
-        self.backend.start(now, Work { command, pieces });
+        self.backend.start(now, BackendCommand { command, pieces });
         now
     }
 
@@ -54,7 +54,7 @@ impl Edge for BackendEdge {
             }
             let now = RealClock.now();
             self.backend.collect(now, &mut self.ended);
-            for Ended { command, result, .. } in self.ended.drain(..) {
+            for BackendCompletion { command, result, .. } in self.ended.drain(..) {
                 // Seen now, whatever a model says when it was: this is what a host in front of a
                 // drive sees.
                 let said = result.as_ref().err().and_then(|_| self.backend.explanation(command));
@@ -67,8 +67,10 @@ impl Edge for BackendEdge {
                 return Ok(None);
             }
             match self.backend.next_event() {
-                Some(event) if event <= until => self.bell.wait_precise(RealClock, event, || false),
-                _ => self.bell.wait(RealClock, Some(until)),
+                Some(event) if event <= until => {
+                    self.notifier.wait_precise(RealClock, event, || false)
+                }
+                _ => self.notifier.wait(RealClock, Some(until)),
             }
         }
     }

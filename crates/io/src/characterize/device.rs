@@ -13,15 +13,15 @@ use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
 use super::edge::{Edge, Lost, Order, Over, sleep_until};
-use crate::bell::Bell;
 use crate::buffer::{AlignedBuffer, WriteData};
 use crate::clock::RealClock;
+use crate::notifier::Notifier;
 use crate::sys::{Operation, Reaped, Ring};
 
 /// A file or block device.
 pub(super) struct DeviceEdge {
     ring: Ring,
-    bell: Bell,
+    notifier: Notifier,
     /// For looking whether it is still there, and for messages.
     file: OwnedFd,
     path: PathBuf,
@@ -49,12 +49,12 @@ impl DeviceEdge {
         sector_bytes: u64,
         keep_bytes: bool,
     ) -> io::Result<Self> {
-        let bell = Bell::new()?;
-        let ring = Ring::new(file.try_clone()?, MAX_AT_ONCE, bell.as_raw_fd())?;
+        let notifier = Notifier::new()?;
+        let ring = Ring::new(file.try_clone()?, MAX_AT_ONCE, notifier.as_raw_fd())?;
         let buffers = (0..BUFFERS).map(|_| AlignedBuffer::touched(USUAL_BYTES)).collect();
         Ok(Self {
             ring,
-            bell,
+            notifier,
             file,
             path,
             bytes,
@@ -172,7 +172,7 @@ impl Edge for DeviceEdge {
                 return Ok(None);
             }
             let sent = self.ring.submit().is_ok() && !self.ring.has_unsent();
-            self.bell.wait(
+            self.notifier.wait(
                 RealClock,
                 Some(if sent { until } else { until.min(now + SEND_AGAIN_AFTER) }),
             );

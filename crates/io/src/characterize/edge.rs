@@ -8,8 +8,8 @@ use bytes::Bytes;
 use headtime_sched::Op;
 use headtime_units::{Extent, Instant};
 
-use crate::bell::SPIN;
 use crate::clock::RealClock;
+use crate::notifier::SPIN;
 
 /// Something that the drive shall do.
 #[derive(Clone, Debug)]

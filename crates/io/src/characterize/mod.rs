@@ -31,18 +31,20 @@
 
 mod backend_edge;
 mod device;
-pub(crate) mod edge;
+mod edge;
+mod export_edge;
 mod open;
 mod run;
 mod state;
+#[cfg(feature = "simulation")]
 mod virtual_time;
 
 use headtime_probe::ProbeSettings;
 use headtime_units::{Nanos, SectorSize, Sectors};
 
-use crate::backend::block_device::DeviceRefusal;
-use crate::backend::raw::RawOptions;
-use crate::backend::raw::measured::KnobGuard;
+use crate::block_device::DeviceRefusal;
+use crate::kernel_settings::KnobGuard;
+use crate::kernel_settings::RawOptions;
 use crate::open_error::OpenError;
 use crate::options::{CommandTimeout, EnginePriority};
 use edge::Edge;

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+#[cfg(feature = "simulation")]
 use headtime_mechanics::ProfileError;
+#[cfg(feature = "simulation")]
 use headtime_sim::{Device as _, DriveTruth, SimulatedDrive};
 use headtime_units::{SectorSize, Sectors};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock, fstat, open as open_file};
@@ -12,20 +14,27 @@ use rustix::io::Errno;
 use super::backend_edge::BackendEdge;
 use super::device::DeviceEdge;
 use super::edge::Edge;
+use super::export_edge::TimedExport;
+#[cfg(feature = "simulation")]
 use super::virtual_time::VirtualEdge;
 use super::{Identity, Subject, SubjectError, SubjectOptions};
-use crate::backend::block_device::{BlockDevice, DeviceRefusal, DeviceReject};
+use crate::backend::OpenedDrive;
 use crate::backend::file::try_direct;
-use crate::backend::nbd::timed::TimedExport;
 use crate::backend::pool::Pool;
-use crate::backend::raw::measured::{self, Access, KnobGuard, Measured};
+use crate::backend::raw::measured::{self, Access, Measured};
 use crate::backend::store::Store;
 use crate::backend::threads::ThreadedFile;
-use crate::backend::{emulated, memory, raw};
-use crate::bell::Bell;
-use crate::drive::Opened;
-use crate::locator::{EmulatedLocator, Locator, NbdLocator};
+#[cfg(feature = "simulation")]
+use crate::backend::{emulated, simulated};
+use crate::backend::{memory, raw};
+use crate::block_device::{BlockDevice, DeviceRefusal, DeviceReject};
+use crate::kernel_settings::KnobGuard;
+#[cfg(feature = "simulation")]
+use crate::locator::EmulatedLocator;
+use crate::locator::{Locator, NbdLocator};
+use crate::notifier::Notifier;
 use crate::open_error::OpenError;
+#[cfg(feature = "simulation")]
 use crate::sidecar::Sidecar;
 
 /// What opening finds.
@@ -48,34 +57,31 @@ impl Subject {
     /// See [`SubjectError`]; nothing was changed then.
     pub fn open(locator: &Locator, options: &SubjectOptions) -> Result<Self, SubjectError> {
         let found = match locator {
+            #[cfg(feature = "simulation")]
             Locator::Simulated(simulated) => {
-                let profile = emulated::load(
-                    &simulated.profile,
-                    simulated.setup.as_deref(),
-                    simulated.noise,
-                    locator,
-                )?;
+                let profile = simulated::profile_of(simulated, locator)?;
                 in_virtual_time(locator, &profile, simulated.seed)?
             }
+            #[cfg(feature = "simulation")]
             Locator::Emulated(emulated) if options.virtual_time => {
-                let profile = emulated::load(
-                    &emulated.profile,
-                    emulated.setup.as_deref(),
-                    emulated.noise,
-                    locator,
-                )?;
+                let profile = emulated::profile_of(emulated, locator)?;
                 in_virtual_time(locator, &profile, unit_of(emulated)?)?
             }
             _ if options.virtual_time => {
                 return Err(SubjectError::NoVirtualTime { drive: locator.to_string() });
             }
+            #[cfg(feature = "simulation")]
             Locator::Emulated(emulated) => {
-                let bell = Arc::new(Bell::new().map_err(OpenError::Engine)?);
-                on_backend(emulated::open(locator, emulated, &bell)?, bell)
+                let notifier = Arc::new(Notifier::new().map_err(OpenError::Engine)?);
+                on_backend(emulated::open(locator, emulated, &notifier)?, notifier)
+            }
+            #[cfg(not(feature = "simulation"))]
+            Locator::Simulated(_) | Locator::Emulated(_) => {
+                return Err(OpenError::no_simulation(locator).into());
             }
             Locator::Memory(memory) => {
-                let bell = Arc::new(Bell::new().map_err(OpenError::Engine)?);
-                on_backend(memory::open(memory), bell)
+                let notifier = Arc::new(Notifier::new().map_err(OpenError::Engine)?);
+                on_backend(memory::open(memory), notifier)
             }
             Locator::Nbd(server) => at_server(server, options)?,
             Locator::Path(path) if raw::is_block_device(path) => device(path, options)?,
@@ -98,6 +104,7 @@ impl Subject {
     }
 }
 
+#[cfg(feature = "simulation")]
 fn in_virtual_time(
     locator: &Locator,
     profile: &headtime_mechanics::DriveProfile,
@@ -123,6 +130,7 @@ fn in_virtual_time(
 }
 
 /// The unit that is asked for or, else, remembered beside the backing file.
+#[cfg(feature = "simulation")]
 fn unit_of(emulated: &EmulatedLocator) -> Result<u64, OpenError> {
     match emulated.seed {
         Some(seed) => Ok(seed),
@@ -130,8 +138,8 @@ fn unit_of(emulated: &EmulatedLocator) -> Result<u64, OpenError> {
     }
 }
 
-fn on_backend(opened: Opened, bell: Arc<Bell>) -> Found {
-    let Opened { backend, capacity, sector_size, queue_depth, fua, .. } = opened;
+fn on_backend(opened: OpenedDrive, notifier: Arc<Notifier>) -> Found {
+    let OpenedDrive { backend, capacity, sector_size, queue_depth, fua, .. } = opened;
     Found {
         model: Some(backend.describe()),
         serial: None,
@@ -141,7 +149,7 @@ fn on_backend(opened: Opened, bell: Arc<Bell>) -> Found {
         depth: queue_depth,
         notices: Vec::new(),
         knobs: None,
-        edge: Box::new(BackendEdge::new(backend, bell)),
+        edge: Box::new(BackendEdge::new(backend, notifier)),
     }
 }
 
@@ -323,11 +331,14 @@ fn edge_of(
         Err(error) => {
             tracing::warn!(%error, "io_uring is not to be had here; threads read, which makes the \
                 times scatter more");
-            let bell = Arc::new(Bell::new().map_err(OpenError::Engine)?);
-            let pool =
-                Pool::start(Store::single(file, sector_bytes, direct), Arc::clone(&bell), THREADS)
-                    .map_err(OpenError::Engine)?;
-            Ok(Box::new(BackendEdge::new(Box::new(ThreadedFile::new(pool)), bell)))
+            let notifier = Arc::new(Notifier::new().map_err(OpenError::Engine)?);
+            let pool = Pool::start(
+                Store::single(file, sector_bytes, direct),
+                Arc::clone(&notifier),
+                THREADS,
+            )
+            .map_err(OpenError::Engine)?;
+            Ok(Box::new(BackendEdge::new(Box::new(ThreadedFile::new(pool)), notifier)))
         }
     }
 }

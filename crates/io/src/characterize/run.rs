@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::edge::{Lost, Order, Over};
 use super::{Subject, SubjectError};
-use crate::bell::expect_precise_wakes;
+use crate::notifier::expect_precise_wakes;
 use crate::options::EnginePriority;
 use crate::sys::run_first_in_first_out;
 

@@ -5,11 +5,11 @@ use headtime_sched::{Command, CommandId, Op};
 use headtime_units::Extent;
 use smallvec::SmallVec;
 
-use super::{Engine, LOST_WRITES, Pending};
-use crate::backend::Work;
-use crate::mailbox::{Letter, Submission};
+use super::{Engine, LOST_WRITES};
+use crate::backend::BackendCommand;
+use crate::engine::mailbox::Message;
+use crate::engine::scan_queue::ScanEvent;
 use crate::request::{IoDone, IoError};
-use crate::scan::ScanEvent;
 use crate::snapshot::DriveSnapshot;
 
 /// What was left when a drive was closed.
@@ -50,24 +50,20 @@ impl Engine {
         let last = if failed { self.mailbox.last_snapshot() } else { self.snapshot() };
 
         let mut given_up_queued = self.pending.len().saturating_sub(given_up_at_drive);
-        self.letters.clear();
-        self.mailbox.take(&mut self.letters);
-        for letter in self.letters.drain(..) {
-            match letter {
-                Letter::Submit(Submission { on_done, place, .. }) => {
+        self.messages.clear();
+        self.mailbox.take(&mut self.messages);
+        for message in self.messages.drain(..) {
+            match message {
+                Message::Submit(active) => {
                     given_up_queued += 1;
-                    on_done.call(IoDone { finished: None, result: Err(reason.clone()) });
-                    drop(place);
+                    active.finish(IoDone { finished: None, result: Err(reason.clone()) });
                 }
-                Letter::ScanStart { feed, .. } => feed.end(Some(ScanEvent::Closed)),
+                Message::ScanStart { queue, .. } => queue.end(Some(ScanEvent::Closed)),
                 _ => {}
             }
         }
-        for (_, Pending { on_done, place, .. }) in self.pending.drain() {
-            if let Some(on_done) = on_done {
-                on_done.call(IoDone { finished: None, result: Err(reason.clone()) });
-            }
-            drop(place);
+        for (_, active) in self.pending.drain() {
+            active.finish(IoDone { finished: None, result: Err(reason.clone()) });
         }
         if at_rest {
             drop(self.backend)
@@ -93,7 +89,7 @@ impl Engine {
             requests: SmallVec::new(),
         };
         self.at_drive.send(self.clock.now(), flush.clone(), self.unflushed.covered_now());
-        self.backend.start(self.clock.now(), Work { command: flush, pieces: Vec::new() });
+        self.backend.start(self.clock.now(), BackendCommand { command: flush, pieces: Vec::new() });
         let until = self.drain_until.unwrap_or_else(|| self.clock.now() + self.drain_timeout);
         loop {
             let mut ended = std::mem::take(&mut self.ended);
@@ -114,7 +110,7 @@ impl Engine {
                 return false;
             }
             let event = self.backend.next_event().map_or(until, |event| event.min(until));
-            self.mailbox.bell.wait(self.clock, Some(event));
+            self.mailbox.notifier.wait(self.clock, Some(event));
         }
     }
 }

@@ -8,8 +8,8 @@ use headtime_sched::{BackgroundRead, Command, Outcome, Pace, PendingSectors, Sca
 use headtime_units::{Extent, Instant, Sectors};
 
 use super::Engine;
-use crate::backend::Work;
-use crate::scan::{FeedShared, Kept, MAX_HELD, ScanEvent, WriteMarks};
+use crate::backend::BackendCommand;
+use crate::engine::scan_queue::{MAX_HELD, Retention, ScanEvent, ScanQueue, WriteMarks};
 
 /// The scans of one engine, and the writes that wait for them.
 #[derive(Default)]
@@ -18,12 +18,12 @@ pub(super) struct Scans {
     next_id: u32,
     watched: Vec<Weak<WriteMarks>>,
     /// Sent by the scheduler and not yet to the drive.
-    held: Vec<(Instant, Work)>,
+    held: Vec<(Instant, BackendCommand)>,
 }
 
 /// One scan; what it wants again is a scan of its own to the scheduler.
 struct Scan {
-    feed: Arc<FeedShared>,
+    feed: Arc<ScanQueue>,
     ids: Vec<ScanId>,
     paused: bool,
     /// The bound of its feed is reached.
@@ -71,7 +71,7 @@ impl Scans {
 impl Engine {
     pub(super) fn scan_start(
         &mut self,
-        feed: Arc<FeedShared>,
+        feed: Arc<ScanQueue>,
         wanted: PendingSectors,
         paused: bool,
     ) {
@@ -111,7 +111,7 @@ impl Engine {
         }
     }
 
-    fn scan_want(&mut self, feed: &FeedShared, wanted: PendingSectors) {
+    fn scan_want(&mut self, feed: &ScanQueue, wanted: PendingSectors) {
         let id = ScanId(self.scans.next_id);
         self.scans.next_id += 1;
         let now = self.clock.now();
@@ -230,7 +230,7 @@ impl Engine {
     }
 
     /// Sends a command to the drive, unless it changes what a point in time has not kept yet.
-    pub(super) fn send_or_hold(&mut self, now: Instant, work: Work) {
+    pub(super) fn send_or_hold(&mut self, now: Instant, work: BackendCommand) {
         if work.command.op.changes_sectors() && !self.may_overwrite(work.command.extent, false) {
             self.scans.held.push((now, work));
         } else {
@@ -260,9 +260,9 @@ impl Engine {
         let mut overtaken = Vec::new();
         for scan in self.scans.scans.iter().filter(|scan| scan.feed.point_in_time) {
             match scan.feed.is_kept(extent) {
-                Kept::Yes => {}
-                Kept::NotYet if !waited_long => wait = true,
-                Kept::NotYet | Kept::Never => overtaken.push(scan.feed.number),
+                Retention::Yes => {}
+                Retention::NotYet if !waited_long => wait = true,
+                Retention::NotYet | Retention::Never => overtaken.push(scan.feed.number),
             }
         }
         overtaken.into_iter().for_each(|number| self.scan_overtaken(number, extent));

@@ -13,27 +13,29 @@ use headtime_sched::{
 use headtime_units::{Extent, Instant, Nanos, SectorSize, Sectors};
 use smallvec::SmallVec;
 
-use crate::backend::{Backend, Ended, Work};
-use crate::believed::Model;
-use crate::bell::Bell;
-use crate::drive::{Drive, Opened};
+use crate::backend::OpenedDrive;
+use crate::backend::{Backend, BackendCommand, BackendCompletion};
+use crate::drive::Drive;
+use crate::drive::ScanFeed;
+use crate::engine::scan_queue::{ScanEvent, ScanStart};
+use crate::notifier::Notifier;
 use crate::options::{CommandTimeout, DriveOptions, PolicyChoice};
+use crate::profile::ReportedModel;
 use crate::request::{Io, IoDone, IoError};
-use crate::scan::{ScanEvent, ScanFeed, ScanStart};
 
 const SECTOR: usize = 512;
 
 /// What a test and its drive share.
 struct Puppet {
     state: Mutex<State>,
-    bell: Arc<Bell>,
+    notifier: Arc<Notifier>,
 }
 
 #[derive(Default)]
 struct State {
     bytes: Vec<u8>,
     /// Commands sent and not answered.
-    sent: Vec<Work>,
+    sent: Vec<BackendCommand>,
     /// Every command sent so far: operation, first sector, sectors, requests.
     log: Vec<(Op, u64, u64, usize)>,
     answering: bool,
@@ -49,7 +51,7 @@ struct State {
 struct PuppetDrive(Arc<Puppet>);
 
 impl State {
-    fn hangs(&self, work: &Work) -> bool {
+    fn hangs(&self, work: &BackendCommand) -> bool {
         self.hung_sector.is_some_and(|hung| match work.command.op {
             Op::Flush => hung == u64::MAX,
             _ => work.command.extent.contains(headtime_units::Lba::new(hung)),
@@ -60,7 +62,7 @@ impl State {
 impl Puppet {
     fn set(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.state.lock().expect("no test panics while holding it"));
-        self.bell.ring();
+        self.notifier.notify();
     }
 
     /// Waits until so many commands have been sent in all.
@@ -80,14 +82,14 @@ impl Backend for PuppetDrive {
         "puppet".to_owned()
     }
 
-    fn start(&mut self, _now: Instant, work: Work) {
+    fn start(&mut self, _now: Instant, work: BackendCommand) {
         let mut state = self.0.state.lock().expect("no test panics while holding it");
         let Extent { start, len } = work.command.extent;
         state.log.push((work.command.op, start.get(), len.get(), work.command.requests.len()));
         state.sent.push(work);
     }
 
-    fn collect(&mut self, _now: Instant, ended: &mut Vec<Ended>) {
+    fn collect(&mut self, _now: Instant, ended: &mut Vec<BackendCompletion>) {
         let mut state = self.0.state.lock().expect("no test panics while holding it");
         assert!(!state.broken, "this drive breaks on purpose");
         if !state.answering {
@@ -112,12 +114,12 @@ impl Backend for PuppetDrive {
                 }
                 _ => Ok(Bytes::new()),
             };
-            ended.push(Ended { command: work.command.id, due: None, result });
+            ended.push(BackendCompletion { command: work.command.id, due: None, result });
         }
     }
 
     fn next_event(&self) -> Option<Instant> {
-        // Its bell rings whenever its state changes, but what is sent to an answering drive is
+        // Its notifier rings whenever its state changes, but what is sent to an answering drive is
         // answered by asking.
         let state = self.0.state.lock().expect("no test panics while holding it");
         (state.answering && state.sent.iter().any(|work| !state.hangs(work)))
@@ -197,13 +199,13 @@ fn open_impatient(limit: Nanos, fua: bool) -> (Drive, Arc<Puppet>) {
 }
 
 fn open_with(fua: bool, options: DriveOptions) -> (Drive, Arc<Puppet>) {
-    let bell = Arc::new(Bell::new().expect("a file descriptor is free"));
+    let notifier = Arc::new(Notifier::new().expect("a file descriptor is free"));
     let state = State { bytes: vec![0; 1000 * SECTOR], answering: true, ..State::default() };
-    let puppet = Arc::new(Puppet { state: Mutex::new(state), bell: Arc::clone(&bell) });
-    let opened = Opened {
+    let puppet = Arc::new(Puppet { state: Mutex::new(state), notifier: Arc::clone(&notifier) });
+    let opened = OpenedDrive {
         backend: Box::new(PuppetDrive(Arc::clone(&puppet))),
         belief: Box::new(LinearBelief::new(Sectors::new(1000))),
-        model: Model::Unknown,
+        model: ReportedModel::Unknown,
         capacity: Sectors::new(1000),
         sector_size: SectorSize::B512,
         physical_block: 512,
@@ -211,7 +213,7 @@ fn open_with(fua: bool, options: DriveOptions) -> (Drive, Arc<Puppet>) {
         fua,
         precise: false,
     };
-    let drive = Drive::start(opened, &options, bell, "puppet").expect("a thread is to be had");
+    let drive = Drive::start(opened, &options, notifier, "puppet").expect("a thread is to be had");
     (drive, puppet)
 }
 

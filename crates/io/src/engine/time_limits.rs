@@ -13,7 +13,7 @@
 //! and B fail at 30 s; C, queued at 10 s, at 40 s. When A came back at 35 s, C was sent then and
 //! has 30 s of its own.
 //!
-//! A given-up command keeps its place at the drive and in the order of overlapping requests until
+//! A given-up command keeps its permit at the drive and in the order of overlapping requests until
 //! the backend reports it: a write that hangs may land at any time, and must not land on something
 //! newer. To the scheduler its requests are cancelled ones at the drive.
 

@@ -54,13 +54,13 @@ struct Inner {
 }
 
 impl Ring {
-    /// A ring of `entries` operations at once on `file` that writes to the eventfd `bell` whenever
+    /// A ring of `entries` operations at once on `file` that writes to the eventfd `notifier` whenever
     /// one is over.
     ///
     /// # Errors
     /// The system's: not permitted, not implemented, no memory; and "not supported" when the kernel
     /// lacks an operation needed here.
-    pub(crate) fn new(file: OwnedFd, entries: u32, bell: RawFd) -> io::Result<Self> {
+    pub(crate) fn new(file: OwnedFd, entries: u32, notifier: RawFd) -> io::Result<Self> {
         let uring = IoUring::new(entries)?;
         let mut probe = Probe::new();
         uring.submitter().register_probe(&mut probe)?;
@@ -69,7 +69,7 @@ impl Ring {
         if !needed.iter().all(|code| probe.is_supported(*code)) {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        uring.submitter().register_eventfd(bell)?;
+        uring.submitter().register_eventfd(notifier)?;
         let slots = entries as usize;
         let inner = Inner {
             uring,
@@ -199,18 +199,18 @@ fn length(bytes: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bell::Bell;
     use crate::clock::RealClock;
+    use crate::notifier::Notifier;
     use bytes::Bytes;
     use std::io::{Read, Seek};
 
     /// A ring on a file of its own; `None` where io_uring is not to be had.
-    fn ring(entries: u32) -> Option<(Ring, Bell, std::fs::File)> {
+    fn ring(entries: u32) -> Option<(Ring, Notifier, std::fs::File)> {
         let file = tempfile::tempfile().expect("a place for files");
-        let bell = Bell::new().expect("a file descriptor is free");
+        let notifier = Notifier::new().expect("a file descriptor is free");
         let own = file.try_clone().expect("a file descriptor is free");
-        match Ring::new(own.into(), entries, bell.as_raw_fd()) {
-            Ok(ring) => Some((ring, bell, file)),
+        match Ring::new(own.into(), entries, notifier.as_raw_fd()) {
+            Ok(ring) => Some((ring, notifier, file)),
             Err(error) => {
                 eprintln!("skipped: io_uring is not to be had here ({error})");
                 None
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn more_operations_than_slots_are_all_carried_out_once() {
-        let Some((mut ring, bell, mut file)) = ring(2) else { return };
+        let Some((mut ring, notifier, mut file)) = ring(2) else { return };
         let data: Vec<Bytes> = (0..50).map(|number| Bytes::from(vec![number; 16])).collect();
         for (number, data) in data.iter().enumerate() {
             ring.queue(number as u64, write(data, 16 * number as u64));
@@ -232,7 +232,7 @@ mod tests {
         let mut reaped = Vec::new();
         while reaped.len() < 50 {
             ring.submit().expect("the kernel takes them");
-            bell.wait(RealClock, None);
+            notifier.wait(RealClock, None);
             ring.reap(&mut reaped);
         }
         let mut tokens: Vec<u64> = reaped.iter().map(|over| over.token).collect();
@@ -247,11 +247,11 @@ mod tests {
 
     #[test]
     fn a_buffer_is_given_back_with_its_completion_and_never_freed_before() {
-        let Some((mut ring, bell, _file)) = ring(4) else { return };
+        let Some((mut ring, notifier, _file)) = ring(4) else { return };
         let data = Bytes::from(vec![7; 4096]);
         ring.queue(1, write(&data, 0));
         ring.submit().expect("the kernel takes it");
-        bell.wait(RealClock, None);
+        notifier.wait(RealClock, None);
         let mut reaped = Vec::new();
         ring.reap(&mut reaped);
         assert_eq!(reaped.len(), 1);
@@ -269,14 +269,14 @@ mod tests {
 
     #[test]
     fn an_error_is_the_answer_of_its_operation_only() {
-        let Some((mut ring, bell, _file)) = ring(4) else { return };
+        let Some((mut ring, notifier, _file)) = ring(4) else { return };
         let data = Bytes::from(vec![7; 16]);
         ring.queue(1, write(&data, i64::MAX as u64));
         ring.queue(2, write(&data, 0));
         let mut reaped = Vec::new();
         while reaped.len() < 2 {
             ring.submit().expect("the kernel takes them");
-            bell.wait(RealClock, None);
+            notifier.wait(RealClock, None);
             ring.reap(&mut reaped);
         }
         reaped.sort_by_key(|over| over.token);

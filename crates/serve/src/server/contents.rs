@@ -1,7 +1,7 @@
 //! What is on a drive when a server opens it: its volumes, made as they are wanted, and the exports
 //! in front of them.
 
-use headtime_io::{DriveHandle, KnownBy};
+use headtime_io::{DriveHandle, DriveIdentity};
 use headtime_units::ByteSize;
 
 use crate::config::ServeLimits;
@@ -111,7 +111,7 @@ impl Contents {
         }
         let uuid = table.uuid();
         // Refused only by a drive that is closing, which nobody will look for.
-        let _ = disk.know_by(KnownBy::start(AREA_BYTES, move |area| uuid.is_of(area)));
+        let _ = disk.identify_by(DriveIdentity::from_start(AREA_BYTES, move |area| uuid.is_of(area)));
         let told = OpenedDrive {
             drive: uuid.0,
             volumes,

@@ -8,23 +8,23 @@ use headtime_nbd::ClientLimits;
 use headtime_nbd::client::{ClientEvent, CloseReason, Connection, NbdClientConfig};
 use rustix::io::Errno;
 
-use super::error::NbdError;
 use super::shape::Shape;
 use super::socket::{NoSocket, Socket};
 use crate::locator::NbdLocator;
+use crate::nbd_error::NbdError;
 
 /// An open export.
-pub(super) struct Established {
-    pub(super) socket: Socket,
-    pub(super) machine: Connection,
-    pub(super) shape: Shape,
+pub(crate) struct Established {
+    pub(crate) socket: Socket,
+    pub(crate) machine: Connection,
+    pub(crate) shape: Shape,
 }
 
 /// Opens the export, to read and to write.
 ///
 /// # Errors
 /// [`NbdError`]; nothing is left behind then.
-pub(super) fn establish(locator: &NbdLocator) -> Result<Established, NbdError> {
+pub(crate) fn establish(locator: &NbdLocator) -> Result<Established, NbdError> {
     let established = establish_to_read(locator)?;
     established.shape.writable(&locator.uri.to_string())?;
     Ok(established)
@@ -34,7 +34,7 @@ pub(super) fn establish(locator: &NbdLocator) -> Result<Established, NbdError> {
 ///
 /// # Errors
 /// [`NbdError`]; nothing is left behind then.
-pub(super) fn establish_to_read(locator: &NbdLocator) -> Result<Established, NbdError> {
+pub(crate) fn establish_to_read(locator: &NbdLocator) -> Result<Established, NbdError> {
     let uri = locator.uri.to_string();
     let limit = locator.connect_timeout;
     let silent = || NbdError::Silent { uri: uri.clone(), limit };
@@ -91,7 +91,7 @@ pub(super) fn establish_to_read(locator: &NbdLocator) -> Result<Established, Nbd
 ///
 /// # Errors
 /// The system's, when the connection is broken in another way.
-pub(super) fn exchange(
+pub(crate) fn exchange(
     socket: &Socket,
     machine: &mut Connection,
     scratch: &mut [u8],
@@ -132,12 +132,12 @@ pub(super) fn exchange(
 
 /// Whether the server ended the connection, rather than we because of what it sent: then nothing of
 /// ours is still being read there.
-pub(super) fn ended_by_server(reason: &CloseReason) -> bool {
+pub(crate) fn ended_by_server(reason: &CloseReason) -> bool {
     matches!(reason, CloseReason::EndOfInput { .. })
 }
 
 /// Bytes read at a time; one copy of them is made. A guess: some hundred system calls a second at
 /// the speed of a disk.
-pub(super) const SCRATCH_BYTES: usize = 256 << 10;
+pub(crate) const SCRATCH_BYTES: usize = 256 << 10;
 /// Pieces written at a time; the kernel takes up to 1,024.
 const MAX_CHUNKS: usize = 64;

@@ -21,7 +21,7 @@ use headtime_sched::{CommandId, Op};
 use rustix::io::Errno;
 
 use super::shape::Shape;
-use crate::backend::Work;
+use crate::backend::BackendCommand;
 use crate::backend::store::NOTHING;
 use crate::buffer::WriteData;
 
@@ -80,8 +80,8 @@ struct Job {
 }
 
 impl Jobs {
-    pub(super) fn take(&mut self, work: Work, sector_bytes: u64) {
-        let Work { command, pieces } = work;
+    pub(super) fn take(&mut self, work: BackendCommand, sector_bytes: u64) {
+        let BackendCommand { command, pieces } = work;
         let payload = match WriteData::join(pieces, false) {
             WriteData::Shared(bytes) => bytes,
             WriteData::Copied(buffer) => buffer.into_bytes(),

@@ -13,7 +13,7 @@
 //!
 //! *What comes back may be another drive.* Its size, its sectors and what it promises have to be
 //! what they were, and where whoever uses the drive has said by what it is known
-//! ([`KnownBy`](crate::KnownBy)), its start is read and judged before anything else is sent. Until
+//! ([`DriveIdentity`](crate::DriveIdentity)), its start is read and judged before anything else is sent. Until
 //! the right one is back it is away.
 //!
 //! *An old connection may still be read.* When we end a connection, a write that the server has
@@ -32,16 +32,16 @@ use headtime_units::{Instant, Nanos};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-use super::error::NbdError;
 use super::establish::{Established, SCRATCH_BYTES, ended_by_server, establish, exchange};
 use super::jobs::{GivenUp, Jobs};
 use super::recognize::recognize;
 use super::shape::Shape;
 use super::shared::{Orders, Report, Shared};
 use super::socket::Socket;
-use crate::bell::wait_for;
 use crate::clock::RealClock;
 use crate::locator::NbdLocator;
+use crate::nbd_error::NbdError;
+use crate::notifier::wait_for;
 use crate::snapshot::{LinkSnapshot, LinkState};
 
 /// The thread's own state.
@@ -270,9 +270,9 @@ impl Link {
         let (locator, shared) = (self.locator.clone(), Arc::clone(&self.shared));
         let attempt = move || {
             let established = establish(&locator);
-            shared.arrived(match shared.known_by() {
-                Some(known_by) => {
-                    established.and_then(|established| recognize(established, &locator, &known_by))
+            shared.arrived(match shared.identity() {
+                Some(identity) => {
+                    established.and_then(|established| recognize(established, &locator, &identity))
                 }
                 None => established,
             });

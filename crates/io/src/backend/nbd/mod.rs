@@ -11,15 +11,13 @@
 //! and not flushed may be lost with the server's memory, which [`Backend::losses`] makes the next
 //! flush say.
 
-mod error;
-mod establish;
+pub(crate) mod establish;
 mod jobs;
 mod link;
 mod recognize;
-mod shape;
+pub(crate) mod shape;
 mod shared;
-mod socket;
-pub(crate) mod timed;
+pub(crate) mod socket;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,16 +28,15 @@ use headtime_sched::CommandId;
 use headtime_units::Instant;
 use rustix::io::Errno;
 
-use crate::backend::{Backend, Ended, Work};
-use crate::believed::Model;
-use crate::bell::Bell;
-use crate::drive::Opened;
-use crate::known_by::KnownBy;
+use crate::backend::OpenedDrive;
+use crate::backend::{Backend, BackendCommand, BackendCompletion};
+use crate::drive_identity::DriveIdentity;
 use crate::locator::NbdLocator;
+use crate::notifier::Notifier;
 use crate::open_error::OpenError;
+use crate::profile::ReportedModel;
 use crate::snapshot::LinkSnapshot;
 
-pub use error::{Difference, NbdError};
 use establish::establish;
 use jobs::Over;
 use link::Link;
@@ -49,7 +46,10 @@ use shared::{Report, Shared};
 ///
 /// # Errors
 /// [`OpenError::Nbd`].
-pub(crate) fn open(locator: &NbdLocator, bell: &Arc<Bell>) -> Result<Opened, OpenError> {
+pub(crate) fn open(
+    locator: &NbdLocator,
+    notifier: &Arc<Notifier>,
+) -> Result<OpenedDrive, OpenError> {
     let established = establish(locator).map_err(OpenError::Nbd)?;
     let shape = established.shape;
     let uri = locator.uri.to_string();
@@ -59,8 +59,8 @@ pub(crate) fn open(locator: &NbdLocator, bell: &Arc<Bell>) -> Result<Opened, Ope
                 it; flushes are answered and do nothing"
         );
     }
-    let wake = Bell::new().map_err(OpenError::Engine)?;
-    let shared = Arc::new(Shared::new(wake, Arc::clone(bell)));
+    let wake = Notifier::new().map_err(OpenError::Engine)?;
+    let shared = Arc::new(Shared::new(wake, Arc::clone(notifier)));
     let link = Link::new(locator.clone(), established, Arc::clone(&shared));
     let thread = std::thread::Builder::new()
         .name("headtime-nbd".to_owned())
@@ -75,10 +75,10 @@ pub(crate) fn open(locator: &NbdLocator, bell: &Arc<Bell>) -> Result<Opened, Ope
         losses: 0,
         more: false,
     };
-    Ok(Opened {
+    Ok(OpenedDrive {
         backend: Box::new(drive),
         belief: Box::new(LinearBelief::new(shape.capacity)),
-        model: Model::Unknown,
+        model: ReportedModel::Unknown,
         capacity: shape.capacity,
         sector_size: shape.sector,
         physical_block: shape.preferred,
@@ -107,12 +107,12 @@ impl Backend for NbdDrive {
         self.uri.clone()
     }
 
-    fn start(&mut self, _now: Instant, work: Work) {
+    fn start(&mut self, _now: Instant, work: BackendCommand) {
         self.running.insert(work.command.id);
         self.shared.start(work);
     }
 
-    fn collect(&mut self, _now: Instant, ended: &mut Vec<Ended>) {
+    fn collect(&mut self, _now: Instant, ended: &mut Vec<BackendCompletion>) {
         self.said.clear();
         let mut reports = self.shared.reports();
         let before = ended.len();
@@ -131,18 +131,20 @@ impl Backend for NbdDrive {
                         self.said.insert(command, failure.said);
                         failure.errno
                     });
-                    ended.push(Ended { command, due: None, result });
+                    ended.push(BackendCompletion { command, due: None, result });
                 }
             }
         }
         self.more = !reports.queue.is_empty();
         if reports.broken && !self.more {
             let fault = Errno::IO.raw_os_error();
-            ended.extend(std::mem::take(&mut self.running).into_iter().map(|command| Ended {
-                command,
-                due: None,
-                result: Err(fault),
-            }));
+            ended.extend(
+                std::mem::take(&mut self.running).into_iter().map(|command| BackendCompletion {
+                    command,
+                    due: None,
+                    result: Err(fault),
+                }),
+            );
         }
     }
 
@@ -167,8 +169,8 @@ impl Backend for NbdDrive {
         Some(self.shared.reports().view.clone())
     }
 
-    fn know_by(&mut self, known_by: Arc<KnownBy>) {
-        self.shared.know_by(known_by);
+    fn identify_by(&mut self, identity: Arc<DriveIdentity>) {
+        self.shared.identify_by(identity);
     }
 
     fn abandon(mut self: Box<Self>) {

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use headtime_nbd::NbdCommand;
 use headtime_nbd::client::{ClientEvent, Completion, Reply, RequestError};
 
-use super::error::{Difference, NbdError};
 use super::establish::{Established, SCRATCH_BYTES, exchange};
-use crate::known_by::KnownBy;
+use crate::drive_identity::DriveIdentity;
 use crate::locator::NbdLocator;
+use crate::nbd_error::{Difference, NbdError};
 
 /// Passes on an export that was opened again if it is the drive; reads are all that is sent to it.
 /// May wait as long as connecting may.
@@ -20,12 +20,12 @@ use crate::locator::NbdLocator;
 pub(super) fn recognize(
     mut established: Established,
     locator: &NbdLocator,
-    known_by: &KnownBy,
+    identity: &DriveIdentity,
 ) -> Result<Established, NbdError> {
     let uri = || locator.uri.to_string();
     let deadline = Instant::now() + Duration::from_nanos(locator.connect_timeout.as_ns());
     let shape = established.shape;
-    let end = known_by.bytes().min(shape.sector.bytes_of(shape.capacity));
+    let end = identity.bytes().min(shape.sector.bytes_of(shape.capacity));
     let piece = u64::from(shape.longest).min(PIECE_BYTES);
     let mut start = Vec::with_capacity(end as usize);
     while (start.len() as u64) < end {
@@ -41,7 +41,7 @@ pub(super) fn recognize(
             None => start.resize(start.len() + length as usize, 0),
         }
     }
-    known_by
+    identity
         .judge(&start)
         .map_err(|said| NbdError::Changed { uri: uri(), difference: Difference::Content(said) })?;
     Ok(established)

@@ -3,22 +3,22 @@
 use headtime_nbd::{ExportFlags, ExportSession};
 use headtime_units::{ByteSize, SectorSize, Sectors};
 
-use super::error::{Difference, NbdError};
+use crate::nbd_error::{Difference, NbdError};
 
 /// An export as a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
-    pub(super) capacity: Sectors,
-    pub(super) sector: SectorSize,
+pub(crate) struct Shape {
+    pub(crate) capacity: Sectors,
+    pub(crate) sector: SectorSize,
     /// What the server likes to work in, bytes.
-    pub(super) preferred: u32,
+    pub(crate) preferred: u32,
     /// The longest read or write, bytes; whole sectors.
-    pub(super) longest: u32,
-    pub(super) read_only: bool,
-    pub(super) flush: bool,
-    pub(super) fua: bool,
-    pub(super) trim: bool,
-    pub(super) write_zeroes: bool,
+    pub(crate) longest: u32,
+    pub(crate) read_only: bool,
+    pub(crate) flush: bool,
+    pub(crate) fua: bool,
+    pub(crate) trim: bool,
+    pub(crate) write_zeroes: bool,
 }
 
 impl Shape {
@@ -26,7 +26,7 @@ impl Shape {
     ///
     /// # Errors
     /// [`NbdError`] when it makes no drive.
-    pub(super) fn of(uri: &str, session: &ExportSession) -> Result<Self, NbdError> {
+    pub(crate) fn of(uri: &str, session: &ExportSession) -> Result<Self, NbdError> {
         let export = &session.export;
         let sizes = export.block_sizes;
         let sector = match sizes.minimum {
@@ -59,13 +59,13 @@ impl Shape {
     ///
     /// # Errors
     /// [`NbdError::ReadOnly`].
-    pub(super) fn writable(self, uri: &str) -> Result<Self, NbdError> {
+    pub(crate) fn writable(self, uri: &str) -> Result<Self, NbdError> {
         if self.read_only { Err(NbdError::ReadOnly { uri: uri.to_owned() }) } else { Ok(self) }
     }
 
     /// What keeps `now` from taking the place of this drive while it is in use. What the server
     /// merely likes may change.
-    pub(super) fn difference(&self, now: &Self) -> Option<Difference> {
+    pub(crate) fn difference(&self, now: &Self) -> Option<Difference> {
         let bytes = |shape: &Self| ByteSize::new(shape.sector.bytes_of(shape.capacity));
         if bytes(self) != bytes(now) {
             return Some(Difference::Size { before: bytes(self), now: bytes(now) });

@@ -1,5 +1,5 @@
 //! Between the engine and the thread of the connection: orders one way, reports the other, each
-//! with a bell.
+//! with a notifier.
 //!
 //! Bounded by the drive's queue: the engine sends no more commands than that, and each is reported
 //! once.
@@ -9,28 +9,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headtime_sched::CommandId;
 
-use super::error::NbdError;
 use super::establish::Established;
 use super::jobs::Over;
-use crate::backend::Work;
-use crate::bell::Bell;
-use crate::known_by::KnownBy;
+use crate::backend::BackendCommand;
+use crate::drive_identity::DriveIdentity;
+use crate::nbd_error::NbdError;
+use crate::notifier::Notifier;
 use crate::snapshot::{LinkSnapshot, LinkState};
 
 pub(super) struct Shared {
     orders: Mutex<Orders>,
     reports: Mutex<Reports>,
-    known_by: Mutex<Option<Arc<KnownBy>>>,
+    identity: Mutex<Option<Arc<DriveIdentity>>>,
     /// Rung for the connection's thread.
-    wake: Bell,
+    wake: Notifier,
     /// Rung for the engine.
-    bell: Arc<Bell>,
+    notifier: Arc<Notifier>,
 }
 
 /// What the connection's thread has to do.
 #[derive(Default)]
 pub(super) struct Orders {
-    pub(super) work: Vec<Work>,
+    pub(super) work: Vec<BackendCommand>,
     pub(super) given_up: Vec<CommandId>,
     /// The outcome of an attempt to connect.
     pub(super) arrived: Option<Result<Established, NbdError>>,
@@ -53,49 +53,49 @@ pub(super) struct Reports {
 }
 
 impl Shared {
-    pub(super) fn new(wake: Bell, bell: Arc<Bell>) -> Self {
+    pub(super) fn new(wake: Notifier, notifier: Arc<Notifier>) -> Self {
         let view = LinkSnapshot { state: LinkState::Connected, losses: 0, attempts: 0 };
         let reports = Reports { queue: VecDeque::new(), view, broken: false };
         Self {
             orders: Mutex::new(Orders::default()),
             reports: Mutex::new(reports),
-            known_by: Mutex::default(),
+            identity: Mutex::default(),
             wake,
-            bell,
+            notifier,
         }
     }
 
-    pub(super) fn wake(&self) -> &Bell {
+    pub(super) fn wake(&self) -> &Notifier {
         &self.wake
     }
 
-    pub(super) fn start(&self, work: Work) {
+    pub(super) fn start(&self, work: BackendCommand) {
         lock(&self.orders).work.push(work);
-        self.wake.ring();
+        self.wake.notify();
     }
 
     pub(super) fn give_up(&self, command: CommandId) {
         lock(&self.orders).given_up.push(command);
-        self.wake.ring();
+        self.wake.notify();
     }
 
     pub(super) fn arrived(&self, outcome: Result<Established, NbdError>) {
         lock(&self.orders).arrived = Some(outcome);
-        self.wake.ring();
+        self.wake.notify();
     }
 
     /// From the next attempt to connect on.
-    pub(super) fn know_by(&self, known_by: Arc<KnownBy>) {
-        *lock(&self.known_by) = Some(known_by);
+    pub(super) fn identify_by(&self, identity: Arc<DriveIdentity>) {
+        *lock(&self.identity) = Some(identity);
     }
 
-    pub(super) fn known_by(&self) -> Option<Arc<KnownBy>> {
-        lock(&self.known_by).clone()
+    pub(super) fn identity(&self) -> Option<Arc<DriveIdentity>> {
+        lock(&self.identity).clone()
     }
 
     pub(super) fn close(&self) {
         lock(&self.orders).closing = true;
-        self.wake.ring();
+        self.wake.notify();
     }
 
     pub(super) fn take_orders(&self) -> Orders {
@@ -110,13 +110,13 @@ impl Shared {
         if !reports.is_empty() {
             shown.queue.extend(reports);
             drop(shown);
-            self.bell.ring();
+            self.notifier.notify();
         }
     }
 
     pub(super) fn set_broken(&self) {
         lock(&self.reports).broken = true;
-        self.bell.ring();
+        self.notifier.notify();
     }
 
     pub(super) fn reports(&self) -> MutexGuard<'_, Reports> {

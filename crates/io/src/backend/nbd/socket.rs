@@ -19,11 +19,11 @@ use rustix::net::{connect, recv, sendmsg, shutdown, socket_with};
 
 /// A connected socket.
 #[derive(Debug)]
-pub(super) struct Socket(OwnedFd);
+pub(crate) struct Socket(OwnedFd);
 
 /// Why there is no connection.
 #[derive(Debug)]
-pub(super) enum NoSocket {
+pub(crate) enum NoSocket {
     Lookup(io::Error),
     Connect(io::Error),
     TooLate,
@@ -32,7 +32,7 @@ pub(super) enum NoSocket {
 impl Socket {
     /// Connects by `deadline`; looking a name up may take longer, because the system sets the limit
     /// there.
-    pub(super) fn connect(address: &Address, limit: Duration) -> Result<(Self, Instant), NoSocket> {
+    pub(crate) fn connect(address: &Address, limit: Duration) -> Result<(Self, Instant), NoSocket> {
         match address {
             Address::Unix { socket } => {
                 let deadline = Instant::now() + limit;
@@ -100,7 +100,7 @@ impl Socket {
     }
 
     /// Reads what is there; 0 at the end of the stream.
-    pub(super) fn read(&self, into: &mut [u8]) -> Result<usize, Errno> {
+    pub(crate) fn read(&self, into: &mut [u8]) -> Result<usize, Errno> {
         loop {
             match recv(&self.0, &mut *into, RecvFlags::empty()) {
                 Err(Errno::INTR) => {}
@@ -110,7 +110,7 @@ impl Socket {
     }
 
     /// Writes as much as the socket takes.
-    pub(super) fn write(&self, pieces: &[IoSlice<'_>]) -> Result<usize, Errno> {
+    pub(crate) fn write(&self, pieces: &[IoSlice<'_>]) -> Result<usize, Errno> {
         loop {
             match sendmsg(&self.0, pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
             {
@@ -121,14 +121,14 @@ impl Socket {
     }
 
     /// Says that nothing more is written.
-    pub(super) fn end_writing(&self) {
+    pub(crate) fn end_writing(&self) {
         // Fails only when the other side is gone, and then the end is there already.
         let _ = shutdown(&self.0, Shutdown::Write);
     }
 
     /// Waits until the socket can be read, or written if that is wanted, or the time is over;
     /// whether it was in time.
-    pub(super) fn wait(&self, writing: bool, deadline: Instant) -> bool {
+    pub(crate) fn wait(&self, writing: bool, deadline: Instant) -> bool {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return false;

@@ -17,12 +17,13 @@ use super::cache::WriteCache;
 use super::failure::PowerFailure;
 use super::history::{Event, History};
 use super::platter::Platter;
-use crate::backend::{Backend, Ended, Work};
-use crate::believed::Model;
-use crate::bell::Bell;
-use crate::drive::{Drive, Opened};
+use crate::backend::OpenedDrive;
+use crate::backend::{Backend, BackendCommand, BackendCompletion};
+use crate::drive::Drive;
+use crate::notifier::Notifier;
 use crate::open_error::OpenError;
 use crate::options::DriveOptions;
+use crate::profile::ReportedModel;
 
 /// Which promises a drive makes and does not keep: some do. Software on top cannot notice before
 /// the power fails, which shows that a test can fail.
@@ -57,7 +58,7 @@ pub struct PowerSwitch {
 
 struct Shared {
     state: Mutex<State>,
-    bell: Arc<Bell>,
+    notifier: Arc<Notifier>,
     physical_sectors: u64,
 }
 
@@ -184,14 +185,14 @@ impl PowerCutDrive {
         self
     }
 
-    /// Turns the drive on.
+    /// EngineRunner the drive on.
     ///
     /// # Errors
     /// [`OpenError::BadOption`] and [`OpenError::Engine`]. What `options` say of files does not
     /// matter here.
     pub fn open(self, options: DriveOptions) -> Result<(Drive, PowerSwitch), OpenError> {
         options.check()?;
-        let bell = Arc::new(Bell::new().map_err(OpenError::Engine)?);
+        let notifier = Arc::new(Notifier::new().map_err(OpenError::Engine)?);
         let (sector_size, capacity) = (self.platter.sector_size(), self.platter.capacity());
         let physical_sectors = u64::from(self.physical_block / sector_size.bytes());
         let history = self.records.then(|| History {
@@ -204,12 +205,12 @@ impl PowerCutDrive {
         let state = State { live: self.platter.clone(), cache, history, events: 0, stalled: false };
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
-            bell: Arc::clone(&bell),
+            notifier: Arc::clone(&notifier),
             physical_sectors,
         });
-        let opened = Opened {
+        let opened = OpenedDrive {
             belief: Box::new(LinearBelief::new(capacity)),
-            model: Model::Unknown,
+            model: ReportedModel::Unknown,
             capacity,
             sector_size,
             physical_block: self.physical_block,
@@ -223,7 +224,7 @@ impl PowerCutDrive {
                 traits: self,
             }),
         };
-        Ok((Drive::start(opened, &options, bell, "power-cut")?, PowerSwitch { shared }))
+        Ok((Drive::start(opened, &options, notifier, "power-cut")?, PowerSwitch { shared }))
     }
 }
 
@@ -255,7 +256,7 @@ impl PowerSwitch {
     /// Lets the drive go on.
     pub fn resume(&self) {
         self.shared.state().stalled = false;
-        self.shared.bell.ring();
+        self.shared.notifier.notify();
     }
 }
 
@@ -322,8 +323,8 @@ impl Backend for Backstage {
         "memory, power may be cut".to_owned()
     }
 
-    fn start(&mut self, _now: Instant, work: Work) {
-        let Work { command, pieces } = work;
+    fn start(&mut self, _now: Instant, work: BackendCommand) {
+        let BackendCommand { command, pieces } = work;
         let content = match pieces.as_slice() {
             [only] => only.clone(),
             several => Bytes::from(several.concat()),
@@ -341,7 +342,7 @@ impl Backend for Backstage {
         self.under_way.push((command, content));
     }
 
-    fn collect(&mut self, _now: Instant, ended: &mut Vec<Ended>) {
+    fn collect(&mut self, _now: Instant, ended: &mut Vec<BackendCompletion>) {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.state();
         if self.under_way.is_empty() || state.stalled {
@@ -351,7 +352,7 @@ impl Backend for Backstage {
             let (command, content) =
                 self.under_way.swap_remove(self.rng.random_range(0..self.under_way.len()));
             let result = self.report(&command, &content, &mut state);
-            ended.push(Ended { command: command.id, due: None, result });
+            ended.push(BackendCompletion { command: command.id, due: None, result });
         }
     }
 

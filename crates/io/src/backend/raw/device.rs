@@ -15,9 +15,9 @@ use headtime_units::{Extent, Instant};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
-use super::knobs::KnobGuard;
 use crate::backend::pool::Pool;
-use crate::backend::{Backend, Ended, Work};
+use crate::backend::{Backend, BackendCommand, BackendCompletion};
+use crate::kernel_settings::KnobGuard;
 
 /// A raw device.
 pub(super) struct RawDevice {
@@ -27,7 +27,7 @@ pub(super) struct RawDevice {
     discards: Option<Pool>,
     discarded: Vec<(CommandId, Result<Bytes, i32>)>,
     /// Discards that were answered at once.
-    nothing_to_do: Vec<Ended>,
+    nothing_to_do: Vec<BackendCompletion>,
     /// Commands of the last turn that failed because the device is gone.
     lost: Vec<CommandId>,
     /// Dropped when nothing is at the drive any more, and before the claim on the device, which
@@ -71,7 +71,7 @@ impl Backend for RawDevice {
         format!("{}, raw device", self.mover.describe())
     }
 
-    fn start(&mut self, now: Instant, work: Work) {
+    fn start(&mut self, now: Instant, work: BackendCommand) {
         match (&self.discards, work.command.op, work.command.fua) {
             (Some(discards), Op::Discard, _) => discards.carry_out(work),
             // What is durable of a discard that does nothing is what was there before.
@@ -82,9 +82,9 @@ impl Backend for RawDevice {
                     fua: false,
                     ..work.command
                 };
-                self.mover.start(now, Work { command: flush, pieces: Vec::new() });
+                self.mover.start(now, BackendCommand { command: flush, pieces: Vec::new() });
             }
-            (None, Op::Discard, false) => self.nothing_to_do.push(Ended {
+            (None, Op::Discard, false) => self.nothing_to_do.push(BackendCompletion {
                 command: work.command.id,
                 due: None,
                 result: Ok(Bytes::new()),
@@ -93,13 +93,13 @@ impl Backend for RawDevice {
         }
     }
 
-    fn collect(&mut self, now: Instant, ended: &mut Vec<Ended>) {
+    fn collect(&mut self, now: Instant, ended: &mut Vec<BackendCompletion>) {
         let known = ended.len();
         ended.append(&mut self.nothing_to_do);
         self.mover.collect(now, ended);
         if let Some(discards) = &self.discards {
             discards.take_done(&mut self.discarded);
-            ended.extend(self.discarded.drain(..).map(|(command, result)| Ended {
+            ended.extend(self.discarded.drain(..).map(|(command, result)| BackendCompletion {
                 command,
                 due: None,
                 result,
@@ -115,7 +115,7 @@ impl Backend for RawDevice {
     }
 
     fn next_event(&self) -> Option<Instant> {
-        // What was answered at once rings no bell.
+        // What was answered at once rings no notifier.
         if self.nothing_to_do.is_empty() { self.mover.next_event() } else { Some(Instant::ORIGIN) }
     }
 

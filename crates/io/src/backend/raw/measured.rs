@@ -8,9 +8,9 @@ use headtime_units::SectorSize;
 use rustix::fs::{Mode, OFlags, open as open_node};
 use rustix::io::Errno;
 
-pub(crate) use super::knobs::KnobGuard;
-use super::{RawOptions, Shape, block_device_at, refused, say};
-use crate::backend::block_device::{BlockDevice, DeviceRefusal};
+use super::{Shape, block_device_at, refused, say};
+use crate::block_device::{BlockDevice, DeviceRefusal};
+use crate::kernel_settings::{KnobGuard, RawOptions};
 use crate::open_error::OpenError;
 
 /// An open device.

@@ -7,10 +7,8 @@
 //! and the one thing that claims nothing: a process that has it open for writing.
 
 mod device;
-mod knob_state;
-mod knobs;
+#[cfg(feature = "characterize")]
 pub(crate) mod measured;
-mod options;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -24,24 +22,18 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-pub use knob_state::StateError;
-pub use knobs::{
-    KERNEL_KNOBS, KernelKnob, KnobOutcome, KnobReport, KnobRestored, plan_knobs, restore_knobs,
-};
-pub use options::{KernelKnobs, RawOptions, RawWordError, WriteCache};
-
-use crate::backend::block_device::{BlockDevice, DeviceNumber, DeviceRefusal, SystemPaths};
+use crate::backend::OpenedDrive;
 use crate::backend::file_drive::mover;
 use crate::backend::pool::Pool;
 use crate::backend::store::Store;
-use crate::believed::Model;
-use crate::bell::Bell;
-use crate::drive::Opened;
+use crate::block_device::{BlockDevice, DeviceNumber, DeviceRefusal, SystemPaths};
+use crate::kernel_settings::{KnobGuard, KnobOutcome, KnobReport, RawOptions};
+use crate::notifier::Notifier;
 use crate::open_error::OpenError;
 use crate::options::DriveOptions;
+use crate::profile::ReportedModel;
 use crate::sys;
 use device::{RawDevice, Watch};
-use knobs::KnobGuard;
 
 /// The block device that `path` leads to, through whatever links; `None` when it is something else
 /// or nothing.
@@ -67,11 +59,11 @@ pub(crate) fn is_block_device(path: &Path) -> bool {
 ///
 /// # Errors
 /// See [`OpenError`]; nothing was changed then.
-pub(super) fn open(
+pub(crate) fn open(
     path: &Path,
     options: &DriveOptions,
-    bell: &Arc<Bell>,
-) -> Result<Opened, OpenError> {
+    notifier: &Arc<Notifier>,
+) -> Result<OpenedDrive, OpenError> {
     let raw = &options.raw;
     let device = look_at(path, raw)?;
     let file = claim(path, options, device.as_ref())?;
@@ -104,19 +96,20 @@ pub(super) fn open(
     let forgets = device.as_ref().is_some_and(|device| device.discard);
     let discards = if forgets {
         let store = Store::on_device(again(&file)?, sector_bytes, options.direct);
-        Some(Pool::start(store, Arc::clone(bell), DISCARD_THREADS).map_err(OpenError::Engine)?)
+        Some(Pool::start(store, Arc::clone(notifier), DISCARD_THREADS).map_err(OpenError::Engine)?)
     } else {
         None
     };
     let watch = Watch { path: path.to_owned(), file: again(&file)?, bytes };
-    let mover = mover(file, sector_bytes, options.direct, queue_depth, options.io_method, bell)?;
-    Ok(Opened {
+    let mover =
+        mover(file, sector_bytes, options.direct, queue_depth, options.io_method, notifier)?;
+    Ok(OpenedDrive {
         backend: Box::new(RawDevice::new(mover, discards, watch, knobs)),
         belief: Box::new(LinearBelief::new(capacity)),
         model: device
             .as_ref()
             .and_then(|device| device.model.clone())
-            .map_or(Model::Unknown, Model::Named),
+            .map_or(ReportedModel::Unknown, ReportedModel::Named),
         capacity,
         sector_size,
         physical_block,

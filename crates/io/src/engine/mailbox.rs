@@ -2,7 +2,7 @@
 //! scans, the wish to see a snapshot.
 //!
 //! Requests are admitted by count and by bytes before they are put in, so that the mailbox and
-//! everything behind it is bounded. A place is taken on submission and given back when the
+//! everything behind it is bounded. A permit is taken on submission and given back when the
 //! request's callback has returned.
 
 use std::cell::RefCell;
@@ -16,34 +16,76 @@ use bytes::Bytes;
 use headtime_sched::{
     Belief, FillSettings, IoPriority, PendingSectors, Request, RequestId, ShareChange, ShareRefusal,
 };
+use headtime_units::Instant;
 
 use crate::believed::RunningMap;
-use crate::bell::Bell;
-use crate::known_by::KnownBy;
+use crate::drive_identity::DriveIdentity;
+use crate::engine::capacity_queue::CapacityQueue;
+use crate::engine::scan_queue::{ScanQueue, WriteMarks};
+use crate::engine::slow::{AccountMark, SlowRequest};
+use crate::notifier::Notifier;
 use crate::request::{IoDone, IoError, SubmitError};
-use crate::room::Room;
-use crate::scan::{FeedShared, WriteMarks};
-use crate::slow::SlowRequest;
 use crate::snapshot::DriveSnapshot;
 use crate::tuning::Tuning;
 
-/// What is called when a request is over: once, whatever happens. A callback that is dropped
-/// uncalled, because the engine failed, answers so.
-pub(crate) struct OnDone(Option<Box<dyn FnOnce(IoDone) + Send>>);
+/// The function that is called once when a request is over.
+pub type OnDone = Box<dyn FnOnce(IoDone) + Send>;
 
-/// A request on its way to the scheduler.
-pub(crate) struct Submission {
+/// The callback of a request. It is called exactly once: if it is dropped before, because the
+/// engine failed, it reports [`IoError::EngineFailed`].
+pub(crate) struct Callback(Option<OnDone>);
+
+/// A request from its submission until it is over.
+pub(crate) struct ActiveRequest {
     pub(crate) request: Request,
-    /// What says when it is due, if nothing else does.
+    /// Gives the request a deadline if it has none.
     pub(crate) priority: Option<IoPriority>,
     pub(crate) data: Bytes,
-    pub(crate) on_done: OnDone,
-    pub(crate) place: Place,
+    /// `None` once the request was cancelled and its owner informed.
+    pub(crate) on_done: Option<Callback>,
+    /// Released when the callback has returned.
+    pub(crate) permit: Permit,
+    /// Set when the engine receives the request.
+    pub(crate) submitted: Instant,
+    /// For a write that is on the drive and becomes durable by a flush: the drive's losses when it
+    /// was written.
+    pub(crate) written_at: Option<u64>,
+    /// The accounts at the submission and at the dispatch.
+    pub(crate) marks: [AccountMark; 2],
+}
+
+impl ActiveRequest {
+    pub(crate) fn new(
+        request: Request,
+        priority: Option<IoPriority>,
+        data: Bytes,
+        on_done: Callback,
+        permit: Permit,
+    ) -> Self {
+        Self {
+            request,
+            priority,
+            data,
+            on_done: Some(on_done),
+            permit,
+            submitted: Instant::ORIGIN,
+            written_at: None,
+            marks: Default::default(),
+        }
+    }
+
+    /// Calls the callback, if nobody did before, and then releases the permit.
+    pub(crate) fn finish(self, done: IoDone) {
+        if let Some(on_done) = self.on_done {
+            on_done.call(done);
+        }
+        drop(self.permit);
+    }
 }
 
 /// What happened since the engine last looked, in order of arrival within each kind.
-pub(crate) enum Letter {
-    Submit(Submission),
+pub(crate) enum Message {
+    Submit(ActiveRequest),
     Cancel(RequestId),
     Tune(Box<Tuning>),
     Believe(Box<dyn Belief + Send>),
@@ -54,9 +96,9 @@ pub(crate) enum Letter {
     /// Changes of what volumes are promised; the answer goes back.
     ChangeShares(Vec<ShareChange>, SyncSender<Result<(), ShareRefusal>>),
     Watch(Arc<WriteMarks>),
-    KnowBy(Arc<KnownBy>),
+    IdentifyBy(Arc<DriveIdentity>),
     ScanStart {
-        feed: Arc<FeedShared>,
+        queue: Arc<ScanQueue>,
         wanted: PendingSectors,
         paused: bool,
     },
@@ -70,25 +112,25 @@ pub(crate) enum Letter {
 
 /// Shared between the engine and all handles of a drive.
 pub(crate) struct Mailbox {
-    letters: Mutex<Vec<Letter>>,
-    /// Whether `letters` has something in it, for the engine to look at without the lock.
+    messages: Mutex<Vec<Message>>,
+    /// Whether `messages` has something in it, for the engine to look at without the lock.
     posted: AtomicBool,
-    pub(crate) bell: Arc<Bell>,
+    pub(crate) notifier: Arc<Notifier>,
     closing: AtomicBool,
-    held: Held,
-    pub(crate) room: Room,
-    view: Mutex<View>,
+    held: Bounds,
+    pub(crate) room: CapacityQueue,
+    view: Mutex<SnapshotSlot>,
     viewed: Condvar,
 }
 
-struct Held {
+struct Bounds {
     requests: AtomicUsize,
     bytes: AtomicU64,
     max_requests: usize,
     max_bytes: u64,
 }
 
-struct View {
+struct SnapshotSlot {
     wanted: bool,
     /// Counts snapshots, so that who waits for one knows a new one.
     taken: u64,
@@ -100,15 +142,15 @@ thread_local! {
     static TURNING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A request's place within the bounds; given back when dropped.
-pub(crate) struct Place {
+/// A request's permit within the bounds; given back when dropped.
+pub(crate) struct Permit {
     mailbox: Arc<Mailbox>,
     bytes: u64,
 }
 
-impl OnDone {
-    pub(crate) fn new(callback: impl FnOnce(IoDone) + Send + 'static) -> Self {
-        Self(Some(Box::new(callback)))
+impl Callback {
+    pub(crate) fn new(callback: OnDone) -> Self {
+        Self(Some(callback))
     }
 
     /// Calls back; a callback's panic is its own affair and does not take the drive with it.
@@ -129,7 +171,7 @@ impl OnDone {
     }
 }
 
-impl Drop for OnDone {
+impl Drop for Callback {
     fn drop(&mut self) {
         self.call_once(IoDone { finished: None, result: Err(IoError::EngineFailed) });
     }
@@ -137,31 +179,31 @@ impl Drop for OnDone {
 
 impl Mailbox {
     pub(crate) fn new(
-        bell: Arc<Bell>,
+        notifier: Arc<Notifier>,
         max_requests: usize,
         max_bytes: u64,
         first_view: DriveSnapshot,
     ) -> Self {
         Self {
-            letters: Mutex::new(Vec::new()),
+            messages: Mutex::new(Vec::new()),
             posted: AtomicBool::new(false),
-            bell,
+            notifier,
             closing: AtomicBool::new(false),
-            held: Held {
+            held: Bounds {
                 requests: AtomicUsize::new(0),
                 bytes: AtomicU64::new(0),
                 max_requests,
                 max_bytes,
             },
-            room: Room::default(),
-            view: Mutex::new(View { wanted: false, taken: 0, last: first_view }),
+            room: CapacityQueue::default(),
+            view: Mutex::new(SnapshotSlot { wanted: false, taken: 0, last: first_view }),
             viewed: Condvar::new(),
         }
     }
 
-    /// A place for one request of `bytes` bytes.
-    pub(crate) fn admit(self: &Arc<Self>, bytes: u64) -> Result<Place, SubmitError> {
-        let Held { requests, bytes: held_bytes, max_requests, max_bytes } = &self.held;
+    /// A permit for one request of `bytes` bytes.
+    pub(crate) fn admit(self: &Arc<Self>, bytes: u64) -> Result<Permit, SubmitError> {
+        let Bounds { requests, bytes: held_bytes, max_requests, max_bytes } = &self.held;
         let (max_requests, max_bytes) = (*max_requests, *max_bytes);
         if bytes > max_bytes {
             return Err(SubmitError::TooLarge { bytes, max_bytes });
@@ -178,58 +220,58 @@ impl Mailbox {
             let before = requests.fetch_sub(1, Ordering::AcqRel);
             return Err(full(before - 1, held));
         }
-        Ok(Place { mailbox: Arc::clone(self), bytes })
+        Ok(Permit { mailbox: Arc::clone(self), bytes })
     }
 
     /// What the bounds are and how far they are used up, as a refusal.
     pub(crate) fn full(&self) -> SubmitError {
-        let Held { requests, bytes, max_requests, max_bytes } = &self.held;
+        let Bounds { requests, bytes, max_requests, max_bytes } = &self.held;
         let (requests, bytes) = (requests.load(Ordering::Acquire), bytes.load(Ordering::Acquire));
         SubmitError::Full { requests, bytes, max_requests: *max_requests, max_bytes: *max_bytes }
     }
 
     /// Leaves something for the engine, which the caller then has to see to
-    /// ([`Turns::help`](crate::turns::Turns::help)); fails when the drive is closing, and gives it
+    /// ([`EngineRunner::send`](crate::engine::runner::EngineRunner::send)); fails when the drive is closing, and gives it
     /// back. Requests are bounded by their places; of everything else no more is taken once twice
-    /// as many letters lie there as there are places. Says whether it is the only one there.
+    /// as many messages lie there as there are places. Says whether it is the only one there.
     #[expect(
         clippy::result_large_err,
-        reason = "a letter that is not taken goes back whole, and putting each in a box would cost \
+        reason = "a message that is not taken goes back whole, and putting each in a box would cost \
             every request"
     )]
-    pub(crate) fn post(&self, letter: Letter) -> Result<bool, Letter> {
-        let mut letters = lock(&self.letters);
+    pub(super) fn send(&self, message: Message) -> Result<bool, Message> {
+        let mut messages = lock(&self.messages);
         // Looked at under the lock: after `close` nothing can slip in behind the engine's last
         // look.
         let overflowing =
-            !matches!(letter, Letter::Submit(_)) && letters.len() > 2 * self.held.max_requests;
+            !matches!(message, Message::Submit(_)) && messages.len() > 2 * self.held.max_requests;
         if overflowing || self.closing.load(Ordering::Acquire) {
-            return Err(letter);
+            return Err(message);
         }
-        letters.push(letter);
+        messages.push(message);
         self.posted.store(true, Ordering::Release);
-        Ok(letters.len() == 1)
+        Ok(messages.len() == 1)
     }
 
     /// Takes everything that was left, into an empty vector.
-    pub(crate) fn take(&self, into: &mut Vec<Letter>) {
-        debug_assert!(into.is_empty(), "letters taken before are dealt with");
+    pub(crate) fn take(&self, into: &mut Vec<Message>) {
+        debug_assert!(into.is_empty(), "messages taken before are dealt with");
         self.posted.store(false, Ordering::Release);
-        std::mem::swap(&mut *lock(&self.letters), into);
+        std::mem::swap(&mut *lock(&self.messages), into);
     }
 
     /// Whether something was left since the last [`Mailbox::take`].
-    pub(crate) fn has_post(&self) -> bool {
+    pub(crate) fn has_messages(&self) -> bool {
         self.posted.load(Ordering::Acquire)
     }
 
     /// Takes nothing more from now on.
     pub(crate) fn close(&self) {
-        let letters = lock(&self.letters);
+        let messages = lock(&self.messages);
         self.closing.store(true, Ordering::Release);
-        drop(letters);
+        drop(messages);
         self.room.changed();
-        self.bell.ring();
+        self.notifier.notify();
     }
 
     pub(crate) fn is_closing(&self) -> bool {
@@ -264,7 +306,7 @@ impl Mailbox {
         }
         let before = view.taken;
         view.wanted = true;
-        self.bell.ring();
+        self.notifier.notify();
         let (view, _timed_out) = self
             .viewed
             .wait_timeout_while(view, LONGEST_WAIT_FOR_A_SNAPSHOT, |view| {
@@ -292,7 +334,7 @@ impl Mailbox {
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.mailbox.held.bytes.fetch_sub(self.bytes, Ordering::AcqRel);
         self.mailbox.held.requests.fetch_sub(1, Ordering::AcqRel);

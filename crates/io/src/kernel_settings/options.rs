@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::backend::block_device::SystemPaths;
+use crate::block_device::SystemPaths;
 
 /// What is done to the kernel and the drive when a block device is opened; of no effect on other
 /// drives, which is said.

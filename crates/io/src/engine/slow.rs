@@ -97,13 +97,13 @@ impl TimeParts {
 
 /// What the books said at one moment of a volume, of all and of scans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct AccountMark {
     own: Nanos,
     all: Nanos,
     background: Nanos,
 }
 
-impl Mark {
+impl AccountMark {
     pub(crate) fn now(accounts: &Accounts, volume: VolumeId) -> Self {
         Self {
             own: accounts.volume(volume).disk_time,
@@ -115,7 +115,7 @@ impl Mark {
 
 /// The last slow requests, and what slow means.
 #[derive(Debug, Default)]
-pub(crate) struct SlowBook {
+pub(crate) struct SlowLog {
     kept: VecDeque<SlowRequest>,
     /// Of about the last 64 responses.
     mean: Nanos,
@@ -133,14 +133,14 @@ const SLOW_TIMES: u64 = 4;
 /// What is faster is never slow (guess: a random access with a revolution lost).
 const NEVER_SLOW: Nanos = Nanos::from_ms(20);
 
-impl SlowBook {
+impl SlowLog {
     /// Takes a finished request in; `submitted` and `sent` are the marks of these moments.
     pub(crate) fn note(
         &mut self,
         finished: &Finished,
         at_drive: &AtDriveFrom,
-        submitted: Mark,
-        sent: Mark,
+        submitted: AccountMark,
+        sent: AccountMark,
     ) {
         let response = finished.response();
         let slow = !self.mean.is_zero()
@@ -181,7 +181,12 @@ impl SlowBook {
     }
 }
 
-fn parts(finished: &Finished, at_drive: &AtDriveFrom, submitted: Mark, sent: Mark) -> TimeParts {
+fn parts(
+    finished: &Finished,
+    at_drive: &AtDriveFrom,
+    submitted: AccountMark,
+    sent: AccountMark,
+) -> TimeParts {
     let mut wait = finished.dispatched.saturating_since(finished.submitted);
     let mut of_wait = |part: Nanos| take(&mut wait, part);
     let own = sent.own.saturating_sub(submitted.own);
@@ -248,8 +253,8 @@ mod tests {
         }
     }
 
-    fn mark(own: u64, all: u64, background: u64) -> Mark {
-        Mark {
+    fn mark(own: u64, all: u64, background: u64) -> AccountMark {
+        AccountMark {
             own: Nanos::from_us(own),
             all: Nanos::from_us(all),
             background: Nanos::from_us(background),
@@ -266,7 +271,7 @@ mod tests {
             transfer: us(100),
         };
         let at_drive = AtDriveFrom { alone_from: at(54_000), predicted: Some(predicted) };
-        let mut book = SlowBook::default();
+        let mut book = SlowLog::default();
         book.note(
             &finished(0, 50_000, 63_000, Some(60_000)),
             &at_drive,
@@ -313,10 +318,15 @@ mod tests {
 
     #[test]
     fn what_is_as_slow_as_ever_is_not_kept_and_the_oldest_go() {
-        let mut book = SlowBook::default();
+        let mut book = SlowLog::default();
         let at_drive = AtDriveFrom { alone_from: at(0), predicted: None };
-        let note = |book: &mut SlowBook, us: u64| {
-            book.note(&finished(0, 0, us, None), &at_drive, Mark::default(), Mark::default())
+        let note = |book: &mut SlowLog, us: u64| {
+            book.note(
+                &finished(0, 0, us, None),
+                &at_drive,
+                AccountMark::default(),
+                AccountMark::default(),
+            )
         };
         (0..100).for_each(|_| note(&mut book, 10_000));
         assert!(book.all().is_empty());

@@ -1,23 +1,6 @@
-//! Background reads for whoever embeds a drive: a [`ScanFeed`] brings the sectors that a scan
-//! wants, in whatever order the drive comes by them.
+//! The bounded queue between the engine and the reader of a scan.
 //!
-//! ```text
-//! start_scan(wanted) ─► scheduler ─► gaps, idle time ─► drive
-//!                                                        │ read, or failed
-//!  feed.next() ◄── bounded queue ◄────── engine ◄────────┘
-//! ```
-//! The queue is bounded in bytes. When whoever takes from it is slow, the scan waits and nobody
-//! else does.
-//!
-//! A scan of *a point in time* sees every sector as it was when it started. The scheduler reads
-//! what is about to be overwritten; beyond that, the engine holds such a write until what was read
-//! is *kept* ([`ScanFeed::keep`]), so that a program that is killed has lost nothing. A write is
-//! held for at most [`MAX_HELD`]; then, or when what was read could not be kept
-//! ([`ScanFeed::not_kept`]), the write goes and the scan has lost its point in time
-//! ([`ScanEvent::Overtaken`]).
-//!
-//! Whether sectors were written through the engine between two scans, or during one, is kept in
-//! [`WriteMarks`].
+//! The bound is in bytes. While the reader is slow the scan waits, and nothing else does.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,9 +10,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use headtime_sched::{FillSource, PendingSectors};
 use headtime_units::{Extent, Lba, Nanos, Sectors};
-
-use crate::handle::DriveHandle;
-use crate::mailbox::Letter;
 
 /// The longest time for which a write waits for a scan of a point in time to keep what it has read,
 /// beyond the time of reading it.
@@ -91,14 +71,8 @@ pub enum ScanEvent {
     Closed,
 }
 
-/// Takes what a scan reads. Dropping it stops the scan.
-pub struct ScanFeed {
-    pub(crate) shared: Arc<FeedShared>,
-    pub(crate) handle: DriveHandle,
-}
-
 /// What the engine and the feed have in common.
-pub(crate) struct FeedShared {
+pub(crate) struct ScanQueue {
     pub(crate) number: u32,
     pub(crate) point_in_time: bool,
     pub(crate) marks: Option<Arc<WriteMarks>>,
@@ -124,7 +98,7 @@ struct FeedState {
 
 /// How a write stands to what was read of a point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum Retention {
     /// It may go.
     Yes,
     /// Not yet.
@@ -133,71 +107,7 @@ pub(crate) enum Kept {
     Never,
 }
 
-impl ScanFeed {
-    /// The next event; `None` when nothing came within `patience`.
-    #[must_use]
-    pub fn next(&self, patience: Duration) -> Option<ScanEvent> {
-        let (event, room) = self.shared.take(patience);
-        if room {
-            self.post(Letter::ScanRoom(self.shared.number));
-        }
-        event
-    }
-
-    /// Stops reading until [`ScanFeed::resume`]. What is at the drive still comes, and what a point
-    /// in time would lose.
-    pub fn pause(&self) {
-        self.post(Letter::ScanPause(self.shared.number));
-    }
-
-    /// Reads on.
-    pub fn resume(&self) {
-        self.post(Letter::ScanResume(self.shared.number));
-    }
-
-    /// Stops the scan; what has come so far can still be taken, then comes [`ScanEvent::Closed`].
-    pub fn stop(&self) {
-        self.shared.end(None);
-        self.post(Letter::ScanStop(self.shared.number));
-    }
-
-    /// Of a point in time: looks at what has been told and asks of each whether it is kept by now,
-    /// so that it may be overwritten.
-    pub fn keep(&self, is_kept: impl Fn(Extent) -> bool) {
-        if self.shared.keep(is_kept) {
-            self.post(Letter::ScanRoom(self.shared.number));
-        }
-    }
-
-    /// Of a point in time: these sectors could not be kept. A write of them goes at once and ends
-    /// the point in time; until then they may be read [again](ScanFeed::again).
-    pub fn not_kept(&self, extent: Extent) {
-        if self.shared.not_kept(extent) {
-            self.post(Letter::ScanRoom(self.shared.number));
-        }
-    }
-
-    /// Wants these sectors again that were told before, such as those that could not be kept.
-    pub fn again(&self, wanted: PendingSectors) {
-        self.post(Letter::ScanAgain(self.shared.number, wanted));
-    }
-
-    /// A closing drive takes no letters and ends its scans by itself.
-    fn post(&self, letter: Letter) {
-        let shared = &self.handle.shared;
-        if let Ok(first) = shared.mailbox.post(letter) {
-            shared.turns.help(first);
-        }
-    }
-}
-
-impl Drop for ScanFeed {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-impl FeedShared {
+impl ScanQueue {
     pub(crate) fn new(number: u32, start: &ScanStart) -> Self {
         Self {
             number,
@@ -285,18 +195,18 @@ impl FeedShared {
 
     /// Whether what was told of these sectors is kept; where not, the feed lets the engine know
     /// when that changes.
-    pub(crate) fn is_kept(&self, extent: Extent) -> Kept {
+    pub(crate) fn is_kept(&self, extent: Extent) -> Retention {
         let mut state = self.lock();
-        let mut kept = Kept::Yes;
+        let mut kept = Retention::Yes;
         for (told, lost) in &state.unkept {
             if told.overlaps(extent) {
-                kept = if *lost { Kept::Never } else { Kept::NotYet };
+                kept = if *lost { Retention::Never } else { Retention::NotYet };
                 if *lost {
                     break;
                 }
             }
         }
-        state.write_held |= kept == Kept::NotYet;
+        state.write_held |= kept == Retention::NotYet;
         kept
     }
 
@@ -323,7 +233,7 @@ impl FeedShared {
         }
     }
 
-    fn take(&self, patience: Duration) -> (Option<ScanEvent>, bool) {
+    pub(crate) fn take(&self, patience: Duration) -> (Option<ScanEvent>, bool) {
         let state = self.lock();
         let waited = self
             .changed
@@ -340,7 +250,7 @@ impl FeedShared {
         (event, room)
     }
 
-    fn keep(&self, is_kept: impl Fn(Extent) -> bool) -> bool {
+    pub(crate) fn keep(&self, is_kept: impl Fn(Extent) -> bool) -> bool {
         let mut state = self.lock();
         let before = state.unkept.len();
         state.unkept.retain(|(told, _)| !is_kept(*told));
@@ -349,7 +259,7 @@ impl FeedShared {
         wake
     }
 
-    fn not_kept(&self, extent: Extent) -> bool {
+    pub(crate) fn not_kept(&self, extent: Extent) -> bool {
         let mut state = self.lock();
         state
             .unkept
@@ -456,9 +366,9 @@ impl WriteMarks {
 mod tests {
     use super::*;
 
-    fn feed(point_in_time: bool, queue_bytes: u64, marks: Option<Arc<WriteMarks>>) -> FeedShared {
+    fn feed(point_in_time: bool, queue_bytes: u64, marks: Option<Arc<WriteMarks>>) -> ScanQueue {
         let wanted = PendingSectors::new(Sectors::new(100), Sectors::new(1));
-        FeedShared::new(
+        ScanQueue::new(
             0,
             &ScanStart {
                 wanted,
@@ -500,11 +410,17 @@ mod tests {
         let kept = |start, len| feed.is_kept(Extent::from_numbers(start, len));
         assert_eq!(
             [kept(0, 8), kept(7, 2), kept(8, 8), kept(15, 2), kept(16, 48)],
-            [Kept::Never, Kept::Never, Kept::Yes, Kept::Never, Kept::Never]
+            [
+                Retention::Never,
+                Retention::Never,
+                Retention::Yes,
+                Retention::Never,
+                Retention::Never
+            ]
         );
         // It comes again, and may be kept now.
         feed.tell(Extent::from_numbers(8, 8), &read(8), 512, FillSource::Idle);
-        assert_eq!(kept(10, 1), Kept::NotYet);
+        assert_eq!(kept(10, 1), Retention::NotYet);
     }
 
     #[test]
@@ -536,22 +452,22 @@ mod tests {
         let feed = feed(true, u64::MAX, None);
         feed.tell(Extent::from_numbers(0, 8), &read(8), 512, FillSource::BeforeWrite);
         feed.tell(Extent::from_numbers(8, 8), &Err(5), 512, FillSource::Gap);
-        assert_eq!(feed.is_kept(Extent::from_numbers(20, 5)), Kept::Yes);
-        assert_eq!(feed.is_kept(Extent::from_numbers(7, 1)), Kept::NotYet);
+        assert_eq!(feed.is_kept(Extent::from_numbers(20, 5)), Retention::Yes);
+        assert_eq!(feed.is_kept(Extent::from_numbers(7, 1)), Retention::NotYet);
         assert!(
             feed.keep(|extent| extent.start.get() == 0),
             "a write is held, so the engine is to be told"
         );
         assert_eq!(
             (feed.is_kept(Extent::from_numbers(0, 8)), feed.is_kept(Extent::from_numbers(0, 9))),
-            (Kept::Yes, Kept::NotYet)
+            (Retention::Yes, Retention::NotYet)
         );
         assert!(feed.not_kept(Extent::from_numbers(15, 1)));
-        assert_eq!(feed.is_kept(Extent::from_numbers(8, 1)), Kept::Never);
+        assert_eq!(feed.is_kept(Extent::from_numbers(8, 1)), Retention::Never);
         feed.end(Some(ScanEvent::Closed));
         assert_eq!(
             feed.is_kept(Extent::from_numbers(8, 1)),
-            Kept::Yes,
+            Retention::Yes,
             "nobody waits for a scan that is over"
         );
     }

@@ -14,46 +14,46 @@ const SECOND: Nanos = Nanos::from_secs(1);
 
 /// Keeps the log of failed requests short.
 #[derive(Debug, Default)]
-pub(super) struct Complaints {
+pub(super) struct LogLimiter {
     /// When the second began, and how many were said in it.
     since: Option<Instant>,
     said: u32,
     /// How many were not.
-    kept_back: u64,
+    suppressed: u64,
 }
 
 /// What is to be said of a request that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Complaint {
+pub(super) struct Allowed {
     /// How many were kept back before it, in seconds that are over.
-    pub(super) kept_back: u64,
+    pub(super) suppressed: u64,
     /// Whether it is the last one of this second.
     pub(super) last: bool,
 }
 
-impl Complaints {
+impl LogLimiter {
     /// What to say of one that failed at `now`; `None` to count it and say nothing.
-    pub(super) fn hear(&mut self, now: Instant) -> Option<Complaint> {
+    pub(super) fn allow(&mut self, now: Instant) -> Option<Allowed> {
         if self.since.is_none_or(|since| now.saturating_since(since) >= SECOND) {
             (self.since, self.said) = (Some(now), 0);
         }
         if self.said == SAID {
-            self.kept_back += 1;
+            self.suppressed += 1;
             return None;
         }
         self.said += 1;
-        Some(Complaint { kept_back: std::mem::take(&mut self.kept_back), last: self.said == SAID })
+        Some(Allowed { suppressed: std::mem::take(&mut self.suppressed), last: self.said == SAID })
     }
 }
 
 /// Sees when a belief ceases to be trusted, and when it is again.
 #[derive(Debug, Default)]
-pub(super) struct Trust {
+pub(super) struct TrustLog {
     looked: Option<Instant>,
     mistrusted: bool,
 }
 
-impl Trust {
+impl TrustLog {
     /// Whether it is time to look: once a second, because a report has to be made for it.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.looked.is_none_or(|looked| now.saturating_since(looked) >= SECOND)
@@ -92,26 +92,26 @@ mod tests {
 
     #[test]
     fn of_a_flood_of_failures_ten_a_second_are_said_and_the_others_counted() {
-        let mut complaints = Complaints::default();
-        let mut hear = |ms: u64| complaints.hear(Instant::ORIGIN + Nanos::from_ms(ms));
+        let mut log_limiter = LogLimiter::default();
+        let mut hear = |ms: u64| log_limiter.allow(Instant::ORIGIN + Nanos::from_ms(ms));
         let said: Vec<_> = (0..2_000).filter_map(&mut hear).collect();
         assert_eq!(said.len(), 20, "two seconds");
         assert_eq!(
-            said.iter().map(|said| said.kept_back).collect::<Vec<_>>(),
+            said.iter().map(|said| said.suppressed).collect::<Vec<_>>(),
             [[0; 10], [990, 0, 0, 0, 0, 0, 0, 0, 0, 0]].concat()
         );
         assert!(said[9].last && said[19].last && said.iter().filter(|said| said.last).count() == 2);
-        assert_eq!(hear(60_000), Some(Complaint { kept_back: 990, last: false }));
+        assert_eq!(hear(60_000), Some(Allowed { suppressed: 990, last: false }));
         assert_eq!(
             hear(62_000),
-            Some(Complaint { kept_back: 0, last: false }),
+            Some(Allowed { suppressed: 0, last: false }),
             "one now and then is always said"
         );
     }
 
     #[test]
     fn loss_and_return_of_trust_are_said_once_each() {
-        let mut trust = Trust::default();
+        let mut trust = TrustLog::default();
         let mut look = |second: u64, mistrusted: bool| {
             let report = BeliefReport {
                 mistrusted,

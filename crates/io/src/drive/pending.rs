@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 
 use headtime_sched::RequestId;
 
-use crate::handle::DriveHandle;
+use crate::clock::RealClock;
+use crate::drive::link::DriveLink;
+use crate::engine::capacity_queue::QueuePosition;
 use crate::request::{Io, IoDone, SubmitError};
-use crate::room::Ticket;
 
 /// A request that a drive has taken, from [`DriveHandle::start`]. Await it, or
 /// [`wait`](Pending::wait).
@@ -30,44 +31,51 @@ use crate::room::Ticket;
 pub struct Pending {
     id: RequestId,
     slot: Arc<Slot>,
-    handle: DriveHandle,
+    link: Arc<DriveLink>,
     cancel_on_drop: bool,
 }
 
 /// Where the drive leaves the result.
 #[derive(Debug)]
-pub(crate) struct Slot(Mutex<State>);
+struct Slot(Mutex<SlotState>);
 
 #[derive(Debug)]
-enum State {
+enum SlotState {
     Waiting(Option<Waker>),
     Over(IoDone),
     Taken,
 }
 
 impl Slot {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self(Mutex::new(State::Waiting(None))))
-    }
-
     /// Leaves the result and wakes who waits for it.
-    pub(crate) fn fill(&self, done: IoDone) {
-        let before = std::mem::replace(&mut *self.state(), State::Over(done));
+    fn fill(&self, done: IoDone) {
+        let before = std::mem::replace(&mut *self.state(), SlotState::Over(done));
         // Woken outside of the lock: a waker may do anything.
-        if let State::Waiting(Some(waker)) = before {
+        if let SlotState::Waiting(Some(waker)) = before {
             waker.wake();
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SlotState> {
         // Every statement leaves a state that makes sense.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Pending {
-    pub(crate) fn new(id: RequestId, slot: Arc<Slot>, handle: DriveHandle) -> Self {
-        Self { id, slot, handle, cancel_on_drop: false }
+    /// Starts a request whose deadline counts from `submitted`. Clones the request only if the
+    /// drive has room for it.
+    pub(crate) fn start(
+        link: &Arc<DriveLink>,
+        io: &Io,
+        submitted: headtime_units::Instant,
+    ) -> Result<Self, SubmitError> {
+        let permit = link.admit(io)?;
+        let slot = Arc::new(Slot(Mutex::new(SlotState::Waiting(None))));
+        let filled = Arc::clone(&slot);
+        let on_done = Box::new(move |done| filled.fill(done));
+        let id = link.submit(io.clone(), permit, submitted, on_done)?;
+        Ok(Self { id, slot, link: Arc::clone(link), cancel_on_drop: false })
     }
 
     /// The request's name at its drive.
@@ -79,7 +87,7 @@ impl Pending {
     /// Whether the result is there, so that waiting would not take any time.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        !matches!(*self.slot.state(), State::Waiting(_))
+        !matches!(*self.slot.state(), SlotState::Waiting(_))
     }
 
     /// Waits until the request is over.
@@ -88,7 +96,7 @@ impl Pending {
     /// When called from a completion callback, where it would wait for itself.
     #[must_use]
     pub fn wait(self) -> IoDone {
-        self.handle.expect_not_a_callback();
+        self.link.expect_not_a_callback();
         block_on(self)
     }
 
@@ -100,7 +108,7 @@ impl Pending {
     /// # Panics
     /// When called from a completion callback, where it would wait for itself.
     pub fn wait_timeout(mut self, timeout: Duration) -> Result<IoDone, Self> {
-        self.handle.expect_not_a_callback();
+        self.link.expect_not_a_callback();
         block_on_until(&mut self, Instant::now().checked_add(timeout)).ok_or(self)
     }
 
@@ -108,7 +116,7 @@ impl Pending {
     /// [`IoError::Cancelled`](crate::IoError::Cancelled); of a request that the drive was working
     /// on, the effect may show all the same. It still has to be awaited to know which.
     pub fn cancel(&self) {
-        self.handle.cancel(self.id);
+        self.link.cancel(self.id);
     }
 
     /// Takes the request back when this is dropped before it is over, as in a `select!` or under a
@@ -127,18 +135,18 @@ impl Future for Pending {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<IoDone> {
         let mut state = self.slot.state();
         match &mut *state {
-            State::Waiting(waker) => {
+            SlotState::Waiting(waker) => {
                 match waker {
                     Some(waker) => waker.clone_from(context.waker()),
                     None => *waker = Some(context.waker().clone()),
                 }
                 Poll::Pending
             }
-            State::Over(_) => match std::mem::replace(&mut *state, State::Taken) {
-                State::Over(done) => Poll::Ready(done),
+            SlotState::Over(_) => match std::mem::replace(&mut *state, SlotState::Taken) {
+                SlotState::Over(done) => Poll::Ready(done),
                 _ => unreachable!("it was looked at under the same lock"),
             },
-            State::Taken => panic!("a request's result is awaited once"),
+            SlotState::Taken => panic!("a request's result is awaited once"),
         }
     }
 }
@@ -157,16 +165,16 @@ impl Drop for Pending {
 #[derive(Debug)]
 #[must_use = "nothing is submitted unless this is awaited"]
 pub struct StartWhenRoom {
-    handle: DriveHandle,
+    link: Arc<DriveLink>,
     /// `None` once it was submitted or refused.
     io: Option<Io>,
     asked: headtime_units::Instant,
-    ticket: Option<Ticket>,
+    ticket: Option<QueuePosition>,
 }
 
 impl StartWhenRoom {
-    pub(crate) fn new(handle: DriveHandle, io: Io, asked: headtime_units::Instant) -> Self {
-        Self { handle, io: Some(io), asked, ticket: None }
+    pub(crate) fn new(link: Arc<DriveLink>, io: Io) -> Self {
+        Self { link, io: Some(io), asked: RealClock.now(), ticket: None }
     }
 
     /// Waits until the drive has taken the request.
@@ -177,13 +185,13 @@ impl StartWhenRoom {
     /// # Panics
     /// When called from a completion callback, on which the room to come depends.
     pub fn wait(self) -> Result<Pending, SubmitError> {
-        self.handle.expect_not_a_callback();
+        self.link.expect_not_a_callback();
         block_on(self)
     }
 
     fn leave_the_line(&mut self) {
         if let Some(ticket) = self.ticket.take() {
-            self.handle.shared.mailbox.room.leave(ticket);
+            self.link.mailbox.room.leave(ticket);
         }
     }
 }
@@ -196,10 +204,10 @@ impl Future for StartWhenRoom {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let io = this.io.as_ref().expect("a request is submitted once");
-        let room = &this.handle.shared.mailbox.room;
+        let room = &this.link.mailbox.room;
         // Nobody is overtaken by whoever comes later and asks for less.
-        if this.ticket.is_none() && room.nobody_waits() {
-            match this.handle.start_asked(io, this.asked) {
+        if this.ticket.is_none() && room.is_empty() {
+            match Pending::start(&this.link, io, this.asked) {
                 Err(SubmitError::Full { .. }) => {}
                 started => {
                     this.io = None;
@@ -207,10 +215,10 @@ impl Future for StartWhenRoom {
                 }
             }
         }
-        if !room.stand_in_line(&mut this.ticket, context.waker()) {
+        if !room.enqueue(&mut this.ticket, context.waker()) {
             return Poll::Pending;
         }
-        match this.handle.start_asked(io, this.asked) {
+        match Pending::start(&this.link, io, this.asked) {
             Err(SubmitError::Full { .. }) => Poll::Pending,
             started => {
                 this.io = None;

@@ -1,16 +1,16 @@
-//! [`Turns`]: the engine, and who turns it: its own thread, or whoever has just left a letter for
+//! [`EngineRunner`]: the engine, and who turns it: its own thread, or whoever has just left a message for
 //! it.
 //!
 //! Handing a request to another thread and the answer back costs two wake-ups, some 20 us each
 //! where processors sleep: nothing beside the milliseconds of a disk's arm, and most of the time
-//! that a fast drive takes. So whoever leaves a letter, and finds nobody at the engine, does the
+//! that a fast drive takes. So whoever leaves a message, and finds nobody at the engine, does the
 //! turn himself. The engine's own thread does what nobody is there for: completions, and times that
 //! come.
 //!
 //! Only where no part of a turn waits for the system
 //! ([`Backend::is_prompt`](crate::backend::Backend::is_prompt)): a thread that submits has other
 //! things to do. Nothing is forgotten: who finds the engine busy rings for its thread, and who
-//! leaves it looks for letters before and after.
+//! leaves it looks for messages before and after.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,11 +19,11 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use headtime_units::Instant;
 
 use crate::clock::RealClock;
-use crate::engine::{DrainReport, Engine, Waits};
-use crate::mailbox::Mailbox;
+use crate::engine::mailbox::{Mailbox, Message};
+use crate::engine::{DrainReport, Engine, NextWork};
 
 /// An engine that several threads turn, one at a time.
-pub(crate) struct Turns {
+pub(crate) struct EngineRunner {
     /// `None` once it has given up what was left.
     engine: Mutex<Option<Engine>>,
     mailbox: Arc<Mailbox>,
@@ -34,7 +34,7 @@ pub(crate) struct Turns {
     failed: AtomicBool,
 }
 
-impl Turns {
+impl EngineRunner {
     pub(crate) fn new(engine: Engine, mailbox: Arc<Mailbox>, shared: bool) -> Self {
         Self {
             engine: Mutex::new(Some(engine)),
@@ -45,21 +45,33 @@ impl Turns {
         }
     }
 
-    /// Sees to the letter that the caller has left; `first` when no other lay there.
-    pub(crate) fn help(&self, first: bool) {
+    /// Sends a message and has it processed.
+    ///
+    /// # Errors
+    /// The message, if the drive is closing or the mailbox is full.
+    #[expect(clippy::result_large_err, reason = "a box would cost every request an allocation")]
+    pub(crate) fn send(&self, message: Message) -> Result<(), Message> {
+        let first = self.mailbox.send(message)?;
+        self.process(first);
+        Ok(())
+    }
+
+    /// Processes the messages on this thread, or wakes the engine's thread. `first` is set if the
+    /// mailbox was empty before.
+    fn process(&self, first: bool) {
         if !self.shared {
             // Of the others, the first has rung.
             return if first {
-                self.mailbox.bell.ring()
+                self.mailbox.notifier.notify()
             };
         }
         if self.mailbox.on_engine_thread() {
-            // A callback in the middle of a turn: whoever does the turn looks for letters once more
+            // A callback in the middle of a turn: whoever does the turn looks for messages once more
             // before going away.
             return;
         }
         for _ in 0..MAX_TURNS {
-            if !self.mailbox.has_post() {
+            if !self.mailbox.has_messages() {
                 return;
             }
             let mut engine = match self.engine.try_lock() {
@@ -68,12 +80,12 @@ impl Turns {
                 Err(TryLockError::WouldBlock) => break,
             };
             let Some(engine) = engine.as_mut() else { return };
-            let waits = self.turn(engine);
+            let waits = self.iterate(engine);
             if waits.over || waits.earliest().as_ns() < self.asleep_until.load(Ordering::Acquire) {
-                self.mailbox.bell.ring();
+                self.mailbox.notifier.notify();
             }
         }
-        self.mailbox.bell.ring();
+        self.mailbox.notifier.notify();
     }
 
     /// Serves the mailbox until it is closed and everything is over, or the time to drain has
@@ -81,7 +93,7 @@ impl Turns {
     pub(crate) fn run(&self, clock: RealClock) -> DrainReport {
         loop {
             let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
-            let waits = engine.as_mut().map_or(Waits::OVER, |engine| self.turn(engine));
+            let waits = engine.as_mut().map_or(NextWork::OVER, |engine| self.iterate(engine));
             if waits.over {
                 let engine = engine.take().expect("only the engine's thread takes it, at its end");
                 return self
@@ -91,27 +103,29 @@ impl Turns {
             self.asleep_until.store(waits.earliest().as_ns(), Ordering::Release);
             drop(engine);
             // Left by callbacks of this turn, which do not ring.
-            if self.mailbox.has_post() {
+            if self.mailbox.has_messages() {
                 continue;
             }
             match (waits.event, waits.coarse) {
                 (Some(event), coarse) if coarse.is_none_or(|coarse| event <= coarse) => {
-                    self.mailbox.bell.wait_precise(clock, event, || self.mailbox.has_post());
+                    self.mailbox
+                        .notifier
+                        .wait_precise(clock, event, || self.mailbox.has_messages());
                 }
-                (_, coarse) => self.mailbox.bell.wait(clock, coarse),
+                (_, coarse) => self.mailbox.notifier.wait(clock, coarse),
             }
         }
     }
 
     /// One turn, and those that follow at once.
-    fn turn(&self, engine: &mut Engine) -> Waits {
+    fn iterate(&self, engine: &mut Engine) -> NextWork {
         if self.failed.load(Ordering::Acquire) {
-            return Waits::OVER;
+            return NextWork::OVER;
         }
         let outcome = self.mailbox.as_engine(|| {
             catch_unwind(AssertUnwindSafe(|| {
                 loop {
-                    let waits = engine.turn();
+                    let waits = engine.iterate();
                     if waits.over || waits.event != Some(Instant::ORIGIN) {
                         return waits;
                     }
@@ -124,12 +138,12 @@ impl Turns {
                 "the engine of a drive failed on a fault of this program; its requests \
                 are answered with an error"
             );
-            Waits::OVER
+            NextWork::OVER
         })
     }
 }
 
-impl Waits {
+impl NextWork {
     const OVER: Self = Self { event: None, coarse: None, over: true };
 
     fn earliest(&self) -> Instant {
@@ -137,6 +151,6 @@ impl Waits {
     }
 }
 
-/// Turns that one submission does at most: with others submitting all the time, it would never come
+/// EngineRunner that one submission does at most: with others submitting all the time, it would never come
 /// back.
 const MAX_TURNS: u32 = 8;

@@ -15,30 +15,30 @@ use std::task::Waker;
 
 /// Those who wait for room at one drive.
 #[derive(Default)]
-pub(crate) struct Room {
+pub(crate) struct CapacityQueue {
     /// How many wait, for the engine to look at without the lock.
     waiting: AtomicUsize,
-    line: Mutex<Line>,
+    line: Mutex<Waiters>,
 }
 
 #[derive(Default)]
-struct Line {
+struct Waiters {
     tickets: u64,
     waiters: VecDeque<(u64, Waker)>,
 }
 
 /// A place in the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket(u64);
+pub(crate) struct QueuePosition(u64);
 
-impl Room {
+impl CapacityQueue {
     /// Puts somebody in the line, or, when there already, remembers whom to wake. Says whether it
     /// is the first, who may look for room now.
-    pub(crate) fn stand_in_line(&self, ticket: &mut Option<Ticket>, waker: &Waker) -> bool {
+    pub(crate) fn enqueue(&self, ticket: &mut Option<QueuePosition>, waker: &Waker) -> bool {
         let mut line = self.line();
-        let Ticket(own) = *ticket.get_or_insert_with(|| {
+        let QueuePosition(own) = *ticket.get_or_insert_with(|| {
             line.tickets += 1;
-            Ticket(line.tickets)
+            QueuePosition(line.tickets)
         });
         match line.waiters.iter_mut().find(|(other, _)| *other == own) {
             Some((_, remembered)) => remembered.clone_from(waker),
@@ -52,7 +52,7 @@ impl Room {
     }
 
     /// Leaves the line; the next one is woken to look.
-    pub(crate) fn leave(&self, Ticket(own): Ticket) {
+    pub(crate) fn leave(&self, QueuePosition(own): QueuePosition) {
         let mut line = self.line();
         line.waiters.retain(|(other, _)| *other != own);
         self.waiting.store(line.waiters.len(), Ordering::Relaxed);
@@ -61,14 +61,14 @@ impl Room {
     }
 
     /// Whether nobody waits, so that nobody is overtaken.
-    pub(crate) fn nobody_waits(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) == 0
     }
 
     /// A place was given back, or there will never be one again.
     pub(crate) fn changed(&self) {
         fence(Ordering::SeqCst);
-        if !self.nobody_waits() {
+        if !self.is_empty() {
             self.wake_first();
         }
     }
@@ -85,7 +85,7 @@ impl Room {
         }
     }
 
-    fn line(&self) -> MutexGuard<'_, Line> {
+    fn line(&self) -> MutexGuard<'_, Waiters> {
         // Nothing between two statements that belong together panics, but for a waker that cannot
         // be cloned, and then nothing was changed.
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
@@ -109,11 +109,11 @@ mod tests {
 
     #[test]
     fn the_first_in_line_is_woken_and_when_it_leaves_the_next() {
-        let room = Room::default();
+        let room = CapacityQueue::default();
         let woken: [Arc<Woken>; 3] = Default::default();
         let mut tickets = [None; 3];
         for (index, ticket) in tickets.iter_mut().enumerate() {
-            assert_eq!(room.stand_in_line(ticket, &Arc::clone(&woken[index]).into()), index == 0);
+            assert_eq!(room.enqueue(ticket, &Arc::clone(&woken[index]).into()), index == 0);
         }
         let counts = || woken.each_ref().map(|woken| woken.0.load(Ordering::SeqCst));
         room.changed();
@@ -123,6 +123,6 @@ mod tests {
         room.leave(tickets[0].expect("it stood in line"));
         assert_eq!(counts(), [2, 0, 1]);
         room.leave(tickets[2].expect("it stood in line"));
-        assert!(room.nobody_waits());
+        assert!(room.is_empty());
     }
 }

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use super::knob_state::{Change, Entry, KnobState, StateError};
 use super::options::{KernelKnobs, RawOptions, WriteCache};
-use crate::backend::block_device::{BlockDevice, SystemPaths, chosen, word};
+use crate::block_device::{BlockDevice, SystemPaths, chosen, word};
 
 /// One setting of the kernel or, through it, of the drive.
 pub struct KernelKnob {

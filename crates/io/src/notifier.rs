@@ -1,8 +1,8 @@
-//! What the engine sleeps on: a [`Bell`] that other threads and the kernel ring, and sleeping until
+//! What the engine sleeps on: a [`Notifier`] that other threads and the kernel ring, and sleeping until
 //! it rings or a time has come.
 //!
 //! A timed wait wakes late by what the kernel takes to bring the thread back: some 50–100 us on a
-//! virtual machine, more when the processor slept deeply. [`Bell::wait_precise`] therefore sleeps
+//! virtual machine, more when the processor slept deeply. [`Notifier::wait_precise`] therefore sleeps
 //! until [`SPIN`] before the time and looks at the clock for the rest. The engine does so only for
 //! events of an emulated drive, a few hundred a second, so that the looking costs a percent or two
 //! of one processor, and nothing when the drive is idle.
@@ -26,12 +26,12 @@ pub(crate) const SPIN: Nanos = Nanos::from_us(100);
 
 /// An eventfd that the engine waits on.
 #[derive(Debug)]
-pub(crate) struct Bell {
+pub(crate) struct Notifier {
     eventfd: OwnedFd,
 }
 
-impl Bell {
-    /// A silent bell.
+impl Notifier {
+    /// A silent notifier.
     ///
     /// # Errors
     /// The system's, when the process has no file descriptor left.
@@ -40,9 +40,9 @@ impl Bell {
     }
 
     /// Wakes the waiter, now or when it next waits.
-    pub(crate) fn ring(&self) {
+    pub(crate) fn notify(&self) {
         // The only error there can be is "would block" with 2⁶⁴ − 2 rings unheard, and then the
-        // bell rings anyway.
+        // notifier rings anyway.
         let _ = rustix::io::write(&self.eventfd, &1_u64.to_ne_bytes());
     }
 
@@ -51,7 +51,7 @@ impl Bell {
         self.eventfd.as_raw_fd()
     }
 
-    /// Sleeps until the bell rings or, about, `until`.
+    /// Sleeps until the notifier rings or, about, `until`.
     pub(crate) fn wait(&self, clock: RealClock, until: Option<Instant>) {
         match until {
             None => self.sleep(None),
@@ -62,7 +62,7 @@ impl Bell {
         }
     }
 
-    /// Sleeps until the bell rings or `until`, to the microsecond where the machine can; `posted`
+    /// Sleeps until the notifier rings or `until`, to the microsecond where the machine can; `posted`
     /// ends the last stretch early.
     pub(crate) fn wait_precise(&self, clock: RealClock, until: Instant, posted: impl Fn() -> bool) {
         let left = until.saturating_since(clock.now());
@@ -97,18 +97,18 @@ impl Bell {
     }
 }
 
-/// Sleeps until the bell rings, something that is watched happens, or, about, `until`.
+/// Sleeps until the notifier rings, something that is watched happens, or, about, `until`.
 pub(crate) fn wait_for<'fd>(
-    bell: &'fd Bell,
+    notifier: &'fd Notifier,
     watched: &mut Vec<PollFd<'fd>>,
     clock: RealClock,
     until: Option<Instant>,
 ) {
     let timeout = until.map(|until| timespec(until.saturating_since(clock.now())));
-    watched.push(PollFd::new(&bell.eventfd, PollFlags::IN));
+    watched.push(PollFd::new(&notifier.eventfd, PollFlags::IN));
     // As in `sleep`: an interrupted wait ends early, and there is no other error.
     let _ = poll(watched, timeout.as_ref());
-    bell.silence();
+    notifier.silence();
 }
 
 fn timespec(span: Nanos) -> Timespec {
@@ -134,21 +134,23 @@ mod tests {
 
     #[test]
     fn a_ring_before_the_wait_is_not_lost() {
-        let bell = Bell::new().expect("a file descriptor is free");
-        bell.ring();
-        bell.wait(RealClock, None);
+        let notifier = Notifier::new().expect("a file descriptor is free");
+        notifier.notify();
+        notifier.wait(RealClock, None);
     }
 
     #[test]
     fn a_precise_wait_never_ends_before_its_time_unless_something_happened() {
-        let bell = Bell::new().expect("a file descriptor is free");
+        let notifier = Notifier::new().expect("a file descriptor is free");
         let until = RealClock.now() + Nanos::from_us(300);
         while RealClock.now() < until {
-            bell.wait_precise(RealClock, until, || false);
+            notifier.wait_precise(RealClock, until, || false);
         }
-        bell.ring();
-        bell.wait_precise(RealClock, Instant::NEVER.saturating_back(Nanos::from_secs(1)), || {
-            unreachable!("far from the time nobody spins")
-        });
+        notifier.notify();
+        notifier.wait_precise(
+            RealClock,
+            Instant::NEVER.saturating_back(Nanos::from_secs(1)),
+            || unreachable!("far from the time nobody spins"),
+        );
     }
 }

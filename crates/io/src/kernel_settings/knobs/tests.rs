@@ -1,5 +1,5 @@
 use super::*;
-use crate::backend::block_device::tests::{Tree, disk};
+use crate::block_device::tests::{Tree, disk};
 
 fn options(tree: &Tree) -> RawOptions {
     RawOptions {

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::backend::block_device::{SystemPaths, word};
+use crate::block_device::{SystemPaths, word};
 use crate::files::{self, Existing, write_atomically};
 
 /// One remembered setting.

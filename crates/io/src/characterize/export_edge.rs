@@ -13,13 +13,13 @@ use headtime_sched::Op;
 use headtime_units::{Extent, Instant, SectorSize, Sectors};
 use rustix::io::Errno;
 
-use super::error::NbdError;
-use super::establish::{Established, SCRATCH_BYTES, establish, establish_to_read};
-use super::shape::Shape;
-use super::socket::Socket;
-use crate::characterize::edge::{Edge, Lost, Order, Over, sleep_until};
+use super::edge::{Edge, Lost, Order, Over, sleep_until};
+use crate::backend::nbd::establish::{Established, SCRATCH_BYTES, establish, establish_to_read};
+use crate::backend::nbd::shape::Shape;
+use crate::backend::nbd::socket::Socket;
 use crate::clock::RealClock;
 use crate::locator::NbdLocator;
+use crate::nbd_error::NbdError;
 
 /// An export, and the orders that are at it.
 pub(crate) struct TimedExport {

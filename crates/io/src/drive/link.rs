@@ -1,0 +1,117 @@
+//! The connection of all handles of a drive to its engine: admits requests and sends messages.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use headtime_sched::{Op, Request, RequestId};
+use headtime_units::{Instant, SectorSize, Sectors};
+
+use crate::believed::Believed;
+use crate::engine::mailbox::{ActiveRequest, Callback, Mailbox, Message, OnDone, Permit};
+use crate::engine::runner::EngineRunner;
+use crate::options::WriteMode;
+use crate::request::{Io, SubmitError};
+
+/// The state that all handles of a drive share.
+pub(crate) struct DriveLink {
+    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) runner: Arc<EngineRunner>,
+    pub(crate) capacity: Sectors,
+    pub(crate) sector_size: SectorSize,
+    pub(crate) physical_block: u32,
+    pub(crate) believed: Believed,
+    pub(crate) write_mode: WriteMode,
+    pub(crate) next_id: AtomicU64,
+    pub(crate) next_scan: AtomicU32,
+}
+
+impl DriveLink {
+    /// Validates a request and reserves its share of the drive's bounds.
+    pub(crate) fn admit(&self, io: &Io) -> Result<Permit, SubmitError> {
+        self.mailbox.admit(self.bytes_moved(io)?)
+    }
+
+    /// Sends an admitted request to the engine. Its deadline counts from `submitted`.
+    pub(crate) fn submit(
+        &self,
+        io: Io,
+        permit: Permit,
+        submitted: Instant,
+        on_done: OnDone,
+    ) -> Result<RequestId, SubmitError> {
+        let id = RequestId(self.next_id.fetch_add(1, Ordering::Relaxed));
+        let durable = self.write_mode == WriteMode::Durable && io.op.changes_sectors();
+        let request = Request {
+            id,
+            volume: io.volume,
+            class: io.class,
+            stream: io.stream,
+            op: io.op,
+            extent: io.extent,
+            fua: (io.fua && io.op.changes_sectors()) || durable,
+            deadline: io.deadline.map(|span| submitted + span),
+        };
+        let active =
+            ActiveRequest::new(request, io.priority, io.data, Callback::new(on_done), permit);
+        match self.runner.send(Message::Submit(active)) {
+            Ok(()) => Ok(id),
+            Err(returned) => {
+                if let Message::Submit(ActiveRequest { on_done: Some(on_done), .. }) = returned {
+                    on_done.forget();
+                }
+                Err(SubmitError::Closed)
+            }
+        }
+    }
+
+    /// Withdraws a request. A closing drive finishes or fails everything by itself, and so the
+    /// message may be lost.
+    pub(crate) fn cancel(&self, id: RequestId) {
+        drop(self.runner.send(Message::Cancel(id)));
+    }
+
+    /// Sends a message that is no request.
+    pub(crate) fn send(&self, message: Message) -> Result<(), SubmitError> {
+        self.runner.send(message).map_err(|_returned| {
+            if self.mailbox.is_closing() { SubmitError::Closed } else { self.mailbox.full() }
+        })
+    }
+
+    /// # Panics
+    /// On the engine's own thread, which would wait for itself.
+    pub(crate) fn expect_not_a_callback(&self) {
+        assert!(
+            !self.mailbox.on_engine_thread(),
+            "a completion callback cannot wait for another request; submit it instead"
+        );
+    }
+
+    /// Validates a request and returns the bytes that it reads or carries.
+    fn bytes_moved(&self, io: &Io) -> Result<u64, SubmitError> {
+        let Io { op, extent, .. } = *io;
+        if extent.len.is_zero() != (op == Op::Flush) {
+            return Err(SubmitError::WrongLength { op, len: extent.len });
+        }
+        let on_drive = extent.checked_end().is_some_and(|end| end.get() <= self.capacity.get());
+        if op != Op::Flush && !on_drive {
+            return Err(SubmitError::OutOfRange { extent, capacity: self.capacity });
+        }
+        let moved = if matches!(op, Op::Read | Op::Write) {
+            self.sector_size.bytes_of(extent.len)
+        } else {
+            0
+        };
+        let (got, expected) = (io.data.len() as u64, if op == Op::Write { moved } else { 0 });
+        if got == expected {
+            Ok(moved)
+        } else {
+            Err(SubmitError::WrongData { op, extent, got, expected })
+        }
+    }
+}
+
+impl std::fmt::Debug for DriveLink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DriveLink").field("capacity", &self.capacity).finish_non_exhaustive()
+    }
+}

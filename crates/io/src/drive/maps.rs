@@ -1,0 +1,82 @@
+//! Reading and replacing the map of a running drive.
+
+use headtime_belief::maps::{BeginError, KeptMap, MapKind};
+use headtime_belief::matrix::LatencyMatrix;
+
+use crate::believed::{LoadMapError, Loaded, NoMap, PATIENCE, RunningMap};
+use crate::drive::handle::DriveHandle;
+use crate::engine::mailbox::Message;
+
+impl DriveHandle {
+    /// The map that the drive is believed by.
+    ///
+    /// # Errors
+    /// See [`NoMap`].
+    ///
+    /// # Panics
+    /// When called from a completion callback, which the engine waits for.
+    pub fn map(&self) -> Result<RunningMap, NoMap> {
+        self.link.expect_not_a_callback();
+        let by = self.believed().by;
+        if self.believed().map.is_none() {
+            return Err(NoMap::NotBelieved { by });
+        }
+        let (show, shown) = std::sync::mpsc::sync_channel(1);
+        self.link.send(Message::ShowMap(Box::new(move |map| {
+            // Whoever has waited long enough is gone.
+            let _ = show.send(map);
+        })))?;
+        match shown.recv_timeout(PATIENCE) {
+            Ok(Some(map)) => Ok(map),
+            Ok(None) => Err(NoMap::NotBelieved { by }),
+            Err(_) => Err(NoMap::Silent),
+        }
+    }
+
+    /// Lets the drive go by `map` from now on instead of what it has learned, or, to `merge`, by
+    /// both. What is queued stays queued. A matrix that is shared with other drives is replaced for
+    /// all of them, if the new one has the same cells and entries; one with others becomes this
+    /// drive's alone.
+    ///
+    /// # Errors
+    /// See [`LoadMapError`]; nothing was changed then.
+    ///
+    /// # Panics
+    /// As [`DriveHandle::map`].
+    pub fn load_map(&self, map: KeptMap, merge: bool) -> Result<Loaded, LoadMapError> {
+        let (running, believed) = (self.map()?, self.believed());
+        let settings = believed.map.as_ref().ok_or(NoMap::NotBelieved { by: believed.by })?;
+        match (running, map) {
+            (RunningMap::Compact(_), KeptMap::Compact(_)) if merge => Err(LoadMapError::NotMerged),
+            (RunningMap::Matrix(shared), KeptMap::Matrix(map)) if merge => {
+                // Beside the map that decisions go by: they do not wait, and what completes
+                // meanwhile is not learned from.
+                let mut both = shared.look(LatencyMatrix::clone);
+                let merged = both.merge(&map)?;
+                // Only another one who loads at the same time can have put a map of other cells
+                // there, and then that one was first.
+                shared.replace(both).map_err(|_| LoadMapError::Meanwhile)?;
+                Ok(Loaded::Merged(merged))
+            }
+            (running, map) => {
+                let kind = match running {
+                    RunningMap::Matrix(_) => MapKind::Matrix,
+                    RunningMap::Compact(_) => MapKind::Compact,
+                };
+                map.check_drive(&believed.drive).map_err(BeginError::from)?;
+                let map = match (running, map) {
+                    (RunningMap::Matrix(shared), KeptMap::Matrix(map)) => {
+                        match shared.replace(*map) {
+                            Ok(()) => return Ok(Loaded::Replaced),
+                            Err(map) => KeptMap::Matrix(map),
+                        }
+                    }
+                    (_, map) => map,
+                };
+                let belief = settings.resume(kind, &believed.drive, map)?;
+                self.link.send(Message::Believe(belief)).map_err(NoMap::from)?;
+                Ok(Loaded::Replaced)
+            }
+        }
+    }
+}

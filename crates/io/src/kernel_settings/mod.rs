@@ -1,0 +1,12 @@
+//! The kernel's settings of a block device: options, changes, and their restoration after a crash.
+
+mod knob_state;
+mod knobs;
+mod options;
+
+pub use knob_state::StateError;
+pub(crate) use knobs::KnobGuard;
+pub use knobs::{
+    KERNEL_KNOBS, KernelKnob, KnobOutcome, KnobReport, KnobRestored, plan_knobs, restore_knobs,
+};
+pub use options::{KernelKnobs, RawOptions, RawWordError, WriteCache};

@@ -1,0 +1,49 @@
+//! The model of a drive, and the profile that a locator names.
+
+use std::path::Path;
+
+use headtime_mechanics::{DriveProfile, catalog};
+
+use crate::locator::{Locator, ProfileSource};
+use crate::open_error::OpenError;
+
+/// The model of a drive, as far as the drive reports it.
+pub(crate) enum ReportedModel {
+    Profile(Box<DriveProfile>),
+    Named(String),
+    Unknown,
+}
+
+/// Loads a profile from the catalog or a file and applies `setup`.
+pub(crate) fn load(
+    source: &ProfileSource,
+    setup: Option<&str>,
+    locator: &Locator,
+) -> Result<DriveProfile, OpenError> {
+    let wrong = |message: String| OpenError::Profile { locator: locator.to_string(), message };
+    let profile = match source {
+        ProfileSource::Catalog(name) => {
+            catalog::load(name).map_err(|error| wrong(error.to_string()))?
+        }
+        ProfileSource::File(path) => {
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| wrong(format!("reading {} failed: {error}", path.display())))?;
+            DriveProfile::from_toml(&file_name(path), &text)
+                .map_err(|error| wrong(error.to_string()))?
+        }
+    };
+    match setup {
+        Some(setup) => profile.with_setup(setup).map_err(|error| wrong(error.to_string())),
+        None => Ok(profile),
+    }
+}
+
+/// Removes the scatter of the profile's times.
+pub(crate) fn remove_noise(profile: &mut DriveProfile) {
+    profile.variation.jitter_us = 0.0;
+    profile.variation.outlier_share = 0.0;
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
