@@ -111,7 +111,8 @@ impl Contents {
         }
         let uuid = table.uuid();
         // Refused only by a drive that is closing, which nobody will look for.
-        let _ = disk.identify_by(DriveIdentity::from_start(AREA_BYTES, move |area| uuid.is_of(area)));
+        let _ =
+            disk.identify_by(DriveIdentity::from_start(AREA_BYTES, move |area| uuid.is_of(area)));
         let told = OpenedDrive {
             drive: uuid.0,
             volumes,
