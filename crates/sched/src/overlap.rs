@@ -29,6 +29,7 @@ use smallvec::SmallVec;
 
 use crate::freeblock::without;
 use crate::queue::Ticket;
+use crate::request::Op;
 use crate::sorted::SortedSet;
 
 /// The order is not dropped before so many reads have come since the last change left (guess: some
@@ -79,12 +80,13 @@ impl OverlapOrder {
     pub(crate) fn keep(&mut self, reads: impl Iterator<Item = (Ticket, Extent)>) {
         self.kept = true;
         for (ticket, extent) in reads {
-            self.enter(ticket, extent, false);
+            self.enter(ticket, extent, Op::Read);
         }
     }
 
     /// Enters a request; tells whether it is free to go at once.
-    pub(crate) fn enter(&mut self, ticket: Ticket, extent: Extent, changes_sectors: bool) -> bool {
+    pub(crate) fn enter(&mut self, ticket: Ticket, extent: Extent, op: Op) -> bool {
+        let changes_sectors = op.changes_sectors();
         if !self.kept {
             assert!(
                 !changes_sectors,
@@ -268,9 +270,9 @@ mod tests {
     #[test]
     fn a_chain_is_freed_link_by_link() {
         let mut order = kept();
-        assert!(order.enter(Ticket(1), Extent::from_numbers(0, 8), false));
-        assert!(!order.enter(Ticket(2), Extent::from_numbers(4, 8), true));
-        assert!(!order.enter(Ticket(3), Extent::from_numbers(8, 8), false));
+        assert!(order.enter(Ticket(1), Extent::from_numbers(0, 8), Op::Read));
+        assert!(!order.enter(Ticket(2), Extent::from_numbers(4, 8), Op::Write));
+        assert!(!order.enter(Ticket(3), Extent::from_numbers(8, 8), Op::Read));
         assert_eq!(
             order.ahead_of(Ticket(3)).into_iter().collect::<Vec<_>>(),
             [Ticket(1), Ticket(2)]
@@ -284,15 +286,15 @@ mod tests {
     #[test]
     fn reads_never_wait_for_reads() {
         let mut order = OverlapOrder::default();
-        assert!(order.enter(Ticket(1), Extent::from_numbers(0, 8), false));
-        assert!(order.enter(Ticket(2), Extent::from_numbers(0, 8), false));
+        assert!(order.enter(Ticket(1), Extent::from_numbers(0, 8), Op::Read));
+        assert!(order.enter(Ticket(2), Extent::from_numbers(0, 8), Op::Read));
     }
 
     #[test]
     fn many_writes_of_one_sector_are_a_chain_and_no_web() {
         let mut order = kept();
         for ticket in 0..100 {
-            order.enter(Ticket(ticket), Extent::from_numbers(7, 1), true);
+            order.enter(Ticket(ticket), Extent::from_numbers(7, 1), Op::Write);
         }
         assert!((1..100).all(|ticket| order.waits_for(Ticket(ticket)) == [Ticket(ticket - 1)]));
         assert_eq!(order.ahead_of(Ticket(99)).len(), 99);
@@ -301,9 +303,9 @@ mod tests {
     #[test]
     fn when_a_waiting_link_is_taken_back_those_behind_it_wait_for_what_it_waited_for() {
         let mut order = kept();
-        order.enter(Ticket(1), Extent::from_numbers(0, 8), true);
-        order.enter(Ticket(2), Extent::from_numbers(0, 8), true);
-        order.enter(Ticket(3), Extent::from_numbers(4, 8), false);
+        order.enter(Ticket(1), Extent::from_numbers(0, 8), Op::Write);
+        order.enter(Ticket(2), Extent::from_numbers(0, 8), Op::Write);
+        order.enter(Ticket(3), Extent::from_numbers(4, 8), Op::Read);
         assert_eq!(order.leave(Ticket(2)), []);
         assert_eq!(order.waits_for(Ticket(3)), [Ticket(1)]);
         assert_eq!(order.leave(Ticket(1)), [Ticket(3)]);
@@ -331,7 +333,7 @@ mod tests {
                     order.keep(live.iter().map(|(ticket, (extent, _))| (*ticket, *extent)));
                 }
                 live.insert(ticket, (extent, changes));
-                if order.enter(ticket, extent, changes) {
+                if order.enter(ticket, extent, if changes { Op::Write } else { Op::Read }) {
                     free.insert(ticket);
                 }
                 prop_assert_eq!(free.contains(&ticket), conflicts_by_brute_force(&live, ticket).is_empty());

@@ -24,20 +24,23 @@
 //!
 //! It guarantees nothing about *when* a request goes: that is the policy's.
 
-mod background;
-mod books;
+mod check;
+mod complete;
+mod decide;
+mod dispatch;
 mod exchange;
-mod gaps;
+mod idle;
 mod inherit;
-mod send;
+mod scans;
 mod shares;
+
+pub(crate) use decide::{Ahead, Committed, ExpectedStart};
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use headtime_units::{Instant, Nanos};
-use smallvec::SmallVec;
 
 use crate::account::Accounts;
 use crate::command::{Cancelled, Decision, Done, Finished, Outcome};
@@ -46,10 +49,10 @@ use crate::freeblock::Fill;
 use crate::ids::Ids;
 use crate::overlap::OverlapOrder;
 use crate::policy::Policy;
-use crate::positioning::{AccessKind, Belief, Head, MeasuredAccess, Target};
+use crate::positioning::{Belief, Head, Target};
 use crate::queue::{Queue, Queued, Ticket};
 use crate::request::{Admission, Op, Refusal, Request, RequestId};
-use crate::shares::{Shares, Took};
+use crate::shares::Shares;
 use crate::tunables::{IoPriority, TunableError, Tunables};
 
 /// One drive's scheduler.
@@ -157,14 +160,14 @@ impl Scheduler {
         self.advance(now);
         let changes = request.op.changes_sectors();
         // What is read before a write comes before it in the order of arrival, too.
-        let before = (changes && self.fill_at_work().is_some()).then_some(Ticket(self.next_ticket));
+        let before = (changes && self.active_fill().is_some()).then_some(Ticket(self.next_ticket));
         let ticket = Ticket(self.next_ticket + u64::from(before.is_some()));
         if let Err(refusal) = self.admit(&request, ticket) {
             return Admission::Refused(refusal);
         }
         self.next_ticket = ticket.0 + 1;
         let target = if request.op == Op::Flush {
-            no_place()
+            no_target()
         } else {
             self.belief.target(request.op, request.extent)
         };
@@ -173,105 +176,103 @@ impl Scheduler {
             self.keep_order();
         }
         if self.fill.is_some() {
-            self.client_came(request.tenant(), before, changes.then_some(request.extent));
+            self.client_request_arrived(
+                request.tenant(),
+                before,
+                changes.then_some(request.extent),
+            );
         }
         if request.op == Op::Flush {
             self.wait_for_flush(queued);
-        } else if self.overlap.enter(ticket, request.extent, changes) {
+        } else if self.overlap.enter(ticket, request.extent, request.op) {
             self.make_eligible(queued);
         } else {
             self.waiting.insert(ticket, queued);
             self.pass_deadline_on(&queued);
-            self.hurry_jobs(ticket);
+            self.make_jobs_urgent(ticket);
         }
         Admission::Accepted
     }
 
-    /// What to do now.
-    pub fn next(&mut self, now: Instant) -> Decision {
-        self.advance(now);
-        if self.outstanding.len()
-            >= self.drive.queue_depth.min(self.limits.outstanding.unwrap_or(usize::MAX))
-        {
-            let _ = self.choose_ahead();
-            return Decision::Idle;
+    /// Writes `ticket` down for a request's id, or says why the request is not taken.
+    pub(super) fn admit(&mut self, request: &Request, ticket: Ticket) -> Result<(), Refusal> {
+        let capacity = self.belief.capacity();
+        let ends_on_drive =
+            request.extent.checked_end().is_some_and(|end| end.get() <= capacity.get());
+        if request.extent.len.is_zero() != (request.op == Op::Flush) {
+            return Err(Refusal::WrongLength { op: request.op, len: request.extent.len });
         }
-        if !self.flush_may_go() || self.flushes_have_turns() {
-            return self.next_but_flushes();
+        if request.op != Op::Flush && !ends_on_drive {
+            return Err(Refusal::OutOfRange { extent: request.extent, capacity });
         }
-        if !self.flushed_last {
-            return Decision::Dispatch(self.send_flush());
+        if self.tickets.get(request.id).is_some() {
+            return Err(Refusal::DuplicateId { id: request.id });
         }
-        match self.next_but_flushes() {
-            Decision::Idle | Decision::WaitUntil { .. } => Decision::Dispatch(self.send_flush()),
-            decision @ Decision::Dispatch(_) => decision,
+        let held = self.tickets.len();
+        if held >= self.limits.requests {
+            return Err(Refusal::QueueFull { held });
+        }
+        self.tickets.insert(request.id, ticket);
+        Ok(())
+    }
+
+    /// Hands a request that waits for nobody to the policy, or puts it among those that go without
+    /// asking it.
+    pub(super) fn make_eligible(&mut self, queued: Queued) {
+        if queued.request.op.moves_head() {
+            self.queue.insert(queued);
+            self.shares.enter(self.now, queued);
+        } else {
+            self.own.push_back(queued);
         }
     }
 
-    /// Takes a measured completion in; returns the requests that are over.
-    ///
-    /// # Panics
-    /// When the command is not outstanding, or is said to have finished in the future: the engine
-    /// around the scheduler is at fault.
-    pub fn complete(&mut self, now: Instant, done: Done) -> SmallVec<[Finished; 1]> {
-        self.advance(now);
-        assert!(
-            done.finished <= now,
-            "command {} is reported at {now} to finish only at {}",
-            done.command.0,
-            done.finished
-        );
-        let index = self.outstanding.iter().position(|command| command.command == done.command);
-        let index = index.unwrap_or_else(|| {
-            panic!("command {} completed but is not outstanding", done.command.0)
-        });
-        let command = self.outstanding.remove(index);
-        let before = self.last_finished;
-        let disk_time = done.finished.saturating_since(before.max(command.dispatched));
-        let moves = |command: &Outstanding| command.target.op.moves_head();
-        self.reordered += u64::from(moves(&command) && self.outstanding[..index].iter().any(moves));
-        let cached = self.learn(&command, &done);
-        self.last_finished = self.last_finished.max(done.finished);
+    /// Puts down a request that waits for a flush.
+    pub(super) fn wait_for_flush(&mut self, queued: Queued) {
+        self.shares.flush_waits(self.now, queued.request.tenant());
+        self.flushes.push(queued);
+    }
 
-        if self.fill.is_some() {
-            self.judge(&command, &done);
+    /// Whether a write is durable only when a flush has followed it.
+    pub(super) fn needs_flush(&self, request: &Request) -> bool {
+        request.fua && request.op.changes_sectors() && !(self.drive.fua && request.op == Op::Write)
+    }
+
+    /// Keeps the order of overlapping requests from now on: something that changes sectors is about
+    /// to be entered. So far only reads are held.
+    pub(super) fn keep_order(&mut self) {
+        let at_drive = self
+            .outstanding
+            .iter()
+            .filter(|command| command.target.op != Op::Flush)
+            .flat_map(|command| &command.requests);
+        let reads = self
+            .queue
+            .by_arrival()
+            .chain(&self.own)
+            .chain(at_drive)
+            .map(|queued| (queued.ticket, queued.request.extent));
+        let jobs = self
+            .fill
+            .iter()
+            .flat_map(|fill| fill.jobs.iter().map(|(ticket, job)| (*ticket, job.extent)));
+        self.overlap.keep(reads.chain(jobs));
+    }
+
+    /// Makes those eligible that waited for `gone` only.
+    pub(super) fn free_waiting(&mut self, gone: Ticket) {
+        if !self.overlap.is_kept() {
+            return;
         }
-        let disk_time = if command.job.is_some() {
-            self.background_done(&command, &done, disk_time, before)
-        } else {
-            disk_time
-        };
-        let mut over = SmallVec::new();
-        if let [only] = command.requests.as_slice() {
-            self.accounts.charge_one(disk_time, only);
-            let charge = command.charges.first().copied();
-            self.shares.done(
-                now,
-                only.request.tenant(),
-                Took { op: command.target.op, cached, disk_time },
-                charge,
-            );
-            over.extend(self.settle(only, disk_time, &command, &done));
-        } else {
-            let parts = self.accounts.charge(disk_time, command.target.op, &command.requests);
-            for (place, (queued, disk_time)) in command.requests.iter().zip(parts).enumerate() {
-                let charge = command.charges.get(place).copied();
-                self.shares.done(
-                    now,
-                    queued.request.tenant(),
-                    Took { op: command.target.op, cached, disk_time },
-                    charge,
-                );
-                over.extend(self.settle(queued, disk_time, &command, &done));
+        for ticket in self.overlap.leave(gone) {
+            match self.waiting.remove(&ticket) {
+                Some(queued) => self.make_eligible(queued),
+                None => {
+                    let job = self.fill.as_mut().and_then(|fill| fill.jobs.get_mut(&ticket));
+                    job.expect("who is freed was waiting").waits = false;
+                }
             }
         }
-        for finished in &over {
-            self.note(finished);
-        }
-        if let Some(fill) = self.fill.as_mut().filter(|_| self.tickets.is_empty()) {
-            fill.clients_since = None;
-        }
-        over
     }
 
     /// Takes a request back: out of the queue, or, when it is at the drive, unreported when it
@@ -287,7 +288,7 @@ impl Scheduler {
         if self.cancelled.contains(&ticket) {
             return Cancelled::Unknown;
         }
-        if !self.take_out(ticket) {
+        if !self.remove_request(ticket) {
             self.cancelled.push(ticket);
             return Cancelled::AtDrive;
         }
@@ -297,6 +298,30 @@ impl Scheduler {
         } else {
             Cancelled::Removed
         }
+    }
+
+    /// Takes a request that is not at the drive out of every list; `false` when it is at the drive.
+    pub(super) fn remove_request(&mut self, ticket: Ticket) -> bool {
+        let same = |queued: &Queued| queued.ticket == ticket;
+        if let Some(index) = self.flushes.iter().position(same) {
+            let gone = self.flushes.remove(index);
+            self.shares.flush_leaves(self.now, gone.request.tenant());
+            return true;
+        }
+        let own = self.own.iter().position(same).and_then(|index| self.own.remove(index));
+        if own.is_some() || self.take_from_queue(ticket).is_some() {
+            self.free_waiting(ticket);
+            return true;
+        }
+        let Some(waited) = self.waiting.remove(&ticket) else { return false };
+        let ahead = if waited.deadline.is_some() {
+            self.overlap.ahead_of(ticket)
+        } else {
+            Default::default()
+        };
+        self.free_waiting(ticket);
+        self.withdraw_deadline(&ahead);
+        true
     }
 
     /// Changes the policy while running; what is queued stays queued, what is at the drive stays
@@ -403,10 +428,15 @@ impl Scheduler {
     pub fn held(&self) -> usize {
         self.tickets.len()
     }
+
+    pub(super) fn advance(&mut self, now: Instant) {
+        assert!(now >= self.now, "time ran back from {} to {now}", self.now);
+        self.now = now;
+    }
 }
 
 /// The target of a command that has no sectors.
-fn no_place() -> Target {
+fn no_target() -> Target {
     let Head { place, .. } = Head::UNKNOWN;
     Target {
         op: Op::Flush,

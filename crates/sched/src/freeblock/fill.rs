@@ -5,7 +5,6 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
-use smallvec::SmallVec;
 
 use super::governor::Governor;
 use super::jobs::Job;
@@ -14,8 +13,8 @@ use super::search::SearchCounts;
 use super::settings::FillSettings;
 use crate::background::{BackgroundRead, FillReport, FillSource};
 use crate::command::{CommandId, Outcome};
-use crate::positioning::Target;
 use crate::queue::Ticket;
+use crate::scheduler::{Ahead, Committed, ExpectedStart};
 
 /// Scans, jobs, and what they cost.
 #[derive(Debug, Default)]
@@ -26,13 +25,13 @@ pub(crate) struct Fill {
     pub(crate) jobs: BTreeMap<Ticket, Job>,
     pub(crate) governor: Governor,
     pub(crate) report: FillReport,
-    pub(crate) looks: SearchCounts,
+    pub(crate) counts: SearchCounts,
     /// What was read and not taken yet.
     pub(crate) delivered: VecDeque<BackgroundRead>,
     /// Where idle reading goes on.
     pub(crate) cursor: Lba,
     /// Until when no time is taken from clients, after some was.
-    pub(crate) share_again: Instant,
+    pub(crate) next_share_at: Instant,
     /// Since when clients have waited for the drive without a break, or will from when on: who is
     /// at a limit waits for that.
     pub(crate) clients_since: Option<Instant>,
@@ -44,46 +43,12 @@ pub(crate) struct Fill {
     pub(crate) predicted: Vec<ExpectedStart>,
 }
 
-/// A request that goes next, behind what was sent to fill the gap before it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Committed {
-    pub(crate) ticket: Ticket,
-    /// The command that was sent last for the gap.
-    pub(crate) last: CommandId,
-    /// How many were.
-    pub(crate) pieces: u8,
-}
-
-/// The policy's choice of a moment at which the drive had no room for it, because it held a fill.
-#[derive(Clone, Debug)]
-pub(crate) struct Ahead {
-    pub(crate) tickets: SmallVec<[Ticket; 1]>,
-    pub(crate) chosen: Instant,
-    /// The command that goes next: with any other sent in between, the policy chooses again.
-    pub(crate) next: CommandId,
-}
-
-/// A request and when it would be served without a fill.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ExpectedStart {
-    pub(crate) ticket: Ticket,
-    pub(crate) target: Target,
-    /// When the policy chose it, which is when it would have been sent.
-    pub(crate) chosen: Instant,
-    /// The command before it, as long as that is at the drive.
-    pub(crate) before: Option<CommandId>,
-    /// When its first sector would come by.
-    pub(crate) begin: Instant,
-    /// Whether anything was read in the gap before it.
-    pub(crate) filled: bool,
-}
-
 /// So many requests are predicted at once: two at the drive, one chosen, and one for good measure.
 const PREDICTED: usize = 4;
 
 impl Fill {
     /// Whether there is anything to do or to keep in order.
-    pub(crate) fn at_work(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         !self.scans.is_empty() || !self.jobs.is_empty()
     }
 
@@ -93,7 +58,7 @@ impl Fill {
     }
 
     /// The first job that goes on when there is time for it.
-    pub(crate) fn patient(&self) -> Option<Ticket> {
+    pub(crate) fn deferred(&self) -> Option<Ticket> {
         if !self.scans.any_reads() {
             return None;
         }
@@ -161,7 +126,7 @@ impl Fill {
     /// again.
     pub(crate) fn share_taken(&mut self, finished: Instant, took: Nanos) {
         let share = self.settings.tail_share.clamp(MIN_SHARE, 1.0);
-        self.share_again =
+        self.next_share_at =
             finished + Nanos::from_ns((took.as_ns() as f64 * (1.0 / share - 1.0)) as u64);
     }
 

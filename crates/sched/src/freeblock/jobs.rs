@@ -9,7 +9,7 @@
 //!
 //! A write that must wait for a job makes it *urgent*: it takes its turn among the scheduler's own
 //! commands, and what fails is given up at once, because a client waits. Any other job that has
-//! failed is *patient*: it goes on in idle time, or in time that the bound on impact has saved up.
+//! failed is *deferred*: it goes on in idle time, or in time that the bound on impact has saved up.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

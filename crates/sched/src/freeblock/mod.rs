@@ -7,9 +7,8 @@ mod scans;
 mod search;
 mod settings;
 mod wanted;
-mod window;
 
-pub(crate) use fill::{Ahead, Committed, ExpectedStart, Fill};
+pub(crate) use fill::Fill;
 pub(crate) use jobs::Job;
 pub(crate) use scans::{Claim, Scan, hull, without};
 pub(crate) use search::{Gap, Piece, Rules, search};

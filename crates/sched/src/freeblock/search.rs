@@ -4,7 +4,7 @@
 //! The head is free at A's end and must be at B's first sector when that comes by, as it would
 //! without us. On the way it can rest on a track T: it arrives there after the arm time from A's
 //! end, and must leave in time for the arm time to B. Both arm times are taken to be longer than
-//! most likely by the *conservatism*. What passes in between (`window`) and is wanted is the
+//! most likely by the *conservatism*. What passes in between and is wanted is the
 //! track's value; the track of the greatest *worth* is taken: its value as a part of the turn, and
 //! more where little of the track is left behind ([`Gap::worth`]), so that late in a scan there are
 //! whole tracks to be read in a gap, of all lengths, and no leftovers.
@@ -30,9 +30,17 @@
 //! where the first is over before another command could reach the drive, only the longer one
 //! counts.
 //!
-//! Guarantees: with as many looks as there are tracks it finds what a look at every track finds.
+//! *What passes.* A track is a circle of sectors of one angle each. A head that arrives at one angle
+//! and leaves a while later sees an arc. The sectors that lie wholly on that arc are one run of
+//! addresses, or two where the arc passes the end of the track's addresses: the run up to the last
+//! address comes first, and the run from the first address on second. No sector is named that does
+//! not lie on the arc, nor any twice. Example, 8 sectors that start at 0.0: from 0.70 on for half a
+//! revolution, the arc ends at 1.20. Sector 6 starts at 0.75, so 6 and 7 are the first run. At 1.0
+//! sector 0 passes; it ends at 1.125, and sector 1 would end at 1.25. So 0 is the second run.
+//!
+//! Guarantees: with as many counts as there are tracks it finds what a look at every track finds.
 //! The best is asked for once more: the belief's own estimate of B behind it must say that B is in
-//! time, else the track is left out and the search goes on with what is left of its looks. Where
+//! time, else the track is left out and the search goes on with what is left of its counts. Where
 //! slipped sectors that nobody knows of have displaced what lies on a track, its ends may lie on
 //! the next one: they are read where there is time for going there, too, and otherwise as many
 //! sectors are left. Cost: 0.1–0.3 µs a track.
@@ -41,10 +49,9 @@
 
 use core::ops::RangeInclusive;
 
-use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
+use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
 use super::scans::Scans;
-use super::window::{Passing, most, passing, right_before};
 use crate::positioning::{Head, Position, Positioning, Target, TrackMap, TrackSpan};
 use crate::request::Op;
 
@@ -121,13 +128,13 @@ pub(crate) struct SearchCounts {
 }
 
 /// Finds the most that can be read in a gap; counts what it took.
-pub(crate) fn search(gap: &Gap<'_>, effort: u32, looks: &mut SearchCounts) -> Option<Piece> {
+pub(crate) fn search(gap: &Gap<'_>, effort: u32, counts: &mut SearchCounts) -> Option<Piece> {
     let mut search = Search {
         gap,
         revolution: gap.belief.revolution(),
         best: None,
         left: effort,
-        looks,
+        counts,
         rejected: None,
     };
     search.run();
@@ -136,7 +143,7 @@ pub(crate) fn search(gap: &Gap<'_>, effort: u32, looks: &mut SearchCounts) -> Op
     if confirmed.is_some() {
         return confirmed;
     }
-    search.looks.rejected += 1;
+    search.counts.rejected += 1;
     (search.rejected, search.best) = (Some(best.extent.last()), None);
     search.run();
     search.best.and_then(|piece| gap.confirmed(piece))
@@ -310,7 +317,7 @@ struct Search<'a> {
     best: Option<Piece>,
     /// Tracks that may still be looked at.
     left: u32,
-    looks: &'a mut SearchCounts,
+    counts: &'a mut SearchCounts,
     /// A sector of a track that is left out.
     rejected: Option<Lba>,
 }
@@ -438,7 +445,7 @@ impl Search<'_> {
             return self.look_at(&track);
         }
         self.left -= 1;
-        self.looks.tracks += 1;
+        self.counts.tracks += 1;
         let Some(run) = self.gap.scans.next_from(track.extent.end(), Sectors::new(1)) else {
             return;
         };
@@ -455,7 +462,7 @@ impl Search<'_> {
             return;
         }
         self.left -= 1;
-        self.looks.tracks += 1;
+        self.counts.tracks += 1;
         if self.rejected.is_some_and(|lba| track.extent.contains(lba)) {
             return;
         }
@@ -547,436 +554,78 @@ fn same_track(one: &Position, other: &Position) -> bool {
     (one.cylinder, one.head) == (other.cylinder, other.head)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::background::{ScanId, ScanOptions};
-    use crate::freeblock::{PendingSectors, Scan};
-    use crate::positioning::{
-        Certainty, Estimate, Likely, Overhead, PairCost, pair_by_estimate, pairs_one_by_one,
-        passes_at_by_tracks,
-    };
-    use headtime_units::Angle;
-    use proptest::prelude::*;
+/// One turn in the units of [`TrackSpan::sector`].
+const TURN: u128 = 1 << 64;
 
-    const TURN: Nanos = Nanos::from_ms(6);
-    const OVERHEAD: Nanos = Nanos::from_us(150);
-
-    /// A drive of exact mechanics, on which every track starts anywhere.
-    #[derive(Clone, Debug)]
-    struct Toy {
-        cylinders: u32,
-        heads: u16,
-        sectors: u64,
-        displaced: u64,
-    }
-
-    impl Toy {
-        fn tracks(&self) -> u64 {
-            u64::from(self.cylinders) * u64::from(self.heads)
-        }
-
-        fn place(&self, track: u64, sector: u64) -> Position {
-            // Scattered over the circle; the same for the same track.
-            let start = Angle::from_raw((track as u32).wrapping_mul(0x9E37_79B9));
-            let angle = start
-                + Angle::from_raw(((u128::from(self.pitch()) * u128::from(sector)) >> 32) as u32);
-            Position {
-                cylinder: (track / u64::from(self.heads)) as u32,
-                head: (track % u64::from(self.heads)) as u16,
-                angle,
-            }
-        }
-
-        fn pitch(&self) -> u64 {
-            u64::MAX / self.sectors
-        }
-
-        fn track(&self, track: u64) -> TrackSpan {
-            TrackSpan {
-                extent: Extent::from_numbers(track * self.sectors, self.sectors),
-                start: self.place(track, 0),
-                sector: self.pitch(),
-            }
-        }
-
-        fn at(at: Instant) -> Angle {
-            Angle::from_fraction(at.as_ns() % TURN.as_ns(), TURN.as_ns())
-        }
-    }
-
-    impl TrackMap for Toy {
-        fn cylinders(&self) -> u32 {
-            self.cylinders
-        }
-
-        fn heads(&self) -> u16 {
-            self.heads
-        }
-
-        fn displaced(&self, _: &TrackSpan) -> u64 {
-            self.displaced
-        }
-
-        fn track_at(&self, cylinder: u32, head: u16) -> Option<TrackSpan> {
-            Some(self.track(u64::from(cylinder) * u64::from(self.heads) + u64::from(head)))
-        }
-
-        fn track_of(&self, lba: Lba) -> TrackSpan {
-            self.track(lba.get() / self.sectors)
-        }
-
-        fn arm_time(&self, from: Position, to: Position) -> Nanos {
-            let switch = if from.head == to.head { Nanos::ZERO } else { Nanos::from_us(400) };
-            self.seek_lower_bound(from.cylinder.abs_diff(to.cylinder)).max(switch)
-        }
-
-        fn angle_at(&self, at: Instant) -> Option<Angle> {
-            Some(Self::at(at))
-        }
-
-        fn time_of(&self, angle: Angle) -> Nanos {
-            Nanos::from_ns((u64::from(angle.as_raw()) * TURN.as_ns()) >> 32)
-        }
-
-        fn spread(&self) -> Nanos {
-            Nanos::ZERO
-        }
-
-        fn read_overhead(&self) -> Nanos {
-            OVERHEAD
-        }
-
-        fn write_extra(&self) -> Nanos {
-            Nanos::ZERO
-        }
-
-        fn may_stray(&self) -> bool {
-            false
-        }
-    }
-
-    impl Positioning for Toy {
-        fn capacity(&self) -> Sectors {
-            Sectors::new(self.tracks() * self.sectors)
-        }
-
-        fn target(&self, op: Op, extent: Extent) -> Target {
-            let place = |lba: u64| self.place(lba / self.sectors, lba % self.sectors);
-            let mut end = place(extent.last().get());
-            end.angle += Angle::from_raw((self.pitch() >> 32) as u32);
-            let transfer = Nanos::from_ns(TURN.as_ns() * extent.len.get() / self.sectors);
-            Target { op, extent, start: place(extent.start.get()), end, transfer }
-        }
-
-        fn estimate(&self, _head: &Head, _dispatch: Instant, _target: &Target) -> Estimate {
-            unreachable!("the search asks for what is likely")
-        }
-
-        fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
-            let depart = (dispatch + OVERHEAD).max(head.free_at);
-            let arrival = depart + self.arm_time(head.place, target.start);
-            let wait = self.time_of(Self::at(arrival).until(target.start.angle));
-            Likely { depart, positioning: (arrival + wait).saturating_since(depart) }
-        }
-
-        fn seek_lower_bound(&self, cylinders: u32) -> Nanos {
-            if cylinders == 0 {
-                Nanos::ZERO
-            } else {
-                Nanos::from_us(600 + 20 * u64::from(cylinders))
-            }
-        }
-
-        fn revolution(&self) -> Nanos {
-            TURN
-        }
-
-        fn media_end(&self, _target: &Target, finished: Instant) -> Instant {
-            finished
-        }
-
-        fn known(&self, _head: &Head, _dispatch: Instant, _target: &Target) -> Certainty {
-            Certainty::Known
-        }
-
-        fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
-            passes_at_by_tracks(self, angle, from)
-        }
-
-        fn pair(&self, from: &Target, to: &Target, near: Instant, overhead: Overhead) -> PairCost {
-            pair_by_estimate(self, from, to, near, overhead)
-        }
-
-        fn pairs(
-            &self,
-            hub: &Target,
-            others: &mut dyn Iterator<Item = &Target>,
-            near: Instant,
-            overhead: Overhead,
-            each: &mut dyn FnMut(PairCost, PairCost),
-        ) {
-            pairs_one_by_one(self, hub, others, near, overhead, each);
-        }
-
-        fn takes_into_cache(&self, _op: Op) -> bool {
-            false
-        }
-
-        fn reads_on(&self, _from: Lba) -> Sectors {
-            Sectors::ZERO
-        }
-
-        fn arms(&self) -> usize {
-            1
-        }
-
-        fn tracks(&self) -> Option<&dyn TrackMap> {
-            None
-        }
-    }
-
-    fn scans(toy: &Toy, wanted: &[bool], grain: u64) -> Scans {
-        let mut bitmap = PendingSectors::new(toy.capacity(), Sectors::new(grain));
-        for sector in
-            (0..toy.capacity().get()).filter(|sector| wanted[*sector as usize % wanted.len()])
-        {
-            bitmap.insert(Extent::from_numbers(sector, 1));
-        }
-        let mut scans = Scans::default();
-        scans.start(Scan {
-            id: ScanId(0),
-            whole: bitmap.remaining(),
-            wanted: bitmap,
-            options: ScanOptions::default(),
-        });
-        scans
-    }
-
-    /// What a look at a track alone finds; what passes is tried sector by sector in `window`.
-    fn value(gap: &Gap<'_>, toy: &Toy, track: &TrackSpan) -> u64 {
-        let Some((arrive, span)) = gap.rest(track) else { return 0 };
-        let seen = gap.seen(track, arrive, span).expect("the angle is known");
-        let wanted = |run: Option<Extent>| run.map_or(0, |run| gap.scans.count_in(run));
-        let lasts = seen.first.is_some_and(|run| TURN * run.len.get() / toy.sectors > OVERHEAD * 2);
-        let taken = if lasts {
-            wanted(seen.first) + wanted(seen.second)
-        } else {
-            wanted(seen.first).max(wanted(seen.second))
-        };
-        // What it leaves, up to a third of a track, counts as a loss.
-        let left = gap.scans.count_in(track.extent);
-        let lost = (left - taken).min(toy.sectors / 3) * LEFTOVER;
-        ((taken + left.min(toy.sectors / 3) * LEFTOVER - lost) << 16) / toy.sectors
-    }
-
-    proptest! {
-        #[test]
-        fn with_looks_enough_it_finds_what_a_look_at_every_track_finds(
-            (cylinders, heads, sectors) in (1_u32..30, 1_u16..4, 4_u64..40),
-            wanted in proptest::collection::vec(prop::bool::weighted(0.4), 1..200),
-            a in any::<prop::sample::Index>(),
-            b in any::<prop::sample::Index>(),
-            start_ns in 0_u64..20_000_000,
-            conservatism_us in 0_u64..300,
-        ) {
-            let toy = Toy { cylinders, heads, sectors, displaced: 0 };
-            let scans = scans(&toy, &wanted, 1);
-            let places = toy.capacity().get() as usize;
-            let one = |lba: usize| toy.target(Op::Read, Extent::from_numbers(lba as u64, 1));
-            let (a, next) = (one(a.index(places)), one(b.index(places)));
-            let head = Head::after(&a, Instant::from_ns(start_ns));
-            let now = Instant::from_ns(start_ns.saturating_sub(1_000_000));
-            let likely = toy.likely(&head, now, &next);
-            let rules = Rules {
-                conservatism: Nanos::from_us(conservatism_us),
-                follow: Nanos::from_us(10),
-                edge: 0,
-                several_per_track: true,
-                behind: true,
-                merge: false,
-                alone: true,
-            };
-            let ready = head.free_at.max(now + OVERHEAD);
-            let gap = Gap {
-                map: &toy, belief: &toy, scans: &scans, rules, now, head, ready, next_sent: now, next: &next, begin: likely.depart + likely.positioning,
-            };
-            let found = search(&gap, u32::MAX, &mut SearchCounts::default());
-            let best = (0..toy.tracks()).map(|track| value(&gap, &toy, &toy.track(track))).max().unwrap_or(0);
-            prop_assert_eq!(found.map_or(0, |piece| piece.worth), best);
-            // Few looks find no more, and never something else than what fits.
-            for effort in [1, 4, 16] {
-                let mut looks = SearchCounts::default();
-                let piece = search(&gap, effort, &mut looks);
-                prop_assert!(looks.tracks <= u64::from(effort) && piece.is_none_or(|piece| piece.worth <= best));
-            }
-        }
-
-        /// What is merged ends where the request begins, and the request ends when it would have
-        /// ended without.
-        #[test]
-        fn what_is_merged_abuts_the_request_and_does_not_delay_it(
-            sectors in 8_u64..40,
-            a in any::<prop::sample::Index>(),
-            b in any::<prop::sample::Index>(),
-            start_ns in 0_u64..20_000_000,
-        ) {
-            let toy = Toy { cylinders: 6, heads: 2, sectors, displaced: 0 };
-            let scans = scans(&toy, &[true], 1);
-            let places = toy.capacity().get() as usize;
-            let one = |lba: usize| toy.target(Op::Read, Extent::from_numbers(lba as u64, 1));
-            let (a, next) = (one(a.index(places)), one(b.index(places)));
-            let head = Head::after(&a, Instant::from_ns(start_ns));
-            let now = Instant::from_ns(start_ns);
-            let likely = toy.likely(&head, now, &next);
-            let begin = likely.depart + likely.positioning;
-            let rules = Rules {
-                conservatism: Nanos::from_us(50), follow: Nanos::ZERO, edge: 1, several_per_track: false, behind: false, merge: true, alone: false,
-            };
-            let gap = Gap { map: &toy, belief: &toy, scans: &scans, rules, now, head, ready: now + OVERHEAD, next_sent: now, next: &next, begin };
-            if let Some(piece) = search(&gap, 8, &mut SearchCounts::default()) {
-                prop_assert!(piece.merged && piece.extent.end() == next.extent.start);
-                prop_assert_eq!(piece.extent.start.get() / sectors, next.extent.start.get() / sectors);
-                let together = toy.target(Op::Read, Extent::new(piece.extent.start, piece.extent.len + next.extent.len));
-                let likely = toy.likely(&head, now, &together);
-                let late = (likely.depart + likely.positioning + together.transfer).signed_since(begin + next.transfer);
-                prop_assert!(late.abs() < 50, "{} ns late", late);
-            }
-        }
-    }
-
-    /// Wherever A ends in a turn.
-    #[test]
-    fn ends_of_tracks_that_may_lie_elsewhere_are_read_where_there_is_time_for_going_there_and_left_elsewhere()
-     {
-        let toy = Toy { cylinders: 8, heads: 2, sectors: 40, displaced: 2 };
-        let scans = scans(&toy, &[true], 1);
-        let one = |lba: u64| toy.target(Op::Read, Extent::from_numbers(lba, 1));
-        let (a, next) = (one(100), one(330));
-        let (mut read, mut left) = (0, 0);
-        for start_us in (0..12_000).step_by(50) {
-            let head = Head::after(&a, Instant::from_ns(start_us * 1_000));
-            let likely = toy.likely(&head, head.free_at, &next);
-            let begin = likely.depart + likely.positioning;
-            let rules = Rules {
-                conservatism: Nanos::ZERO,
-                follow: Nanos::ZERO,
-                edge: 2,
-                several_per_track: true,
-                behind: true,
-                merge: false,
-                alone: true,
-            };
-            let ready = head.free_at + OVERHEAD;
-            let gap = Gap {
-                map: &toy,
-                belief: &toy,
-                scans: &scans,
-                rules,
-                now: head.free_at,
-                head,
-                ready,
-                next_sent: head.free_at,
-                next: &next,
-                begin,
-            };
-            let Some(piece) = search(&gap, u32::MAX, &mut SearchCounts::default()) else {
-                continue;
-            };
-            let track = toy.track_of(piece.extent.start).extent;
-            let at_start = piece.extent.start.get() < track.start.get() + 2;
-            let at_end = piece.extent.end().get() > track.end().get() - 2;
-            if !at_start && !at_end {
-                let touches = piece.extent.start.get() == track.start.get() + 2
-                    || piece.extent.end().get() == track.end().get() - 2;
-                left += u64::from(touches);
-                continue;
-            }
-            read += 1;
-            let from = piece.extent.start.get() - if at_start { 2 } else { 0 };
-            let upto = piece.extent.end().get() + if at_end { 2 } else { 0 };
-            let around = toy.target(Op::Read, Extent::from_numbers(from, upto - from));
-            let first = toy.likely(&head, head.free_at, &around);
-            let behind = toy.likely(
-                &Head::after(&around, first.depart + first.positioning + around.transfer),
-                head.free_at,
-                &next,
-            );
-            assert!(
-                behind.depart + behind.positioning <= begin + TURN / 16,
-                "{piece:?} after {start_us} us"
-            );
-        }
-        assert!(read > 0 && left > 0, "{read} read, {left} left");
-    }
-
-    #[test]
-    fn leftovers_are_read_before_other_tracks_are_begun_and_short_tracks_count_as_long_ones_do() {
-        let track = |sectors| TrackSpan {
-            extent: Extent::from_numbers(0, sectors),
-            start: Position::default(),
-            sector: u64::MAX / sectors,
-        };
-        let worth = |sectors, left, taken| Gap::worth(&track(sectors), left, taken);
-        assert!(
-            worth(300, 100, 100) > worth(300, 300, 130),
-            "the last third of a track rather than four tenths of a whole one"
-        );
-        assert!(
-            worth(300, 150, 40) < worth(300, 300, 60),
-            "but no small part of what is left for one that is larger by half"
-        );
-        assert_eq!(worth(200, 200, 60), worth(300, 300, 90));
-        assert!(
-            worth(300, 0, 0) == 0
-                && (1..=300).all(|taken| worth(300, 300, taken) > worth(300, 300, taken - 1))
-        );
-    }
-
-    #[test]
-    fn with_read_ahead_nothing_is_read_apart_on_the_tracks_of_the_two_requests() {
-        let toy = Toy { cylinders: 1, heads: 2, sectors: 40, displaced: 0 };
-        let scans = scans(&toy, &[true], 1);
-        let one = |lba: u64| toy.target(Op::Read, Extent::from_numbers(lba, 1));
-        let (a, next) = (one(3), one(60));
-        let head = Head::after(&a, Instant::ORIGIN);
-        let begin = Instant::ORIGIN + TURN;
-        for (several_per_track, merge) in [(false, false), (true, false), (false, true)] {
-            let rules = Rules {
-                conservatism: Nanos::ZERO,
-                follow: Nanos::ZERO,
-                edge: 0,
-                several_per_track,
-                behind: true,
-                merge,
-                alone: true,
-            };
-            let now = Instant::ORIGIN;
-            let gap = Gap {
-                map: &toy,
-                belief: &toy,
-                scans: &scans,
-                rules,
-                now,
-                head,
-                ready: now + OVERHEAD,
-                next_sent: now,
-                next: &next,
-                begin,
-            };
-            let mut search = Search {
-                gap: &gap,
-                revolution: TURN,
-                best: None,
-                left: u32::MAX,
-                looks: &mut SearchCounts::default(),
-                rejected: None,
-            };
-            search.run();
-            assert_eq!(
-                search.best.map(|piece| piece.merged),
-                if several_per_track || merge { Some(merge) } else { None }
-            );
-        }
-    }
+/// The runs of a track that pass within an arc, in the order in which they come by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Passing {
+    pub(crate) first: Option<Extent>,
+    pub(crate) second: Option<Extent>,
 }
+
+/// What passes within `span` when the head arrives at angle `arrival`, without `edge` sectors at
+/// either end of the arc; after a turn it has all passed.
+pub(crate) fn passing(
+    track: &TrackSpan,
+    arrival: Angle,
+    span: Nanos,
+    revolution: Nanos,
+    edge: u64,
+) -> Passing {
+    let (sector, sectors) = (u128::from(track.sector.max(1)), u128::from(track.extent.len.get()));
+    let edge = u128::from(edge);
+    let begin = offset(track, arrival);
+    let end = begin + turns(span, revolution);
+    // Only whole sectors: the first that starts on the arc, and the last that ends on it.
+    let from = begin.div_ceil(sector) + edge;
+    let upto = (end / sector).saturating_sub(edge).min(sectors);
+    let again = (end.saturating_sub(TURN) / sector)
+        .saturating_sub(edge)
+        .min(sectors)
+        .min(begin.div_ceil(sector));
+    let again = if end > TURN { again } else { 0 };
+    Passing { first: run(track, from, upto), second: run(track, 0, again) }
+}
+
+/// The sectors before sector `upto` of the track that a head sees without a break from its arrival
+/// until that sector begins, `span` after it, without `edge` at the beginning of the arc.
+pub(crate) fn right_before(
+    track: &TrackSpan,
+    upto: u64,
+    span: Nanos,
+    revolution: Nanos,
+    edge: u64,
+) -> Option<Extent> {
+    let seen = turns(span, revolution) / u128::from(track.sector.max(1));
+    let from = u128::from(upto).saturating_sub(seen.saturating_sub(u128::from(edge)));
+    run(track, from, u128::from(upto))
+}
+
+/// How many sectors of the track pass within `span` at most.
+pub(crate) fn most(track: &TrackSpan, span: Nanos, revolution: Nanos) -> u64 {
+    let seen = turns(span, revolution) / u128::from(track.sector.max(1));
+    seen.min(u128::from(track.extent.len.get())) as u64
+}
+
+/// How far the start of the track's addresses lies behind `angle`, against the direction in which
+/// sectors come by.
+fn offset(track: &TrackSpan, angle: Angle) -> u128 {
+    u128::from(track.start.angle.until(angle).as_raw()) << 32
+}
+
+/// The part of a turn that passes within `span`, one turn at most.
+fn turns(span: Nanos, revolution: Nanos) -> u128 {
+    let (span, revolution) =
+        (u128::from(span.min(revolution).as_ns()), u128::from(revolution.as_ns().max(1)));
+    span * TURN / revolution
+}
+
+fn run(track: &TrackSpan, from: u128, upto: u128) -> Option<Extent> {
+    let start =
+        track.extent.start + Sectors::new(from.min(u128::from(track.extent.len.get())) as u64);
+    (from < upto).then(|| Extent::new(start, Sectors::new((upto - from) as u64)))
+}
+
+#[cfg(test)]
+mod tests;

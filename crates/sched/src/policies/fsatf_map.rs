@@ -5,10 +5,10 @@ use alloc::boxed::Box;
 
 use crate::policies::frozen::Frozen;
 use crate::policies::pairs::{Pairs, targets};
-use crate::policies::satf_map::{NEAREST_FIRST, PLAN_MAX};
+use crate::policies::satf_map::{NEAREST_FIRST, PLAN_MAX, insertion};
 use crate::policy::{Choice, Policy, View};
 use crate::table::{Parameter, Parameters, PolicyEntry};
-use crate::tour::{SHORTEST_MAX, insert_in_order, insert_nearest_first, shortest};
+use crate::tour::{Insertion, SHORTEST_MAX, shortest};
 
 /// The table entry.
 pub const ENTRY: PolicyEntry = PolicyEntry {
@@ -52,16 +52,16 @@ const EXACT_MAX: Parameter = Parameter {
 struct FsatfMap {
     name: &'static str,
     exact_most: usize,
-    nearest_first: bool,
+    insertion: Insertion,
     plan_most: usize,
     frozen: Frozen,
 }
 
 impl FsatfMap {
     fn new(name: &'static str, parameters: &Parameters, exact_most: usize) -> Self {
-        let (nearest_first, plan_most) =
-            (parameters.get(NEAREST_FIRST.name) != 0.0, parameters.get(PLAN_MAX.name) as usize);
-        Self { name, exact_most, nearest_first, plan_most, frozen: Frozen::default() }
+        let (insertion, plan_most) =
+            (insertion(parameters), parameters.get(PLAN_MAX.name) as usize);
+        Self { name, exact_most, insertion, plan_most, frozen: Frozen::default() }
     }
 }
 
@@ -75,14 +75,14 @@ impl Policy for FsatfMap {
     }
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
-        let (exact_most, nearest_first) = (self.exact_most, self.nearest_first);
+        let (exact_most, insertion) = (self.exact_most, self.insertion);
         Choice::one(self.frozen.next(view, self.plan_most, |batch| {
             let targets = targets(batch.iter().copied());
             let (costs, count) = (Pairs::new(view, &targets), batch.len());
-            let path = match () {
-                () if count <= exact_most => shortest(&costs, count),
-                () if nearest_first => insert_nearest_first(&costs, count),
-                () => insert_in_order(&costs, count),
+            let path = if count <= exact_most {
+                shortest(&costs, count)
+            } else {
+                insertion.path(&costs, count)
             };
             path.order().to_vec()
         }))

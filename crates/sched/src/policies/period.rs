@@ -49,6 +49,21 @@ pub(crate) struct Period {
     spare_since: Option<Instant>,
 }
 
+/// Which of two successive rounds a run belongs to, while a period changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Round {
+    Short,
+    Long,
+}
+
+/// How a period becomes longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lengthen {
+    /// For a tenant that is new to the drive: its share is not exact yet.
+    AtOnce,
+    InSteps,
+}
+
 impl Period {
     /// Always this one; none at all where each request is a turn.
     pub(crate) fn fixed(period: Nanos) -> Self {
@@ -90,19 +105,22 @@ impl Period {
 
     /// What a run may use to which `mean` comes in a round of mean length, in the longer round of
     /// two or in the shorter.
-    pub(crate) fn run(&self, mean: Nanos, long: bool) -> Nanos {
+    pub(crate) fn run(&self, mean: Nanos, round: Round) -> Nanos {
         let more = mean * self.steps / STEPS;
-        if long { mean + more } else { mean - more }
+        match round {
+            Round::Long => mean + more,
+            Round::Short => mean - more,
+        }
     }
 
     /// Whether the run of somebody whose last one was in a longer round, or not, is in a longer
     /// one.
-    pub(crate) fn is_long(&self, last_was_long: bool) -> bool {
-        self.steps > 0 && !last_was_long
+    pub(crate) fn round_after(&self, last: Round) -> Round {
+        if self.steps > 0 && last == Round::Short { Round::Long } else { Round::Short }
     }
 
     /// Notes which period would do; for who is new it is lengthened at once.
-    pub(crate) fn fit(&mut self, now: Instant, needed_ns: f64, new: bool) {
+    pub(crate) fn fit(&mut self, now: Instant, needed_ns: f64, lengthen: Lengthen) {
         let mut fitting = 0;
         while self.after(fitting) < self.longest {
             let would_do = self.after(fitting).as_ns() as f64
@@ -115,7 +133,7 @@ impl Period {
         if fitting >= self.doubled {
             self.spare_since = None;
             self.wanted = fitting;
-            if new && fitting > self.doubled {
+            if lengthen == Lengthen::AtOnce && fitting > self.doubled {
                 (self.doubled, self.steps, self.stepped) = (fitting, 0, now);
             }
             return;
@@ -126,7 +144,7 @@ impl Period {
 
     /// Goes a step towards what was noted, if it is time for one. Whose run is about to begin had
     /// its last one in a longer round, or not.
-    pub(crate) fn step(&mut self, now: Instant, last_was_long: bool) {
+    pub(crate) fn step(&mut self, now: Instant, last: Round) {
         if (self.wanted == self.doubled && self.steps == 0)
             || now.saturating_since(self.stepped) < STEP
         {
@@ -134,7 +152,7 @@ impl Period {
         }
         match (self.wanted > self.doubled, self.steps) {
             // Both are one from somebody on whose longer round comes next.
-            (true, steps) if steps + 1 == STEPS && last_was_long => return,
+            (true, steps) if steps + 1 == STEPS && last == Round::Long => return,
             (true, steps) if steps + 1 == STEPS => {
                 (self.doubled, self.steps) = (self.doubled + 1, 0)
             }
@@ -168,12 +186,12 @@ mod tests {
     /// Two tenants with 50 % each who take turns from now on; A's and B's runs in ms, until `until`
     /// seconds.
     fn runs(period: &mut Period, from: u64, until: u64, needed: f64) -> Vec<(usize, u64)> {
-        let (mut now, mut last, mut runs) = (at(from), [false; 2], Vec::new());
+        let (mut now, mut last, mut runs) = (at(from), [Round::Short; 2], Vec::new());
         while now < at(until) {
             for (tenant, last) in last.iter_mut().enumerate() {
-                period.fit(now, ms(needed), false);
+                period.fit(now, ms(needed), Lengthen::InSteps);
                 period.step(now, *last);
-                *last = period.is_long(*last);
+                *last = period.round_after(*last);
                 let run = period.run(period.mean() / 2, *last);
                 runs.push((tenant, run.as_ns() / 1_000_000));
                 now += run;
@@ -197,7 +215,7 @@ mod tests {
     #[test]
     fn the_example_of_the_header_holds() {
         let mut period = Period::fixed(Nanos::from_ms(250)).up_to(Nanos::from_secs(1));
-        period.fit(at(0), ms(499.0), true);
+        period.fit(at(0), ms(499.0), Lengthen::AtOnce);
         assert_eq!(period.mean(), Nanos::from_ms(500));
         let runs = runs(&mut period, 1_000, 30_000, 999.0);
         assert_eq!(runs[..4], [(0, 260), (1, 260), (0, 240), (1, 240)]);
@@ -226,16 +244,20 @@ mod tests {
     #[test]
     fn it_shrinks_after_a_while_with_room_to_spare_and_not_for_less() {
         let mut period = Period::fixed(Nanos::from_ms(250)).up_to(Nanos::from_secs(1));
-        period.fit(at(0), ms(400.0), true);
+        period.fit(at(0), ms(400.0), Lengthen::AtOnce);
         for second in 0..30 {
             // 188 of 250 ms are not enough to spare, nor is a moment with more.
-            period.fit(at(second * 1_000), ms(if second == 20 { 100.0 } else { 188.0 }), false);
-            period.step(at(second * 1_000), false);
+            period.fit(
+                at(second * 1_000),
+                ms(if second == 20 { 100.0 } else { 188.0 }),
+                Lengthen::InSteps,
+            );
+            period.step(at(second * 1_000), Round::Short);
             assert_eq!((period.mean(), period.long()), (Nanos::from_ms(500), Nanos::from_ms(500)));
         }
-        period.fit(at(30_000), ms(187.0), false);
-        period.fit(at(40_000), ms(187.0), false);
-        period.step(at(40_000), false);
+        period.fit(at(30_000), ms(187.0), Lengthen::InSteps);
+        period.fit(at(40_000), ms(187.0), Lengthen::InSteps);
+        period.step(at(40_000), Round::Short);
         assert_eq!((period.mean(), period.long()), (Nanos::from_ms(250), Nanos::from_ms(490)));
     }
 
@@ -243,8 +265,8 @@ mod tests {
     fn one_that_is_no_run_stays_none_and_one_that_is_fixed_stays_as_it_is() {
         for period in [Nanos::ZERO, Nanos::from_secs(1)] {
             let mut fixed = Period::fixed(period);
-            fixed.fit(at(0), ms(5_000.0), true);
-            fixed.step(at(5_000), false);
+            fixed.fit(at(0), ms(5_000.0), Lengthen::AtOnce);
+            fixed.step(at(5_000), Round::Short);
             assert_eq!(
                 (fixed.mean(), fixed.long(), fixed.is_zero()),
                 (period, period, period.is_zero())

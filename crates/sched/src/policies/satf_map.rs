@@ -8,7 +8,7 @@ use crate::policy::{Choice, Policy, View};
 use crate::positioning::Target;
 use crate::queue::{Queued, Ticket};
 use crate::table::{Parameter, Parameters, PolicyEntry};
-use crate::tour::LiveTour;
+use crate::tour::{Insertion, LiveTour};
 use crate::tunables::LatencyMatrixUse;
 
 /// The table entry.
@@ -53,9 +53,14 @@ pub(crate) const PLAN_MAX: Parameter = Parameter {
     origin: "P1 section III-B: longer queues are rare",
 };
 
+/// The insertion that [`NEAREST_FIRST`] selects.
+pub(crate) fn insertion(parameters: &Parameters) -> Insertion {
+    if parameters.get(NEAREST_FIRST.name) == 0.0 { Insertion::InOrder } else { Insertion::NearestFirst }
+}
+
 struct SatfMap {
     rebuild_after: usize,
-    nearest_first: bool,
+    insertion: Insertion,
     plan_most: usize,
     tour: LiveTour,
     /// Those on the path and their slots, in the order of arrival.
@@ -73,7 +78,7 @@ impl SatfMap {
     fn new(parameters: &Parameters) -> Self {
         Self {
             rebuild_after: parameters.get(REBUILD_AFTER.name) as usize,
-            nearest_first: parameters.get(NEAREST_FIRST.name) != 0.0,
+            insertion: insertion(parameters),
             plan_most: parameters.get(PLAN_MAX.name) as usize,
             tour: tour(parameters.get(REBUILD_AFTER.name) != 0.0),
             on_path: Vec::new(),
@@ -95,10 +100,10 @@ impl SatfMap {
         for queued in &arrived {
             self.enter(view, queued);
         }
-        let several_at_once = was_empty && arrived.len() > 1 && self.nearest_first;
+        let several_at_once = was_empty && arrived.len() > 1 && self.insertion == Insertion::NearestFirst;
         if several_at_once || (self.rebuild_after > 0 && self.sent >= self.rebuild_after) {
             let slots: Vec<usize> = self.on_path.iter().map(|(_, slot)| *slot).collect();
-            self.tour.rebuild(&Pairs::new(view, &self.targets), &slots, self.nearest_first);
+            self.tour.rebuild(&Pairs::new(view, &self.targets), &slots, self.insertion);
             self.sent = 0;
         }
     }

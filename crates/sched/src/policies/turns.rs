@@ -38,10 +38,10 @@ use alloc::collections::BTreeMap;
 use headtime_units::{Instant, Nanos, Share};
 
 use crate::command::HoldReason;
-use crate::policies::period::Period;
+use crate::policies::period::{Lengthen, Period, Round};
 use crate::policy::{Choice, View};
 use crate::queue::{Queued, Ticket};
-use crate::shares::{Shares, Tenant, TenantState, Terms};
+use crate::shares::{FlushTurns, Shares, Tenant, TenantState, Terms};
 use crate::table::{Parameter, Parameters};
 use crate::tunables::PriorityClass;
 
@@ -107,7 +107,7 @@ struct Run {
     reserve: Share,
     owed: bool,
     /// Whether it is in the longer round of two.
-    long: bool,
+    round: Round,
     /// What it may use; below zero where the last one used as much too much.
     budget_ns: i64,
     /// What the tenant had been charged when it began.
@@ -174,7 +174,11 @@ impl Turns {
         cost: impl Fn(&Queued) -> Nanos,
     ) -> Turn<'a> {
         let (shares, now) = (view.shares, view.now);
-        let flushes = view.flush_may_go() && shares.any_terms();
+        let flushes = if view.flush_may_go() && shares.any_terms() {
+            FlushTurns::Count
+        } else {
+            FlushTurns::Ignore
+        };
         // Whose run it is does not change by it.
         if let Some(own) = shares.own_waiting() {
             return Turn::of(own, flushes);
@@ -223,12 +227,12 @@ impl Turns {
             (None, None) => return Turn::Throttled(opens),
         };
         let Terms { priority, reserve, .. } = line.terms();
-        let last_was_long = self.past.get(&line.tenant()).is_some_and(|(_, last)| last.long);
-        self.period.step(now, last_was_long);
-        let long = self.period.is_long(last_was_long);
+        let last_round = self.past.get(&line.tenant()).map_or(Round::Short, |(_, last)| last.round);
+        self.period.step(now, last_round);
+        let round = self.period.round_after(last_round);
         let budget_ns = if is_owed {
             let mean = reserve.of(self.period.mean());
-            self.period.run(mean, long).as_ns() as i64 + self.carry_ns(line, mean)
+            self.period.run(mean, round).as_ns() as i64 + self.carry_ns(line, mean)
         } else {
             part(self.period.mean(), self.slack.weight(line), weights).as_ns() as i64
         };
@@ -237,7 +241,7 @@ impl Turns {
             priority,
             reserve,
             owed: is_owed,
-            long,
+            round,
             budget_ns,
             began: line.charged(),
         };
@@ -271,7 +275,7 @@ impl Turns {
             .map(|line| (needed(line), line.returns() <= NEW));
         let (needed, new) =
             asking.fold((0.0, false), |most, this| if this.0 > most.0 { this } else { most });
-        self.period.fit(view.now, needed, new);
+        self.period.fit(view.now, needed, if new { Lengthen::AtOnce } else { Lengthen::InSteps });
     }
 
     /// The number of a tenant's last run; where each request is a run, all count alike.
@@ -296,7 +300,7 @@ impl Turns {
                 .and_then(|queued| queued.deadline)
                 .filter(|due| *due < view.now + self.period.mean())
         };
-        let open = view.shares.waiting(false).filter(|line| {
+        let open = view.shares.waiting(FlushTurns::Ignore).filter(|line| {
             line.opens() <= view.now && self.run.is_none_or(|run| run.tenant != line.tenant())
         });
         let first = open
@@ -320,8 +324,8 @@ impl Turns {
 impl<'a> Turn<'a> {
     /// The turn of one that has something waiting or at the drive; `flushes` says whether a flush
     /// may go.
-    fn of(line: &'a TenantState, flushes: bool) -> Self {
-        if flushes && line.flush_is_next() {
+    fn of(line: &'a TenantState, flushes: FlushTurns) -> Self {
+        if flushes == FlushTurns::Count && line.flush_is_next() {
             Self::Flush
         } else if line.queue().is_empty() {
             Self::AtDrive
@@ -377,7 +381,7 @@ impl Run {
         }
         let others = || {
             view.shares
-                .waiting(view.flush_may_go())
+                .waiting(if view.flush_may_go() { FlushTurns::Count } else { FlushTurns::Ignore })
                 .filter(|line| line.tenant() != self.tenant && line.opens() <= view.now)
         };
         others().any(|line| {

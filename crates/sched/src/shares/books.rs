@@ -88,6 +88,13 @@ pub(crate) struct TenantState {
     last_held: Instant,
 }
 
+/// Whether a tenant that waits for a flush alone counts as waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FlushTurns {
+    Count,
+    Ignore,
+}
+
 /// What became of a request at the drive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Took {
@@ -308,10 +315,11 @@ impl Shares {
     }
 
     /// Charges what is sent; a write that waits for a flush stands for that.
-    pub(crate) fn sent(&mut self, now: Instant, queued: &Queued, charge: Charge, for_flush: bool) {
+    pub(crate) fn sent(&mut self, now: Instant, queued: &Queued, charge: Charge, op: Op) {
         if !self.kept {
             return;
         }
+        let for_flush = op == Op::Flush;
         let line = self.line_mut(now, queued.request.tenant());
         line.at_drive += 1;
         line.flushed_last = for_flush;
@@ -364,10 +372,10 @@ impl Shares {
 
     /// The books of those that have something waiting, by tenant; with `flushes` also of those that
     /// wait for nothing but a flush.
-    pub(crate) fn waiting(&self, flushes: bool) -> impl Iterator<Item = &TenantState> + '_ {
-        self.lines
-            .iter()
-            .filter(move |line| !line.queue.is_empty() || (flushes && line.flushes > 0))
+    pub(crate) fn waiting(&self, flushes: FlushTurns) -> impl Iterator<Item = &TenantState> + '_ {
+        self.lines.iter().filter(move |line| {
+            !line.queue.is_empty() || (flushes == FlushTurns::Count && line.flushes > 0)
+        })
     }
 
     /// How many requests wait whose tenants are at a limit of theirs.

@@ -14,6 +14,6 @@ mod terms;
 mod usage;
 
 pub use books::{Charge, ShareReport, Shares};
-pub(crate) use books::{TenantState, Took};
+pub(crate) use books::{FlushTurns, TenantState, Took};
 pub use need::{DriveCosts, Need, NeedError};
 pub use terms::{ShareChange, ShareRefusal, Tenant, Terms};

@@ -21,6 +21,26 @@ use headtime_units::Nanos;
 use super::Costs;
 use super::path::{Path, cheapest_place};
 
+/// The order in which requests are inserted into a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Insertion {
+    /// In the order of the queue.
+    InOrder,
+    /// The request nearest to the path first.
+    NearestFirst,
+}
+
+impl Insertion {
+    /// The path through `count` requests.
+    #[must_use]
+    pub fn path(self, costs: &impl Costs, count: usize) -> Path {
+        match self {
+            Self::InOrder => insert_in_order(costs, count),
+            Self::NearestFirst => insert_nearest_first(costs, count),
+        }
+    }
+}
+
 /// The path that comes of inserting requests 0 to `count` in that order, which is the order of the
 /// queue. O(n²).
 #[must_use]

@@ -29,7 +29,7 @@ use alloc::vec::Vec;
 use headtime_units::Nanos;
 
 use super::path::{Path, cheapest_place};
-use super::{CostTable, Costs, insert_in_order, insert_nearest_first};
+use super::{CostTable, Costs, Insertion};
 
 /// A path through the slots of a queue.
 #[derive(Clone, Debug, Default)]
@@ -95,15 +95,13 @@ impl LiveTour {
     ///
     /// # Panics
     /// When they are fewer or more.
-    pub fn rebuild(&mut self, costs: &impl Costs, slots: &[usize], nearest_first: bool) {
+    pub fn rebuild(&mut self, costs: &impl Costs, slots: &[usize], insertion: Insertion) {
         assert_eq!(slots.len(), self.path().len(), "a path is built again from everybody on it");
         let path = match &self.table {
-            Some(table) => inserted(
-                &Listed { costs: &AtHead { table, costs }, slots },
-                slots.len(),
-                nearest_first,
-            ),
-            None => inserted(&Listed { costs, slots }, slots.len(), nearest_first),
+            Some(table) => {
+                insertion.path(&Listed { costs: &AtHead { table, costs }, slots }, slots.len())
+            }
+            None => insertion.path(&Listed { costs, slots }, slots.len()),
         };
         let order: Vec<usize> = path.order().iter().map(|place| slots[*place]).collect();
         self.chain = Chain { edges: vec![None; order.len()], path: Path::from(order) };
@@ -114,10 +112,6 @@ impl LiveTour {
     pub fn path(&self) -> &Path {
         &self.chain.path
     }
-}
-
-fn inserted(costs: &impl Costs, count: usize, nearest_first: bool) -> Path {
-    if nearest_first { insert_nearest_first(costs, count) } else { insert_in_order(costs, count) }
 }
 
 /// A path and what its steps cost.
@@ -258,7 +252,7 @@ mod tests {
         assert_eq!(on_path(&tour), [7, 9]);
         assert_eq!(enter(&mut tour, 8), slots[1], "a slot is used again");
         assert_eq!(on_path(&tour), [7, 8, 9]);
-        tour.rebuild(&costs, &[slots[0], slots[1], slots[3]], false);
+        tour.rebuild(&costs, &[slots[0], slots[1], slots[3]], Insertion::InOrder);
         assert_eq!(on_path(&tour), [7, 8, 9]);
     }
 
@@ -269,7 +263,7 @@ mod tests {
         let mut tour = LiveTour::new();
         let slot = tour.slot();
         tour.enter(&costs, slot);
-        tour.rebuild(&costs, &[], false);
+        tour.rebuild(&costs, &[], Insertion::InOrder);
     }
 
     /// Arrivals and departures by the definition: the path is measured whole for each place.
@@ -335,7 +329,7 @@ mod tests {
                 prop_assert_eq!(tour.slot(), request);
                 tour.enter(&bounded, request);
             }
-            prop_assert_eq!(tour.path(), &insert_in_order(drawn, drawn.len()));
+            prop_assert_eq!(tour.path(), &Insertion::InOrder.path(drawn, drawn.len()));
             let before = tour.path().order().to_vec();
             for slot in (0..drawn.len()).filter(|slot| gone[*slot]) {
                 let first = tour.path().first() == Some(slot);
@@ -343,9 +337,10 @@ mod tests {
             }
             let left: Vec<usize> = (0..drawn.len()).filter(|slot| !gone[*slot]).collect();
             prop_assert_eq!(tour.path().order().to_vec(), before.into_iter().filter(|slot| !gone[*slot]).collect::<Vec<_>>());
-            tour.rebuild(&bounded, &left, nearest_first);
+            let insertion = if nearest_first { Insertion::NearestFirst } else { Insertion::InOrder };
+            tour.rebuild(&bounded, &left, insertion);
             let listed = (|to: usize| drawn.first(left[to]), |from: usize, to: usize| drawn.between(left[from], left[to]));
-            let again = if nearest_first { insert_nearest_first(&listed, left.len()) } else { insert_in_order(&listed, left.len()) };
+            let again = insertion.path(&listed, left.len());
             prop_assert_eq!(tour.path().order().to_vec(), again.order().iter().map(|place| left[*place]).collect::<Vec<_>>());
         }
     }

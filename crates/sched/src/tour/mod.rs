@@ -36,7 +36,7 @@ mod golden;
 mod trial;
 
 pub use excess::{ChainExcess, Margins};
-pub use insertion::{insert_in_order, insert_nearest_first};
+pub use insertion::{Insertion, insert_in_order, insert_nearest_first};
 pub use live::LiveTour;
 pub use lookahead::{LOOKAHEAD_MAX, Lookahead, Outlook};
 pub use path::Path;

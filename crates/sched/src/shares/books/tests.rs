@@ -73,7 +73,7 @@ proptest! {
                 }
                 Event::Send { estimate_us, fixed } => {
                     let charge = Charge { estimate: Nanos::from_us(estimate_us), fixed };
-                    shares.sent(now, &flush(ticket), charge, true);
+                    shares.sent(now, &flush(ticket), charge, Op::Flush);
                     at_drive.push(charge);
                     ticket += 1;
                 }

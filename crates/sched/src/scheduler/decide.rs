@@ -1,35 +1,44 @@
-//! What goes next while scans run: clients first, in their policy's order, and what fits in
-//! between.
+//! The next decision: [`Scheduler::next`].
 //!
-//! The policy chooses B as ever. Then the gap before B is searched. What is found goes at once, as
-//! a command of its own, and B is *committed*: it goes next, as a second command behind it, also
-//! where the policy would have one at a time. Before it goes the rest of the gap is searched again.
-//! What lies right before B on its track goes with B, as one command. B stays in the queue until it
-//! goes, so that it can be cancelled, and so that anything that comes in between (a flush, another
-//! policy) only ends the commitment: the policy chooses again.
+//! A decision takes these steps, all in this file unless a step names another:
+//! 1. flushes go first, except where they take turns by shares ([`Scheduler::next`]);
+//! 2. the scheduler's own commands (discards, parts of failed commands, urgent background jobs)
+//!    alternate with the choices of the policy ([`Scheduler::next_request`]);
+//! 3. the policy chooses a request B (`policies/`);
+//! 4. while a scan runs, the gap before B is searched (`freeblock/search.rs`);
+//! 5. the command is dispatched (`dispatch.rs`).
 //!
-//! A fill takes a place at the drive for a while. What goes behind B is chosen at the moment at
-//! which it would be without scans all the same, and sent when there is room. Otherwise each choice
-//! beside a scan would be made later and among more: clients would gain in the mean, and those that
-//! wait longest would wait longer (measured on an Atlas 10K under transactions, sptf-sw: −1.7 % and
-//! +4.9 % of p99).
+//! # Beside a scan
 //!
-//! There is a gap only between two places at two times that are known. What the drive takes into
-//! its cache has none, and behind it the head may be anywhere: before such a write nothing is read,
-//! and behind it not until the head has been seen again.
+//! A piece found in the gap is sent at once as a command of its own, and B is *committed*: it goes
+//! next, as a second command after it, also where the policy would have one at a time. Before B
+//! goes the rest of the gap is searched again. Sectors right before B on its track are read with B
+//! as one command. B stays in the queue until it is sent, so that it can be cancelled. Anything
+//! that comes in between (a flush, another policy) only ends the commitment: the policy chooses
+//! again.
 //!
-//! Each request chosen while scans want something is *predicted*: when its media access would begin
-//! without a fill, computed again from where the command before it really ended. By how much it is
-//! later is what the fill cost (`freeblock/governor.rs`).
+//! A fill occupies a place at the drive. The request after B is chosen at the moment at which it
+//! would be chosen without scans, and sent when there is room ([`Scheduler::choose_ahead`]).
+//! Otherwise each choice beside a scan would be made later and among more requests: the mean
+//! response would fall and the longest would grow (measured on an Atlas 10K under transactions,
+//! sptf-sw: −1.7 % and +4.9 % of p99).
+//!
+//! A gap exists only between two known positions at two known times. A write that the drive takes
+//! into its cache has neither: no gap before it is filled, and none after it until the head has
+//! been seen again.
+//!
+//! The start of each request chosen while scans have pending sectors is *predicted*: the time at
+//! which its media access would begin without a fill. It is computed again from the measured end of
+//! the command before it. The delay against it is the cost of the fill (`freeblock/governor.rs`).
 
 use headtime_units::{Extent, Instant, Nanos};
 use smallvec::SmallVec;
 
-use super::send::view;
-use super::{Decision, Done, Op, Outcome, Outstanding, Queued, Scheduler, Ticket};
+use super::dispatch::view;
+use super::{Decision, Op, Queued, Scheduler, Target, Ticket};
 use crate::background::FillSource;
 use crate::command::{Command, CommandId, HoldReason};
-use crate::freeblock::{Ahead, Committed, ExpectedStart, Fill, Gap, Piece, Rules, hull, search};
+use crate::freeblock::{Fill, Gap, Piece, Rules, hull, search};
 use crate::policy::Choice;
 
 /// A gap is filled with so many commands at most.
@@ -49,6 +58,40 @@ const FIRMWARE_FOLLOW: Nanos = Nanos::from_us(2);
 /// While the drive waits for a command, this part of the tracks is looked at.
 const HASTE: u32 = 4;
 
+/// A request that goes next, behind what was sent to fill the gap before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Committed {
+    pub(crate) ticket: Ticket,
+    /// The command that was sent last for the gap.
+    pub(crate) last: CommandId,
+    /// How many were.
+    pub(crate) pieces: u8,
+}
+
+/// The policy's choice of a moment at which the drive had no room for it, because it held a fill.
+#[derive(Clone, Debug)]
+pub(crate) struct Ahead {
+    pub(crate) tickets: SmallVec<[Ticket; 1]>,
+    pub(crate) chosen: Instant,
+    /// The command that goes next: with any other sent in between, the policy chooses again.
+    pub(crate) next: CommandId,
+}
+
+/// A request and when it would be served without a fill.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ExpectedStart {
+    pub(crate) ticket: Ticket,
+    pub(crate) target: Target,
+    /// When the policy chose it, which is when it would have been sent.
+    pub(crate) chosen: Instant,
+    /// The command before it, as long as that is at the drive.
+    pub(crate) before: Option<CommandId>,
+    /// When its first sector would come by.
+    pub(crate) begin: Instant,
+    /// Whether anything was read in the gap before it.
+    pub(crate) filled: bool,
+}
+
 /// What goes together with a request, or before it.
 enum Filled {
     /// A command of its own, and the request behind it.
@@ -60,11 +103,79 @@ enum Filled {
 }
 
 impl Scheduler {
-    /// As [`Scheduler::next_but_flushes`], with scans.
+    /// What to do now.
+    pub fn next(&mut self, now: Instant) -> Decision {
+        self.advance(now);
+        if self.outstanding.len()
+            >= self.drive.queue_depth.min(self.limits.outstanding.unwrap_or(usize::MAX))
+        {
+            let _ = self.choose_ahead();
+            return Decision::Idle;
+        }
+        if !self.flush_may_go() || self.flushes_have_turns() {
+            return self.next_request();
+        }
+        if !self.flushed_last {
+            return Decision::Dispatch(self.send_flush());
+        }
+        match self.next_request() {
+            Decision::Idle | Decision::WaitUntil { .. } => Decision::Dispatch(self.send_flush()),
+            decision @ Decision::Dispatch(_) => decision,
+        }
+    }
+
+    /// What to do next if there were no flushes but those that have turns.
+    pub(super) fn next_request(&mut self) -> Decision {
+        if self.active_fill().is_some() {
+            return self.next_beside_scans();
+        }
+        let any = self.any_for_policy();
+        if !any && self.own.is_empty() {
+            return Decision::Idle;
+        }
+        let view = view!(self);
+        let depth = self.limits.outstanding.unwrap_or_else(|| self.policy.depth(&view).max(1));
+        if self.outstanding.len() >= depth {
+            return Decision::Idle;
+        }
+        let own_turn = !self.own.is_empty() && (!any || !self.own_went_last);
+        match if own_turn { Choice::Nothing } else { self.policy.choose(&view) } {
+            Choice::Send(tickets) => Decision::Dispatch(self.send_chosen(&tickets)),
+            Choice::Flush => Decision::Dispatch(self.send_chosen_flush()),
+            // Who holds back holds back his own; the scheduler's commands need not wait for that.
+            Choice::Hold { .. } | Choice::Nothing if !self.own.is_empty() => {
+                Decision::Dispatch(self.send_own())
+            }
+            Choice::Hold { until, reason } => {
+                Decision::WaitUntil { at: until.max(self.now + Nanos::from_ns(1)), reason }
+            }
+            Choice::Nothing => Decision::Idle,
+        }
+    }
+
+    /// Whether there is anything that the policy decides on.
+    pub(super) fn any_for_policy(&self) -> bool {
+        !self.queue.is_empty() || (self.flush_may_go() && self.flushes_have_turns())
+    }
+
+    /// Whether flushes take their turns as requests do: with a policy that goes by terms, where
+    /// anybody has some. Else they go at once.
+    pub(super) fn flushes_have_turns(&self) -> bool {
+        !self.flushes.is_empty() && self.policy.enforces_limits() && self.shares.any_terms()
+    }
+
+    /// Whether a flush may go now as far as the drive is concerned: one at a time, because two at
+    /// once promise nothing more.
+    pub(super) fn flush_may_go(&self) -> bool {
+        !self.flushes.is_empty()
+            && !self.outstanding.iter().any(|command| command.target.op == Op::Flush)
+    }
+
+    /// As [`Scheduler::next_request`], with scans.
     pub(super) fn next_beside_scans(&mut self) -> Decision {
         let allowed = self.drive.queue_depth.min(self.limits.outstanding.unwrap_or(usize::MAX));
         if let Some(committed) = self.still_committed() {
-            return self.go_on(committed);
+            return self.step_committed(committed);
         }
         let urgent = self.fill.as_ref().and_then(|fill| fill.urgent());
         let own_any = !self.own.is_empty() || urgent.is_some();
@@ -115,7 +226,7 @@ impl Scheduler {
     /// Asks the policy for what it would send at this moment if a fill did not hold its place at
     /// the drive; answers until when all who wait are at a limit, if they are.
     pub(super) fn choose_ahead(&mut self) -> Option<Instant> {
-        if self.fill_at_work().is_none() || self.queue.is_empty() {
+        if self.active_fill().is_none() || self.queue.is_empty() {
             return None;
         }
         let depth =
@@ -168,7 +279,7 @@ impl Scheduler {
 
     /// A request is committed: it goes as soon as the drive has room for it, unless the gap has
     /// room for more.
-    fn go_on(&mut self, committed: Committed) -> Decision {
+    fn step_committed(&mut self, committed: Committed) -> Decision {
         if self.outstanding.len() >= DEPTH {
             return Decision::Idle;
         }
@@ -187,7 +298,7 @@ impl Scheduler {
         let wanted = fill.scans.want() && held >= fill.settings.waiting_needed;
         // What the policy chose wrongly is said where it is sent.
         let Some(queued) =
-            self.queue.get(ticket).filter(|queued| wanted && self.is_behind_a_gap(queued))
+            self.queue.get(ticket).filter(|queued| wanted && self.has_gap_before(queued))
         else {
             return self.send_chosen(&[ticket]);
         };
@@ -214,7 +325,7 @@ impl Scheduler {
 
     /// Whether it is known from where and when the head comes to a request, and when it must be
     /// there.
-    fn is_behind_a_gap(&self, queued: &Queued) -> bool {
+    fn has_gap_before(&self, queued: &Queued) -> bool {
         let cached = |op: Op| self.belief.takes_into_cache(op);
         // Nothing speaks against what is computed before the first completion.
         let seen = self.head_certain || self.last_finished == Instant::ORIGIN;
@@ -222,39 +333,6 @@ impl Scheduler {
         known
             && !cached(queued.request.op)
             && !self.outstanding.iter().any(|command| cached(command.target.op))
-    }
-
-    fn send_filled(&mut self, ticket: Ticket, filled: Filled, pieces: u8) -> Command {
-        let fill = self.fill.as_mut().expect("a scan is at work");
-        fill.committed = None;
-        if !matches!(filled, Filled::Not) {
-            fill.report.filled += u64::from(pieces == 0);
-            fill.predicted
-                .iter_mut()
-                .filter(|predicted| predicted.ticket == ticket)
-                .for_each(|predicted| predicted.filled = true);
-        }
-        match filled {
-            Filled::Not => self.send_chosen(&[ticket]),
-            Filled::With(extent) => self.send_merged(ticket, extent),
-            Filled::Before(extent) => {
-                let command = self.send_new_job(extent, FillSource::Gap);
-                let fill = self.fill.as_mut().expect("a scan is at work");
-                fill.committed = Some(Committed { ticket, last: command.id, pieces: pieces + 1 });
-                command
-            }
-        }
-    }
-
-    /// One command that reads `extent` for scans and the request right behind it.
-    fn send_merged(&mut self, ticket: Ticket, extent: Extent) -> Command {
-        self.own_went_last = false;
-        let job = self.claim_job(extent, FillSource::Merged);
-        let queued = self
-            .take_from_queue(ticket)
-            .expect("the request whose gap was searched is in the queue");
-        let target = self.belief.target(Op::Read, hull(extent, queued.request.extent));
-        self.dispatch(Op::Read, target, SmallVec::from_buf([queued]), Some((job, extent)))
     }
 
     /// SearchCounts for what fits before a request that was predicted.
@@ -312,7 +390,7 @@ impl Scheduler {
             let part = piece.value as f64 / left as f64;
             governor.worth_the_risk(part) && self.overlap.read_is_free(piece.extent)
         };
-        let Some(found) = search(&gap, effort, &mut fill.looks).filter(free) else {
+        let Some(found) = search(&gap, effort, &mut fill.counts).filter(free) else {
             return Filled::Not;
         };
         if !found.merged {
@@ -323,46 +401,31 @@ impl Scheduler {
         let likely = self.belief.likely(&head, self.now, &together);
         let begin = likely.depart + likely.positioning;
         let gap = Gap { next: &together, begin, rules: Rules { merge: false, ..rules }, ..gap };
-        match search(&gap, effort, &mut fill.looks).filter(free) {
+        match search(&gap, effort, &mut fill.counts).filter(free) {
             Some(before) => Filled::Before(before.extent),
             None => Filled::With(found.extent),
         }
     }
 
-    /// A command is done: those that were predicted to follow it are predicted again, from where it
-    /// really ended, and those it served are judged.
-    pub(super) fn judge(&mut self, command: &Outstanding, done: &Done) {
-        let held = self.tickets.len();
-        let Some(fill) = self.fill.as_deref_mut() else { return };
-        if fill.predicted.is_empty() {
-            return;
+    fn send_filled(&mut self, ticket: Ticket, filled: Filled, pieces: u8) -> Command {
+        let fill = self.fill.as_mut().expect("a scan is at work");
+        fill.committed = None;
+        if !matches!(filled, Filled::Not) {
+            fill.report.filled += u64::from(pieces == 0);
+            fill.predicted
+                .iter_mut()
+                .filter(|predicted| predicted.ticket == ticket)
+                .for_each(|predicted| predicted.filled = true);
         }
-        let well = done.outcome == Outcome::Success && self.head_certain;
-        let (belief, head) = (&*self.belief, self.last_head);
-        let is = |command: CommandId| move |before: Option<CommandId>| before == Some(command);
-        let behind = is(command.command);
-        fill.predicted.retain_mut(|predicted| {
-            if behind(predicted.before) {
-                let likely = belief.likely(&head, predicted.chosen, &predicted.target);
-                (predicted.begin, predicted.before) = (likely.depart + likely.positioning, None);
-                return well;
+        match filled {
+            Filled::Not => self.send_chosen(&[ticket]),
+            Filled::With(extent) => self.send_merged(ticket, extent),
+            Filled::Before(extent) => {
+                let command = self.send_new_job(extent, FillSource::Gap);
+                let fill = self.fill.as_mut().expect("a scan is at work");
+                fill.committed = Some(Committed { ticket, last: command.id, pieces: pieces + 1 });
+                command
             }
-            true
-        });
-        for served in &command.requests {
-            let Some(place) =
-                fill.predicted.iter().position(|predicted| predicted.ticket == served.ticket)
-            else {
-                continue;
-            };
-            let predicted = fill.predicted.swap_remove(place);
-            if !well || predicted.before.is_some() {
-                continue;
-            }
-            let revolution = belief.revolution();
-            let late_ns = head.free_at.signed_since(predicted.begin + predicted.target.transfer);
-            fill.report.late +=
-                u64::from(predicted.filled && fill.governor.judged(late_ns, held, revolution));
         }
     }
 }

@@ -9,7 +9,7 @@
 //! When what is read:
 //! - *urgent* jobs, which a write waits for, take turns with the policy's choices, as the
 //!   scheduler's other commands do;
-//! - gaps are filled when the policy has chosen (`gaps`);
+//! - gaps are filled when the policy has chosen (`decide`);
 //! - with no request of a client held for a while, what is wanted is read in order of address, two
 //!   commands at a time;
 //! - the same while everybody who waits is at a limit of theirs, with commands that are over before
@@ -21,28 +21,13 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
-use smallvec::SmallVec;
+use headtime_units::{Extent, Instant, Nanos, Sectors};
 
-use super::send::view;
-use super::{Decision, Done, Op, Outcome, Outstanding, Scheduler, Ticket};
+use super::{Done, Outcome, Outstanding, Scheduler, Ticket};
 use crate::background::{BackgroundRead, FillReport, FillSource, Pace, ScanId, ScanOptions};
-use crate::command::{Command, HoldReason};
 use crate::freeblock::{Claim, Fill, FillSettings, Job, PendingSectors, Scan, hull, without};
 use crate::positioning::BeliefReport;
 use crate::shares::Tenant;
-
-/// How many commands idle reading keeps at the drive, so that it does not lose a revolution between
-/// two.
-const IDLE_DEPTH: usize = 2;
-
-/// So many turns must have been saved up for each client that is held up before time is taken from
-/// clients: what a command takes and as much again, so that what it costs does not stop the filling
-/// of gaps (guess: a turn of sectors, two more to get there and back, and a retry).
-const SHARE_TURNS: u64 = 8;
-
-/// While clients may come back at any moment, idle commands are this many times shorter.
-const SHORTER: u64 = 8;
 
 impl Scheduler {
     /// Starts a scan: what is `wanted` is read once, in any order, and handed over by
@@ -65,7 +50,7 @@ impl Scheduler {
             id.0
         );
         let held = !self.tickets.is_empty();
-        let first = self.fill.as_ref().is_none_or(|fill| !fill.at_work());
+        let first = self.fill.as_ref().is_none_or(|fill| !fill.is_active());
         let last_finished = Some(self.last_finished).filter(|at| first && *at > Instant::ORIGIN);
         let fill = self.fill.get_or_insert_with(Box::default);
         assert!(
@@ -167,8 +152,8 @@ impl Scheduler {
             delay,
             response,
             at: self.now,
-            tracks: fill.looks.tracks,
-            rejected: fill.looks.rejected,
+            tracks: fill.counts.tracks,
+            rejected: fill.counts.rejected,
             ..fill.report
         }
     }
@@ -188,13 +173,13 @@ impl Scheduler {
     }
 
     /// Background reading, if there is anything to do or to keep in order.
-    pub(super) fn fill_at_work(&mut self) -> Option<&mut Fill> {
-        self.fill.as_deref_mut().filter(|fill| fill.at_work())
+    pub(super) fn active_fill(&mut self) -> Option<&mut Fill> {
+        self.fill.as_deref_mut().filter(|fill| fill.is_active())
     }
 
     /// A client's request was accepted, under the ticket behind `before`, if that is given: then
     /// what it changes is read first for scans of a point in time.
-    pub(super) fn client_came(
+    pub(super) fn client_request_arrived(
         &mut self,
         tenant: Tenant,
         before: Option<Ticket>,
@@ -208,7 +193,7 @@ impl Scheduler {
         };
         let held = self.tickets.len()
             - if self.policy.enforces_limits() { self.shares.held_back(now) } else { 0 };
-        let Some(fill) = self.fill_at_work() else { return };
+        let Some(fill) = self.active_fill() else { return };
         // Who is at a limit waits for that, and is no sign of somebody who is about to ask for
         // more.
         fill.clients_since = Some(fill.clients_since.map_or(opens, |since| since.min(opens)));
@@ -233,220 +218,13 @@ impl Scheduler {
     }
 
     /// A request must wait for those ahead of it: the jobs among them are urgent now.
-    pub(super) fn hurry_jobs(&mut self, waiting: Ticket) {
+    pub(super) fn make_jobs_urgent(&mut self, waiting: Ticket) {
         let Self { overlap, fill: Some(fill), .. } = self else { return };
         for ahead in overlap.waits_for(waiting) {
             if let Some(job) = fill.jobs.get_mut(ahead) {
                 job.urgent = true;
             }
         }
-    }
-
-    /// A scan's read of these sectors, sent or to be sent.
-    fn enter_job(&mut self, ticket: Ticket, mut job: Job) {
-        job.waits = !self.overlap.enter(ticket, job.extent, false);
-        self.fill.as_mut().expect("jobs are made where there is a scan").jobs.insert(ticket, job);
-    }
-
-    pub(super) fn next_own_ticket(&mut self) -> Ticket {
-        let ticket = Ticket(self.next_ticket);
-        self.next_ticket += 1;
-        ticket
-    }
-
-    /// What to do while no client has asked for anything.
-    pub(super) fn next_when_idle(&mut self, allowed: usize) -> Decision {
-        if self.waiting.is_empty() {
-            self.next_idle_read(allowed, Instant::NEVER)
-        } else {
-            Decision::Idle
-        }
-    }
-
-    /// What to do while all that clients have asked for is held back by limits until `until`. The
-    /// drive has as little to do as without them, and it is known for how long: clients wait only
-    /// for what takes longer than that.
-    pub(super) fn next_while_held_back(&mut self, until: Instant, allowed: usize) -> Decision {
-        let until = until.max(self.now + Nanos::from_ns(1));
-        let clients_at_drive = self.outstanding.iter().any(|command| !command.requests.is_empty());
-        if let Some(fill) = self.fill.as_deref_mut().filter(|_| !clients_at_drive) {
-            fill.clients_since = Some(until);
-        }
-        match self.next_idle_read(allowed, until) {
-            Decision::WaitUntil { at, reason } if at < until => Decision::WaitUntil { at, reason },
-            Decision::WaitUntil { .. } | Decision::Idle => {
-                Decision::WaitUntil { at: until, reason: HoldReason::Throttled }
-            }
-            dispatch @ Decision::Dispatch(_) => dispatch,
-        }
-    }
-
-    /// Reads for scans what is expected to be read by `until`, with nothing of a client's at the
-    /// drive.
-    fn next_idle_read(&mut self, allowed: usize, until: Instant) -> Decision {
-        let now = self.now;
-        let at_drive = self.outstanding.len();
-        let clients_at_drive = self.outstanding.iter().any(|command| !command.requests.is_empty());
-        let Some(fill) = self.fill.as_deref_mut() else { return Decision::Idle };
-        let idle = fill.settings.idle;
-        if !idle.enabled || clients_at_drive || at_drive >= allowed.min(IDLE_DEPTH) {
-            return Decision::Idle;
-        }
-        let patient = fill.patient();
-        if patient.is_none() && !fill.scans.want() {
-            return Decision::Idle;
-        }
-        let wait = |at: Instant| Decision::WaitUntil { at, reason: HoldReason::Idleness };
-        let last_seen = fill.governor.last_seen();
-        let away = last_seen.is_none_or(|last| now >= last + idle.away);
-        if let Some(last) = last_seen.filter(|_| !away) {
-            if now < last + idle.grace {
-                return wait(last + idle.grace);
-            }
-            if !fill.governor.may_fill() {
-                return wait(last + idle.away);
-            }
-        }
-        let (cursor, mut most) = (
-            fill.cursor,
-            if away { idle.largest } else { Sectors::new((idle.largest.get() / SHORTER).max(1)) },
-        );
-        loop {
-            let next = match patient {
-                Some(ticket) => {
-                    self.fill.as_ref().and_then(|fill| fill.jobs[&ticket].next_piece(most))
-                }
-                None => self.next_run(cursor, most, FillSource::Idle),
-            };
-            let Some(extent) = next else { return Decision::Idle };
-            if until == Instant::NEVER || self.is_read_by(until, extent) {
-                return Decision::Dispatch(match patient {
-                    Some(ticket) => self.send_piece(ticket, FillSource::Idle, most),
-                    None => self.send_run(extent, FillSource::Idle),
-                });
-            }
-            let half = Sectors::new(extent.len.get() / 2);
-            // No less than a block of what is wanted is read.
-            if half.is_zero() || half >= most {
-                return Decision::Idle;
-            }
-            most = half;
-        }
-    }
-
-    /// Whether these sectors, read next, are there by `until` even if the first is missed.
-    fn is_read_by(&self, until: Instant, extent: Extent) -> bool {
-        let view = view!(self);
-        view.ready_at() + view.next(&self.belief.target(Op::Read, extent)).worst <= until
-    }
-
-    /// Takes time from clients for the tail of a scan, or for what failed before, if so much has
-    /// been saved up.
-    pub(super) fn send_share(&mut self) -> Option<Command> {
-        let revolution = self.belief.revolution();
-        let held = self.tickets.len();
-        let fill = self.fill.as_deref_mut()?;
-        let tail = fill.settings.tail;
-        if tail <= 0.0 || self.now < fill.share_again {
-            return None;
-        }
-        if !fill
-            .governor
-            .affords((revolution * SHARE_TURNS).saturating_mul(fill.governor.held_up(held) as u64))
-        {
-            return None;
-        }
-        let patient = fill.patient();
-        if patient.is_none() && !fill.scans.near_the_end(tail) {
-            return None;
-        }
-        // What comes next is told when this is done.
-        fill.share_again = Instant::NEVER;
-        let (largest, view) = (fill.settings.idle.largest, view!(self));
-        let from = view.next_lba();
-        let most = largest.min(self.turn_of_sectors(from));
-        match patient {
-            Some(ticket) => Some(self.send_piece(ticket, FillSource::Share, most)),
-            None => {
-                let command = self.send_next_run(from, most, FillSource::Share);
-                if let (None, Some(fill)) = (&command, &mut self.fill) {
-                    fill.share_again = self.now;
-                }
-                command
-            }
-        }
-    }
-
-    /// What passes under a head in a turn at an address; of a drive without tracks the longest
-    /// command of background reading.
-    fn turn_of_sectors(&self, at: Lba) -> Sectors {
-        let largest = self.fill.as_ref().map_or(Sectors::ZERO, |fill| fill.settings.idle.largest);
-        let on_drive = Lba::new(at.get().min(self.belief.capacity().get().saturating_sub(1)));
-        self.belief.tracks().map_or(largest, |map| map.track_of(on_drive).extent.len)
-    }
-
-    /// Sends the next piece of an urgent job.
-    pub(super) fn send_urgent(&mut self, ticket: Ticket) -> Command {
-        let fill = self.fill.as_ref().expect("there is an urgent job");
-        let most = fill.settings.idle.largest;
-        let source = fill.jobs[&ticket].source;
-        self.send_piece(ticket, source, most)
-    }
-
-    /// Sends the next piece of a job that may go.
-    fn send_piece(&mut self, ticket: Ticket, source: FillSource, most: Sectors) -> Command {
-        let fill = self.fill.as_mut().expect("there is a job");
-        let job = fill.jobs.get_mut(&ticket).expect("the job was just found");
-        job.source = source;
-        job.at_drive += 1;
-        let piece = job
-            .take_piece(most.max(Sectors::new(1)))
-            .expect("the job may go, so something of it is left");
-        let target = self.belief.target(Op::Read, piece);
-        self.dispatch(Op::Read, target, SmallVec::new(), Some((ticket, piece)))
-    }
-
-    /// Sends what is wanted next by address, and what else is wanted within half a turn behind it,
-    /// unless somebody is about to change it.
-    fn send_next_run(&mut self, from: Lba, most: Sectors, source: FillSource) -> Option<Command> {
-        let extent = self.next_run(from, most, source)?;
-        Some(self.send_run(extent, source))
-    }
-
-    /// What that would read.
-    fn next_run(&self, from: Lba, most: Sectors, source: FillSource) -> Option<Extent> {
-        let skip = Sectors::new(self.turn_of_sectors(from).min(most).get() / 2);
-        let fill = self.fill.as_ref()?;
-        let extent = if source == FillSource::Share {
-            fill.fullest_run(from, most, skip)
-        } else {
-            fill.next_run(from, most, skip)
-        }?;
-        self.overlap.read_is_free(extent).then_some(extent)
-    }
-
-    fn send_run(&mut self, extent: Extent, source: FillSource) -> Command {
-        self.fill.as_mut().expect("something is wanted, so there is a scan").cursor = extent.end();
-        self.send_new_job(extent, source)
-    }
-
-    /// Claims what is wanted within `extent`, and sends a command that reads it for scans alone.
-    pub(super) fn send_new_job(&mut self, extent: Extent, source: FillSource) -> Command {
-        let ticket = self.claim_job(extent, source);
-        let target = self.belief.target(Op::Read, extent);
-        self.dispatch(Op::Read, target, SmallVec::new(), Some((ticket, extent)))
-    }
-
-    /// A job for what is wanted within `extent`, which a command that is about to be sent reads.
-    pub(super) fn claim_job(&mut self, extent: Extent, source: FillSource) -> Ticket {
-        let ticket = self.next_own_ticket();
-        let fill = self.fill.as_mut().expect("something is wanted, so there is a scan");
-        let claims = fill.scans.claim(extent);
-        debug_assert!(!claims.is_empty(), "nobody wants anything of {extent}");
-        let mut job = Job::new(extent, claims, source);
-        job.at_drive = 1;
-        self.enter_job(ticket, job);
-        ticket
     }
 
     /// What was read for scans by a command that is done, and what it cost; answers the disk time
@@ -492,7 +270,7 @@ impl Scheduler {
             fill.deliver(claims, command.command, done.outcome, source);
         } else if urgent {
             let claims = job.take_claims(piece);
-            self.give_up(claims, piece, command, done, source);
+            self.abandon_piece(claims, piece, command, done, source);
         } else if !job.retry(piece, fill.settings.retry_grain) {
             let claims = job.take_claims(piece);
             fill.deliver(claims, command.command, done.outcome, source);
@@ -506,7 +284,7 @@ impl Scheduler {
 
     /// A request waits for what has failed. For a point in time it is lost; others read it once
     /// that request is done.
-    fn give_up(
+    fn abandon_piece(
         &mut self,
         claims: Vec<Claim>,
         piece: Extent,

@@ -1,14 +1,16 @@
-//! From requests to commands: who is eligible, whose turn it is, and how one or several requests
-//! become one command.
+//! Commands: how one or several requests, or a piece of background reading, become one command at
+//! the drive, and what they are charged.
 
 use headtime_units::{Extent, Nanos};
 use smallvec::SmallVec;
 
-use super::{Decision, Op, Outstanding, Queued, Request, Scheduler, Target, Ticket, no_place};
+use super::{Op, Outstanding, Queued, Scheduler, Target, Ticket, no_target};
+use crate::background::FillSource;
 use crate::command::{Command, CommandId};
 use crate::drive::PredictedService;
-use crate::policy::Choice;
+use crate::freeblock::{Job, hull};
 use crate::positioning::Likely;
+use crate::shares::{Charge, TenantState};
 
 /// What a policy may look at now; borrows only what it shows, so that the policy itself can be
 /// asked.
@@ -30,93 +32,6 @@ macro_rules! view {
 pub(super) use view;
 
 impl Scheduler {
-    /// Whether a write is durable only when a flush has followed it.
-    pub(super) fn needs_flush(&self, request: &Request) -> bool {
-        request.fua && request.op.changes_sectors() && !(self.drive.fua && request.op == Op::Write)
-    }
-
-    /// Hands a request that waits for nobody to the policy, or puts it among those that go without
-    /// asking it.
-    pub(super) fn make_eligible(&mut self, queued: Queued) {
-        if queued.request.op.moves_head() {
-            self.queue.insert(queued);
-            self.shares.enter(self.now, queued);
-        } else {
-            self.own.push_back(queued);
-        }
-    }
-
-    /// Keeps the order of overlapping requests from now on: something that changes sectors is about
-    /// to be entered. So far only reads are held.
-    pub(super) fn keep_order(&mut self) {
-        let at_drive = self
-            .outstanding
-            .iter()
-            .filter(|command| command.target.op != Op::Flush)
-            .flat_map(|command| &command.requests);
-        let reads = self
-            .queue
-            .by_arrival()
-            .chain(&self.own)
-            .chain(at_drive)
-            .map(|queued| (queued.ticket, queued.request.extent));
-        let jobs = self
-            .fill
-            .iter()
-            .flat_map(|fill| fill.jobs.iter().map(|(ticket, job)| (*ticket, job.extent)));
-        self.overlap.keep(reads.chain(jobs));
-    }
-
-    /// Makes those eligible that waited for `gone` only.
-    pub(super) fn free_waiting(&mut self, gone: Ticket) {
-        if !self.overlap.is_kept() {
-            return;
-        }
-        for ticket in self.overlap.leave(gone) {
-            match self.waiting.remove(&ticket) {
-                Some(queued) => self.make_eligible(queued),
-                None => {
-                    let job = self.fill.as_mut().and_then(|fill| fill.jobs.get_mut(&ticket));
-                    job.expect("who is freed was waiting").waits = false;
-                }
-            }
-        }
-    }
-
-    /// What to do next if there were no flushes but those that have turns.
-    pub(super) fn next_but_flushes(&mut self) -> Decision {
-        if self.fill_at_work().is_some() {
-            return self.next_beside_scans();
-        }
-        let any = self.any_for_policy();
-        if !any && self.own.is_empty() {
-            return Decision::Idle;
-        }
-        let view = view!(self);
-        let depth = self.limits.outstanding.unwrap_or_else(|| self.policy.depth(&view).max(1));
-        if self.outstanding.len() >= depth {
-            return Decision::Idle;
-        }
-        let own_turn = !self.own.is_empty() && (!any || !self.own_went_last);
-        match if own_turn { Choice::Nothing } else { self.policy.choose(&view) } {
-            Choice::Send(tickets) => Decision::Dispatch(self.send_chosen(&tickets)),
-            Choice::Flush => Decision::Dispatch(self.send_chosen_flush()),
-            // Who holds back holds back his own; the scheduler's commands need not wait for that.
-            Choice::Hold { .. } | Choice::Nothing if !self.own.is_empty() => {
-                Decision::Dispatch(self.send_own())
-            }
-            Choice::Hold { until, reason } => {
-                Decision::WaitUntil { at: until.max(self.now + Nanos::from_ns(1)), reason }
-            }
-            Choice::Nothing => Decision::Idle,
-        }
-    }
-
-    /// Whether there is anything that the policy decides on.
-    pub(super) fn any_for_policy(&self) -> bool {
-        !self.queue.is_empty() || (self.flush_may_go() && self.flushes_have_turns())
-    }
-
     /// One flush for everyone who waits for one.
     pub(super) fn send_flush(&mut self) -> Command {
         assert!(
@@ -128,20 +43,13 @@ impl Scheduler {
         for queued in &flushes {
             self.shares.flush_leaves(self.now, queued.request.tenant());
         }
-        self.dispatch(Op::Flush, no_place(), flushes, None)
+        self.dispatch(Op::Flush, no_target(), flushes, None)
     }
 
     /// The same where the policy has chosen it.
     pub(super) fn send_chosen_flush(&mut self) -> Command {
         self.own_went_last = false;
         self.send_flush()
-    }
-
-    /// Takes a request out of the queue, and out of its tenant's line.
-    pub(super) fn take_from_queue(&mut self, ticket: Ticket) -> Option<Queued> {
-        let queued = self.queue.remove(ticket)?;
-        self.shares.leave(self.now, &queued);
-        Some(queued)
     }
 
     /// A discard or a part of a failed command.
@@ -196,6 +104,48 @@ impl Scheduler {
         self.dispatch(first.op, target, requests, None)
     }
 
+    /// One command that reads `extent` for scans and the request right behind it.
+    pub(super) fn send_merged(&mut self, ticket: Ticket, extent: Extent) -> Command {
+        self.own_went_last = false;
+        let job = self.claim_job(extent, FillSource::Merged);
+        let queued = self
+            .take_from_queue(ticket)
+            .expect("the request whose gap was searched is in the queue");
+        let target = self.belief.target(Op::Read, hull(extent, queued.request.extent));
+        self.dispatch(Op::Read, target, SmallVec::from_buf([queued]), Some((job, extent)))
+    }
+
+    /// Claims what is wanted within `extent`, and sends a command that reads it for scans alone.
+    pub(super) fn send_new_job(&mut self, extent: Extent, source: FillSource) -> Command {
+        let ticket = self.claim_job(extent, source);
+        let target = self.belief.target(Op::Read, extent);
+        self.dispatch(Op::Read, target, SmallVec::new(), Some((ticket, extent)))
+    }
+
+    /// A job for what is wanted within `extent`, which a command that is about to be sent reads.
+    pub(super) fn claim_job(&mut self, extent: Extent, source: FillSource) -> Ticket {
+        let ticket = self.next_own_ticket();
+        let fill = self.fill.as_mut().expect("something is wanted, so there is a scan");
+        let claims = fill.scans.claim(extent);
+        debug_assert!(!claims.is_empty(), "nobody wants anything of {extent}");
+        let mut job = Job::new(extent, claims, source);
+        job.at_drive = 1;
+        self.enter_job(ticket, job);
+        ticket
+    }
+
+    /// A scan's read of these sectors, sent or to be sent.
+    pub(super) fn enter_job(&mut self, ticket: Ticket, mut job: Job) {
+        job.waits = !self.overlap.enter(ticket, job.extent, Op::Read);
+        self.fill.as_mut().expect("jobs are made where there is a scan").jobs.insert(ticket, job);
+    }
+
+    pub(super) fn next_own_ticket(&mut self) -> Ticket {
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        ticket
+    }
+
     /// Sends a command that serves `requests`, and reads a piece for a job, if one is given.
     pub(super) fn dispatch(
         &mut self,
@@ -240,6 +190,31 @@ impl Scheduler {
         command
     }
 
+    /// Charges what is about to be sent by a command of this kind; answers what each request was
+    /// charged, in their order. A discard is charged when it is known what it took.
+    pub(super) fn charge(&mut self, op: Op, requests: &[Queued]) -> SmallVec<[Charge; 1]> {
+        if !self.shares.are_kept() {
+            return SmallVec::new();
+        }
+        let view = view!(self);
+        let charge = |queued: &Queued| match op {
+            Op::Read | Op::Write | Op::Zero => self.policy.charge(&view, queued),
+            Op::Flush => {
+                let estimate = self
+                    .shares
+                    .line(queued.request.tenant())
+                    .map_or(Nanos::ZERO, TenantState::flush_cost);
+                Charge { estimate, fixed: false }
+            }
+            Op::Discard => Charge::default(),
+        };
+        let charges: SmallVec<[Charge; 1]> = requests.iter().map(charge).collect();
+        for (queued, charge) in requests.iter().zip(&charges) {
+            self.shares.sent(self.now, queued, *charge, op);
+        }
+        charges
+    }
+
     /// What a command for `target` is believed to take if it is sent now.
     fn predict(&self, target: &Target) -> PredictedService {
         let view = view!(self);
@@ -251,5 +226,12 @@ impl Scheduler {
             .min(positioning);
         let overhead = depart.saturating_since(self.now.max(head.free_at));
         PredictedService { overhead, seek, rotation: positioning - seek, transfer: target.transfer }
+    }
+
+    /// Takes a request out of the queue, and out of its tenant's line.
+    pub(super) fn take_from_queue(&mut self, ticket: Ticket) -> Option<Queued> {
+        let queued = self.queue.remove(ticket)?;
+        self.shares.leave(self.now, &queued);
+        Some(queued)
     }
 }

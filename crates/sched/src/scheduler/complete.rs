@@ -1,0 +1,226 @@
+//! Completions: what the drive model learns, what becomes of each request, and what a fill cost.
+
+use headtime_units::{Instant, Nanos};
+use smallvec::SmallVec;
+
+use super::{Done, Finished, Head, Op, Outcome, Outstanding, Queued, Scheduler, Ticket};
+use crate::command::CommandId;
+use crate::positioning::{AccessKind, MeasuredAccess};
+use crate::shares::Took;
+
+impl Scheduler {
+    /// Takes a measured completion in; returns the requests that are over.
+    ///
+    /// # Panics
+    /// When the command is not outstanding, or is said to have finished in the future: the engine
+    /// around the scheduler is at fault.
+    pub fn complete(&mut self, now: Instant, done: Done) -> SmallVec<[Finished; 1]> {
+        self.advance(now);
+        assert!(
+            done.finished <= now,
+            "command {} is reported at {now} to finish only at {}",
+            done.command.0,
+            done.finished
+        );
+        let index = self.outstanding.iter().position(|command| command.command == done.command);
+        let index = index.unwrap_or_else(|| {
+            panic!("command {} completed but is not outstanding", done.command.0)
+        });
+        let command = self.outstanding.remove(index);
+        let before = self.last_finished;
+        let disk_time = done.finished.saturating_since(before.max(command.dispatched));
+        let moves = |command: &Outstanding| command.target.op.moves_head();
+        self.reordered += u64::from(moves(&command) && self.outstanding[..index].iter().any(moves));
+        let cached = self.learn(&command, &done);
+        self.last_finished = self.last_finished.max(done.finished);
+
+        if self.fill.is_some() {
+            self.measure_fill_cost(&command, &done);
+        }
+        let disk_time = if command.job.is_some() {
+            self.background_done(&command, &done, disk_time, before)
+        } else {
+            disk_time
+        };
+        let mut over = SmallVec::new();
+        if let [only] = command.requests.as_slice() {
+            self.accounts.charge_one(disk_time, only);
+            let charge = command.charges.first().copied();
+            self.shares.done(
+                now,
+                only.request.tenant(),
+                Took { op: command.target.op, cached, disk_time },
+                charge,
+            );
+            over.extend(self.finish_request(only, disk_time, &command, &done));
+        } else {
+            let parts = self.accounts.charge(disk_time, command.target.op, &command.requests);
+            for (place, (queued, disk_time)) in command.requests.iter().zip(parts).enumerate() {
+                let charge = command.charges.get(place).copied();
+                self.shares.done(
+                    now,
+                    queued.request.tenant(),
+                    Took { op: command.target.op, cached, disk_time },
+                    charge,
+                );
+                over.extend(self.finish_request(queued, disk_time, &command, &done));
+            }
+        }
+        for finished in &over {
+            self.record_finished(finished);
+        }
+        if let Some(fill) = self.fill.as_mut().filter(|_| self.tickets.is_empty()) {
+            fill.clients_since = None;
+        }
+        over
+    }
+
+    /// What becomes of a request whose command is done: it is over, is sent again on its own, waits
+    /// for a flush, or nobody wants to know.
+    pub(super) fn finish_request(
+        &mut self,
+        queued: &Queued,
+        disk_time: Nanos,
+        command: &Outstanding,
+        done: &Done,
+    ) -> Option<Finished> {
+        let Queued { ticket, request, submitted, .. } = *queued;
+        let flushed = command.target.op == Op::Flush;
+        let succeeded = done.outcome == Outcome::Success;
+        let cancelled = self.forget_cancellation(ticket);
+        if !succeeded
+            && !cancelled
+            && !flushed
+            && (command.requests.len() > 1 || command.job.is_some())
+        {
+            *self.charged_before.entry(ticket).or_default() += disk_time;
+            self.own.push_back(*queued);
+            return None;
+        }
+        if !flushed {
+            self.free_waiting(ticket);
+            if succeeded && !cancelled && self.needs_flush(&request) {
+                *self.charged_before.entry(ticket).or_default() += disk_time;
+                self.wait_for_flush(*queued);
+                return None;
+            }
+        }
+        self.tickets.remove(request.id);
+        let before =
+            if self.charged_before.is_empty() { None } else { self.charged_before.remove(&ticket) };
+        let disk_time = disk_time + before.unwrap_or_default();
+        let finished = Finished {
+            request,
+            submitted,
+            dispatched: command.dispatched,
+            finished: done.finished,
+            disk_time,
+            outcome: done.outcome,
+        };
+        (!cancelled).then_some(finished)
+    }
+
+    /// Strikes a completed request off the list of the cancelled; tells whether it stood there.
+    pub(super) fn forget_cancellation(&mut self, ticket: Ticket) -> bool {
+        let position = self.cancelled.iter().position(|cancelled| *cancelled == ticket);
+        position.map(|position| self.cancelled.swap_remove(position)).is_some()
+    }
+
+    /// Teaches the belief and moves the head; called before `last_finished` moves on. Answers
+    /// whether the drive's cache did without the head.
+    pub(super) fn learn(&mut self, command: &Outstanding, done: &Done) -> bool {
+        match command.target.op {
+            Op::Discard => return true,
+            // To empty its write cache the drive has taken the head to places unknown.
+            Op::Flush => {
+                self.head_certain = false;
+                return false;
+            }
+            Op::Read | Op::Write | Op::Zero => {}
+        }
+        let succeeded = done.outcome == Outcome::Success;
+        // Two reports of one instant, or handed in out of order, leave open which of the two
+        // accesses was first.
+        let in_order = done.finished > self.last_finished;
+        let head_before = (self.head_certain && in_order).then_some(self.last_head);
+        let time = self.tunables.timesource;
+        let learned = self.belief.learn(&MeasuredAccess {
+            target: command.target,
+            dispatched: time.read(command.dispatched),
+            finished: time.read(done.finished),
+            head_before: head_before.map(|head| Head { free_at: time.read(head.free_at), ..head }),
+            succeeded,
+        });
+        // What the cache answered has left the head where it was.
+        if learned == AccessKind::CacheHit {
+            self.head_certain &= in_order;
+            return true;
+        }
+        self.head_certain = succeeded && in_order && learned == AccessKind::Media;
+        if done.finished >= self.last_finished {
+            // After an error the arm may be anywhere near; the target is the best guess, but
+            // nothing is learned from it.
+            self.last_head =
+                Head::after(&command.target, self.belief.media_end(&command.target, done.finished));
+        }
+        false
+    }
+
+    /// A command is done: those that were predicted to follow it are predicted again, from where it
+    /// really ended, and those it served are judged.
+    pub(super) fn measure_fill_cost(&mut self, command: &Outstanding, done: &Done) {
+        let held = self.tickets.len();
+        let Some(fill) = self.fill.as_deref_mut() else { return };
+        if fill.predicted.is_empty() {
+            return;
+        }
+        let well = done.outcome == Outcome::Success && self.head_certain;
+        let (belief, head) = (&*self.belief, self.last_head);
+        let is = |command: CommandId| move |before: Option<CommandId>| before == Some(command);
+        let behind = is(command.command);
+        fill.predicted.retain_mut(|predicted| {
+            if behind(predicted.before) {
+                let likely = belief.likely(&head, predicted.chosen, &predicted.target);
+                (predicted.begin, predicted.before) = (likely.depart + likely.positioning, None);
+                return well;
+            }
+            true
+        });
+        for served in &command.requests {
+            let Some(place) =
+                fill.predicted.iter().position(|predicted| predicted.ticket == served.ticket)
+            else {
+                continue;
+            };
+            let predicted = fill.predicted.swap_remove(place);
+            if !well || predicted.before.is_some() {
+                continue;
+            }
+            let revolution = belief.revolution();
+            let late_ns = head.free_at.signed_since(predicted.begin + predicted.target.transfer);
+            fill.report.late +=
+                u64::from(predicted.filled && fill.governor.judged(late_ns, held, revolution));
+        }
+    }
+
+    /// Notes a request that is over, for the accounts, the policy and the mean response time.
+    pub(super) fn record_finished(&mut self, finished: &Finished) {
+        if finished.request.op.moves_head() && finished.outcome == Outcome::Success {
+            let response = finished.response();
+            // A moving mean over the last 64 requests or so; the first request sets it.
+            self.mean_response = match self.mean_response {
+                Nanos::ZERO => response,
+                mean => Nanos::from_ns(mean.as_ns() - mean.as_ns() / 64 + response.as_ns() / 64),
+            };
+        }
+        self.accounts.note(finished);
+        if let Some(fill) = self.active_fill() {
+            fill.governor.responded(
+                finished.finished,
+                finished.response(),
+                fill.settings.max_impact,
+            );
+        }
+        self.policy.finished(finished);
+    }
+}

@@ -1,0 +1,200 @@
+//! Background reading without a request to fill a gap for: in idle time, while all clients are at a
+//! limit, and in the small share of time that the bound on impact has saved up.
+
+use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
+use smallvec::SmallVec;
+
+use super::dispatch::view;
+use super::{Decision, Op, Scheduler, Ticket};
+use crate::background::FillSource;
+use crate::command::{Command, HoldReason};
+
+/// How many commands idle reading keeps at the drive, so that it does not lose a revolution between
+/// two.
+const IDLE_DEPTH: usize = 2;
+
+/// So many turns must have been saved up for each client that is held up before time is taken from
+/// clients: what a command takes and as much again, so that what it costs does not stop the filling
+/// of gaps (guess: a turn of sectors, two more to get there and back, and a retry).
+const SHARE_TURNS: u64 = 8;
+
+/// While clients may come back at any moment, idle commands are this many times shorter.
+const SHORTER: u64 = 8;
+
+impl Scheduler {
+    /// What to do while no client has asked for anything.
+    pub(super) fn next_when_idle(&mut self, allowed: usize) -> Decision {
+        if self.waiting.is_empty() {
+            self.next_idle_read(allowed, Instant::NEVER)
+        } else {
+            Decision::Idle
+        }
+    }
+
+    /// What to do while all that clients have asked for is held back by limits until `until`. The
+    /// drive has as little to do as without them, and it is known for how long: clients wait only
+    /// for what takes longer than that.
+    pub(super) fn next_while_held_back(&mut self, until: Instant, allowed: usize) -> Decision {
+        let until = until.max(self.now + Nanos::from_ns(1));
+        let clients_at_drive = self.outstanding.iter().any(|command| !command.requests.is_empty());
+        if let Some(fill) = self.fill.as_deref_mut().filter(|_| !clients_at_drive) {
+            fill.clients_since = Some(until);
+        }
+        match self.next_idle_read(allowed, until) {
+            Decision::WaitUntil { at, reason } if at < until => Decision::WaitUntil { at, reason },
+            Decision::WaitUntil { .. } | Decision::Idle => {
+                Decision::WaitUntil { at: until, reason: HoldReason::Throttled }
+            }
+            dispatch @ Decision::Dispatch(_) => dispatch,
+        }
+    }
+
+    /// Reads for scans what is expected to be read by `until`, with nothing of a client's at the
+    /// drive.
+    fn next_idle_read(&mut self, allowed: usize, until: Instant) -> Decision {
+        let now = self.now;
+        let at_drive = self.outstanding.len();
+        let clients_at_drive = self.outstanding.iter().any(|command| !command.requests.is_empty());
+        let Some(fill) = self.fill.as_deref_mut() else { return Decision::Idle };
+        let idle = fill.settings.idle;
+        if !idle.enabled || clients_at_drive || at_drive >= allowed.min(IDLE_DEPTH) {
+            return Decision::Idle;
+        }
+        let deferred = fill.deferred();
+        if deferred.is_none() && !fill.scans.want() {
+            return Decision::Idle;
+        }
+        let wait = |at: Instant| Decision::WaitUntil { at, reason: HoldReason::Idleness };
+        let last_seen = fill.governor.last_seen();
+        let away = last_seen.is_none_or(|last| now >= last + idle.away);
+        if let Some(last) = last_seen.filter(|_| !away) {
+            if now < last + idle.grace {
+                return wait(last + idle.grace);
+            }
+            if !fill.governor.may_fill() {
+                return wait(last + idle.away);
+            }
+        }
+        let (cursor, mut most) = (
+            fill.cursor,
+            if away { idle.largest } else { Sectors::new((idle.largest.get() / SHORTER).max(1)) },
+        );
+        loop {
+            let next = match deferred {
+                Some(ticket) => {
+                    self.fill.as_ref().and_then(|fill| fill.jobs[&ticket].next_piece(most))
+                }
+                None => self.next_run(cursor, most, FillSource::Idle),
+            };
+            let Some(extent) = next else { return Decision::Idle };
+            if until == Instant::NEVER || self.is_read_by(until, extent) {
+                return Decision::Dispatch(match deferred {
+                    Some(ticket) => self.send_piece(ticket, FillSource::Idle, most),
+                    None => self.send_run(extent, FillSource::Idle),
+                });
+            }
+            let half = Sectors::new(extent.len.get() / 2);
+            // No less than a block of what is wanted is read.
+            if half.is_zero() || half >= most {
+                return Decision::Idle;
+            }
+            most = half;
+        }
+    }
+
+    /// Whether these sectors, read next, are there by `until` even if the first is missed.
+    fn is_read_by(&self, until: Instant, extent: Extent) -> bool {
+        let view = view!(self);
+        view.ready_at() + view.next(&self.belief.target(Op::Read, extent)).worst <= until
+    }
+
+    /// Takes time from clients for the tail of a scan, or for what failed before, if so much has
+    /// been saved up.
+    pub(super) fn send_share(&mut self) -> Option<Command> {
+        let revolution = self.belief.revolution();
+        let held = self.tickets.len();
+        let fill = self.fill.as_deref_mut()?;
+        let tail = fill.settings.tail;
+        if tail <= 0.0 || self.now < fill.next_share_at {
+            return None;
+        }
+        if !fill
+            .governor
+            .affords((revolution * SHARE_TURNS).saturating_mul(fill.governor.held_up(held) as u64))
+        {
+            return None;
+        }
+        let deferred = fill.deferred();
+        if deferred.is_none() && !fill.scans.near_the_end(tail) {
+            return None;
+        }
+        // What comes next is told when this is done.
+        fill.next_share_at = Instant::NEVER;
+        let (largest, view) = (fill.settings.idle.largest, view!(self));
+        let from = view.next_lba();
+        let most = largest.min(self.turn_of_sectors(from));
+        match deferred {
+            Some(ticket) => Some(self.send_piece(ticket, FillSource::Share, most)),
+            None => {
+                let command = self.send_next_run(from, most, FillSource::Share);
+                if let (None, Some(fill)) = (&command, &mut self.fill) {
+                    fill.next_share_at = self.now;
+                }
+                command
+            }
+        }
+    }
+
+    /// What passes under a head in a turn at an address; of a drive without tracks the longest
+    /// command of background reading.
+    fn turn_of_sectors(&self, at: Lba) -> Sectors {
+        let largest = self.fill.as_ref().map_or(Sectors::ZERO, |fill| fill.settings.idle.largest);
+        let on_drive = Lba::new(at.get().min(self.belief.capacity().get().saturating_sub(1)));
+        self.belief.tracks().map_or(largest, |map| map.track_of(on_drive).extent.len)
+    }
+
+    /// Sends the next piece of an urgent job.
+    pub(super) fn send_urgent(&mut self, ticket: Ticket) -> Command {
+        let fill = self.fill.as_ref().expect("there is an urgent job");
+        let most = fill.settings.idle.largest;
+        let source = fill.jobs[&ticket].source;
+        self.send_piece(ticket, source, most)
+    }
+
+    /// Sends the next piece of a job that may go.
+    fn send_piece(&mut self, ticket: Ticket, source: FillSource, most: Sectors) -> Command {
+        let fill = self.fill.as_mut().expect("there is a job");
+        let job = fill.jobs.get_mut(&ticket).expect("the job was just found");
+        job.source = source;
+        job.at_drive += 1;
+        let piece = job
+            .take_piece(most.max(Sectors::new(1)))
+            .expect("the job may go, so something of it is left");
+        let target = self.belief.target(Op::Read, piece);
+        self.dispatch(Op::Read, target, SmallVec::new(), Some((ticket, piece)))
+    }
+
+    /// Sends what is wanted next by address, and what else is wanted within half a turn behind it,
+    /// unless somebody is about to change it.
+    fn send_next_run(&mut self, from: Lba, most: Sectors, source: FillSource) -> Option<Command> {
+        let extent = self.next_run(from, most, source)?;
+        Some(self.send_run(extent, source))
+    }
+
+    /// What that would read.
+    fn next_run(&self, from: Lba, most: Sectors, source: FillSource) -> Option<Extent> {
+        let skip = Sectors::new(self.turn_of_sectors(from).min(most).get() / 2);
+        let fill = self.fill.as_ref()?;
+        let extent = if source == FillSource::Share {
+            fill.fullest_run(from, most, skip)
+        } else {
+            fill.next_run(from, most, skip)
+        }?;
+        self.overlap.read_is_free(extent).then_some(extent)
+    }
+
+    fn send_run(&mut self, extent: Extent, source: FillSource) -> Command {
+        self.fill.as_mut().expect("something is wanted, so there is a scan").cursor = extent.end();
+        self.send_new_job(extent, source)
+    }
+}
