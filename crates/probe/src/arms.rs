@@ -20,10 +20,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::knowledge::Knowledge;
-use crate::layout::MIN_DEVIATION;
+use crate::layout::{LayoutResult, MIN_DEVIATION};
 use crate::numbers::wrap;
-use crate::session::{Session, Step};
+use crate::session::{Attempt, Session};
 
 /// Drives with two arms are larger (the first that were sold have 14 TB).
 const MIN_SECTORS: u64 = 1 << 30;
@@ -40,47 +39,53 @@ const ALIKE: f64 = 0.9;
 
 /// What was found of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ArmsFound {
+pub(crate) struct ActuatorResult {
     pub(crate) sought: bool,
     /// Whether there are two; what is known is of the first then.
     pub(crate) two: bool,
     pub(crate) compared: bool,
 }
 
-/// Whether a second arm is to be looked for.
-pub(crate) fn is_worth_a_look(know: &Knowledge) -> bool {
-    !know.arms.sought && know.capacity >= MIN_SECTORS
+impl ActuatorResult {
+    /// True if a second arm is to be looked for on a drive of this capacity.
+    pub(crate) fn is_due(&self, capacity: u64) -> bool {
+        !self.sought && capacity >= MIN_SECTORS
+    }
+
+    /// True if the second arm is to be compared with the first.
+    pub(crate) fn is_due_for_comparison(&self) -> bool {
+        self.two && !self.compared
+    }
 }
 
 /// Looks for a second arm; where there is one, what is looked into from now on is the first arm's
 /// half.
-pub(crate) fn find(session: &mut Session) -> Step<()> {
-    session.know.arms.sought = true;
-    let capacity = session.know.capacity;
+pub(crate) fn find(session: &mut Session, actuators: &mut ActuatorResult) -> Attempt<()> {
+    actuators.sought = true;
+    let capacity = session.drive.capacity;
     let (half, eighth) = (capacity / 2, capacity / 8);
     if !are_apart(session, 0, capacity - eighth)? {
         return Ok(());
     }
     let small = eighth / 8;
-    let has_anchor = session.know.anchors.iter().any(|anchor| anchor.lba < half);
+    let has_anchor = session.drive.references.iter().any(|anchor| anchor.lba < half);
     let halves = has_anchor
         && are_apart(session, half - small, half)?
         && !are_apart(session, 0, half - eighth)?
         && !are_apart(session, half, capacity - eighth)?;
     if !halves || !capacity.is_multiple_of(2) {
-        session.know.remarks.push(
+        session.remark(
             "two arms serve the drive, but not each its half of the \
-            addresses; such a drive is not understood"
-                .into(),
+            addresses; such a drive is not understood",
         );
         return Ok(());
     }
-    session.know.arms.two = true;
-    session.know.capacity = half;
+    actuators.two = true;
+    session.drive.capacity = half;
     // The clock goes on by sectors of this half alone.
-    session.know.anchors.retain(|anchor| anchor.lba < half);
-    session.know.next_anchor = 0;
-    session.know.remarks.push(format!(
+    session.drive.references.retain(|anchor| anchor.lba < half);
+    session.drive.next_reference = 0;
+    session.remark(format!(
         "two arms: sectors up to {half} are served by one, those from there on by \
             the other; the first was measured and checked"
     ));
@@ -89,17 +94,17 @@ pub(crate) fn find(session: &mut Session) -> Step<()> {
 
 /// Whether the arm that serves the sectors behind `one` stays there while those behind `other`, as
 /// far away as they are, are read.
-fn are_apart(session: &mut Session, one: u64, other: u64) -> Step<bool> {
-    let reach = session.know.capacity / 64;
-    let period_ns = session.know.clock.period_ns();
+fn are_apart(session: &mut Session, one: u64, other: u64) -> Attempt<bool> {
+    let reach = session.drive.capacity / 64;
+    let period_ns = session.drive.clock.period_ns();
     let mut quick = 0;
     for _ in 0..TRIES {
         session.keep_clock()?;
-        let place = one + NEAR + session.draw.below(reach - NEAR);
-        let elsewhere = other + session.draw.below(reach);
+        let place = one + NEAR + session.random.below(reach - NEAR);
+        let elsewhere = other + session.random.below(reach);
         session.read_at_once(place, 1)?;
         session.read_at_once(elsewhere, 1)?;
-        let before = place - 1 - session.draw.below(NEAR);
+        let before = place - 1 - session.random.below(NEAR);
         let third = session.read_at_once(before, 1)?;
         let from_media = third.succeeded() && !session.may_be_hit(&third);
         quick +=
@@ -110,29 +115,32 @@ fn are_apart(session: &mut Session, one: u64, other: u64) -> Step<bool> {
 
 /// Compares sectors of the second arm with those of the first that have the same place in its half,
 /// as far as the layout was found.
-pub(crate) fn compare(session: &mut Session) -> Step<()> {
-    session.know.arms.compared = true;
-    let half = session.know.capacity;
-    let known = session
-        .know
+pub(crate) fn compare(
+    session: &mut Session,
+    layout: &LayoutResult,
+    actuators: &mut ActuatorResult,
+) -> Attempt<()> {
+    actuators.compared = true;
+    let half = session.drive.capacity;
+    let known = layout
         .zones
         .last()
         .map_or(half, |last| last.end_lba.unwrap_or_else(|| last.track_start(last.checked)));
     let (mut seen, mut alike) = (0, 0);
     // The other half is there too, just for this.
-    session.know.capacity = 2 * half;
+    session.drive.capacity = 2 * half;
     for _ in 0..COMPARED {
-        let lba = session.draw.below(known.clamp(1, half));
+        let lba = session.random.below(known.clamp(1, half));
         let Some(reading) = session.try_angle(half + lba)? else { continue };
-        let Some(zone) = session.know.zones.iter().rfind(|zone| zone.first_lba <= lba) else {
+        let Some(zone) = layout.zones.iter().rfind(|zone| zone.first_lba <= lba) else {
             continue;
         };
         seen += 1;
         alike += usize::from(wrap(reading.turns - zone.angle(lba)).abs() <= MIN_DEVIATION);
     }
-    session.know.capacity = half;
+    session.drive.capacity = half;
     if (alike as f64) < ALIKE * seen as f64 {
-        session.know.remarks.push(format!(
+        session.remark(format!(
             "two arms: only {alike} of {seen} sectors of the second come by where those of the \
                 first do; what the profile says of sectors from {half} on is not to be relied upon"
         ));
@@ -153,11 +161,11 @@ mod tests {
             let profile = DriveProfile { cache: None, ..plain(name) };
             for seed in 1..=3 {
                 let mut bench = Bench::new(DriveTruth::draw(&profile, seed).unwrap());
-                let capacity = bench.know.capacity;
-                bench.run(seed, find);
-                assert_eq!(bench.know.arms.two, two, "{name}, seed {seed}");
+                let capacity = bench.drive.capacity;
+                bench.run(seed, |session, results| find(session, &mut results.actuators));
+                assert_eq!(bench.results.actuators.two, two, "{name}, seed {seed}");
                 assert_eq!(
-                    bench.know.capacity,
+                    bench.drive.capacity,
                     if two { capacity / 2 } else { capacity },
                     "{name}, seed {seed}"
                 );

@@ -34,10 +34,11 @@ use headtime_mechanics::profile::Cache;
 use headtime_units::{Extent, Instant, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::knowledge::Knowledge;
+use crate::layout::{LayoutResult, ZoneModel};
 use crate::measurement::TimedCommand;
 use crate::numbers::{median, spread};
-use crate::session::{Session, Step};
+use crate::results::Progress;
+use crate::session::{Attempt, Session};
 
 /// Places that are read twice, to find hits.
 const PLACES: usize = 24;
@@ -66,7 +67,7 @@ const MIN_AHEAD_NS: f64 = 1.5e6;
 
 /// What was found of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct CacheFound {
+pub(crate) struct CacheResult {
     /// What a hit of one sector takes and the standard error of that, ns; none where there are no
     /// hits.
     pub(crate) hit_ns: Option<(f64, f64)>,
@@ -83,7 +84,7 @@ pub(crate) struct CacheFound {
     step: u32,
 }
 
-impl CacheFound {
+impl CacheResult {
     /// The rows that most rounds found.
     pub(crate) fn segments(&self) -> Option<u64> {
         let mut rows = self.rows.clone();
@@ -91,14 +92,9 @@ impl CacheFound {
         rows.get(rows.len() / 2).copied().filter(|rows| *rows > 0)
     }
 
-    /// The cache of a profile whose hits of one sector cross the bus in `bus_ns`; none where there
-    /// is none.
-    pub(crate) fn profile(
-        &self,
-        bus_ns: f64,
-        write_back: bool,
-        write_hit_us: Option<f64>,
-    ) -> Option<Cache> {
+    /// The cache of a profile, without write-back, if a hit of one sector takes `bus_ns` on the
+    /// bus; none if there is no cache.
+    pub(crate) fn profile(&self, bus_ns: f64) -> Option<Cache> {
         let (hit_ns, _) = self.hit_ns?;
         let [near, far] = self.ahead.unwrap_or_default();
         let ahead = near.max(far);
@@ -109,61 +105,70 @@ impl CacheFound {
             read_ahead_sectors: if self.whole_track { 0 } else { ahead as u32 },
             read_ahead_within_track: self.within_track && !self.whole_track,
             whole_track: self.whole_track,
-            write_back,
             read_hit_us,
-            write_hit_us: write_hit_us.unwrap_or(read_hit_us),
+            write_hit_us: read_hit_us,
             ..Cache::default()
         })
     }
 }
 
-/// One more figure of the cache; true when all are there.
-pub(crate) fn extend(session: &mut Session) -> Step<bool> {
-    let mut found = session.know.cache.clone().unwrap_or_default();
+/// Measures one more property of the cache.
+pub(crate) fn extend(
+    session: &mut Session,
+    layout: &LayoutResult,
+    found: &mut CacheResult,
+) -> Attempt<Progress> {
+    let capacity = session.drive.capacity;
+    let zones = layout.zones.iter().filter(|zone| !zone.unknown);
+    // The zone with the most addresses.
+    let Some(zone) = zones.max_by_key(|zone| zone.end_lba.unwrap_or(capacity) - zone.first_lba)
+    else {
+        return Ok(Progress::Done);
+    };
     match found.step {
         0 => found.hit_ns = hits(session)?,
         1 => found.rows = rows(session)?,
-        2 => found.whole_track = keeps_whole_tracks(session)?,
+        2 => found.whole_track = keeps_whole_tracks(session, zone)?,
         3 => {
-            let ahead = [read_ahead(session, 0.1)?, read_ahead(session, 0.6)?];
-            found.within_track = ends_with_track(session, ahead);
+            let ahead = [read_ahead(session, zone, 0.1)?, read_ahead(session, zone, 0.6)?];
+            found.within_track = ends_with_track(zone, ahead);
             found.ahead = Some(ahead);
         }
-        4 => found.segment_sectors = segment(session, &found)?,
-        _ => found.goes_on = goes_on(session, &found)?,
+        4 => found.segment_sectors = segment(session, zone, found)?,
+        _ => found.goes_on = goes_on(session, zone, found)?,
     }
     found.step += 1;
     let done = found.hit_ns.is_none() || found.step > 5;
     if done {
-        say_what_was_assumed(&mut session.know.remarks, &found);
+        remark_assumptions(&mut session.remarks, found);
     }
-    session.know.cache = Some(found);
-    Ok(done)
+    Ok(Progress::done_if(done))
 }
 
 /// After how many sectors read on behind it a segment drops a sector, for experiments that have to
 /// read one twice; a few powers of two are tried. And what a read from the cache takes for each
 /// sector.
-pub(crate) fn find_ring(session: &mut Session) -> Step<()> {
-    session.know.ring_sought = true;
-    session.know.keeps_tracks = holds_before(session)?;
-    session.know.forget = session.know.forget.min(rows_to_forget(session)?);
-    session.know.hit_bus_ns = crate::overhead::bus_from_hits(session)?.map(|(ns, _)| ns);
+pub(crate) fn measure_evictions(session: &mut Session) -> Attempt<()> {
+    session.drive.hits.measured = true;
+    session.drive.hits.keeps_tracks = holds_before(session)?;
+    session.drive.hits.eviction_reads =
+        session.drive.hits.eviction_reads.min(rows_to_forget(session)?);
+    session.drive.hits.bus_ns = crate::overhead::bus_from_hits(session)?.map(|(ns, _)| ns);
     let mut ring = SHORTEST_RING;
-    while ring <= LONGEST_RING && ring < session.know.capacity / 8 {
+    while ring <= LONGEST_RING && ring < session.drive.capacity / 8 {
         let mut dropped = 0;
         for _ in 0..RING_TRIES {
-            let place = session.draw.below(session.know.capacity - ring);
+            let place = session.random.below(session.drive.capacity - ring);
             let first = session.read_at_once(place, 1)?;
             session.read_row(place, place + ring)?;
-            session.shake(1)?;
+            session.read_random(1)?;
             let again = session.read_at_once(place, 1)?;
             dropped +=
                 usize::from(first.succeeded() && again.succeeded() && !session.may_be_hit(&again));
         }
         if dropped == RING_TRIES {
             // A quarter more, for what lies between the sector and those that were read with it.
-            session.know.ring_sectors = Some(ring + ring / 4);
+            session.drive.hits.overrun_sectors = Some(ring + ring / 4);
             return Ok(());
         }
         ring *= 2;
@@ -173,8 +178,8 @@ pub(crate) fn find_ring(session: &mut Session) -> Step<()> {
 
 /// After how many reads elsewhere the cache has forgotten a read: as many as it holds rows, and
 /// some more for rows that are no older than they seem.
-fn rows_to_forget(session: &mut Session) -> Step<u64> {
-    let count = session.know.forget;
+fn rows_to_forget(session: &mut Session) -> Attempt<u64> {
+    let count = session.drive.hits.eviction_reads;
     let mut most = 0;
     for _ in 0..FORGET_ROUNDS {
         most = most.max(held_of(session, count, MAX_MISSED)?);
@@ -183,18 +188,18 @@ fn rows_to_forget(session: &mut Session) -> Step<u64> {
 }
 
 /// Whether a few sectors before one that was read are held as well.
-fn holds_before(session: &mut Session) -> Step<bool> {
+fn holds_before(session: &mut Session) -> Attempt<bool> {
     let mut held = 0;
     for _ in 0..VOTES {
-        let place = BEFORE + session.draw.below(session.know.capacity - BEFORE);
+        let place = BEFORE + session.random.below(session.drive.capacity - BEFORE);
         session.read_at_once(place, 1)?;
         let answer = session.read_at_once(place - BEFORE, 1)?;
-        held += usize::from(is_hit(&session.know, &answer));
+        held += usize::from(is_hit(session, &answer));
     }
     Ok(held > VOTES / 2)
 }
 
-fn say_what_was_assumed(remarks: &mut Vec<String>, found: &CacheFound) {
+fn remark_assumptions(remarks: &mut Vec<String>, found: &CacheResult) {
     if found.hit_ns.is_none() {
         return;
     }
@@ -231,10 +236,10 @@ fn say_what_was_assumed(remarks: &mut Vec<String>, found: &CacheFound) {
 }
 
 /// What a hit takes; none when second reads go to the media.
-fn hits(session: &mut Session) -> Step<Option<(f64, f64)>> {
+fn hits(session: &mut Session) -> Attempt<Option<(f64, f64)>> {
     let mut second = Vec::new();
     for _ in 0..PLACES {
-        let lba = session.draw.below(session.know.capacity);
+        let lba = session.random.below(session.drive.capacity);
         let first = session.read_at_once(lba, 1)?;
         let again = session.read_at_once(lba, 1)?;
         if first.succeeded() && again.succeeded() {
@@ -242,22 +247,22 @@ fn hits(session: &mut Session) -> Step<Option<(f64, f64)>> {
         }
     }
     let middle = median(&second);
-    if second.is_empty() || middle > session.know.clock.period_ns() / 3.0 {
+    if second.is_empty() || middle > session.drive.clock.period_ns() / 3.0 {
         return Ok(None);
     }
     let deviation = spread(&second);
-    if session.know.hit_ns.is_none() {
-        session.know.hit_ns = Some(middle);
-        session.know.hit_limit_ns = middle + 40_000.0 + 6.0 * deviation;
+    if session.drive.hits.hit_ns.is_none() {
+        session.drive.hits.hit_ns = Some(middle);
+        session.drive.hits.limit_ns = middle + 40_000.0 + 6.0 * deviation;
     }
     Ok(Some((middle, deviation * 1.25 / libm::sqrt(second.len() as f64))))
 }
 
 /// Rows that the cache holds at once, by round.
-fn rows(session: &mut Session) -> Step<Vec<u64>> {
+fn rows(session: &mut Session) -> Attempt<Vec<u64>> {
     let mut found = Vec::new();
     for (number, count) in ROWS.into_iter().enumerate() {
-        if count > session.know.capacity / 4 {
+        if count > session.drive.capacity / 4 {
             break;
         }
         let first = held_of(session, count, 2)?;
@@ -276,15 +281,16 @@ fn rows(session: &mut Session) -> Step<Vec<u64>> {
 
 /// Reads `count` places, then the same ones from the newest back until so many in a row come from
 /// the media; how many were held.
-fn held_of(session: &mut Session, count: u64, max_missed: u64) -> Step<u64> {
-    let places: Vec<u64> = (0..count).map(|_| session.draw.below(session.know.capacity)).collect();
+fn held_of(session: &mut Session, count: u64, max_missed: u64) -> Attempt<u64> {
+    let places: Vec<u64> =
+        (0..count).map(|_| session.random.below(session.drive.capacity)).collect();
     for place in &places {
         session.read_at_once(*place, 1)?;
     }
     let mut missed = 0;
     for (number, place) in places.iter().rev().enumerate() {
         let again = session.read_at_once(*place, 1)?;
-        missed = if is_hit(&session.know, &again) { 0 } else { missed + 1 };
+        missed = if is_hit(session, &again) { 0 } else { missed + 1 };
         if missed == max_missed {
             return Ok(number as u64 + 1 - max_missed);
         }
@@ -293,44 +299,49 @@ fn held_of(session: &mut Session, count: u64, max_missed: u64) -> Step<u64> {
 }
 
 /// Whether sectors before the one that was read are held, wherever the head arrived.
-fn keeps_whole_tracks(session: &mut Session) -> Step<bool> {
-    let period = session.know.clock.period_ns();
+fn keeps_whole_tracks(session: &mut Session, zone: &ZoneModel) -> Attempt<bool> {
+    let period = session.drive.clock.period_ns();
     let mut held = 0;
     for number in 0..VOTES {
-        let Some(place) = on_track(session, 0.5) else { return Ok(false) };
-        session.shake(1)?;
+        let place = on_track(session, zone, 0.5);
+        session.read_random(1)?;
         let first = session.read_at_once(place.lba, 1)?;
         let before = place.spt * (1 + number as u64 % 2) / 5;
         let answer = read_after(session, place.lba.saturating_sub(before), &first, 2.5 * period)?;
-        held += usize::from(is_hit(&session.know, &answer));
+        held += usize::from(is_hit(session, &answer));
     }
     Ok(held + 1 >= VOTES)
 }
 
 /// How many sectors are read ahead of one that lies at a part of its track; the furthest one that
 /// is a hit.
-fn read_ahead(session: &mut Session, part: f64) -> Step<u64> {
-    let most = FURTHEST.min(session.know.capacity / 8);
+fn read_ahead(session: &mut Session, zone: &ZoneModel, part: f64) -> Attempt<u64> {
+    let most = FURTHEST.min(session.drive.capacity / 8);
     let (mut held, mut not) = (0, 1);
-    while not <= most && is_read_ahead(session, part, not)? {
+    while not <= most && is_read_ahead(session, zone, part, not)? {
         (held, not) = (not, not * 4);
     }
     while not - held > 1 && held < most {
         let middle = held + (not - held) / 2;
-        if is_read_ahead(session, part, middle)? { held = middle } else { not = middle }
+        if is_read_ahead(session, zone, part, middle)? { held = middle } else { not = middle }
     }
     Ok(held)
 }
 
 /// Whether the sector so far behind one that was read is read ahead; by two of three tries.
-fn is_read_ahead(session: &mut Session, part: f64, distance: u64) -> Step<bool> {
+fn is_read_ahead(
+    session: &mut Session,
+    zone: &ZoneModel,
+    part: f64,
+    distance: u64,
+) -> Attempt<bool> {
     vote(session, |session| {
-        let Some(place) = on_track(session, part) else { return Ok(false) };
-        session.shake(1)?;
+        let place = on_track(session, zone, part);
+        session.read_random(1)?;
         let first = session.read_at_once(place.lba, 1)?;
         let idle = time_to_read(session, distance, place.spt);
         let answer = read_after(session, place.lba + distance, &first, idle)?;
-        Ok(is_hit(&session.know, &answer))
+        Ok(is_hit(session, &answer))
     })
 }
 
@@ -338,13 +349,12 @@ fn is_read_ahead(session: &mut Session, part: f64, distance: u64) -> Step<bool> 
 fn time_to_read(session: &Session, sectors: u64, spt: u64) -> f64 {
     let turns = sectors as f64 / spt as f64;
     let switches = libm::ceil(turns);
-    session.know.clock.period_ns() * (1.3 * turns + 0.5 * switches + 0.05)
+    session.drive.clock.period_ns() * (1.3 * turns + 0.5 * switches + 0.05)
 }
 
 /// Whether read-ahead from a tenth and from six tenths of a track ended where the track does.
-fn ends_with_track(session: &Session, ahead: [u64; 2]) -> bool {
-    let Some(zone) = zone_for(&session.know) else { return false };
-    let spt = session.know.zones[zone].sectors_per_track as f64;
+fn ends_with_track(zone: &ZoneModel, ahead: [u64; 2]) -> bool {
+    let spt = zone.sectors_per_track as f64;
     // Sectors stepped over make a track a little shorter.
     let slack = 3.0 + spt / 50.0;
     [0.1, 0.6]
@@ -354,14 +364,14 @@ fn ends_with_track(session: &Session, ahead: [u64; 2]) -> bool {
 }
 
 /// Sectors of a segment; none when that was not to be found.
-fn segment(session: &mut Session, found: &CacheFound) -> Step<Option<u64>> {
+fn segment(session: &mut Session, zone: &ZoneModel, found: &CacheResult) -> Attempt<Option<u64>> {
     let [near, far] = found.ahead.unwrap_or_default();
     let ahead = near.max(far);
     let to_track_end = found.within_track || found.whole_track;
-    let most = FURTHEST.min(session.know.capacity / 8);
+    let most = FURTHEST.min(session.drive.capacity / 8);
     let mut length = CHUNK.max(ahead);
     // The row's first sector has to be forgotten.
-    while is_held(session, length, ahead, 0)? {
+    while is_held(session, zone, length, ahead, 0)? {
         length *= 2;
         if length > most {
             return Ok(None);
@@ -371,31 +381,35 @@ fn segment(session: &mut Session, found: &CacheFound) -> Step<Option<u64>> {
     // behind it does.
     let behind = if to_track_end { 0 } else { ahead };
     let (mut gone, mut held) = (0, length + behind - 1);
-    if !is_held(session, length, ahead, held)? {
+    if !is_held(session, zone, length, ahead, held)? {
         return Ok(None);
     }
     while held - gone > 1 {
         let middle = gone + (held - gone) / 2;
-        if is_held(session, length, ahead, middle)? { held = middle } else { gone = middle }
+        if is_held(session, zone, length, ahead, middle)? { held = middle } else { gone = middle }
     }
     Ok(Some(length + behind - held))
 }
 
 /// Whether the sector at `offset` is held when a row of `length` was read in sequence and the
 /// read-ahead behind it is through; by two of three tries.
-fn is_held(session: &mut Session, length: u64, ahead: u64, offset: u64) -> Step<bool> {
+fn is_held(
+    session: &mut Session,
+    zone: &ZoneModel,
+    length: u64,
+    ahead: u64,
+    offset: u64,
+) -> Attempt<bool> {
     vote(session, |session| {
-        let Some(zone) = zone_for(&session.know) else { return Ok(false) };
-        let sketch = &session.know.zones[zone];
-        let spt = sketch.sectors_per_track;
-        let end = sketch.end_lba.unwrap_or(session.know.capacity);
-        let tracks = sketch.track_of(end - 1);
+        let spt = zone.sectors_per_track;
+        let end = zone.end_lba.unwrap_or(session.drive.capacity);
+        let tracks = zone.track_of(end - 1);
         let needed = length / spt + 2;
-        let track = session.draw.below(tracks.saturating_sub(needed + 1).max(1)) + needed;
+        let track = session.random.below(tracks.saturating_sub(needed + 1).max(1)) + needed;
         // The row ends where its last track does.
-        let row_end = session.know.zones[zone].track_start(track + 1).min(end);
+        let row_end = zone.track_start(track + 1).min(end);
         let Some(start) = row_end.checked_sub(length) else { return Ok(false) };
-        session.shake(1)?;
+        session.read_random(1)?;
         let mut next = start;
         let mut last = None;
         while next < row_end {
@@ -406,27 +420,26 @@ fn is_held(session: &mut Session, length: u64, ahead: u64, offset: u64) -> Step<
         let Some(last) = last else { return Ok(false) };
         let idle = time_to_read(session, ahead, spt);
         let answer = read_after(session, start + offset, &last, idle)?;
-        Ok(is_hit(&session.know, &answer))
+        Ok(is_hit(session, &answer))
     })
 }
 
 /// Whether read-ahead holds up a command that comes meanwhile.
-fn goes_on(session: &mut Session, found: &CacheFound) -> Step<Option<bool>> {
+fn goes_on(session: &mut Session, zone: &ZoneModel, found: &CacheResult) -> Attempt<Option<bool>> {
     let [ahead, _] = found.ahead.unwrap_or_default();
-    let Some(zone) = zone_for(&session.know) else { return Ok(None) };
-    let spt = session.know.zones[zone].sectors_per_track;
+    let spt = zone.sectors_per_track;
     let distance = (ahead * 3 / 4).min(spt * 3 / 4);
-    if distance as f64 / spt as f64 * session.know.clock.period_ns() < MIN_AHEAD_NS {
+    if distance as f64 / spt as f64 * session.drive.clock.period_ns() < MIN_AHEAD_NS {
         return Ok(None);
     }
     let mut held = 0;
     for _ in 0..VOTES {
-        let Some(place) = on_track(session, 0.1) else { return Ok(None) };
-        session.shake(1)?;
+        let place = on_track(session, zone, 0.1);
+        session.read_random(1)?;
         session.read_at_once(place.lba, 1)?;
-        session.shake(1)?;
+        session.read_random(1)?;
         let answer = session.read_at_once(place.lba + distance, 1)?;
-        held += usize::from(is_hit(&session.know, &answer));
+        held += usize::from(is_hit(session, &answer));
     }
     Ok(Some(held > VOTES / 2))
 }
@@ -437,24 +450,13 @@ struct Place {
     spt: u64,
 }
 
-/// A sector at a part of some track, far enough from the zone's ends.
-fn on_track(session: &mut Session, part: f64) -> Option<Place> {
-    let zone = zone_for(&session.know)?;
-    let sketch = &session.know.zones[zone];
-    let end = sketch.end_lba.unwrap_or(session.know.capacity);
-    let (tracks, spt) = (sketch.track_of(end - 1), sketch.sectors_per_track);
-    let margin = FURTHEST.min((end - sketch.first_lba) / 4) / spt + 2;
-    let track = 1 + session.draw.below(tracks.saturating_sub(margin).max(1));
-    let sketch = &session.know.zones[zone];
-    Some(Place { lba: sketch.track_start(track) + (part * spt as f64) as u64, spt })
-}
-
-/// The zone with the most addresses: there all of this is measured.
-fn zone_for(know: &Knowledge) -> Option<usize> {
-    let size = |number: &usize| {
-        know.zones[*number].end_lba.unwrap_or(know.capacity) - know.zones[*number].first_lba
-    };
-    (0..know.zones.len()).filter(|number| !know.zones[*number].lost).max_by_key(size)
+/// A sector at a part of a random track, far enough from the zone's ends.
+fn on_track(session: &mut Session, zone: &ZoneModel, part: f64) -> Place {
+    let end = zone.end_lba.unwrap_or(session.drive.capacity);
+    let (tracks, spt) = (zone.track_of(end - 1), zone.sectors_per_track);
+    let margin = FURTHEST.min((end - zone.first_lba) / 4) / spt + 2;
+    let track = 1 + session.random.below(tracks.saturating_sub(margin).max(1));
+    Place { lba: zone.track_start(track) + (part * spt as f64) as u64, spt }
 }
 
 /// Reads a sector so long after a completion.
@@ -463,20 +465,23 @@ fn read_after(
     lba: u64,
     after: &TimedCommand,
     idle_ns: f64,
-) -> Step<TimedCommand> {
+) -> Attempt<TimedCommand> {
     let not_before = after.completed + Nanos::from_ns(idle_ns as u64);
     session.read(
-        Extent::from_numbers(lba.min(session.know.capacity - 1), 1),
+        Extent::from_numbers(lba.min(session.drive.capacity - 1), 1),
         not_before.max(Instant::ORIGIN),
     )
 }
 
-fn is_hit(know: &Knowledge, answer: &TimedCommand) -> bool {
-    answer.succeeded() && answer.response().as_ns() as f64 <= know.hit_limit_ns
+fn is_hit(session: &Session, command: &TimedCommand) -> bool {
+    command.succeeded() && session.may_be_hit(command)
 }
 
 /// What two of three tries say.
-fn vote(session: &mut Session, mut one: impl FnMut(&mut Session) -> Step<bool>) -> Step<bool> {
+fn vote(
+    session: &mut Session,
+    mut one: impl FnMut(&mut Session) -> Attempt<bool>,
+) -> Attempt<bool> {
     let (first, second) = (one(session)?, one(session)?);
     if first == second { Ok(first) } else { one(session) }
 }
@@ -493,7 +498,7 @@ mod tests {
         DriveProfile { cache, ..plain("barracuda7200-7") }
     }
 
-    fn found(profile: &DriveProfile, noisy: bool, seed: u64) -> CacheFound {
+    fn found(profile: &DriveProfile, noisy: bool, seed: u64) -> CacheResult {
         let truth = if noisy {
             DriveTruth::draw(profile, seed)
         } else {
@@ -501,11 +506,14 @@ mod tests {
         };
         let mut bench = Bench::new(truth.unwrap());
         let mut steps = 0;
-        while !bench.run(seed, extend) {
+        while bench
+            .run(seed, |session, results| extend(session, &results.layout, &mut results.cache))
+            == Progress::More
+        {
             steps += 1;
             assert!(steps < 20);
         }
-        bench.know.cache.clone().unwrap()
+        bench.results.cache
     }
 
     const PLAIN: Cache = Cache {
@@ -526,7 +534,7 @@ mod tests {
     #[test]
     fn a_drive_without_a_cache_has_none() {
         let found = found(&drive(None), true, 1);
-        assert_eq!((found.hit_ns, found.profile(1e3, false, None)), (None, None));
+        assert_eq!((found.hit_ns, found.profile(1e3)), (None, None));
     }
 
     #[test]
@@ -542,7 +550,7 @@ mod tests {
             for seed in [1, 2] {
                 let found = found(&drive(Some(cache)), noisy, seed);
                 let case = format!("seed {seed}, noisy {noisy}, {cache:?}: {found:?}");
-                let profile = found.profile(0.0, false, None).expect("there is a cache");
+                let profile = found.profile(0.0).expect("there is a cache");
                 let near = |one: u32, two: u32| one.abs_diff(two) <= 2 + two / 50;
                 assert_eq!(profile.segments, cache.segments, "{case}");
                 assert!(near(profile.read_ahead_sectors, cache.read_ahead_sectors), "{case}");
@@ -563,9 +571,9 @@ mod tests {
         let within = Cache { read_ahead_within_track: true, ..PLAIN };
         let whole = Cache { whole_track: true, read_ahead_sectors: 0, ..PLAIN };
         for noisy in [false, true] {
-            let profile = found(&drive(Some(within)), noisy, 3).profile(0.0, false, None).unwrap();
+            let profile = found(&drive(Some(within)), noisy, 3).profile(0.0).unwrap();
             assert!(profile.read_ahead_within_track && !profile.whole_track, "{profile:?}");
-            let profile = found(&drive(Some(whole)), noisy, 4).profile(0.0, false, None).unwrap();
+            let profile = found(&drive(Some(whole)), noisy, 4).profile(0.0).unwrap();
             assert!(profile.whole_track && !profile.read_ahead_within_track, "{profile:?}");
             assert_eq!(profile.segments, 16);
         }

@@ -205,13 +205,13 @@ pub(crate) fn line(readings: &[(f64, f64)]) -> Option<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draw::Draw;
+    use crate::random::Random;
 
     #[test]
     fn a_steady_spindle_is_known_better_with_time_and_one_that_wanders_is_followed() {
         // Turns by which the clock is off a while after the last reading, in the end.
         let off = |wander_ppm: f64, seed: u64| {
-            let (mut draw, period) = (Draw::new(seed, 0), 6e6);
+            let (mut draw, period) = (Random::new(seed, 0), 6e6);
             let at = |turn: f64| {
                 1e6 + turn * period + wander_ppm * 1e-6 * 3e10 * libm::sin(turn * period / 3e10)
             };
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn noisy_readings_with_outliers_give_period_and_phase() {
-        let (mut draw, period, mut at_turn) = (Draw::new(5, 0), 5_985_037.4, 0.0);
+        let (mut draw, period, mut at_turn) = (Random::new(5, 0), 5_985_037.4, 0.0);
         let mut clock = Clock::new(period * (1.0 + 2e-6), 22_000.0, Instant::from_ns(1_000_000));
         for reading in 0..60 {
             at_turn += 200.0 + draw.below(100) as f64;

@@ -116,13 +116,13 @@ fn on_line(one: (u64, Timed), other: (u64, Timed), distance: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draw::Draw;
+    use crate::random::Random;
     use headtime_mechanics::{SeekCurve, catalog};
 
     /// The curve as it is sampled when each distance takes what a drive's own curve says,
     /// `noise_ns` evenly off at most.
     fn sampled(real: &SeekCurve, most: usize, noise_ns: f64) -> Curve {
-        let (mut curve, mut draw) = (Curve::default(), Draw::new(1, 0));
+        let (mut curve, mut draw) = (Curve::default(), Random::new(1, 0));
         let longest = u64::from(real.last_distance()) * 49 / 50;
         while let Some(distance) = curve
             .next_first(longest)

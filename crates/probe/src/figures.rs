@@ -4,32 +4,38 @@
 //! where something was counted it is half a unit; where it was bracketed, half the bracket; where
 //! it was taken for granted it is infinite.
 
+use crate::cache::CacheResult;
 use crate::finding::Figure;
-use crate::knowledge::Knowledge;
-use crate::layout::Pattern;
+use crate::layout::{LayoutResult, Pattern};
+use crate::overhead::InterfaceResult;
+use crate::queue::QueueResult;
+use crate::results::Results;
+use crate::seek::SeekResult;
+use crate::session::DriveTiming;
+use crate::writes::WriteResult;
 
 /// All figures; none of a drive that does not turn.
-pub(crate) fn of(know: &Knowledge, sector_bytes: u32) -> Vec<Figure> {
-    if know.turns != Some(true) {
+pub(crate) fn of(drive: &DriveTiming, results: &Results, sector_bytes: u32) -> Vec<Figure> {
+    if !results.rotation.rotates() {
         return Vec::new();
     }
-    let (period_ns, error_ns) = know.clock.mean_period_ns();
-    let noise_ns = know.clock.noise_ns();
+    let (period_ns, error_ns) = drive.clock.mean_period_ns();
+    let noise_ns = drive.clock.noise_ns();
     let mut figures = vec![
         figure("period (us)", period_ns / 1e3, error_ns / 1e3),
         figure("noise of a completion (us)", noise_ns / 1e3, noise_ns / 8e3),
     ];
-    zones(know, &mut figures);
-    arm(know, &mut figures);
-    interface(know, sector_bytes, &mut figures);
-    cache(know, &mut figures);
-    writes(know, &mut figures);
-    queue(know, &mut figures);
+    zones(&results.layout, &mut figures);
+    arm(&results.seek, &mut figures);
+    interface(&results.seek, &results.interface, sector_bytes, &mut figures);
+    cache(&results.cache, &mut figures);
+    writes(&results.writes, &results.seek, &mut figures);
+    queue(&results.queue, &mut figures);
     figures
 }
 
-fn zones(know: &Knowledge, figures: &mut Vec<Figure>) {
-    for (number, zone) in know.zones.iter().enumerate().filter(|(_, zone)| !zone.lost) {
+fn zones(layout: &LayoutResult, figures: &mut Vec<Figure>) {
+    for (number, zone) in layout.zones.iter().enumerate().filter(|(_, zone)| !zone.unknown) {
         let spt = zone.sectors_per_track as f64;
         let steps = match (zone.pattern.in_bands(), zone.pattern.unit < Pattern::NEVER) {
             (true, _) => ["cylinder skew", "track skew", "band skew"].as_slice(),
@@ -37,8 +43,8 @@ fn zones(know: &Knowledge, figures: &mut Vec<Figure>) {
             (false, false) => ["cylinder skew"].as_slice(),
         };
         figures.push(figure(&format!("zone {number} sectors per track"), spt, 0.5));
-        // One that was not settled is known no better than a reading.
-        let error = spt * if zone.settled { zone.step_error } else { zone.deviation };
+        // One that was not fitted is known no better than a reading.
+        let error = spt * if zone.fitted { zone.step_error } else { zone.deviation };
         for (name, step) in steps.iter().zip(zone.steps) {
             figures.push(figure(&format!("zone {number} {name} (sectors)"), step * spt, error));
         }
@@ -47,8 +53,7 @@ fn zones(know: &Knowledge, figures: &mut Vec<Figure>) {
     }
 }
 
-fn arm(know: &Knowledge, figures: &mut Vec<Figure>) {
-    let seek = &know.seek;
+fn arm(seek: &SeekResult, figures: &mut Vec<Figure>) {
     let base_ns = seek.same_track_ns.unwrap_or(0.0);
     // An arm time is a difference to what a read on one track takes.
     let error_ms = |error_ns: Option<f64>| both(error_ns, seek.same_track_error_ns) / 1e6;
@@ -73,24 +78,27 @@ fn both(one: Option<f64>, two: Option<f64>) -> f64 {
     one.zip(two).map_or(f64::INFINITY, |(one, two)| libm::sqrt(one * one + two * two))
 }
 
-fn interface(know: &Knowledge, sector_bytes: u32, figures: &mut Vec<Figure>) {
-    if let Some(ns) = know.seek.same_track_ns {
+fn interface(
+    seek: &SeekResult,
+    interface: &InterfaceResult,
+    sector_bytes: u32,
+    figures: &mut Vec<Figure>,
+) {
+    if let Some(ns) = seek.same_track_ns {
         figures.push(figure(
             "command overhead and a sector on the bus (us)",
             ns / 1e3,
-            know.seek.same_track_error_ns.map_or(f64::INFINITY, |error| error / 1e3),
+            seek.same_track_error_ns.map_or(f64::INFINITY, |error| error / 1e3),
         ));
     }
-    if let Some(ns) = know.interface.bus_ns_per_sector {
+    if let Some(ns) = interface.bus_ns_per_sector {
         let value = f64::from(sector_bytes) * 1e3 / ns;
-        let error =
-            know.interface.bus_error_ns.map_or(f64::INFINITY, |error_ns| value * error_ns / ns);
+        let error = interface.bus_error_ns.map_or(f64::INFINITY, |error_ns| value * error_ns / ns);
         figures.push(figure("bus (MB/s)", value, error));
     }
 }
 
-fn cache(know: &Knowledge, figures: &mut Vec<Figure>) {
-    let Some(found) = &know.cache else { return };
+fn cache(found: &CacheResult, figures: &mut Vec<Figure>) {
     let Some((hit_ns, error_ns)) = found.hit_ns else { return };
     figures.push(figure("cache hit (us)", hit_ns / 1e3, error_ns / 1e3));
     if let Some(segments) = found.segments() {
@@ -115,20 +123,17 @@ fn cache(know: &Knowledge, figures: &mut Vec<Figure>) {
     }
 }
 
-fn writes(know: &Knowledge, figures: &mut Vec<Figure>) {
-    let Some(found) = &know.writes else { return };
+fn writes(found: &WriteResult, seek: &SeekResult, figures: &mut Vec<Figure>) {
     if let Some((ns, error_ns)) = found.hit_ns {
         figures.push(figure("write into the cache (us)", ns / 1e3, error_ns / 1e3));
     }
-    if let Some((ns, error_ns)) =
-        know.seek.same_track_ns.and_then(|same_ns| found.settle_ns(same_ns))
-    {
+    if let Some((ns, error_ns)) = seek.same_track_ns.and_then(|same_ns| found.settle_ns(same_ns)) {
         figures.push(figure("write settle (ms)", ns / 1e6, error_ns / 1e6));
     }
 }
 
-fn queue(know: &Knowledge, figures: &mut Vec<Figure>) {
-    let Some(found) = know.queue.as_ref().and_then(crate::queue::QueueFound::behavior) else {
+fn queue(queue: &QueueResult, figures: &mut Vec<Figure>) {
+    let Some(found) = queue.behavior() else {
         return;
     };
     // A command that goes first of all that wait is seen every few choices, so that the depth is
@@ -167,13 +172,14 @@ mod tests {
 
     #[test]
     fn arm_times_are_as_sure_as_both_ends_of_the_difference() {
-        let mut know = Knowledge { turns: Some(true), ..Knowledge::default() };
-        (know.seek.same_track_ns, know.seek.same_track_error_ns) = (Some(3e5), Some(3e3));
-        know.seek.curve.points = vec![
+        let mut results = Results::default();
+        results.rotation.rotates = Some(true);
+        (results.seek.same_track_ns, results.seek.same_track_error_ns) = (Some(3e5), Some(3e3));
+        results.seek.curve.points = vec![
             (1, Timed { ns: 1.3e6, error_ns: Some(4e3) }),
             (9, Timed { ns: 2e6, error_ns: None }),
         ];
-        let figures = of(&know, 512);
+        let figures = of(&DriveTiming::default(), &results, 512);
         let of = |name: &str| {
             figures.iter().find(|figure| figure.name == name).unwrap_or_else(|| panic!("no {name}"))
         };

@@ -15,8 +15,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::layout::LayoutResult;
 use crate::numbers::{median, trimmed_mean, wrap};
-use crate::session::{Session, Step};
+use crate::session::{Attempt, Session};
 
 /// Sectors of the longer read: as many as fit in a third of a track, at most this.
 const MAX_SECTORS: u64 = 1_024;
@@ -31,7 +32,7 @@ const SURE: f64 = 4.0;
 
 /// What was measured of the interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct InterfaceFound {
+pub(crate) struct InterfaceResult {
     /// Nanoseconds a sector on the bus; none when the bus is no slower than the media and nothing
     /// came from the cache.
     pub(crate) bus_ns_per_sector: Option<f64>,
@@ -40,15 +41,14 @@ pub(crate) struct InterfaceFound {
     /// Whether that was seen on cache hits.
     pub(crate) from_hits: bool,
     pub(crate) zero_latency: bool,
-    pub(crate) done: bool,
 }
 
-pub(crate) fn find(session: &mut Session) -> Step<()> {
-    let zone = session.know.zones.first().cloned();
-    let Some(zone) = zone else { return Ok(()) };
+/// Measures the bus and zero latency in the first zone.
+pub(crate) fn measure(session: &mut Session, layout: &LayoutResult) -> Attempt<InterfaceResult> {
+    let Some(zone) = layout.zones.first() else { return Ok(InterfaceResult::default()) };
     let spt = zone.sectors_per_track;
-    let period = session.know.clock.period_ns();
-    let end = zone.end_lba.unwrap_or(session.know.capacity);
+    let period = session.drive.clock.period_ns();
+    let end = zone.end_lba.unwrap_or(session.drive.capacity);
     let tracks = zone.track_of(end - 1);
     let long = (spt / 3).clamp(1, MAX_SECTORS);
     let mut off_by_length = Vec::new();
@@ -56,18 +56,18 @@ pub(crate) fn find(session: &mut Session) -> Step<()> {
     for (length, reads) in [(1, READS), (8.min(long), READS), (long, LONG_READS)] {
         let mut off = Vec::new();
         for _ in 0..reads {
-            let track = session.draw.below(tracks.max(1));
-            let start = zone.track_start(track) + session.draw.below((spt / 2).max(1));
+            let track = session.random.below(tracks.max(1));
+            let start = zone.track_start(track) + session.random.below((spt / 2).max(1));
             if zone.track_of(start + length) != track {
                 continue;
             }
             session.keep_clock()?;
-            session.shake(1)?;
+            session.read_random(1)?;
             let answer = session.read_at_once(start, length)?;
             if answer.succeeded() && !session.may_be_hit(&answer) {
                 off.push(
                     wrap(
-                        session.know.clock.turns_at(answer.completed)
+                        session.drive.clock.turns_at(answer.completed)
                             - zone.angle(start + length - 1),
                     ) * period,
                 );
@@ -82,14 +82,14 @@ pub(crate) fn find(session: &mut Session) -> Step<()> {
     let sector_ns = period / spt as f64;
     let further = (eight.0 - 1) as f64;
     let (later, error) = (eight.1.0 - one.1.0, difference_error(eight.1.1, one.1.1));
-    let mut found = InterfaceFound { done: true, ..InterfaceFound::default() };
+    let mut found = InterfaceResult::default();
     if further > 0.0
-        && later > 8_000.0_f64.max(SURE * error.unwrap_or(session.know.clock.noise_ns()))
+        && later > 8_000.0_f64.max(SURE * error.unwrap_or(session.drive.clock.noise_ns()))
     {
         found.bus_ns_per_sector = Some(sector_ns + later / further);
         found.bus_error_ns = error.map(|error| error / further);
     }
-    if session.know.hit_ns.is_some()
+    if session.drive.hits.hit_ns.is_some()
         && let Some((ns, error_ns)) = bus_from_hits(session)?
     {
         (found.bus_ns_per_sector, found.bus_error_ns, found.from_hits) = (Some(ns), error_ns, true);
@@ -99,8 +99,7 @@ pub(crate) fn find(session: &mut Session) -> Step<()> {
     let elsewhere =
         off_long.iter().filter(|off| wrap((*off - usual) / period).abs() > 0.02).count();
     found.zero_latency = found.bus_ns_per_sector.is_none_or(|ns| ns <= sector_ns) && elsewhere >= 3;
-    session.know.interface = found;
-    Ok(())
+    Ok(found)
 }
 
 /// The standard error of a difference.
@@ -109,13 +108,13 @@ fn difference_error(one: Option<f64>, two: Option<f64>) -> Option<f64> {
 }
 
 /// Nanoseconds a sector and their standard error, from cache hits of two lengths.
-pub(crate) fn bus_from_hits(session: &mut Session) -> Step<Option<(f64, Option<f64>)>> {
+pub(crate) fn bus_from_hits(session: &mut Session) -> Attempt<Option<(f64, Option<f64>)>> {
     let lengths = [1_u64, 64];
     let mut times = Vec::new();
     for length in lengths {
         let mut hits = Vec::new();
         for _ in 0..READS {
-            let start = session.draw.below(session.know.capacity - length);
+            let start = session.random.below(session.drive.capacity - length);
             session.read_at_once(start, length)?;
             let again = session.read_at_once(start, length)?;
             if again.succeeded() {
@@ -127,7 +126,7 @@ pub(crate) fn bus_from_hits(session: &mut Session) -> Step<Option<(f64, Option<f
     let further = (lengths[1] - lengths[0]) as f64;
     let per_sector = (times[1].0 - times[0].0) / further;
     // Longer than a turn is no hit: the segments are shorter than the read.
-    let is_hit = times[1].0 < session.know.clock.period_ns() && per_sector > 0.0;
+    let is_hit = times[1].0 < session.drive.clock.period_ns() && per_sector > 0.0;
     Ok(is_hit.then(|| {
         (per_sector, difference_error(times[0].1, times[1].1).map(|error| error / further))
     }))

@@ -5,9 +5,8 @@ use headtime_mechanics::{Direction, HeadPosition, InterfaceTimes, Mechanism};
 use headtime_units::{Angle, Extent, Instant, Nanos, RotationPeriod, Sectors};
 
 use crate::clock::Clock;
-use crate::finding::profile_of;
-use crate::knowledge::Knowledge;
-use crate::session::{Step, Stop};
+use crate::profile::DriveModel;
+use crate::session::{Attempt, DriveTiming, Interruption};
 
 /// The mechanism of what is known, turned to the clock.
 pub(crate) struct Predicted {
@@ -18,14 +17,18 @@ pub(crate) struct Predicted {
 
 impl Predicted {
     /// What is known by now; hopeless when it makes no drive.
-    pub(crate) fn new(know: &Knowledge, sector_bytes: u32) -> Step<Self> {
-        let hopeless = |error: headtime_mechanics::ProfileError| Stop::Hopeless(error.to_string());
-        let profile = profile_of(know, sector_bytes).map_err(hopeless)?;
+    pub(crate) fn new(model: &DriveModel<'_>, drive: &DriveTiming) -> Attempt<Self> {
+        let hopeless =
+            |error: headtime_mechanics::ProfileError| Interruption::Failed(error.to_string());
+        let profile = model.profile(drive).map_err(hopeless)?;
         let mechanism = Mechanism::nominal(&profile).map_err(hopeless)?;
         let interface = InterfaceTimes::from_profile(&profile).map_err(hopeless)?;
-        let period = RotationPeriod::from_fs(libm::round(know.clock.period_ns() * 1e6) as u64);
+        let period = RotationPeriod::from_fs(libm::round(drive.clock.period_ns() * 1e6) as u64);
         let period = period.ok_or_else(|| {
-            Stop::Hopeless(format!("a period of {} ns is no drive's", know.clock.period_ns()))
+            Interruption::Failed(format!(
+                "a period of {} ns is no drive's",
+                drive.clock.period_ns()
+            ))
         })?;
         Ok(Self { mechanism, interface, period })
     }

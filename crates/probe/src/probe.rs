@@ -1,4 +1,4 @@
-//! [`Probe`]: the experiments one after the other.
+//! [`Probe`]: the experiments, one after the other.
 
 use std::collections::BTreeSet;
 
@@ -6,37 +6,38 @@ use headtime_units::{Extent, Instant, Nanos, SectorSize, Sectors};
 use serde::{Deserialize, Serialize};
 
 use crate::command_batch::CommandBatch;
-use crate::finding::{Finding, profile_of};
-use crate::knowledge::Knowledge;
+use crate::finding::Finding;
 use crate::layout;
 use crate::measurement::{CommandOutcome, Measurement, Rewrite, TimedCommand};
-use crate::session::{Session, Step, Stop};
+use crate::results::{Progress, Results};
+use crate::seek::CurveDetail;
+use crate::session::{Attempt, DriveTiming, Interruption, Session};
 use crate::stage::Stage;
-use crate::verdict::{self, Watch};
+use crate::verdict::{self, DriveMonitor, EarlyEnd};
 use crate::{arms, cache, figures, overhead, queue, remaps, rotation, seek, selfcheck, writes};
 
-/// What a probe is told of a drive before it begins, and what it may spend.
+/// The drive to characterize, and the limits for doing so.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProbeSettings {
     /// Logical sectors of the drive.
     pub capacity: Sectors,
-    /// Bytes of one.
+    /// Bytes of a sector.
     pub sector_bytes: u32,
-    /// Time in which the drive may be kept at work; see [`ProbeSettings::for_drive`].
+    /// The drive time that may be used; see [`ProbeSettings::for_drive`].
     pub budget: Nanos,
     /// Seed of all random choices.
     pub seed: u64,
-    /// Whether sectors may be read and written back unchanged ([`Measurement::Rewrite`]); without it
-    /// nothing is ever written.
+    /// Sectors may be read and written back unchanged ([`Measurement::Rewrite`]); otherwise nothing
+    /// is ever written.
     pub allow_writes: bool,
-    /// How many commands the way to the drive takes at once, at least one; what the drive itself
-    /// holds cannot be seen beyond it.
+    /// The most commands that the connection to the drive accepts at once, at least one. A deeper
+    /// queue of the drive itself is not visible.
     pub max_outstanding: u32,
 }
 
 impl ProbeSettings {
-    /// Settings that allow no writes, 32 commands outstanding, and the usual budget: five minutes
-    /// up to 20 GB, then for each tenfold size five minutes more, twenty at the most.
+    /// Settings without writes, with 32 commands outstanding, and with the default budget: five
+    /// minutes up to 20 GB, five more for each tenfold size, at most twenty.
     #[must_use]
     pub fn for_drive(capacity: Sectors, sector_size: SectorSize, seed: u64) -> Self {
         let bytes = sector_size.bytes_of(capacity) as f64;
@@ -48,57 +49,65 @@ impl ProbeSettings {
             budget,
             seed,
             allow_writes: false,
-            max_outstanding: USUAL_OUTSTANDING,
+            max_outstanding: DEFAULT_OUTSTANDING,
         }
     }
 }
 
-/// A characterization under way.
+/// A characterization in progress.
 ///
-/// Call order: [`Probe::next_measurement`] says what to do; do it, and tell [`Probe::completed`] or
-/// [`Probe::batch_completed`] how it went; again, until there is none. Everything is in the probe's
-/// own data, so that it may be written out ([`Probe::save`]) and taken up again ([`Probe::load`]).
+/// Call order: take the commands of [`Probe::next_batch`], carry them out, and report their times
+/// to [`Probe::completed`] or [`Probe::batch_completed`], until there are none. All state is plain
+/// data, so that it can be saved ([`Probe::save`]) and resumed later ([`Probe::load`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
     settings: ProbeSettings,
     stage: Stage,
-    know: Knowledge,
-    /// Of the present experiment.
-    answers: Vec<TimedCommand>,
+    drive: DriveTiming,
+    results: Results,
+    /// Sentences for the report.
+    remarks: Vec<String>,
+    /// The results of the present experiment so far.
+    commands: Vec<TimedCommand>,
     batches: Vec<Vec<TimedCommand>>,
     requested: Option<Measurement>,
-    watch: Watch,
+    monitor: DriveMonitor,
+    early_end: Option<EarlyEnd>,
+    /// How often the present experiment was started again.
+    retries: u32,
     spent: Nanos,
     reads: u64,
     writes: u64,
     failures: u64,
-    /// What was spent when the present experiment began: it must see the same whenever it is run
-    /// again.
+    /// The drive time spent when the present experiment began; the same in each of its runs.
     step_began: Nanos,
 }
 
-/// So often is an experiment begun again that came to nothing.
+/// The number of times an experiment that failed is started again.
 const MAX_RETRIES: u32 = 3;
-/// The part of the budget by which an experiment that began in time may be late.
+/// The share of the budget by which an experiment that began in time may exceed it.
 const SLACK: f64 = 0.02;
-/// What the arm takes from one random sector of a zone to the next, ns (guess).
-const USUAL_SEEK_NS: f64 = 5e6;
-/// Commands outstanding where nobody says how many may be: a SATA drive's.
-const USUAL_OUTSTANDING: u32 = 32;
+/// The seek time from one random sector of a zone to the next, ns (guess).
+const TYPICAL_SEEK_NS: f64 = 5e6;
+/// The default number of commands outstanding: that of a SATA drive.
+const DEFAULT_OUTSTANDING: u32 = 32;
 
 impl Probe {
-    /// A characterization of a drive that nothing is known of but its size.
+    /// A characterization of a drive of which only the size is known.
     #[must_use]
     pub fn new(settings: ProbeSettings) -> Self {
-        let know = Knowledge { capacity: settings.capacity.get(), ..Knowledge::default() };
         Self {
             settings,
             stage: Stage::Rotation,
-            know,
-            answers: Vec::new(),
+            drive: DriveTiming { capacity: settings.capacity.get(), ..DriveTiming::default() },
+            results: Results::default(),
+            remarks: Vec::new(),
+            commands: Vec::new(),
             batches: Vec::new(),
             requested: None,
-            watch: Watch::default(),
+            monitor: DriveMonitor::default(),
+            early_end: None,
+            retries: 0,
             spent: Nanos::ZERO,
             reads: 0,
             writes: 0,
@@ -107,33 +116,32 @@ impl Probe {
         }
     }
 
-    /// Takes up a characterization that was written out, on the same drive but with a clock that
-    /// may have another origin: the phase is read again first, and the experiment that was
-    /// interrupted begins again.
+    /// Resumes a saved characterization on the same drive. The host's clock may have another
+    /// origin: the phase is read again first. The interrupted experiment starts again.
     #[must_use]
     pub fn resume(mut saved: Self) -> Self {
-        saved.answers.clear();
+        saved.commands.clear();
         saved.batches.clear();
         saved.requested = None;
-        saved.watch.forget();
+        saved.monitor.reset();
         saved.step_began = saved.spent;
         saved.stage = saved.stage.resumed();
         saved
     }
 
-    /// What the probe was told of the drive.
+    /// The settings given at the start.
     #[must_use]
     pub fn settings(&self) -> &ProbeSettings {
         &self.settings
     }
 
-    /// What is under way.
+    /// The present stage.
     #[must_use]
     pub fn stage(&self) -> Stage {
         self.stage
     }
 
-    /// How much of the budget is spent, 0 to 1; 1 when it is done.
+    /// The share of the budget spent, from 0 to 1; 1 at the end.
     #[must_use]
     pub fn progress(&self) -> f64 {
         if self.stage == Stage::Done {
@@ -158,86 +166,178 @@ impl Probe {
             if self.stage == Stage::Done {
                 return None;
             }
-            if self.is_far_over() {
-                self.finish_step(false);
+            if self.is_far_over_budget() {
+                self.finish_step(Progress::More);
                 continue;
             }
-            let mut session =
-                Session::new(&self.answers, &self.batches, self.know.clone(), self.settings.seed);
-            let outcome = run(self.stage, &mut session, &self.settings, self.step_began);
-            match outcome {
-                Err(Stop::Measure(measurement)) => {
+            let (drive, seed) = (self.drive.clone(), self.settings.seed);
+            let mut session = Session::new(&self.commands, &self.batches, drive, seed);
+            let mut results = self.results.clone();
+            match self.run(&mut session, &mut results) {
+                Err(Interruption::Measure(measurement)) => {
                     self.requested = Some(measurement.clone());
                     return Some(measurement);
                 }
-                Ok(finished) => {
+                Ok(progress) => {
                     debug_assert_eq!(
-                        session.unread(),
+                        session.unused(),
                         0,
-                        "an experiment ended without having read all of its answers"
+                        "an experiment ended without having used all of its results"
                     );
-                    self.know = session.know;
-                    self.know.retries = 0;
-                    self.finish_step(finished);
+                    let Session { drive, remarks, .. } = session;
+                    (self.drive, self.results) = (drive, results);
+                    self.remarks.extend(remarks);
+                    self.retries = 0;
+                    self.finish_step(progress);
                 }
-                Err(Stop::Hopeless(_)) if self.know.retries < MAX_RETRIES => {
-                    // Another draw of sectors may do, and noise is another each time.
-                    self.know.retries += 1;
-                    self.finish_step(false);
+                Err(Interruption::Failed(_)) if self.retries < MAX_RETRIES => {
+                    // Other random sectors and other noise may succeed.
+                    self.retries += 1;
+                    self.finish_step(Progress::More);
                 }
-                Err(Stop::Hopeless(why)) => {
-                    self.know.remarks.push(format!("{}: {why}", self.stage.describe()));
-                    self.finish_step(true);
+                Err(Interruption::Failed(why)) => {
+                    self.remarks.push(format!("{}: {why}", self.stage.describe()));
+                    self.finish_step(Progress::Done);
                 }
             }
         }
     }
 
-    /// Whether the stage is so long past its share that its present experiment is given up.
-    fn is_far_over(&self) -> bool {
-        let slack = Nanos::from_ns((self.settings.budget.as_ns() as f64 * SLACK) as u64);
-        !self.answers.is_empty() && self.spent > self.budget_of(self.stage) + slack
+    /// Runs one experiment of the present stage; tells whether the stage is done.
+    fn run(&self, session: &mut Session, results: &mut Results) -> Attempt<Progress> {
+        let settings = &self.settings;
+        let (began_ns, ends_ns) =
+            (self.step_began.as_ns() as f64, self.stage.share() * settings.budget.as_ns() as f64);
+        let sector_bytes = settings.sector_bytes;
+        match self.stage {
+            Stage::Rotation => rotation::measure(session, &mut results.rotation),
+            Stage::Phase(_) => rotation::read_phase(session).map(|()| Progress::Done),
+            Stage::Layout => self.run_layout(session, results),
+            Stage::Slips => layout::locate_slips(session, &mut results.layout),
+            Stage::Skews => {
+                let zones = &mut results.layout.zones;
+                let Some(number) = zones.iter().position(|zone| !zone.fitted) else {
+                    return Ok(Progress::Done);
+                };
+                // Share the stage's remaining time among the remaining zones. A read takes a seek
+                // and half a revolution.
+                let remaining = (zones.len() - number) as f64;
+                let read_ns = session.drive.clock.period_ns() / 2.0 + TYPICAL_SEEK_NS;
+                let max_reads = (ends_ns - began_ns).max(0.0) / remaining / read_ns;
+                layout::fit_skews(session, &mut zones[number], max_reads as usize)
+                    .map(|()| Progress::More)
+            }
+            Stage::Interface if results.actuators.is_due_for_comparison() => {
+                arms::compare(session, &results.layout, &mut results.actuators)
+                    .map(|()| Progress::More)
+            }
+            Stage::Interface => {
+                results.interface = overhead::measure(session, &results.layout)?;
+                Ok(Progress::Done)
+            }
+            Stage::Seek => {
+                let detail =
+                    if began_ns <= ends_ns { CurveDetail::Refined } else { CurveDetail::Coarse };
+                seek::extend(session, &results.layout, &mut results.seek, detail)
+            }
+            Stage::Cache => cache::extend(session, &results.layout, &mut results.cache),
+            Stage::Writes if settings.allow_writes => {
+                let Results { layout, seek, writes, .. } = results;
+                writes::extend(session, layout, seek, writes, sector_bytes)
+            }
+            Stage::Queue => {
+                let mut queue = results.queue.clone();
+                let model = results.model(sector_bytes);
+                let progress =
+                    queue::extend(session, &model, &mut queue, settings.max_outstanding)?;
+                results.queue = queue;
+                Ok(progress)
+            }
+            Stage::SelfCheck => {
+                let mut check = core::mem::take(&mut results.check);
+                let progress =
+                    selfcheck::extend(session, &results.model(sector_bytes), &mut check)?;
+                results.check = check;
+                Ok(progress)
+            }
+            Stage::Remaps => {
+                let mut remaps = core::mem::take(&mut results.remaps);
+                let model = results.model(sector_bytes);
+                let progress = remaps::extend(session, &model, &results.check, &mut remaps)?;
+                results.remaps = remaps;
+                Ok(progress)
+            }
+            Stage::Writes | Stage::Done => Ok(Progress::Done),
+        }
     }
 
-    fn finish_step(&mut self, stage_done: bool) {
-        if let Some(last) = self.answers.last() {
-            self.know.now = last.completed;
+    /// Runs one experiment of the layout.
+    fn run_layout(&self, session: &mut Session, results: &mut Results) -> Attempt<Progress> {
+        let layout = &mut results.layout;
+        if results.actuators.is_due(session.drive.capacity) {
+            arms::find(session, &mut results.actuators)?;
+        } else if session.drive.hits.eviction_reads > 0 && !session.drive.hits.measured {
+            // One arm goes on reading ahead while the other works, so the actuators come first.
+            cache::measure_evictions(session)?;
+        } else if layout.zones.is_empty() {
+            layout::begin_first(session, layout)?;
+        } else if let Some(pattern) = layout.pattern {
+            if pattern.hides_surfaces() && !layout.surfaces.searched {
+                seek::find_surfaces(session, layout)?;
+            } else {
+                return layout::extend(session, layout, self.retries);
+            }
+        } else {
+            layout::find_pattern(session, layout)?;
         }
-        self.know.note_lately(&self.answers);
-        self.answers.clear();
+        Ok(Progress::More)
+    }
+
+    /// True if the present experiment exceeds the stage's share of the budget so far that it is
+    /// given up.
+    fn is_far_over_budget(&self) -> bool {
+        let slack = Nanos::from_ns((self.settings.budget.as_ns() as f64 * SLACK) as u64);
+        !self.commands.is_empty() && self.spent > self.budget_of(self.stage) + slack
+    }
+
+    fn finish_step(&mut self, progress: Progress) {
+        if let Some(last) = self.commands.last() {
+            self.drive.now = last.completed;
+        }
+        self.drive.note_recent(&self.commands);
+        self.commands.clear();
         self.batches.clear();
-        self.know.step += 1;
+        self.drive.step += 1;
         self.step_began = self.spent;
         let over = self.spent > self.budget_of(self.stage);
-        if over && !stage_done {
-            self.know.remarks.push(format!(
+        if over && progress == Progress::More {
+            self.remarks.push(format!(
                 "{}: cut short after {}, its share of the time",
                 self.stage.describe(),
                 self.spent
             ));
         }
-        if stage_done || over {
-            self.know.retries = 0;
+        if over || progress == Progress::Done {
+            self.retries = 0;
             if self.stage == Stage::Layout {
-                self.prolong_last_zone();
+                self.extend_last_zone();
             }
-            self.stage = self.following();
+            self.stage = self.next_stage();
         }
     }
 
-    /// What is known of the last zone stands for what was not come to.
-    fn prolong_last_zone(&mut self) {
-        let capacity = self.know.capacity;
-        let Some(last) = self.know.zones.last_mut() else { return };
+    /// Assumes that the last zone goes on to the end of the drive.
+    fn extend_last_zone(&mut self) {
+        let Some(last) = self.results.layout.zones.last_mut() else { return };
         let known = match last.end_lba {
-            Some(end) if end >= capacity => return,
+            Some(end) if end >= self.drive.capacity => return,
             Some(end) => end,
             None => last.track_start(last.checked),
         };
         last.end_lba = None;
         last.groups_presumed = false;
-        self.know.remarks.push(format!(
-            "from sector {known} on the layout was not found, and is taken to go on as before"
+        self.remarks.push(format!(
+            "the layout from sector {known} on was not measured, and is assumed to go on as before"
         ));
     }
 
@@ -245,211 +345,152 @@ impl Probe {
         Nanos::from_ns((self.settings.budget.as_ns() as f64 * stage.share()) as u64)
     }
 
-    fn following(&self) -> Stage {
+    fn next_stage(&self) -> Stage {
         match self.stage {
-            Stage::Rotation if self.know.turns != Some(true) => Stage::Done,
-            Stage::Layout if self.know.zones.is_empty() => Stage::Done,
+            Stage::Rotation if !self.results.rotation.rotates() => Stage::Done,
+            Stage::Layout if self.results.layout.zones.is_empty() => Stage::Done,
             stage => stage.next(),
         }
     }
 
-    /// How the read went that [`Measurement::Read`] asked for.
+    /// Reports the read that [`Measurement::Read`] requested.
     ///
     /// # Panics
-    /// When no read was asked for, or time ran back: the caller is at fault.
+    /// When no read was requested, or time ran back: the caller is at fault.
     pub fn completed(&mut self, issued: Instant, completed: Instant, outcome: CommandOutcome) {
         let Some(Measurement::Read { extent, .. }) = self.requested.take() else {
-            panic!("a completion at {completed} was reported, but no read was asked for")
+            panic!("a completion at {completed} was reported, but no read was requested")
         };
         self.reads += 1;
-        let answer = TimedCommand { extent, issued, completed, outcome };
-        self.note(&answer);
-        self.spent += answer.response();
-        self.answers.push(answer);
+        let command = TimedCommand { extent, issued, completed, outcome };
+        self.note(&command);
+        self.spent += command.response();
+        self.commands.push(command);
     }
 
-    /// How the commands went that were asked for, in the order that [`Measurement::Rewrite`] and
-    /// [`Measurement::Concurrent`] say; [`CommandBatch`](crate::Errand) brings them so. One answer to an
-    /// [`Measurement::Read`] is taken too.
+    /// Reports the commands of a measurement, in the order that [`Measurement::Rewrite`] and
+    /// [`Measurement::Concurrent`] define; [`CommandBatch`] returns them so. A single result of a
+    /// [`Measurement::Read`] is accepted too.
     ///
     /// # Panics
-    /// When nothing was asked for, there is no answer, one is to something that was not asked for,
-    /// or time ran back: the caller is at fault.
-    pub fn batch_completed(&mut self, answers: Vec<TimedCommand>) {
-        if let (Some(Measurement::Read { .. }), [answer]) = (&self.requested, answers.as_slice()) {
-            return self.completed(answer.issued, answer.completed, answer.outcome);
+    /// When nothing was requested, there is no result, a result is of another extent, or time ran
+    /// back: the caller is at fault.
+    pub fn batch_completed(&mut self, commands: Vec<TimedCommand>) {
+        if let (Some(Measurement::Read { .. }), [command]) = (&self.requested, commands.as_slice())
+        {
+            return self.completed(command.issued, command.completed, command.outcome);
         }
-        let asked = self.requested.take();
-        let extents: BTreeSet<Extent> = match &asked {
+        let requested = self.requested.take();
+        let extents: BTreeSet<Extent> = match &requested {
             Some(Measurement::Rewrite(rewrite)) => {
                 [Some(rewrite.extent), rewrite.via].into_iter().flatten().collect()
             }
-            Some(Measurement::Concurrent(together)) => {
-                together.lanes.iter().flat_map(|lane| lane.extents.iter().copied()).collect()
+            Some(Measurement::Concurrent(reads)) => {
+                reads.lanes.iter().flat_map(|lane| lane.extents.iter().copied()).collect()
             }
-            _ => {
-                panic!("several completions were reported, but no commands together were asked for")
-            }
+            _ => panic!("several completions were reported, but not as many were requested"),
         };
-        let last = *answers
-            .last()
-            .expect("an ask has at least one command, so it has at least one answer");
+        let last = *commands.last().expect("a measurement has at least one command");
+        let write = match requested {
+            Some(Measurement::Rewrite(Rewrite { via, .. })) => Some(1 + usize::from(via.is_some())),
+            _ => None,
+        };
         let mut began = last.issued;
-        for (number, answer) in answers.iter().enumerate() {
+        for (number, command) in commands.iter().enumerate() {
             assert!(
-                extents.contains(&answer.extent),
-                "{} was reported, which was not asked for",
-                answer.extent
+                extents.contains(&command.extent),
+                "{} was reported, which was not requested",
+                command.extent
             );
-            began = began.min(answer.issued);
-            let is_write = matches!(asked, Some(Measurement::Rewrite(Rewrite { via, .. })) if number == 1 + usize::from(via.is_some()));
+            began = began.min(command.issued);
+            let is_write = write == Some(number);
             self.writes += u64::from(is_write);
             self.reads += u64::from(!is_write);
-            self.note(answer);
+            self.note(command);
         }
         self.spent += last.completed.saturating_since(began);
-        self.answers.push(last);
-        self.batches.push(answers);
+        self.commands.push(last);
+        self.batches.push(commands);
     }
 
-    /// Counts an answer, and stops everything where the drive is not there any more, or is another
-    /// one.
-    fn note(&mut self, answer: &TimedCommand) {
+    /// Counts a command, and ends the characterization if the drive is gone or is another one.
+    fn note(&mut self, command: &TimedCommand) {
         assert!(
-            answer.completed >= answer.issued,
+            command.completed >= command.issued,
             "a command issued at {} completed before, at {}",
-            answer.issued,
-            answer.completed
+            command.issued,
+            command.completed
         );
-        self.failures += u64::from(!answer.succeeded());
-        let known = (self.stage != Stage::Rotation && !matches!(self.stage, Stage::Phase(_)))
-            .then_some(&self.know);
-        if let Some(ended) = self.watch.see(answer, known) {
-            self.know.ended = Some(ended);
+        self.failures += u64::from(!command.succeeded());
+        let has_clock = !matches!(self.stage, Stage::Rotation | Stage::Phase(_));
+        let end = self.monitor.observe(command, has_clock.then_some(&self.drive));
+        if end.is_some() {
+            self.early_end = end;
             self.stage = Stage::Done;
         }
     }
 
-    /// What is known by now, complete once [`Probe::next_measurement`] returns `None`.
+    /// The findings so far; complete once [`Probe::next_measurement`] returns `None`.
     ///
-    /// What a drive did is never an error: measurements that make no drive are
+    /// Nothing that a drive does is an error: measurements that fit no drive give
     /// [`Verdict::NotUnderstood`](crate::Verdict::NotUnderstood), with the reason.
     #[must_use]
     pub fn finding(&self) -> Finding {
-        let know = &self.know;
-        let mut remarks = know.remarks.clone();
-        if know.seek.other_head_ns.is_some()
-            && !know.seek.order_was_seen()
-            && know.pattern.is_some_and(|pattern| !pattern.in_bands())
+        let (drive, results) = (&self.drive, &self.results);
+        let sector_bytes = self.settings.sector_bytes;
+        let layout = &results.layout;
+        let mut remarks = self.remarks.clone();
+        if results.seek.other_head_ns.is_some()
+            && !results.seek.order_was_seen()
+            && layout.pattern.is_some_and(|pattern| !pattern.in_bands())
         {
             remarks.push(
-                "whether cylinders begin on alternate surfaces cannot be seen on this \
-                drive, and no prediction depends on it"
+                "the seek times do not show whether cylinders begin on alternate surfaces; no \
+                    prediction depends on it"
                     .into(),
             );
         }
-        remarks.extend(layout::lost_stretches(know));
-        if check_done(know) {
-            let percent = 100.0 * remaps::coverage(know, self.settings.sector_bytes);
+        remarks.extend(layout::unknown_ranges(layout, drive.capacity));
+        let check = (results.check.compared() > 0).then(|| results.check.check());
+        if let Some(check) = &check {
+            let percent = 100.0 * remaps::coverage(check, drive.capacity, sector_bytes);
             remarks.push(format!(
-                "remapped sectors were looked for among the {percent:.4} % of the \
-                drive that the self-check read"
+                "only the {percent:.4} % of the drive that the self-check read were searched for \
+                    remapped sectors"
             ));
         }
-        let found = if know.zones.is_empty() {
+        let found = if layout.zones.is_empty() {
             Ok(None)
         } else {
-            profile_of(know, self.settings.sector_bytes).map(Some)
+            results.model(sector_bytes).profile(drive).map(Some)
         };
-        let refused = found.as_ref().err().map(ToString::to_string);
+        let invalid = found.as_ref().err().map(ToString::to_string);
         let profile = found.unwrap_or_default();
-        let check = know
-            .check
-            .as_ref()
-            .filter(|check| check.compared() > 0)
-            .map(selfcheck::CheckFound::check);
-        let verdict = verdict::of(
-            know,
-            refused.as_deref().map_or(Ok(profile.is_some()), Err),
-            check.as_ref(),
-            self.stage,
-            &self.watch,
-        );
+        let verdict = verdict::Evidence {
+            early_end: self.early_end.as_ref(),
+            stage: self.stage,
+            rotation: &results.rotation,
+            monitor: &self.monitor,
+            profile: invalid.as_deref().map_or(Ok(profile.is_some()), Err),
+            last_remark: self.remarks.last(),
+            check: check.as_ref(),
+        }
+        .verdict();
         if !verdict.is_characterized() {
             remarks.insert(0, verdict.sentence());
         }
         Finding {
             verdict,
             profile,
-            figures: figures::of(know, self.settings.sector_bytes),
+            figures: figures::of(drive, results, sector_bytes),
             check,
-            queue: know.queue.as_ref().and_then(queue::QueueFound::behavior),
-            remapped: know.remaps.as_ref().map(|found| found.remapped.clone()).unwrap_or_default(),
+            queue: results.queue.behavior(),
+            remapped: results.remaps.remapped.clone(),
             remarks,
             drive_time: self.spent,
             reads: self.reads,
             writes: self.writes,
             failures: self.failures,
         }
-    }
-}
-
-fn check_done(know: &Knowledge) -> bool {
-    know.check.as_ref().is_some_and(|check| check.compared() > 0)
-}
-
-/// One step of a stage; true when the stage is done.
-fn run(stage: Stage, session: &mut Session, settings: &ProbeSettings, spent: Nanos) -> Step<bool> {
-    match stage {
-        Stage::Rotation => rotation::find(session),
-        Stage::Phase(_) => rotation::find_phase(session).map(|()| true),
-        Stage::Layout if arms::is_worth_a_look(&session.know) => {
-            arms::find(session).map(|()| false)
-        }
-        // One arm goes on reading ahead while the other is at work, which is not known before.
-        Stage::Layout if session.know.forget > 0 && !session.know.ring_sought => {
-            cache::find_ring(session).map(|()| false)
-        }
-        Stage::Layout => match session.know.zones.last() {
-            None => layout::begin_first(session).map(|()| false),
-            Some(_) if session.know.pattern.is_none() => {
-                layout::find_rhythm(session).map(|()| false)
-            }
-            Some(_)
-                if session.know.pattern.is_some_and(layout::Pattern::hides_surfaces)
-                    && !session.know.surfaces_sought =>
-            {
-                seek::find_surfaces(session).map(|()| false)
-            }
-            Some(_) => layout::extend(session),
-        },
-        Stage::Slips => layout::sound(session),
-        Stage::Skews => match session.know.zones.iter().position(|zone| !zone.settled) {
-            Some(number) => {
-                // What is left of the stage's time, shared among the zones that are left, in reads
-                // of an arm time and half a turn.
-                let left = stage.share() * settings.budget.as_ns() as f64 - spent.as_ns() as f64;
-                let zones = session.know.zones.len() - number;
-                let most = left.max(0.0)
-                    / zones as f64
-                    / (session.know.clock.period_ns() / 2.0 + USUAL_SEEK_NS);
-                layout::settle(session, number, most as usize).map(|()| false)
-            }
-            None => Ok(true),
-        },
-        Stage::Interface if session.know.arms.two && !session.know.arms.compared => {
-            arms::compare(session).map(|()| false)
-        }
-        Stage::Interface => overhead::find(session).map(|()| true),
-        Stage::Seek => {
-            let refine = spent.as_ns() as f64 <= stage.share() * settings.budget.as_ns() as f64;
-            seek::extend(session, refine)
-        }
-        Stage::Cache => cache::extend(session),
-        Stage::Writes if settings.allow_writes => writes::extend(session, settings.sector_bytes),
-        Stage::Queue => queue::extend(session, settings.sector_bytes, settings.max_outstanding),
-        Stage::SelfCheck => selfcheck::extend(session, settings.sector_bytes),
-        Stage::Remaps => remaps::extend(session, settings.sector_bytes),
-        Stage::Writes | Stage::Done => Ok(true),
     }
 }

@@ -30,7 +30,9 @@ use serde::{Deserialize, Serialize};
 use crate::measurement::{ConcurrentReads, Lane, TimedCommand};
 use crate::numbers::{median, quantile};
 use crate::predict::Predicted;
-use crate::session::{Session, Step};
+use crate::profile::DriveModel;
+use crate::results::Progress;
+use crate::session::{Attempt, Session};
 
 /// Reads of the first experiment, and how many of them are outstanding at most.
 const READS: usize = 320;
@@ -145,7 +147,7 @@ impl QueueBehavior {
 
 /// What was found so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct QueueFound {
+pub(crate) struct QueueResult {
     choices: Option<Choices>,
     alone_ns: Option<f64>,
     /// Of random reads that were served while the stream went on.
@@ -170,7 +172,7 @@ struct Choices {
     overlaps: bool,
 }
 
-impl QueueFound {
+impl QueueResult {
     /// What it comes to; none before all was seen.
     pub(crate) fn behavior(&self) -> Option<QueueBehavior> {
         let (choices, alone_ns) = (self.choices?, self.alone_ns?);
@@ -242,35 +244,37 @@ impl Choices {
 }
 
 /// One more experiment; true when all are done.
-pub(crate) fn extend(session: &mut Session, sector_bytes: u32, max_outstanding: u32) -> Step<bool> {
-    let mut found = session.know.queue.clone().unwrap_or_default();
+pub(crate) fn extend(
+    session: &mut Session,
+    model: &DriveModel<'_>,
+    found: &mut QueueResult,
+    max_outstanding: u32,
+) -> Attempt<Progress> {
     found.max_outstanding = max_outstanding;
     if max_outstanding < 2 {
-        session.know.remarks.push(
+        session.remark(
             "firmware queue: the way to the drive takes one command at a \
-            time, so that its queue cannot be seen"
-                .into(),
+            time, so that its queue cannot be seen",
         );
-        return Ok(true);
+        return Ok(Progress::Done);
     }
     if found.choices.is_none() {
-        found.choices = Some(choices(session, sector_bytes, max_outstanding)?);
+        found.choices = Some(choices(session, model, max_outstanding)?);
     } else if found.alone_ns.is_none() {
         found.alone_ns = Some(alone(session)?);
     } else {
-        beside_stream(session, &mut found, sector_bytes, max_outstanding)?;
+        beside_stream(session, model, found, max_outstanding)?;
         found.rounds += 1;
     }
     let starves = found.behavior().is_some_and(|found| found.starves());
     let done = found.rounds >= if starves { ROUNDS } else { 1 };
     if done && let Some(behavior) = found.behavior() {
-        say_what_was_assumed(&mut session.know.remarks, &behavior, max_outstanding);
+        remark_assumptions(&mut session.remarks, &behavior, max_outstanding);
     }
-    session.know.queue = Some(found);
-    Ok(done)
+    Ok(Progress::done_if(done))
 }
 
-fn say_what_was_assumed(remarks: &mut Vec<String>, found: &QueueBehavior, max_outstanding: u32) {
+fn remark_assumptions(remarks: &mut Vec<String>, found: &QueueBehavior, max_outstanding: u32) {
     if found.depth_is_least {
         remarks.push(format!(
             "firmware queue: {} commands or more; no more than {max_outstanding} \
@@ -298,19 +302,23 @@ fn say_what_was_assumed(remarks: &mut Vec<String>, found: &QueueBehavior, max_ou
 }
 
 /// Keeps many reads outstanding and looks at the order in which they are served.
-fn choices(session: &mut Session, sector_bytes: u32, max_outstanding: u32) -> Step<Choices> {
+fn choices(
+    session: &mut Session,
+    model: &DriveModel<'_>,
+    max_outstanding: u32,
+) -> Attempt<Choices> {
     session.keep_clock()?;
     let mut extents: Vec<Extent> = Vec::new();
-    while extents.len() < READS.min(session.know.capacity as usize / 2) {
-        let extent = Extent::from_numbers(session.draw.below(session.know.capacity), 1);
+    while extents.len() < READS.min(session.drive.capacity as usize / 2) {
+        let extent = Extent::from_numbers(session.random.below(session.drive.capacity), 1);
         if !extents.contains(&extent) {
             extents.push(extent);
         }
     }
     let outstanding = max_outstanding.min(MAX_OUTSTANDING);
     let lanes = vec![Lane { extents: extents.clone(), outstanding }];
-    let served = session.together(ConcurrentReads { lanes, time_limit: STREAM_LIMIT })?;
-    let mut predicted = Predicted::new(&session.know, sector_bytes)?;
+    let served = session.read_concurrently(ConcurrentReads { lanes, time_limit: STREAM_LIMIT })?;
+    let mut predicted = Predicted::new(model, &session.drive)?;
     let turn_of = |answer: &TimedCommand| {
         extents.iter().position(|extent| *extent == answer.extent).unwrap_or(0)
     };
@@ -333,7 +341,7 @@ fn choices(session: &mut Session, sector_bytes: u32, max_outstanding: u32) -> St
         {
             continue;
         }
-        predicted.follow(&session.know.clock, before.completed);
+        predicted.follow(&session.drive.clock, before.completed);
         let depart = predicted.media_end(before.completed);
         let from = predicted.behind(before.extent);
         let hidden = predicted.completion(
@@ -364,7 +372,7 @@ fn choices(session: &mut Session, sector_bytes: u32, max_outstanding: u32) -> St
         let shortest = waiting.iter().map(|other| takes(other)).min().unwrap_or(0);
         let first = waiting.iter().map(|other| turn_of(other)).min().unwrap_or(0);
         let (here, end) = (answer.extent.start.get(), before.extent.end().get());
-        let upwards = |lba: u64| if lba >= end { lba - end } else { lba + session.know.capacity };
+        let upwards = |lba: u64| if lba >= end { lba - end } else { lba + session.drive.capacity };
         let starts = || waiting.iter().map(|other| other.extent.start.get());
         let explained = [
             turn == first,
@@ -386,10 +394,10 @@ fn choices(session: &mut Session, sector_bytes: u32, max_outstanding: u32) -> St
 }
 
 /// What a random read takes when nobody else is there, ns.
-fn alone(session: &mut Session) -> Step<f64> {
+fn alone(session: &mut Session) -> Attempt<f64> {
     let mut took = Vec::new();
     for _ in 0..ALONE {
-        let lba = session.draw.below(session.know.capacity);
+        let lba = session.random.below(session.drive.capacity);
         let answer = session.read_at_once(lba, 1)?;
         if answer.succeeded() && !session.may_be_hit(&answer) {
             took.push(answer.response().as_ns() as f64);
@@ -401,25 +409,25 @@ fn alone(session: &mut Session) -> Step<f64> {
 /// Random reads one by one beside a sequential stream.
 fn beside_stream(
     session: &mut Session,
-    found: &mut QueueFound,
-    sector_bytes: u32,
+    model: &DriveModel<'_>,
+    found: &mut QueueResult,
     max_outstanding: u32,
-) -> Step<()> {
-    let capacity = session.know.capacity;
-    let sectors = (STREAM_BYTES / u64::from(sector_bytes)).clamp(1, (capacity / 16).max(1));
+) -> Attempt<()> {
+    let capacity = session.drive.capacity;
+    let sectors = (STREAM_BYTES / u64::from(model.sector_bytes)).clamp(1, (capacity / 16).max(1));
     // As much as passes under the head in that time, and a third more.
-    let fastest = session.know.zones.iter().map(|zone| zone.sectors_per_track).max().unwrap_or(1)
+    let fastest = model.layout.zones.iter().map(|zone| zone.sectors_per_track).max().unwrap_or(1)
         as f64
-        / session.know.clock.period_ns();
+        / session.drive.clock.period_ns();
     let wanted = (1.3 * fastest * STREAM_LIMIT.as_ns() as f64) as u64 / sectors + 1;
     let count = wanted.min(capacity / 2 / sectors).max(1);
-    let start = session.draw.below(capacity - count * sectors);
+    let start = session.random.below(capacity - count * sectors);
     let stream: Vec<Extent> =
         (0..count).map(|number| Extent::from_numbers(start + number * sectors, sectors)).collect();
     let end = start + count * sectors;
     let mut random = Vec::new();
     while random.len() < BESIDE {
-        let lba = session.draw.below(capacity);
+        let lba = session.random.below(capacity);
         if lba + 1 < start || lba > end {
             random.push(Extent::from_numbers(lba, 1));
         }
@@ -428,7 +436,7 @@ fn beside_stream(
         Lane { extents: random, outstanding: 1 },
         Lane { extents: stream, outstanding: STREAM_DEPTH.min(max_outstanding - 1) },
     ];
-    let answers = session.together(ConcurrentReads { lanes, time_limit: STREAM_LIMIT })?;
+    let answers = session.read_concurrently(ConcurrentReads { lanes, time_limit: STREAM_LIMIT })?;
     let of_stream = |answer: &&TimedCommand| (start..end).contains(&answer.extent.start.get());
     let began = answers.iter().map(|answer| answer.issued).min().unwrap_or(Instant::ORIGIN);
     let stopped =
@@ -447,7 +455,7 @@ fn beside_stream(
     let last =
         answers.iter().filter(of_stream).map(|answer| answer.completed).max().unwrap_or(began);
     found.stream_bytes += answers.iter().filter(of_stream).count() as f64
-        * (sectors * u64::from(sector_bytes)) as f64;
+        * (sectors * u64::from(model.sector_bytes)) as f64;
     found.stream_ns += last.saturating_since(began).as_ns() as f64;
     Ok(())
 }
@@ -472,8 +480,14 @@ mod tests {
             DriveTruth::nominal(profile, seed)
         };
         let mut bench = Bench::new(truth.unwrap());
-        while !bench.run(seed, |session| extend(session, 512, 32)) {}
-        bench.know.queue.as_ref().and_then(QueueFound::behavior).expect("all was seen")
+        while bench.run(seed, |session, results| {
+            let mut queue = core::mem::take(&mut results.queue);
+            let progress = extend(session, &results.model(512), &mut queue, 32)?;
+            results.queue = queue;
+            Ok(progress)
+        }) == Progress::More
+        {}
+        bench.results.queue.behavior().expect("all was seen")
     }
 
     #[test]

@@ -7,20 +7,21 @@
 //! layout that is wrong there, and nothing is said of remaps.
 //!
 //! This finds what the self-check came upon, which is a small sample of the drive: [`coverage`]
-//! says how small. Bounds: [`MOST`] reads. Cost: some tens of reads for each.
+//! says how small. Bounds: [`MAX_READS`] reads. Cost: some tens of reads for each.
 
 use headtime_units::Extent;
 use serde::{Deserialize, Serialize};
 
-use crate::finding::RemappedSector;
-use crate::knowledge::Knowledge;
+use crate::finding::{RemappedSector, SelfCheck};
 use crate::numbers::{median, wrap};
 use crate::predict::Predicted;
-use crate::selfcheck::FAR_TURNS;
-use crate::session::{Session, Step};
+use crate::profile::DriveModel;
+use crate::results::Progress;
+use crate::selfcheck::{CheckResult, FAR_TURNS};
+use crate::session::{Attempt, Session};
 
 /// Reads that are looked into at most.
-const MOST: usize = 60;
+const MAX_READS: usize = 60;
 /// Where more of the self-check was far off than this share, the layout is to blame.
 const MAX_SHARE: f64 = 0.05;
 /// Readings that have to agree.
@@ -28,30 +29,31 @@ const READINGS: usize = 3;
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct RemapsFound {
+pub(crate) struct RemapResult {
     /// Reads looked into.
-    looked: usize,
+    examined: usize,
     pub(crate) remapped: Vec<RemappedSector>,
 }
 
-/// Looks into one more read; true when there is none.
-pub(crate) fn extend(session: &mut Session, sector_bytes: u32) -> Step<bool> {
-    let mut found = session.know.remaps.clone().unwrap_or_default();
-    let Some(check) = &session.know.check else { return Ok(true) };
+/// Reads one more suspect read of the self-check again.
+pub(crate) fn extend(
+    session: &mut Session,
+    model: &DriveModel<'_>,
+    check: &CheckResult,
+    found: &mut RemapResult,
+) -> Attempt<Progress> {
     if check.far.len() as f64 > MAX_SHARE * check.compared().max(1) as f64 {
         let (far, all) = (check.far.len(), check.compared());
-        session.know.remarks.push(format!(
-            "remapped sectors: {far} of {all} reads came far from what was predicted, \
-                too many to look for single sectors"
+        session.remark(format!(
+            "remapped sectors: {far} of {all} reads came far from the prediction, too many to \
+                look for single sectors"
         ));
-        return Ok(true);
+        return Ok(Progress::Done);
     }
-    let Some((lba, sectors)) = check.far.get(found.looked).copied().filter(|_| found.looked < MOST)
-    else {
-        return Ok(true);
-    };
-    found.looked += 1;
-    let mut predicted = Predicted::new(&session.know, sector_bytes)?;
+    let next = check.far.get(found.examined).filter(|_| found.examined < MAX_READS);
+    let Some((lba, sectors)) = next.copied() else { return Ok(Progress::Done) };
+    found.examined += 1;
+    let mut predicted = Predicted::new(model, &session.drive)?;
     if again_far(session, &mut predicted, Extent::from_numbers(lba, sectors))? {
         let off = sectors_off(session, &mut predicted, lba, sectors)?;
         if (off.len() as u64) < sectors.div_ceil(2) {
@@ -62,23 +64,18 @@ pub(crate) fn extend(session: &mut Session, sector_bytes: u32) -> Step<bool> {
             }
         }
     }
-    session.know.remaps = Some(found);
-    Ok(false)
+    Ok(Progress::More)
 }
 
-/// The share of the drive's sectors that the self-check passed over.
-pub(crate) fn coverage(know: &Knowledge, sector_bytes: u32) -> f64 {
-    let (short, long) = know.check.as_ref().map_or((0, 0), |check| {
-        let check = check.check();
-        (check.short.reads, check.long.reads)
-    });
-    (short * u64::from(4_096 / sector_bytes).max(1)
-        + long * u64::from(40_960 / sector_bytes).max(1)) as f64
-        / know.capacity.max(1) as f64
+/// The share of the drive's sectors that the self-check read.
+pub(crate) fn coverage(check: &SelfCheck, capacity: u64, sector_bytes: u32) -> f64 {
+    (check.short.reads * u64::from(4_096 / sector_bytes).max(1)
+        + check.long.reads * u64::from(40_960 / sector_bytes).max(1)) as f64
+        / capacity.max(1) as f64
 }
 
 /// Whether a read is far from what is predicted each time.
-fn again_far(session: &mut Session, predicted: &mut Predicted, extent: Extent) -> Step<bool> {
+fn again_far(session: &mut Session, predicted: &mut Predicted, extent: Extent) -> Attempt<bool> {
     for _ in 0..READINGS {
         match late_turns(session, predicted, extent)? {
             Some((late, _)) if late.abs() > FAR_TURNS => {}
@@ -94,9 +91,9 @@ fn late_turns(
     session: &mut Session,
     predicted: &mut Predicted,
     extent: Extent,
-) -> Step<Option<(f64, f64)>> {
+) -> Attempt<Option<(f64, f64)>> {
     session.keep_clock()?;
-    let Some(before) = session.shake(1)? else { return Ok(None) };
+    let Some(before) = session.read_random(1)? else { return Ok(None) };
     let answer = session.read(extent, headtime_units::Instant::ORIGIN)?;
     if !answer.succeeded()
         || !before.succeeded()
@@ -105,13 +102,13 @@ fn late_turns(
     {
         return Ok(None);
     }
-    predicted.follow(&session.know.clock, before.completed);
+    predicted.follow(&session.drive.clock, before.completed);
     let completion = predicted.completion(
         predicted.behind(before.extent),
         answer.issued + predicted.overhead(),
         extent,
     );
-    let turns = answer.completed.signed_since(completion) as f64 / session.know.clock.period_ns();
+    let turns = answer.completed.signed_since(completion) as f64 / session.drive.clock.period_ns();
     Ok(Some((turns, wrap(turns))))
 }
 
@@ -121,8 +118,8 @@ fn sectors_off(
     predicted: &mut Predicted,
     lba: u64,
     sectors: u64,
-) -> Step<Vec<RemappedSector>> {
-    let noise = 8.0 * session.know.noise_turns();
+) -> Attempt<Vec<RemappedSector>> {
+    let noise = 8.0 * session.drive.noise_turns();
     let mut found = Vec::new();
     for lba in lba..lba + sectors {
         let (mut late, mut off) = (Vec::new(), 0);
@@ -135,7 +132,7 @@ fn sectors_off(
                 // Where its neighbors are: nothing is wrong with it.
                 break;
             }
-            late.push(turns * session.know.clock.period_ns() / 1e3);
+            late.push(turns * session.drive.clock.period_ns() / 1e3);
             off += 1;
         }
         if off == READINGS {
@@ -166,15 +163,36 @@ mod tests {
         profile
     }
 
+    fn check(bench: &mut Bench, seed: u64) {
+        while bench.run(seed, |session, results| {
+            let mut check = core::mem::take(&mut results.check);
+            let progress = selfcheck::extend(session, &results.model(512), &mut check)?;
+            results.check = check;
+            Ok(progress)
+        }) == Progress::More
+        {}
+    }
+
+    fn remapped_sectors(bench: &mut Bench, seed: u64) -> Vec<RemappedSector> {
+        while bench.run(seed, |session, results| {
+            let mut remaps = core::mem::take(&mut results.remaps);
+            let model = results.model(512);
+            let progress = extend(session, &model, &results.check, &mut remaps)?;
+            results.remaps = remaps;
+            Ok(progress)
+        }) == Progress::More
+        {}
+        bench.results.remaps.remapped.clone()
+    }
+
     #[test]
     fn sectors_that_live_elsewhere_are_found_among_those_that_were_read_and_no_others() {
         for seed in [1, 2] {
             let profile = remapped();
             let layout = Layout::new(&profile).unwrap();
             let mut bench = Bench::new(DriveTruth::draw(&profile, seed).unwrap());
-            while !bench.run(seed, |session| selfcheck::extend(session, 512)) {}
-            while !bench.run(seed, |session| extend(session, 512)) {}
-            let found = bench.know.remaps.clone().unwrap_or_default().remapped;
+            check(&mut bench, seed);
+            let found = remapped_sectors(&mut bench, seed);
             assert!(found.len() > 10, "seed {seed}: {found:?}");
             for remapped in &found {
                 let home = layout.lba_to_physical(Lba::new(remapped.lba));
@@ -197,14 +215,13 @@ mod tests {
             ..remapped()
         };
         let mut bench = Bench::new(DriveTruth::draw(&profile, 3).unwrap());
-        while !bench.run(3, |session| selfcheck::extend(session, 512)) {}
-        let check = bench.know.check.as_ref().unwrap().check();
+        check(&mut bench, 3);
+        let check = bench.results.check.check();
         assert!(
             check.short.reads >= 2_000 && check.long.reads >= 300 && check.within_150_us > 0.9,
             "{check:?}"
         );
         assert!(check.short.histogram.iter().sum::<u64>() == check.short.reads);
-        while !bench.run(3, |session| extend(session, 512)) {}
-        assert_eq!(bench.know.remaps.clone().unwrap_or_default().remapped, []);
+        assert_eq!(remapped_sectors(&mut bench, 3), []);
     }
 }

@@ -15,10 +15,12 @@
 //! always; a ring of 24 takes 4 to 12 ms, and the spacings, 150 ms to 1.2 s, are whole multiples of
 //! 5.985 ms.
 
+use serde::{Deserialize, Serialize};
+
 use crate::clock::Clock;
-use crate::knowledge::Anchor;
 use crate::numbers::{median, part, quantile, spread, wrap};
-use crate::session::{QUIET_TURNS, Session, Step, Stop};
+use crate::results::Progress;
+use crate::session::{Attempt, Interruption, QUIET_TURNS, ReferenceSector, Session};
 
 /// Lengths of the ring, one after the other.
 const RINGS: [u64; 5] = [1, 6, 24, 96, 384];
@@ -36,23 +38,41 @@ const GOING_APART: u64 = 6;
 /// The least score of a drive that turns (guess: with 50 us of noise a 4 ms turn scores 0.997).
 const MIN_SCORE: f64 = 0.8;
 
+/// The result of looking for rotation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RotationResult {
+    /// Rings tried so far.
+    rings_tried: usize,
+    /// True if the drive rotates; none if not known yet.
+    pub(crate) rotates: Option<bool>,
+    /// The reason why it does not.
+    pub(crate) evidence: String,
+}
+
+impl RotationResult {
+    pub(crate) fn rotates(&self) -> bool {
+        self.rotates == Some(true)
+    }
+}
+
 /// Tries one ring: finds the period and starts the clock, or learns what a cache hit takes. True
 /// when it is known whether the drive turns.
-pub(crate) fn find(session: &mut Session) -> Step<bool> {
-    if session.know.capacity == 0 {
-        return Err(Stop::Hopeless("the drive has no sectors".into()));
+pub(crate) fn measure(session: &mut Session, found: &mut RotationResult) -> Attempt<Progress> {
+    if session.drive.capacity == 0 {
+        return Err(Interruption::Failed("the drive has no sectors".into()));
     }
-    let number = session.know.rings_tried;
-    let ring = RINGS[number].min((session.know.capacity / 4).max(1));
-    let spaced = session.know.capacity / ring;
-    let places: Vec<u64> =
-        (0..ring).map(|number| number * spaced + session.draw.below(spaced.min(1 << 20))).collect();
+    let number = found.rings_tried;
+    let ring = RINGS[number].min((session.drive.capacity / 4).max(1));
+    let spaced = session.drive.capacity / ring;
+    let places: Vec<u64> = (0..ring)
+        .map(|number| number * spaced + session.random.below(spaced.min(1 << 20)))
+        .collect();
     let mut seen: Vec<Vec<f64>> = vec![Vec::new(); places.len()];
     let mut responses = Vec::new();
     for round in 0..ROUNDS[number] {
         for (place, seen) in places.iter().zip(&mut seen) {
-            if session.draw.below(3) == 0 {
-                session.shake(1)?;
+            if session.random.below(3) == 0 {
+                session.read_random(1)?;
             }
             let answer = session.read_at_once(*place, 1)?;
             if answer.succeeded() && round > 0 {
@@ -69,27 +89,28 @@ pub(crate) fn find(session: &mut Session) -> Step<bool> {
     {
         let (period_ns, noise_ns) = refine(&seen, period_ns);
         let at = seen.iter().flatten().copied().fold(0.0, f64::max);
-        session.know.anchors = anchors(&places, &seen, period_ns, at);
+        session.drive.references = anchors(&places, &seen, period_ns, at);
         // Between two reads of one sector lay the ring and, a third of the time, one read more.
-        session.know.forget = if session.know.hit_ns.is_some() { ring + ring / 3 } else { 0 };
-        session.know.clock =
+        session.drive.hits.eviction_reads =
+            if session.drive.hits.hit_ns.is_some() { ring + ring / 3 } else { 0 };
+        session.drive.clock =
             Clock::new(period_ns, noise_ns, headtime_units::Instant::from_ns(at as u64));
-        session.know.turns = Some(true);
+        found.rotates = Some(true);
         set_going(session)?;
-        return Ok(true);
+        return Ok(Progress::Done);
     }
     // Answers nearly all alike and quick: so long a cache hit takes.
     if quantile(&responses, 0.8) < PERIODS_NS.0 / 2.0 {
         let hit_ns = median(&responses);
-        session.know.hit_ns = Some(hit_ns);
-        session.know.hit_limit_ns = hit_ns + 40_000.0 + 9.0 * spread(&responses);
+        session.drive.hits.hit_ns = Some(hit_ns);
+        session.drive.hits.limit_ns = hit_ns + 40_000.0 + 9.0 * spread(&responses);
     }
-    session.know.rings_tried += 1;
-    if session.know.rings_tried < RINGS.len() {
-        return Ok(false);
+    found.rings_tried += 1;
+    if found.rings_tried < RINGS.len() {
+        return Ok(Progress::More);
     }
-    session.know.turns = Some(false);
-    session.know.evidence = format!(
+    found.rotates = Some(false);
+    found.evidence = format!(
         "repeated reads of one sector are no whole turns apart: the best period between {} and {} \
             ms scores {score:.2} of 1, expected {MIN_SCORE} or more; \
          nine tenths of the responses lie within {:.3} ms",
@@ -97,18 +118,18 @@ pub(crate) fn find(session: &mut Session) -> Step<bool> {
         PERIODS_NS.1 / 1e6,
         span / 1e6
     );
-    Ok(true)
+    Ok(Progress::Done)
 }
 
 /// Lets the clock see its anchors over some seconds where times are noisy: a line through a
 /// fraction of a second predicts the next one to worse than a reading is off, and all that is read
 /// meanwhile is off by the same.
-fn set_going(session: &mut Session) -> Step<()> {
-    if session.know.noise_turns() < QUIET_TURNS {
+fn set_going(session: &mut Session) -> Attempt<()> {
+    if session.drive.noise_turns() < QUIET_TURNS {
         return Ok(());
     }
     for _ in 0..GOING_READINGS {
-        session.shake(GOING_APART)?;
+        session.read_random(GOING_APART)?;
         session.read_clock()?;
     }
     Ok(())
@@ -116,7 +137,7 @@ fn set_going(session: &mut Session) -> Step<()> {
 
 /// The sectors of the ring and their angles, as far as the median of a sector's completions tells
 /// them; counted from the time `at`.
-fn anchors(places: &[u64], seen: &[Vec<f64>], period_ns: f64, at: f64) -> Vec<Anchor> {
+fn anchors(places: &[u64], seen: &[Vec<f64>], period_ns: f64, at: f64) -> Vec<ReferenceSector> {
     let angles = seen.iter().map(|seen| {
         let first = seen.first().copied().unwrap_or(at);
         let around: Vec<f64> = seen.iter().map(|time| wrap((time - first) / period_ns)).collect();
@@ -127,23 +148,25 @@ fn anchors(places: &[u64], seen: &[Vec<f64>], period_ns: f64, at: f64) -> Vec<An
         .zip(angles)
         .zip(seen)
         .filter(|(_, seen)| seen.len() >= 2)
-        .map(|((lba, turns), _)| Anchor { lba: *lba, turns })
+        .map(|((lba, turns), _)| ReferenceSector { lba: *lba, turns })
         .collect()
 }
 
 /// Reads anchors until one comes from the media: the phase is as that says, the period as it was.
-pub(crate) fn find_phase(session: &mut Session) -> Step<()> {
+pub(crate) fn read_phase(session: &mut Session) -> Attempt<()> {
     for _ in 0..10 {
         session.evict()?;
-        let Some(anchor) = session.next_anchor() else { break };
+        let Some(anchor) = session.next_reference() else { break };
         let answer = session.read_at_once(anchor.lba, 1)?;
         if answer.succeeded() && !session.may_be_hit(&answer) {
-            let ahead_ns = anchor.turns * session.know.clock.period_ns();
-            session.know.clock.forget_phase(answer.completed.as_ns() as f64 - ahead_ns);
+            let ahead_ns = anchor.turns * session.drive.clock.period_ns();
+            session.drive.clock.forget_phase(answer.completed.as_ns() as f64 - ahead_ns);
             return Ok(());
         }
     }
-    Err(Stop::Hopeless("no sector that the clock goes by could be read from the media".into()))
+    Err(Interruption::Failed(
+        "no sector that the clock goes by could be read from the media".into(),
+    ))
 }
 
 /// Spacings of neighboring readings of each sector.
@@ -243,15 +266,15 @@ fn refine(seen: &[Vec<f64>], period_ns: f64) -> (f64, f64) {
 mod tests {
     use super::*;
     use crate::bench::{Bench, plain};
-    use crate::draw::Draw;
+    use crate::random::Random;
     use headtime_sim::DriveTruth;
 
     /// Completions of sectors read every `gap` turns or so.
     fn completions(period: f64, sectors: usize, gap: u64, noise: f64, seed: u64) -> Vec<Vec<f64>> {
-        let mut draw = Draw::new(seed, 0);
-        let of_one = |draw: &mut Draw| {
+        let mut draw = Random::new(seed, 0);
+        let of_one = |draw: &mut Random| {
             let mut turn = 0.0;
-            let reading = |draw: &mut Draw| {
+            let reading = |draw: &mut Random| {
                 turn += 1.0 + draw.below(gap) as f64;
                 5e8 + turn * period + draw.part() * noise
             };
@@ -298,10 +321,14 @@ mod tests {
             let truth = DriveTruth::draw(&profile, seed).expect("a drive");
             let real_ns = truth.mechanism().period().as_ns_f64();
             let mut bench = Bench::new(truth);
-            bench.know =
-                crate::knowledge::Knowledge { capacity: bench.know.capacity, ..Default::default() };
-            assert!(bench.run(seed, find), "seed {seed}: it turns");
-            let ppm = (bench.know.clock.period_ns() / real_ns - 1.0) * 1e6;
+            bench.drive = crate::session::DriveTiming {
+                capacity: bench.drive.capacity,
+                ..Default::default()
+            };
+            let progress =
+                bench.run(seed, |session, results| measure(session, &mut results.rotation));
+            assert!(progress == Progress::Done && bench.results.rotation.rotates(), "seed {seed}");
+            let ppm = (bench.drive.clock.period_ns() / real_ns - 1.0) * 1e6;
             // So many microseconds in a second; one reading scatters by some twenty.
             assert!(ppm.abs() < 15.0, "seed {seed}: {ppm} ppm");
         }
@@ -313,7 +340,7 @@ mod tests {
         // As of a ring that takes some 98 turns to go round: a period one part in 98 longer scores
         // 0.97 and more.
         for seed in 1..=20 {
-            let mut draw = Draw::new(seed, 0);
+            let mut draw = Random::new(seed, 0);
             let period = 8_333_333.0 + 1_000.0 * seed as f64;
             let mut turn = 0.0;
             let seen: Vec<f64> = (0..40)
@@ -332,7 +359,7 @@ mod tests {
 
     #[test]
     fn answers_at_any_time_have_no_period() {
-        let mut draw = Draw::new(9, 0);
+        let mut draw = Random::new(9, 0);
         let mut at = 0.0;
         let mut next = || {
             at += 1e5 + draw.part() * 3e7;

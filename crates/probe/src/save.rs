@@ -52,7 +52,7 @@ pub enum LoadError {
 
 /// What such a file begins with, and the version of what follows.
 const MAGIC: &str = "headtime-probe";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// What the last line begins with.
 const CHECKSUM: &str = "crc32c ";
 

@@ -25,9 +25,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::curve::{Curve, Timed};
 use crate::geometry::Geometry;
-use crate::layout::{self, MIN_DEVIATION, goes_on};
+use crate::layout::{LayoutResult, MIN_DEVIATION, ZoneModel, goes_on};
 use crate::numbers::{mean, median, part, wrap};
-use crate::session::{Session, Step, Stop};
+use crate::results::Progress;
+use crate::session::{Attempt, Interruption, Session};
 
 /// Pairs of cylinders for each distance (guess: as regions of the stroke differ by some 50 us,
 /// their mean is good to 20 us).
@@ -62,7 +63,7 @@ const MAX_SURFACES: u64 = 32;
 
 /// What was measured of the arm; least times without the sector itself, ns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct SeekFound {
+pub(crate) struct SeekResult {
     /// On one track.
     pub(crate) same_track_ns: Option<f64>,
     /// The standard error of that, where it was timed.
@@ -76,10 +77,9 @@ pub(crate) struct SeekFound {
     order_ns: Option<(f64, f64)>,
     /// By distance.
     pub(crate) curve: Curve,
-    pub(crate) done: bool,
 }
 
-impl SeekFound {
+impl SeekResult {
     /// Serpentine unless the times say that each cylinder starts at the first surface.
     pub(crate) fn order(&self) -> TrackOrder {
         match self.order_ns {
@@ -96,46 +96,56 @@ impl SeekFound {
     }
 }
 
-/// One more figure of the arm; true when all are there.
-pub(crate) fn extend(session: &mut Session, may_refine: bool) -> Step<bool> {
-    let geometry = Geometry::new(&session.know);
-    let cylinders = geometry.cylinders();
-    if session.know.seek.same_track_ns.is_none() {
-        let found = match session.know.hit_ns {
+/// The detail to which the curve is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CurveDetail {
+    /// The first distances only.
+    Coarse,
+    /// More distances where the curve bends.
+    Refined,
+}
+
+/// Measures one more figure of the arm.
+pub(crate) fn extend(
+    session: &mut Session,
+    layout: &LayoutResult,
+    found: &mut SeekResult,
+    detail: CurveDetail,
+) -> Attempt<Progress> {
+    let geometry = Geometry::new(layout, found.order(), session.drive.capacity);
+    if found.same_track_ns.is_none() {
+        let timed = match session.drive.hits.hit_ns {
             Some(ns) => Timed { ns, error_ns: None },
             None => over_pairs(session, &geometry, same_track, 1e6)?,
         };
-        (session.know.seek.same_track_ns, session.know.seek.same_track_error_ns) =
-            (Some(found.ns), found.error_ns);
-        return Ok(false);
+        (found.same_track_ns, found.same_track_error_ns) = (Some(timed.ns), timed.error_ns);
+        return Ok(Progress::More);
     }
-    if geometry.heads > 1 && session.know.seek.other_head_ns.is_none() {
-        let found = over_pairs(session, &geometry, other_head, 1.5e6)?;
-        (session.know.seek.other_head_ns, session.know.seek.other_head_error_ns) =
-            (Some(found.ns), found.error_ns);
-        return Ok(false);
+    if geometry.heads > 1 && found.other_head_ns.is_none() {
+        let timed = over_pairs(session, &geometry, other_head, 1.5e6)?;
+        (found.other_head_ns, found.other_head_error_ns) = (Some(timed.ns), timed.error_ns);
+        return Ok(Progress::More);
     }
-    if geometry.heads > 1 && geometry.band == 1 && session.know.seek.order_ns.is_none() {
+    if geometry.heads > 1 && geometry.band == 1 && found.order_ns.is_none() {
         let serpentine = over_pairs(session, &geometry, next_cylinder_last_track, 2e6)?;
         let cylinder = over_pairs(session, &geometry, next_cylinder_same_place, 2e6)?;
-        session.know.seek.order_ns = Some((serpentine.ns, cylinder.ns));
-        return Ok(false);
+        found.order_ns = Some((serpentine.ns, cylinder.ns));
+        return Ok(Progress::More);
     }
-    // The last cylinders may be spares; the last line of the curve is prolonged.
-    let longest = (cylinders * 49 / 50).saturating_sub(1).max(1);
-    let curve = &session.know.seek.curve;
-    let next = curve.next_first(longest).or_else(|| curve.next_between().filter(|_| may_refine));
-    let Some(distance) = next else {
-        session.know.seek.done = true;
-        return Ok(true);
+    // The last cylinders may be spares; the last line of the curve is extended.
+    let longest = (geometry.cylinders() * 49 / 50).saturating_sub(1).max(1);
+    let curve = &mut found.curve;
+    let refined = || curve.next_between().filter(|_| detail == CurveDetail::Refined);
+    let Some(distance) = curve.next_first(longest).or_else(refined) else {
+        return Ok(Progress::Done);
     };
     let guess = curve
         .predicted(distance)
         .or_else(|| curve.points.last().map(|point| point.1.ns))
         .unwrap_or(2e6);
-    let found = at_distance(session, &geometry, distance, guess)?;
-    session.know.seek.curve.insert(distance, found);
-    Ok(false)
+    let timed = at_distance(session, &geometry, distance, guess)?;
+    curve.insert(distance, timed);
+    Ok(Progress::More)
 }
 
 /// Surfaces of a drive that is filled in bands, where the angles do not tell: between the last
@@ -148,47 +158,49 @@ pub(crate) fn extend(session: &mut Session, may_refine: bool) -> Step<bool> {
 ///
 /// One row's end a step: what a step has asked is gone through again with each of its answers, so
 /// that a long one takes the square of its length.
-pub(crate) fn find_surfaces(session: &mut Session) -> Step<()> {
-    let Some(zone) = session.know.zones.first().cloned() else {
-        session.know.surfaces_sought = true;
+pub(crate) fn find_surfaces(session: &mut Session, layout: &mut LayoutResult) -> Attempt<()> {
+    let Some(zone) = layout.zones.first().cloned() else {
+        layout.surfaces.searched = true;
         return Ok(());
     };
     let unit = zone.pattern.unit;
-    let Some(rows) = session.know.rows_timed else {
-        let one_ns =
-            some_times(session, |number| [(0, unit / 4 + number), (0, unit / 4 + number - 1)])?;
+    let Some(rows) = layout.surfaces.rows else {
+        let one_ns = some_times(session, &layout.zones, |number| {
+            [(0, unit / 4 + number), (0, unit / 4 + number - 1)]
+        })?;
         let inset = |number: u64| number.min(unit / 4);
-        let all_ns =
-            some_times(session, |number| [(0, unit - 1 - inset(number)), (0, inset(number))])?;
-        session.know.rows_timed = Some(RowsTimed { one_ns, all_ns, ..RowsTimed::default() });
+        let all_ns = some_times(session, &layout.zones, |number| {
+            [(0, unit - 1 - inset(number)), (0, inset(number))]
+        })?;
+        layout.surfaces.rows = Some(RowTimes { one_ns, all_ns, ..RowTimes::default() });
         return Ok(());
     };
     let row = rows.seen + 1;
     if row > MAX_SURFACES {
-        return one_surface(session);
+        return one_surface(session, layout);
     }
-    session.know.rows_timed = Some(RowsTimed { seen: row, ..rows });
+    layout.surfaces.rows = Some(RowTimes { seen: row, ..rows });
     let border = row * unit;
     // Behind the zone's end a row may be anywhere.
     if !goes_on(session, &zone, border)? {
         return Ok(());
     }
-    let track_angle = layout::track_angle(session, &zone, border)?;
-    let Some(time) = some_times(session, |_| [(0, border), (0, border - 1)])? else {
+    let track_angle = crate::layout::track_angle(session, &zone, border)?;
+    let Some(time) = some_times(session, &layout.zones, |_| [(0, border), (0, border - 1)])? else {
         return Ok(());
     };
     let first = rows.first_ns.unwrap_or(time);
-    session.know.rows_timed = Some(RowsTimed { seen: row, first_ns: Some(first), ..rows });
+    layout.surfaces.rows = Some(RowTimes { seen: row, first_ns: Some(first), ..rows });
     let on = if row % 2 == 0 { rows.all_ns } else { rows.one_ns };
     if on
         .is_some_and(|on| (first - on).abs() >= SAME_NS && (time - on).abs() < (time - first).abs())
     {
-        session.know.surfaces_sought = true;
-        take_surfaces(session, row);
+        layout.surfaces.searched = true;
+        take_surfaces(layout, row);
         return Ok(());
     }
     // Rows that are predicted well are timed well further on.
-    let zone = &mut session.know.zones[0];
+    let zone = &mut layout.zones[0];
     let off = wrap(track_angle - zone.track_angle(border));
     if off.abs() < MIN_DEVIATION / 2.0 {
         zone.take_angle(border, track_angle);
@@ -198,20 +210,28 @@ pub(crate) fn find_surfaces(session: &mut Session) -> Step<()> {
 
 /// No row's end is as a step within one: as of one surface, whose rows all follow at the same
 /// distance.
-fn one_surface(session: &mut Session) -> Step<()> {
-    session.know.surfaces_sought = true;
-    take_surfaces(session, 1);
-    session.know.remarks.push(
+fn one_surface(session: &mut Session, layout: &mut LayoutResult) -> Attempt<()> {
+    layout.surfaces.searched = true;
+    take_surfaces(layout, 1);
+    session.remark(
         "rows of cylinders follow each other, but which of them lie on one surface could not \
-            be told; they are taken to lie on one"
-            .into(),
+            be told; they are taken to lie on one",
     );
     Ok(())
 }
 
+/// The search for the surfaces of a drive in bands.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SurfaceSearch {
+    /// The search is over.
+    pub(crate) searched: bool,
+    /// The times so far.
+    rows: Option<RowTimes>,
+}
+
 /// What has been timed of the ends of rows while surfaces are sought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct RowsTimed {
+pub(crate) struct RowTimes {
     /// From track to track within a row.
     one_ns: Option<f64>,
     /// From a row's end to its beginning.
@@ -224,11 +244,15 @@ pub(crate) struct RowsTimed {
 
 /// The middle one of some least times between tracks of the pairs of a number from one on; none
 /// where none was to be had.
-fn some_times(session: &mut Session, pair: impl Fn(u64) -> Pair) -> Step<Option<f64>> {
+fn some_times(
+    session: &mut Session,
+    zones: &[ZoneModel],
+    pair: impl Fn(u64) -> Pair,
+) -> Attempt<Option<f64>> {
     let mut times = Vec::new();
     for number in 1..=2 * TIMES {
         if (times.len() as u64) < TIMES
-            && let Some(time) = min_time(session, pair(number), 1.5e6, COARSE_NS)?
+            && let Some(time) = min_time(session, zones, pair(number), 1.5e6, COARSE_NS)?
         {
             times.push(time);
         }
@@ -237,73 +261,70 @@ fn some_times(session: &mut Session, pair: impl Fn(u64) -> Pair) -> Step<Option<
 }
 
 /// The rhythm's units are so many surfaces each band.
-fn take_surfaces(session: &mut Session, surfaces: u64) {
-    let zone = &mut session.know.zones[0];
+fn take_surfaces(layout: &mut LayoutResult, surfaces: u64) {
+    let zone = &mut layout.zones[0];
     zone.pattern.units = surfaces;
     zone.steps[2] = zone.steps[1];
     zone.fit();
-    session.know.pattern = Some(zone.pattern);
+    layout.pattern = Some(zone.pattern);
 }
 
 /// A pair of tracks: zone and number each.
 type Pair = [(usize, u64); 2];
 
-fn same_track(session: &mut Session, geometry: &Geometry) -> Option<Pair> {
+fn same_track(session: &mut Session, geometry: &Geometry<'_>) -> Option<Pair> {
     let place = any_track(session, geometry);
-    let found = geometry.find(&session.know, place)?;
+    let found = geometry.find(place)?;
     Some([found, found])
 }
 
-fn other_head(session: &mut Session, geometry: &Geometry) -> Option<Pair> {
+fn other_head(session: &mut Session, geometry: &Geometry<'_>) -> Option<Pair> {
     let place = any_track(session, geometry);
     let head =
-        (u64::from(place.head) + 1 + session.draw.below(geometry.heads - 1)) % geometry.heads;
-    Some([
-        geometry.find(&session.know, place)?,
-        geometry.find(&session.know, Track { head: head as u16, ..place })?,
-    ])
+        (u64::from(place.head) + 1 + session.random.below(geometry.heads - 1)) % geometry.heads;
+    Some([geometry.find(place)?, geometry.find(Track { head: head as u16, ..place })?])
 }
 
 /// From the last track of a cylinder to the first of the next.
-fn next_cylinder_last_track(session: &mut Session, geometry: &Geometry) -> Option<Pair> {
+fn next_cylinder_last_track(session: &mut Session, geometry: &Geometry<'_>) -> Option<Pair> {
     let place = any_track(session, geometry);
-    let (zone, track) = geometry.find(&session.know, place)?;
+    let (zone, track) = geometry.find(place)?;
     let last = track / geometry.heads * geometry.heads + geometry.heads - 1;
     Some([(zone, last), (zone, last + 1)])
 }
 
 /// From the first track of a cylinder to the first of the next.
-fn next_cylinder_same_place(session: &mut Session, geometry: &Geometry) -> Option<Pair> {
+fn next_cylinder_same_place(session: &mut Session, geometry: &Geometry<'_>) -> Option<Pair> {
     let place = any_track(session, geometry);
-    let (zone, track) = geometry.find(&session.know, place)?;
+    let (zone, track) = geometry.find(place)?;
     let first = track / geometry.heads * geometry.heads;
     Some([(zone, first), (zone, first + geometry.heads)])
 }
 
-fn any_track(session: &mut Session, geometry: &Geometry) -> Track {
+fn any_track(session: &mut Session, geometry: &Geometry<'_>) -> Track {
     Track {
-        cylinder: session.draw.below(geometry.cylinders()) as u32,
-        head: session.draw.below(geometry.heads) as u16,
+        cylinder: session.random.below(geometry.cylinders()) as u32,
+        head: session.random.below(geometry.heads) as u16,
     }
 }
 
 fn at_distance(
     session: &mut Session,
-    geometry: &Geometry,
+    geometry: &Geometry<'_>,
     distance: u64,
     guess: f64,
-) -> Step<Timed> {
-    let pair = |session: &mut Session, geometry: &Geometry| {
-        let head = session.draw.below(geometry.heads) as u16;
-        let first = session.draw.below(geometry.cylinders() - distance);
+) -> Attempt<Timed> {
+    let pair = |session: &mut Session, geometry: &Geometry<'_>| {
+        let head = session.random.below(geometry.heads) as u16;
+        let first = session.random.below(geometry.cylinders() - distance);
         let (mut from, mut to) = (
             Track { cylinder: first as u32, head },
             Track { cylinder: (first + distance) as u32, head },
         );
-        if session.draw.below(2) == 0 {
+        if session.random.below(2) == 0 {
             core::mem::swap(&mut from, &mut to);
         }
-        Some([geometry.find(&session.know, from)?, geometry.find(&session.know, to)?])
+        Some([geometry.find(from)?, geometry.find(to)?])
     };
     over_pairs(session, geometry, pair, guess)
 }
@@ -311,19 +332,19 @@ fn at_distance(
 /// The least time of several pairs: their mean, without those far off.
 fn over_pairs(
     session: &mut Session,
-    geometry: &Geometry,
-    pair: impl Fn(&mut Session, &Geometry) -> Option<Pair>,
+    geometry: &Geometry<'_>,
+    pair: impl Fn(&mut Session, &Geometry<'_>) -> Option<Pair>,
     guess: f64,
-) -> Step<Timed> {
+) -> Attempt<Timed> {
     let mut found: Vec<f64> = Vec::new();
     let mut tries = 0;
     while found.len() < PAIRS && tries < MAX_TRIES * PAIRS {
         // In turn, so that the cache forgets a pair until it comes again.
-        let mut brackets: Vec<Bracket> = Vec::new();
+        let mut brackets: Vec<Bracket<'_>> = Vec::new();
         while brackets.len() < PAIRS && tries < MAX_TRIES * PAIRS {
             tries += 1;
             let Some(mut pair) = pair(session, geometry) else { continue };
-            if session.know.forget > 0 {
+            if session.drive.hits.eviction_reads > 0 {
                 // From the higher address to the lower: the other way a drive may read ahead up to
                 // it rather than seek.
                 pair.sort_by_key(|place| core::cmp::Reverse(*place));
@@ -332,7 +353,7 @@ fn over_pairs(
             // After two bands (or cylinders) every surface comes again in the same direction.
             brackets.push(Bracket {
                 shift: 2 * geometry.heads * geometry.band,
-                ..Bracket::new(session, pair, around)
+                ..Bracket::new(session, geometry.zones, pair, around)
             });
         }
         let mut open = brackets.len();
@@ -350,7 +371,7 @@ fn over_pairs(
         found.extend(brackets.iter().filter_map(|bracket| bracket.found(CONTRADICTION_NS)));
     }
     if found.is_empty() {
-        return Err(Stop::Hopeless(
+        return Err(Interruption::Failed(
             "no two tracks were found between which a seek could be timed".into(),
         ));
     }
@@ -363,8 +384,14 @@ fn over_pairs(
 
 /// The least time from a completion on one track to that of the next read, of a sector of the
 /// other; none when trials contradict each other.
-fn min_time(session: &mut Session, pair: Pair, guess: f64, tolerance_ns: f64) -> Step<Option<f64>> {
-    let mut bracket = Bracket::new(session, pair, guess);
+fn min_time(
+    session: &mut Session,
+    zones: &[ZoneModel],
+    pair: Pair,
+    guess: f64,
+    tolerance_ns: f64,
+) -> Attempt<Option<f64>> {
+    let mut bracket = Bracket::new(session, zones, pair, guess);
     while bracket.is_open() {
         bracket.trial(session)?;
     }
@@ -372,7 +399,8 @@ fn min_time(session: &mut Session, pair: Pair, guess: f64, tolerance_ns: f64) ->
 }
 
 /// The least time of one pair between two bounds that trials narrow.
-struct Bracket {
+struct Bracket<'a> {
+    zones: &'a [ZoneModel],
     pair: Pair,
     /// What a sector of the second track takes to pass.
     sector: f64,
@@ -389,11 +417,11 @@ struct Bracket {
     shift: u64,
 }
 
-impl Bracket {
-    fn new(session: &Session, pair: Pair, guess: f64) -> Self {
-        let sector =
-            session.know.clock.period_ns() / session.know.zones[pair[1].0].sectors_per_track as f64;
+impl<'a> Bracket<'a> {
+    fn new(session: &Session, zones: &'a [ZoneModel], pair: Pair, guess: f64) -> Self {
+        let sector = session.drive.clock.period_ns() / zones[pair[1].0].sectors_per_track as f64;
         Self {
+            zones,
             pair,
             sector,
             low: 0.0,
@@ -413,22 +441,22 @@ impl Bracket {
             && self.high - self.low >= FINE_NS + self.sector
     }
 
-    fn trial(&mut self, session: &mut Session) -> Step<()> {
+    fn trial(&mut self, session: &mut Session) -> Attempt<()> {
         let mut pair = self.pair;
-        if session.know.forget > 0 && self.shift > 0 {
-            let by = self.shift * session.draw.below(MAX_SHIFTS);
+        if session.drive.hits.eviction_reads > 0 && self.shift > 0 {
+            let by = self.shift * session.random.below(MAX_SHIFTS);
             let within = pair.iter().all(|(zone, track)| {
-                session.know.zones[*zone].holds_track(track + by, session.know.capacity)
+                self.zones[*zone].holds_track(track + by, session.drive.capacity)
             });
-            let by = if within { by } else { session.draw.below(self.room_on_rows(session) + 1) };
+            let by = if within { by } else { session.random.below(self.room_on_rows(session) + 1) };
             pair.iter_mut().for_each(|place| place.1 += by);
         }
-        let Some((took, off)) = trial(session, pair, self.wanted)? else {
+        let Some((took, off)) = trial(session, self.zones, pair, self.wanted)? else {
             self.failed += 1;
             return Ok(());
         };
         self.trials += 1;
-        let period = session.know.clock.period_ns();
+        let period = session.drive.clock.period_ns();
         self.off.extend(off);
         let (low, high) = (f64::max(self.low, took - period), f64::min(self.high, took));
         (self.low, self.high) = (low, high);
@@ -451,11 +479,12 @@ impl Bracket {
     /// a zone is too short for moves by whole bands; 0 where the rows go opposite ways.
     fn room_on_rows(&self, session: &Session) -> u64 {
         let rooms = self.pair.map(|(zone, track)| {
-            let zone = &session.know.zones[zone];
+            let zone = &self.zones[zone];
             let row = track / zone.pattern.unit;
             let is_even = zone.pattern.in_bands() && zone.last_band.is_none();
             let left = if is_even { zone.pattern.unit - 1 - track % zone.pattern.unit } else { 0 };
-            let left = if zone.holds_track(track + left, session.know.capacity) { left } else { 0 };
+            let left =
+                if zone.holds_track(track + left, session.drive.capacity) { left } else { 0 };
             (left, row % zone.pattern.units % 2)
         });
         if rooms[0].1 == rooms[1].1 { rooms[0].0.min(rooms[1].0) } else { 0 }
@@ -479,21 +508,26 @@ impl Bracket {
 /// The command is at the drive when the first completion was seen, however late that was, so that
 /// what decides is only when the second sector passes. How late that is *seen* is noise, and the
 /// latest of some readings would take the most of it.
-fn trial(session: &mut Session, pair: Pair, wanted: f64) -> Step<Option<(f64, Option<f64>)>> {
+fn trial(
+    session: &mut Session,
+    zones: &[ZoneModel],
+    pair: Pair,
+    wanted: f64,
+) -> Attempt<Option<(f64, Option<f64>)>> {
     session.keep_clock()?;
-    let period = session.know.clock.period_ns();
-    let (zone_from, zone_to) = (&session.know.zones[pair[0].0], &session.know.zones[pair[1].0]);
-    let capacity = session.know.capacity;
+    let period = session.drive.clock.period_ns();
+    let (zone_from, zone_to) = (&zones[pair[0].0], &zones[pair[1].0]);
+    let capacity = session.drive.capacity;
     let (start, end) = (zone_from.track_start(pair[0].1), zone_from.track_start(pair[0].1 + 1));
     if end > zone_from.end_lba.unwrap_or(capacity) || end - start < 2 {
         return Ok(None);
     }
     let (from_angle, to_spt) = (|lba: u64| zone_from.angle(lba), zone_to.sectors_per_track);
     let mut choices = Vec::new();
-    let most = if session.know.forget > 0 { CACHED_CHOICES } else { CHOICES };
+    let most = if session.drive.hits.eviction_reads > 0 { CACHED_CHOICES } else { CHOICES };
     for _ in 0..most {
         // Not near the track's end: what is read ahead stays on the track.
-        let from = start + session.draw.below((end - start) / 2);
+        let from = start + session.random.below((end - start) / 2);
         let target = part(from_angle(from) + wanted / period);
         let sector =
             libm::ceil(part(target - zone_to.track_angle(pair[1].1)) * to_spt as f64) as u64;
@@ -507,7 +541,7 @@ fn trial(session: &mut Session, pair: Pair, wanted: f64) -> Step<Option<(f64, Op
     }
     for (from, to, predicted) in choices {
         // A hit costs next to nothing: another sector may do.
-        session.step_aside(from)?;
+        session.leave_read_ahead(from)?;
         let first = session.read_at_once(from, 1)?;
         if !first.succeeded() || session.may_be_hit(&first) {
             continue;
@@ -515,8 +549,8 @@ fn trial(session: &mut Session, pair: Pair, wanted: f64) -> Step<Option<(f64, Op
         let second = session.read_at_once(to, 1)?;
         if second.succeeded() && !session.may_be_hit(&second) {
             let took = second.completed.as_ns() as f64 - first.completed.as_ns() as f64;
-            let off = wrap(session.know.clock.turns_at(second.completed) - predicted) * period;
-            let near = off.abs() < (8.0 * session.know.clock.noise_ns()).max(NEAR_NS);
+            let off = wrap(session.drive.clock.turns_at(second.completed) - predicted) * period;
+            let near = off.abs() < (8.0 * session.drive.clock.noise_ns()).max(NEAR_NS);
             return Ok(Some(if near { (took - off, Some(off)) } else { (took, None) }));
         }
     }

@@ -16,9 +16,12 @@ use headtime_units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{PredictionErrors, SelfCheck};
+use crate::layout::ZoneModel;
 use crate::numbers::{part, trimmed_mean, wrap};
 use crate::predict::Predicted;
-use crate::session::{QUIET_TURNS, Seen, Session, Step};
+use crate::profile::DriveModel;
+use crate::results::Progress;
+use crate::session::{AngleSample, Attempt, QUIET_TURNS, Session};
 
 /// Reads of one step, which is computed at once.
 const STEP: usize = 100;
@@ -36,7 +39,7 @@ pub(crate) const FAR_TURNS: f64 = 0.08;
 
 /// The differences so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct CheckFound {
+pub(crate) struct CheckResult {
     /// Completed less predicted, us, of 4 KiB reads.
     errors_us: Vec<f64>,
     /// Readings by which the clock is set, turns late; how many were tried, and whether it is set.
@@ -53,7 +56,7 @@ pub(crate) struct CheckFound {
     pub(crate) far: Vec<(u64, u64)>,
 }
 
-impl CheckFound {
+impl CheckResult {
     pub(crate) fn check(&self) -> SelfCheck {
         let short = PredictionErrors::of(&self.errors_us);
         SelfCheck {
@@ -77,14 +80,13 @@ impl CheckFound {
 
 /// Some more reads of sectors anywhere; when there are enough the clock is set so that they come on
 /// time in the mean.
-fn set_clock(session: &mut Session, found: &mut CheckFound) -> Step<()> {
-    if session.know.noise_turns() < QUIET_TURNS {
+fn set_clock(session: &mut Session, zones: &[ZoneModel], found: &mut CheckResult) -> Attempt<()> {
+    if session.drive.noise_turns() < QUIET_TURNS {
         found.is_set = true;
         return Ok(());
     }
     for _ in 0..STEP {
-        let lba = session.draw.below(session.know.capacity);
-        let zones = &session.know.zones;
+        let lba = session.random.below(session.drive.capacity);
         let Some(predicted) =
             zones.iter().rfind(|zone| zone.first_lba <= lba).map(|zone| zone.angle(lba))
         else {
@@ -98,12 +100,12 @@ fn set_clock(session: &mut Session, found: &mut CheckFound) -> Step<()> {
     if found.tried >= SETTING_READS {
         let (late, error) = trimmed_mean(&found.late);
         if error.is_some_and(|error| late.abs() > error && late.abs() < FAR_TURNS / 4.0) {
-            session.know.clock.set_back(late);
+            session.drive.clock.set_back(late);
             session
-                .know
-                .anchors
+                .drive
+                .references
                 .iter_mut()
-                .for_each(|anchor| anchor.turns = part(anchor.turns - late));
+                .for_each(|reference| reference.turns = part(reference.turns - late));
         }
         (found.is_set, found.late) = (true, Vec::new());
     }
@@ -111,44 +113,43 @@ fn set_clock(session: &mut Session, found: &mut CheckFound) -> Step<()> {
 }
 
 /// Some more reads; true when there are enough.
-pub(crate) fn extend(session: &mut Session, sector_bytes: u32) -> Step<bool> {
-    let mut found = session.know.check.clone().unwrap_or_default();
+pub(crate) fn extend(
+    session: &mut Session,
+    model: &DriveModel<'_>,
+    found: &mut CheckResult,
+) -> Attempt<Progress> {
     if !found.is_set {
-        set_clock(session, &mut found)?;
-        session.know.check = Some(found);
-        return Ok(false);
+        set_clock(session, &model.layout.zones, found)?;
+        return Ok(Progress::More);
     }
     let long = found.errors_us.len() >= READS;
     let bytes = if long { LONG_BYTES } else { SHORT_BYTES };
-    let sectors = u64::from(bytes / sector_bytes).max(1).min(session.know.capacity);
-    let mut seen: Vec<(Seen, bool)> = Vec::new();
+    let sectors = u64::from(bytes / model.sector_bytes).max(1).min(session.drive.capacity);
+    let mut seen: Vec<(AngleSample, bool)> = Vec::new();
     for _ in 0..STEP {
         session.keep_clock()?;
-        let lba = session.draw.below(session.know.capacity - sectors + 1);
+        let lba = session.random.below(session.drive.capacity - sectors + 1);
         let answer = session.read_at_once(lba, sectors)?;
         found.failed += u64::from(!answer.succeeded());
         let hit = session.may_be_hit(&answer);
         found.hits += u64::from(hit && answer.succeeded());
-        seen.push((
-            Seen { turns: session.know.clock.turns_at(answer.completed), answer },
-            hit || !answer.succeeded(),
-        ));
+        seen.push((session.sample(answer), hit || !answer.succeeded()));
     }
-    let mut predicted = Predicted::new(&session.know, sector_bytes)?;
-    let turn_us = session.know.clock.period_ns() / 1e3;
+    let mut predicted = Predicted::new(model, &session.drive)?;
+    let turn_us = session.drive.clock.period_ns() / 1e3;
     for pair in seen.windows(2) {
         let [(before, before_hit), (now, hit)] = pair else { continue };
-        let issued = now.answer.issued;
-        if *hit || *before_hit || issued.saturating_since(before.answer.completed) > PAUSE {
+        let issued = now.command.issued;
+        if *hit || *before_hit || issued.saturating_since(before.command.completed) > PAUSE {
             continue;
         }
-        predicted.turn_to(before.turns, before.answer.completed);
-        let from = predicted.behind(before.answer.extent);
+        predicted.turn_to(before.turns, before.command.completed);
+        let from = predicted.behind(before.command.extent);
         let completion =
-            predicted.completion(from, issued + predicted.overhead(), now.answer.extent);
-        let error_us = now.answer.completed.signed_since(completion) as f64 / 1e3;
+            predicted.completion(from, issued + predicted.overhead(), now.command.extent);
+        let error_us = now.command.completed.signed_since(completion) as f64 / 1e3;
         if error_us.abs() > FAR_TURNS * turn_us {
-            found.far.push((now.answer.extent.start.get(), sectors));
+            found.far.push((now.command.extent.start.get(), sectors));
         }
         if long {
             found.long_errors_us.push(error_us);
@@ -158,6 +159,5 @@ pub(crate) fn extend(session: &mut Session, sector_bytes: u32) -> Step<bool> {
         }
     }
     let done = long && found.long_errors_us.len() >= LONG_READS;
-    session.know.check = Some(found);
-    Ok(done)
+    Ok(Progress::done_if(done))
 }

@@ -1,136 +1,211 @@
-//! [`Session`]: what an experiment sees: reads that are answered, and what is known so far.
+//! [`Session`]: the reads of one experiment, and the clock that they are timed by.
 //!
-//! An experiment is straight-line code: it reads, computes, reads again. It runs on a machine that
-//! must not wait, so it is *run again*: the answers it has got are kept; each time one more is
-//! there it runs from its beginning over all of them, and the first read that has no answer stops
-//! it and is what the probe asks for next. It changes a copy of what is known, which counts only
-//! when it comes to its end. Experiments are short (some hundred reads), so running them again
-//! costs little, and the state to save is data: what is known and the answers of the present
-//! experiment. The same answers give the same questions; a question that differs from the one that
-//! was answered is refused.
+//! An experiment is straight-line code: it reads, computes, and reads again. A probe must not
+//! wait, so an experiment is *replayed*. The results of its reads are kept. Whenever one more is
+//! there, the experiment runs from its beginning over all of them; the first read without a result
+//! interrupts it and becomes the probe's next measurement. Each run works on copies of the state
+//! and of the results, which replace the originals when it comes to its end.
+//!
+//! Experiments are short (some hundred reads), so replaying costs little, and the state to save is
+//! plain data. The same results lead to the same requests. A request that differs from the one
+//! that was answered is an error.
 
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
+use serde::{Deserialize, Serialize};
 
-use crate::draw::Draw;
-use crate::held::reads_on;
-use crate::knowledge::{Anchor, Knowledge};
+use crate::cache_model::is_read_ahead;
+use crate::clock::Clock;
 use crate::measurement::{ConcurrentReads, Measurement, Rewrite, TimedCommand};
+use crate::random::Random;
 
-/// Why an experiment stops before its end.
+/// The reason why an experiment stops before its end.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Stop {
-    /// It needs this read.
+pub(crate) enum Interruption {
+    /// It needs this measurement.
     Measure(Measurement),
-    /// It cannot come to a result; the sentence says why.
-    Hopeless(String),
+    /// It cannot come to a result, for this reason.
+    Failed(String),
 }
 
-pub(crate) type Step<T> = Result<T, Stop>;
+pub(crate) type Attempt<T> = Result<T, Interruption>;
+
+/// A sector whose angle sets the clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ReferenceSector {
+    pub(crate) lba: u64,
+    /// The angle at which it completes, in revolutions after the start of a revolution of the clock.
+    pub(crate) turns: f64,
+}
+
+/// The drive's cache, as far as experiments need it to read from the media.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CacheHits {
+    /// The response time of a hit; none if no hit was seen.
+    pub(crate) hit_ns: Option<f64>,
+    /// A read with a response no longer than this may be a hit.
+    pub(crate) limit_ns: f64,
+    /// The bus time of one more sector in a hit; none if not seen.
+    pub(crate) bus_ns: Option<f64>,
+    /// The number of reads elsewhere that surely evict a sector; 0 if no hit was seen.
+    pub(crate) eviction_reads: u64,
+    /// The number of sectors read in sequence after which a segment has dropped its first sector;
+    /// none if not seen.
+    pub(crate) overrun_sectors: Option<u64>,
+    /// How often a segment was overrun, and how often that dropped the sector.
+    pub(crate) overruns: (u32, u32),
+    /// Sectors before one that was read are cached too: the drive keeps whole tracks.
+    pub(crate) keeps_tracks: bool,
+    /// Evictions have been measured.
+    pub(crate) measured: bool,
+}
+
+/// The state that reading and timing need from one experiment to the next.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct DriveTiming {
+    /// Logical sectors of the drive, or of its first actuator if it has two.
+    pub(crate) capacity: u64,
+    /// Number of finished experiments; each draws its own random numbers.
+    pub(crate) step: u64,
+    /// Completion of the last read of the finished experiments.
+    pub(crate) now: Instant,
+    pub(crate) clock: Clock,
+    /// The sectors that set the clock, read in rotation.
+    pub(crate) references: Vec<ReferenceSector>,
+    /// The index of the next of them.
+    pub(crate) next_reference: usize,
+    pub(crate) hits: CacheHits,
+    /// The last commands of the finished experiments, at most [`CacheHits::eviction_reads`].
+    pub(crate) recent: Vec<TimedCommand>,
+}
+
+impl DriveTiming {
+    pub(crate) fn is_reference(&self, lba: u64) -> bool {
+        self.references.iter().any(|reference| reference.lba == lba)
+    }
+
+    /// Keeps the last commands of a finished experiment.
+    pub(crate) fn note_recent(&mut self, commands: &[TimedCommand]) {
+        let max = self.hits.eviction_reads as usize;
+        self.recent.extend_from_slice(&commands[commands.len().saturating_sub(max)..]);
+        self.recent.drain(..self.recent.len().saturating_sub(max));
+    }
+
+    /// The standard deviation of one reading of an angle, in revolutions.
+    pub(crate) fn noise_turns(&self) -> f64 {
+        self.clock.noise_ns() / self.clock.period_ns().max(1.0)
+    }
+
+    /// True if a command may have been served from the cache.
+    pub(crate) fn may_be_hit(&self, command: &TimedCommand) -> bool {
+        command.response() <= Nanos::from_ns(self.hits.limit_ns as u64)
+    }
+}
 
 /// One run of one experiment.
 pub(crate) struct Session<'a> {
-    answers: &'a [TimedCommand],
+    commands: &'a [TimedCommand],
     next: usize,
-    /// What was asked for together, command by command; among `answers` the last command stands for
-    /// each.
+    /// The commands of each measurement with several; `commands` has only the last of them.
     batches: &'a [Vec<TimedCommand>],
     next_batch: usize,
-    pub(crate) draw: Draw,
-    pub(crate) know: Knowledge,
+    pub(crate) random: Random,
+    pub(crate) drive: DriveTiming,
+    /// Sentences for the report.
+    pub(crate) remarks: Vec<String>,
 }
 
-/// The angle at which a sector's read completed.
+/// The angle at which the read of a sector completed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
-    /// Turns after the anchor, from 0 up to but not including 1.
+pub(crate) struct AngleSample {
+    /// Revolutions after the start of a revolution of the clock, from 0 up to but not including 1.
     pub(crate) turns: f64,
-    /// The read itself.
-    pub(crate) answer: TimedCommand,
+    pub(crate) command: TimedCommand,
 }
 
-/// Reads that only make the cache forget lie within this part of the drive, so that seeks are
-/// short.
-const EVICTING_REACH: u64 = 64;
-/// The anchor is read again after this time; more often where one reading of it is good to less
-/// than a thousandth of a turn.
-const ANCHOR_EVERY_NS: f64 = 1.5e9;
-const NOISY_ANCHOR_EVERY_NS: f64 = 0.3e9;
+/// Reads that only evict sectors stay within this part of the drive, so that seeks are short.
+const EVICTION_REACH: u64 = 64;
+/// The interval between readings of a reference sector; shorter if a reading scatters by more than
+/// a thousandth of a revolution.
+const REFERENCE_INTERVAL_NS: f64 = 1.5e9;
+const NOISY_REFERENCE_INTERVAL_NS: f64 = 0.3e9;
 const NOISY_TURNS: f64 = 0.001;
-/// Noise that asks for no care, turns: a second reading says no more than the first.
+/// Noise that needs no averaging, in revolutions.
 pub(crate) const QUIET_TURNS: f64 = 0.000_5;
-/// Most sectors of one command that only lets a segment run on (guess: what a system passes on in
-/// one piece).
+/// The most sectors of one command that only overruns a segment (guess: a size that systems pass on
+/// in one piece).
 const ROW_COMMAND: u64 = 1_024;
-/// A read-ahead that goes further than this is not computed with, sectors.
-const FURTHEST_AHEAD: u64 = 1 << 15;
-/// Sectors before one that the cache holds from which a read may begin to get it from the media,
-/// and the part of a turn by which they may hold up its end on the bus.
+/// The longest read-ahead that is considered, sectors.
+const MAX_READ_AHEAD: u64 = 1 << 15;
+/// The distances before a cached sector at which a read may start so that it goes to the media, and
+/// the part of a revolution by which the bus may delay its end.
 const BEFORE: [u64; 3] = [4, 16, 64];
 const BEFORE_TURNS: f64 = 0.008;
-/// So often is it tried to let segments run on before it is judged.
-const ENOUGH_USES: u32 = 3;
-/// So often is a read tried whose answer came from the cache or failed.
+/// The number of overruns after which their success is judged.
+const ENOUGH_OVERRUNS: u32 = 3;
+/// The number of attempts to read a sector from the media.
 const TRIES: u32 = 6;
 
 impl<'a> Session<'a> {
     pub(crate) fn new(
-        answers: &'a [TimedCommand],
+        commands: &'a [TimedCommand],
         batches: &'a [Vec<TimedCommand>],
-        know: Knowledge,
+        drive: DriveTiming,
         seed: u64,
     ) -> Self {
-        let draw = Draw::new(seed, know.step);
-        Self { answers, next: 0, batches, next_batch: 0, draw, know }
+        let random = Random::new(seed, drive.step);
+        Self { commands, next: 0, batches, next_batch: 0, random, drive, remarks: Vec::new() }
     }
 
-    /// Answers that the run did not come to: more than 0 means that they belong to another
-    /// experiment.
-    pub(crate) fn unread(&self) -> usize {
-        self.answers.len() - self.next
+    /// The number of results that the run did not use; they belong to another experiment.
+    pub(crate) fn unused(&self) -> usize {
+        self.commands.len() - self.next
     }
 
-    /// Reads.
-    pub(crate) fn read(&mut self, extent: Extent, not_before: Instant) -> Step<TimedCommand> {
-        let capacity = self.know.capacity;
+    pub(crate) fn remark(&mut self, sentence: impl Into<String>) {
+        self.remarks.push(sentence.into());
+    }
+
+    pub(crate) fn read(&mut self, extent: Extent, not_before: Instant) -> Attempt<TimedCommand> {
+        let capacity = self.drive.capacity;
         if extent.start.get() >= capacity || extent.len.get() > capacity - extent.start.get() {
-            return Err(Stop::Hopeless(format!(
-                "what was measured leads to sector {}, but the drive has {capacity}",
+            return Err(Interruption::Failed(format!(
+                "the measurements lead to sector {}, but the drive has {capacity}",
                 extent.start
             )));
         }
-        match self.answers.get(self.next) {
-            Some(answer) if answer.extent == extent => {
+        match self.commands.get(self.next) {
+            Some(command) if command.extent == extent => {
                 self.next += 1;
-                Ok(*answer)
+                Ok(*command)
             }
-            Some(answer) => {
-                let place = self.next;
-                Err(Stop::Hopeless(format!(
-                    "answer {place} is to a read of {}, expected one of {extent}; start afresh",
-                    answer.extent
-                )))
-            }
-            None => Err(Stop::Measure(Measurement::Read { extent, not_before })),
+            Some(command) => Err(Interruption::Failed(format!(
+                "result {} is of a read of {}, expected {extent}; start afresh",
+                self.next, command.extent
+            ))),
+            None => Err(Interruption::Measure(Measurement::Read { extent, not_before })),
         }
     }
 
-    /// Reads with several outstanding; the answers in the order of completion.
-    pub(crate) fn together(&mut self, wanted: ConcurrentReads) -> Step<Vec<TimedCommand>> {
-        self.batch(Measurement::Concurrent(wanted))
+    /// Reads with several outstanding; the results are in order of completion.
+    pub(crate) fn read_concurrently(
+        &mut self,
+        reads: ConcurrentReads,
+    ) -> Attempt<Vec<TimedCommand>> {
+        self.batch(Measurement::Concurrent(reads))
     }
 
-    /// Reads, goes elsewhere and writes back; the answers in the order of the commands.
-    pub(crate) fn rewrite(&mut self, wanted: Rewrite) -> Step<Vec<TimedCommand>> {
-        self.batch(Measurement::Rewrite(wanted))
+    /// Reads, reads elsewhere and writes back; the results are in the order of the commands.
+    pub(crate) fn rewrite(&mut self, rewrite: Rewrite) -> Attempt<Vec<TimedCommand>> {
+        self.batch(Measurement::Rewrite(rewrite))
     }
 
-    fn batch(&mut self, ask: Measurement) -> Step<Vec<TimedCommand>> {
-        if self.answers.get(self.next).is_none() {
-            return Err(Stop::Measure(ask));
+    fn batch(&mut self, measurement: Measurement) -> Attempt<Vec<TimedCommand>> {
+        if self.commands.get(self.next).is_none() {
+            return Err(Interruption::Measure(measurement));
         }
         let Some(batch) = self.batches.get(self.next_batch) else {
-            return Err(Stop::Hopeless(format!(
-                "answer {} is to a single read, expected several commands; start afresh",
+            return Err(Interruption::Failed(format!(
+                "result {} is of a single read, expected several commands; start afresh",
                 self.next
             )));
         };
@@ -138,270 +213,248 @@ impl<'a> Session<'a> {
         Ok(batch.clone())
     }
 
-    pub(crate) fn read_at_once(&mut self, lba: u64, sectors: u64) -> Step<TimedCommand> {
+    pub(crate) fn read_at_once(&mut self, lba: u64, sectors: u64) -> Attempt<TimedCommand> {
         self.read(Extent::new(Lba::new(lba), Sectors::new(sectors)), Instant::ORIGIN)
     }
 
-    /// Reads sectors from anywhere, so that the cache forgets.
-    pub(crate) fn shake(&mut self, reads: u64) -> Step<Option<TimedCommand>> {
+    /// Reads random sectors of the whole drive; returns the last result.
+    pub(crate) fn read_random(&mut self, reads: u64) -> Attempt<Option<TimedCommand>> {
         let mut last = None;
         for _ in 0..reads {
-            let lba = self.draw.below(self.know.capacity);
+            let lba = self.random.below(self.drive.capacity);
             last = Some(self.read_at_once(lba, 1)?);
         }
         Ok(last)
     }
 
-    /// Whether a read may have been answered without the media.
-    pub(crate) fn may_be_hit(&self, answer: &TimedCommand) -> bool {
-        answer.response() <= Nanos::from_ns(self.know.hit_limit_ns as u64)
+    pub(crate) fn may_be_hit(&self, command: &TimedCommand) -> bool {
+        self.drive.may_be_hit(command)
     }
 
-    /// The angle of one sector, from the media. Of one that the cache holds because it was read
-    /// lately, what was seen then; else it is driven out first.
-    pub(crate) fn angle(&mut self, lba: u64) -> Step<Seen> {
-        let (mut ran_on, mut evicted) = (false, false);
+    /// True if a command succeeded and was not served from the cache.
+    pub(crate) fn is_from_media(&self, command: &TimedCommand) -> bool {
+        command.succeeded() && !self.may_be_hit(command)
+    }
+
+    pub(crate) fn sample(&self, command: TimedCommand) -> AngleSample {
+        AngleSample { turns: self.drive.clock.turns_at(command.completed), command }
+    }
+
+    /// The angle of a sector, read from the media. If the cache holds the sector, this is its last
+    /// reading if that is recent; otherwise the sector is evicted and read again.
+    pub(crate) fn angle(&mut self, lba: u64) -> Attempt<AngleSample> {
+        let (mut overran, mut evicted) = (false, false);
         for _ in 1..=TRIES {
-            let seen = self.try_angle(lba)?;
-            if ran_on {
-                let (tried, dropped) = self.know.ring_uses;
-                self.know.ring_uses = (tried + 1, dropped + u32::from(seen.is_some()));
+            let sample = self.try_angle(lba)?;
+            if overran {
+                let (tried, dropped) = self.drive.hits.overruns;
+                self.drive.hits.overruns = (tried + 1, dropped + u32::from(sample.is_some()));
             }
-            if let Some(seen) = seen {
-                return Ok(seen);
+            if let Some(sample) = sample {
+                return Ok(sample);
             }
-            if let Some(seen) = self.seen_before(lba) {
-                return Ok(seen);
+            if let Some((_, sample)) = self.recent_angle(lba, lba + 1) {
+                return Ok(sample);
             }
-            if let Some(seen) = self.angle_from_before(lba)? {
-                return Ok(seen);
+            if let Some(sample) = self.angle_from_before(lba)? {
+                return Ok(sample);
             }
-            // Two segments may hold it; where it is there still, they do not run on as it was
-            // thought.
-            ran_on = !ran_on && self.is_worth_running_on() && self.run_on(lba)?;
-            if !ran_on {
-                // Where that was not enough, what was read meanwhile lay near, or more rows are
-                // held than were seen.
+            // Two segments may hold the sector. If it is still there after an overrun, segments do
+            // not overrun as expected.
+            overran = !overran && self.may_overrun() && self.overrun(lba)?;
+            if !overran {
+                // If one eviction was not enough, the reads were too close together, or the cache
+                // has more segments than were seen.
                 for _ in 0..=3 * u32::from(evicted) {
                     self.evict()?;
                 }
                 evicted = true;
             }
         }
-        Err(Stop::Hopeless(format!(
+        Err(Interruption::Failed(format!(
             "sector {lba} could not be read from the media in {TRIES} tries; it may be defective"
         )))
     }
 
-    /// Whether letting segments run on has dropped a sector as often as not. The drive may put what
-    /// is read on into another segment, unless it was reading ahead in that very one.
-    fn is_worth_running_on(&self) -> bool {
-        let (tried, dropped) = self.know.ring_uses;
-        tried < ENOUGH_USES || 2 * dropped >= tried
+    /// True if at least half of the overruns have dropped their sector. The drive may put the
+    /// sectors read in sequence into another segment.
+    fn may_overrun(&self) -> bool {
+        let (tried, dropped) = self.drive.hits.overruns;
+        tried < ENOUGH_OVERRUNS || 2 * dropped >= tried
     }
 
-    /// The angle of one sector, if it comes from the media at once. Where the head would read on up
-    /// to it, and all in between would be held afterwards, it is sent away first.
-    pub(crate) fn try_angle(&mut self, lba: u64) -> Step<Option<Seen>> {
+    /// The angle of a sector, if one read gets it from the media. If the sector lies within reach of
+    /// the read-ahead after the last command, the head is moved away first.
+    pub(crate) fn try_angle(&mut self, lba: u64) -> Attempt<Option<AngleSample>> {
         self.keep_clock()?;
-        self.step_aside(lba)?;
-        let answer = self.read_at_once(lba, 1)?;
-        let from_media = answer.succeeded() && !self.may_be_hit(&answer);
-        Ok(from_media.then(|| Seen { turns: self.know.clock.turns_at(answer.completed), answer }))
+        self.leave_read_ahead(lba)?;
+        let command = self.read_at_once(lba, 1)?;
+        Ok(self.is_from_media(&command).then(|| self.sample(command)))
     }
 
-    /// The angle of one sector that the cache holds, by a read that begins shortly before what is
-    /// held of its row: it goes to the media, and ends with the sector, or with the last before the
-    /// row. None where that is held too, or so many sectors would take the bus so long that the end
-    /// came late.
-    fn angle_from_before(&mut self, lba: u64) -> Step<Option<Seen>> {
-        let Some(bus_ns) = self.know.hit_bus_ns.filter(|_| !self.know.keeps_tracks) else {
+    /// The angle of a cached sector, by a read that starts shortly before the cached sectors. Such
+    /// a read goes to the media and ends with the sector, or with the last one before the cached
+    /// ones. None if those sectors are cached too, or if the bus would delay the end too much.
+    fn angle_from_before(&mut self, lba: u64) -> Attempt<Option<AngleSample>> {
+        let hits = &self.drive.hits;
+        let Some(bus_ns) = hits.bus_ns.filter(|_| !hits.keeps_tracks) else {
             return Ok(None);
         };
-        let most = (BEFORE_TURNS * self.know.clock.period_ns() / bus_ns.max(1.0)) as u64;
-        for before in BEFORE.into_iter().filter(|before| *before <= most.min(lba)) {
+        let max = (BEFORE_TURNS * self.drive.clock.period_ns() / bus_ns.max(1.0)) as u64;
+        for before in BEFORE.into_iter().filter(|before| *before <= max.min(lba)) {
             self.keep_clock()?;
-            self.step_aside(lba - before)?;
-            let answer = self.read_at_once(lba - before, before + 1)?;
-            // More sectors take the bus longer where they are hits too.
-            let may_be_hit =
-                answer.response().as_ns() as f64 <= self.know.hit_limit_ns + before as f64 * bus_ns;
-            if answer.succeeded() && !may_be_hit {
-                return Ok(Some(Seen {
-                    turns: self.know.clock.turns_at(answer.completed),
-                    answer,
-                }));
+            self.leave_read_ahead(lba - before)?;
+            let command = self.read_at_once(lba - before, before + 1)?;
+            // A hit of more sectors takes the bus longer.
+            let limit_ns = self.drive.hits.limit_ns + before as f64 * bus_ns;
+            if command.succeeded() && command.response().as_ns() as f64 > limit_ns {
+                return Ok(Some(self.sample(command)));
             }
         }
         Ok(None)
     }
 
-    /// The last reading of a sector from the media, if that was lately: an angle stays what it is.
-    fn seen_before(&self, lba: u64) -> Option<Seen> {
-        let of_sector = |answer: &&TimedCommand| {
-            answer.extent == Extent::from_numbers(lba, 1)
-                && answer.succeeded()
-                && !self.may_be_hit(answer)
+    /// The last recent reading from the media of any sector in a range, with its address.
+    pub(crate) fn recent_angle(&self, from: u64, end: u64) -> Option<(u64, AngleSample)> {
+        let within = |command: &&TimedCommand| {
+            command.extent.len.get() == 1
+                && (from..end).contains(&command.extent.start.get())
+                && self.is_from_media(command)
         };
-        let answer = *self.answers[..self.next]
-            .iter()
-            .rfind(of_sector)
-            .or_else(|| self.know.lately.iter().rfind(of_sector))?;
-        Some(Seen { turns: self.know.clock.turns_at(answer.completed), answer })
+        let here = self.commands[..self.next].iter().rfind(within);
+        let command = *here.or_else(|| self.drive.recent.iter().rfind(within))?;
+        Some((command.extent.start.get(), self.sample(command)))
     }
 
-    /// The last reading from the media of any sector between two, if that was lately, and which it
-    /// was.
-    pub(crate) fn seen_between(&self, from: u64, end: u64) -> Option<(u64, Seen)> {
-        let within = |answer: &&TimedCommand| {
-            let lba = answer.extent.start.get();
-            answer.extent.len.get() == 1
-                && (from..end).contains(&lba)
-                && answer.succeeded()
-                && !self.may_be_hit(answer)
-        };
-        let answer = *self.answers[..self.next]
-            .iter()
-            .rfind(within)
-            .or_else(|| self.know.lately.iter().rfind(within))?;
-        Some((
-            answer.extent.start.get(),
-            Seen { turns: self.know.clock.turns_at(answer.completed), answer },
-        ))
-    }
-
-    /// Reads on behind a sector that the cache holds, until its segment, which keeps the newest
-    /// sectors of its row, has dropped it: a turn or two where reads elsewhere, as many as there
-    /// are segments, would take a hundred. False, and nothing was read, where segments do not drop
-    /// sectors so, or the drive ends before.
-    fn run_on(&mut self, lba: u64) -> Step<bool> {
-        let Some(ring) = self.know.ring_sectors else { return Ok(false) };
-        let end = lba + ring;
-        if end > self.know.capacity {
+    /// Reads in sequence after a cached sector until its segment, which keeps the newest sectors,
+    /// has dropped it. This takes a revolution or two; as many reads elsewhere as there are
+    /// segments would take a hundred. False if segments do not drop sectors so, or the drive ends
+    /// before; then nothing is read.
+    fn overrun(&mut self, lba: u64) -> Attempt<bool> {
+        let Some(sectors) = self.drive.hits.overrun_sectors else { return Ok(false) };
+        let end = lba + sectors;
+        if end > self.drive.capacity {
             return Ok(false);
         }
         self.read_row(lba, end)?;
         Ok(true)
     }
 
-    /// Reads all sectors from one up to but not including another, in commands of at most
-    /// [`ROW_COMMAND`]; the last answer.
-    pub(crate) fn read_row(&mut self, from: u64, end: u64) -> Step<Option<TimedCommand>> {
+    /// Reads all sectors of a range in sequence, in commands of at most [`ROW_COMMAND`].
+    pub(crate) fn read_row(&mut self, from: u64, end: u64) -> Attempt<()> {
         let mut next = from;
-        let mut last = None;
         while next < end {
             let sectors = ROW_COMMAND.min(end - next);
-            last = Some(self.read_at_once(next, sectors)?);
+            self.read_at_once(next, sectors)?;
             next += sectors;
         }
-        Ok(last)
+        Ok(())
     }
 
-    /// Lets the cache forget where times are noisy: what is read again then is another reading,
-    /// while one that came late is as late whenever it is looked up. True when it did; without a
-    /// cache each reading is another one anyway, and where whole tracks are kept it costs too much
-    /// each time: what was seen has to do.
-    pub(crate) fn forget_if_noisy(&mut self) -> Step<bool> {
-        let is_worth_it = self.know.forget > 0
-            && !self.know.keeps_tracks
-            && self.know.noise_turns() >= QUIET_TURNS;
+    /// Evicts the cache if times are noisy, so that the next reading of a sector is a fresh one and
+    /// not the recorded one again. True if it did. Without a cache each reading is fresh. If the
+    /// drive keeps whole tracks, eviction costs too much and the recorded readings have to do.
+    pub(crate) fn evict_if_noisy(&mut self) -> Attempt<bool> {
+        let is_worth_it = self.drive.hits.eviction_reads > 0
+            && !self.drive.hits.keeps_tracks
+            && self.drive.noise_turns() >= QUIET_TURNS;
         if is_worth_it {
             self.evict()?;
         }
         Ok(is_worth_it)
     }
 
-    /// Reads elsewhere, not far, until the cache has forgotten what was read before.
-    pub(crate) fn evict(&mut self) -> Step<()> {
-        for _ in 0..self.know.forget.max(1) {
-            self.read_not_far()?;
+    /// Reads nearby sectors until the cache has dropped everything read before.
+    pub(crate) fn evict(&mut self) -> Attempt<()> {
+        for _ in 0..self.drive.hits.eviction_reads.max(1) {
+            self.read_nearby()?;
         }
         Ok(())
     }
 
-    /// Reads a sector somewhere near the last one, so that the seek is short.
-    fn read_not_far(&mut self) -> Step<TimedCommand> {
-        let capacity = self.know.capacity;
-        let reach = (capacity / EVICTING_REACH).max(1);
-        let here = self.next.checked_sub(1).map_or(0, |last| self.answers[last].extent.start.get());
+    /// Reads a random sector near the last one, so that the seek is short.
+    fn read_nearby(&mut self) -> Attempt<TimedCommand> {
+        let capacity = self.drive.capacity;
+        let reach = (capacity / EVICTION_REACH).max(1);
+        let here =
+            self.next.checked_sub(1).map_or(0, |last| self.commands[last].extent.start.get());
         let from = here.saturating_sub(reach / 2).min(capacity - reach);
-        let lba = from + self.draw.below(reach);
+        let lba = from + self.random.below(reach);
         self.read_at_once(lba, 1)
     }
 
-    /// Reads elsewhere if a sector lies where the drive, reading ahead of the last read, comes to
-    /// by itself.
-    pub(crate) fn step_aside(&mut self, lba: u64) -> Step<()> {
-        let reads_on = self.know.forget > 0
-            && self.last().is_some_and(|last| reads_on(&last, lba, self.ahead_bound()));
-        if reads_on {
-            self.read_not_far()?;
+    /// Reads elsewhere if the read-ahead after the last command would reach a sector.
+    pub(crate) fn leave_read_ahead(&mut self, lba: u64) -> Attempt<()> {
+        let reached = self.drive.hits.eviction_reads > 0
+            && self.last().is_some_and(|last| is_read_ahead(&last, lba, self.max_read_ahead()));
+        if reached {
+            self.read_nearby()?;
         }
         Ok(())
     }
 
-    /// Sectors that the drive reads ahead at the most, as far as that is known.
-    pub(crate) fn ahead_bound(&self) -> u64 {
-        self.know.ring_sectors.unwrap_or(FURTHEST_AHEAD)
+    /// An upper bound of the read-ahead, sectors.
+    pub(crate) fn max_read_ahead(&self) -> u64 {
+        self.drive.hits.overrun_sectors.unwrap_or(MAX_READ_AHEAD)
     }
 
     fn last(&self) -> Option<TimedCommand> {
         self.next
             .checked_sub(1)
-            .map(|last| self.answers[last])
-            .or_else(|| self.know.lately.last().copied())
+            .map(|last| self.commands[last])
+            .or_else(|| self.drive.recent.last().copied())
     }
 
-    /// The last answers before now, as many as the cache may remember, each with when the command
-    /// behind it was issued.
-    pub(crate) fn lately(&self) -> impl Iterator<Item = (TimedCommand, Option<Instant>)> + '_ {
-        let most = self.know.forget as usize;
-        let here = &self.answers[..self.next];
-        let of_before = most.saturating_sub(here.len()).min(self.know.lately.len());
-        let before = &self.know.lately[self.know.lately.len() - of_before..];
-        let here = &here[here.len().saturating_sub(most)..];
+    /// The last commands, as many as the cache may hold, each with the time at which the next one
+    /// was issued.
+    pub(crate) fn recent(&self) -> impl Iterator<Item = (TimedCommand, Option<Instant>)> + '_ {
+        let max = self.drive.hits.eviction_reads as usize;
+        let here = &self.commands[..self.next];
+        let of_before = max.saturating_sub(here.len()).min(self.drive.recent.len());
+        let before = &self.drive.recent[self.drive.recent.len() - of_before..];
+        let here = &here[here.len().saturating_sub(max)..];
         let all = || before.iter().chain(here);
-        let issues = all().skip(1).map(|answer| Some(answer.issued)).chain([None]);
+        let issues = all().skip(1).map(|command| Some(command.issued)).chain([None]);
         all().copied().zip(issues)
     }
 
-    /// Reads the next anchor when it is time.
-    pub(crate) fn keep_clock(&mut self) -> Step<()> {
+    /// Reads the next reference sector if the last reading of one is too old.
+    pub(crate) fn keep_clock(&mut self) -> Attempt<()> {
         let now = match self.next.checked_sub(1) {
-            Some(last) => self.answers[last].completed,
-            None => self.know.now,
+            Some(last) => self.commands[last].completed,
+            None => self.drive.now,
         };
-        let every = if self.know.noise_turns() < NOISY_TURNS {
-            ANCHOR_EVERY_NS
+        let interval_ns = if self.drive.noise_turns() < NOISY_TURNS {
+            REFERENCE_INTERVAL_NS
         } else {
-            NOISY_ANCHOR_EVERY_NS
+            NOISY_REFERENCE_INTERVAL_NS
         };
-        if self.know.clock.age_ns(now) < every { Ok(()) } else { self.read_clock() }
+        if self.drive.clock.age_ns(now) < interval_ns { Ok(()) } else { self.read_clock() }
     }
 
-    /// Reads the next anchor.
-    pub(crate) fn read_clock(&mut self) -> Step<()> {
+    /// Reads the next reference sector.
+    pub(crate) fn read_clock(&mut self) -> Attempt<()> {
         for _ in 0..TRIES {
-            let Some(anchor) = self.next_anchor() else { break };
-            let answer = self.read_at_once(anchor.lba, 1)?;
-            if answer.succeeded() && !self.may_be_hit(&answer) {
-                self.know.clock.observe(answer.completed, anchor.turns);
+            let Some(reference) = self.next_reference() else { break };
+            let command = self.read_at_once(reference.lba, 1)?;
+            if self.is_from_media(&command) {
+                self.drive.clock.observe(command.completed, reference.turns);
                 return Ok(());
             }
-            if self.know.anchors.len() == 1 {
+            if self.drive.references.len() == 1 {
                 self.evict()?;
             }
         }
-        Err(Stop::Hopeless(format!(
-            "no sector that the clock goes by could be read from the media in {TRIES} tries"
+        Err(Interruption::Failed(format!(
+            "no reference sector of the clock could be read from the media in {TRIES} tries"
         )))
     }
 
-    /// The anchors one after the other, round and round.
-    pub(crate) fn next_anchor(&mut self) -> Option<Anchor> {
-        let anchor = *self.know.anchors.get(self.know.next_anchor)?;
-        self.know.next_anchor = (self.know.next_anchor + 1) % self.know.anchors.len();
-        Some(anchor)
+    /// The reference sectors in rotation.
+    pub(crate) fn next_reference(&mut self) -> Option<ReferenceSector> {
+        let reference = *self.drive.references.get(self.drive.next_reference)?;
+        self.drive.next_reference = (self.drive.next_reference + 1) % self.drive.references.len();
+        Some(reference)
     }
 }
 
@@ -412,27 +465,24 @@ mod tests {
     use headtime_sim::DriveTruth;
 
     #[test]
-    fn where_times_are_noisy_a_sector_is_read_again_though_the_cache_held_it() {
+    fn with_noisy_times_a_cached_sector_is_evicted_and_read_again() {
         let profile = plain("cheetah10k7");
         for (truth, is_noisy) in
             [(DriveTruth::draw(&profile, 5), true), (DriveTruth::nominal(&profile, 5), false)]
         {
             let mut bench = Bench::new(truth.expect("a drive"));
-            (bench.know.forget, bench.know.hit_limit_ns) = (40, 500_000.0);
+            (bench.drive.hits.eviction_reads, bench.drive.hits.limit_ns) = (40, 500_000.0);
             if !is_noisy {
-                bench.know.clock = Clock::new(bench.know.clock.period_ns(), 0.0, bench.know.now);
+                bench.drive.clock = Clock::new(bench.drive.clock.period_ns(), 0.0, bench.drive.now);
             }
-            let [first, again, third] = bench.run(5, |session| {
-                let lba = session.know.capacity / 2;
+            let [first, again, third] = bench.run(5, |session, _| {
+                let lba = session.drive.capacity / 2;
                 let (first, again) = (session.angle(lba)?, session.angle(lba)?);
-                session.forget_if_noisy()?;
+                session.evict_if_noisy()?;
                 Ok([first, again, session.angle(lba)?])
             });
-            assert_eq!(
-                first.answer, again.answer,
-                "the cache holds it, so that what was seen has to do"
-            );
-            assert_eq!(third.answer.completed > first.answer.completed, is_noisy);
+            assert_eq!(first.command, again.command, "a cached sector keeps its recorded reading");
+            assert_eq!(third.command.completed > first.command.completed, is_noisy);
             assert!(
                 crate::numbers::wrap(third.turns - first.turns).abs() < 0.05,
                 "{first:?} and {third:?}"

@@ -1,4 +1,4 @@
-//! [`Verdict`]: what came of it all, in one sentence; and [`Watch`], which sees when the drive is
+//! [`Verdict`]: what came of it all, in one sentence; and [`DriveMonitor`], which sees when the drive is
 //! not there any more, or is another one.
 //!
 //! *Gone*: every command fails, [`MAX_FAILED`] in a row, wherever on the drive. *Another drive*:
@@ -13,9 +13,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::finding::SelfCheck;
-use crate::knowledge::Knowledge;
 use crate::measurement::TimedCommand;
 use crate::numbers::wrap;
+use crate::rotation::RotationResult;
+use crate::session::DriveTiming;
 use crate::stage::Stage;
 
 /// What came of a characterization.
@@ -86,17 +87,17 @@ impl Verdict {
 
 /// Why everything stopped before its end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Ended {
+pub(crate) enum EarlyEnd {
     Gone(String),
     Replaced(String),
 }
 
 /// What is seen of all answers, whatever they were asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Watch {
+pub(crate) struct DriveMonitor {
     failed: u32,
     /// When each anchor completed last, ns.
-    anchors: Vec<(u64, f64)>,
+    references: Vec<(u64, f64)>,
     /// Of the latest readings of anchors, which were off.
     off: Vec<bool>,
     /// Counts of responses by eighths of an octave, 1 ns up.
@@ -121,39 +122,40 @@ const ALIKE: f64 = 1.5;
 const GOOD: f64 = 0.90;
 const POOR: f64 = 0.50;
 
-impl Watch {
+impl DriveMonitor {
     /// Takes an answer in; something when all is over. What is known is told once there is a clock.
-    pub(crate) fn see(&mut self, answer: &TimedCommand, know: Option<&Knowledge>) -> Option<Ended> {
-        if !answer.succeeded() {
+    pub(crate) fn observe(
+        &mut self,
+        command: &TimedCommand,
+        drive: Option<&DriveTiming>,
+    ) -> Option<EarlyEnd> {
+        if !command.succeeded() {
             self.failed += 1;
             let why = || {
                 format!(
                     "the last {MAX_FAILED} commands failed, in all parts of it; the last was {}",
-                    answer.extent
+                    command.extent
                 )
             };
-            return (self.failed >= MAX_FAILED).then(|| Ended::Gone(why()));
+            return (self.failed >= MAX_FAILED).then(|| EarlyEnd::Gone(why()));
         }
         self.failed = 0;
-        let place = (8.0 * libm::log2(answer.response().as_ns().max(1) as f64)) as usize;
+        let place = (8.0 * libm::log2(command.response().as_ns().max(1) as f64)) as usize;
         if self.responses.len() <= place {
             self.responses.resize(place + 1, 0);
         }
         self.responses[place] += 1;
-        let know = know?;
-        let lba = answer.extent.start.get();
-        if !know.is_anchor(lba)
-            || answer.extent.len.get() != 1
-            || answer.response().as_ns() as f64 <= know.hit_limit_ns
-        {
+        let drive = drive?;
+        let lba = command.extent.start.get();
+        if !drive.is_reference(lba) || command.extent.len.get() != 1 || drive.may_be_hit(command) {
             return None;
         }
-        let at = answer.completed.as_ns() as f64;
-        let Some(last) = self.anchors.iter_mut().find(|last| last.0 == lba) else {
-            self.anchors.push((lba, at));
+        let at = command.completed.as_ns() as f64;
+        let Some(last) = self.references.iter_mut().find(|last| last.0 == lba) else {
+            self.references.push((lba, at));
             return None;
         };
-        let off = wrap((at - last.1) / know.clock.period_ns());
+        let off = wrap((at - last.1) / drive.clock.period_ns());
         last.1 = at;
         self.off.push(off.abs() > OFF);
         if self.off.len() > READINGS {
@@ -161,19 +163,19 @@ impl Watch {
         }
         let count = self.off.iter().filter(|off| **off).count();
         let why = || {
-            let period_us = know.clock.period_ns() / 1e3;
+            let period_us = drive.clock.period_ns() / 1e3;
             format!(
                 "{count} of the last {READINGS} readings of the same sectors were no whole turns \
                     of {period_us:.3} us apart"
             )
         };
-        (count >= MAX_OFF).then(|| Ended::Replaced(why()))
+        (count >= MAX_OFF).then(|| EarlyEnd::Replaced(why()))
     }
 
     /// The clock begins again.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.failed = 0;
-        self.anchors.clear();
+        self.references.clear();
         self.off.clear();
     }
 
@@ -190,91 +192,101 @@ impl Watch {
     }
 }
 
-/// The verdict on what is known; `profile` is whether there is one, or why it makes no drive.
-pub(crate) fn of(
-    know: &Knowledge,
-    profile: Result<bool, &str>,
-    check: Option<&SelfCheck>,
-    stage: Stage,
-    watch: &Watch,
-) -> Verdict {
-    let has_profile = profile == Ok(true);
-    match &know.ended {
-        Some(Ended::Gone(why)) => return Verdict::Gone { why: why.clone() },
-        Some(Ended::Replaced(why)) => return Verdict::Replaced { why: why.clone() },
-        None => {}
-    }
-    if stage != Stage::Done {
-        return Verdict::Unfinished { why: format!("{} is under way", stage.describe()) };
-    }
-    // A device that takes the same time for all it does looks as if it turned once in that time,
-    // until its tracks are looked for. A busy machine makes some of its answers late.
-    let all_alike = watch.response_ns(0.8) < ALIKE * watch.response_ns(0.05);
-    if know.turns != Some(true) || (!has_profile && all_alike) {
-        return Verdict::NoRotatingDrive { why: instead(know, watch) };
-    }
-    if let Err(why) = profile {
-        return Verdict::NotUnderstood { why: format!("what was measured makes no drive: {why}") };
-    }
-    if !has_profile {
-        return Verdict::NotUnderstood {
-            why: know.remarks.last().cloned().unwrap_or_else(|| "no track was found".into()),
-        };
-    }
-    let Some(check) = check.filter(|check| check.reads > 0) else {
-        return Verdict::Doubtful {
-            why: "it was not checked against fresh reads; give it more time".into(),
-        };
-    };
-    let share = check.within_150_us;
-    let why = format!(
-        "of {} fresh 4 KiB reads {:.1} % completed within 50 us of what was predicted, {:.1} % \
-            within 150 us",
-        check.reads,
-        100.0 * check.within_50_us,
-        100.0 * share
-    );
-    if share >= GOOD {
-        Verdict::Characterized { why }
-    } else if share >= POOR {
-        Verdict::Doubtful {
-            why: format!("{why}; expected {:.0} % or more within 150 us", 100.0 * GOOD),
-        }
-    } else {
-        Verdict::Doubtful {
-            why: format!(
-                "{why}: it may be another drive by now, or one of a kind that is not understood; \
-                    serve it by address order"
-            ),
-        }
-    }
+/// The grounds of a verdict.
+pub(crate) struct Evidence<'a> {
+    pub(crate) early_end: Option<&'a EarlyEnd>,
+    pub(crate) stage: Stage,
+    pub(crate) rotation: &'a RotationResult,
+    pub(crate) monitor: &'a DriveMonitor,
+    /// True if there is a profile, or the reason why the measurements fit no drive.
+    pub(crate) profile: Result<bool, &'a str>,
+    pub(crate) last_remark: Option<&'a String>,
+    pub(crate) check: Option<&'a SelfCheck>,
 }
 
-/// What a device that does not turn may be.
-fn instead(know: &Knowledge, watch: &Watch) -> String {
-    let us = |share: f64| watch.response_ns(share) / 1e3;
-    let (low, middle, high) = (us(0.05), us(0.5), us(0.95));
-    if watch.responses.is_empty() {
-        return know.evidence.clone();
+impl Evidence<'_> {
+    pub(crate) fn verdict(&self) -> Verdict {
+        let Self { stage, profile, check, .. } = *self;
+        let has_profile = profile == Ok(true);
+        match self.early_end {
+            Some(EarlyEnd::Gone(why)) => return Verdict::Gone { why: why.clone() },
+            Some(EarlyEnd::Replaced(why)) => return Verdict::Replaced { why: why.clone() },
+            None => {}
+        }
+        if stage != Stage::Done {
+            return Verdict::Unfinished { why: format!("{} is under way", stage.describe()) };
+        }
+        // A device that takes the same time for all it does looks as if it turned once in that time,
+        // until its tracks are looked for. A busy machine makes some of its answers late.
+        let all_alike = self.monitor.response_ns(0.8) < ALIKE * self.monitor.response_ns(0.05);
+        if !self.rotation.rotates() || (!has_profile && all_alike) {
+            return Verdict::NoRotatingDrive { why: self.instead() };
+        }
+        if let Err(why) = profile {
+            return Verdict::NotUnderstood {
+                why: format!("what was measured makes no drive: {why}"),
+            };
+        }
+        if !has_profile {
+            return Verdict::NotUnderstood {
+                why: self.last_remark.cloned().unwrap_or_else(|| "no track was found".into()),
+            };
+        }
+        let Some(check) = check.filter(|check| check.reads > 0) else {
+            return Verdict::Doubtful {
+                why: "it was not checked against fresh reads; give it more time".into(),
+            };
+        };
+        let share = check.within_150_us;
+        let why = format!(
+            "of {} fresh 4 KiB reads {:.1} % completed within 50 us of what was predicted, {:.1} % \
+            within 150 us",
+            check.reads,
+            100.0 * check.within_50_us,
+            100.0 * share
+        );
+        if share >= GOOD {
+            Verdict::Characterized { why }
+        } else if share >= POOR {
+            Verdict::Doubtful {
+                why: format!("{why}; expected {:.0} % or more within 150 us", 100.0 * GOOD),
+            }
+        } else {
+            Verdict::Doubtful {
+                why: format!(
+                    "{why}: it may be another drive by now, or one of a kind that is not understood; \
+                    serve it by address order"
+                ),
+            }
+        }
     }
-    let evidence = &know.evidence;
-    let looks = if high * 1e3 < QUICK_NS {
-        format!(
-            "nine tenths of all reads take {low:.0} to {high:.0} us wherever they are, as flash, \
-                memory, or a file that the system caches does"
-        )
-    } else if us(0.8) < ALIKE * low {
-        format!(
-            "all reads take about {middle:.0} us wherever they are, as a device behind a network \
-                or a speed limit does"
-        )
-    } else {
-        format!(
-            "reads take {low:.0} to {high:.0} us, but at no period: a network, an array, or other \
-                work on the device may lie in between"
-        )
-    };
-    if evidence.is_empty() { looks } else { format!("{looks} ({evidence})") }
+
+    /// What a device that does not turn may be.
+    fn instead(&self) -> String {
+        let us = |share: f64| self.monitor.response_ns(share) / 1e3;
+        let (low, middle, high) = (us(0.05), us(0.5), us(0.95));
+        if self.monitor.responses.is_empty() {
+            return self.rotation.evidence.clone();
+        }
+        let evidence = &self.rotation.evidence;
+        let looks = if high * 1e3 < QUICK_NS {
+            format!(
+                "nine tenths of all reads take {low:.0} to {high:.0} us wherever they are, as flash, \
+                    memory, or a file that the system caches does"
+            )
+        } else if us(0.8) < ALIKE * low {
+            format!(
+                "all reads take about {middle:.0} us wherever they are, as a device behind a network \
+                    or a speed limit does"
+            )
+        } else {
+            format!(
+                "reads take {low:.0} to {high:.0} us, but at no period: a network, an array, or other \
+                    work on the device may lie in between"
+            )
+        };
+        if evidence.is_empty() { looks } else { format!("{looks} ({evidence})") }
+    }
 }
 
 #[cfg(test)]
@@ -296,31 +308,32 @@ mod tests {
 
     #[test]
     fn a_drive_is_gone_when_everything_fails_and_not_when_some_of_it_does() {
-        let mut watch = Watch::default();
+        let mut watch = DriveMonitor::default();
         for number in 0..1_000 {
             let outcome =
                 if number % 20 == 0 { CommandOutcome::Done } else { CommandOutcome::Failed };
-            assert_eq!(watch.see(&answer(number, number * 5_000_000, outcome), None), None);
+            assert_eq!(watch.observe(&answer(number, number * 5_000_000, outcome), None), None);
         }
-        let ended = (0..u64::from(MAX_FAILED))
-            .find_map(|number| watch.see(&answer(number, number, CommandOutcome::Failed), None));
-        assert!(matches!(ended, Some(Ended::Gone(_))));
+        let ended = (0..u64::from(MAX_FAILED)).find_map(|number| {
+            watch.observe(&answer(number, number, CommandOutcome::Failed), None)
+        });
+        assert!(matches!(ended, Some(EarlyEnd::Gone(_))));
     }
 
     #[test]
     fn another_period_is_noticed_within_some_readings_and_noise_is_none() {
-        let know = Knowledge {
-            anchors: vec![crate::knowledge::Anchor { lba: 7, turns: 0.0 }],
+        let drive = DriveTiming {
+            references: vec![crate::session::ReferenceSector { lba: 7, turns: 0.0 }],
             clock: Clock::new(6e6, 20_000.0, Instant::ORIGIN),
-            ..Knowledge::default()
+            ..DriveTiming::default()
         };
-        let mut watch = Watch::default();
+        let mut watch = DriveMonitor::default();
         for turn in 1..200_u64 {
             let noise = turn * 7_919 % 150_000 + if turn % 9 == 0 { 2_000_000 } else { 0 };
             assert_eq!(
-                watch.see(
+                watch.observe(
                     &answer(7, turn * 250 * 6_000_000 + noise, CommandOutcome::Done),
-                    Some(&know)
+                    Some(&drive)
                 ),
                 None
             );
@@ -328,20 +341,20 @@ mod tests {
         let after = 200 * 250 * 6_000_000;
         let mut readings =
             (1..40_u64).map(|turn| answer(7, after + turn * 250 * 6_012_345, CommandOutcome::Done));
-        assert!(
-            readings
-                .any(|answer| matches!(watch.see(&answer, Some(&know)), Some(Ended::Replaced(_))))
-        );
+        assert!(readings.any(|answer| matches!(
+            watch.observe(&answer, Some(&drive)),
+            Some(EarlyEnd::Replaced(_))
+        )));
     }
 
     #[test]
     fn responses_say_what_does_not_turn() {
-        let mut watch = Watch::default();
-        let know = Knowledge { turns: Some(false), ..Knowledge::default() };
+        let mut watch = DriveMonitor::default();
+        let rotation = RotationResult::default();
         for number in 0..100_u64 {
             let completed = Instant::from_ns(1_000_000_000 + number * 100_000);
             let issued = completed.saturating_back(Nanos::from_us(80 + number % 7));
-            watch.see(
+            watch.observe(
                 &TimedCommand {
                     extent: Extent::from_numbers(number, 1),
                     issued,
@@ -351,7 +364,16 @@ mod tests {
                 None,
             );
         }
-        let verdict = of(&know, Ok(false), None, Stage::Done, &watch);
+        let verdict = Evidence {
+            early_end: None,
+            stage: Stage::Done,
+            rotation: &rotation,
+            monitor: &watch,
+            profile: Ok(false),
+            last_remark: None,
+            check: None,
+        }
+        .verdict();
         assert!(verdict.sentence().contains("flash"), "{}", verdict.sentence());
         assert!((watch.response_ns(0.5) / 83_000.0 - 1.0).abs() < 0.1);
     }

@@ -23,10 +23,13 @@ use headtime_units::Extent;
 use serde::{Deserialize, Serialize};
 
 use crate::geometry::Geometry;
+use crate::layout::{LayoutResult, ZoneModel};
 use crate::measurement::Rewrite;
-use crate::narrow::{self, Search};
+use crate::min_time::{self, MinTimeSearch};
 use crate::numbers::{median, part, spread, wrap};
-use crate::session::{Session, Step};
+use crate::results::Progress;
+use crate::seek::SeekResult;
+use crate::session::{Attempt, Session};
 
 /// Rewrites that show whether the cache takes them.
 const REWRITES: usize = 16;
@@ -42,7 +45,7 @@ const BLOCK_BYTES: u64 = 4_096;
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct WritesFound {
+pub(crate) struct WriteResult {
     pub(crate) write_back: Option<bool>,
     /// What a write into the cache takes and its standard error, ns.
     pub(crate) hit_ns: Option<(f64, f64)>,
@@ -57,7 +60,7 @@ pub(crate) struct WritesFound {
     tries: usize,
 }
 
-impl WritesFound {
+impl WriteResult {
     /// The settle and its standard error, ns; none when it was not seen.
     pub(crate) fn settle_ns(&self, same_track_read_ns: f64) -> Option<(f64, f64)> {
         let (same, moved) = (middle(&self.same_ns)?, middle(&self.moved_ns)?);
@@ -80,33 +83,36 @@ fn middle(values: &[f64]) -> Option<(f64, f64)> {
         .then(|| (median(values), 1.25 * spread(values) / libm::sqrt(values.len() as f64)))
 }
 
-/// One more step; true when all is found, or nothing more can be.
-pub(crate) fn extend(session: &mut Session, sector_bytes: u32) -> Step<bool> {
-    let mut found = session.know.writes.clone().unwrap_or_default();
+/// Makes one more measurement of writes.
+pub(crate) fn extend(
+    session: &mut Session,
+    layout: &LayoutResult,
+    seek: &SeekResult,
+    found: &mut WriteResult,
+    sector_bytes: u32,
+) -> Attempt<Progress> {
     let block = (BLOCK_BYTES / u64::from(sector_bytes)).max(1);
     if found.write_back.is_none() {
-        let done = write_back(session, &mut found, block)?;
-        session.know.writes = Some(found);
-        return Ok(done);
+        return write_back(session, found, block);
     }
     found.tries += 1;
-    let geometry = Geometry::new(&session.know);
+    let geometry = Geometry::new(layout, seek.order(), session.drive.capacity);
     let fua = found.write_back == Some(true);
     if found.same_ns.len() < PAIRS {
         let pair = same_track(session, &geometry);
-        if let Some(least) =
-            pair.map_or(Ok(None), |pair| min_write(session, &mut found, pair, block, fua, 1e6))?
-        {
+        if let Some(least) = pair.map_or(Ok(None), |pair| {
+            min_write(session, &layout.zones, found, pair, block, fua, 1e6)
+        })? {
             found.same_ns.push(least);
         }
     } else {
         let pair = two_tracks(session, &geometry);
         // Two tracks are a third of the stroke apart in the mean.
-        let guess =
-            session.know.seek.curve.predicted((geometry.cylinders() / 3).max(1)).unwrap_or(5e6);
+        let guess = seek.curve.predicted((geometry.cylinders() / 3).max(1)).unwrap_or(5e6);
         if let Some(pair) = pair
-            && let Some(read) = min_read(session, pair, guess)?
-            && let Some(write) = min_write(session, &mut found, pair, block, fua, read + 5e5)?
+            && let Some(read) = min_read(session, &layout.zones, pair, guess)?
+            && let Some(write) =
+                min_write(session, &layout.zones, found, pair, block, fua, read + 5e5)?
         {
             found.moved_ns.push(write - read);
         }
@@ -115,21 +121,20 @@ pub(crate) fn extend(session: &mut Session, sector_bytes: u32) -> Step<bool> {
     let given_up = found.tries >= MAX_TRIES;
     if given_up && !enough {
         let (same, moved) = (found.same_ns.len(), found.moved_ns.len());
-        session.know.remarks.push(format!(
+        session.remark(format!(
             "write settle: of {PAIRS} pairs of tracks each, {same} \
             and {moved} could be timed in {MAX_TRIES} tries"
         ));
     }
-    session.know.writes = Some(found);
-    Ok(enough || given_up)
+    Ok(Progress::done_if(enough || given_up))
 }
 
 /// Whether writes wait in the cache; true when nothing more can be found.
-fn write_back(session: &mut Session, found: &mut WritesFound, block: u64) -> Step<bool> {
+fn write_back(session: &mut Session, found: &mut WriteResult, block: u64) -> Attempt<Progress> {
     let mut took = Vec::new();
     for _ in 0..REWRITES {
-        let blocks = session.know.capacity / block;
-        let extent = Extent::from_numbers(session.draw.below(blocks.max(1)) * block, block);
+        let blocks = session.drive.capacity / block;
+        let extent = Extent::from_numbers(session.random.below(blocks.max(1)) * block, block);
         let answers = session.rewrite(Rewrite { extent, via: None, fua: false })?;
         if let [read, write] = answers.as_slice()
             && read.succeeded()
@@ -139,50 +144,47 @@ fn write_back(session: &mut Session, found: &mut WritesFound, block: u64) -> Ste
         }
     }
     if took.len() < REWRITES / 2 {
-        session.know.remarks.push(format!(
+        session.remark(format!(
             "writes: {} of {REWRITES} failed; the drive may be write-protected",
             REWRITES - took.len()
         ));
         found.write_back = Some(false);
-        return Ok(true);
+        return Ok(Progress::Done);
     }
     let usual = median(&took);
-    let waits = usual < session.know.clock.period_ns() / 3.0;
+    let waits = usual < session.drive.clock.period_ns() / 3.0;
     found.write_back = Some(waits);
     found.hit_ns = if waits { middle(&took) } else { None };
-    Ok(false)
+    Ok(Progress::More)
 }
 
 /// Two tracks: zone and number each.
 type Pair = [(usize, u64); 2];
 
-fn any_track(session: &mut Session, geometry: &Geometry) -> Track {
+fn any_track(session: &mut Session, geometry: &Geometry<'_>) -> Track {
     Track {
-        cylinder: session.draw.below(geometry.cylinders()) as u32,
-        head: session.draw.below(geometry.heads) as u16,
+        cylinder: session.random.below(geometry.cylinders()) as u32,
+        head: session.random.below(geometry.heads) as u16,
     }
 }
 
-fn same_track(session: &mut Session, geometry: &Geometry) -> Option<Pair> {
+fn same_track(session: &mut Session, geometry: &Geometry<'_>) -> Option<Pair> {
     let place = any_track(session, geometry);
-    let found = geometry.find(&session.know, place)?;
+    let found = geometry.find(place)?;
     Some([found, found])
 }
 
 /// Two tracks of one surface, from the higher address to the lower, so that nothing is read ahead
 /// up to it.
-fn two_tracks(session: &mut Session, geometry: &Geometry) -> Option<Pair> {
+fn two_tracks(session: &mut Session, geometry: &Geometry<'_>) -> Option<Pair> {
     let (one, two) = (any_track(session, geometry), any_track(session, geometry));
-    let (one, two) = (
-        geometry.find(&session.know, one)?,
-        geometry.find(&session.know, Track { head: one.head, ..two })?,
-    );
+    let (one, two) = (geometry.find(one)?, geometry.find(Track { head: one.head, ..two })?);
     (one != two).then(|| if one > two { [one, two] } else { [two, one] })
 }
 
-fn search(session: &Session, guess_ns: f64, sectors_ns: f64) -> Search {
-    let period_ns = session.know.clock.period_ns();
-    Search {
+fn search(session: &Session, guess_ns: f64, sectors_ns: f64) -> MinTimeSearch {
+    let period_ns = session.drive.clock.period_ns();
+    MinTimeSearch {
         period_ns,
         guess_ns: guess_ns + sectors_ns,
         fine_ns: FINE_NS + sectors_ns,
@@ -190,25 +192,30 @@ fn search(session: &Session, guess_ns: f64, sectors_ns: f64) -> Search {
     }
 }
 
-fn sector_ns(session: &Session, zone: usize) -> f64 {
-    session.know.clock.period_ns() / session.know.zones[zone].sectors_per_track as f64
+fn sector_ns(session: &Session, zone: &ZoneModel) -> f64 {
+    session.drive.clock.period_ns() / zone.sectors_per_track as f64
 }
 
 /// The least time of a read behind a read, without the sector itself.
-fn min_read(session: &mut Session, pair: Pair, guess_ns: f64) -> Step<Option<f64>> {
-    let sector = sector_ns(session, pair[1].0);
+fn min_read(
+    session: &mut Session,
+    zones: &[ZoneModel],
+    pair: Pair,
+    guess_ns: f64,
+) -> Attempt<Option<f64>> {
+    let sector = sector_ns(session, &zones[pair[1].0]);
     let search = search(session, guess_ns, sector);
-    let found = narrow::min_time(session, search, |session, wanted| {
+    let found = min_time::find(session, search, |session, wanted| {
         session.keep_clock()?;
         for _ in 0..4 {
-            let Some((from, to)) = places(session, pair, 1, wanted) else { continue };
+            let Some((from, to)) = places(session, zones, pair, 1, wanted) else { continue };
             let via = session.read(from, headtime_units::Instant::ORIGIN)?;
             let answer = session.read(to, headtime_units::Instant::ORIGIN)?;
             let from_media = !session.may_be_hit(&via) && !session.may_be_hit(&answer);
             if via.succeeded() && answer.succeeded() && from_media {
                 return Ok(Some(answer.completed.as_ns() as f64 - via.completed.as_ns() as f64));
             }
-            session.shake(1)?;
+            session.read_random(1)?;
         }
         Ok(None)
     })?;
@@ -218,31 +225,32 @@ fn min_read(session: &mut Session, pair: Pair, guess_ns: f64) -> Step<Option<f64
 /// The least time of a write behind a read, without the sectors themselves.
 fn min_write(
     session: &mut Session,
-    found: &mut WritesFound,
+    zones: &[ZoneModel],
+    found: &mut WriteResult,
     pair: Pair,
     block: u64,
     fua: bool,
     guess_ns: f64,
-) -> Step<Option<f64>> {
-    let sectors = block as f64 * sector_ns(session, pair[1].0);
+) -> Attempt<Option<f64>> {
+    let sectors = block as f64 * sector_ns(session, &zones[pair[1].0]);
     let search = search(session, guess_ns, sectors);
     let completion_ns = &mut found.completion_ns;
-    let least = narrow::min_time(session, search, |session, wanted| {
+    let least = min_time::find(session, search, |session, wanted| {
         session.keep_clock()?;
         for _ in 0..4 {
-            let Some((from, to)) = places(session, pair, block, wanted) else { continue };
+            let Some((from, to)) = places(session, zones, pair, block, wanted) else { continue };
             let answers = session.rewrite(Rewrite { extent: to, via: Some(from), fua })?;
             let [_, via, write] = answers.as_slice() else { continue };
             if !write.succeeded() {
                 return Ok(None);
             }
             if session.may_be_hit(via) {
-                session.shake(1)?;
+                session.read_random(1)?;
                 continue;
             }
-            let period = session.know.clock.period_ns();
-            let end = session.know.zones[pair[1].0].angle(to.last().get());
-            completion_ns.push(wrap(session.know.clock.turns_at(write.completed) - end) * period);
+            let period = session.drive.clock.period_ns();
+            let end = zones[pair[1].0].angle(to.last().get());
+            completion_ns.push(wrap(session.drive.clock.turns_at(write.completed) - end) * period);
             return Ok(Some(write.completed.as_ns() as f64 - via.completed.as_ns() as f64));
         }
         Ok(None)
@@ -252,17 +260,22 @@ fn min_write(
 
 /// A sector of the first track, and whole blocks of `block` sectors of the second of which the last
 /// passes `wanted` after that; none when these draws hit a border.
-fn places(session: &mut Session, pair: Pair, block: u64, wanted: f64) -> Option<(Extent, Extent)> {
-    let (capacity, period) = (session.know.capacity, session.know.clock.period_ns());
-    let (zone_from, zone_to) = (&session.know.zones[pair[0].0], &session.know.zones[pair[1].0]);
+fn places(
+    session: &mut Session,
+    zones: &[ZoneModel],
+    pair: Pair,
+    block: u64,
+    wanted: f64,
+) -> Option<(Extent, Extent)> {
+    let (capacity, period) = (session.drive.capacity, session.drive.clock.period_ns());
+    let (zone_from, zone_to) = (&zones[pair[0].0], &zones[pair[1].0]);
     let (start, end) = (zone_from.track_start(pair[0].1), zone_from.track_start(pair[0].1 + 1));
     if end > zone_from.end_lba.unwrap_or(capacity) || end - start < 2 {
         return None;
     }
     // Not near the track's end: what is read ahead stays on the track.
-    let from = start + session.draw.below((end - start) / 2);
-    let (zone_from, zone_to, spt) =
-        (&session.know.zones[pair[0].0], zone_to, zone_to.sectors_per_track);
+    let from = start + session.random.below((end - start) / 2);
+    let (zone_from, zone_to, spt) = (&zones[pair[0].0], zone_to, zone_to.sectors_per_track);
     let target = part(zone_from.angle(from) + wanted / period);
     let sector = libm::ceil(part(target - zone_to.track_angle(pair[1].1)) * spt as f64) as u64;
     let last = zone_to.lba_from(pair[1].1 * spt + (sector + spt - 1) % spt);
@@ -279,11 +292,12 @@ fn places(session: &mut Session, pair: Pair, block: u64, wanted: f64) -> Option<
 mod tests {
     use super::*;
     use crate::bench::{Bench, plain};
+    use crate::results::Results;
     use headtime_mechanics::DriveProfile;
     use headtime_mechanics::profile::Cache;
     use headtime_sim::DriveTruth;
 
-    fn found(profile: &DriveProfile, noisy: bool, seed: u64) -> (WritesFound, f64) {
+    fn found(profile: &DriveProfile, noisy: bool, seed: u64) -> (WriteResult, f64) {
         let truth = if noisy {
             DriveTruth::draw(profile, seed)
         } else {
@@ -291,11 +305,15 @@ mod tests {
         };
         let mut bench = Bench::new(truth.unwrap());
         let mut steps = 0;
-        while !bench.run(seed, |session| extend(session, 512)) {
+        while bench.run(seed, |session, results| {
+            let Results { layout, seek, writes, .. } = results;
+            extend(session, layout, seek, writes, 512)
+        }) == Progress::More
+        {
             steps += 1;
             assert!(steps < 100, "seed {seed}");
         }
-        (bench.know.writes.clone().unwrap(), bench.know.seek.same_track_ns.unwrap())
+        (bench.results.writes, bench.results.seek.same_track_ns.unwrap())
     }
 
     #[test]

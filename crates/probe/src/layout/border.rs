@@ -11,10 +11,10 @@
 //! of track 82 lies on 82 already (at least 1). 83 is asked for 2, 84 for 4: still on 83. 85 is
 //! asked for 3: on 85. It is 3.
 
-use super::sketch::ZoneSketch;
 use super::track::between;
+use super::zone_model::ZoneModel;
 use crate::numbers::{part, wrap};
-use crate::session::{Session, Step};
+use crate::session::{Attempt, Session};
 
 /// A reading that is further off than this belongs to no track it might be on, turns.
 pub(crate) const MIN_DEVIATION: f64 = 0.02;
@@ -48,7 +48,7 @@ pub(crate) type Counted = (i64, Vec<(u64, f64)>);
 
 /// A count under way.
 struct Count<'z> {
-    zone: &'z ZoneSketch,
+    zone: &'z ZoneModel,
     track: u64,
     place: Where,
     asked: u64,
@@ -62,10 +62,10 @@ struct Count<'z> {
 /// the zone's rhythm does not hold there. With the readings that said so.
 pub(crate) fn count(
     session: &mut Session,
-    zone: &ZoneSketch,
+    zone: &ZoneModel,
     track: u64,
     place: Where,
-) -> Step<Option<Counted>> {
+) -> Attempt<Option<Counted>> {
     let mut count = Count { zone, track, place, asked: 0, unsure: 0, seen: Vec::new() };
     let known = match (count.side(session, 0)?, count.side(session, 1)?) {
         (Side::Behind, Side::Before) => Some(0),
@@ -80,14 +80,14 @@ pub(crate) fn count(
     let sectors = zone.sectors_per_track as f64;
     let off = off_in_middle(session, zone, track)?;
     let about = libm::round(off * sectors) as i64;
-    let unsure = libm::ceil(4.0 * session.know.noise_turns() * sectors) as i64 + 1;
+    let unsure = libm::ceil(4.0 * session.drive.noise_turns() * sectors) as i64 + 1;
     if off.abs() > MAX_COUNTED || about.abs() <= unsure.min(2) {
         // As known, and yet the border is not.
         return Ok(None);
     }
     count.seen.clear();
     count.unsure = 2 * unsure.unsigned_abs();
-    if session.know.forget > 0 && place == Where::Here && unsure <= MAX_DOWNWARDS {
+    if session.drive.hits.eviction_reads > 0 && place == Where::Here && unsure <= MAX_DOWNWARDS {
         let behind = count.side(session, about - unsure)? == Side::Behind;
         let extra =
             if behind { count.downwards(session, about - unsure, 2 * unsure)? } else { None };
@@ -113,10 +113,10 @@ pub(crate) fn count(
 /// many could bring it is not looked into.
 pub(crate) fn is_short_by_at_most(
     session: &mut Session,
-    zone: &ZoneSketch,
+    zone: &ZoneModel,
     track: u64,
     most: i64,
-) -> Step<bool> {
+) -> Attempt<bool> {
     if most as f64 > 2.0 * MIN_DEVIATION * zone.sectors_per_track as f64 {
         let counted = count(session, zone, track, Where::Here)?;
         return Ok(counted.is_some_and(|(extra, _)| (0..=most).contains(&extra)));
@@ -130,13 +130,13 @@ pub(crate) fn is_short_by_at_most(
 
 /// By how much a track comes later than predicted, in its middle; the least of some readings when it
 /// does.
-pub(crate) fn off_in_middle(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<f64> {
+pub(crate) fn off_in_middle(session: &mut Session, zone: &ZoneModel, track: u64) -> Attempt<f64> {
     let mut found: Option<f64> = None;
     for _ in 0..3 {
         let third = zone.sectors_per_track / 3;
         let lba = zone
-            .lba_from(track * zone.sectors_per_track + third + session.draw.below(third.max(1)));
-        let lba = lba.min(session.know.capacity - 1);
+            .lba_from(track * zone.sectors_per_track + third + session.random.below(third.max(1)));
+        let lba = lba.min(session.drive.capacity - 1);
         let seen = match session.try_angle(lba)? {
             Some(seen) => seen,
             // A cache that keeps whole tracks has it all.
@@ -158,7 +158,7 @@ pub(crate) fn off_in_middle(session: &mut Session, zone: &ZoneSketch, track: u64
 
 impl Count<'_> {
     /// On which side the sector lies that begins the next track if `extra` more are stepped over.
-    fn side(&mut self, session: &mut Session, extra: i64) -> Step<Side> {
+    fn side(&mut self, session: &mut Session, extra: i64) -> Attempt<Side> {
         for attempt in 0..3 {
             let track = match self.place {
                 Where::Here => self.track,
@@ -167,7 +167,7 @@ impl Count<'_> {
             let border = self.zone.track_start(track + 1);
             let Some(lba) = border
                 .checked_add_signed(-extra)
-                .filter(|lba| (self.zone.first_lba..session.know.capacity).contains(lba))
+                .filter(|lba| (self.zone.first_lba..session.drive.capacity).contains(lba))
             else {
                 return Ok(Side::Elsewhere);
             };
@@ -183,7 +183,7 @@ impl Count<'_> {
             let (before, behind) = (wrap(seen.turns - part(end)), wrap(seen.turns - part(start)));
             // What is asked may be off by as many sectors as are not known yet, and what is read by
             // noise; which side it is, is decided by what is nearer.
-            let unsure = 8.0 * session.know.noise_turns() + self.unsure as f64 * sector;
+            let unsure = 8.0 * session.drive.noise_turns() + self.unsure as f64 * sector;
             let allowed = (0.45 * wrap(start - end).abs()).min(unsure.max(2.0 * MIN_DEVIATION));
             if before.abs().min(behind.abs()) > allowed {
                 if attempt < 1 {
@@ -200,7 +200,7 @@ impl Count<'_> {
 
     /// At least `low` are stepped over: how many, if not more than so many more? From sector to
     /// sector downwards, so that none was read ahead.
-    fn downwards(&mut self, session: &mut Session, low: i64, most: i64) -> Step<Option<i64>> {
+    fn downwards(&mut self, session: &mut Session, low: i64, most: i64) -> Attempt<Option<i64>> {
         for more in 1..=most {
             match self.side(session, low + more)? {
                 Side::Behind => {}
@@ -212,10 +212,13 @@ impl Count<'_> {
     }
 
     /// At least `low` are stepped over: how many?
-    fn further(&mut self, session: &mut Session, mut low: i64) -> Step<Option<i64>> {
+    fn further(&mut self, session: &mut Session, mut low: i64) -> Attempt<Option<i64>> {
         // Where whole tracks are kept the next one downwards is held as well, and each has to be
         // driven out.
-        if session.know.forget > 0 && self.place == Where::Here && !session.know.keeps_tracks {
+        if session.drive.hits.eviction_reads > 0
+            && self.place == Where::Here
+            && !session.drive.hits.keeps_tracks
+        {
             return self.downwards(session, low, MAX_DOWNWARDS);
         }
         let mut stride = 1;
@@ -230,7 +233,12 @@ impl Count<'_> {
     }
 
     /// At least `low` are stepped over and fewer than `high`: how many?
-    fn between(&mut self, session: &mut Session, mut low: i64, mut high: i64) -> Step<Option<i64>> {
+    fn between(
+        &mut self,
+        session: &mut Session,
+        mut low: i64,
+        mut high: i64,
+    ) -> Attempt<Option<i64>> {
         while high - low > 1 {
             let middle = self.middle(session, low, high);
             match self.side(session, middle)? {
@@ -255,7 +263,7 @@ impl Count<'_> {
     }
 
     /// Fewer than `high` are: how many?
-    fn nearer(&mut self, session: &mut Session, mut high: i64) -> Step<Option<i64>> {
+    fn nearer(&mut self, session: &mut Session, mut high: i64) -> Attempt<Option<i64>> {
         let mut stride = 1;
         let low = loop {
             match self.side(session, high - stride)? {

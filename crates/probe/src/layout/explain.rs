@@ -7,13 +7,14 @@
 //! another: a last band that is narrower, or a zone that begins at an angle of its own; then tracks
 //! are measured without presuming anything.
 
+use super::LayoutResult;
 use super::border::{MIN_DEVIATION, Where, count, off_in_middle};
 use super::pattern::{is_as_predicted, out_of_reach};
-use super::sketch::{Groups, Pattern, Skip, ZoneSketch};
 use super::track::{measure_track, short_by};
-use super::walk::{Verdict, likely, take_count, take_skip, verify};
+use super::walk::{TrackVerdict, likely, take_count, take_skip, verify};
+use super::zone_model::{Pattern, Skip, SpareGroups, ZoneModel};
 use crate::numbers::{median, part, wrap};
-use crate::session::{Session, Step};
+use crate::session::{Attempt, Session};
 
 /// Skips of fewer sectors are slips rather than spares (guess).
 const MIN_SPARES: u64 = 6;
@@ -28,10 +29,15 @@ const COUNTED: u64 = 4;
 const MAX_LATE: u64 = 16;
 
 /// Says what the first track is that does not fit; all before it do, nearly.
-pub(crate) fn explain(session: &mut Session, zone: &mut ZoneSketch, bad: u64) -> Step<()> {
+pub(crate) fn explain(
+    session: &mut Session,
+    layout: &mut LayoutResult,
+    zone: &mut ZoneModel,
+    bad: u64,
+) -> Attempt<()> {
     let mut found = Vec::new();
     // A reading that came late may be all that is wrong.
-    session.forget_if_noisy()?;
+    session.evict_if_noisy()?;
     for track in bad..bad + COUNTED {
         found.push(count(session, zone, track, Where::Here)?.map(|(extra, _)| extra));
     }
@@ -39,7 +45,7 @@ pub(crate) fn explain(session: &mut Session, zone: &mut ZoneSketch, bad: u64) ->
         && one > 0
         && one == two
         && two == three
-        && let Some(short) = short_by(session, zone, bad)?
+        && let Some(short) = short_by(session, layout, zone, bad)?
     {
         // On both sides of the border.
         let end = zone.track_start(bad + 1) - short;
@@ -49,7 +55,7 @@ pub(crate) fn explain(session: &mut Session, zone: &mut ZoneSketch, bad: u64) ->
     }
     if let [None, Some(one), Some(two), _] = found[..]
         && one == two
-        && (0..=likely(session, zone, bad)).contains(&one)
+        && (0..=likely(layout, zone, bad)).contains(&one)
         && zone.strange < MAX_STRANGE
     {
         // Tracks as ever, of which one was seen elsewhere: most likely by bad luck in all tries.
@@ -76,7 +82,7 @@ pub(crate) fn explain(session: &mut Session, zone: &mut ZoneSketch, bad: u64) ->
     };
     if before.is_none_or(|extra| extra == 0)
         && let [None, None, ..] = found[..]
-        && let Some(short) = short_by(session, zone, bad)?
+        && let Some(short) = short_by(session, layout, zone, bad)?
     {
         // The track is the last of its zone, and perhaps has spares.
         let end = zone.track_start(bad + 1) - short;
@@ -86,7 +92,7 @@ pub(crate) fn explain(session: &mut Session, zone: &mut ZoneSketch, bad: u64) ->
         return Ok(());
     }
     if let [Some(short), None, None, None] = found[..]
-        && short > likely(session, zone, bad)
+        && short > likely(layout, zone, bad)
         && !is_shorter(session, zone, bad, short.unsigned_abs())?
     {
         // It is its zone's last, with spares; those behind it are longer or shorter, or at angles
@@ -96,10 +102,10 @@ pub(crate) fn explain(session: &mut Session, zone: &mut ZoneSketch, bad: u64) ->
         return Ok(());
     }
     let counts: Vec<i64> = found.into_iter().map_while(|extra| extra).collect();
-    if counts.first().is_some_and(|first| (0..=likely(session, zone, bad)).contains(first)) {
+    if counts.first().is_some_and(|first| (0..=likely(layout, zone, bad)).contains(first)) {
         // What failed was a reading, or the fit, which has learned since.
-        if verify(session, zone, bad)? == Verdict::Last {
-            zone.end_lba = Some(session.know.capacity);
+        if verify(session, layout, zone, bad)? == TrackVerdict::Last {
+            zone.end_lba = Some(session.drive.capacity);
         }
         zone.checked = bad + 1;
         return Ok(());
@@ -125,20 +131,20 @@ pub(crate) fn explain(session: &mut Session, zone: &mut ZoneSketch, bad: u64) ->
 /// Whether a track that ends early by so many sectors has room for so many fewer, as the first of
 /// another zone has, rather than spares: then its sectors pass more slowly, and come the later the
 /// further they lie on it.
-fn is_shorter(session: &mut Session, zone: &ZoneSketch, track: u64, short: u64) -> Step<bool> {
+fn is_shorter(session: &mut Session, zone: &ZoneModel, track: u64, short: u64) -> Attempt<bool> {
     let sectors = zone.sectors_per_track;
     let length = sectors.saturating_sub(short);
     // From the middle of the first third to that of the last.
     let half = short as f64 / sectors as f64 * 2.0 / 3.0 / 2.0;
-    let noise = session.know.noise_turns();
+    let noise = session.drive.noise_turns();
     let readings = (2.0 * (SURE_DRIFT * noise / half.max(1e-9)).powi(2)).clamp(3.0, 40.0) as u64;
     let third = (length / 3).max(1);
     let (mut first, mut last) = (Vec::new(), Vec::new());
     for _ in 0..readings {
         for (from, offs) in [(length - third, &mut last), (0, &mut first)] {
             let lba = zone
-                .lba_from(track * sectors + from + session.draw.below(third))
-                .min(session.know.capacity - 1);
+                .lba_from(track * sectors + from + session.random.below(third))
+                .min(session.drive.capacity - 1);
             let turns = session.angle(lba)?.turns;
             offs.push(wrap(turns - zone.angle_on(track, lba)));
         }
@@ -149,11 +155,11 @@ fn is_shorter(session: &mut Session, zone: &ZoneSketch, track: u64, short: u64) 
 /// Whether counts that rise by little go on to do so: neighboring tracks may have a slip each.
 fn keeps_rising(
     session: &mut Session,
-    zone: &ZoneSketch,
+    zone: &ZoneModel,
     track: u64,
     counted: i64,
     rise: i64,
-) -> Step<bool> {
+) -> Attempt<bool> {
     if rise.abs() > 3 {
         return Ok(true);
     }
@@ -167,11 +173,11 @@ fn keeps_rising(
 /// backwards until one is not.
 fn end_at(
     session: &mut Session,
-    zone: &mut ZoneSketch,
+    zone: &mut ZoneModel,
     bad: u64,
     counts: &[i64],
     rise: i64,
-) -> Step<()> {
+) -> Attempt<()> {
     let mut place = counts.len() - 1;
     while place > 0 && counts[place] - counts[place - 1] == rise {
         place -= 1;
@@ -211,10 +217,10 @@ fn end_at(
 /// which may lie anywhere since the last count, many are spares or a row of slips here.
 fn stepped_over(
     session: &mut Session,
-    zone: &mut ZoneSketch,
+    zone: &mut ZoneModel,
     bad: u64,
     counts: &[i64],
-) -> Step<()> {
+) -> Attempt<()> {
     let last = counts.iter().copied().max().unwrap_or(0);
     if last < MIN_SPARES as i64 {
         take_count(zone, bad + counts.len() as u64 - 1, last);
@@ -246,7 +252,7 @@ fn stepped_over(
 }
 
 /// Takes a skip before a track, which may tell of groups, or that the zone ended before.
-fn step_over(zone: &mut ZoneSketch, track: u64, skip: Skip) {
+fn step_over(zone: &mut ZoneModel, track: u64, skip: Skip) {
     take_skip(zone, skip);
     find_groups(zone, track);
     if skip.sectors >= MIN_SPARES && doubtful_end(zone).is_some_and(|doubtful| doubtful < skip.lba)
@@ -259,14 +265,14 @@ fn step_over(zone: &mut ZoneSketch, track: u64, skip: Skip) {
 /// are stepped over before it, if that was counted.
 fn explain_again(
     session: &mut Session,
-    zone: &mut ZoneSketch,
+    zone: &mut ZoneModel,
     bad: u64,
     before: Option<i64>,
-) -> Step<()> {
+) -> Attempt<()> {
     let start = zone.track_start(bad).saturating_add_signed(-before.unwrap_or(0));
     let first = measure_track(session, start, zone.sectors_per_track as f64)?;
-    if first.end >= session.know.capacity {
-        zone.end_lba = Some(session.know.capacity);
+    if first.end >= session.drive.capacity {
+        zone.end_lba = Some(session.drive.capacity);
         return Ok(());
     }
     let second = measure_track(session, first.end, first.density)?;
@@ -305,10 +311,10 @@ fn explain_again(
 
 /// Whether a track whose borders are as predicted is off by so little that the fit is to blame, or
 /// an outlier; then the zone learns from it.
-fn only_the_fit(session: &mut Session, zone: &mut ZoneSketch, track: u64) -> Step<bool> {
+fn only_the_fit(session: &mut Session, zone: &mut ZoneModel, track: u64) -> Attempt<bool> {
     let mut offs = Vec::new();
     for _ in 0..3 {
-        session.shake(1)?;
+        session.read_random(1)?;
         offs.push(off_in_middle(session, zone, track)?);
     }
     let off = median(&offs);
@@ -324,7 +330,7 @@ fn only_the_fit(session: &mut Session, zone: &mut ZoneSketch, track: u64) -> Ste
 
 /// Where spares lie at the end of a cylinder a zone may end, though all else goes on alike, unless
 /// there are groups: the first such place.
-fn doubtful_end(zone: &ZoneSketch) -> Option<u64> {
+fn doubtful_end(zone: &ZoneModel) -> Option<u64> {
     let unit = zone.pattern.unit;
     if zone.pattern.in_bands() || unit >= Pattern::NEVER || zone.groups.is_some() {
         return None;
@@ -338,7 +344,7 @@ fn doubtful_end(zone: &ZoneSketch) -> Option<u64> {
 
 /// The zone ends at the first doubtful place, if there is one; what was found behind it will be
 /// found again.
-fn end_where_doubtful(zone: &mut ZoneSketch) {
+fn end_where_doubtful(zone: &mut ZoneModel) {
     if let Some(end) = doubtful_end(zone) {
         zone.retain_skips(|skip| skip.lba < end);
         zone.sounded.retain(|lba| *lba < end);
@@ -350,7 +356,7 @@ fn end_where_doubtful(zone: &mut ZoneSketch) {
 
 /// Steps that are another zone's show late when they differ by little: then the zone ended at the
 /// spares that were passed shortly before.
-fn end_at_spares(zone: &mut ZoneSketch, bad: u64) -> bool {
+fn end_at_spares(zone: &mut ZoneModel, bad: u64) -> bool {
     let Some(last) = zone
         .skips
         .last()
@@ -369,7 +375,7 @@ fn end_at_spares(zone: &mut ZoneSketch, bad: u64) -> bool {
 }
 
 /// Whether the track begins a surface of a last band that is narrower; then the zone knows.
-fn narrow_band(session: &mut Session, zone: &mut ZoneSketch, bad: u64) -> Step<bool> {
+fn narrow_band(session: &mut Session, zone: &mut ZoneModel, bad: u64) -> Attempt<bool> {
     let period = zone.pattern.period();
     if !zone.pattern.in_bands() || zone.last_band.is_some() {
         return Ok(false);
@@ -407,7 +413,7 @@ fn narrow_band(session: &mut Session, zone: &mut ZoneSketch, bad: u64) -> Step<b
 
 /// As many sectors stepped over in the second part of a zone as in an equally long first one, both
 /// ending with a cylinder or band: groups.
-fn find_groups(zone: &mut ZoneSketch, track: u64) {
+fn find_groups(zone: &mut ZoneModel, track: u64) {
     let unit = if zone.pattern.in_bands() { zone.pattern.period() } else { zone.pattern.unit };
     if zone.groups.is_some()
         || unit >= Pattern::NEVER
@@ -423,7 +429,7 @@ fn find_groups(zone: &mut ZoneSketch, track: u64) {
         sectors += half.sectors;
         let lbas = half.lba - zone.first_lba;
         if 2 * lbas == last.lba - zone.first_lba && 2 * sectors == all && sectors >= MIN_SPARES {
-            zone.groups = Some(Groups { lbas, spares: sectors });
+            zone.groups = Some(SpareGroups { lbas, spares: sectors });
             zone.retain_skips(|skip| skip.lba != half.lba && skip.lba != last.lba);
             return;
         }

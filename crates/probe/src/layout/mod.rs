@@ -23,18 +23,49 @@
 mod border;
 mod explain;
 mod pattern;
-mod piece;
-mod settle;
-mod sketch;
+mod recovery;
+mod sector_count;
+mod skew_fit;
 mod slips;
-mod stair;
 mod track;
 mod walk;
+mod zone_model;
+
+use serde::{Deserialize, Serialize};
 
 pub(crate) use border::MIN_DEVIATION;
-pub(crate) use pattern::{begin_first, find_rhythm, goes_on, track_angle};
-pub(crate) use piece::remarks as lost_stretches;
-pub(crate) use settle::settle;
-pub(crate) use sketch::{MAX_HEADS, Pattern, ZoneSketch};
-pub(crate) use slips::{Stretch, sound};
+pub(crate) use pattern::{begin_first, find_pattern, goes_on, track_angle};
+pub(crate) use recovery::unknown_ranges;
+pub(crate) use skew_fit::fit_skews;
+pub(crate) use slips::locate_slips;
 pub(crate) use walk::extend;
+pub(crate) use zone_model::{MAX_HEADS, Pattern, ZoneModel};
+
+use slips::SlipInterval;
+
+use crate::seek::SurfaceSearch;
+
+/// The layout, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LayoutResult {
+    pub(crate) pattern: Option<Pattern>,
+    pub(crate) surfaces: SurfaceSearch,
+    pub(crate) zones: Vec<ZoneModel>,
+    /// Numbers of sectors by which tracks ended early, the latest last.
+    spares_seen: Vec<u64>,
+    /// Slips that were counted, and the number of sectors that they were among.
+    slips: (u64, u64),
+    /// Intervals in which to locate slips next, the first of them last.
+    slip_plan: Vec<SlipInterval>,
+}
+
+impl LayoutResult {
+    /// Slips per sector; one in a million before any were counted.
+    fn slip_rate(&self) -> f64 {
+        (self.slips.0 as f64 + 1.0) / (self.slips.1 as f64 + 1e6)
+    }
+
+    fn note_slips(&mut self, slips: u64, sectors: u64) {
+        self.slips = (self.slips.0 + slips, self.slips.1 + sectors);
+    }
+}

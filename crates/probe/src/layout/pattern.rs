@@ -9,13 +9,14 @@
 //! Example, 20 surfaces filled over bands of 256 cylinders: 255 times a (the cylinder skew), once b
 //! (the next surface), 19 times; then c (the next band).
 
+use super::LayoutResult;
 use super::border::{MIN_DEVIATION, Where, count};
-use super::sketch::{Groups, Pattern, Skip, ZoneSketch};
-use super::stair::sectors_by_stair;
+use super::sector_count::count_sectors_per_track;
 use super::track::{measure_track, rough_density, short_by};
 use super::walk::take_skip;
+use super::zone_model::{Pattern, Skip, SpareGroups, ZoneModel};
 use crate::numbers::{median, min_squares, part, wrap};
-use crate::session::{QUIET_TURNS, Session, Step, Stop};
+use crate::session::{Attempt, Interruption, QUIET_TURNS, Session};
 
 /// Most tracks of a unit (guess: bands of some hundred cylinders are usual).
 const LONGEST_UNIT: u64 = 8_192;
@@ -46,15 +47,15 @@ const UNEVEN_NOISE: f64 = 4.0;
 const HELD_TRACKS: u64 = 8;
 
 /// The first zone, without its rhythm.
-pub(crate) fn begin_first(session: &mut Session) -> Step<()> {
+pub(crate) fn begin_first(session: &mut Session, layout: &mut LayoutResult) -> Attempt<()> {
     let about = rough_density(session, 0)?;
-    session.know.zones = vec![begin(session, 0, None, about, Pattern::PLAIN, None)?];
+    layout.zones = vec![begin(session, layout, 0, None, about, Pattern::PLAIN, None)?];
     Ok(())
 }
 
 /// The rhythm of all zones, from the first one.
-pub(crate) fn find_rhythm(session: &mut Session) -> Step<()> {
-    let Some(mut zone) = session.know.zones.first().cloned() else { return Ok(()) };
+pub(crate) fn find_pattern(session: &mut Session, layout: &mut LayoutResult) -> Attempt<()> {
+    let Some(mut zone) = layout.zones.first().cloned() else { return Ok(()) };
     let first = first_rhythm(session, &zone)?;
     let allowed = told_apart(session, first.scatter);
     let unit = match first.rhythm {
@@ -75,7 +76,7 @@ pub(crate) fn find_rhythm(session: &mut Session) -> Step<()> {
             zone.readings.extend(seen);
             zone.fit();
         }
-        third_step(session, &mut zone, allowed)?;
+        third_step(session, layout, &mut zone, allowed)?;
     }
     // What was stepped over on the way is counted when the zone is walked.
     if let Some(first) = zone.skips.first().map(|skip| skip.lba) {
@@ -83,15 +84,15 @@ pub(crate) fn find_rhythm(session: &mut Session) -> Step<()> {
         zone.sounded.clear();
         zone.readings.retain(|reading| reading.0 < first);
     }
-    session.know.pattern = Some(zone.pattern);
-    session.know.zones = vec![zone];
+    layout.pattern = Some(zone.pattern);
+    layout.zones = vec![zone];
     Ok(())
 }
 
 /// A rhythm of many tracks: up to the first one that is not as "always a" says. Sectors that are
 /// stepped over move all behind them too, but with them the tracks' borders, as no step does; the
 /// rhythm is looked for behind them.
-fn long_unit(session: &mut Session, zone: &mut ZoneSketch, allowed: f64) -> Step<Option<u64>> {
+fn long_unit(session: &mut Session, zone: &mut ZoneModel, allowed: f64) -> Attempt<Option<u64>> {
     let mut before = None;
     while let Some(unit) = first_deviation(session, zone, 1, LONGEST_UNIT, allowed)? {
         let stepped_over = count(session, zone, unit, Where::Here)?
@@ -116,7 +117,7 @@ fn long_unit(session: &mut Session, zone: &mut ZoneSketch, allowed: f64) -> Step
 
 /// Whether tracks go on behind one as before it, all as much off: where a zone ends instead none is
 /// like the other.
-fn goes_on_behind(session: &mut Session, zone: &ZoneSketch, unit: u64) -> Step<bool> {
+fn goes_on_behind(session: &mut Session, zone: &ZoneModel, unit: u64) -> Attempt<bool> {
     let mut first = None;
     for track in [0, 1, 4, 8, unit / 2, unit - 1].into_iter().filter(|track| *track < unit) {
         if !out_of_reach(session, zone, unit + track) {
@@ -133,7 +134,7 @@ fn goes_on_behind(session: &mut Session, zone: &ZoneSketch, unit: u64) -> Step<b
 /// tracks lie where their steps say, give or take a `scatter` of their own; else the error of the
 /// first step adds up over a band until it looks like another.
 fn told_apart(session: &Session, scatter: f64) -> f64 {
-    let noise = session.know.noise_turns();
+    let noise = session.drive.noise_turns();
     if noise < QUIET_TURNS {
         (CLEAR_NOISE * noise.max(scatter)).clamp(FINEST_STEP, MIN_DEVIATION)
     } else {
@@ -142,7 +143,12 @@ fn told_apart(session: &Session, scatter: f64) -> f64 {
 }
 
 /// Looks for a step of a third kind, unit by unit, stepping over what is stepped over.
-fn third_step(session: &mut Session, zone: &mut ZoneSketch, allowed: f64) -> Step<()> {
+fn third_step(
+    session: &mut Session,
+    layout: &mut LayoutResult,
+    zone: &mut ZoneModel,
+    allowed: f64,
+) -> Attempt<()> {
     let unit = zone.pattern.unit;
     let mut trial = zone.clone();
     for units in 1..=MAX_UNITS {
@@ -150,7 +156,7 @@ fn third_step(session: &mut Session, zone: &mut ZoneSketch, allowed: f64) -> Ste
             return Ok(());
         }
         // The step behind it may be any.
-        match short_by(session, &trial, units * unit - 1)? {
+        match short_by(session, layout, &trial, units * unit - 1)? {
             Some(0) => {}
             Some(short) => {
                 let end = trial.track_start(units * unit) - short;
@@ -203,7 +209,7 @@ struct FirstTracks {
     scatter: f64,
 }
 
-fn first_rhythm(session: &mut Session, zone: &ZoneSketch) -> Step<FirstTracks> {
+fn first_rhythm(session: &mut Session, zone: &ZoneModel) -> Attempt<FirstTracks> {
     let rows = rows_of(session, zone, FIRST_TRACKS)?;
     let (plain, [_, every, _]) = fit_rhythm(&rows, Pattern::NEVER, 0);
     let most = MAX_SURFACES.min(rows.len() as u64 / 3);
@@ -229,7 +235,7 @@ fn first_rhythm(session: &mut Session, zone: &ZoneSketch) -> Step<FirstTracks> {
 const NORMAL_OF_MEDIAN: f64 = 1.4826;
 
 /// The angles of the first tracks without whole turns, less the zone's first step for each.
-pub(crate) fn rows_of(session: &mut Session, zone: &ZoneSketch, tracks: u64) -> Step<Vec<f64>> {
+pub(crate) fn rows_of(session: &mut Session, zone: &ZoneModel, tracks: u64) -> Attempt<Vec<f64>> {
     let mut angles: Vec<f64> = Vec::new();
     for track in 0..tracks {
         if out_of_reach(session, zone, track) {
@@ -266,40 +272,41 @@ pub(crate) fn fit_rhythm(rows: &[f64], unit: u64, phase: u64) -> (f64, [f64; 3])
 /// A further zone at `lba`, in the rhythm that is known, of tracks of `sectors` if that is known.
 pub(crate) fn begin_next(
     session: &mut Session,
+    layout: &mut LayoutResult,
     lba: u64,
     sectors: Option<u64>,
     about: f64,
-) -> Step<()> {
-    let pattern = session.know.pattern.unwrap_or(Pattern::PLAIN);
-    // Groups of the zone before are presumed here too: as many tracks, as many spares.
-    let before = session.know.zones.last();
+) -> Attempt<()> {
+    let pattern = layout.pattern.unwrap_or(Pattern::PLAIN);
+    // SpareGroups of the zone before are presumed here too: as many tracks, as many spares.
+    let before = layout.zones.last();
     let groups = before.and_then(|before| {
         before
             .groups
             .map(|groups| ((groups.lbas + groups.spares) / before.sectors_per_track, groups.spares))
     });
-    let steps = session.know.zones.last().map_or([0.0; 3], |before| before.steps);
+    let steps = layout.zones.last().map_or([0.0; 3], |before| before.steps);
     let sectors = match sectors {
         Some(sectors) => Some(sectors),
-        None => sectors_by_stair(session, lba, about, pattern, steps)?,
+        None => count_sectors_per_track(session, lba, about, pattern, steps)?,
     };
-    let zone = begin(session, lba, sectors, about, pattern, groups)?;
-    let is_even = zone.deviation <= MIN_DEVIATION.max(UNEVEN_NOISE * session.know.noise_turns());
+    let zone = begin(session, layout, lba, sectors, about, pattern, groups)?;
+    let is_even = zone.deviation <= MIN_DEVIATION.max(UNEVEN_NOISE * session.drive.noise_turns());
     if !is_even || !holds(session, &zone)? {
-        return Err(Stop::Hopeless(format!(
+        return Err(Interruption::Failed(format!(
             "the tracks from sector {} on do not go on in the rhythm of those before",
             zone.first_lba
         )));
     }
-    if let Some(before) = session.know.zones.last_mut() {
+    if let Some(before) = layout.zones.last_mut() {
         before.end_lba = Some(zone.first_lba);
     }
-    session.know.zones.push(zone);
+    layout.zones.push(zone);
     Ok(())
 }
 
 /// Whether most of a zone's first tracks are as it predicts.
-fn holds(session: &mut Session, zone: &ZoneSketch) -> Step<bool> {
+fn holds(session: &mut Session, zone: &ZoneModel) -> Attempt<bool> {
     let (mut tried, mut held) = (0, 0);
     let mut trial = zone.clone();
     for track in 1..=HELD_TRACKS {
@@ -314,19 +321,20 @@ fn holds(session: &mut Session, zone: &ZoneSketch) -> Step<bool> {
 /// The tracks at the beginning of a zone, and its steps as far as the rhythm is known.
 fn begin(
     session: &mut Session,
+    layout: &mut LayoutResult,
     lba: u64,
     sectors: Option<u64>,
     about: f64,
     pattern: Pattern,
     groups: Option<(u64, u64)>,
-) -> Step<ZoneSketch> {
+) -> Attempt<ZoneModel> {
     let (lba, sectors_per_track, reserved) = match sectors {
         Some(sectors) => (lba, sectors, 0),
         None => first_tracks(session, lba, about)?,
     };
-    let mut zone = ZoneSketch::new(pattern, lba, sectors_per_track);
-    zone.groups =
-        groups.map(|(tracks, spares)| Groups { lbas: tracks * sectors_per_track - spares, spares });
+    let mut zone = ZoneModel::new(pattern, lba, sectors_per_track);
+    zone.groups = groups
+        .map(|(tracks, spares)| SpareGroups { lbas: tracks * sectors_per_track - spares, spares });
     zone.groups_presumed = groups.is_some();
     zone.reserved = reserved;
     zone.origin = track_angle(session, &zone, 0)?;
@@ -344,11 +352,11 @@ fn begin(
         if kind == 2 && pattern.units > 1 {
             // Spares before it move it; what follows further on is learned when it is come to.
             zone.steps[2] = zone.steps[1];
-            take_usual(session, &mut zone, kind);
+            take_usual(session, &layout.zones, &mut zone, kind);
             let mut moved = zone.clone();
             if groups.is_none()
                 && let Some(short) =
-                    short_by(session, &moved, stride - 1)?.filter(|short| *short > 0)
+                    short_by(session, layout, &moved, stride - 1)?.filter(|short| *short > 0)
             {
                 let end = moved.track_start(stride) - short;
                 take_skip(&mut moved, Skip { lba: end, sectors: short, loose: false });
@@ -356,13 +364,13 @@ fn begin(
             if !out_of_reach(session, &moved, stride) {
                 zone.steps[2] = step_before(session, &moved, stride)?;
                 zone.usual[2] = (0.0, 0.0);
-                take_usual(session, &mut zone, kind);
+                take_usual(session, &layout.zones, &mut zone, kind);
             }
             continue;
         }
         let (step, seen) = step_seen(session, &zone, stride)?;
         zone.steps[kind] = step;
-        take_usual(session, &mut zone, kind);
+        take_usual(session, &layout.zones, &mut zone, kind);
         zone.readings.extend(seen);
         let most = match kind {
             0 => unit - 1,
@@ -375,7 +383,7 @@ fn begin(
             // enough yet to go so far: then from where it was.
             if !is_surely_as_predicted(session, &mut zone, stride * times, MIN_DEVIATION)?
                 && times > 1
-                && session.know.noise_turns() >= QUIET_TURNS
+                && session.drive.noise_turns() >= QUIET_TURNS
             {
                 for track in [stride * times / 2, stride * times * 3 / 4, stride * times] {
                     is_surely_as_predicted(session, &mut zone, track, MIN_DEVIATION)?;
@@ -392,9 +400,14 @@ fn begin(
 /// A step that differs from the one of the zone before by no more than noise explains is the same
 /// skew in time, rounded to other sectors, or in the same zone to the same: it is held near that,
 /// as far as that is better known.
-pub(crate) fn take_usual(session: &Session, zone: &mut ZoneSketch, kind: usize) {
-    let noise = session.know.noise_turns();
-    let Some(before) = session.know.zones.iter().rfind(|before| !before.lost) else { return };
+pub(crate) fn take_usual(
+    session: &Session,
+    zones: &[ZoneModel],
+    zone: &mut ZoneModel,
+    kind: usize,
+) {
+    let noise = session.drive.noise_turns();
+    let Some(before) = zones.iter().rfind(|before| !before.unknown) else { return };
     let is_known =
         before.readings.len() >= KNOWN_READINGS && (kind == 0 || before.pattern == zone.pattern);
     if noise >= QUIET_TURNS
@@ -413,15 +426,15 @@ pub(crate) fn take_usual(session: &Session, zone: &mut ZoneSketch, kind: usize) 
 
 /// Reads tracks all over the first round of the rhythm where times are noisy, nearer ones first:
 /// its ends tell the sum of the steps but not them apart.
-fn read_first_round(session: &mut Session, zone: &mut ZoneSketch) -> Step<()> {
+fn read_first_round(session: &mut Session, zone: &mut ZoneModel) -> Attempt<()> {
     let period = zone.pattern.period();
-    if session.know.noise_turns() < QUIET_TURNS
+    if session.drive.noise_turns() < QUIET_TURNS
         || zone.pattern.unit <= MAX_SURFACES
         || period >= Pattern::NEVER
     {
         return Ok(());
     }
-    let mut tracks: Vec<u64> = (0..ROUND_READS).map(|_| session.draw.below(period)).collect();
+    let mut tracks: Vec<u64> = (0..ROUND_READS).map(|_| session.random.below(period)).collect();
     tracks.sort_unstable();
     for track in tracks {
         if !out_of_reach(session, zone, track) {
@@ -433,7 +446,7 @@ fn read_first_round(session: &mut Session, zone: &mut ZoneSketch) -> Step<()> {
 
 /// Reads the first tracks of a short rhythm one by one: those further on are read at the ends of
 /// cylinders, which tell the two steps' sum but not them apart.
-fn read_first_tracks(session: &mut Session, zone: &mut ZoneSketch) -> Step<()> {
+fn read_first_tracks(session: &mut Session, zone: &mut ZoneModel) -> Attempt<()> {
     if zone.pattern.unit > MAX_SURFACES {
         return Ok(());
     }
@@ -447,14 +460,14 @@ fn read_first_tracks(session: &mut Session, zone: &mut ZoneSketch) -> Step<()> {
 
 /// Where a zone that begins at or shortly behind `lba` begins, its sectors per track, and how many
 /// of the first track are left out.
-fn first_tracks(session: &mut Session, lba: u64, about: f64) -> Step<(u64, u64, u64)> {
+fn first_tracks(session: &mut Session, lba: u64, about: f64) -> Attempt<(u64, u64, u64)> {
     let first = measure_track(session, lba, about)?;
-    let second = if first.end < session.know.capacity {
+    let second = if first.end < session.drive.capacity {
         measure_track(session, first.end, first.density)?
     } else {
         first
     };
-    let third = if second.end < session.know.capacity {
+    let third = if second.end < session.drive.capacity {
         measure_track(session, second.end, first.density)?
     } else {
         second
@@ -474,24 +487,24 @@ fn first_tracks(session: &mut Session, lba: u64, about: f64) -> Step<(u64, u64, 
     Ok((lba, sectors_per_track, reserved))
 }
 
-pub(crate) fn out_of_reach(session: &Session, zone: &ZoneSketch, track: u64) -> bool {
-    zone.middle_of(track) >= session.know.capacity
+pub(crate) fn out_of_reach(session: &Session, zone: &ZoneModel, track: u64) -> bool {
+    zone.middle_of(track) >= session.drive.capacity
 }
 
 /// A track's angle: the middle one of as many readings as the noise asks for.
-pub(crate) fn track_angle(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<f64> {
+pub(crate) fn track_angle(session: &mut Session, zone: &ZoneModel, track: u64) -> Attempt<f64> {
     track_angle_seen(session, zone, track, &mut Vec::new())
 }
 
 /// The same; what was read is added to `seen`.
 fn track_angle_seen(
     session: &mut Session,
-    zone: &ZoneSketch,
+    zone: &ZoneModel,
     track: u64,
     seen: &mut Vec<(u64, f64)>,
-) -> Step<f64> {
-    let noise = session.know.noise_turns();
-    let readings = if noise < 0.001 || session.know.keeps_tracks {
+) -> Attempt<f64> {
+    let noise = session.drive.noise_turns();
+    let readings = if noise < 0.001 || session.drive.hits.keeps_tracks {
         1
     } else if noise < 0.003 {
         3
@@ -512,44 +525,46 @@ fn track_angle_seen(
 /// hold, which comes with it. Not by an earlier reading where it has to be read `again`.
 fn one_angle(
     session: &mut Session,
-    zone: &ZoneSketch,
+    zone: &ZoneModel,
     track: u64,
     again: bool,
-) -> Step<(u64, f64)> {
-    if zone.middle_of(track) >= session.know.capacity {
-        return Err(Stop::Hopeless(format!(
+) -> Attempt<(u64, f64)> {
+    if zone.middle_of(track) >= session.drive.capacity {
+        return Err(Interruption::Failed(format!(
             "track {track} of the zone from {} on lies behind the drive's end",
             zone.first_lba
         )));
     }
     let sectors = zone.sectors_per_track;
     let any = |session: &mut Session| {
-        zone.lba_from(track * sectors + sectors / 6 + session.draw.below((2 * sectors / 3).max(1)))
+        zone.lba_from(
+            track * sectors + sectors / 6 + session.random.below((2 * sectors / 3).max(1)),
+        )
     };
     let mut first = true;
     for _ in 0..4 {
         // Where whole tracks are kept a sector of it that was read says as much, and no other is to
         // be had.
-        if session.know.keeps_tracks
+        if session.drive.hits.keeps_tracks
             && !core::mem::take(&mut first)
             && !again
             && let Some((lba, seen)) =
-                session.seen_between(zone.track_start(track), zone.track_start(track + 1))
+                session.recent_angle(zone.track_start(track), zone.track_start(track + 1))
         {
             return Ok((lba, part(seen.turns - zone.track_part(lba))));
         }
-        let lba = any(session).min(session.know.capacity - 1);
+        let lba = any(session).min(session.drive.capacity - 1);
         if let Some(seen) = session.try_angle(lba)? {
             return Ok((lba, part(seen.turns - zone.track_part(lba))));
         }
     }
-    let lba = any(session).min(session.know.capacity - 1);
+    let lba = any(session).min(session.drive.capacity - 1);
     Ok((lba, part(session.angle(lba)?.turns - zone.track_part(lba))))
 }
 
 /// Whether a track and the one behind it lie where a zone predicts, or all of them as much off as
 /// what is stepped over moves them: another zone's would be anywhere.
-pub(crate) fn goes_on(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<bool> {
+pub(crate) fn goes_on(session: &mut Session, zone: &ZoneModel, track: u64) -> Attempt<bool> {
     let mut offs = Vec::new();
     for track in [track, track + 1, track, track + 1] {
         if out_of_reach(session, zone, track) {
@@ -561,16 +576,23 @@ pub(crate) fn goes_on(session: &mut Session, zone: &ZoneSketch, track: u64) -> S
 }
 
 /// The step to a track from the one before, measured some times.
-pub(crate) fn step_before(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<f64> {
+pub(crate) fn step_before(session: &mut Session, zone: &ZoneModel, track: u64) -> Attempt<f64> {
     Ok(step_seen(session, zone, track)?.0)
 }
 
 /// The same, with the addresses and angles that said so: a fit over ever longer stretches needs
 /// them, as an error of one step hides behind that of another.
-fn step_seen(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<(f64, Vec<(u64, f64)>)> {
+fn step_seen(
+    session: &mut Session,
+    zone: &ZoneModel,
+    track: u64,
+) -> Attempt<(f64, Vec<(u64, f64)>)> {
     // Where whole tracks are kept the same readings would only come again.
-    let times =
-        if session.know.keeps_tracks && session.know.noise_turns() < QUIET_TURNS { 1 } else { 3 };
+    let times = if session.drive.hits.keeps_tracks && session.drive.noise_turns() < QUIET_TURNS {
+        1
+    } else {
+        3
+    };
     let (mut steps, mut seen) = (vec![0.0; times], Vec::new());
     for step in &mut steps {
         let behind = track_angle_seen(session, zone, track, &mut seen)?;
@@ -585,14 +607,19 @@ fn step_seen(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<(f64,
 /// learns from it.
 pub(crate) fn is_as_predicted(
     session: &mut Session,
-    zone: &mut ZoneSketch,
+    zone: &mut ZoneModel,
     track: u64,
-) -> Step<bool> {
+) -> Attempt<bool> {
     is_within(session, zone, track, MIN_DEVIATION)
 }
 
 /// The same to so many turns.
-fn is_within(session: &mut Session, zone: &mut ZoneSketch, track: u64, allowed: f64) -> Step<bool> {
+fn is_within(
+    session: &mut Session,
+    zone: &mut ZoneModel,
+    track: u64,
+    allowed: f64,
+) -> Attempt<bool> {
     for attempt in 0..3 {
         let (_, angle) = one_angle(session, zone, track, attempt > 0)?;
         if wrap(angle - zone.track_angle(track)).abs() <= allowed {
@@ -608,11 +635,11 @@ fn is_within(session: &mut Session, zone: &mut ZoneSketch, track: u64, allowed: 
 /// cache keeps whole tracks the same one is not to be had twice at that price.
 fn is_surely_as_predicted(
     session: &mut Session,
-    zone: &mut ZoneSketch,
+    zone: &mut ZoneModel,
     track: u64,
     allowed: f64,
-) -> Step<bool> {
-    if session.know.keeps_tracks {
+) -> Attempt<bool> {
+    if session.drive.hits.keeps_tracks {
         return is_within(session, zone, track, allowed);
     }
     for _ in 0..2 {
@@ -634,11 +661,11 @@ fn is_surely_as_predicted(
 /// turns.
 pub(crate) fn first_deviation(
     session: &mut Session,
-    zone: &mut ZoneSketch,
+    zone: &mut ZoneModel,
     stride: u64,
     most: u64,
     allowed: f64,
-) -> Step<Option<u64>> {
+) -> Attempt<Option<u64>> {
     let (mut good, mut bad) = (0, 1);
     loop {
         if bad > most || out_of_reach(session, zone, bad * stride) {

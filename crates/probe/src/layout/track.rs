@@ -5,11 +5,12 @@
 //! of a turn; then the middle one of the steps between neighbors, of which few jump, is the
 //! density, and bisection between the two neighbors that jump gives the end to the sector.
 
-use super::sketch::ZoneSketch;
+use super::LayoutResult;
+use super::zone_model::ZoneModel;
+use crate::cache_model::CacheModel;
 use crate::clock::line;
-use crate::held::Held;
 use crate::numbers::{median, part, wrap};
-use crate::session::{Session, Step, Stop};
+use crate::session::{Attempt, Interruption, Session};
 
 /// Samples along a track.
 const SAMPLES: u64 = 11;
@@ -31,8 +32,8 @@ pub(crate) struct Track {
 }
 
 /// About how many sectors a track at an address has.
-pub(crate) fn rough_density(session: &mut Session, lba: u64) -> Step<f64> {
-    let capacity = session.know.capacity;
+pub(crate) fn rough_density(session: &mut Session, lba: u64) -> Attempt<f64> {
+    let capacity = session.drive.capacity;
     let mut gap = 1_u64;
     while gap <= MAX_SECTORS && lba + gap < capacity {
         let mut steps = Vec::new();
@@ -49,21 +50,21 @@ pub(crate) fn rough_density(session: &mut Session, lba: u64) -> Step<f64> {
         }
         gap *= 2;
     }
-    Err(Stop::Hopeless(format!(
+    Err(Interruption::Failed(format!(
         "sectors near {lba} come by at no even angle; the layout there is of a kind that is not \
             understood"
     )))
 }
 
 /// The density and the end of the track that starts at (or holds) `lba`.
-pub(crate) fn measure_track(session: &mut Session, lba: u64, about: f64) -> Step<Track> {
-    let capacity = session.know.capacity;
+pub(crate) fn measure_track(session: &mut Session, lba: u64, about: f64) -> Attempt<Track> {
+    let capacity = session.drive.capacity;
     // A density that was measured where nothing is even may be anything.
     let gap = ((about / 8.0) as u64).clamp(1, MAX_SECTORS);
     let mut angles = Vec::new();
     let mut places: Vec<u64> =
         (0..SAMPLES).map(|number| lba + number * gap).filter(|place| *place < capacity).collect();
-    if session.know.forget > 0 {
+    if session.drive.hits.eviction_reads > 0 {
         // Backwards, so that nothing was read ahead.
         places.reverse();
     }
@@ -71,7 +72,7 @@ pub(crate) fn measure_track(session: &mut Session, lba: u64, about: f64) -> Step
         angles.push((place, session.angle(place)?.turns));
     }
     angles.sort_unstable_by_key(|angle: &(u64, f64)| angle.0);
-    let noise = session.know.noise_turns();
+    let noise = session.drive.noise_turns();
     for _ in 0..4 {
         let steps: Vec<f64> = angles.windows(2).map(|pair| part(pair[1].1 - pair[0].1)).collect();
         let step = median(&steps);
@@ -82,14 +83,14 @@ pub(crate) fn measure_track(session: &mut Session, lba: u64, about: f64) -> Step
             if angles.len() < SAMPLES as usize {
                 return Ok(Track { density, end: capacity });
             }
-            return Err(Stop::Hopeless(format!(
+            return Err(Interruption::Failed(format!(
                 "no end of the track was found behind sector {lba}; its skew may be too small to \
                     be seen"
             )));
         };
         // Read both sides again: one of them may have been an outlier.
-        session.shake(1)?;
-        session.forget_if_noisy()?;
+        session.read_random(1)?;
+        session.evict_if_noisy()?;
         for place in [jump + 1, jump] {
             angles[place].1 = session.angle(angles[place].0)?.turns;
         }
@@ -99,7 +100,7 @@ pub(crate) fn measure_track(session: &mut Session, lba: u64, about: f64) -> Step
             return Ok(Track { density, end });
         }
     }
-    Err(Stop::Hopeless(format!(
+    Err(Interruption::Failed(format!(
         "angles behind sector {lba} jump now here and now there; the drive's times are too noisy"
     )))
 }
@@ -129,7 +130,7 @@ pub(crate) fn end_between(
     off: u64,
     density: f64,
     jump: f64,
-) -> Step<u64> {
+) -> Attempt<u64> {
     let (mut low, mut high) = (on.0, off);
     for _ in 0..=MAX_LATE {
         while high - low > 1 {
@@ -155,9 +156,9 @@ pub(crate) fn end_between(
 /// the cache gave none before.
 fn is_on_after_all(
     session: &mut Session,
-    is_on: impl Fn(&mut Session) -> Step<bool>,
-) -> Step<bool> {
-    if session.forget_if_noisy()? { is_on(session) } else { Ok(false) }
+    is_on: impl Fn(&mut Session) -> Attempt<bool>,
+) -> Attempt<bool> {
+    if session.evict_if_noisy()? { is_on(session) } else { Ok(false) }
 }
 
 /// An address between two that parts what lies between them, of which one is on a track and the
@@ -166,12 +167,12 @@ fn is_on_after_all(
 /// upper one.
 pub(crate) fn between(session: &Session, low: u64, high: u64, density: f64) -> u64 {
     let middle = low + (high - low) / 2;
-    if session.know.forget == 0 || session.know.keeps_tracks {
+    if session.drive.hits.eviction_reads == 0 || session.drive.hits.keeps_tracks {
         return middle;
     }
-    let held = Held::near(session, low, high, density);
+    let held = CacheModel::near(session, low, high, density);
     let fresh = (low + 1..high).filter(|lba| !held.holds(*lba));
-    if high - low <= 2 * Held::behind_one(session, density) {
+    if high - low <= 2 * CacheModel::behind_one(session, density) {
         return fresh.max().unwrap_or(middle);
     }
     fresh.min_by_key(|lba| lba.abs_diff(middle)).unwrap_or(middle)
@@ -179,8 +180,13 @@ pub(crate) fn between(session: &Session, low: u64, high: u64, density: f64) -> u
 
 /// By how many sectors a track of a zone ends early, whatever the angle of the next; none when the
 /// track itself is elsewhere.
-pub(crate) fn short_by(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<Option<u64>> {
-    let end = zone.track_start(track + 1).min(session.know.capacity);
+pub(crate) fn short_by(
+    session: &mut Session,
+    layout: &mut LayoutResult,
+    zone: &ZoneModel,
+    track: u64,
+) -> Attempt<Option<u64>> {
+    let end = zone.track_start(track + 1).min(session.drive.capacity);
     let is_on = |session: &mut Session, lba: u64| {
         for _ in 0..2 {
             if wrap(session.angle(lba)?.turns - zone.angle_on(track, lba)).abs() <= MIN_JUMP {
@@ -189,14 +195,14 @@ pub(crate) fn short_by(session: &mut Session, zone: &ZoneSketch, track: u64) -> 
         }
         Ok(false)
     };
-    if end < session.know.capacity && is_on(session, end)? {
+    if end < session.drive.capacity && is_on(session, end)? {
         return Ok(None);
     }
     // Downwards, so that none was read ahead; where as many were stepped over as before, no
     // bisection is needed.
     let mut tries: Vec<u64> = (0..16)
         .map(|power| 1 << power)
-        .chain(session.know.spares_seen.iter().flat_map(|spares| [*spares, spares + 1]))
+        .chain(layout.spares_seen.iter().flat_map(|spares| [*spares, spares + 1]))
         .collect();
     tries.sort_unstable();
     tries.dedup();
@@ -237,10 +243,10 @@ pub(crate) fn short_by(session: &mut Session, zone: &ZoneSketch, track: u64) -> 
     if median(&drifted).abs() > MIN_JUMP / 2.0 {
         return Ok(None);
     }
-    if !session.know.spares_seen.contains(&(end - off)) {
-        session.know.spares_seen.push(end - off);
-        let first = session.know.spares_seen.len().saturating_sub(4);
-        session.know.spares_seen.drain(..first);
+    if !layout.spares_seen.contains(&(end - off)) {
+        layout.spares_seen.push(end - off);
+        let first = layout.spares_seen.len().saturating_sub(4);
+        layout.spares_seen.drain(..first);
     }
     Ok(Some(end - off))
 }
@@ -252,8 +258,8 @@ pub(crate) fn on_same_track(
     lba: u64,
     density: f64,
     jump: f64,
-) -> Step<bool> {
-    if lba >= session.know.capacity {
+) -> Attempt<bool> {
+    if lba >= session.drive.capacity {
         return Ok(false);
     }
     let predicted = on.1 + (lba as f64 - on.0 as f64) / density;
@@ -265,7 +271,7 @@ pub(crate) fn on_same_track(
         if same.min(other) < 0.3 * jump.abs() {
             break;
         }
-        let elsewhere = session.draw.below(session.know.capacity);
+        let elsewhere = session.random.below(session.drive.capacity);
         session.read_at_once(elsewhere, 1)?;
     }
     Ok(same <= other)
@@ -283,11 +289,11 @@ mod tests {
         // Far more than drives do, and no whole turn, which nobody could see.
         (profile.variation.outlier_share, profile.variation.outlier_ms) = (0.005, 2.0);
         let mut bench = Bench::new(DriveTruth::draw(&profile, 6).expect("a drive"));
-        (bench.know.forget, bench.know.hit_limit_ns) = (40, 500_000.0);
-        let zone = bench.know.zones[2].clone();
+        (bench.drive.hits.eviction_reads, bench.drive.hits.limit_ns) = (40, 500_000.0);
+        let zone = bench.results.layout.zones[2].clone();
         let wrong = (0..100_u64).filter(|number| {
             let track = 7 + 31 * number;
-            let found = bench.run(6, |session| {
+            let found = bench.run(6, |session, _| {
                 measure_track(session, zone.track_start(track), zone.sectors_per_track as f64)
             });
             found.end != zone.track_start(track + 1)

@@ -6,16 +6,18 @@
 //! looks for where they are when the time allows. More than that, or none of the rhythm, is for
 //! `explain`.
 
+use super::LayoutResult;
 use super::border::{MIN_DEVIATION, Where, count, is_short_by_at_most, off_in_middle};
 use super::explain::explain;
 use super::pattern::{begin_next, is_as_predicted};
-use super::piece;
-use super::sketch::{Pattern, Skip, ZoneSketch};
-use crate::session::{QUIET_TURNS, Session, Step};
+use super::recovery;
+use super::zone_model::{Pattern, Skip, ZoneModel};
+use crate::results::Progress;
+use crate::session::{Attempt, QUIET_TURNS, Session};
 
 /// What a track is against what the zone predicts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Verdict {
+pub(crate) enum TrackVerdict {
     /// As predicted, but for so many sectors by which it ends early.
     Fits(u64),
     /// It ends early by more.
@@ -41,45 +43,54 @@ const DEVIATIONS: f64 = 4.0;
 
 /// Goes on with the last zone by one event: a skip, a narrow band, the zone's end, the next zone's
 /// beginning. True when the whole drive is known.
-pub(crate) fn extend(session: &mut Session) -> Step<bool> {
-    let Some(mut zone) = session.know.zones.last().cloned() else { return Ok(true) };
-    let capacity = session.know.capacity;
+pub(crate) fn extend(
+    session: &mut Session,
+    layout: &mut LayoutResult,
+    retries: u32,
+) -> Attempt<Progress> {
+    let Some(mut zone) = layout.zones.last().cloned() else { return Ok(Progress::Done) };
+    let capacity = session.drive.capacity;
     if zone.end_lba.is_some_and(|end| end >= capacity) {
-        return Ok(true);
+        return Ok(Progress::Done);
     }
-    if zone.lost {
-        return piece::take_up(session).map(|()| false);
+    if zone.unknown {
+        return recovery::resume(session, layout).map(|()| Progress::More);
     }
-    if session.know.retries >= TRIES || piece::is_none(&session.know) {
-        piece::give_up(session);
-        return Ok(false);
+    if retries >= TRIES || recovery::is_none(&layout.zones, capacity) {
+        recovery::mark_unknown(session, layout);
+        return Ok(Progress::More);
     }
     if zone.back_to.is_some() {
-        return piece::seek_beginning(session).map(|()| false);
+        return recovery::find_beginning(session, layout).map(|()| Progress::More);
     }
     if let Some(end) = zone.end_lba {
-        begin_next(session, end, zone.next_sectors, zone.sectors_per_track as f64)?;
-        return Ok(false);
+        begin_next(session, layout, end, zone.next_sectors, zone.sectors_per_track as f64)?;
+        return Ok(Progress::More);
     }
-    let number = session.know.zones.len() - 1;
+    let number = layout.zones.len() - 1;
     // Each part is a step of its own, as all of a step's answers are gone over for each new one.
     match zone.broken {
-        None => zone.broken = walk(session, &mut zone)?,
+        None => zone.broken = walk(session, layout, &mut zone)?,
         Some((good, bad)) if good < bad => {
-            let bad = first_bad(session, &zone, good, bad)?;
+            let bad = first_bad(session, layout, &zone, good, bad)?;
             zone.broken = Some((bad, bad));
         }
         Some((_, bad)) => {
             zone.broken = None;
-            explain_bad(session, &mut zone, bad)?;
+            explain_bad(session, layout, &mut zone, bad)?;
         }
     }
-    session.know.zones[number] = zone;
-    Ok(false)
+    layout.zones[number] = zone;
+    Ok(Progress::More)
 }
 
 /// Says what the first track is that does not fit.
-fn explain_bad(session: &mut Session, zone: &mut ZoneSketch, bad: u64) -> Step<()> {
+fn explain_bad(
+    session: &mut Session,
+    layout: &mut LayoutResult,
+    zone: &mut ZoneModel,
+    bad: u64,
+) -> Attempt<()> {
     let group =
         zone.groups.map_or(0, |groups| groups.lbas + groups.spares) / zone.sectors_per_track;
     if zone.groups_presumed && bad <= group {
@@ -87,7 +98,7 @@ fn explain_bad(session: &mut Session, zone: &mut ZoneSketch, bad: u64) -> Step<(
         zone.checked = bad.saturating_sub(1);
     } else {
         zone.checked = bad;
-        explain(session, zone, bad)?;
+        explain(session, layout, zone, bad)?;
     }
     zone.groups_presumed = false;
     Ok(())
@@ -95,8 +106,12 @@ fn explain_bad(session: &mut Session, zone: &mut ZoneSketch, bad: u64) -> Step<(
 
 /// Some strides from the last counted track until one is not as predicted: the first track that was
 /// not looked at and the one that does not fit. None when the zone has an end, or goes on so far.
-fn walk(session: &mut Session, zone: &mut ZoneSketch) -> Step<Option<(u64, u64)>> {
-    let capacity = session.know.capacity;
+fn walk(
+    session: &mut Session,
+    layout: &mut LayoutResult,
+    zone: &mut ZoneModel,
+) -> Attempt<Option<(u64, u64)>> {
+    let capacity = session.drive.capacity;
     let period = if zone.pattern.in_bands() { zone.pattern.period() } else { 1 };
     // In whole rounds of the rhythm, at their last tracks: there spares lie. No further at first
     // than twice what the steps were fitted to.
@@ -122,17 +137,17 @@ fn walk(session: &mut Session, zone: &mut ZoneSketch) -> Step<Option<(u64, u64)>
             .map_or(last, |(first, width)| last.min(first + width * zone.pattern.units - 1))
             .max(good);
         let track = ((good / period + stride) * period - 1).max(good).min(last);
-        match verify_around(session, zone, track)? {
-            Verdict::Fits(_) if track < last || zone.last_band.is_some() => {
+        match verify_around(session, layout, zone, track)? {
+            TrackVerdict::Fits(_) if track < last || zone.last_band.is_some() => {
                 read_between(session, zone, good, track)?;
                 (good, stride) = (track + 1, stride * 2);
             }
-            Verdict::Fits(_) | Verdict::Last => {
+            TrackVerdict::Fits(_) | TrackVerdict::Last => {
                 zone.checked = track + 1;
                 zone.end_lba = Some(capacity);
                 return Ok(None);
             }
-            Verdict::Short(_) | Verdict::Elsewhere => return Ok(Some((good, track))),
+            TrackVerdict::Short(_) | TrackVerdict::Elsewhere => return Ok(Some((good, track))),
         }
         zone.checked = good;
     }
@@ -142,25 +157,31 @@ fn walk(session: &mut Session, zone: &mut ZoneSketch) -> Step<Option<(u64, u64)>
 /// Reads some tracks between two that fit, where times are noisy: counts are taken at the ends of
 /// rounds of the rhythm, which tell the sum of its steps but not them apart, so that the steps
 /// would drift away from each other, and tracks amidst a round with them.
-fn read_between(session: &mut Session, zone: &mut ZoneSketch, good: u64, track: u64) -> Step<()> {
-    if session.know.noise_turns() < QUIET_TURNS
+fn read_between(session: &mut Session, zone: &mut ZoneModel, good: u64, track: u64) -> Attempt<()> {
+    if session.drive.noise_turns() < QUIET_TURNS
         || zone.pattern.unit >= Pattern::NEVER
         || track < good + 2
     {
         return Ok(());
     }
     for _ in 0..BETWEEN {
-        let between = good + session.draw.below(track - good);
+        let between = good + session.random.below(track - good);
         is_as_predicted(session, zone, between)?;
     }
     Ok(())
 }
 
 /// The first track from `good` on that does not fit; `bad` does not.
-fn first_bad(session: &mut Session, zone: &ZoneSketch, mut good: u64, mut bad: u64) -> Step<u64> {
+fn first_bad(
+    session: &mut Session,
+    layout: &LayoutResult,
+    zone: &ZoneModel,
+    mut good: u64,
+    mut bad: u64,
+) -> Attempt<u64> {
     while bad > good {
         let middle = good + (bad - good) / 2;
-        let most = likely(session, zone, middle);
+        let most = likely(layout, zone, middle);
         let fits = is_short_by_at_most(session, zone, middle, most)?
             && fits_shortly_before(session, zone, middle, most)?;
         if fits { good = middle + 1 } else { bad = middle }
@@ -173,54 +194,65 @@ fn first_bad(session: &mut Session, zone: &ZoneSketch, mut good: u64, mut bad: u
 /// of its tracks each next one is off by as much more.
 fn fits_shortly_before(
     session: &mut Session,
-    zone: &ZoneSketch,
+    zone: &ZoneModel,
     track: u64,
     most: i64,
-) -> Step<bool> {
+) -> Attempt<bool> {
     let off = off_in_middle(session, zone, track.saturating_sub(BEFORE))?;
     let later = most as f64 / zone.sectors_per_track as f64;
     Ok((-MIN_DEVIATION..=later + MIN_DEVIATION).contains(&off))
 }
 
 /// As many slips as the stretch up to a track may have since they were counted.
-pub(crate) fn likely(session: &Session, zone: &ZoneSketch, track: u64) -> i64 {
+pub(crate) fn likely(layout: &LayoutResult, zone: &ZoneModel, track: u64) -> i64 {
     let lba = zone.track_start(track + 1);
-    let expected = session.know.slip_rate()
+    let expected = layout.slip_rate()
         * (lba - zone.counted_from(lba.saturating_sub(1).max(zone.first_lba))) as f64;
     (SPARE_SLIPS + expected + DEVIATIONS * libm::sqrt(expected)) as i64
 }
 
 /// Counts at a track and the few behind it; the zone learns when it fits.
-fn verify_around(session: &mut Session, zone: &mut ZoneSketch, track: u64) -> Step<Verdict> {
-    verify_where(session, zone, track, Where::Around)
+fn verify_around(
+    session: &mut Session,
+    layout: &mut LayoutResult,
+    zone: &mut ZoneModel,
+    track: u64,
+) -> Attempt<TrackVerdict> {
+    verify_where(session, layout, zone, track, Where::Around)
 }
 
 /// Counts at a track; the zone learns from it when it fits.
-pub(crate) fn verify(session: &mut Session, zone: &mut ZoneSketch, track: u64) -> Step<Verdict> {
-    verify_where(session, zone, track, Where::Here)
+pub(crate) fn verify(
+    session: &mut Session,
+    layout: &mut LayoutResult,
+    zone: &mut ZoneModel,
+    track: u64,
+) -> Attempt<TrackVerdict> {
+    verify_where(session, layout, zone, track, Where::Here)
 }
 
 fn verify_where(
     session: &mut Session,
-    zone: &mut ZoneSketch,
+    layout: &mut LayoutResult,
+    zone: &mut ZoneModel,
     track: u64,
     place: Where,
-) -> Step<Verdict> {
-    if zone.middle_of(track) >= session.know.capacity
-        || zone.track_start(track + 1) >= session.know.capacity
+) -> Attempt<TrackVerdict> {
+    if zone.middle_of(track) >= session.drive.capacity
+        || zone.track_start(track + 1) >= session.drive.capacity
     {
-        return Ok(Verdict::Last);
+        return Ok(TrackVerdict::Last);
     }
     let counted = match count(session, zone, track, place)? {
         None if place == Where::Around => count(session, zone, track, Where::Here)?,
         counted => counted,
     };
-    let Some((extra, seen)) = counted else { return Ok(Verdict::Elsewhere) };
+    let Some((extra, seen)) = counted else { return Ok(TrackVerdict::Elsewhere) };
     if extra < 0 {
-        return Ok(Verdict::Elsewhere);
+        return Ok(TrackVerdict::Elsewhere);
     }
-    if extra > likely(session, zone, track) {
-        return Ok(Verdict::Short(extra.unsigned_abs()));
+    if extra > likely(layout, zone, track) {
+        return Ok(TrackVerdict::Short(extra.unsigned_abs()));
     }
     if place == Where::Around {
         // Two readings may fit by chance where another zone has begun, three hardly. Of a track
@@ -228,21 +260,21 @@ fn verify_where(
         let off = off_in_middle(session, zone, track.saturating_sub(BEFORE))?
             - extra as f64 / zone.sectors_per_track as f64;
         if off.abs() > MIN_DEVIATION {
-            return Ok(Verdict::Elsewhere);
+            return Ok(TrackVerdict::Elsewhere);
         }
     }
     let border = zone.track_start(track + 1) - extra.unsigned_abs();
-    session.know.note_slips(extra.unsigned_abs(), border - zone.counted_from(border - 1));
+    layout.note_slips(extra.unsigned_abs(), border - zone.counted_from(border - 1));
     take_count(zone, track, extra);
     for (lba, turns) in seen {
         zone.readings.push((lba, turns));
     }
     zone.take_reading_last();
-    Ok(Verdict::Fits(extra.unsigned_abs()))
+    Ok(TrackVerdict::Fits(extra.unsigned_abs()))
 }
 
 /// Lets the zone have so many more sectors stepped over (or fewer) up to the end of a track.
-pub(crate) fn take_count(zone: &mut ZoneSketch, track: u64, extra: i64) {
+pub(crate) fn take_count(zone: &mut ZoneModel, track: u64, extra: i64) {
     let border = zone.track_start(track + 1).saturating_add_signed(-extra);
     if border <= zone.first_lba + 1 {
         return;
@@ -256,7 +288,7 @@ pub(crate) fn take_count(zone: &mut ZoneSketch, track: u64, extra: i64) {
 }
 
 /// A skip whose place is known: behind it everything is counted.
-pub(crate) fn take_skip(zone: &mut ZoneSketch, skip: Skip) {
+pub(crate) fn take_skip(zone: &mut ZoneModel, skip: Skip) {
     zone.skip(skip);
     zone.note_sounded(skip.lba);
 }

@@ -12,10 +12,10 @@ use headtime_units::{Extent, Instant, Lba};
 use crate::clock::Clock;
 use crate::command_batch::CommandBatch;
 use crate::curve::Timed;
-use crate::knowledge::Knowledge;
-use crate::layout::{Pattern, ZoneSketch};
+use crate::layout::{Pattern, ZoneModel};
 use crate::measurement::{CommandOutcome, Measurement, TimedCommand};
-use crate::session::{Session, Step, Stop};
+use crate::results::Results;
+use crate::session::{Attempt, DriveTiming, Interruption, ReferenceSector, Session};
 use simulated::Simulated;
 
 #[path = "../common/simulated.rs"]
@@ -30,14 +30,19 @@ mod probe {
 /// A drive under one experiment.
 pub(crate) struct Bench {
     at: Simulated,
-    pub(crate) know: Knowledge,
+    pub(crate) drive: DriveTiming,
+    pub(crate) results: Results,
 }
 
 impl Bench {
     /// The drive, and what is known of it: rotation and layout, and the arm but for its settle.
     pub(crate) fn new(truth: DriveTruth) -> Self {
         let profile = truth.profile().clone();
-        let mut bench = Self { at: Simulated::new(truth.clone()), know: Knowledge::default() };
+        let mut bench = Self {
+            at: Simulated::new(truth.clone()),
+            drive: DriveTiming::default(),
+            results: Results::default(),
+        };
         let anchor = Extent::from_numbers(profile.capacity().get() / 3, 1);
         let read =
             bench.carry_out(&Measurement::Read { extent: anchor, not_before: Instant::ORIGIN })[0];
@@ -48,29 +53,29 @@ impl Bench {
         let curve = SeekCurve::from_profile(&profile);
         let base_ns =
             profile.interface.read_command_us * 1e3 + profile.interface.completion_us * 1e3;
-        let mut know = Knowledge {
+        bench.drive = DriveTiming {
             capacity: profile.capacity().get(),
-            turns: Some(true),
             clock: Clock::new(
                 mechanism.period().as_ns_f64(),
                 2_000.0 + profile.variation.jitter_us * 0.7 * 1e3,
                 read.completed,
             ),
-            anchors: vec![crate::knowledge::Anchor { lba: anchor.start.get(), turns: 0.0 }],
-            pattern: Some(zones[0].pattern),
-            zones,
+            references: vec![ReferenceSector { lba: anchor.start.get(), turns: 0.0 }],
             now: bench.at.now,
-            ..Knowledge::default()
+            ..DriveTiming::default()
         };
-        know.seek.same_track_ns = Some(base_ns);
-        know.seek.other_head_ns = Some(base_ns + profile.seek.head_switch_ms * 1e6);
+        bench.results.rotation.rotates = Some(true);
+        let layout = &mut bench.results.layout;
+        (layout.pattern, layout.zones) = (Some(zones[0].pattern), zones);
+        let seek = &mut bench.results.seek;
+        seek.same_track_ns = Some(base_ns);
+        seek.other_head_ns = Some(base_ns + profile.seek.head_switch_ms * 1e6);
         let mut distance = 1;
         while distance < curve.last_distance() {
             let ns = base_ns + curve.time(distance).as_ns() as f64;
-            know.seek.curve.points.push((u64::from(distance), Timed { ns, error_ns: None }));
+            seek.curve.points.push((u64::from(distance), Timed { ns, error_ns: None }));
             distance = distance * 5 / 4 + 1;
         }
-        bench.know = know;
         bench
     }
 
@@ -78,27 +83,28 @@ impl Bench {
     pub(crate) fn run<T>(
         &mut self,
         seed: u64,
-        mut experiment: impl FnMut(&mut Session) -> Step<T>,
+        mut experiment: impl FnMut(&mut Session, &mut Results) -> Attempt<T>,
     ) -> T {
         let (mut answers, mut batches): (Vec<TimedCommand>, Vec<Vec<TimedCommand>>) =
             (Vec::new(), Vec::new());
         loop {
-            let mut session = Session::new(&answers, &batches, self.know.clone(), seed);
-            match experiment(&mut session) {
+            let mut session = Session::new(&answers, &batches, self.drive.clone(), seed);
+            let mut results = self.results.clone();
+            match experiment(&mut session, &mut results) {
                 Ok(found) => {
-                    self.know = session.know;
-                    self.know.step += 1;
-                    self.know.now = self.at.now;
+                    (self.drive, self.results) = (session.drive, results);
+                    self.drive.step += 1;
+                    self.drive.now = self.at.now;
                     return found;
                 }
-                Err(Stop::Measure(ask)) => {
+                Err(Interruption::Measure(ask)) => {
                     let answered = self.carry_out(&ask);
                     answers.push(*answered.last().expect("an ask is answered"));
                     if !matches!(ask, Measurement::Read { .. }) {
                         batches.push(answered);
                     }
                 }
-                Err(Stop::Hopeless(why)) => panic!("seed {seed}: {why}"),
+                Err(Interruption::Failed(why)) => panic!("seed {seed}: {why}"),
             }
         }
     }
@@ -127,7 +133,7 @@ pub(crate) fn plain(name: &str) -> DriveProfile {
 }
 
 /// The zones of a profile as sketches; `turns` says where an address begins.
-fn zones(profile: &DriveProfile, turns: impl Fn(u64) -> f64) -> Vec<ZoneSketch> {
+fn zones(profile: &DriveProfile, turns: impl Fn(u64) -> f64) -> Vec<ZoneModel> {
     let heads = u64::from(profile.geometry.heads);
     let band = u64::from(profile.geometry.band_cylinders.unwrap_or(1));
     let mut first = 0;
@@ -152,10 +158,10 @@ fn zones(profile: &DriveProfile, turns: impl Fn(u64) -> f64) -> Vec<ZoneSketch> 
             ),
         };
         let spt = u64::from(zone.sectors_per_track);
-        let mut sketch = ZoneSketch::new(pattern, first, spt);
+        let mut sketch = ZoneModel::new(pattern, first, spt);
         sketch.origin = turns(first);
         sketch.steps = steps.map(|skew| skew / spt as f64);
-        sketch.settled = true;
+        sketch.fitted = true;
         first = (first + zone.mapped_sectors(profile.geometry.heads)).min(profile.capacity().get());
         sketch.end_lba = Some(first);
         sketches.push(sketch);

@@ -9,11 +9,11 @@
 //! 2.0); after 2.4 ms it takes 2.4 (m ≤ 2.4); after 2.2 it takes 2.2; after 2.1 and so on. Noise of
 //! a completion moves a bound by as much; six or seven trials give some ten microseconds.
 
-use crate::session::{Session, Step};
+use crate::session::{Attempt, Session};
 
 /// How a search goes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Search {
+pub(crate) struct MinTimeSearch {
     /// A turn, ns.
     pub(crate) period_ns: f64,
     /// A first guess of the least time, ns.
@@ -33,12 +33,12 @@ const GROWTH: f64 = 2.5;
 
 /// The least time; none when a trial was not possible or trials contradict each other. `trial` asks
 /// for a sector that passes so long after a completion, and answers what it took.
-pub(crate) fn min_time(
+pub(crate) fn find(
     session: &mut Session,
-    search: Search,
-    mut trial: impl FnMut(&mut Session, f64) -> Step<Option<f64>>,
-) -> Step<Option<f64>> {
-    let Search { period_ns, guess_ns, fine_ns, coarse_ns } = search;
+    search: MinTimeSearch,
+    mut trial: impl FnMut(&mut Session, f64) -> Attempt<Option<f64>>,
+) -> Attempt<Option<f64>> {
+    let MinTimeSearch { period_ns, guess_ns, fine_ns, coarse_ns } = search;
     let (mut low, mut high) = (0.0, f64::INFINITY);
     let (mut wanted, mut stride) = (guess_ns, FIRST_STRIDE_NS);
     for _ in 0..MAX_TRIALS {

@@ -15,11 +15,11 @@
 //! Readings of the walk count for a zone that has too few others: the clock was not as sure then,
 //! and wrong for all of a zone alike.
 
-use super::sketch::ZoneSketch;
 use super::slips::slight_ns;
 use super::track::MIN_JUMP;
+use super::zone_model::ZoneModel;
 use crate::numbers::{FAR, mean, spread, wrap};
-use crate::session::{Session, Step};
+use crate::session::{Attempt, Session};
 
 /// Readings of one step, and the fewest of a zone; the most of a zone where times are noisy.
 const STEP_READS: u64 = 100;
@@ -28,7 +28,7 @@ const MOST: usize = 1_200;
 /// The most where a step is good to a part of a sector and not yet slight beside the noise: 200
 /// leave a seventh of a deviation.
 const MAX_SLIGHT: usize = 200;
-/// Readings kept of a settled zone.
+/// Readings kept of a fitted zone.
 const KEPT: usize = 240;
 /// Error of a step that is good enough, sectors, where that is slight beside the noise: sectors are
 /// long where tracks have few of them, while completions scatter no more.
@@ -36,36 +36,38 @@ const FINE_SECTORS: f64 = 0.6;
 
 /// Reads some more tracks all over a zone, `most` in all if its noise asks for so many, and fits
 /// its steps to them.
-pub(crate) fn settle(session: &mut Session, number: usize, most: usize) -> Step<()> {
-    let mut zone = session.know.zones[number].clone();
-    let end = zone.end_lba.unwrap_or(session.know.capacity);
+pub(crate) fn fit_skews(
+    session: &mut Session,
+    zone: &mut ZoneModel,
+    max_reads: usize,
+) -> Attempt<()> {
+    let end = zone.end_lba.unwrap_or(session.drive.capacity);
     let tracks = zone.track_of(end.max(zone.first_lba + 1) - 1);
-    let noise = session.know.noise_turns();
+    let noise = session.drive.noise_turns();
     // Readings in the wrong place are a skew off, and late ones are not to be left out while early
     // ones count.
     let allowed = MIN_JUMP.max(FAR * noise);
     let fine = FINE_SECTORS
-        .min(slight_ns(session) / session.know.clock.period_ns() * zone.sectors_per_track as f64);
+        .min(slight_ns(session) / session.drive.clock.period_ns() * zone.sectors_per_track as f64);
     let quiet = noise * (zone.sectors_per_track as f64) < fine;
-    let mut fresh = zone.settling.clone();
-    let reads = if zone.lost { 0 } else { STEP_READS.min(tracks / 4) };
+    let mut fresh = zone.fit_readings.clone();
+    let reads = if zone.unknown { 0 } else { STEP_READS.min(tracks / 4) };
     for count in 0..reads {
         if quiet && count >= FEWEST as u64 {
             break;
         }
-        let lba = place(session, &zone, end);
+        let lba = place(session, zone, end);
         if let Some(seen) = session.try_angle(lba)?
             && wrap(seen.turns - zone.angle(lba)).abs() < allowed
         {
             fresh.push((lba, seen.turns));
         }
     }
-    let error = error_sectors(&zone, &fresh);
-    let stuck = fresh.len() < zone.settling.len() + FEWEST / 2;
+    let error = error_sectors(zone, &fresh);
+    let stuck = fresh.len() < zone.fit_readings.len() + FEWEST / 2;
     let wanted = if error > FINE_SECTORS { MOST } else { MAX_SLIGHT };
-    if error > fine && fresh.len() < most.min(wanted) && !quiet && !stuck {
-        zone.settling = fresh;
-        session.know.zones[number] = zone;
+    if error > fine && fresh.len() < max_reads.min(wanted) && !quiet && !stuck {
+        zone.fit_readings = fresh;
         return Ok(());
     }
     if fresh.len() > FEWEST {
@@ -74,26 +76,26 @@ pub(crate) fn settle(session: &mut Session, number: usize, most: usize) -> Step<
         zone.readings.extend(fresh);
     }
     zone.fit();
-    zone.step_error = error_sectors(&zone, &zone.readings) / zone.sectors_per_track as f64;
+    zone.step_error = error_sectors(zone, &zone.readings) / zone.sectors_per_track as f64;
     let every = zone.readings.len().div_ceil(KEPT).max(1);
-    zone.readings = zone.readings.into_iter().step_by(every).collect();
-    zone.settling = Vec::new();
-    zone.settled = true;
-    session.know.zones[number] = zone;
+    zone.readings = zone.readings.iter().copied().step_by(every).collect();
+    zone.fit_readings = Vec::new();
+    zone.fitted = true;
     Ok(())
 }
 
 /// A sector anywhere in the zone, or, half of the time, on the first or the last track (or row of
 /// tracks) of a group.
-fn place(session: &mut Session, zone: &ZoneSketch, end: u64) -> u64 {
-    let any = zone.first_lba + session.draw.below(end - zone.first_lba);
+fn place(session: &mut Session, zone: &ZoneModel, end: u64) -> u64 {
+    let any = zone.first_lba + session.random.below(end - zone.first_lba);
     let (unit, units) = (zone.pattern.unit, zone.pattern.units);
     let (row, rows) = if zone.pattern.in_bands() { (unit, units) } else { (1, unit) };
-    let apart = session.draw.below(2) == 0
-        && (3..super::sketch::Pattern::NEVER).contains(&rows)
+    let apart = session.random.below(2) == 0
+        && (3..super::zone_model::Pattern::NEVER).contains(&rows)
         && zone.last_band.is_none();
-    let (last, within) = (session.draw.below(2) == 0, session.draw.below(row.max(1)));
-    let sector = session.draw.below(zone.sectors_per_track.max(2) / 2) + zone.sectors_per_track / 4;
+    let (last, within) = (session.random.below(2) == 0, session.random.below(row.max(1)));
+    let sector =
+        session.random.below(zone.sectors_per_track.max(2) / 2) + zone.sectors_per_track / 4;
     if !apart {
         return any;
     }
@@ -105,7 +107,7 @@ fn place(session: &mut Session, zone: &ZoneSketch, end: u64) -> u64 {
 }
 
 /// The error of the last step of a group after so many readings, sectors.
-fn error_sectors(zone: &ZoneSketch, readings: &[(u64, f64)]) -> f64 {
+fn error_sectors(zone: &ZoneModel, readings: &[(u64, f64)]) -> f64 {
     let off: Vec<f64> =
         readings.iter().map(|(lba, turns)| wrap(turns - zone.angle(*lba))).collect();
     let middle = crate::numbers::median(&off);

@@ -31,27 +31,28 @@ struct Row {
 
 /// The rows near some addresses, for questions that are put one after the other.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct CacheModel {
     rows: Vec<Row>,
 }
 
-impl Held {
+impl CacheModel {
     /// What may be held of the addresses from one up to but not including another, where so many
     /// sectors pass in a turn.
     pub(crate) fn near(session: &Session, from: u64, end: u64, density: f64) -> Self {
-        let know = &session.know;
-        if know.forget == 0 {
+        if session.drive.hits.eviction_reads == 0 {
             return Self::default();
         }
-        let ring = session.ahead_bound();
-        let around = if know.keeps_tracks { density as u64 + 1 } else { 0 };
+        let ring = session.max_read_ahead();
+        let around = if session.drive.hits.keeps_tracks { density as u64 + 1 } else { 0 };
         let mut rows: Vec<Row> = Vec::new();
         let mut before: Option<(TimedCommand, u64)> = None;
-        for (answer, next) in session.lately() {
+        for (answer, next) in session.recent() {
             let (start, last) = (answer.extent.start.get(), answer.extent.end().get());
             // Read on up to it from where the read before began.
             let row_from = match before {
-                Some((earlier, row_from)) if reads_on(&earlier, start, ring) => row_from.min(start),
+                Some((earlier, row_from)) if is_read_ahead(&earlier, start, ring) => {
+                    row_from.min(start)
+                }
                 _ => start,
             };
             before = Some((answer, row_from));
@@ -79,13 +80,13 @@ impl Held {
 
 /// Sectors that the head may read on in a pause between two commands.
 fn ahead_in(session: &Session, pause_ns: f64, density: f64) -> u64 {
-    let command_ns = COMMAND_NS + session.know.hit_ns.unwrap_or(0.0);
-    (MORE + SLACK * density * (pause_ns + command_ns) / session.know.clock.period_ns().max(1.0))
+    let command_ns = COMMAND_NS + session.drive.hits.hit_ns.unwrap_or(0.0);
+    (MORE + SLACK * density * (pause_ns + command_ns) / session.drive.clock.period_ns().max(1.0))
         as u64
 }
 
 /// Whether a sector lies where the read-ahead behind a read comes to.
-pub(crate) fn reads_on(before: &TimedCommand, lba: u64, ring: u64) -> bool {
+pub(crate) fn is_read_ahead(before: &TimedCommand, lba: u64, ring: u64) -> bool {
     let end = before.extent.end().get();
     (end..end + ring).contains(&lba)
 }
@@ -94,29 +95,28 @@ pub(crate) fn reads_on(before: &TimedCommand, lba: u64, ring: u64) -> bool {
 mod tests {
     use super::*;
     use crate::clock::Clock;
-    use crate::knowledge::Knowledge;
     use crate::measurement::CommandOutcome;
+    use crate::session::{CacheHits, DriveTiming};
     use headtime_units::{Extent, Instant};
 
     /// What may be held near 10,000 after reads, each with when it was issued and completed, us;
     /// 1,000 sectors pass in a turn of 6 ms.
-    fn after(reads: &[(u64, u64, u64)], keeps_tracks: bool) -> Held {
+    fn after(reads: &[(u64, u64, u64)], keeps_tracks: bool) -> CacheModel {
         let answer = |(lba, issued, completed): &(u64, u64, u64)| TimedCommand {
             extent: Extent::from_numbers(*lba, 1),
             issued: Instant::from_ns(issued * 1_000),
             completed: Instant::from_ns(completed * 1_000),
             outcome: CommandOutcome::Done,
         };
-        let mut know = Knowledge {
+        let mut drive = DriveTiming {
             capacity: 1 << 30,
             clock: Clock::new(6e6, 1e3, Instant::ORIGIN),
-            forget: 8,
-            keeps_tracks,
-            ..Knowledge::default()
+            hits: CacheHits { eviction_reads: 8, keeps_tracks, ..CacheHits::default() },
+            ..DriveTiming::default()
         };
         let answers: Vec<TimedCommand> = reads.iter().map(answer).collect();
-        know.note_lately(&answers);
-        Held::near(&Session::new(&[], &[], know, 1), 9_000, 11_000, 1_000.0)
+        drive.note_recent(&answers);
+        CacheModel::near(&Session::new(&[], &[], drive, 1), 9_000, 11_000, 1_000.0)
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Taking the layout up again behind a stretch that is not understood.
 //!
 //! Where tracks follow no rhythm that is known, a *lost* sketch stands for what comes
-//! ([`ZoneSketch::lost`]). Behind it, at ever greater distances, tracks are measured without
+//! ([`ZoneModel::lost`]). Behind it, at ever greater distances, tracks are measured without
 //! presuming anything: two that are equally long tell the sectors per track, a row of them the
 //! common step, and the places where the step is another one the phase of the rhythm, which is the
 //! same all over the drive. That makes a *piece*: a sketch that begins in the midst of a period, as
@@ -17,17 +17,17 @@
 //! piece begins at track 156 of a band. Counted backwards, 1,700 tracks are as predicted: 348 stay
 //! lost.
 
+use super::LayoutResult;
 use super::border::{MIN_DEVIATION, Where, count, off_in_middle};
 use super::pattern::{
     MAX_SURFACES, first_deviation, fit_rhythm, is_as_predicted, out_of_reach, rows_of, step_before,
     take_usual, track_angle,
 };
-use super::sketch::{Pattern, Skip, ZoneSketch};
 use super::track::{measure_track, rough_density, short_by};
 use super::walk::take_skip;
-use crate::knowledge::Knowledge;
+use super::zone_model::{Pattern, Skip, ZoneModel};
 use crate::numbers::{median, part, wrap};
-use crate::session::{Session, Step, Stop};
+use crate::session::{Attempt, Interruption, Session};
 
 /// Tracks that are left out at first, and by what that grows, until it grows by the drive's tracks
 /// by so many each time: a few failures must not cost most of a drive.
@@ -45,16 +45,16 @@ const ALIKE: f64 = 0.03;
 
 /// Gives up the last zone's end, or the zone that was to begin there: what comes is lost until it
 /// is taken up again.
-pub(crate) fn give_up(session: &mut Session) {
-    let capacity = session.know.capacity;
-    let is_first = session.know.zones.len() == 1;
-    let Some(last) = session.know.zones.last_mut() else { return };
+pub(crate) fn mark_unknown(session: &Session, layout: &mut LayoutResult) {
+    let capacity = session.drive.capacity;
+    let is_first = layout.zones.len() == 1;
+    let Some(last) = layout.zones.last_mut() else { return };
     let reached = last.end_lba.unwrap_or_else(|| last.track_start(last.checked)).min(capacity);
     let least = last.first_lba
         + if is_first { last.sectors_per_track } else { MIN_TRACKS * last.sectors_per_track };
     let model = last.clone();
     let from = if reached < least && !is_first {
-        session.know.zones.pop();
+        layout.zones.pop();
         model.first_lba
     } else {
         let end = reached.max(least).min(capacity);
@@ -62,32 +62,32 @@ pub(crate) fn give_up(session: &mut Session) {
         end
     };
     if from < capacity {
-        lose(&mut session.know, &model, from);
+        add_unknown(layout, capacity, &model, from);
     }
 }
 
 /// Whether the last zone has an end so near to its beginning that it is none.
-pub(crate) fn is_none(know: &Knowledge) -> bool {
-    let Some([_, last]) = know.zones.last_chunk::<2>() else { return false };
+pub(crate) fn is_none(zones: &[ZoneModel], capacity: u64) -> bool {
+    let Some([_, last]) = zones.last_chunk::<2>() else { return false };
     last.end_lba.is_some_and(|end| {
-        end < know.capacity && end < last.first_lba + MIN_TRACKS * last.sectors_per_track
+        end < capacity && end < last.first_lba + MIN_TRACKS * last.sectors_per_track
     })
 }
 
 /// A lost stretch begins; right behind another one they are one.
-fn lose(know: &mut Knowledge, model: &ZoneSketch, from: u64) {
-    let before = know.zones.iter().filter(|zone| zone.lost).count() as u32;
-    let most = (know.capacity / model.sectors_per_track / MIN_SKIPS).max(FIRST_SKIP);
-    if let Some(last) = know.zones.last_mut().filter(|last| last.lost) {
+fn add_unknown(layout: &mut LayoutResult, capacity: u64, model: &ZoneModel, from: u64) {
+    let before = layout.zones.iter().filter(|zone| zone.unknown).count() as u32;
+    let most = (capacity / model.sectors_per_track / MIN_SKIPS).max(FIRST_SKIP);
+    if let Some(last) = layout.zones.last_mut().filter(|last| last.unknown) {
         last.end_lba = None;
-        last.checked = further(last.checked, know.capacity / model.sectors_per_track);
+        last.checked = further(last.checked, capacity / model.sectors_per_track);
         return;
     }
-    let mut lost = ZoneSketch::new(model.pattern, from, model.sectors_per_track);
-    (lost.lost, lost.steps) = (true, model.steps);
+    let mut lost = ZoneModel::new(model.pattern, from, model.sectors_per_track);
+    (lost.unknown, lost.steps) = (true, model.steps);
     // Where much is lost already it is likely to go on.
     lost.checked = FIRST_SKIP.saturating_mul(GROWTH.saturating_pow(before)).min(most);
-    know.zones.push(lost);
+    layout.zones.push(lost);
 }
 
 /// How many tracks are left out at the next try, of a drive of so many.
@@ -97,28 +97,28 @@ fn further(left_out: u64, tracks: u64) -> u64 {
 
 /// Tries to begin again behind the lost stretch that the drive's known part ends with; the next time
 /// further on.
-pub(crate) fn take_up(session: &mut Session) -> Step<()> {
-    let Some(lost) = session.know.zones.last().cloned() else { return Ok(()) };
+pub(crate) fn resume(session: &mut Session, layout: &mut LayoutResult) -> Attempt<()> {
+    let Some(lost) = layout.zones.last().cloned() else { return Ok(()) };
     let sectors = lost.sectors_per_track;
     let place = lost.checked.saturating_mul(sectors).saturating_add(lost.first_lba);
-    let capacity = session.know.capacity;
+    let capacity = session.drive.capacity;
     let found = if place.saturating_add(MIN_TRACKS * sectors) >= capacity {
-        if let Some(last) = session.know.zones.last_mut() {
+        if let Some(last) = layout.zones.last_mut() {
             last.end_lba = Some(capacity);
         }
         return Ok(());
     } else {
-        match piece_at(session, place) {
-            Err(Stop::Hopeless(_)) => None,
+        match piece_at(session, layout, place) {
+            Err(Interruption::Failed(_)) => None,
             found => found?,
         }
     };
-    let Some(last) = session.know.zones.last_mut() else { return Ok(()) };
+    let Some(last) = layout.zones.last_mut() else { return Ok(()) };
     match found {
         Some(mut piece) => {
             last.end_lba = Some(piece.first_lba);
             piece.back_to = Some(last.first_lba);
-            session.know.zones.push(piece);
+            layout.zones.push(piece);
         }
         None => last.checked = further(last.checked, capacity / sectors),
     }
@@ -127,7 +127,11 @@ pub(crate) fn take_up(session: &mut Session) -> Step<()> {
 
 /// A piece that begins with the first whole track at or behind an address; none where the tracks
 /// there have no rhythm that is known.
-fn piece_at(session: &mut Session, place: u64) -> Step<Option<ZoneSketch>> {
+fn piece_at(
+    session: &mut Session,
+    layout: &mut LayoutResult,
+    place: u64,
+) -> Attempt<Option<ZoneModel>> {
     let about = rough_density(session, place)?;
     let mut ends = vec![measure_track(session, place, about)?.end];
     let mut found = None;
@@ -144,8 +148,8 @@ fn piece_at(session: &mut Session, place: u64) -> Step<Option<ZoneSketch>> {
         ends.push(track.end);
     }
     let Some((start, sectors)) = found else { return Ok(None) };
-    let pattern = session.know.pattern.unwrap_or(Pattern::PLAIN);
-    let mut plain = ZoneSketch::new(Pattern::PLAIN, start, sectors);
+    let pattern = layout.pattern.unwrap_or(Pattern::PLAIN);
+    let mut plain = ZoneModel::new(Pattern::PLAIN, start, sectors);
     if out_of_reach(session, &plain, MIN_TRACKS) {
         return Ok(None);
     }
@@ -156,21 +160,21 @@ fn piece_at(session: &mut Session, place: u64) -> Step<Option<ZoneSketch>> {
     let first = part(angles[1] - angles[0]);
     let around: Vec<f64> = angles.windows(2).map(|pair| wrap(pair[1] - pair[0] - first)).collect();
     (plain.origin, plain.steps[0]) = (angles[0], part(first + median(&around)));
-    take_usual(session, &mut plain, 0);
+    take_usual(session, &layout.zones, &mut plain, 0);
     plain.take_angle(0, angles[0]);
     let phased = if pattern.unit >= Pattern::NEVER {
         Some((0, [plain.steps[0], 0.0, 0.0]))
     } else if pattern.unit <= MAX_SURFACES {
         short_phase(session, &plain, pattern)?
     } else {
-        long_phase(session, &mut plain, pattern)?
+        long_phase(session, layout, &mut plain, pattern)?
     };
     let Some((phase, steps)) = phased else { return Ok(None) };
     let mut piece = begin_at(pattern, start, sectors, phase, steps, angles[0]);
     for (kind, step) in steps.into_iter().enumerate() {
-        // Held near the usual steps but not set to them: the origin was computed with those that
+        // CacheModel near the usual steps but not set to them: the origin was computed with those that
         // were measured, and a little in each of a hundred tracks is another angle.
-        take_usual(session, &mut piece, kind);
+        take_usual(session, &layout.zones, &mut piece, kind);
         piece.steps[kind] = step;
     }
     let mut alike = 0;
@@ -189,8 +193,8 @@ fn begin_at(
     phase: u64,
     steps: [f64; 3],
     angle: f64,
-) -> ZoneSketch {
-    let mut piece = ZoneSketch::new(pattern, first_lba, sectors);
+) -> ZoneModel {
+    let mut piece = ZoneModel::new(pattern, first_lba, sectors);
     (piece.reserved, piece.steps) = (phase * sectors, steps);
     piece.origin = part(angle - piece.track_angle(phase));
     piece
@@ -200,9 +204,9 @@ fn begin_at(
 /// best.
 fn short_phase(
     session: &mut Session,
-    plain: &ZoneSketch,
+    plain: &ZoneModel,
     pattern: Pattern,
-) -> Step<Option<(u64, [f64; 3])>> {
+) -> Attempt<Option<(u64, [f64; 3])>> {
     let rows = rows_of(session, plain, 3 * pattern.unit + MIN_TRACKS)?;
     let fits = (0..pattern.unit).map(|phase| (fit_rhythm(&rows, pattern.unit, phase), phase));
     let Some(((left, [_, a, b]), phase)) = fits.min_by(|one, two| one.0.0.total_cmp(&two.0.0))
@@ -218,9 +222,10 @@ fn short_phase(
 /// taken.
 fn long_phase(
     session: &mut Session,
-    plain: &mut ZoneSketch,
+    layout: &mut LayoutResult,
+    plain: &mut ZoneModel,
     pattern: Pattern,
-) -> Step<Option<(u64, [f64; 3])>> {
+) -> Attempt<Option<(u64, [f64; 3])>> {
     let unit = pattern.unit;
     let Some(to_border) =
         first_deviation(session, plain, 1, unit + 1, MIN_DEVIATION)?.filter(|track| *track <= unit)
@@ -243,7 +248,7 @@ fn long_phase(
         if out_of_reach(session, &trial, border + 1) {
             return Ok(None);
         }
-        let Some(short) = short_by(session, &trial, border - 1)? else { return Ok(None) };
+        let Some(short) = short_by(session, layout, &trial, border - 1)? else { return Ok(None) };
         if short > 0 {
             let end = trial.track_start(border) - short;
             take_skip(&mut trial, Skip { lba: end, sectors: short, loose: false });
@@ -271,11 +276,11 @@ fn long_phase(
 }
 
 /// Looks backwards for where a piece begins, no further than what is known before it.
-pub(crate) fn seek_beginning(session: &mut Session) -> Step<()> {
-    let Some(piece) = session.know.zones.last().cloned() else { return Ok(()) };
+pub(crate) fn find_beginning(session: &mut Session, layout: &mut LayoutResult) -> Attempt<()> {
+    let Some(piece) = layout.zones.last().cloned() else { return Ok(()) };
     let back_to = piece.back_to.unwrap_or(piece.first_lba);
     let earlier = earlier(session, &piece, back_to)?;
-    let mut zones = core::mem::take(&mut session.know.zones);
+    let mut zones = core::mem::take(&mut layout.zones);
     let found = earlier.unwrap_or_else(|| {
         let mut same = piece;
         same.back_to = None;
@@ -283,7 +288,7 @@ pub(crate) fn seek_beginning(session: &mut Session) -> Step<()> {
     });
     let (first, done) = (found.first_lba, found.back_to.is_none());
     zones.pop();
-    if let Some(lost) = zones.last_mut().filter(|lost| lost.lost) {
+    if let Some(lost) = zones.last_mut().filter(|lost| lost.unknown) {
         lost.end_lba = Some(first);
         // Less than a track may go with the zone before.
         if done && first - lost.first_lba < found.sectors_per_track {
@@ -294,13 +299,13 @@ pub(crate) fn seek_beginning(session: &mut Session) -> Step<()> {
         }
     }
     zones.push(found);
-    session.know.zones = zones;
+    layout.zones = zones;
     Ok(())
 }
 
 /// The piece from its first track on that is found by going backwards; none when that is where it
 /// begins already.
-fn earlier(session: &mut Session, piece: &ZoneSketch, back_to: u64) -> Step<Option<ZoneSketch>> {
+fn earlier(session: &mut Session, piece: &ZoneModel, back_to: u64) -> Attempt<Option<ZoneModel>> {
     let sectors = piece.sectors_per_track;
     let room = (piece.first_lba - back_to) / sectors;
     if room == 0 {
@@ -319,7 +324,7 @@ fn earlier(session: &mut Session, piece: &ZoneSketch, back_to: u64) -> Step<Opti
         piece.track_angle(phase),
     );
     mirror.reserved = (start - room) * sectors;
-    let fits = |session: &mut Session, back: u64| -> Step<Option<i64>> {
+    let fits = |session: &mut Session, back: u64| -> Attempt<Option<i64>> {
         let extra = count(session, &mirror, start - back, Where::Here)?.map(|(extra, _)| extra);
         Ok(extra.filter(|extra| *extra <= 0))
     };
@@ -358,20 +363,20 @@ fn earlier(session: &mut Session, piece: &ZoneSketch, back_to: u64) -> Step<Opti
     Ok(Some(found))
 }
 
-/// The stretches that are lost, as sentences.
-pub(crate) fn remarks(know: &Knowledge) -> Vec<String> {
-    let lost = know.zones.iter().filter(|zone| zone.lost);
-    let sentence = |zone: &ZoneSketch| {
-        let end = zone.end_lba.unwrap_or(know.capacity);
-        let percent = 100.0 * (end - zone.first_lba) as f64 / know.capacity.max(1) as f64;
+/// The ranges of addresses whose layout is unknown, as sentences.
+pub(crate) fn unknown_ranges(layout: &LayoutResult, capacity: u64) -> Vec<String> {
+    let unknown = layout.zones.iter().filter(|zone| zone.unknown);
+    let sentence = |zone: &ZoneModel| {
+        let end = zone.end_lba.unwrap_or(capacity);
+        let percent = 100.0 * (end - zone.first_lba) as f64 / capacity.max(1) as f64;
         format!(
-            "sectors {} to {} ({percent:.2} % of the drive) follow no rhythm that is known; what \
-                is predicted of them is a guess",
+            "sectors {} to {} ({percent:.2} % of the drive) follow no known pattern of tracks; \
+                predictions for them are guesses",
             zone.first_lba,
             end - 1
         )
     };
-    lost.map(sentence).collect()
+    unknown.map(sentence).collect()
 }
 
 #[cfg(test)]
@@ -387,22 +392,23 @@ mod tests {
         for (name, seed) in [("cheetah10k7", 5), ("nearline-20tb", 5)] {
             let profile = DriveProfile { cache: None, ..plain(name) };
             let mut bench = Bench::new(DriveTruth::draw(&profile, seed).expect("a drive"));
-            let (mut first, second) = (bench.know.zones[0].clone(), bench.know.zones[1].clone());
+            let (mut first, second) =
+                (bench.results.layout.zones[0].clone(), bench.results.layout.zones[1].clone());
             // As if the first zone had been walked to its end: its steps are known, those of the
             // second differ by how they are rounded.
             first.readings = vec![(0, first.angle(0)); 100];
-            bench.know.zones = vec![first];
+            bench.results.layout.zones = vec![first];
             let (period, sectors) = (second.pattern.period(), second.sectors_per_track);
             let mut taken_up = 0;
             for number in 0..PLACES {
                 // The first track at a place is not looked at as a whole, nor known to be.
                 let track = 3 * period + number * period / PLACES;
-                let found = bench.run(seed, |session| {
-                    piece_at(session, second.track_start(track) + sectors / 2)
+                let found = bench.run(seed, |session, results| {
+                    piece_at(session, &mut results.layout, second.track_start(track) + sectors / 2)
                 });
                 // Without spares nothing tells one surface from the next.
                 let in_row = |track: u64| track % second.pattern.unit;
-                let is_right = |piece: &ZoneSketch| {
+                let is_right = |piece: &ZoneModel| {
                     in_row(piece.reserved / sectors) == in_row(second.track_of(piece.first_lba))
                 };
                 taken_up += u64::from(found.as_ref().is_some_and(is_right));

@@ -1,11 +1,11 @@
-//! [`Draw`]: numbers by seed (SplitMix64), so that an experiment that is run again over its answers
+//! [`Random`]: numbers by seed (SplitMix64), so that an experiment that is run again over its answers
 //! asks the same again.
 
 /// A stream of numbers; the same for the same seed and step.
 #[derive(Clone, Debug)]
-pub(crate) struct Draw(u64);
+pub(crate) struct Random(u64);
 
-impl Draw {
+impl Random {
     pub(crate) fn new(seed: u64, step: u64) -> Self {
         let mut draw = Self(seed ^ step.wrapping_mul(0xD134_2543_DE82_EF95));
         draw.next();
@@ -39,7 +39,7 @@ mod tests {
     #[test]
     fn the_same_seed_and_step_draw_the_same_and_all_of_the_range() {
         let drawn = |seed, step| {
-            let mut draw = Draw::new(seed, step);
+            let mut draw = Random::new(seed, step);
             (0..1_000).map(|_| draw.below(10)).collect::<Vec<_>>()
         };
         assert_eq!(drawn(1, 2), drawn(1, 2));
@@ -47,6 +47,6 @@ mod tests {
         assert!(
             (0..10).all(|number| drawn(7, 0).iter().filter(|drawn| **drawn == number).count() > 60)
         );
-        assert!((0..1_000).all(|step| (0.0..1.0).contains(&Draw::new(3, step).part())));
+        assert!((0..1_000).all(|step| (0.0..1.0).contains(&Random::new(3, step).part())));
     }
 }

@@ -1,4 +1,4 @@
-//! [`ZoneSketch`]: a zone as far as it is known, and what it predicts of an address.
+//! [`ZoneModel`]: a zone as far as it is known, and what it predicts of an address.
 //!
 //! An address lies on a *physical sector* of its zone: its number from the zone's first address,
 //! and the sectors stepped over before it. Physical sectors fill tracks; the steps of angle from
@@ -66,9 +66,9 @@ impl Pattern {
     }
 }
 
-/// Groups of tracks with spares of their own at the end.
+/// SpareGroups of tracks with spares of their own at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Groups {
+pub(crate) struct SpareGroups {
     /// Addresses of each.
     pub(crate) lbas: u64,
     /// Sectors stepped over at the end of each.
@@ -87,7 +87,7 @@ pub(crate) struct Skip {
 
 /// A zone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ZoneSketch {
+pub(crate) struct ZoneModel {
     pub(crate) pattern: Pattern,
     pub(crate) first_lba: u64,
     /// The first address behind it, once it is known.
@@ -107,7 +107,7 @@ pub(crate) struct ZoneSketch {
     pub(crate) usual: [(f64, f64); 3],
     /// The first track and the width of a last band that is narrower.
     pub(crate) last_band: Option<(u64, u64)>,
-    pub(crate) groups: Option<Groups>,
+    pub(crate) groups: Option<SpareGroups>,
     /// Whether the groups are those of the zone before, and none of their ends was come to.
     pub(crate) groups_presumed: bool,
     /// Rising. Where only the number of slips between two places is known, they are spread evenly
@@ -129,24 +129,24 @@ pub(crate) struct ZoneSketch {
     /// Addresses and the angles at which they completed; what the steps are fitted to.
     pub(crate) readings: Vec<(u64, f64)>,
     /// Readings all over the zone, as far as there are some yet.
-    pub(crate) settling: Vec<(u64, f64)>,
+    pub(crate) fit_readings: Vec<(u64, f64)>,
     /// The error of the step between groups of tracks, turns.
     pub(crate) step_error: f64,
     /// Whether the steps were fitted to tracks all over the zone.
-    pub(crate) settled: bool,
+    pub(crate) fitted: bool,
     /// Deviation of tracks from the fit, turns.
     pub(crate) deviation: f64,
     /// Whether it only stands for addresses whose tracks follow no rhythm that is known; then
     /// nothing that it predicts is right. While it has no end, `checked` is by how many tracks the
     /// next try to take the layout up again goes on.
     #[serde(default)]
-    pub(crate) lost: bool,
+    pub(crate) unknown: bool,
     /// Down to which address a piece behind a lost stretch may still begin earlier.
     #[serde(default)]
     pub(crate) back_to: Option<u64>,
 }
 
-impl ZoneSketch {
+impl ZoneModel {
     pub(crate) fn new(pattern: Pattern, first_lba: u64, sectors_per_track: u64) -> Self {
         Self {
             pattern,
@@ -168,11 +168,11 @@ impl ZoneSketch {
             checked: 0,
             broken: None,
             readings: Vec::new(),
-            settling: Vec::new(),
+            fit_readings: Vec::new(),
             step_error: 0.0,
-            settled: false,
+            fitted: false,
             deviation: 0.0,
-            lost: false,
+            unknown: false,
             back_to: None,
         }
     }
@@ -301,7 +301,7 @@ impl ZoneSketch {
         self.lba_from(track * self.sectors_per_track + self.sectors_per_track / 2)
     }
 
-    /// The angle of a track's first sector less one sector: what [`ZoneSketch::track_part`]
+    /// The angle of a track's first sector less one sector: what [`ZoneModel::track_part`]
     /// subtracted from a reading leaves.
     pub(crate) fn track_angle(&self, track: u64) -> f64 {
         let counts = self.pattern.steps_to(track, self.last_band);
@@ -414,11 +414,11 @@ mod tests {
 
     #[test]
     fn addresses_and_physical_sectors_belong_together_over_skips_and_groups() {
-        let mut zone = ZoneSketch::new(Pattern { unit: 2, units: Pattern::NEVER }, 1_000, 10);
+        let mut zone = ZoneModel::new(Pattern { unit: 2, units: Pattern::NEVER }, 1_000, 10);
         zone.reserved = 3;
         zone.skip(Skip { lba: 1_055, sectors: 3, loose: false });
         zone.skip(Skip { lba: 1_020, sectors: 2, loose: false });
-        zone.groups = Some(Groups { lbas: 200, spares: 5 });
+        zone.groups = Some(SpareGroups { lbas: 200, spares: 5 });
         for lba in 1_000..1_900 {
             assert_eq!(zone.lba_from(zone.physical(lba)), lba);
         }
@@ -431,7 +431,7 @@ mod tests {
 
     #[test]
     fn steps_come_out_of_readings() {
-        let mut truth = ZoneSketch::new(Pattern { unit: 4, units: Pattern::NEVER }, 0, 100);
+        let mut truth = ZoneModel::new(Pattern { unit: 4, units: Pattern::NEVER }, 0, 100);
         (truth.origin, truth.steps) = (0.25, [0.19, 0.34, 0.0]);
         let mut zone = truth.clone();
         (zone.origin, zone.steps) = (0.24, [0.192, 0.337, 0.0]);

@@ -9,9 +9,9 @@
 //! that ends track 2 if there are 424 lies on track 3: 420 to 423. Track 3, 422: on it. Track 4,
 //! 423: on it. There are 423.
 
-use super::sketch::Pattern;
+use super::zone_model::Pattern;
 use crate::numbers::{median, part, wrap};
-use crate::session::{Session, Step};
+use crate::session::{Attempt, Session};
 
 /// Sectors that are read along the first track.
 const SAMPLES: u64 = 9;
@@ -21,13 +21,13 @@ const LEARNED_AT: [u64; 3] = [5, 8, 12];
 
 /// Sectors per track from `lba` on, where a track begins; none when the rhythm is another or
 /// something is stepped over nearby.
-pub(crate) fn sectors_by_stair(
+pub(crate) fn count_sectors_per_track(
     session: &mut Session,
     lba: u64,
     about: f64,
     pattern: Pattern,
     steps: [f64; 3],
-) -> Step<Option<u64>> {
+) -> Attempt<Option<u64>> {
     let turns_to = |track: u64| {
         pattern
             .steps_to(track, None)
@@ -38,7 +38,7 @@ pub(crate) fn sectors_by_stair(
     };
     let about = about.clamp(1.0, 1e6);
     let gap = ((about / 11.0) as u64).max(1);
-    if lba + (TRIED_AT + 2) * (about as u64 + gap) >= session.know.capacity {
+    if lba + (TRIED_AT + 2) * (about as u64 + gap) >= session.drive.capacity {
         return Ok(None);
     }
     let mut seen: Vec<(f64, f64)> = Vec::new();
@@ -58,7 +58,7 @@ pub(crate) fn sectors_by_stair(
     }
     let (origin, slope) = robust_line(&seen);
     let density = 1.0 / (1.0 / about + slope);
-    let unsure = (5.0 * session.know.noise_turns() + 0.002) * density + 1.0;
+    let unsure = (5.0 * session.drive.noise_turns() + 0.002) * density + 1.0;
     let (mut low, mut high) = (
         (libm::floor(density - unsure) as u64).max(1),
         (libm::ceil(density + unsure) as u64).max(1),
@@ -70,7 +70,7 @@ pub(crate) fn sectors_by_stair(
               sectors: u64,
               beyond: u64,
               longer: f64|
-     -> Step<Option<(bool, f64)>> {
+     -> Attempt<Option<(bool, f64)>> {
         let place = number * sectors - 1 + beyond;
         let Some(seen) = session.try_angle(lba + place)? else { return Ok(None) };
         let passed = origin + (place + 1) as f64 / sectors as f64;
