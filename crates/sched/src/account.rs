@@ -1,14 +1,14 @@
-//! Who used how much of the drive's time: the books that shares, reports and limits are made from.
+//! Disk time by volume: the accounts that shares, reports and limits use.
 //!
-//! What a command costs is *completion − max(previous completion, dispatch)* (the papers' disk
-//! time), so that over any busy stretch the charges add up to the stretch. A command that serves
-//! several requests is split by sectors, to the nanosecond: the last part takes the remainder. A
-//! flush is paid for in equal parts by those who waited for it. Failed and cancelled requests pay
-//! for the time they took like all others. What is read for scans stands apart: a command of its
-//! own with all its time, in front of a client's sectors with the media time of what was read.
+//! A command costs *completion − max(previous completion, dispatch)* (the papers' disk time), so
+//! that over any busy period the charges add up to the period. The cost of a command with several
+//! requests is split by sectors, to the nanosecond: the last share includes the remainder. A flush
+//! is charged in equal shares to the requests that waited for it. Failed and cancelled requests pay
+//! for their time like all others. Reads for scans have an account of their own: a separate command
+//! with all its time, a piece read with a client's request with its media time.
 //!
-//! Worked example: a command sent at 2 ms completes at 10 ms; the one before completed at 4 ms. It
-//! costs 6 ms. If it served 4 sectors of volume A and 8 of volume B, A pays 2 ms and B 4 ms.
+//! Worked example: a command sent at 2 ms completes at 10 ms; the previous one completed at 4 ms.
+//! It costs 6 ms. If it served 4 sectors of volume A and 8 of volume B, A pays 2 ms and B 4 ms.
 
 use alloc::vec::Vec;
 
@@ -19,16 +19,16 @@ use crate::command::{Finished, Outcome};
 use crate::queue::Queued;
 use crate::request::{Op, VolumeId};
 
-/// One volume's books.
+/// The account of one volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VolumeAccount {
     /// Disk time charged, failed commands included.
     pub disk_time: Nanos,
-    /// Requests that ended well.
+    /// Requests that succeeded.
     pub requests: u64,
     /// Sectors of those requests.
     pub sectors: Sectors,
-    /// Requests that ended in an error.
+    /// Requests that failed.
     pub errors: u64,
     /// Requests that had a deadline.
     pub deadline_requests: u64,
@@ -36,33 +36,32 @@ pub struct VolumeAccount {
     pub deadline_misses: u64,
 }
 
-/// What reading for scans took: nobody's volume pays for it.
+/// The account of reads for scans, which is charged to no volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackgroundAccount {
-    /// Disk time of commands that read for scans alone, and the media time of what was read for
-    /// scans in a client's command.
+    /// Disk time of commands that read for scans alone, and the media time of pieces read in a
+    /// client's command.
     pub disk_time: Nanos,
     /// Commands that read something for scans, failed ones included.
     pub commands: u64,
-    /// Sectors that were read for scans and those between them that nobody wanted, in commands that
-    /// ended well.
+    /// Sectors read for scans in successful commands, with the unneeded sectors between them.
     pub sectors: Sectors,
-    /// Commands that ended in an error.
+    /// Commands that failed.
     pub errors: u64,
 }
 
-/// The books of all volumes.
+/// The accounts of all volumes.
 #[derive(Clone, Debug, Default)]
 pub struct Accounts {
-    /// By number; there are few, and the same one is asked for again and again.
+    /// Ordered by number. There are few, and successive look-ups often concern the same one.
     volumes: Vec<(VolumeId, VolumeAccount)>,
-    /// Where the volume asked for last stands.
+    /// The index of the last look-up.
     last: usize,
     background: BackgroundAccount,
 }
 
 impl Accounts {
-    /// The books of one volume; empty for a volume that has asked for nothing.
+    /// The account of one volume; empty for a volume without requests so far.
     #[must_use]
     pub fn volume(&self, volume: VolumeId) -> VolumeAccount {
         self.volumes
@@ -70,13 +69,13 @@ impl Accounts {
             .map_or_else(|_| VolumeAccount::default(), |place| self.volumes[place].1)
     }
 
-    /// All volumes that have asked for anything, by number.
+    /// The accounts of all volumes that have had requests, by number.
     pub fn volumes(&self) -> impl Iterator<Item = (VolumeId, &VolumeAccount)> + '_ {
         self.volumes.iter().map(|(volume, account)| (*volume, account))
     }
 
-    /// What reading for scans took. Together with [`Accounts::disk_time`] it is all the time that
-    /// commands cost.
+    /// The account of reads for scans. Together with [`Accounts::disk_time`] it covers the time of
+    /// all commands.
     #[must_use]
     pub fn background(&self) -> BackgroundAccount {
         self.background
@@ -101,8 +100,7 @@ impl Accounts {
         op: Op,
         requests: &[Queued],
     ) -> SmallVec<[Nanos; 1]> {
-        // Those who wait for one flush pay alike: its time has nothing to do with how much each of
-        // them wrote.
+        // A flush is split equally: its time does not depend on how much each request wrote.
         let weight = |queued: &Queued| {
             if op == Op::Flush { 1 } else { queued.request.extent.len.get().max(1) }
         };
@@ -122,7 +120,7 @@ impl Accounts {
             .collect()
     }
 
-    /// Charges what a command took to read `sectors` for scans.
+    /// Charges the time of a command that read `sectors` for scans.
     pub(crate) fn charge_background(
         &mut self,
         disk_time: Nanos,

@@ -1,9 +1,9 @@
-//! Background reads as their owners see them: a *scan* wants sectors read once, in any order, and
-//! is handed each run as it is read.
+//! Background reads as their owners see them. A *scan* has a set of sectors to be read once, in any
+//! order, and receives each run as it is read.
 //!
-//! The scheduler reads what scans want in the gaps between two requests of clients (`freeblock`),
-//! together with such a request where it abuts, and while nobody else asks for anything. Whatever
-//! is read is reported by [`Scheduler::take_background`](crate::Scheduler::take_background).
+//! The scheduler reads these sectors in the gaps between two requests of clients (`freeblock`),
+//! together with a request that they abut, and while clients are idle.
+//! [`Scheduler::take_background`](crate::Scheduler::take_background) reports what was read.
 
 use headtime_units::{Extent, Instant, Nanos, Sectors};
 
@@ -13,13 +13,13 @@ use crate::command::{CommandId, Outcome};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScanId(pub u32);
 
-/// What a scan asks for beside its sectors.
+/// The options of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanOptions {
-    /// Whether its sectors are to be read as they are when the scan starts: what is about to be
-    /// overwritten is read before, and the write waits for that.
+    /// Whether the scan reads the sectors as they are at its start: a sector about to be
+    /// overwritten is read first, and the write waits for that.
     pub point_in_time: bool,
-    /// Whether it reads now.
+    /// The pace of the scan.
     pub pace: Pace,
 }
 
@@ -34,16 +34,16 @@ impl Default for ScanOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pace {
     /// In gaps and in idle time, bounded by
-    /// [`FillSettings::max_impact`](crate::FillSettings::max_impact); as fast as the drive reads
-    /// where nobody else asks.
+    /// [`FillSettings::max_impact`](crate::FillSettings::max_impact); at full speed while clients
+    /// are idle.
     #[default]
     Normal,
-    /// Nothing is read for it, but what a scan of a point in time would lose.
+    /// No reads, except those that a scan of a point in time would otherwise lose.
     Paused,
 }
 
-/// What was read for a scan, or could not be. Each sector that a scan wanted is reported once,
-/// unless it was withdrawn or the scan was stopped before.
+/// The result of one background read. Each pending sector of a scan is reported once, unless it was
+/// withdrawn or the scan was stopped before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackgroundRead {
     /// For which scan.
@@ -52,24 +52,24 @@ pub struct BackgroundRead {
     pub command: CommandId,
     /// The sectors.
     pub extent: Extent,
-    /// How it ended. What failed has been tried in pieces down to
-    /// [`FillSettings::retry_grain`](crate::FillSettings::retry_grain) and is wanted no more.
+    /// The outcome. A failed read has been retried in pieces down to
+    /// [`FillSettings::retry_grain`](crate::FillSettings::retry_grain) and is no longer pending.
     pub outcome: Outcome,
-    /// What it was read in.
+    /// The source of the time it was read in.
     pub source: FillSource,
 }
 
-/// In which of the drive's time something was read for a scan.
+/// The source of the time in which sectors were read for a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FillSource {
     /// As a command of its own in the gap between two requests.
     Gap,
     /// At the front of a request's command.
     Merged,
-    /// While nobody else asked for anything.
+    /// While clients were idle.
     Idle,
-    /// Between requests, in time that the bound on impact had saved up: the last sectors of a scan,
-    /// and what failed before.
+    /// Between requests, in time saved up under the bound on impact: the last sectors of a scan,
+    /// and retries.
     Share,
     /// Before a write of the same sectors, for a scan of a point in time.
     BeforeWrite,
@@ -93,29 +93,27 @@ impl FillSource {
     }
 }
 
-/// What background reading has done so far, and what it cost. Counts begin with the first scan and
-/// are never reset.
+/// Totals of background reading and its cost. Counts begin with the first scan and are never reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FillReport {
-    /// Sectors handed to scans, by source, in the order of [`FillSource::ALL`]. A sector that two
-    /// scans wanted counts twice.
+    /// Sectors delivered to scans, by source, in the order of [`FillSource::ALL`]. A sector of two
+    /// scans counts twice.
     pub sectors: [Sectors; 5],
     /// Sectors that could not be read.
     pub failed: Sectors,
-    /// Gaps that were searched: requests of clients chosen while a scan wanted something.
+    /// Gaps searched: requests of clients chosen while a scan had pending sectors.
     pub gaps: u64,
     /// Gaps in which something was found.
     pub filled: u64,
-    /// Tracks looked at in all searches.
+    /// Tracks examined in all searches.
     pub tracks: u64,
-    /// Finds that the belief's own estimate of the request behind them did not confirm, so that
-    /// nothing was read.
+    /// Pieces rejected because the drive model's own estimate found the next request too late.
     pub rejected: u64,
     /// Filled gaps after which the client's request ended more than half a revolution later than
     /// predicted without the fill.
     pub late: u64,
-    /// By how much clients were kept waiting in all, by whatever was read for scans, as far as
-    /// measured. What is early makes up for what is late.
+    /// The total delay of clients' requests by background reads, as far as measured. Early
+    /// completions offset late ones.
     pub delay: Nanos,
     /// Response times of clients in all, since the first scan.
     pub response: Nanos,

@@ -1,4 +1,4 @@
-//! What goes to the drive and what comes back: [`Command`], [`Done`], [`Finished`], and the
+//! Commands to the drive and their results: [`Command`], [`Done`], [`Finished`], and the
 //! scheduler's [`Decision`].
 
 use headtime_units::{Extent, Instant, Nanos};
@@ -15,44 +15,44 @@ pub struct CommandId(pub u64);
 pub struct Command {
     /// Its name until it is done.
     pub id: CommandId,
-    /// What the drive does.
+    /// The operation.
     pub op: Op,
     /// The sectors, one run; empty for [`Op::Flush`].
     pub extent: Extent,
     /// Whether the drive must make the write durable before it completes; only ever set on
     /// [`Op::Write`], and only for a drive that honors it.
     pub fua: bool,
-    /// The run of sectors within `extent` that is read for scans, if any; sectors that no scan
-    /// wants may lie between. The rest of `extent` belongs to `requests`.
+    /// The run of sectors within `extent` read for scans, if any; it may include sectors that no
+    /// scan needs. The rest of `extent` belongs to `requests`.
     pub background: Option<Extent>,
-    /// The requests it serves, by address; each lies within `extent`. Empty where everything is
-    /// read for scans.
+    /// The requests it serves, by address; each lies within `extent`. Empty for a command that
+    /// reads for scans alone.
     pub requests: SmallVec<[RequestId; 1]>,
 }
 
-/// A completion as measured at the drive. Hand completions in by ascending `finished`: what the
-/// head did before is learned from that order.
+/// A completion as measured at the drive. Report completions by ascending `finished`: the drive
+/// model learns from that order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// Which command.
+    /// The command.
     pub command: CommandId,
     /// When the drive reported it, at the latest the `now` it is handed in with.
     pub finished: Instant,
-    /// Whether the drive did it.
+    /// Whether the drive succeeded.
     pub outcome: Outcome,
 }
 
 /// How a command or request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The drive did it.
+    /// The drive succeeded.
     Success,
-    /// The drive reported an error, or did not answer and was given up; the number is the system's
-    /// error code (5, an I/O error, when nothing better is known).
+    /// The drive reported an error, or its command timed out; the number is the system's error code
+    /// (5, an I/O error, when nothing better is known).
     Failed(i32),
 }
 
-/// A request that is over. Each accepted request is reported exactly once.
+/// A finished request. Each accepted request is reported exactly once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finished {
     /// The request as it was submitted.
@@ -91,41 +91,41 @@ impl Finished {
     }
 }
 
-/// What to do now.
+/// The scheduler's next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Send this command, then ask again.
+    /// Send this command, then call [`Scheduler::next`](crate::Scheduler::next) again.
     Dispatch(Command),
-    /// Nothing before `at`, unless something happens first.
+    /// Send nothing before `at`, unless an event occurs first.
     WaitUntil {
-        /// When to ask again.
+        /// The time of the next call.
         at: Instant,
-        /// Why it is worth waiting.
+        /// The reason to wait.
         reason: HoldReason,
     },
     /// Nothing to do until the next submission or completion.
     Idle,
 }
 
-/// Why a policy lets the drive wait although requests are queued.
+/// The reason for an idle drive although requests are queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldReason {
     /// A near request of the same stream is expected.
     Anticipation,
     /// Another command now would endanger the deadline of one outstanding.
     Deadline,
-    /// Those who wait have used up their share.
+    /// The tenants of all queued requests have used up their shares.
     Throttled,
-    /// Scans want sectors, and it is not certain yet that nobody else will ask for anything.
+    /// Scans have pending sectors, but a client may still send a request.
     Idleness,
 }
 
-/// What became of a cancellation.
+/// The result of a cancellation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancelled {
     /// The request was still queued: it is gone and will not be reported.
     Removed,
-    /// The request is at the drive or has been there: what it does may show, but it will not be
+    /// The request is at the drive or has been there: its effect may show, but it will not be
     /// reported.
     AtDrive,
     /// No such request is held.

@@ -1,5 +1,5 @@
-//! What the scheduler knows of the drive beside positions: its [`DriveTraits`], the caller's
-//! [`QueueLimits`], and what is [`Outstanding`].
+//! What the scheduler knows of the drive beside positions: [`DriveTraits`], the caller's
+//! [`QueueLimits`], and [`Outstanding`] commands.
 
 use headtime_units::{Extent, Instant, Nanos};
 use smallvec::SmallVec;
@@ -9,10 +9,10 @@ use crate::positioning::Target;
 use crate::queue::{Queued, Ticket};
 use crate::shares::Charge;
 
-/// What the scheduler has to know of the drive beside positions.
+/// The properties of a drive beside positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriveTraits {
-    /// The most commands the drive holds at once; at least 1.
+    /// The maximum number of commands at the drive; at least 1.
     pub queue_depth: usize,
     /// Whether the drive honors force unit access on writes itself; otherwise a flush follows each
     /// such write. Zeroes and discards have no such bit on any drive and are always followed by a
@@ -23,9 +23,9 @@ pub struct DriveTraits {
 /// Bounds the caller sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
-    /// The most requests held, queued and at the drive together.
+    /// The maximum number of requests held, queued and at the drive together.
     pub requests: usize,
-    /// How many commands the drive holds, whatever the policy would like, flushes included; `None`
+    /// The number of commands at the drive whatever the policy prefers, flushes included; `None`
     /// leaves it to the policy.
     pub outstanding: Option<usize>,
 }
@@ -37,23 +37,24 @@ impl Default for QueueLimits {
     }
 }
 
-/// What a command is believed to take at the drive, most likely, when it is sent.
+/// The predicted service of a command, most likely, at its dispatch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PredictedService {
-    /// Until the head departs, from the dispatch or, if that is later, from when it is free.
+    /// Time until the head departs, from the dispatch or, if later, from the end of the previous
+    /// access.
     pub overhead: Nanos,
-    /// Moving the arm, at the least.
+    /// The minimum arm time.
     pub seek: Nanos,
-    /// The rest of positioning: rotation, and what the arm takes beyond the least.
+    /// The rest of positioning: rotation, and arm time beyond the minimum.
     pub rotation: Nanos,
-    /// Sectors passing.
+    /// Media time.
     pub transfer: Nanos,
 }
 
 /// A command at the drive.
 #[derive(Clone, Debug)]
 pub struct Outstanding {
-    /// Its name.
+    /// Its id.
     pub command: CommandId,
     /// Its sectors; for a flush those of an empty run at the start of the drive.
     pub target: Target,
@@ -63,12 +64,12 @@ pub struct Outstanding {
     pub requests: SmallVec<[Queued; 1]>,
     /// The run of sectors that is read for scans, if any.
     pub background: Option<Extent>,
-    /// What it was believed to take; kept only where somebody wants to know
-    /// ([`Scheduler::record_predictions`](crate::Scheduler::record_predictions)), and of no flush or discard.
+    /// Its predicted service; recorded only on request
+    /// ([`Scheduler::record_predictions`](crate::Scheduler::record_predictions)), never for a flush
+    /// or discard.
     pub predicted: Option<PredictedService>,
-    /// What each of `requests` was charged when it was sent; empty where no books of shares were
-    /// kept.
+    /// The charge of each of `requests` at dispatch; empty while no shares are tracked.
     pub(crate) charges: SmallVec<[Charge; 1]>,
-    /// The background job it belongs to, where `background` says that there is one.
+    /// The job that the `background` run belongs to.
     pub(crate) job: Option<Ticket>,
 }

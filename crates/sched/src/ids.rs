@@ -1,9 +1,8 @@
-//! [`Ids`]: which request the caller means by an id.
+//! [`Ids`]: the ticket of each request id.
 //!
-//! `hashbrown`'s table without a hasher of its own: the hash is one multiplication of 64 by 64
-//! bits, folded, the same in every run. The table is only ever asked for one id, never walked, so
-//! its order shows nowhere. Whoever chooses ids to collide slows down nobody but himself: a drive's
-//! scheduler has one caller.
+//! The table is `hashbrown`'s without a hasher of its own: the hash is one multiplication of 64 by
+//! 64 bits, folded, the same in every run. The table is never iterated, so its order has no effect.
+//! Colliding ids slow down their own caller only: a drive's scheduler has one caller.
 
 use hashbrown::HashTable;
 
@@ -17,12 +16,12 @@ pub(crate) struct Ids {
 }
 
 impl Ids {
-    /// How many ids there are.
+    /// The number of ids.
     pub(crate) fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Whether there is none.
+    /// Whether the table is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
@@ -38,7 +37,7 @@ impl Ids {
         self.table.insert_unique(hash(id), (id, ticket), |(id, _)| hash(*id));
     }
 
-    /// Forgets an id, if it is there.
+    /// Removes an id, if present.
     pub(crate) fn remove(&mut self, id: RequestId) {
         if let Ok(entry) = self.table.find_entry(hash(id), |(other, _)| *other == id) {
             entry.remove();

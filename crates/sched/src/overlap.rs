@@ -1,25 +1,25 @@
-//! The order of overlapping requests: of two that share a sector and of which one changes it, the
-//! later never passes.
+//! The order of overlapping requests: of two requests that share a sector, one of which changes it,
+//! the later never overtakes.
 //!
-//! Every request that holds sectors is entered on submission and leaves on completion or
-//! cancellation. A request waits for the *latest* earlier ones it conflicts with, sector by sector:
-//! an earlier conflict that lies wholly behind a later change of the same sectors is waited for by
-//! that change already. When the last of those it waits for leaves, the request is free. Requests
-//! only ever wait for earlier ones, so nobody waits in a circle.
+//! Every request with sectors is entered on submission and leaves on completion or cancellation. A
+//! request waits for the *latest* earlier ones it conflicts with, sector by sector: an earlier
+//! conflict that is covered by a later change of the same sectors is already waited for by that
+//! change. When the last of these leaves, the request is free. Requests wait only for earlier ones,
+//! so there are no cycles.
 //!
 //! Worked example: read A of 0..8, write B of 4..12, read C of 8..16, write D of 4..12. B waits for
 //! A, C for B, and D for C and B, but not for A, which B waits for. A leaves: B is free. B leaves:
-//! C is free. C leaves: D is free. Were B taken back while it waits, D would wait for A in its
-//! place.
+//! C is free. C leaves: D is free. If B were cancelled while it waits, D would wait for A instead.
 //!
-//! Reads alone never conflict. So the order is *kept* only from the first request on that changes
-//! sectors (all reads held at that moment are entered then), until none such is left and so many
-//! reads have come since that dropping the order, and perhaps building it again, costs less than
-//! keeping it did.
+//! Reads alone never conflict. So the order is *active* only from the first request on that changes
+//! sectors; all reads held at that moment are entered then. It stays active until no such request
+//! is left and so many reads have arrived since that dropping the order, and perhaps building it
+//! again, is cheaper than maintaining it.
 //!
-//! Cost: while only reads are held nothing. Else a submission looks at the entries that start at
-//! most the longest length entered before it, O(log n + those), and keeps one link for each latest
-//! conflict: a thousand writes of one sector are a chain of a thousand links, not half a million.
+//! Cost: nothing while only reads are held. Otherwise a submission visits the entries that start
+//! within the longest length entered before it, O(log n + those), and stores one link for each
+//! latest conflict: a thousand writes of one sector are a chain of a thousand links, not half a
+//! million.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -36,20 +36,20 @@ use crate::sorted::SortedSet;
 /// microseconds).
 const MIN_QUIET: usize = 64;
 
-/// Who waits for whom.
+/// The waiting relations between requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OverlapOrder {
-    kept: bool,
-    /// Entries by place; what stands in a free place has left.
+    active: bool,
+    /// Entries by slot; the content of a free slot is stale.
     entries: Vec<Entry>,
     free: Vec<u32>,
     by_ticket: SortedSet<(Ticket, u32)>,
     by_start: SortedSet<(Lba, Ticket, u32)>,
-    /// The longest extent entered since nobody was.
+    /// The longest extent entered since the order was last empty.
     longest: Sectors,
     /// Entries that change sectors.
     changes: usize,
-    /// Reads entered since the last of those left.
+    /// Reads entered since the last change left.
     quiet: usize,
 }
 
@@ -70,24 +70,24 @@ impl Entry {
 }
 
 impl OverlapOrder {
-    /// Whether the order is kept. If it is not, [`OverlapOrder::keep`] must be told of the reads
-    /// held before anything that changes sectors is entered.
-    pub(crate) fn is_kept(&self) -> bool {
-        self.kept
+    /// Whether the order is active. If it is not, [`OverlapOrder::activate`] must receive the reads
+    /// held before a request that changes sectors is entered.
+    pub(crate) fn is_active(&self) -> bool {
+        self.active
     }
 
-    /// Keeps the order from now on, beginning with these reads.
-    pub(crate) fn keep(&mut self, reads: impl Iterator<Item = (Ticket, Extent)>) {
-        self.kept = true;
+    /// Activates the order, beginning with these reads.
+    pub(crate) fn activate(&mut self, reads: impl Iterator<Item = (Ticket, Extent)>) {
+        self.active = true;
         for (ticket, extent) in reads {
             self.enter(ticket, extent, Op::Read);
         }
     }
 
-    /// Enters a request; tells whether it is free to go at once.
+    /// Enters a request; returns whether it is free to go at once.
     pub(crate) fn enter(&mut self, ticket: Ticket, extent: Extent, op: Op) -> bool {
         let changes_sectors = op.changes_sectors();
-        if !self.kept {
+        if !self.active {
             assert!(
                 !changes_sectors,
                 "ticket {} changes sectors, so the order must be kept",
@@ -110,10 +110,9 @@ impl OverlapOrder {
         free
     }
 
-    /// Takes a request out and returns those that are free because of it, in the order of their
-    /// arrival.
+    /// Removes a request and returns the requests that this frees, in the order of arrival.
     pub(crate) fn leave(&mut self, ticket: Ticket) -> Vec<Ticket> {
-        if !self.kept {
+        if !self.active {
             return Vec::new();
         }
         let Some(place) = self.place_of(ticket) else { return Vec::new() };
@@ -147,22 +146,22 @@ impl OverlapOrder {
         freed
     }
 
-    /// Whether a read of `extent` that was entered now would be free to go at once.
+    /// Whether a read of `extent` entered now would be free to go at once.
     pub(crate) fn read_is_free(&self, extent: Extent) -> bool {
-        !self.kept || self.latest_conflicts(extent, false).is_empty()
+        !self.active || self.latest_conflicts(extent, false).is_empty()
     }
 
-    /// Those `ticket` waits for directly.
+    /// The requests that `ticket` waits for directly.
     pub(crate) fn waits_for(&self, ticket: Ticket) -> &[Ticket] {
         self.place_of(ticket).map_or(&[], |place| &self.entries[place as usize].waits_for)
     }
 
-    /// Those that wait for `ticket` directly.
+    /// The requests that wait for `ticket` directly.
     pub(crate) fn awaited_by(&self, ticket: Ticket) -> &[Ticket] {
         self.place_of(ticket).map_or(&[], |place| &self.entries[place as usize].awaited_by)
     }
 
-    /// Everyone `ticket` waits for, directly or through others, in the order of arrival.
+    /// All requests that `ticket` waits for, directly or through others, in the order of arrival.
     pub(crate) fn ahead_of(&self, ticket: Ticket) -> BTreeSet<Ticket> {
         let mut ahead = BTreeSet::new();
         let mut open = self.waits_for(ticket).to_vec();
@@ -174,12 +173,12 @@ impl OverlapOrder {
         ahead
     }
 
-    /// How many requests are entered; `None` while the order is not kept.
+    /// The number of requests entered; `None` while the order is not active.
     pub(crate) fn len(&self) -> Option<usize> {
-        self.kept.then(|| self.by_ticket.len())
+        self.active.then(|| self.by_ticket.len())
     }
 
-    /// The conflicts that no later conflict hides, latest first.
+    /// The conflicts not covered by a later conflict, latest first.
     fn latest_conflicts(&self, extent: Extent, changes_sectors: bool) -> Links {
         let mut latest = Links::new();
         if !changes_sectors && self.changes == 0 {
@@ -224,9 +223,9 @@ impl OverlapOrder {
         }
     }
 
-    /// Forgets the reads that are left, none of which waits.
+    /// Drops the remaining reads, none of which waits.
     fn drop_order(&mut self) {
-        self.kept = false;
+        self.active = false;
         self.entries.clear();
         self.free.clear();
         self.by_ticket.clear();
@@ -260,16 +259,16 @@ mod tests {
     use alloc::collections::BTreeMap;
     use proptest::prelude::*;
 
-    /// An order that is kept from the start.
-    fn kept() -> OverlapOrder {
+    /// An order that is active from the start.
+    fn active_order() -> OverlapOrder {
         let mut order = OverlapOrder::default();
-        order.keep(core::iter::empty());
+        order.activate(core::iter::empty());
         order
     }
 
     #[test]
     fn a_chain_is_freed_link_by_link() {
-        let mut order = kept();
+        let mut order = active_order();
         assert!(order.enter(Ticket(1), Extent::from_numbers(0, 8), Op::Read));
         assert!(!order.enter(Ticket(2), Extent::from_numbers(4, 8), Op::Write));
         assert!(!order.enter(Ticket(3), Extent::from_numbers(8, 8), Op::Read));
@@ -292,7 +291,7 @@ mod tests {
 
     #[test]
     fn many_writes_of_one_sector_are_a_chain_and_no_web() {
-        let mut order = kept();
+        let mut order = active_order();
         for ticket in 0..100 {
             order.enter(Ticket(ticket), Extent::from_numbers(7, 1), Op::Write);
         }
@@ -302,7 +301,7 @@ mod tests {
 
     #[test]
     fn when_a_waiting_link_is_taken_back_those_behind_it_wait_for_what_it_waited_for() {
-        let mut order = kept();
+        let mut order = active_order();
         order.enter(Ticket(1), Extent::from_numbers(0, 8), Op::Write);
         order.enter(Ticket(2), Extent::from_numbers(0, 8), Op::Write);
         order.enter(Ticket(3), Extent::from_numbers(4, 8), Op::Read);
@@ -312,8 +311,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is entered and in whatever order it leaves, a request is free exactly when no
-        /// conflicting earlier one is left, and everyone it conflicts with is ahead of it.
+        /// In any order of entering and leaving, a request is free exactly when no conflicting
+        /// earlier one is left, and all requests it conflicts with are ahead of it.
         #[test]
         fn free_means_no_conflicting_earlier_request_is_left(
             requests in proptest::collection::vec((0_u64..30, 1_u64..12, any::<bool>()), 1..24),
@@ -329,8 +328,8 @@ mod tests {
             };
             for (index, (start, len, changes)) in requests.into_iter().enumerate() {
                 let (ticket, extent) = (Ticket(index as u64), Extent::from_numbers(start, len));
-                if changes && !order.is_kept() {
-                    order.keep(live.iter().map(|(ticket, (extent, _))| (*ticket, *extent)));
+                if changes && !order.is_active() {
+                    order.activate(live.iter().map(|(ticket, (extent, _))| (*ticket, *extent)));
                 }
                 live.insert(ticket, (extent, changes));
                 if order.enter(ticket, extent, if changes { Op::Write } else { Op::Read }) {

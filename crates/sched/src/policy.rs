@@ -1,10 +1,10 @@
-//! What a policy is: it sees queue, outstanding commands and head read-only, and answers what to
-//! send next.
+//! The interface of a policy: it sees queue, outstanding commands and head read-only, and returns
+//! what to send next.
 //!
-//! A policy orders no flushes but those that have turns by shares, never sees a request that must
-//! wait for an overlapping earlier one, never counts, never measures: that is the
-//! [`Scheduler`](crate::Scheduler)'s. One policy = one file in `policies/`, one page in
-//! `docs/policies/`, one line in the [table](crate::POLICIES).
+//! A policy orders no flushes except those that take turns by shares. It never sees a request that
+//! must wait for an overlapping earlier one, keeps no counts and measures nothing: the
+//! [`Scheduler`](crate::Scheduler) does. One policy is one file in `policies/`, one page in
+//! `docs/policies/`, and one line in the [list](crate::POLICIES).
 
 use core::cell::OnceCell;
 
@@ -21,41 +21,40 @@ use crate::request::Op;
 use crate::shares::{Charge, Shares, TenantState};
 use crate::tunables::Tunables;
 
-/// What a policy may look at when it chooses.
+/// The state that a policy may use when it chooses.
 pub struct View<'a> {
     /// The time of the decision.
     pub now: Instant,
-    /// The requests that may go now, in every order that is kept.
+    /// The eligible requests, in every order that is kept.
     pub queue: &'a Queue,
     /// Commands at the drive, in the order they were sent.
     pub outstanding: &'a [Outstanding],
-    /// Places and times as they are believed to be.
+    /// The drive model: positions and times.
     pub belief: &'a dyn Positioning,
     /// The mean response time of recent reads and writes that succeeded; zero before the first.
     pub mean_response: Nanos,
-    /// What may be changed while running.
+    /// Settings that may change at run time.
     pub tunables: &'a Tunables,
-    /// What volumes and classes are promised, and where they stand.
+    /// The shares of volumes and classes, and their state.
     pub shares: &'a Shares,
     pub(crate) last_head: Head,
     pub(crate) head: OnceCell<Head>,
 }
 
 impl<'a> View<'a> {
-    /// The same view of one tenant's requests alone.
-    pub(crate) fn of(&self, line: &'a TenantState) -> View<'a> {
-        View { queue: line.queue(), head: self.head.clone(), ..*self }
+    /// The same view of the requests of one tenant alone.
+    pub(crate) fn of(&self, state: &'a TenantState) -> View<'a> {
+        View { queue: state.queue(), head: self.head.clone(), ..*self }
     }
 }
 
 impl View<'_> {
-    /// Whether a flush may be sent as far as the drive is concerned: none is there.
+    /// Whether the drive can take a flush: no other flush is at the drive.
     pub(crate) fn flush_may_go(&self) -> bool {
         !self.outstanding.iter().any(|command| command.target.op == Op::Flush)
     }
 
-    /// Where the head will be when everything outstanding is done, most likely; computed on first
-    /// use.
+    /// The predicted head after everything outstanding, most likely; computed on first use.
     pub fn head(&self) -> &Head {
         self.head.get_or_init(|| {
             let mut moving = self.moving();
@@ -66,15 +65,14 @@ impl View<'_> {
         })
     }
 
-    /// Where the last command sent leaves the head: as [`View::head`] says, but without asking the
-    /// belief for times.
+    /// The position after the last command sent: as [`View::head`], but without computing times.
     #[must_use]
     pub fn head_position(&self) -> Position {
         self.moving().next_back().map_or(self.last_head.place, |command| command.target.end)
     }
 
-    /// The first address after the last command sent: as [`View::head`] says, but without asking
-    /// the belief for times.
+    /// The first address after the last command sent: as [`View::head`], but without computing
+    /// times.
     #[must_use]
     pub fn next_lba(&self) -> Lba {
         self.moving()
@@ -82,23 +80,23 @@ impl View<'_> {
             .map_or(self.last_head.next_lba, |command| command.target.extent.end())
     }
 
-    /// What sending `queued` now would cost.
+    /// The cost of sending `queued` now.
     pub fn estimate(&self, queued: &Queued) -> Estimate {
         self.belief.estimate(self.head(), self.now, &queued.target)
     }
 
-    /// The most likely part of what sending `queued` now would cost.
+    /// The most likely part of the cost of sending `queued` now.
     pub fn likely(&self, queued: &Queued) -> Likely {
         self.belief.likely(self.head(), self.now, &queued.target)
     }
 
-    /// When the drive could turn to another command at the earliest: nothing before can be blamed
-    /// on a request.
+    /// The earliest time at which the drive could begin another command: time before it is not
+    /// charged to a request.
     pub fn ready_at(&self) -> Instant {
         self.now.max(self.head().free_at)
     }
 
-    /// What serving `target` next takes, counted from [`View::ready_at`] to its end.
+    /// The cost of serving `target` next, counted from [`View::ready_at`] to its end.
     pub fn next(&self, target: &Target) -> PairCost {
         let estimate = self.belief.estimate(self.head(), self.now, target);
         let lost = estimate.depart.saturating_since(self.ready_at()) + estimate.transfer;
@@ -106,8 +104,8 @@ impl View<'_> {
         PairCost { expected: lost + estimate.expected, worst: lost + estimate.worst, known }
     }
 
-    /// What serving `to` straight after `from` takes, once that is served: with its overhead hidden
-    /// where the drive holds something now.
+    /// The cost of serving `to` straight after `from`, with its overhead overlapped if the drive
+    /// holds a command now.
     #[must_use]
     pub fn pair(&self, from: &Target, to: &Target) -> PairCost {
         self.belief.pair(from, to, self.now, self.overhead())
@@ -137,12 +135,12 @@ impl View<'_> {
         Head::after(&command.target, depart + positioning + command.target.transfer)
     }
 
-    /// Whole revolutions by which the command in service must be late, because it should have been
-    /// reported by now.
+    /// Whole revolutions by which the command in service must be late, because its report is
+    /// overdue.
     ///
     /// A report that is an eighth of a revolution overdue is more likely a sector just missed than
-    /// a slow report; with fewer than that the prediction stands. Whole revolutions leave the
-    /// angles between this command's end and the candidates as they are.
+    /// a slow report; with less the prediction stands. Whole revolutions leave the angles between
+    /// the end of this command and the candidates unchanged.
     fn overdue(&self, in_service: &Outstanding, expected_end: Instant) -> Nanos {
         let revolution = self.belief.revolution();
         let late =
@@ -154,30 +152,31 @@ impl View<'_> {
     }
 }
 
-/// A policy's answer.
+/// The choice of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// Send these as one command. Several must be of one operation and abut or overlap, so that
     /// together they are one run of sectors.
     Send(SmallVec<[Ticket; 1]>),
-    /// Send a flush, for everybody who waits for one. Only of a policy that [keeps
-    /// limits](Policy::enforces_limits), where anybody has terms, none is at the drive, and somebody
-    /// waits.
+    /// Send a flush, for all requests that wait for one. Only valid for a policy that [enforces
+    /// limits](Policy::enforces_limits), while a tenant has terms, no flush is at the drive, and a
+    /// request waits for one.
     Flush,
     /// Let the drive wait until `until`, or until something happens.
     Hold {
-        /// When to ask again; at the earliest a nanosecond from now, so that time goes on.
+        /// The time of the next decision; at the earliest a nanosecond from now, so that time
+        /// advances.
         until: Instant,
-        /// Why.
+        /// The reason.
         reason: HoldReason,
     },
-    /// Send nothing. With requests eligible and nothing outstanding this is a fault (nobody would
-    /// ask again), and the contract tests say so.
+    /// Send nothing. With eligible requests and nothing outstanding this is a fault, because no
+    /// event would cause another decision; the contract tests detect it.
     Nothing,
 }
 
 impl Choice {
-    /// Send one request as a command of its own, or nothing when there is none.
+    /// Send one request as a command of its own, or nothing without one.
     #[must_use]
     pub fn one(ticket: Option<Ticket>) -> Self {
         ticket.map_or(Self::Nothing, |ticket| Self::Send(SmallVec::from_buf([ticket])))
@@ -189,39 +188,39 @@ pub trait Policy: Send {
     /// Its name in the table.
     fn name(&self) -> &'static str;
 
-    /// How many commands the drive should hold now, at least 1; the scheduler bounds it by what the
-    /// drive takes. Also asked when no request may go, because it bounds what the scheduler sends
-    /// on its own account: discards and the parts of failed commands.
+    /// The number of commands the drive should hold now, at least 1; the scheduler bounds it by the
+    /// drive's queue depth. It also bounds the scheduler's own commands (discards and parts of
+    /// failed commands), so it is used even when no request is eligible.
     fn depth(&self, view: &View<'_>) -> usize;
 
-    /// What to send next. Asked only when the drive holds fewer commands of clients than
-    /// [`Policy::depth`] and at least one request, or a flush that has turns, may go. What is
-    /// chosen may be sent a little later, or not at all where something comes in between: then it
-    /// is asked again.
+    /// The next command. Called only while the drive holds fewer commands of clients than
+    /// [`Policy::depth`] and at least one request, or a flush that takes turns, is eligible. The
+    /// choice may be sent a little later, or not at all if another event comes first; then the
+    /// policy chooses again.
     fn choose(&mut self, view: &View<'_>) -> Choice;
 
-    /// Whether it goes by the books of shares, so that they are kept though nobody has terms.
+    /// Whether the policy uses shares, so that they are tracked even while no tenant has terms.
     fn uses_shares(&self) -> bool {
         false
     }
 
-    /// Whether it goes by terms where anybody has some: then it holds back who is at a limit, and
-    /// says when it is a flush's turn ([`Choice::Flush`]). Else flushes go at once.
+    /// Whether the policy enforces terms where a tenant has some: then it holds back tenants at a
+    /// limit and decides when a flush goes ([`Choice::Flush`]). Otherwise flushes go at once.
     fn enforces_limits(&self) -> bool {
         self.uses_shares()
     }
 
-    /// What `queued` is charged when it is sent, until it is known what it took. Asked only while
-    /// books of shares are kept.
+    /// The initial charge of `queued` at dispatch, until its measured time is known. Called only
+    /// while shares are tracked.
     fn charge(&self, view: &View<'_>, queued: &Queued) -> Charge {
         Charge { estimate: view.next(&queued.target).expected, fixed: false }
     }
 
-    /// Another belief is at work from now on: places and times of the one before, where a policy
-    /// has kept any, mean nothing any more.
+    /// Another drive model is in use from now on: positions and times that the policy has stored
+    /// are no longer valid.
     fn belief_changed(&mut self) {}
 
-    /// A request is over; for policies that keep statistics.
+    /// A request has finished; for policies with statistics.
     fn finished(&mut self, finished: &Finished) {
         let _ = finished;
     }

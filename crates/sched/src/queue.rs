@@ -1,15 +1,15 @@
-//! The requests a policy may choose from, in every order that policies ask for.
+//! The requests a policy may choose from, in every order that policies use.
 //!
 //! The queue holds *eligible* requests only: none of them waits for an overlapping earlier one, and
-//! none is a flush. Each index holds the ticket as second key, so that every order is total and the
-//! same on every machine: among equals the one submitted first.
+//! none is a flush. Each index has the ticket as second key, so that every order is total and the
+//! same on every machine: among equals the request submitted first.
 //!
-//! The orders by address and by cylinder are kept from the first time that somebody asks for them:
-//! a policy that never asks (first come, first served) does not pay for them. The order of
-//! deadlines holds only those that have one.
+//! The orders by address and by cylinder are maintained from their first use on: a policy that uses
+//! neither (first come, first served) does not pay for them. The order of deadlines contains only
+//! requests with a deadline.
 //!
 //! Cost: a request that enters or leaves costs O(log n) in the order of arrival and in each order
-//! that is kept; see [`SortedSet`].
+//! that is maintained; see [`SortedSet`].
 
 use alloc::vec::Vec;
 use core::cell::OnceCell;
@@ -30,11 +30,11 @@ pub struct Ticket(pub u64);
 pub struct Queued {
     /// The order of arrival.
     pub ticket: Ticket,
-    /// What was asked.
+    /// The request.
     pub request: Request,
     /// When it was submitted.
     pub submitted: Instant,
-    /// Where it is believed to lie.
+    /// Its predicted position.
     pub target: Target,
     /// The deadline that counts: its own, or an earlier one of a request that must wait for it.
     pub deadline: Option<Instant>,
@@ -43,7 +43,7 @@ pub struct Queued {
 /// Eligible requests by arrival, address, cylinder and deadline.
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
-    /// The requests; what stands in a free slot has left.
+    /// The requests; the content of a free slot is stale.
     slots: Vec<Queued>,
     free: Vec<Slot>,
     by_arrival: SortedSet<Key>,
@@ -53,17 +53,17 @@ pub struct Queue {
     by_cylinder: OnceCell<SortedSet<Key>>,
 }
 
-/// Where a request lies in memory. It follows the ticket in every key, so it decides no order.
+/// The index of a request in memory. It follows the ticket in every key, so it decides no order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot(u32);
 
 impl Slot {
-    /// The first there is.
+    /// The first slot.
     pub(crate) const FIRST: Self = Self(0);
 }
 
 /// A key of the orders by cylinder and by arrival: 32 bits of cylinder, 64 of ticket, 32 of slot,
-/// in one number, which is compared in two steps at most.
+/// in one number, which is compared in at most two steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key(u128);
 
@@ -77,7 +77,7 @@ impl Key {
         Self::new(0, ticket, slot)
     }
 
-    /// Before every request on `cylinder`, behind every request before it.
+    /// Before every request on `cylinder`, after every request on lower cylinders.
     fn start_of(cylinder: u32) -> Self {
         Self::new(cylinder, Ticket(0), Slot::FIRST)
     }
@@ -96,19 +96,19 @@ impl Key {
 }
 
 impl Queue {
-    /// How many requests may go.
+    /// The number of eligible requests.
     #[must_use]
     pub fn len(&self) -> usize {
         self.by_arrival.len()
     }
 
-    /// Whether none may go.
+    /// Whether no request is eligible.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_arrival.is_empty()
     }
 
-    /// The request with this ticket, if it may go.
+    /// The request with this ticket, if it is eligible.
     #[must_use]
     pub fn get(&self, ticket: Ticket) -> Option<&Queued> {
         self.slot_of(ticket).map(|slot| self.at(slot))
@@ -208,8 +208,7 @@ impl Queue {
         Some(queued)
     }
 
-    /// Gives `ticket` another deadline that counts, if it is queued; tells whether that changed
-    /// anything.
+    /// Changes the effective deadline of `ticket`, if it is queued; returns whether it changed.
     pub(crate) fn set_deadline(&mut self, ticket: Ticket, deadline: Option<Instant>) -> bool {
         let Some(slot) = self.slot_of(ticket) else { return false };
         let queued = &mut self.slots[slot.0 as usize];
@@ -228,16 +227,16 @@ impl Queue {
         true
     }
 
-    /// Keeps no order any more that nobody asks for from now on; another policy asks for others.
+    /// Drops the orders that not every policy uses; the next policy builds the ones it needs.
     pub(crate) fn forget_orders(&mut self) {
         self.by_lba.take();
         self.by_cylinder.take();
     }
 
-    /// Checks that every index that is kept names every request once.
+    /// Checks that every index contains every request once.
     ///
     /// # Panics
-    /// When one does not: a fault of this module.
+    /// When an index does not: a fault of this module.
     pub fn self_check(&self) {
         let expected = self.len();
         assert_eq!(
@@ -306,7 +305,7 @@ impl Queue {
     }
 }
 
-/// The deadline that counts, if there is one; one at the end of time is none.
+/// The effective deadline, if there is one; a deadline at the end of time is none.
 fn due(queued: &Queued) -> Option<Instant> {
     queued.deadline.filter(|at| *at != Instant::NEVER)
 }
@@ -406,8 +405,8 @@ mod tests {
             let mut left = Vec::new();
             for (ticket, (lba, cylinder, deadline)) in entries.iter().enumerate() {
                 if ticket == asked_after {
-                    // From now on the orders by address and by cylinder are kept; else they are
-                    // made when they are asked for below.
+                    // From now on the orders by address and by cylinder are maintained; otherwise
+                    // they are built on first use below.
                     prop_assert_eq!((queue.from_lba(Lba::new(0)).count(), queue.from_cylinder(0).count()), (ticket, ticket));
                 }
                 queue.insert(queued(ticket as u64, *lba, *cylinder, *deadline));

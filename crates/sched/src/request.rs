@@ -1,10 +1,10 @@
-//! What the scheduler is asked to do: a [`Request`] of one client, and why it may be refused.
+//! A [`Request`] of one client, and the reasons to refuse it.
 
 use headtime_units::{Extent, Instant, Sectors};
 
 use crate::shares::Tenant;
 
-/// The caller's name for a request; unique among the requests the scheduler holds.
+/// The caller's id of a request; unique among the requests the scheduler holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
@@ -13,24 +13,23 @@ pub struct RequestId(pub u64);
 pub struct VolumeId(pub u32);
 
 impl VolumeId {
-    /// Nobody's volume: what whoever serves volumes asks for on its own account, such as writing
-    /// the table of them. It is rare and small, and others wait for it, so it goes before all
-    /// tenants of shares: where they have reserved the whole drive between them, it would never come
-    /// to its turn.
+    /// The volume of the server's own requests, such as writing the volume table. They are rare and
+    /// small, and others wait for them, so they go before all tenants: if the tenants have reserved
+    /// the whole drive, they would otherwise never be served.
     pub const INTERNAL: Self = Self(u32::MAX);
 }
 
-/// A class of a volume: what is asked under another name of the same volume, with terms of its own.
-/// 0 is the volume itself.
+/// A class of a volume: requests under another name of the same volume, with terms of their own. 0
+/// is the volume itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(pub u8);
 
-/// Requests of one stream come from one process or connection, so that their order says something
-/// about the next.
+/// The process or connection that requests come from: the order of one stream helps predict its
+/// next request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u32);
 
-/// What a request does to its sectors.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Op {
     /// Reads the sectors.
@@ -39,7 +38,7 @@ pub enum Op {
     Write,
     /// Writes zeroes without moving them over the bus; for the head a write like any other.
     Zero,
-    /// Gives the sectors up; what they hold afterwards is undefined. Costs a rotating drive no head
+    /// Discards the sectors; their content is undefined afterwards. Costs a rotating drive no head
     /// time worth planning.
     Discard,
     /// Makes every write that completed before this request was submitted durable. Has no sectors.
@@ -50,14 +49,14 @@ impl Op {
     /// Every operation, for tables and tests.
     pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Zero, Self::Discard, Self::Flush];
 
-    /// Whether the operation changes what the sectors hold, so that it may not pass others on the
-    /// same sectors.
+    /// Whether the operation changes sectors, so that it may not overtake others on the same
+    /// sectors.
     #[must_use]
     pub const fn changes_sectors(self) -> bool {
         matches!(self, Self::Write | Self::Zero | Self::Discard)
     }
 
-    /// Whether the head has to come to the sectors.
+    /// Whether the head has to move to the sectors.
     #[must_use]
     pub const fn moves_head(self) -> bool {
         matches!(self, Self::Read | Self::Write | Self::Zero)
@@ -79,15 +78,15 @@ impl Op {
 /// One request of one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The caller's name for it.
+    /// The caller's id.
     pub id: RequestId,
-    /// Who pays for it.
+    /// The volume that is charged.
     pub volume: VolumeId,
-    /// Under which class of the volume; shares are kept by class, accounts by volume.
+    /// The class of the volume; shares are tracked by class, accounts by volume.
     pub class: ClassId,
-    /// Which process or connection it comes from.
+    /// The process or connection that it comes from.
     pub stream: StreamId,
-    /// What it does.
+    /// The operation.
     pub op: Op,
     /// The sectors, by the drive's addresses; empty for [`Op::Flush`] and only for it.
     pub extent: Extent,
@@ -98,27 +97,27 @@ pub struct Request {
 }
 
 impl Request {
-    /// Whose terms it goes by.
+    /// The tenant whose terms apply.
     #[must_use]
     pub const fn tenant(&self) -> Tenant {
         Tenant::class_of(self.volume, self.class)
     }
 }
 
-/// The scheduler's answer to a submission.
+/// The result of a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a refused request will never complete"]
 pub enum Admission {
-    /// The request is taken and will be finished exactly once.
+    /// The request is accepted and will be finished exactly once.
     Accepted,
-    /// The request is not taken; nothing changed.
+    /// The request is refused; nothing changed.
     Refused(Refusal),
 }
 
-/// Why a request was not taken.
+/// The reason why a request was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// As many requests are held as the caller allowed.
+    /// The queue holds as many requests as the caller allows.
     #[error(
         "the queue holds {held} requests, its limit; wait for completions before submitting more, \
             or raise the queue limit"
@@ -130,7 +129,7 @@ pub enum Refusal {
     /// The extent does not lie on the drive.
     #[error("{extent} does not lie on the drive, which has {capacity}; keep requests within LBA 0..{}", capacity.get())]
     OutOfRange {
-        /// The extent asked for.
+        /// The requested extent.
         extent: Extent,
         /// The drive's size.
         capacity: Sectors,
@@ -140,7 +139,7 @@ pub enum Refusal {
     WrongLength {
         /// The operation.
         op: Op,
-        /// The length asked for.
+        /// The requested length.
         len: Sectors,
     },
     /// Another request with the same id is held.

@@ -1,28 +1,28 @@
-//! The scheduler: mechanism around one policy.
+//! The scheduler: the mechanism around one policy.
 //!
-//! Call order: `submit` and `complete` as things happen, then `next` until it stops answering
+//! Call order: `submit` and `complete` as events occur, then `next` until it no longer returns
 //! [`Decision::Dispatch`]; after [`Decision::WaitUntil`] call `next` again at that time or at the
 //! next event. `now` never runs back.
 //!
-//! What the scheduler guarantees, whatever the policy answers (the numbers are those of
-//! ARCHITECTURE.md's invariants):
-//! - each accepted request is finished exactly once, unless it was cancelled;
-//! - of two overlapping requests with a write among them, the later is not sent before the earlier
-//!   has completed, and the earlier inherits the later one's deadline as long as that one waits;
-//! - a completed flush covers every write that completed before the flush was submitted: a flush is
-//!   sent as soon as the drive takes it, though never right after another while anybody else may
-//!   go, and one command may serve all flushes that wait; where volumes have terms and the policy
-//!   goes by them, a flush is sent when it is its tenant's turn;
-//! - a write with force unit access completes only when it is durable: through the drive's own FUA,
-//!   or through a flush after it;
-//! - the drive never holds more commands than it takes, nor more than the caller allows;
-//! - a command that serves several requests and fails is sent again in parts, so that an error
-//!   reaches only the request it belongs to;
-//! - what the scheduler sends on its own account (discards, parts of failed commands) takes turns
-//!   with what the policy chooses;
-//! - what is read for scans is read once, fails no request, and is never overwritten on the way.
+//! The scheduler guarantees, whatever the policy chooses (see the invariants in ARCHITECTURE.md):
+//! - Each accepted request is finished exactly once, unless it was cancelled.
+//! - Of two overlapping requests with a write among them, the later is not sent before the earlier
+//!   has completed, and the earlier inherits the deadline of the later while that one waits.
+//! - A completed flush covers every write that completed before the flush was submitted. A flush is
+//!   sent as soon as the drive takes it, though not right after another flush while other requests
+//!   are eligible. One command may serve all waiting flushes. If volumes have terms and the policy
+//!   enforces them, a flush is sent when it is its tenant's turn.
+//! - A write with force unit access completes only when it is durable: through the drive's own FUA,
+//!   or through a flush after it.
+//! - The drive never holds more commands than its queue depth, nor more than the caller allows.
+//! - A failed command with several requests is sent again in parts, so that an error reaches only
+//!   the request it belongs to.
+//! - The scheduler's own commands (discards, parts of failed commands) alternate with those of the
+//!   policy.
+//! - A sector of a scan is read once, fails no request, and is never overwritten before it is
+//!   delivered.
 //!
-//! It guarantees nothing about *when* a request goes: that is the policy's.
+//! It guarantees nothing about *when* a request goes: that is decided by the policy.
 
 mod check;
 mod complete;
@@ -69,24 +69,23 @@ pub struct Scheduler {
     /// Requests that wait for an overlapping earlier one.
     waiting: BTreeMap<Ticket, Queued>,
     overlap: OverlapOrder,
-    /// What goes to the drive without asking the policy: parts of failed commands and discards, in
-    /// order.
+    /// Commands that bypass the policy: parts of failed commands and discards, in order.
     own: VecDeque<Queued>,
-    /// Whether the last command was a flush, so that it is somebody else's turn.
+    /// Whether the last command was a flush, so that another kind goes next.
     flushed_last: bool,
-    /// Whether the last command that was no flush came from `own`, so that it is the policy's turn.
+    /// Whether the last command other than a flush came from `own`, so that the policy is next.
     own_went_last: bool,
-    /// Flushes, and writes that are on the drive but become durable only by one.
+    /// Flushes, and completed writes that become durable only by one.
     flushes: Vec<Queued>,
     outstanding: Vec<Outstanding>,
     /// Requests at the drive that were cancelled: they complete unreported.
     cancelled: Vec<Ticket>,
-    /// Disk time already charged for requests that have been at the drive and must go on: parts of
-    /// failed commands, writes that wait for a flush.
+    /// Disk time already charged for requests that continue after a command: parts of failed
+    /// commands, writes that wait for a flush.
     charged_before: BTreeMap<Ticket, Nanos>,
     last_head: Head,
-    /// Whether `last_head` is what the last completed command left, so that the next completion
-    /// teaches something.
+    /// Whether `last_head` is the position after the last completed command, so that the next
+    /// completion can be learned from.
     head_certain: bool,
     last_finished: Instant,
     mean_response: Nanos,
@@ -94,9 +93,9 @@ pub struct Scheduler {
     keeps_predicted: bool,
     shares: Shares,
     tunables: Tunables,
-    /// Completions that came before that of a command sent earlier.
+    /// Completions reported before that of a command sent earlier.
     reordered: u64,
-    /// Background reading; none before somebody asks for it.
+    /// Background reading; `None` before its first use.
     fill: Option<Box<Fill>>,
 }
 
@@ -152,14 +151,14 @@ impl Scheduler {
         }
     }
 
-    /// Takes a request, or says why not.
+    /// Submits a request.
     ///
     /// # Panics
     /// When `now` is before an earlier call's, here and in `next`, `complete` and `cancel`.
     pub fn submit(&mut self, now: Instant, request: Request) -> Admission {
         self.advance(now);
         let changes = request.op.changes_sectors();
-        // What is read before a write comes before it in the order of arrival, too.
+        // A read before a write also precedes it in the order of arrival.
         let before = (changes && self.active_fill().is_some()).then_some(Ticket(self.next_ticket));
         let ticket = Ticket(self.next_ticket + u64::from(before.is_some()));
         if let Err(refusal) = self.admit(&request, ticket) {
@@ -172,8 +171,8 @@ impl Scheduler {
             self.belief.target(request.op, request.extent)
         };
         let queued = Queued { ticket, request, submitted: now, target, deadline: request.deadline };
-        if changes && !self.overlap.is_kept() {
-            self.keep_order();
+        if changes && !self.overlap.is_active() {
+            self.activate_order();
         }
         if self.fill.is_some() {
             self.client_request_arrived(
@@ -194,7 +193,7 @@ impl Scheduler {
         Admission::Accepted
     }
 
-    /// Writes `ticket` down for a request's id, or says why the request is not taken.
+    /// Checks a request and registers `ticket` for its id.
     pub(super) fn admit(&mut self, request: &Request, ticket: Ticket) -> Result<(), Refusal> {
         let capacity = self.belief.capacity();
         let ends_on_drive =
@@ -216,8 +215,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Hands a request that waits for nobody to the policy, or puts it among those that go without
-    /// asking it.
+    /// Makes a request eligible that waits for no other: for the policy, or as a command that
+    /// bypasses it.
     pub(super) fn make_eligible(&mut self, queued: Queued) {
         if queued.request.op.moves_head() {
             self.queue.insert(queued);
@@ -227,20 +226,20 @@ impl Scheduler {
         }
     }
 
-    /// Puts down a request that waits for a flush.
+    /// Adds a request that waits for a flush.
     pub(super) fn wait_for_flush(&mut self, queued: Queued) {
         self.shares.flush_waits(self.now, queued.request.tenant());
         self.flushes.push(queued);
     }
 
-    /// Whether a write is durable only when a flush has followed it.
+    /// Whether a write is durable only after a flush.
     pub(super) fn needs_flush(&self, request: &Request) -> bool {
         request.fua && request.op.changes_sectors() && !(self.drive.fua && request.op == Op::Write)
     }
 
-    /// Keeps the order of overlapping requests from now on: something that changes sectors is about
-    /// to be entered. So far only reads are held.
-    pub(super) fn keep_order(&mut self) {
+    /// Activates the order of overlapping requests, before a request that changes sectors is
+    /// entered. Only reads are held so far.
+    pub(super) fn activate_order(&mut self) {
         let at_drive = self
             .outstanding
             .iter()
@@ -256,12 +255,12 @@ impl Scheduler {
             .fill
             .iter()
             .flat_map(|fill| fill.jobs.iter().map(|(ticket, job)| (*ticket, job.extent)));
-        self.overlap.keep(reads.chain(jobs));
+        self.overlap.activate(reads.chain(jobs));
     }
 
-    /// Makes those eligible that waited for `gone` only.
+    /// Makes those requests eligible that waited for `gone` only.
     pub(super) fn free_waiting(&mut self, gone: Ticket) {
-        if !self.overlap.is_kept() {
+        if !self.overlap.is_active() {
             return;
         }
         for ticket in self.overlap.leave(gone) {
@@ -275,13 +274,12 @@ impl Scheduler {
         }
     }
 
-    /// Takes a request back: out of the queue, or, when it is at the drive, unreported when it
-    /// completes there.
+    /// Cancels a request: removes it from the queue or, if it is at the drive, suppresses its
+    /// report.
     ///
-    /// A write that is on the drive and only waits for its flush, and a part of a failed command,
-    /// have been at the drive: they leave at once, but the answer is [`Cancelled::AtDrive`],
-    /// because their effect may show. Until a request at the drive has completed there, its id
-    /// stays in use.
+    /// A write on the drive that only waits for its flush, and a part of a failed command, have
+    /// been at the drive: they leave at once, but the result is [`Cancelled::AtDrive`], because
+    /// their effect may show. The id of a request at the drive stays in use until its completion.
     pub fn cancel(&mut self, now: Instant, id: RequestId) -> Cancelled {
         self.advance(now);
         let Some(ticket) = self.tickets.get(id) else { return Cancelled::Unknown };
@@ -300,7 +298,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes a request that is not at the drive out of every list; `false` when it is at the drive.
+    /// Removes a request that is not at the drive from every list; `false` when it is at the drive.
     pub(super) fn remove_request(&mut self, ticket: Ticket) -> bool {
         let same = |queued: &Queued| queued.ticket == ticket;
         if let Some(index) = self.flushes.iter().position(same) {
@@ -324,7 +322,7 @@ impl Scheduler {
         true
     }
 
-    /// Changes the policy while running; what is queued stays queued, what is at the drive stays
+    /// Changes the policy at run time; queued requests stay queued, commands at the drive stay
     /// there.
     pub fn set_policy(&mut self, policy: Box<dyn Policy>) {
         self.policy = policy;
@@ -336,7 +334,7 @@ impl Scheduler {
         }
     }
 
-    /// Changes the caller's bounds while running; requests already held stay held.
+    /// Changes the caller's limits at run time; requests already held stay held.
     ///
     /// # Panics
     /// When no command at all is allowed.
@@ -345,15 +343,14 @@ impl Scheduler {
         self.limits = limits;
     }
 
-    /// The caller's bounds, as they are.
+    /// The caller's limits.
     #[must_use]
     pub fn limits(&self) -> QueueLimits {
         self.limits
     }
 
-    /// As [`Scheduler::submit`], for a request of a client with an I/O priority: one without a
-    /// deadline of its own gets what the table of deadlines says of that priority, counted from
-    /// now.
+    /// As [`Scheduler::submit`], for a request with an I/O priority: without a deadline of its own
+    /// it gets the deadline of its priority from the deadline table, counted from now.
     ///
     /// # Panics
     /// As [`Scheduler::submit`].
@@ -368,13 +365,13 @@ impl Scheduler {
         self.submit(now, Request { deadline, ..request })
     }
 
-    /// What may be changed while running, as it is.
+    /// The settings that may change at run time.
     #[must_use]
     pub fn tunables(&self) -> &Tunables {
         &self.tunables
     }
 
-    /// Changes what may be changed while running; requests already held keep their deadlines.
+    /// Changes the tunables; requests already held keep their deadlines.
     pub fn set_tunables(&mut self, tunables: Tunables) {
         self.tunables = tunables;
     }
@@ -393,7 +390,7 @@ impl Scheduler {
         self.policy.name()
     }
 
-    /// What is believed of the drive.
+    /// The drive model.
     #[must_use]
     pub fn belief(&self) -> &dyn Belief {
         &*self.belief
@@ -405,8 +402,8 @@ impl Scheduler {
         &self.queue
     }
 
-    /// Keeps with each command at the drive what it was believed to take when it was sent, from now
-    /// on: an estimate more for each.
+    /// Records the predicted service of each command at its dispatch from now on, which costs one
+    /// estimate for each.
     pub fn record_predictions(&mut self) {
         self.keeps_predicted = true;
     }

@@ -1,23 +1,23 @@
-//! The cheapest request without looking at every request.
+//! The cheapest request without a search of all requests.
 //!
-//! The queue is walked outward from the head's cylinder, the nearest first. A request `d` cylinders
-//! away costs at least [`seek_lower_bound(d)`](crate::Positioning::seek_lower_bound), and so does
-//! every request further out; as soon as that exceeds the best cost found, nobody who is left can
-//! win. The choice is the one a look at every request would make: the least cost, among equals the
-//! lowest ticket.
+//! The queue is searched outward from the head's cylinder, the nearest first. A request `d`
+//! cylinders away costs at least [`seek_lower_bound(d)`](crate::Positioning::seek_lower_bound), and
+//! so does every request further out. As soon as that exceeds the best cost found, no remaining
+//! request can win. The choice is that of a full search: the minimum cost, among equals the lowest
+//! ticket.
 //!
-//! With ageing the cost is multiplied by a factor that falls with age, so distance alone bounds
-//! nothing: a request far away may be old. Two walks go side by side, one outward by cylinder and
-//! one by age from the oldest. Whoever is in neither is at least as far as the first and at most as
-//! old as the second, so it costs at least *bound at that distance × factor at that age* (Fagin's
-//! threshold, applied to a product).
+//! With ageing the cost is multiplied by a factor that falls with age, so distance alone is no
+//! bound: a request far away may be old. Two searches advance side by side, one outward by cylinder
+//! and one by age from the oldest. A request in neither is at least as far as the first and at most
+//! as old as the second, so it costs at least *bound at that distance × factor at that age*
+//! (Fagin's threshold algorithm, applied to a product).
 //!
 //! Worked example, head on cylinder 100, bound 1 ms + 0.01 ms per cylinder: a request on cylinder
 //! 103 costs 4 ms, the next one, on 90, 2 ms; the next is on 300, where the bound is 3 ms. It and
-//! all beyond need not be asked.
+//! all beyond are not estimated.
 //!
-//! Cost: O(log n) per request met. Of 256 random requests on a model of 100,000 cylinders 15 are
-//! estimated, with ageing 17. In the worst case, when the bound says nothing (a belief without
+//! Cost: O(log n) per request visited. Of 256 random requests on a model of 100,000 cylinders 15
+//! are estimated, with ageing 17. In the worst case, without a useful bound (a drive model without
 //! geometry), each is estimated once.
 
 use headtime_units::Nanos;
@@ -28,12 +28,12 @@ use crate::positioning::{Estimate, Likely};
 use crate::queue::{Key, Queue, Queued, Slot, Ticket};
 use crate::sorted::{Ascending, Descending};
 
-/// The request whose start is the fewest cylinders from `cylinder`; among equals the lowest ticket.
+/// The request that starts the fewest cylinders from `cylinder`; among equals the lowest ticket.
 /// O(log n).
 pub(crate) fn nearest(queue: &Queue, cylinder: u32) -> Option<Ticket> {
     let inward = queue.from_cylinder(cylinder).next();
-    // The walk down meets the newest of a cylinder first; the oldest is found by entering that
-    // cylinder from below.
+    // The downward search meets the newest of a cylinder first; the oldest is found by searching
+    // that cylinder upward.
     let outward = queue
         .below_cylinder(cylinder)
         .next()
@@ -46,17 +46,17 @@ pub(crate) fn nearest(queue: &Queue, cylinder: u32) -> Option<Ticket> {
         .map(|(_, ticket)| ticket)
 }
 
-/// As [`cheapest`], for a cost that counts the most likely course alone.
+/// As [`cheapest`], for a cost of the most likely times alone.
 pub(crate) fn soonest(view: &View<'_>, cost: impl Fn(&Likely) -> Nanos) -> Option<Ticket> {
     let bound = |cylinders| view.belief.seek_lower_bound(cylinders);
     least(view.queue, view.head().place.cylinder, bound, |queued| cost(&view.likely(queued)))
 }
 
-/// Of those whose `cost` is within `percent` of the least, the one that starts the fewest cylinders
-/// off; among equals the least cost, then the lowest ticket.
+/// Of the requests whose `cost` is within `percent` of the minimum, the one that starts the fewest
+/// cylinders away; among equals the cheapest, then the lowest ticket.
 ///
-/// Whoever is nearer than the one of the least cost has been met when that is known, so that one
-/// walk is enough.
+/// When the minimum is known, all requests nearer than it have been visited, so that one search is
+/// enough.
 pub(crate) fn nearest_of_the_soonest(
     view: &View<'_>,
     cost: impl Fn(&Likely) -> Nanos,
@@ -72,10 +72,10 @@ pub(crate) fn nearest_of_the_soonest(
     )
 }
 
-/// The request of the least `cost` when each is sent now; among equals the lowest ticket.
+/// The request of minimum `cost` if sent now; among equals the lowest ticket.
 ///
 /// `cost` may not be below `positioning` or, if it uses `expected` instead, below that: the bound
-/// is on those.
+/// applies to those.
 pub(crate) fn cheapest(view: &View<'_>, cost: impl Fn(&Estimate) -> Nanos) -> Option<Ticket> {
     let bound = |cylinders| view.belief.seek_lower_bound(cylinders);
     least(view.queue, view.head().place.cylinder, bound, |queued| cost(&view.estimate(queued)))
@@ -137,7 +137,7 @@ fn nearest_of_the_least(
     met.into_iter().filter(|(_, cost, _)| *cost <= limit).min().map(|(_, _, ticket)| ticket)
 }
 
-/// `percent` more than `least`.
+/// `least` plus `percent`.
 fn within(least: Nanos, percent: f64) -> Nanos {
     least.saturating_add(Nanos::from_ns((least.as_ns() as f64 * percent / 100.0) as u64))
 }
@@ -150,7 +150,7 @@ fn min_aged(
     factor: impl Fn(&Queued) -> f64,
 ) -> Option<Ticket> {
     let oldest = queue.oldest()?;
-    // At factor zero age is all that counts, and nobody is older.
+    // At factor zero only age counts, and no request is older.
     if factor(oldest) <= 0.0 {
         return Some(oldest.ticket);
     }
@@ -170,13 +170,13 @@ fn min_aged(
                 *best = Some(candidate);
             }
         };
-    // One of the walks ends when it has shown everyone.
+    // One of the searches ends when it has visited all requests.
     for ((distance, near), old) in outward(queue, cylinder).zip(queue.by_arrival()) {
         let (bound_here, old_factor) = (bound(distance), factor(old));
         if cannot_win(best, bound_here, old_factor) {
             break;
         }
-        // Whoever is older than `old` has been met on the other walk, and so has whoever is nearer
+        // The other search has already visited every request older than `old`, and every one nearer
         // than `near`.
         if near.ticket >= old.ticket {
             consider(&mut best, near, bound_here, factor(near));
@@ -190,7 +190,7 @@ fn min_aged(
 }
 
 /// All requests with their distance from `cylinder`, the nearest first; of those equally far the
-/// ones further in first.
+/// higher cylinder first.
 fn outward(queue: &Queue, cylinder: u32) -> Outward<'_> {
     let (further, nearer) =
         (queue.keys_from_cylinder(cylinder), queue.keys_below_cylinder(cylinder));
@@ -201,7 +201,7 @@ fn outward(queue: &Queue, cylinder: u32) -> Outward<'_> {
     walk
 }
 
-/// Two walks along the order by cylinder, of which the one that is less far goes on.
+/// Two searches along the order by cylinder; the nearer one advances.
 struct Outward<'a> {
     queue: &'a Queue,
     cylinder: u32,

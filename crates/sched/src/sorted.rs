@@ -1,23 +1,24 @@
-//! [`SortedSet`]: keys in order, in a few blocks of neighboring memory.
+//! [`SortedSet`]: ordered keys in a few blocks of contiguous memory.
 //!
-//! A queue of some dozens of requests is one block: finding a place is a binary search in a row of
-//! keys, and entering or leaving moves those behind it by one. That is several times as fast as a
-//! tree of nodes. A long queue is many blocks of at most [`BLOCK`] keys, so that a move stays
-//! short; a full block is split in halves, and two neighbors that shrank are joined.
+//! A queue of some dozens of requests is one block: finding a key is a binary search in an array,
+//! and inserting or removing moves the later keys by one. That is several times as fast as a tree
+//! of nodes. A long queue has many blocks of at most [`BLOCK`] keys, so that a move stays short; a
+//! full block is split in halves, and two small neighbors are joined.
 //!
-//! Worked example with blocks of 4: 1 3 5 7 | 8 9. Entering 6 splits the first: 1 3 | 5 6 7 | 8 9.
-//! When 5 and 6 have left, 7 and 8 9 are joined: 1 3 | 7 8 9.
+//! Worked example with blocks of 4: 1 3 5 7 | 8 9. Inserting 6 splits the first: 1 3 | 5 6 7 | 8 9.
+//! After removing 5 and 6, 7 and 8 9 are joined: 1 3 | 7 8 9.
 //!
-//! Cost: O(log n + block) to enter and to leave, O(log n) to find, nothing to go on to the next;
-//! nothing is allocated while the number of keys stays about the same.
+//! Cost: O(log n + block) to insert and remove, O(log n) to find, O(1) to advance; no allocation
+//! while the number of keys stays about the same.
 
 use alloc::vec::Vec;
 use core::slice;
 
-/// Most keys of a block: a kilobyte or two are moved in the time of a cache miss or two.
+/// The maximum number of keys in a block: moving a kilobyte or two takes the time of a cache miss
+/// or two.
 const BLOCK: usize = 64;
 
-/// Keys in ascending order; none is there twice.
+/// Unique keys in ascending order.
 #[derive(Clone, Debug)]
 pub(crate) struct SortedSet<K> {
     /// No block is empty, but for the only one of an empty set.
@@ -28,7 +29,7 @@ pub(crate) struct SortedSet<K> {
 /// Keys from one place on, ascending.
 pub(crate) struct Ascending<'a, K> {
     block: slice::Iter<'a, K>,
-    behind: slice::Iter<'a, Vec<K>>,
+    after: slice::Iter<'a, Vec<K>>,
 }
 
 /// Keys before one place, descending.
@@ -64,7 +65,7 @@ impl<K: Copy + Ord> SortedSet<K> {
         self.len == 0
     }
 
-    /// The least key.
+    /// The smallest key.
     pub(crate) fn first(&self) -> Option<K> {
         self.blocks.first().and_then(|block| block.first()).copied()
     }
@@ -79,7 +80,7 @@ impl<K: Copy + Ord> SortedSet<K> {
         if self.blocks.is_empty() {
             self.blocks.push(Vec::with_capacity(BLOCK));
         }
-        // What is greater than all goes behind the last key, not into a block of its own.
+        // A new greatest key is appended to the last block, not to a block of its own.
         let number = self.block_of(&key).min(self.blocks.len() - 1);
         let block = &mut self.blocks[number];
         if block.last().is_none_or(|last| *last < key) {
@@ -92,24 +93,24 @@ impl<K: Copy + Ord> SortedSet<K> {
         self.len += 1;
         if self.blocks[number].len() == BLOCK {
             let upper = &self.blocks[number][BLOCK / 2..];
-            let mut behind = Vec::with_capacity(BLOCK);
-            behind.extend_from_slice(upper);
+            let mut after = Vec::with_capacity(BLOCK);
+            after.extend_from_slice(upper);
             self.blocks[number].truncate(BLOCK / 2);
-            self.blocks.insert(number + 1, behind);
+            self.blocks.insert(number + 1, after);
         }
     }
 
-    /// Takes a key out; tells whether it was there.
+    /// Removes a key; returns whether it was present.
     pub(crate) fn remove(&mut self, key: &K) -> bool {
         self.take_from(key, |found| found == key).is_some()
     }
 
-    /// Takes out the first key that is `key` or greater, if it is `wanted`.
-    pub(crate) fn take_from(&mut self, key: &K, wanted: impl FnOnce(&K) -> bool) -> Option<K> {
+    /// Removes and returns the first key that is `key` or greater, if `matches` accepts it.
+    pub(crate) fn take_from(&mut self, key: &K, matches: impl FnOnce(&K) -> bool) -> Option<K> {
         let number = self.block_of(key);
         let block = self.blocks.get_mut(number)?;
         let place = place_of(block, key);
-        if !block.get(place).is_some_and(wanted) {
+        if !block.get(place).is_some_and(matches) {
             return None;
         }
         let taken = block.remove(place);
@@ -120,12 +121,12 @@ impl<K: Copy + Ord> SortedSet<K> {
         Some(taken)
     }
 
-    /// Whether the key is there.
+    /// Whether the key is present.
     pub(crate) fn contains(&self, key: &K) -> bool {
         self.from(key).next() == Some(key)
     }
 
-    /// Takes everything out and keeps the room of one block.
+    /// Removes all keys and keeps the memory of one block.
     pub(crate) fn clear(&mut self) {
         self.blocks.truncate(1);
         self.blocks.iter_mut().for_each(Vec::clear);
@@ -141,11 +142,11 @@ impl<K: Copy + Ord> SortedSet<K> {
     pub(crate) fn from(&self, key: &K) -> Ascending<'_, K> {
         let number = self.block_of(key);
         let Some(block) = self.blocks.get(number) else {
-            return Ascending { block: [].iter(), behind: [].iter() };
+            return Ascending { block: [].iter(), after: [].iter() };
         };
         Ascending {
             block: block[place_of(block, key)..].iter(),
-            behind: self.blocks[number + 1..].iter(),
+            after: self.blocks[number + 1..].iter(),
         }
     }
 
@@ -156,8 +157,7 @@ impl<K: Copy + Ord> SortedSet<K> {
         Descending { block: block.iter(), before: self.blocks[..number].iter() }
     }
 
-    /// The first block that has a key which is `key` or greater; behind the last block when none
-    /// has.
+    /// The first block with a key that is `key` or greater; the number of blocks if none has.
     fn block_of(&self, key: &K) -> usize {
         match self.blocks.as_slice() {
             [only] => usize::from(only.last().is_some_and(|last| last < key)),
@@ -165,7 +165,7 @@ impl<K: Copy + Ord> SortedSet<K> {
         }
     }
 
-    /// Drops block `number` when it is empty, and joins it to the one behind when both together are
+    /// Removes block `number` when it is empty, and joins it to the next one when both together are
     /// half a block.
     fn join(&mut self, number: usize) {
         if self.blocks[number].is_empty() {
@@ -173,17 +173,17 @@ impl<K: Copy + Ord> SortedSet<K> {
         } else if self
             .blocks
             .get(number + 1)
-            .is_some_and(|behind| self.blocks[number].len() + behind.len() <= BLOCK / 2)
+            .is_some_and(|after| self.blocks[number].len() + after.len() <= BLOCK / 2)
         {
-            let behind = self.blocks.remove(number + 1);
-            self.blocks[number].extend_from_slice(&behind);
+            let after = self.blocks.remove(number + 1);
+            self.blocks[number].extend_from_slice(&after);
         }
     }
 }
 
 /// How many keys of a block are less.
 fn place_of<K: Ord>(block: &[K], key: &K) -> usize {
-    // The first of all is asked for most: the oldest.
+    // The first key of all is the most frequent query: the oldest request.
     if block.first().is_none_or(|first| first >= key) {
         0
     } else {
@@ -199,7 +199,7 @@ impl<'a, K> Iterator for Ascending<'a, K> {
             if let Some(key) = self.block.next() {
                 return Some(key);
             }
-            self.block = self.behind.next()?.iter();
+            self.block = self.after.next()?.iter();
         }
     }
 }
@@ -246,7 +246,7 @@ mod tests {
     }
 
     proptest! {
-        /// Long enough for many blocks; the second half takes most of it out again.
+        /// Long enough for many blocks; the second half removes most of the keys again.
         #[test]
         fn a_sorted_set_is_what_a_tree_is(
             keys in proptest::collection::vec((0_u32..700, any::<bool>()), 0..600),

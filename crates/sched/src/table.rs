@@ -14,17 +14,17 @@ use crate::policy::Policy;
 pub struct Parameter {
     /// Its name, unit as suffix.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// A one-line summary.
     pub summary: &'static str,
-    /// The value when nobody says otherwise.
+    /// The default value.
     pub default: f64,
-    /// The smallest value accepted.
+    /// The minimum accepted value.
     pub min: f64,
-    /// The largest value accepted.
+    /// The maximum accepted value.
     pub max: f64,
     /// Whether only whole numbers are accepted.
     pub whole: bool,
-    /// Where the default comes from: a paper, a measurement, a guess.
+    /// The origin of the default: a paper, a measurement, a guess.
     pub origin: &'static str,
 }
 
@@ -32,34 +32,33 @@ pub struct Parameter {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameters(BTreeMap<&'static str, f64>);
 
-/// One line of the table.
+/// A table entry.
 #[derive(Clone, Copy)]
 pub struct PolicyEntry {
-    /// The name by which everyone calls it.
+    /// The name in configurations and reports.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// A one-line summary.
     pub summary: &'static str,
-    /// The paper and section, or where else it is described.
+    /// The paper and section, or another source.
     pub source: &'static str,
     /// Whether it must be given the simulated drive's truth, so that it exists in simulation only.
     pub oracle: bool,
-    /// What can be set.
+    /// The parameters.
     pub parameters: &'static [Parameter],
-    /// Makes one.
+    /// Builds the policy.
     pub build: fn(&Parameters) -> Box<dyn Policy>,
 }
 
-/// The policy at work where nobody chose one: the best there is for a drive shared by volumes with
-/// and without deadlines.
+/// The default policy: the best one for a drive shared by volumes with and without deadlines.
 pub const DEFAULT_POLICY: &str = policies::headtime::ENTRY.name;
 
-/// Why a text names no policy.
+/// The reason why a text is not a valid policy.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PolicyError {
     /// No policy of that name.
     #[error("there is no policy `{name}`; known are {known}")]
     UnknownPolicy {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The names in the table.
         known: String,
@@ -69,7 +68,7 @@ pub enum PolicyError {
     UnknownParameter {
         /// The policy.
         policy: &'static str,
-        /// The parameter asked for.
+        /// The requested parameter.
         parameter: String,
         /// The parameters it has.
         known: String,
@@ -180,7 +179,7 @@ impl Parameters {
     /// The value of the parameter called `name`.
     ///
     /// # Panics
-    /// When the policy has no such parameter: the policy asks for its own.
+    /// When the policy has no such parameter; a policy only reads its own.
     #[must_use]
     pub fn get(&self, name: &str) -> f64 {
         *self

@@ -1,20 +1,19 @@
-//! [`Tunables`]: what may be changed of a scheduler while it runs, under the names that the paper
-//! of the latency map gave its files.
+//! [`Tunables`]: settings of a running scheduler, with the names of the files in the paper of the
+//! latency map.
 //!
 //! | name | text | default | range | what it does |
 //! |---|---|---|---|---|
-//! | `latency_matrix` | `use`, `explore`, `ignore` | `use` | | whether `satf-map`, `fsatf-map`, `fsatf-map-exact` and `g-matrix` go by the belief's times, prefer pairs that it does not know yet, or go by addresses |
-//! | `deadlines` | `rt/0=50ms,be=200ms` | none | 1 ms to 1 h | within what time a request of an I/O priority is due that has no deadline of its own |
-//! | `lookahead_k` | a number, or `policy` | `policy` | 1 to 8 | over how many deadlines `g-matrix` looks ahead; `policy`: as it was built |
-//! | `timesource` | `clock`, `ticks=4ms` | `clock` | 1 us to 100 ms | whether the belief is told times as the clock read them, or in whole ticks of a timer |
+//! | `latency_matrix` | `use`, `explore`, `ignore` | `use` | | whether `satf-map`, `fsatf-map`, `fsatf-map-exact` and `g-matrix` use the drive model's times, prefer unknown pairs, or use addresses |
+//! | `deadlines` | `rt/0=50ms,be=200ms` | none | 1 ms to 1 h | deadline of a request by its I/O priority, if it has none of its own |
+//! | `lookahead_k` | a number, or `policy` | `policy` | 1 to 8 | number of deadlines that `g-matrix` considers; `policy`: its parameter |
+//! | `timesource` | `clock`, `ticks=4ms` | `clock` | 1 us to 100 ms | whether the drive model learns from exact times or from whole ticks of a timer |
 //!
 //! Worked example: `deadlines` is set to `rt=100ms,be/7=1s`. A read of priority rt/3 submitted at
 //! 2.0 s is due at 2.1 s, one of be/7 at 3.0 s, one of be/4 never.
 //!
-//! A text is taken as a whole or refused as a whole. In the paper `latency_matrix` is also how a
-//! matrix is saved and restored: here that is done with the map itself, which a scheduler does not
-//! see. Source: P1 section IV; the classes and levels are those of Linux's `ioprio_set`. The
-//! default deadlines are none, because the paper prints none.
+//! A text is applied as a whole or refused as a whole. In the paper `latency_matrix` also saves and
+//! restores a matrix; here the map does that itself. Source: P1 section IV; the classes and levels
+//! are those of Linux's `ioprio_set`. The default has no deadlines, because the paper prints none.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -25,27 +24,27 @@ use headtime_units::{Instant, Nanos, parse_nanos};
 
 use crate::tour::{LOOKAHEAD_MAX, Lookahead};
 
-/// What may be changed while running.
+/// Settings that may change at run time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tunables {
-    /// What is made of the belief's times of pairs.
+    /// The use of the drive model's times of pairs.
     pub latency_matrix: LatencyMatrixUse,
     /// Deadlines by I/O priority.
     pub deadlines: DeadlineTable,
-    /// How far `g-matrix` looks ahead; `None` leaves it as it was built.
+    /// The number of deadlines that `g-matrix` considers; `None` keeps its parameter.
     pub lookahead_k: Option<Lookahead>,
-    /// How finely time is read.
+    /// The resolution of time.
     pub timesource: TimeSource,
 }
 
-/// One tunable: its name, what texts it takes, and what it does.
+/// A tunable: its name, the accepted texts, and its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tunable {
     /// The name in the paper.
     pub name: &'static str,
-    /// What texts it takes, with their range.
+    /// The accepted texts and their range.
     pub takes: &'static str,
-    /// What it does, in one line.
+    /// A one-line summary.
     pub summary: &'static str,
 }
 
@@ -76,16 +75,16 @@ pub const TUNABLES: &[Tunable] = &[
     },
 ];
 
-/// What orders of the latency map make of the belief's times.
+/// The use of the drive model's times in the orders of the latency map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LatencyMatrixUse {
-    /// They go by them.
+    /// Orders use them.
     #[default]
     Use,
     /// Pairs that are unknown, and would be known after an access, go before all others, by
     /// ascending distance.
     Explore,
-    /// They go by distance in addresses instead; `g-matrix` goes by deadline alone.
+    /// Orders use the distance in addresses instead; `g-matrix` orders by deadline alone.
     Ignore,
 }
 
@@ -94,20 +93,20 @@ pub enum LatencyMatrixUse {
 pub enum PriorityClass {
     /// Real time.
     RealTime,
-    /// Best effort: what everybody has who asks for nothing else.
+    /// Best effort: the default of Linux.
     BestEffort,
     /// Idle.
     Idle,
 }
 
-/// An I/O priority: class and level, 0 being the most urgent of 8.
+/// An I/O priority: class and level, 0 the most urgent of 8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IoPriority {
     class: PriorityClass,
     level: u8,
 }
 
-/// Why a text is no I/O priority.
+/// The reason why a text is no I/O priority.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is no I/O priority; write rt, be or idle, with a level from 0 (most urgent) to 7 \
@@ -118,29 +117,29 @@ pub struct PriorityError {
     pub text: String,
 }
 
-/// Within what time requests of each I/O priority are due.
+/// The deadline of each I/O priority.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeadlineTable {
     within: [[Option<Nanos>; LEVELS]; 3],
 }
 
-/// How finely the times are read that the belief is told.
+/// The resolution of the times that the drive model learns from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeSource {
-    /// As the clock says: the paper's RDTSC.
+    /// Exact times: the paper's RDTSC.
     #[default]
     Clock,
     /// In whole ticks: the paper's timer interrupt.
     Ticks(Nanos),
 }
 
-/// Why a tunable was not changed.
+/// The reason why a tunable was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TunableError {
-    /// There is none of that name.
+    /// An unknown name.
     #[error("there is no tunable `{name}`; known are {known}")]
     Unknown {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The names there are.
         known: String,
@@ -152,19 +151,19 @@ pub enum TunableError {
         name: &'static str,
         /// The part of the text that is wrong.
         part: String,
-        /// What it takes.
+        /// The accepted values.
         takes: &'static str,
     },
 }
 
 const LEVELS: usize = 8;
-/// What a class alone means: the level that Linux gives processes which ask for none.
+/// The level of a class without a number: the default level of Linux.
 const USUAL_LEVEL: u8 = 4;
 const DEADLINE_RANGE: (Nanos, Nanos) = (Nanos::from_ms(1), Nanos::from_secs(3_600));
 const TICK_RANGE: (Nanos, Nanos) = (Nanos::from_us(1), Nanos::from_ms(100));
 
 impl Tunables {
-    /// Changes the tunable called `name` to what `value` says.
+    /// Sets the tunable called `name` to `value`.
     ///
     /// # Errors
     /// [`TunableError`], with what would have been accepted; nothing is changed then.
@@ -250,7 +249,7 @@ impl IoPriority {
         if (level as usize) < LEVELS { Some(Self { class, level }) } else { None }
     }
 
-    /// The priority of a class where nobody says a level: its level 4, as in Linux.
+    /// The priority of a class with the default level 4, as in Linux.
     #[must_use]
     pub const fn default_of(class: PriorityClass) -> Self {
         Self { class, level: USUAL_LEVEL }
@@ -290,14 +289,14 @@ impl FromStr for IoPriority {
 }
 
 impl DeadlineTable {
-    /// Within what time a request of this priority is due, if at all.
+    /// The deadline of this priority, counted from submission.
     #[must_use]
     pub fn within(&self, priority: IoPriority) -> Option<Nanos> {
         self.within[priority.class as usize][usize::from(priority.level)]
     }
 
-    /// Requests of this priority are due within that time from now on, or never. Answers whether
-    /// the time is one from 1 ms to 1 h; nothing is changed otherwise.
+    /// Sets the deadline of this priority. Returns whether the time is within 1 ms to 1 h; nothing
+    /// is changed otherwise.
     #[must_use = "a time out of range changes nothing"]
     pub fn set(&mut self, priority: IoPriority, within: Option<Nanos>) -> bool {
         let in_range =
@@ -308,7 +307,7 @@ impl DeadlineTable {
         in_range
     }
 
-    /// The table that a text says, or the part of it that is wrong.
+    /// Parses a table; on failure returns the invalid part.
     fn parse(text: &str) -> Result<Self, &str> {
         let mut table = Self::default();
         for part in text.split(',').filter(|part| !part.is_empty()) {

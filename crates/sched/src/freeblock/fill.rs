@@ -1,5 +1,4 @@
-//! [`Fill`]: everything that the scheduler keeps for background reading, beside the queue of
-//! clients.
+//! [`Fill`]: the state of background reading, beside the queue of clients.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -16,7 +15,7 @@ use crate::command::{CommandId, Outcome};
 use crate::queue::Ticket;
 use crate::scheduler::{Ahead, Committed, ExpectedStart};
 
-/// Scans, jobs, and what they cost.
+/// Scans, jobs, and their cost.
 #[derive(Debug, Default)]
 pub(crate) struct Fill {
     pub(crate) settings: FillSettings,
@@ -26,20 +25,20 @@ pub(crate) struct Fill {
     pub(crate) governor: Governor,
     pub(crate) report: FillReport,
     pub(crate) counts: SearchCounts,
-    /// What was read and not taken yet.
+    /// Results that were not yet delivered.
     pub(crate) delivered: VecDeque<BackgroundRead>,
-    /// Where idle reading goes on.
+    /// The address at which idle reading continues.
     pub(crate) cursor: Lba,
-    /// Until when no time is taken from clients, after some was.
+    /// The time until which no more time is taken from clients.
     pub(crate) next_share_at: Instant,
-    /// Since when clients have waited for the drive without a break, or will from when on: who is
-    /// at a limit waits for that.
+    /// The time since which requests of clients have been waiting without a break; in the future if
+    /// all of them are throttled until then.
     pub(crate) clients_since: Option<Instant>,
     /// The request that goes next.
     pub(crate) committed: Option<Committed>,
-    /// What the policy has chosen to go behind all that is at the drive.
+    /// The policy's choice for the place after all commands at the drive.
     pub(crate) ahead: Option<Ahead>,
-    /// Requests chosen while scans want something, until they are over.
+    /// Requests chosen while scans had pending sectors, until they finish.
     pub(crate) predicted: Vec<ExpectedStart>,
 }
 
@@ -47,17 +46,17 @@ pub(crate) struct Fill {
 const PREDICTED: usize = 4;
 
 impl Fill {
-    /// Whether there is anything to do or to keep in order.
+    /// Whether a scan or a job exists.
     pub(crate) fn is_active(&self) -> bool {
         !self.scans.is_empty() || !self.jobs.is_empty()
     }
 
-    /// The first job that somebody waits for and that has something to send.
+    /// The first eligible job that a request waits for.
     pub(crate) fn urgent(&self) -> Option<Ticket> {
         self.jobs.iter().find(|(_, job)| job.urgent && job.may_go()).map(|(ticket, _)| *ticket)
     }
 
-    /// The first job that goes on when there is time for it.
+    /// The first eligible job that can wait.
     pub(crate) fn deferred(&self) -> Option<Ticket> {
         if !self.scans.any_reads() {
             return None;
@@ -65,7 +64,7 @@ impl Fill {
         self.jobs.iter().find(|(_, job)| !job.urgent && job.may_go()).map(|(ticket, _)| *ticket)
     }
 
-    /// Hands `claims` over, as read by `command` or as lost.
+    /// Delivers `claims`, as read by `command` or as lost.
     pub(crate) fn deliver(
         &mut self,
         claims: Vec<Claim>,
@@ -82,9 +81,9 @@ impl Fill {
         }
     }
 
-    /// What is wanted next from an address on, with what else is wanted close behind it, at most
-    /// `most` sectors; from the first address again where there is nothing behind. Up to `skip`
-    /// sectors that nobody wants are read over: that is shorter than another command.
+    /// The next pending run from an address on, with other pending sectors close after it, at most
+    /// `most` sectors; from the first address again if none follows. Up to `skip` other sectors are
+    /// read through: that is shorter than another command.
     pub(crate) fn next_run(&self, from: Lba, most: Sectors, skip: Sectors) -> Option<Extent> {
         let mut extent =
             self.scans.next_from(from, most).or_else(|| self.scans.next_from(Lba::new(0), most))?;
@@ -99,8 +98,8 @@ impl Fill {
         Some(extent)
     }
 
-    /// Of the next runs from an address on, each as [`Fill::next_run`] has them, the one of which
-    /// the most is wanted.
+    /// Of the next runs from an address on, as in [`Fill::next_run`], the one with the most pending
+    /// sectors.
     pub(crate) fn fullest_run(&self, from: Lba, most: Sectors, skip: Sectors) -> Option<Extent> {
         let mut best: Option<(u64, Extent)> = None;
         let mut at = from;
@@ -110,11 +109,11 @@ impl Fill {
             else {
                 break;
             };
-            let wanted = self.scans.count_in(run);
-            if best.is_none_or(|(most, _)| wanted > most) {
-                best = Some((wanted, run));
+            let pending = self.scans.count_in(run);
+            if best.is_none_or(|(most, _)| pending > most) {
+                best = Some((pending, run));
             }
-            if run.len >= most && wanted >= most.get() {
+            if run.len >= most && pending >= most.get() {
                 break;
             }
             at = run.end();
@@ -122,16 +121,16 @@ impl Fill {
         best.map(|(_, run)| run)
     }
 
-    /// Time of the drive was taken from clients, `took` until `finished`: when some may be taken
-    /// again.
+    /// Records that `took` of the drive's time was taken from clients until `finished`, and sets
+    /// when more may be taken.
     pub(crate) fn share_taken(&mut self, finished: Instant, took: Nanos) {
         let share = self.settings.tail_share.clamp(MIN_SHARE, 1.0);
         self.next_share_at =
             finished + Nanos::from_ns((took.as_ns() as f64 * (1.0 / share - 1.0)) as u64);
     }
 
-    /// Remembers when a request would be served. Those that never came to an end (cancelled, or
-    /// sent in another way) are forgotten, the oldest first.
+    /// Records the predicted start of a request. Requests that never finished (cancelled, or sent
+    /// in another way) are dropped, the oldest first.
     pub(crate) fn predict(&mut self, predicted: ExpectedStart) {
         self.predicted.retain(|other| other.ticket != predicted.ticket);
         if self.predicted.len() == PREDICTED {
@@ -140,12 +139,12 @@ impl Fill {
         self.predicted.push(predicted);
     }
 
-    /// How far the arm may be late without harm.
+    /// The assumed maximum delay of the arm.
     pub(crate) fn conservatism(&self, spread: Nanos) -> Nanos {
         self.settings.conservatism.unwrap_or_else(|| (spread * 4).max(MIN_CONSERVATISM))
     }
 
-    /// Checks the books of this room.
+    /// Checks scans and jobs.
     ///
     /// # Panics
     /// When they do not agree: a fault of this module.
@@ -163,14 +162,14 @@ impl Fill {
     }
 }
 
-/// Where time is taken from clients, so many places are compared, each behind the one before
-/// (guess: they lie within a seek of each other, which costs less than a turn).
+/// The number of runs compared when time is taken from clients, each after the previous one (guess:
+/// they lie within a seek of each other, which costs less than a revolution).
 const CANDIDATES: usize = 16;
 
-/// A share of the drive's time is at least this, so that a command of one turn is followed by
+/// The minimum share of the drive's time, so that a command of one revolution is followed by
 /// another within minutes.
 const MIN_SHARE: f64 = 1e-4;
 
-/// Below this nothing is trusted, however exact the belief says it is (guess: a tenth of what P2
-/// set by hand is lost in the sector's own margin).
+/// The minimum margin, however exact the drive model is (guess: a tenth of what P2 set by hand is
+/// lost in the sector's own margin).
 const MIN_CONSERVATISM: Nanos = Nanos::from_us(100);

@@ -1,15 +1,15 @@
-//! [`Job`]: one thing to be read for scans, in one command or several, until every sector of it is
-//! read or given up.
+//! [`Job`]: one extent read for scans, in one command or several, until every sector of it is read
+//! or abandoned.
 //!
-//! A job holds a ticket as requests do, and stands in the order of overlapping requests from its
-//! beginning to its end: what is read for a scan is never overwritten on the way. It begins with
-//! what is to be read. Each command takes a piece. A piece that fails is cut into eight, and those
-//! again, down to one block: of 256 sectors with a bad one among them, 1 + 8 + 8 + 4 commands are
-//! sent, of which four fail.
+//! A job has a ticket as requests do, and is in the order of overlapping requests from its
+//! beginning to its end, so that its sectors are not overwritten before they are read. Each command
+//! reads a piece. A failed piece is divided into eight, and those again, down to one block: for 256
+//! sectors with a bad one among them 1 + 8 + 8 + 4 commands are sent, of which four fail.
 //!
-//! A write that must wait for a job makes it *urgent*: it takes its turn among the scheduler's own
-//! commands, and what fails is given up at once, because a client waits. Any other job that has
-//! failed is *deferred*: it goes on in idle time, or in time that the bound on impact has saved up.
+//! A write that must wait for a job makes it *urgent*: it alternates with the scheduler's own
+//! commands, and a failed piece is abandoned at once, because a client waits. Any other job that
+//! has failed is *deferred*: it continues in idle time, or in time that the bound on impact has
+//! saved up.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -23,16 +23,16 @@ use crate::background::FillSource;
 /// eleven times, this four times).
 const PARTS: u64 = 8;
 
-/// What is read for scans under one ticket.
+/// The sectors read for scans under one ticket.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
-    /// All of it, as it stands in the order of overlapping requests.
+    /// The whole extent, as entered into the order of overlapping requests.
     pub(crate) extent: Extent,
-    /// What has not been sent, in the order in which it will be.
+    /// The pieces to send, in order.
     pub(crate) pieces: VecDeque<Extent>,
     /// Commands at the drive.
     pub(crate) at_drive: usize,
-    /// What is to be handed over.
+    /// The claims to deliver.
     pub(crate) claims: Vec<Claim>,
     pub(crate) source: FillSource,
     /// Whether a request waits for it, or it was made because one will.
@@ -44,7 +44,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// A job that reads `extent` for `claims` and waits for nobody.
+    /// A job that reads `extent` for `claims` and waits for no request.
     pub(crate) fn new(extent: Extent, claims: Vec<Claim>, source: FillSource) -> Self {
         Self {
             extent,
@@ -58,22 +58,22 @@ impl Job {
         }
     }
 
-    /// Whether it has something to send now.
+    /// Whether a piece can be sent now.
     pub(crate) fn may_go(&self) -> bool {
         !self.waits && !self.pieces.is_empty()
     }
 
-    /// Whether nothing of it is left.
+    /// Whether the job is finished.
     pub(crate) fn is_over(&self) -> bool {
         self.pieces.is_empty() && self.at_drive == 0
     }
 
-    /// The next piece to be sent, `most` sectors at most.
+    /// The next piece to send, at most `most` sectors.
     pub(crate) fn next_piece(&self, most: Sectors) -> Option<Extent> {
         self.pieces.front().map(|piece| Extent::new(piece.start, piece.len.min(most)))
     }
 
-    /// Takes the next piece to be sent, `most` sectors at most.
+    /// Removes and returns the next piece to send, at most `most` sectors.
     pub(crate) fn take_piece(&mut self, most: Sectors) -> Option<Extent> {
         let piece = self.pieces.pop_front()?;
         if piece.len <= most {
@@ -81,12 +81,12 @@ impl Job {
         }
         let taken = Extent::new(piece.start, most);
         self.pieces.extend(without(piece, taken));
-        // What is left goes on next, before whatever else there is.
+        // The rest of the piece is sent next, before the others.
         self.pieces.rotate_right(1);
         Some(taken)
     }
 
-    /// Takes off the claims that lie within `piece`, cutting those that reach beyond.
+    /// Removes the claims within `piece`, splitting those that extend beyond it.
     pub(crate) fn take_claims(&mut self, piece: Extent) -> Vec<Claim> {
         let (mut taken, mut left) = (Vec::new(), Vec::new());
         for claim in self.claims.drain(..) {
@@ -101,13 +101,13 @@ impl Job {
         taken
     }
 
-    /// Whether anybody is still to get something from `piece`.
-    pub(crate) fn is_wanted(&self, piece: Extent) -> bool {
+    /// Whether a claim needs any of `piece`.
+    pub(crate) fn is_pending(&self, piece: Extent) -> bool {
         self.claims.iter().any(|claim| claim.extent.overlaps(piece))
     }
 
-    /// Cuts a piece that failed into parts of whole blocks of `grain`, which will be tried again;
-    /// `false` when it lies within one.
+    /// Divides a failed piece into parts of whole blocks of `grain`, which are tried again; `false`
+    /// when it lies within one block.
     pub(crate) fn retry(&mut self, piece: Extent, grain: Sectors) -> bool {
         let grain = grain.get().max(1);
         if piece.start.get() / grain == piece.last().get() / grain {
@@ -119,7 +119,7 @@ impl Job {
             // Parts end at whole blocks of the drive, so that one bad block is in one part.
             let end = ((at + step) / grain * grain).max(at + 1).min(piece.end().get());
             let part = Extent::from_numbers(at, end - at);
-            if self.is_wanted(part) {
+            if self.is_pending(part) {
                 self.pieces.push_back(part);
             }
             at = end;
@@ -127,10 +127,10 @@ impl Job {
         true
     }
 
-    /// Drops what is to be sent but wanted by nobody any more.
-    pub(crate) fn drop_unwanted(&mut self) {
+    /// Removes pieces that no claim needs any more.
+    pub(crate) fn drop_unneeded(&mut self) {
         let pieces = core::mem::take(&mut self.pieces);
-        self.pieces = pieces.into_iter().filter(|piece| self.is_wanted(*piece)).collect();
+        self.pieces = pieces.into_iter().filter(|piece| self.is_pending(*piece)).collect();
     }
 }
 

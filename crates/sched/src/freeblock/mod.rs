@@ -1,16 +1,17 @@
-//! The freeblock room: what scans want, and what of it fits in between what clients ask for.
+//! Background reading: the pending sectors of scans, and how they fit between the requests of
+//! clients.
 
 mod fill;
 mod governor;
 mod jobs;
+mod pending;
 mod scans;
 mod search;
 mod settings;
-mod wanted;
 
 pub(crate) use fill::Fill;
 pub(crate) use jobs::Job;
+pub use pending::PendingSectors;
 pub(crate) use scans::{Claim, Scan, hull, without};
 pub(crate) use search::{Gap, Piece, Rules, search};
 pub use settings::{FillSettings, IdleSettings, ReadAhead};
-pub use wanted::PendingSectors;

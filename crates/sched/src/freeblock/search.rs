@@ -1,49 +1,49 @@
-//! The search of a gap: what can be read for scans between the end of one command and the beginning
-//! of the next, without delaying that.
+//! The search of a gap: the sectors that can be read for scans between the end of one command A and
+//! the start of the next, B, without delaying B.
 //!
-//! The head is free at A's end and must be at B's first sector when that comes by, as it would
-//! without us. On the way it can rest on a track T: it arrives there after the arm time from A's
-//! end, and must leave in time for the arm time to B. Both arm times are taken to be longer than
-//! most likely by the *conservatism*. What passes in between and is wanted is the
-//! track's value; the track of the greatest *worth* is taken: its value as a part of the turn, and
-//! more where little of the track is left behind ([`Gap::worth`]), so that late in a scan there are
-//! whole tracks to be read in a gap, of all lengths, and no leftovers.
+//! The head is free at A's end and must be at B's first sector when that passes, as without the
+//! fill. On the way it can rest on a track T: it arrives there after the arm time from A's end, and
+//! must leave in time for the arm time to B. Both arm times are assumed to be longer than most
+//! likely by the margin `conservatism`. The pending sectors that pass in between are the track's
+//! value. The track of the greatest *worth* is chosen: its value as a fraction of a revolution, and
+//! more if little remains on the track afterwards ([`Gap::worth`]). So late in a scan there are
+//! whole tracks left for gaps of all lengths, and no leftovers.
 //!
-//! Worked example, 6 ms a revolution, 300 sectors a track, conservatism 0.3 ms: A ends at 0, B's
-//! sector comes by at 5.2 ms, the arm takes 2 ms from A to B. On B's own track the head arrives at
-//! 2.3 ms and never leaves: 145 sectors pass, and those right before B are read with it as one
-//! command. On A's track the head rests from 0.04 to 5.2 − 2.3 = 2.9 ms: 143 sectors. On a track
-//! half-way, 1.3 ms from both, it rests from 1.6 to 3.6 ms: 100 sectors.
+//! Worked example, 6 ms a revolution, 300 sectors a track, a margin of 0.3 ms: A ends at 0, B's
+//! sector passes at 5.2 ms, the arm takes 2 ms from A to B. On B's own track the head arrives at
+//! 2.3 ms and stays: 145 sectors pass, and those right before B are read with it as one command. On
+//! A's track the head rests from 0.04 to 5.2 − 2.3 = 2.9 ms: 143 sectors. On a track half-way, 1.3
+//! ms from both, it rests from 1.6 to 3.6 ms: 100 sectors.
 //!
-//! Where the drive may read ahead nothing is read on A's track, and on B's track only what is part
-//! of B's command: two reads of one track look like a stream, and the drive would go on reading
-//! (P2, sections 3.2 and 3.3). Of two runs on a track only one is read then.
+//! If the drive may read ahead nothing is read on A's track, and on B's track only as part of B's
+//! command: two reads of one track look like a stream, and the drive would read on (P2, sections
+//! 3.2 and 3.3). Of two runs on a track only one is read then.
 //!
-//! In this order tracks are looked at: B's and A's, the others of their cylinders, those of
-//! neighboring cylinders outward, those that hold the next wanted addresses behind A and B, and
-//! all that can be reached at all, each time half-way between those looked at before. Where a track
-//! holds nothing wanted, the next one by address that does is looked at in its place. A track that
-//! could not win even if everything that passes were wanted is not asked what is. The search ends
-//! when so many tracks have been looked at as the caller allows; the best so far is the answer.
+//! Tracks are visited in this order: B's and A's; the others of their cylinders; those of
+//! neighboring cylinders outward; those with the next pending addresses after A and B; all that can
+//! be reached at all, each time half-way between those visited before. For a track without pending
+//! sectors the next one by address is visited instead. A track that could not win even if all its
+//! passing sectors were pending is skipped. The search ends after the number of tracks that the
+//! caller allows; the best so far is the result.
 //!
-//! Of two runs on a track the first is read first and the second found again when it is under way;
-//! where the first is over before another command could reach the drive, only the longer one
+//! Of two runs on a track the first is read first, and the second is found again while it is in
+//! service. If the first ends before another command could reach the drive, only the longer one
 //! counts.
 //!
-//! *What passes.* A track is a circle of sectors of one angle each. A head that arrives at one angle
-//! and leaves a while later sees an arc. The sectors that lie wholly on that arc are one run of
-//! addresses, or two where the arc passes the end of the track's addresses: the run up to the last
-//! address comes first, and the run from the first address on second. No sector is named that does
-//! not lie on the arc, nor any twice. Example, 8 sectors that start at 0.0: from 0.70 on for half a
-//! revolution, the arc ends at 1.20. Sector 6 starts at 0.75, so 6 and 7 are the first run. At 1.0
-//! sector 0 passes; it ends at 1.125, and sector 1 would end at 1.25. So 0 is the second run.
+//! *Passing sectors.* A track is a circle of sectors of one angle each. A head that arrives at one
+//! angle and leaves a while later sees an arc. The sectors that lie wholly on that arc are one run
+//! of addresses, or two where the arc passes the end of the track's addresses: the run up to the
+//! last address comes first, and the run from the first address on second. Example, 8 sectors that
+//! start at 0.0: from 0.70 on for half a revolution, the arc ends at 1.20. Sector 6 starts at 0.75,
+//! so 6 and 7 are the first run. At 1.0 sector 0 passes; it ends at 1.125, and sector 1 would end
+//! at 1.25. So 0 is the second run.
 //!
-//! Guarantees: with as many counts as there are tracks it finds what a look at every track finds.
-//! The best is asked for once more: the belief's own estimate of B behind it must say that B is in
-//! time, else the track is left out and the search goes on with what is left of its counts. Where
-//! slipped sectors that nobody knows of have displaced what lies on a track, its ends may lie on
-//! the next one: they are read where there is time for going there, too, and otherwise as many
-//! sectors are left. Cost: 0.1–0.3 µs a track.
+//! Guarantees: with as many visits as there are tracks it finds the result of a visit to every
+//! track. The drive model confirms the best: its own estimate of B after the piece must be in time,
+//! or the track is rejected and the search continues with its remaining visits. Unknown slipped
+//! sectors displace the sectors of a track, so that its ends may lie on the next one: they are read
+//! if there is time to go there too, and otherwise that many sectors are left out. Cost: 0.1–0.3 µs
+//! a track.
 //!
 //! Source: P2, sections 2 and 4.2; docs/limits.md 7.
 
@@ -55,15 +55,15 @@ use super::scans::Scans;
 use crate::positioning::{Head, Position, Positioning, Target, TrackMap, TrackSpan};
 use crate::request::Op;
 
-/// Cylinders that are looked at outward of A and of B each, before tracks in between are (guess).
+/// Cylinders visited outward of A and of B each, before tracks in between (guess).
 const NEIGHBOURS: u32 = 6;
 
-/// How often the next wanted addresses behind A and behind B are looked up (guess: late in a scan
-/// it finds what is left nearby).
+/// The number of look-ups of the next pending addresses after A and after B (guess: late in a scan
+/// they find leftovers nearby).
 const JUMPS: u32 = 6;
 
-/// By how much more the last third of a track counts (measured on a simulated Atlas 10K under P2's
-/// load: with 3 a scan is slower, with 0 leftovers stay).
+/// The additional weight of the last third of a track (measured on a simulated Atlas 10K under P2's
+/// load: with 3 a scan is slower, with 0 leftovers remain).
 const LEFTOVER: u64 = 1;
 
 /// A gap between two requests.
@@ -73,61 +73,60 @@ pub(crate) struct Gap<'a> {
     pub(crate) scans: &'a Scans,
     pub(crate) rules: Rules,
     pub(crate) now: Instant,
-    /// Where the head is when the gap begins.
+    /// The head at the start of the gap.
     pub(crate) head: Head,
-    /// When it can depart.
+    /// The time at which it can depart.
     pub(crate) ready: Instant,
-    /// When the request behind the gap will be sent, about.
+    /// The approximate dispatch of the request after the gap.
     pub(crate) next_sent: Instant,
-    /// The request behind the gap, and when its first sector comes by.
+    /// The request after the gap, and the time at which its first sector passes.
     pub(crate) next: &'a Target,
     pub(crate) begin: Instant,
 }
 
-/// What is allowed.
+/// The rules of a search.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
-    /// How late the arm may be.
+    /// The assumed maximum delay of the arm.
     pub(crate) conservatism: Nanos,
-    /// How late two commands on one track may follow each other.
+    /// The assumed maximum delay between two commands on one track.
     pub(crate) follow: Nanos,
-    /// Sectors left at most at the ends of a track where they have been displaced; where the arm
-    /// does not move one of them, if any, is left at the ends of what passes.
+    /// The maximum number of sectors left out at the ends of a track with displaced sectors.
+    /// Without arm movement at most one of them is left out at the ends of the passing sectors.
     pub(crate) edge: u64,
-    /// Whether several commands on one track do no harm.
+    /// Whether several commands on one track are allowed.
     pub(crate) several_per_track: bool,
     /// Whether the rest of A's track may be read.
-    pub(crate) behind: bool,
-    /// Whether what lies right before B may be read with it.
+    pub(crate) after: bool,
+    /// Whether sectors right before B may be read with it.
     pub(crate) merge: bool,
     /// Whether a command of its own may be sent.
     pub(crate) alone: bool,
 }
 
-/// What to read.
+/// The extent to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// From the first to the last wanted sector; where it is merged up to the request's first
-    /// sector.
+    /// From the first to the last pending sector; if merged, up to the request's first sector.
     pub(crate) extent: Extent,
     /// Whether it is read with the request, as one command.
     pub(crate) merged: bool,
-    /// Wanted sectors of the track that pass in the gap.
+    /// Pending sectors of the track that pass in the gap.
     pub(crate) value: u64,
-    /// What that is worth; see [`Gap::worth`].
+    /// Its worth; see [`Gap::worth`].
     worth: u64,
 }
 
-/// What searches did.
+/// Counts of searches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SearchCounts {
-    /// Tracks looked at.
+    /// Tracks visited.
     pub(crate) tracks: u64,
-    /// Finds that the belief did not confirm.
+    /// Pieces that the drive model did not confirm.
     pub(crate) rejected: u64,
 }
 
-/// Finds the most that can be read in a gap; counts what it took.
+/// Finds the best piece to read in a gap, and counts the visits.
 pub(crate) fn search(gap: &Gap<'_>, effort: u32, counts: &mut SearchCounts) -> Option<Piece> {
     let mut search = Search {
         gap,
@@ -150,9 +149,8 @@ pub(crate) fn search(gap: &Gap<'_>, effort: u32, counts: &mut SearchCounts) -> O
 }
 
 impl Gap<'_> {
-    /// The piece, or what is left of it away from ends of its track that may lie elsewhere where
-    /// there is no time for going there, if the belief says, too, that the request behind the gap
-    /// is in time.
+    /// The piece, or its part away from the ends of its track if there is no time for displaced
+    /// ends, provided that the drive model also predicts the next request in time.
     fn confirmed(&self, piece: Piece) -> Option<Piece> {
         if !self.in_time(&piece) {
             return None;
@@ -163,46 +161,46 @@ impl Gap<'_> {
             return Some(piece);
         }
         let first = track.extent.start + Sectors::new(edge);
-        let behind = Lba::new(track.extent.end().get().saturating_sub(edge));
+        let after = Lba::new(track.extent.end().get().saturating_sub(edge));
         let padded = self.padded(
             piece.extent,
             first,
-            if piece.merged { piece.extent.end() } else { behind },
+            if piece.merged { piece.extent.end() } else { after },
             edge,
         );
         if padded == piece.extent || self.in_time(&Piece { extent: padded, ..piece }) {
             return Some(piece);
         }
-        let end = if piece.merged { piece.extent.end() } else { piece.extent.end().min(behind) };
+        let end = if piece.merged { piece.extent.end() } else { piece.extent.end().min(after) };
         let inner = part(piece.extent, piece.extent.start.max(first), end)?;
-        let wanted = self.scans.hull_in(inner)?;
-        let end = if piece.merged { inner.end() } else { wanted.end() };
-        let extent = Extent::new(wanted.start, end - wanted.start);
+        let pending = self.scans.hull_in(inner)?;
+        let end = if piece.merged { inner.end() } else { pending.end() };
+        let extent = Extent::new(pending.start, end - pending.start);
         Some(Piece { extent, value: self.scans.count_in(extent), ..piece })
     }
 
-    /// What it is worth to read `taken` of the `left` sectors that are wanted of a track, in parts
-    /// of a turn of 2¹⁶.
+    /// The worth of reading `taken` of the `left` pending sectors of a track, in units of 2⁻¹⁶
+    /// revolutions.
     ///
-    /// What a gap has is time, and tracks of fewer sectors take as many gaps as those of more: so
-    /// parts of a turn are counted, not sectors. Each gap reaches one track, however little is left
-    /// there: so the last third of what is wanted of a track counts [`LEFTOVER`] times more, and is
-    /// read before other tracks are begun.
+    /// A gap is limited by time, and tracks with fewer sectors take as many gaps as others: so
+    /// fractions of a revolution count, not sectors. Each gap reaches one track, however little is
+    /// left there: so the last third of the pending sectors of a track counts [`LEFTOVER`] times
+    /// more, and is read before other tracks are begun.
     fn worth(track: &TrackSpan, left: u64, taken: u64) -> u64 {
         let len = track.extent.len.get();
         let last = |left: u64| left.min(len / 3);
         ((taken + LEFTOVER * (last(left) - last(left.saturating_sub(taken)))) << 16) / len
     }
 
-    /// What would be read with it if it went on as far as its ends may be displaced, where they lie
-    /// outside of `first` to `behind`.
-    fn padded(&self, extent: Extent, first: Lba, behind: Lba, edge: u64) -> Extent {
+    /// The extent with its ends extended by the possible displacement, where they lie outside of
+    /// `first` to `after`.
+    fn padded(&self, extent: Extent, first: Lba, after: Lba, edge: u64) -> Extent {
         let start = if extent.start < first {
             extent.start.get().saturating_sub(edge)
         } else {
             extent.start.get()
         };
-        let end = if extent.end() > behind {
+        let end = if extent.end() > after {
             (extent.end().get() + edge).min(self.belief.capacity().get())
         } else {
             extent.end().get()
@@ -210,7 +208,7 @@ impl Gap<'_> {
         Extent::from_numbers(start, end - start)
     }
 
-    /// Whether the belief says, too, that the request behind the gap is in time, and not by a hair.
+    /// Whether the drive model also predicts the next request in time, with some tolerance.
     fn in_time(&self, piece: &Piece) -> bool {
         let revolution = self.belief.revolution();
         let tolerance = revolution / 16;
@@ -229,12 +227,12 @@ impl Gap<'_> {
         let likely = self.belief.likely(&self.head, self.now, &target);
         let end = likely.depart + likely.positioning + target.transfer;
         let margin = self.margin(&target.end, &self.next.start);
-        let behind =
+        let after =
             self.belief.likely(&Head::after(&target, end + margin), self.next_sent, self.next);
-        behind.depart + behind.positioning <= due
+        after.depart + after.positioning <= due
     }
 
-    /// When the head is on a track, at the latest.
+    /// The latest arrival of the head on a track.
     fn arrival(&self, track: &TrackSpan) -> Instant {
         let from_a = same_track(&track.start, &self.head.place);
         self.ready
@@ -245,7 +243,7 @@ impl Gap<'_> {
             }
     }
 
-    /// From when on, and how long, the head can rest on a track.
+    /// The arrival on a track, and the time the head can rest there.
     fn rest(&self, track: &TrackSpan) -> Option<(Instant, Nanos)> {
         let to_b = same_track(&track.start, &self.next.start);
         let settle = if self.next.op == Op::Read { Nanos::ZERO } else { self.map.write_extra() };
@@ -255,14 +253,14 @@ impl Gap<'_> {
             self.map.arm_time(track.start, self.next.start) + self.rules.conservatism
         };
         let leave_by = self.begin.saturating_back(leave + settle);
-        // A piece that is over before the request behind it is at the drive delays that.
-        let in_vain = leave_by < self.next_sent + self.map.read_overhead();
+        // A piece that ends before the next request is at the drive would delay that request.
+        let too_late = leave_by < self.next_sent + self.map.read_overhead();
         let arrive = self.arrival(track);
-        (!in_vain && arrive < leave_by).then(|| (arrive, leave_by.saturating_since(arrive)))
+        (!too_late && arrive < leave_by).then(|| (arrive, leave_by.saturating_since(arrive)))
     }
 
-    /// What passes while the head rests on a track. On the tracks of the two requests their own
-    /// addresses say better than any angle where they end and begin.
+    /// The sectors that pass while the head rests on a track. On the tracks of the two requests
+    /// their own addresses are more exact than any angle.
     fn seen(&self, track: &TrackSpan, arrive: Instant, span: Nanos) -> Option<Passing> {
         let revolution = self.belief.revolution();
         let (from_a, to_b) = (
@@ -298,13 +296,13 @@ impl Gap<'_> {
         Some(seen)
     }
 
-    /// How late the head may come from one place to another.
+    /// The assumed delay between two positions.
     fn margin(&self, from: &Position, to: &Position) -> Nanos {
         if same_track(from, to) { self.rules.follow } else { self.rules.conservatism }
     }
 
-    /// How long the head could rest `from_a` cylinders from A's end and `from_b` from B's
-    /// beginning, at most.
+    /// The maximum time the head can rest `from_a` cylinders from A's end and `from_b` from B's
+    /// start.
     fn rest_at_most(&self, from_a: u32, from_b: u32) -> Nanos {
         let arm = self.belief.seek_lower_bound(from_a) + self.belief.seek_lower_bound(from_b);
         self.begin.saturating_since(self.ready).saturating_sub(arm)
@@ -315,42 +313,42 @@ struct Search<'a> {
     gap: &'a Gap<'a>,
     revolution: Nanos,
     best: Option<Piece>,
-    /// Tracks that may still be looked at.
+    /// The remaining visits.
     left: u32,
     counts: &'a mut SearchCounts,
-    /// A sector of a track that is left out.
+    /// A sector of a rejected track.
     rejected: Option<Lba>,
 }
 
 impl Search<'_> {
     fn run(&mut self) {
         let (a, b) = (self.gap.head.place, self.gap.next.start);
-        self.look(b.cylinder, b.head);
+        self.visit(b.cylinder, b.head);
         if !same_track(&a, &b) {
-            self.look(a.cylinder, a.head);
+            self.visit(a.cylinder, a.head);
         }
         if !self.gap.rules.alone {
             return;
         }
-        self.look_at_cylinder(b.cylinder, &[a, b]);
+        self.visit_cylinder(b.cylinder, &[a, b]);
         if a.cylinder != b.cylinder {
-            self.look_at_cylinder(a.cylinder, &[a, b]);
+            self.visit_cylinder(a.cylinder, &[a, b]);
         }
-        self.look_outward(a.cylinder, b.cylinder);
-        self.look_at_what_is_wanted_next();
-        self.look_everywhere(a.cylinder, b.cylinder);
+        self.visit_outward(a.cylinder, b.cylinder);
+        self.visit_next_pending();
+        self.visit_everywhere(a.cylinder, b.cylinder);
     }
 
-    /// The tracks of a cylinder but for those that have been looked at.
-    fn look_at_cylinder(&mut self, cylinder: u32, but: &[Position]) {
+    /// Visits the tracks of a cylinder, except those already visited.
+    fn visit_cylinder(&mut self, cylinder: u32, but: &[Position]) {
         for head in 0..self.gap.map.heads() {
             if !but.iter().any(|place| (place.cylinder, place.head) == (cylinder, head)) {
-                self.look(cylinder, head);
+                self.visit(cylinder, head);
             }
         }
     }
 
-    fn look_outward(&mut self, a: u32, b: u32) {
+    fn visit_outward(&mut self, a: u32, b: u32) {
         let cylinders = self.gap.map.cylinders();
         for distance in 1..=NEIGHBOURS {
             for middle in [b, a] {
@@ -364,8 +362,8 @@ impl Search<'_> {
                             .rest_at_most(cylinder.abs_diff(a), cylinder.abs_diff(b))
                             .is_zero()
                     {
-                        // Which of its tracks is as good as any while everything is wanted.
-                        self.look(
+                        // Any of its tracks is as good as another while all sectors are pending.
+                        self.visit(
                             cylinder,
                             (distance % u32::from(self.gap.map.heads().max(1))) as u16,
                         );
@@ -375,23 +373,22 @@ impl Search<'_> {
         }
     }
 
-    /// Where little is left, that what is left is looked for, rather than tracks that may hold
-    /// nothing.
-    fn look_at_what_is_wanted_next(&mut self) {
+    /// Visits the tracks with the next pending sectors, rather than tracks that may hold none.
+    fn visit_next_pending(&mut self) {
         for from in [self.gap.next.extent.end(), self.gap.head.next_lba] {
             let mut at = from;
             for _ in 0..JUMPS {
                 let Some(run) = self.gap.scans.next_from(at, Sectors::new(1)) else { break };
                 let track = self.gap.map.track_of(run.start);
-                self.look_at(&track);
+                self.visit_track(&track);
                 at = track.extent.end().max(run.end());
             }
         }
     }
 
-    /// Every cylinder that can be reached in time, each time half-way between those looked at
+    /// Visits every cylinder that can be reached in time, each time half-way between those visited
     /// before; one track of each, then the next track of each.
-    fn look_everywhere(&mut self, a: u32, b: u32) {
+    fn visit_everywhere(&mut self, a: u32, b: u32) {
         let (near, far) = (a.min(b), a.max(b));
         let beyond = self.reach(far - near);
         let first = near.saturating_sub(beyond);
@@ -407,14 +404,13 @@ impl Search<'_> {
                 let number = number as u32;
                 let place = if bits == 0 { 0 } else { number.reverse_bits() >> (32 - bits) };
                 if place < count {
-                    self.look_from(first + place, ((pass + number) % heads) as u16, first..=last);
+                    self.visit_from(first + place, ((pass + number) % heads) as u16, first..=last);
                 }
             }
         }
     }
 
-    /// How many cylinders beyond A and B, which are `apart`, the head could go and still be in
-    /// time.
+    /// The number of cylinders beyond A and B, which are `apart`, that the head can reach in time.
     fn reach(&self, apart: u32) -> u32 {
         let (mut near, mut far) = (0, self.gap.map.cylinders());
         while near < far {
@@ -428,21 +424,21 @@ impl Search<'_> {
         near
     }
 
-    fn look(&mut self, cylinder: u32, head: u16) {
+    fn visit(&mut self, cylinder: u32, head: u16) {
         if self.left == 0 {
             return;
         }
         if let Some(track) = self.gap.map.track_at(cylinder, head) {
-            self.look_at(&track);
+            self.visit_track(&track);
         }
     }
 
-    /// SearchCounts at a track, or at the next one by address that holds anything wanted.
-    fn look_from(&mut self, cylinder: u32, head: u16, within: RangeInclusive<u32>) {
+    /// Visits a track, or the next one by address with pending sectors.
+    fn visit_from(&mut self, cylinder: u32, head: u16, within: RangeInclusive<u32>) {
         let Some(track) = self.gap.map.track_at(cylinder, head) else { return };
         let left = self.gap.scans.count_in(track.extent);
         if left > 0 {
-            return self.look_at(&track);
+            return self.visit_track(&track);
         }
         self.left -= 1;
         self.counts.tracks += 1;
@@ -451,12 +447,12 @@ impl Search<'_> {
         };
         let track = self.gap.map.track_of(run.start);
         if within.contains(&track.start.cylinder) {
-            self.look_at(&track);
+            self.visit_track(&track);
         }
     }
 
-    /// SearchCounts at a track; nothing is lost where there is nothing wanted.
-    fn look_at(&mut self, track: &TrackSpan) {
+    /// Visits a track; a track without pending sectors costs nothing.
+    fn visit_track(&mut self, track: &TrackSpan) {
         let left = self.gap.scans.count_in(track.extent);
         if self.left == 0 || left == 0 {
             return;
@@ -470,10 +466,10 @@ impl Search<'_> {
         let (from_a, to_b) =
             (same_track(&track.start, &head.place), same_track(&track.start, &next.start));
         if to_b && rules.merge && next.op == Op::Read {
-            self.look_before(track, left, self.gap.arrival(track), from_a);
+            self.visit_before(track, left, self.gap.arrival(track), from_a);
         }
         let one_command = (from_a || to_b) && !rules.several_per_track;
-        if !rules.alone || one_command || (from_a && !rules.behind) {
+        if !rules.alone || one_command || (from_a && !rules.after) {
             return;
         }
         let Some((arrive, span)) =
@@ -486,8 +482,8 @@ impl Search<'_> {
         }
     }
 
-    /// What lies right before the request on its track.
-    fn look_before(&mut self, track: &TrackSpan, left: u64, arrive: Instant, from_a: bool) {
+    /// Considers the sectors right before the request on its track.
+    fn visit_before(&mut self, track: &TrackSpan, left: u64, arrive: Instant, from_a: bool) {
         let Gap { rules, next, begin, .. } = self.gap;
         let span = begin.saturating_since(arrive);
         if !track.extent.contains(next.extent.start) || self.cannot_win(track, left, span) {
@@ -499,8 +495,8 @@ impl Search<'_> {
             return;
         };
         let value = self.gap.scans.count_in(seen);
-        let Some(wanted) = self.gap.scans.hull_in(seen) else { return };
-        let extent = Extent::new(wanted.start, next.extent.start - wanted.start);
+        let Some(pending) = self.gap.scans.hull_in(seen) else { return };
+        let extent = Extent::new(pending.start, next.extent.start - pending.start);
         self.keep(Piece { extent, merged: true, value, worth: Gap::worth(track, left, value) });
     }
 
@@ -526,8 +522,8 @@ impl Search<'_> {
         }
     }
 
-    /// Whether a run lasts so long that another command is at the drive when it is over: the one
-    /// before is reported, and the other is sent.
+    /// Whether a run lasts until another command can be at the drive: its predecessor is reported,
+    /// and the next is sent.
     fn outlasts_a_dispatch(&self, track: &TrackSpan, run: Extent) -> bool {
         most(track, self.gap.map.read_overhead() * 2, self.revolution) < run.len.get()
     }
@@ -545,7 +541,7 @@ impl Search<'_> {
     }
 }
 
-/// The part of a run from `start` to `end`, if there is any.
+/// The part of a run from `start` to `end`, if not empty.
 fn part(run: Extent, start: Lba, end: Lba) -> Option<Extent> {
     (start < end && run.contains(start)).then(|| Extent::new(start, end - start))
 }
@@ -554,7 +550,7 @@ fn same_track(one: &Position, other: &Position) -> bool {
     (one.cylinder, one.head) == (other.cylinder, other.head)
 }
 
-/// One turn in the units of [`TrackSpan::sector`].
+/// One revolution in the units of [`TrackSpan::sector`].
 const TURN: u128 = 1 << 64;
 
 /// The runs of a track that pass within an arc, in the order in which they come by.
@@ -564,8 +560,8 @@ pub(crate) struct Passing {
     pub(crate) second: Option<Extent>,
 }
 
-/// What passes within `span` when the head arrives at angle `arrival`, without `edge` sectors at
-/// either end of the arc; after a turn it has all passed.
+/// The sectors that pass within `span` when the head arrives at angle `arrival`, without `edge`
+/// sectors at either end of the arc; all of them after a revolution.
 pub(crate) fn passing(
     track: &TrackSpan,
     arrival: Angle,
@@ -602,19 +598,18 @@ pub(crate) fn right_before(
     run(track, from, u128::from(upto))
 }
 
-/// How many sectors of the track pass within `span` at most.
+/// The maximum number of sectors of the track that pass within `span`.
 pub(crate) fn most(track: &TrackSpan, span: Nanos, revolution: Nanos) -> u64 {
     let seen = turns(span, revolution) / u128::from(track.sector.max(1));
     seen.min(u128::from(track.extent.len.get())) as u64
 }
 
-/// How far the start of the track's addresses lies behind `angle`, against the direction in which
-/// sectors come by.
+/// The angle from the start of the track's addresses to `angle`.
 fn offset(track: &TrackSpan, angle: Angle) -> u128 {
     u128::from(track.start.angle.until(angle).as_raw()) << 32
 }
 
-/// The part of a turn that passes within `span`, one turn at most.
+/// The fraction of a revolution within `span`, at most one.
 fn turns(span: Nanos, revolution: Nanos) -> u128 {
     let (span, revolution) =
         (u128::from(span.min(revolution).as_ns()), u128::from(revolution.as_ns().max(1)));

@@ -116,10 +116,10 @@ impl Deadline {
 
     fn select<'a>(&self, view: &View<'a>) -> Option<(&'a Queued, Run)> {
         let run = self.run;
-        let behind_last = run.last.and_then(|(direction, start, _)| {
+        let after_last = run.last.and_then(|(direction, start, _)| {
             view.queue.from_lba(start).find(|queued| direction_of(queued) == direction)
         });
-        if let (Some(next), Some((.., end))) = (behind_last, run.last) {
+        if let (Some(next), Some((.., end))) = (after_last, run.last) {
             let seeks = next.request.extent.start != end;
             if run.batch < self.fifo_batch && (self.seeks_in_batch || !seeks) {
                 return Some((next, run.with(next, run.batch + 1, run.starved)));
@@ -145,7 +145,7 @@ impl Deadline {
                 view.queue.from_lba(Lba::new(0)).find(|queued| direction_of(queued) == direction)
             }
         };
-        let first = behind_last.filter(|next| direction_of(next) == direction).or_else(again)?;
+        let first = after_last.filter(|next| direction_of(next) == direction).or_else(again)?;
         Some((first, run.with(first, 1, starved)))
     }
 }

@@ -51,12 +51,12 @@ fn nearest_first(batch: &[&Queued], mut from: Lba) -> Vec<usize> {
         (0..batch.len()).map(|place| (start(place), place)).collect();
     let mut order = Vec::with_capacity(batch.len());
     loop {
-        let behind = left.range((from, 0)..).next();
+        let after = left.range((from, 0)..).next();
         // Of several at one address the walk down meets the newest first.
         let before =
             left.range(..(from, 0)).next_back().and_then(|(at, _)| left.range((*at, 0)..).next());
         let nearest =
-            behind.into_iter().chain(before).min_by_key(|(at, place)| (at.distance(from), *place));
+            after.into_iter().chain(before).min_by_key(|(at, place)| (at.distance(from), *place));
         let Some((at, place)) = nearest.copied() else { return order };
         left.remove(&(at, place));
         order.push(place);

@@ -93,7 +93,7 @@ impl Headtime {
         let safe = cheapest.and_then(|ticket| view.queue.get(ticket)).is_some_and(|queued| {
             nothing_is_late_before(view, queued) && self.holds_after(view, queued)
         });
-        if safe { cheapest } else { self.press(view) }
+        if safe { cheapest } else { self.most_urgent_first(view) }
     }
 
     /// Whether every deadline among the first `walk` holds when `first` goes now and the others
@@ -125,7 +125,7 @@ impl Headtime {
 
     /// The cheapest of the most urgent deadlines that leaves the others in time, else the cheapest
     /// of them; but who is very late goes at once.
-    fn press(&self, view: &View<'_>) -> Option<Ticket> {
+    fn most_urgent_first(&self, view: &View<'_>) -> Option<Ticket> {
         let patience = view.belief.revolution() * PATIENCE_REVOLUTIONS;
         if let Some(first) =
             view.queue.with_deadline().next().filter(|first| due(first) + patience < view.now)
@@ -158,10 +158,10 @@ impl Policy for Headtime {
             return Choice::one(self.best_that_is_safe(view));
         }
         let cost = |queued: &Queued| view.next(&queued.target).expected;
-        if let Some(line) = self.turns.pressing(view, cost) {
-            return Choice::one(self.best_that_is_safe(&view.of(line)));
+        if let Some(state) = self.turns.urgent_tenant(view, cost) {
+            return Choice::one(self.best_that_is_safe(&view.of(state)));
         }
-        self.turns.next(view, cost).choice(|line| self.best_that_is_safe(&view.of(line)))
+        self.turns.next(view, cost).choice(|state| self.best_that_is_safe(&view.of(state)))
     }
 }
 

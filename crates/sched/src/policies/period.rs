@@ -43,7 +43,7 @@ pub(crate) struct Period {
     /// One round of two is longer by so many steps, the other shorter.
     steps: u64,
     /// Where it is going.
-    wanted: u32,
+    target: u32,
     stepped: Instant,
     /// Since when a shorter one would do.
     spare_since: Option<Instant>,
@@ -72,7 +72,7 @@ impl Period {
             longest: period,
             doubled: 0,
             steps: 0,
-            wanted: 0,
+            target: 0,
             stepped: Instant::ORIGIN,
             spare_since: None,
         }
@@ -132,25 +132,25 @@ impl Period {
         }
         if fitting >= self.doubled {
             self.spare_since = None;
-            self.wanted = fitting;
+            self.target = fitting;
             if lengthen == Lengthen::AtOnce && fitting > self.doubled {
                 (self.doubled, self.steps, self.stepped) = (fitting, 0, now);
             }
             return;
         }
         let since = *self.spare_since.get_or_insert(now);
-        self.wanted = if now.saturating_since(since) < SPARED { self.doubled } else { fitting };
+        self.target = if now.saturating_since(since) < SPARED { self.doubled } else { fitting };
     }
 
     /// Goes a step towards what was noted, if it is time for one. Whose run is about to begin had
     /// its last one in a longer round, or not.
     pub(crate) fn step(&mut self, now: Instant, last: Round) {
-        if (self.wanted == self.doubled && self.steps == 0)
+        if (self.target == self.doubled && self.steps == 0)
             || now.saturating_since(self.stepped) < STEP
         {
             return;
         }
-        match (self.wanted > self.doubled, self.steps) {
+        match (self.target > self.doubled, self.steps) {
             // Both are one from somebody on whose longer round comes next.
             (true, steps) if steps + 1 == STEPS && last == Round::Long => return,
             (true, steps) if steps + 1 == STEPS => {

@@ -36,14 +36,14 @@ impl Policy for SatfLbn {
 
 /// The request that starts at the least distance from `from`; among equals the one submitted first.
 fn nearest(queue: &Queue, from: Lba) -> Option<&Queued> {
-    let behind = queue.from_lba(from).next();
+    let after = queue.from_lba(from).next();
     // The walk down meets the newest of an address first; the oldest is found by entering that
     // address from below.
     let before = queue
         .below_lba(from)
         .next()
         .and_then(|queued| queue.from_lba(queued.request.extent.start).next());
-    behind
+    after
         .into_iter()
         .chain(before)
         .min_by_key(|queued| (queued.request.extent.start.distance(from), queued.ticket))

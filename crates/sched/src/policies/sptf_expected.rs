@@ -132,7 +132,7 @@ fn first_of_run(view: &View<'_>, cheapest: Ticket) -> Option<Ticket> {
         return None;
     }
     let oldest = view.queue.oldest().map(|queued| queued.ticket);
-    let (mut first, mut length, mut wanted) = (None, 0, false);
+    let (mut first, mut length, mut eligible) = (None, 0, false);
     for queued in view.queue.from_lba(end).take(LONGEST_RUN) {
         let Extent { start, .. } = queued.request.extent;
         let goes_on = if first.is_none() { start.distance(end) < near } else { start <= end };
@@ -141,10 +141,10 @@ fn first_of_run(view: &View<'_>, cheapest: Ticket) -> Option<Ticket> {
         }
         first.get_or_insert(queued.ticket);
         length += 1;
-        wanted |= queued.ticket == cheapest || Some(queued.ticket) == oldest;
+        eligible |= queued.ticket == cheapest || Some(queued.ticket) == oldest;
         end = end.max(queued.request.extent.end());
     }
-    first.filter(|_| wanted && 2 * length > view.queue.len().min(LONGEST_RUN))
+    first.filter(|_| eligible && 2 * length > view.queue.len().min(LONGEST_RUN))
 }
 
 /// What each command costs beside the medium where nothing hides it, by the next read or write

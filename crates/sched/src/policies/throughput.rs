@@ -65,7 +65,7 @@ impl Policy for Throughput {
     fn choose(&mut self, view: &View<'_>) -> Choice {
         self.turns
             .next(view, |_| self.unit)
-            .choice(|line| line.queue().oldest().map(|queued| queued.ticket))
+            .choice(|state| state.queue().oldest().map(|queued| queued.ticket))
     }
 
     fn uses_shares(&self) -> bool {

@@ -70,7 +70,7 @@ impl<'a> Turn<'a> {
     /// What goes; `of` says which request of the tenant whose turn it is.
     pub(crate) fn choice(self, of: impl FnOnce(&'a TenantState) -> Option<Ticket>) -> Choice {
         match self {
-            Self::Of(line) => Choice::one(of(line)),
+            Self::Of(state) => Choice::one(of(state)),
             Self::Flush => Choice::Flush,
             Self::AtDrive => Choice::Nothing,
             Self::Throttled(until) => Choice::Hold { until, reason: HoldReason::Throttled },
@@ -105,7 +105,7 @@ struct Run {
     priority: PriorityClass,
     /// What was reserved for the tenant: with another reservation another run begins.
     reserve: Share,
-    owed: bool,
+    entitled: bool,
     /// Whether it is in the longer round of two.
     round: Round,
     /// What it may use; below zero where the last one used as much too much.
@@ -184,108 +184,111 @@ impl Turns {
             return Turn::of(own, flushes);
         }
         if let Some(run) = self.run {
-            let line = shares.line(run.tenant).filter(|line| {
-                line.opens() <= now && line.terms().reserve == run.reserve && !run.is_spent(line)
+            let state = shares.tenant(run.tenant).filter(|state| {
+                state.opens() <= now && state.terms().reserve == run.reserve && !run.is_spent(state)
             });
-            match line.filter(|line| !run.is_interrupted(line, self.period.mean(), view, &cost)) {
-                Some(line)
-                    if !line.queue().is_empty() || line.at_drive() > 0 || line.wants_flush() =>
+            match state.filter(|state| !run.is_interrupted(state, self.period.mean(), view, &cost))
+            {
+                Some(state)
+                    if !state.queue().is_empty() || state.at_drive() > 0 || state.wants_flush() =>
                 {
-                    return Turn::of(line, flushes);
+                    return Turn::of(state, flushes);
                 }
                 _ => self.run = None,
             }
         }
         self.fit_period(view);
-        let open = shares.waiting(flushes).filter(|line| line.opens() <= now);
+        let open = shares.waiting(flushes).filter(|state| state.opens() <= now);
         let nothing_left = !self.period.is_zero() && reserved_by(open) == Share::WHOLE;
         let (mut opens, mut weights) = (Instant::NEVER, 0_u64);
-        let mut first: Option<(Owed, &'a TenantState)> = None;
+        let mut first: Option<(Entitlement, &'a TenantState)> = None;
         let mut least: Option<(Offered, &'a TenantState)> = None;
-        for line in shares.waiting(flushes) {
-            if line.opens() > now {
-                opens = opens.min(line.opens());
+        for state in shares.waiting(flushes) {
+            if state.opens() > now {
+                opens = opens.min(state.opens());
                 continue;
             }
-            let (weight, priority) = (self.slack.weight(line), line.terms().priority);
+            let (weight, priority) = (self.slack.weight(state), state.terms().priority);
             weights += weight;
-            let key = Owed::of(line, self.period.long(), now, &cost)
-                .after(self.last_run_of(line))
+            let key = Entitlement::of(state, self.period.long(), now, &cost)
+                .after(self.last_run_of(state))
                 .or_soon(nothing_left);
             if key.due_in_ns < i128::MAX && first.as_ref().is_none_or(|(first, _)| key < *first) {
-                first = Some((key, line));
+                first = Some((key, state));
             }
-            let key = Offered { priority, used: line.recent(now) / weight as f64 };
+            let key = Offered { priority, used: state.recent(now) / weight as f64 };
             if least.as_ref().is_none_or(|(least, _)| key.is_before(least)) {
-                least = Some((key, line));
+                least = Some((key, state));
             }
         }
-        let owed = first.filter(|(key, _)| key.owed || nothing_left);
-        let (line, is_owed) = match (owed, least) {
-            (Some((_, line)), _) => (line, true),
-            (None, Some((_, line))) => (line, false),
+        let entitled = first.filter(|(key, _)| key.entitled || nothing_left);
+        let (state, is_entitled) = match (entitled, least) {
+            (Some((_, state)), _) => (state, true),
+            (None, Some((_, state))) => (state, false),
             (None, None) => return Turn::Throttled(opens),
         };
-        let Terms { priority, reserve, .. } = line.terms();
-        let last_round = self.past.get(&line.tenant()).map_or(Round::Short, |(_, last)| last.round);
+        let Terms { priority, reserve, .. } = state.terms();
+        let last_round =
+            self.past.get(&state.tenant()).map_or(Round::Short, |(_, last)| last.round);
         self.period.step(now, last_round);
         let round = self.period.round_after(last_round);
-        let budget_ns = if is_owed {
+        let budget_ns = if is_entitled {
             let mean = reserve.of(self.period.mean());
-            self.period.run(mean, round).as_ns() as i64 + self.carry_ns(line, mean)
+            self.period.run(mean, round).as_ns() as i64 + self.carry_ns(state, mean)
         } else {
-            part(self.period.mean(), self.slack.weight(line), weights).as_ns() as i64
+            part(self.period.mean(), self.slack.weight(state), weights).as_ns() as i64
         };
         let run = Run {
-            tenant: line.tenant(),
+            tenant: state.tenant(),
             priority,
             reserve,
-            owed: is_owed,
+            entitled: is_entitled,
             round,
             budget_ns,
-            began: line.charged(),
+            began: state.charged(),
         };
         self.note(shares, run);
-        Turn::of(line, flushes)
+        Turn::of(state, flushes)
     }
 
     /// What the tenant's last run used less than it was to, or, below zero, more: nothing of it is
     /// lost, though half a run of mean length at most is made up for at once.
-    fn carry_ns(&self, line: &TenantState, mean: Nanos) -> i64 {
-        let is_whole =
-            |last: &Run| last.owed && last.reserve == line.terms().reserve && last.is_spent(line);
+    fn carry_ns(&self, state: &TenantState, mean: Nanos) -> i64 {
+        let is_whole = |last: &Run| {
+            last.entitled && last.reserve == state.terms().reserve && last.is_spent(state)
+        };
         let last =
-            self.past.get(&line.tenant()).map(|(_, last)| last).filter(|last| is_whole(last));
+            self.past.get(&state.tenant()).map(|(_, last)| last).filter(|last| is_whole(last));
         let half = mean.as_ns() as i64 / 2;
         last.map_or(0, |last| {
-            (last.budget_ns - (line.charged().1 - last.began.1)).clamp(-half, half)
+            (last.budget_ns - (state.charged().1 - last.began.1)).clamp(-half, half)
         })
     }
 
     /// Says which period would do: one in which nobody who asks loses more than a part of what it
     /// gets by changing.
     fn fit_period(&mut self, view: &View<'_>) {
-        let needed = |line: &TenantState| {
-            let reserve = line.terms().reserve.as_fraction();
-            if reserve > 0.0 { line.lost_by_change().as_ns() as f64 * LOST / reserve } else { 0.0 }
+        let needed = |state: &TenantState| {
+            let reserve = state.terms().reserve.as_fraction();
+            if reserve > 0.0 { state.lost_by_change().as_ns() as f64 * LOST / reserve } else { 0.0 }
         };
         let asking = view
             .shares
             .asking(view.now, self.period.longest())
-            .map(|line| (needed(line), line.returns() <= NEW));
+            .map(|state| (needed(state), state.returns() <= NEW));
         let (needed, new) =
             asking.fold((0.0, false), |most, this| if this.0 > most.0 { this } else { most });
         self.period.fit(view.now, needed, if new { Lengthen::AtOnce } else { Lengthen::InSteps });
     }
 
     /// The number of a tenant's last run; where each request is a run, all count alike.
-    fn last_run_of(&self, line: &TenantState) -> Option<u64> {
-        self.past.get(&line.tenant()).filter(|_| !self.period.is_zero()).map(|(number, _)| *number)
+    fn last_run_of(&self, state: &TenantState) -> Option<u64> {
+        self.past.get(&state.tenant()).filter(|_| !self.period.is_zero()).map(|(number, _)| *number)
     }
 
     /// Of the tenants whose turn it is not, the one that is owed something and has the earliest
     /// deadline of all that fall within a period from now.
-    pub(crate) fn pressing<'a>(
+    pub(crate) fn urgent_tenant<'a>(
         &self,
         view: &View<'a>,
         cost: impl Fn(&Queued) -> Nanos,
@@ -293,27 +296,28 @@ impl Turns {
         if view.shares.own_waiting().is_some() {
             return None;
         }
-        let due = |line: &&TenantState| {
-            line.queue()
+        let due = |state: &&TenantState| {
+            state
+                .queue()
                 .with_deadline()
                 .next()
                 .and_then(|queued| queued.deadline)
                 .filter(|due| *due < view.now + self.period.mean())
         };
-        let open = view.shares.waiting(FlushTurns::Ignore).filter(|line| {
-            line.opens() <= view.now && self.run.is_none_or(|run| run.tenant != line.tenant())
+        let open = view.shares.waiting(FlushTurns::Ignore).filter(|state| {
+            state.opens() <= view.now && self.run.is_none_or(|run| run.tenant != state.tenant())
         });
         let first = open
-            .filter_map(|line| Some((due(&line)?, line)))
-            .min_by_key(|(due, line)| (*due, line.tenant()));
+            .filter_map(|state| Some((due(&state)?, state)))
+            .min_by_key(|(due, state)| (*due, state.tenant()));
         first
-            .map(|(_, line)| line)
-            .filter(|line| Owed::of(line, self.period.mean(), view.now, &cost).owed)
+            .map(|(_, state)| state)
+            .filter(|state| Entitlement::of(state, self.period.mean(), view.now, &cost).entitled)
     }
 
     fn note(&mut self, shares: &Shares, run: Run) {
-        if self.past.len() > shares.lines() {
-            self.past.retain(|tenant, _| shares.line(*tenant).is_some());
+        if self.past.len() > shares.tenants() {
+            self.past.retain(|tenant, _| shares.tenant(*tenant).is_some());
         }
         self.runs += 1;
         self.past.insert(run.tenant, (self.runs, run));
@@ -324,13 +328,13 @@ impl Turns {
 impl<'a> Turn<'a> {
     /// The turn of one that has something waiting or at the drive; `flushes` says whether a flush
     /// may go.
-    fn of(line: &'a TenantState, flushes: FlushTurns) -> Self {
-        if flushes == FlushTurns::Count && line.flush_is_next() {
+    fn of(state: &'a TenantState, flushes: FlushTurns) -> Self {
+        if flushes == FlushTurns::Count && state.flush_is_next() {
             Self::Flush
-        } else if line.queue().is_empty() {
+        } else if state.queue().is_empty() {
             Self::AtDrive
         } else {
-            Self::Of(line)
+            Self::Of(state)
         }
     }
 }
@@ -341,12 +345,12 @@ impl Slack {
     }
 
     /// What a tenant's part of slack is in proportion to.
-    fn weight(self, line: &TenantState) -> u64 {
+    fn weight(self, state: &TenantState) -> u64 {
         match self {
             Self::Fair => 1,
             // Who has reserved nothing counts as having reserved a thousandth: it has little, but
             // something.
-            Self::Proportional => u64::from(line.terms().reserve.as_billionths()).max(1_000_000),
+            Self::Proportional => u64::from(state.terms().reserve.as_billionths()).max(1_000_000),
         }
     }
 }
@@ -354,50 +358,51 @@ impl Slack {
 impl Run {
     /// Whether as much was used as the run may use; a run of no length is over with its first
     /// request.
-    fn is_spent(&self, line: &TenantState) -> bool {
-        let (estimated, charged) = self.used(line);
+    fn is_spent(&self, state: &TenantState) -> bool {
+        let (estimated, charged) = self.used(state);
         // Whatever comes back of what was sent before, a run has its first request.
         estimated > 0 && i64::try_from(charged).unwrap_or(i64::MAX) >= self.budget_ns
     }
 
     /// Nanoseconds that were charged when requests were sent, and as they have been corrected; of
     /// the latter, what comes back of what was sent before is no use.
-    fn used(&self, line: &TenantState) -> (u64, u64) {
-        let (estimated, charged) = line.charged();
+    fn used(&self, state: &TenantState) -> (u64, u64) {
+        let (estimated, charged) = state.charged();
         (estimated - self.began.0, u64::try_from(charged - self.began.1).unwrap_or(0))
     }
 
     /// Whether somebody may not wait until it is over.
     fn is_interrupted(
         &self,
-        line: &TenantState,
+        state: &TenantState,
         period: Nanos,
         view: &View<'_>,
         cost: &impl Fn(&Queued) -> Nanos,
     ) -> bool {
-        let had_enough = !self.owed && self.used(line).1 >= period.as_ns() / GIVES_WAY;
+        let had_enough = !self.entitled && self.used(state).1 >= period.as_ns() / GIVES_WAY;
         if self.priority == PriorityClass::RealTime && !had_enough {
             return false;
         }
         let others = || {
             view.shares
                 .waiting(if view.flush_may_go() { FlushTurns::Count } else { FlushTurns::Ignore })
-                .filter(|line| line.tenant() != self.tenant && line.opens() <= view.now)
+                .filter(|state| state.tenant() != self.tenant && state.opens() <= view.now)
         };
-        others().any(|line| {
-            let higher = line.terms().priority < self.priority;
-            (higher && !self.owed)
-                || ((higher || had_enough) && Owed::of(line, period, view.now, cost).owed)
+        others().any(|state| {
+            let higher = state.terms().priority < self.priority;
+            (higher && !self.entitled)
+                || ((higher || had_enough)
+                    && Entitlement::of(state, period, view.now, cost).entitled)
         })
     }
 }
 
 /// Who is owed something, the earliest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Owed {
+struct Entitlement {
     priority: PriorityClass,
     /// Whether there is enough for the first request.
-    owed: bool,
+    entitled: bool,
     /// The deadline, in nanoseconds from now; the largest number for never.
     due_in_ns: i128,
     /// The same in whole periods, to the nearest; zero where a run is one request.
@@ -406,23 +411,23 @@ struct Owed {
     last: u64,
 }
 
-impl Owed {
+impl Entitlement {
     fn of(
-        line: &TenantState,
+        state: &TenantState,
         period: Nanos,
         now: Instant,
         cost: &impl Fn(&Queued) -> Nanos,
     ) -> Self {
-        let priority = line.terms().priority;
-        let first = if line.flush_is_next() {
-            Some(line.flush_cost())
+        let priority = state.terms().priority;
+        let first = if state.flush_is_next() {
+            Some(state.flush_cost())
         } else {
-            line.queue().oldest().map(cost)
+            state.queue().oldest().map(cost)
         };
-        let Some(first) = first.filter(|_| line.has_reserve()) else {
+        let Some(first) = first.filter(|_| state.has_reserve()) else {
             return Self {
                 priority,
-                owed: false,
+                entitled: false,
                 due_in_ns: i128::MAX,
                 periods: i128::MAX,
                 last: 0,
@@ -430,10 +435,10 @@ impl Owed {
         };
         // Where a run is more than a request, the time at which nothing was owed tells most:
         // periods change.
-        let due_in_ns = line.due_in_ns(now, if period.is_zero() { first } else { Nanos::ZERO });
+        let due_in_ns = state.due_in_ns(now, if period.is_zero() { first } else { Nanos::ZERO });
         let (period, half) = (i128::from(period.as_ns()), i128::from(period.as_ns() / 2));
         let periods = if period == 0 { 0 } else { (due_in_ns + half).div_euclid(period) };
-        Self { priority, owed: line.due_in_ns(now, first) <= 0, due_in_ns, periods, last: 0 }
+        Self { priority, entitled: state.due_in_ns(now, first) <= 0, due_in_ns, periods, last: 0 }
     }
 
     /// The same of one whose last run was this.
@@ -444,20 +449,26 @@ impl Owed {
     /// The same where nothing is left over, if so: then everybody has one run in a round, and who
     /// is due within half a period counts as owed. Real time does not go first for that.
     fn or_soon(self, nothing_left: bool) -> Self {
-        if self.owed || !nothing_left || self.periods > 0 {
+        if self.entitled || !nothing_left || self.periods > 0 {
             return self;
         }
-        Self { owed: true, priority: self.priority.max(PriorityClass::BestEffort), ..self }
+        Self { entitled: true, priority: self.priority.max(PriorityClass::BestEffort), ..self }
     }
 
     /// Who is owed something goes before who is not; among those by priority, among the others by
     /// time alone: whole periods first, and within one who had its run the longest ago.
     fn rank(&self) -> (bool, Option<PriorityClass>, i128, u64, i128) {
-        (!self.owed, self.owed.then_some(self.priority), self.periods, self.last, self.due_in_ns)
+        (
+            !self.entitled,
+            self.entitled.then_some(self.priority),
+            self.periods,
+            self.last,
+            self.due_in_ns,
+        )
     }
 }
 
-impl PartialOrd for Owed {
+impl PartialOrd for Entitlement {
     fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
         Some(self.rank().cmp(&other.rank()))
     }
@@ -476,9 +487,9 @@ impl Offered {
 }
 
 /// What these have reserved together.
-fn reserved_by<'a>(lines: impl Iterator<Item = &'a TenantState>) -> Share {
-    lines.fold(Share::NONE, |sum, line| {
-        sum.checked_add(line.terms().reserve).unwrap_or(Share::WHOLE)
+fn reserved_by<'a>(tenants: impl Iterator<Item = &'a TenantState>) -> Share {
+    tenants.fold(Share::NONE, |sum, state| {
+        sum.checked_add(state.terms().reserve).unwrap_or(Share::WHOLE)
     })
 }
 

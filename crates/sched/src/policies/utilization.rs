@@ -112,7 +112,7 @@ impl Estimates {
             Self::Belief => view.next(&queued.target).expected,
             Self::Constants { random, sequential, near } => {
                 let last =
-                    view.shares.line(queued.request.tenant()).and_then(|line| line.next_lba());
+                    view.shares.tenant(queued.request.tenant()).and_then(|state| state.next_lba());
                 let follows = |last: Lba| queued.request.extent.start.distance(last).get() < near;
                 if last.is_some_and(follows) { sequential } else { random }
             }
@@ -133,7 +133,7 @@ impl Policy for Utilization {
         let estimates = self.estimates;
         self.turns
             .next(view, |queued| estimates.of(view, queued))
-            .choice(|line| line.queue().oldest().map(|queued| queued.ticket))
+            .choice(|state| state.queue().oldest().map(|queued| queued.ticket))
     }
 
     fn uses_shares(&self) -> bool {

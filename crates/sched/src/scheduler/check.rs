@@ -5,7 +5,7 @@ use headtime_units::Instant;
 use super::{Op, Queued, Scheduler, Ticket};
 
 impl Scheduler {
-    /// Checks the scheduler's own books.
+    /// Checks the scheduler's own lists.
     ///
     /// # Panics
     /// When they do not agree: a fault of this module.
@@ -38,7 +38,7 @@ impl Scheduler {
         let changes = |queued: &Queued| queued.request.op.changes_sectors();
         let held_on_sectors = self.queue.by_arrival().chain(&self.own).chain(self.waiting.values());
         assert!(
-            self.overlap.is_kept() || !held_on_sectors.into_iter().any(changes),
+            self.overlap.is_active() || !held_on_sectors.into_iter().any(changes),
             "a change is held, but no order of overlapping requests is kept"
         );
         assert!(

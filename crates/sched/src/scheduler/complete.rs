@@ -1,4 +1,4 @@
-//! Completions: what the drive model learns, what becomes of each request, and what a fill cost.
+//! Completions: what the drive model learns, how each request continues, and the cost of a fill.
 
 use headtime_units::{Instant, Nanos};
 use smallvec::SmallVec;
@@ -9,11 +9,11 @@ use crate::positioning::{AccessKind, MeasuredAccess};
 use crate::shares::Took;
 
 impl Scheduler {
-    /// Takes a measured completion in; returns the requests that are over.
+    /// Records a measured completion; returns the finished requests.
     ///
     /// # Panics
-    /// When the command is not outstanding, or is said to have finished in the future: the engine
-    /// around the scheduler is at fault.
+    /// When the command is not outstanding, or its completion is in the future: a fault of the
+    /// engine.
     pub fn complete(&mut self, now: Instant, done: Done) -> SmallVec<[Finished; 1]> {
         self.advance(now);
         assert!(
@@ -75,8 +75,8 @@ impl Scheduler {
         over
     }
 
-    /// What becomes of a request whose command is done: it is over, is sent again on its own, waits
-    /// for a flush, or nobody wants to know.
+    /// Continues a request whose command is done: it is finished, is sent again alone, waits for a
+    /// flush, or was cancelled.
     pub(super) fn finish_request(
         &mut self,
         queued: &Queued,
@@ -120,14 +120,15 @@ impl Scheduler {
         (!cancelled).then_some(finished)
     }
 
-    /// Strikes a completed request off the list of the cancelled; tells whether it stood there.
+    /// Removes a completed request from the list of cancelled ones; returns whether it was
+    /// cancelled.
     pub(super) fn forget_cancellation(&mut self, ticket: Ticket) -> bool {
         let position = self.cancelled.iter().position(|cancelled| *cancelled == ticket);
         position.map(|position| self.cancelled.swap_remove(position)).is_some()
     }
 
-    /// Teaches the belief and moves the head; called before `last_finished` moves on. Answers
-    /// whether the drive's cache did without the head.
+    /// Updates the drive model and the head; called before `last_finished` advances. Returns
+    /// whether the drive's cache served the command without the head.
     pub(super) fn learn(&mut self, command: &Outstanding, done: &Done) -> bool {
         match command.target.op {
             Op::Discard => return true,
@@ -151,7 +152,7 @@ impl Scheduler {
             head_before: head_before.map(|head| Head { free_at: time.read(head.free_at), ..head }),
             succeeded,
         });
-        // What the cache answered has left the head where it was.
+        // A cache hit leaves the head where it was.
         if learned == AccessKind::CacheHit {
             self.head_certain &= in_order;
             return true;
@@ -177,9 +178,9 @@ impl Scheduler {
         let well = done.outcome == Outcome::Success && self.head_certain;
         let (belief, head) = (&*self.belief, self.last_head);
         let is = |command: CommandId| move |before: Option<CommandId>| before == Some(command);
-        let behind = is(command.command);
+        let after = is(command.command);
         fill.predicted.retain_mut(|predicted| {
-            if behind(predicted.before) {
+            if after(predicted.before) {
                 let likely = belief.likely(&head, predicted.chosen, &predicted.target);
                 (predicted.begin, predicted.before) = (likely.depart + likely.positioning, None);
                 return well;
@@ -199,7 +200,7 @@ impl Scheduler {
             let revolution = belief.revolution();
             let late_ns = head.free_at.signed_since(predicted.begin + predicted.target.transfer);
             fill.report.late +=
-                u64::from(predicted.filled && fill.governor.judged(late_ns, held, revolution));
+                u64::from(predicted.filled && fill.governor.record_fill(late_ns, held, revolution));
         }
     }
 

@@ -41,24 +41,23 @@ use crate::command::{Command, CommandId, HoldReason};
 use crate::freeblock::{Fill, Gap, Piece, Rules, hull, search};
 use crate::policy::Choice;
 
-/// A gap is filled with so many commands at most.
+/// The maximum number of commands that fill one gap.
 const PIECES: u8 = 4;
 
-/// With more than so many commands at the drive nobody knows which comes next, so that there is no
-/// gap to be known.
+/// With more commands at the drive than this their order is unknown, and so is the gap.
 const DEPTH: usize = 2;
 
-/// Part of the margin for the arm that is kept between two commands on one track, where only the
-/// start of a command is uncertain (guess).
+/// The fraction of the arm's margin kept between two commands on one track, where only the start of
+/// a command is uncertain (guess).
 const FOLLOW: u64 = 8;
 
 /// The same where firmware is imitated: less than a sector, more than rounding.
 const FIRMWARE_FOLLOW: Nanos = Nanos::from_us(2);
 
-/// While the drive waits for a command, this part of the tracks is looked at.
+/// While the drive is idle and waits for a command, the search effort is divided by this.
 const HASTE: u32 = 4;
 
-/// A request that goes next, behind what was sent to fill the gap before it.
+/// A request that goes next, after the command that fills the gap before it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Committed {
     pub(crate) ticket: Ticket,
@@ -68,7 +67,7 @@ pub(crate) struct Committed {
     pub(crate) pieces: u8,
 }
 
-/// The policy's choice of a moment at which the drive had no room for it, because it held a fill.
+/// A choice of the policy made while a fill occupied the drive's place for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Ahead {
     pub(crate) tickets: SmallVec<[Ticket; 1]>,
@@ -92,9 +91,9 @@ pub(crate) struct ExpectedStart {
     pub(crate) filled: bool,
 }
 
-/// What goes together with a request, or before it.
+/// The command to send for a chosen request.
 enum Filled {
-    /// A command of its own, and the request behind it.
+    /// A command of its own before the request.
     Before(Extent),
     /// The request, with this right before it as one command.
     With(Extent),
@@ -103,7 +102,7 @@ enum Filled {
 }
 
 impl Scheduler {
-    /// What to do now.
+    /// The next step.
     pub fn next(&mut self, now: Instant) -> Decision {
         self.advance(now);
         if self.outstanding.len()
@@ -124,7 +123,7 @@ impl Scheduler {
         }
     }
 
-    /// What to do next if there were no flushes but those that have turns.
+    /// The next step apart from flushes that go at once.
     pub(super) fn next_request(&mut self) -> Decision {
         if self.active_fill().is_some() {
             return self.next_beside_scans();
@@ -142,7 +141,7 @@ impl Scheduler {
         match if own_turn { Choice::Nothing } else { self.policy.choose(&view) } {
             Choice::Send(tickets) => Decision::Dispatch(self.send_chosen(&tickets)),
             Choice::Flush => Decision::Dispatch(self.send_chosen_flush()),
-            // Who holds back holds back his own; the scheduler's commands need not wait for that.
+            // Held requests do not block the scheduler's own commands.
             Choice::Hold { .. } | Choice::Nothing if !self.own.is_empty() => {
                 Decision::Dispatch(self.send_own())
             }
@@ -153,13 +152,13 @@ impl Scheduler {
         }
     }
 
-    /// Whether there is anything that the policy decides on.
+    /// Whether there is anything for the policy to decide.
     pub(super) fn any_for_policy(&self) -> bool {
         !self.queue.is_empty() || (self.flush_may_go() && self.flushes_have_turns())
     }
 
-    /// Whether flushes take their turns as requests do: with a policy that goes by terms, where
-    /// anybody has some. Else they go at once.
+    /// Whether flushes take turns as requests do: with a policy that enforces limits, while a
+    /// tenant has terms. Otherwise they go at once.
     pub(super) fn flushes_have_turns(&self) -> bool {
         !self.flushes.is_empty() && self.policy.enforces_limits() && self.shares.any_terms()
     }
@@ -223,8 +222,8 @@ impl Scheduler {
         }
     }
 
-    /// Asks the policy for what it would send at this moment if a fill did not hold its place at
-    /// the drive; answers until when all who wait are at a limit, if they are.
+    /// Lets the policy choose what it would send now if a fill did not occupy its place at the
+    /// drive. Returns until when all queued requests are throttled, if they are.
     pub(super) fn choose_ahead(&mut self) -> Option<Instant> {
         if self.active_fill().is_none() || self.queue.is_empty() {
             return None;
@@ -251,7 +250,7 @@ impl Scheduler {
         None
     }
 
-    /// What goes next by the policy, and when it was chosen.
+    /// The next choice of the policy, and the time of the choice.
     fn choose_beside_scans(&mut self) -> (Choice, Instant) {
         let next = CommandId(self.next_command);
         let ahead = self.fill.as_mut().and_then(|fill| fill.ahead.take());
@@ -264,8 +263,8 @@ impl Scheduler {
         }
     }
 
-    /// The commitment, if it still stands: the request is there, and nothing was sent since but
-    /// what fills its gap.
+    /// The commitment, if it is still valid: the request is queued, and only commands that fill its
+    /// gap were sent since.
     fn still_committed(&mut self) -> Option<Committed> {
         let fill = self.fill.as_mut()?;
         let committed = fill.committed?;
@@ -277,8 +276,8 @@ impl Scheduler {
         None
     }
 
-    /// A request is committed: it goes as soon as the drive has room for it, unless the gap has
-    /// room for more.
+    /// Advances a commitment: the request goes as soon as the drive has room for it, unless the gap
+    /// has room for another piece.
     fn step_committed(&mut self, committed: Committed) -> Decision {
         if self.outstanding.len() >= DEPTH {
             return Decision::Idle;
@@ -291,14 +290,14 @@ impl Scheduler {
         Decision::Dispatch(self.send_filled(committed.ticket, filled, committed.pieces))
     }
 
-    /// The policy has chosen a request: sends it, or what fills the gap before it.
+    /// Sends a request that the policy chose, or a command that fills the gap before it.
     fn send_with_fill(&mut self, ticket: Ticket, chosen: Instant, allowed: usize) -> Command {
         let held = self.tickets.len();
         let fill = self.fill.as_ref().expect("a scan is at work");
-        let wanted = fill.scans.want() && held >= fill.settings.waiting_needed;
-        // What the policy chose wrongly is said where it is sent.
+        let pending = fill.scans.has_pending() && held >= fill.settings.waiting_needed;
+        // Dispatch reports an invalid choice of the policy.
         let Some(queued) =
-            self.queue.get(ticket).filter(|queued| wanted && self.has_gap_before(queued))
+            self.queue.get(ticket).filter(|queued| pending && self.has_gap_before(queued))
         else {
             return self.send_chosen(&[ticket]);
         };
@@ -327,7 +326,7 @@ impl Scheduler {
     /// there.
     fn has_gap_before(&self, queued: &Queued) -> bool {
         let cached = |op: Op| self.belief.takes_into_cache(op);
-        // Nothing speaks against what is computed before the first completion.
+        // Before the first completion computed positions are trusted.
         let seen = self.head_certain || self.last_finished == Instant::ORIGIN;
         let known = seen && self.belief.tracks().is_some_and(|map| !map.may_stray());
         known
@@ -335,7 +334,7 @@ impl Scheduler {
             && !self.outstanding.iter().any(|command| cached(command.target.op))
     }
 
-    /// SearchCounts for what fits before a request that was predicted.
+    /// Searches the gap before a request with a predicted start.
     fn fill_gap(&mut self, ticket: Ticket, alone: bool) -> Filled {
         let Some(Queued { target, .. }) = self.queue.get(ticket).copied() else {
             return Filled::Not;
@@ -360,7 +359,7 @@ impl Scheduler {
             follow: if firmware { FIRMWARE_FOLLOW } else { conservatism / FOLLOW },
             edge: if firmware { 0 } else { settings.edge.get() },
             several_per_track: settings.several_per_track(),
-            behind: settings.merge_back,
+            after: settings.merge_back,
             merge: settings.merge_front,
             alone,
         };
@@ -384,7 +383,8 @@ impl Scheduler {
         let effort = if idle { settings.effort / HASTE } else { settings.effort };
         let governor = &fill.governor;
         let free = |piece: &Piece| {
-            // All that is left of its track would take a turn outright, however little that is.
+            // Reading the rest of its track later would cost a whole revolution, however little
+            // that is.
             let left =
                 fill.scans.count_in(map.track_of(piece.extent.start).extent).max(piece.value);
             let part = piece.value as f64 / left as f64;
@@ -396,7 +396,7 @@ impl Scheduler {
         if !found.merged {
             return Filled::Before(found.extent);
         }
-        // What is left of the gap before both together.
+        // The rest of the gap before both together.
         let together = self.belief.target(Op::Read, hull(found.extent, target.extent));
         let likely = self.belief.likely(&head, self.now, &together);
         let begin = likely.depart + likely.positioning;

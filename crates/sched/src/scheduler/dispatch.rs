@@ -1,5 +1,5 @@
-//! Commands: how one or several requests, or a piece of background reading, become one command at
-//! the drive, and what they are charged.
+//! Commands: how requests and pieces of background reading become commands at the drive, and what
+//! they are charged.
 
 use headtime_units::{Extent, Nanos};
 use smallvec::SmallVec;
@@ -12,8 +12,7 @@ use crate::freeblock::{Job, hull};
 use crate::positioning::Likely;
 use crate::shares::{Charge, TenantState};
 
-/// What a policy may look at now; borrows only what it shows, so that the policy itself can be
-/// asked.
+/// The view of a policy; borrows single fields, so that the policy itself can be borrowed too.
 macro_rules! view {
     ($scheduler:ident) => {
         $crate::policy::View {
@@ -32,7 +31,7 @@ macro_rules! view {
 pub(super) use view;
 
 impl Scheduler {
-    /// One flush for everyone who waits for one.
+    /// Sends one flush for all requests that wait for one.
     pub(super) fn send_flush(&mut self) -> Command {
         assert!(
             !self.flushes.is_empty(),
@@ -104,7 +103,7 @@ impl Scheduler {
         self.dispatch(first.op, target, requests, None)
     }
 
-    /// One command that reads `extent` for scans and the request right behind it.
+    /// Sends one command that reads `extent` for scans and the request right after it.
     pub(super) fn send_merged(&mut self, ticket: Ticket, extent: Extent) -> Command {
         self.own_went_last = false;
         let job = self.claim_job(extent, FillSource::Merged);
@@ -115,14 +114,16 @@ impl Scheduler {
         self.dispatch(Op::Read, target, SmallVec::from_buf([queued]), Some((job, extent)))
     }
 
-    /// Claims what is wanted within `extent`, and sends a command that reads it for scans alone.
+    /// Claims the pending sectors within `extent`, and sends a command that reads them for scans
+    /// alone.
     pub(super) fn send_new_job(&mut self, extent: Extent, source: FillSource) -> Command {
         let ticket = self.claim_job(extent, source);
         let target = self.belief.target(Op::Read, extent);
         self.dispatch(Op::Read, target, SmallVec::new(), Some((ticket, extent)))
     }
 
-    /// A job for what is wanted within `extent`, which a command that is about to be sent reads.
+    /// Creates a job for the pending sectors within `extent`, read by a command that is about to be
+    /// sent.
     pub(super) fn claim_job(&mut self, extent: Extent, source: FillSource) -> Ticket {
         let ticket = self.next_own_ticket();
         let fill = self.fill.as_mut().expect("something is wanted, so there is a scan");
@@ -190,8 +191,8 @@ impl Scheduler {
         command
     }
 
-    /// Charges what is about to be sent by a command of this kind; answers what each request was
-    /// charged, in their order. A discard is charged when it is known what it took.
+    /// Charges requests at dispatch; returns their charges in the same order. A discard is charged
+    /// at its completion.
     pub(super) fn charge(&mut self, op: Op, requests: &[Queued]) -> SmallVec<[Charge; 1]> {
         if !self.shares.are_kept() {
             return SmallVec::new();
@@ -202,7 +203,7 @@ impl Scheduler {
             Op::Flush => {
                 let estimate = self
                     .shares
-                    .line(queued.request.tenant())
+                    .tenant(queued.request.tenant())
                     .map_or(Nanos::ZERO, TenantState::flush_cost);
                 Charge { estimate, fixed: false }
             }
@@ -215,7 +216,7 @@ impl Scheduler {
         charges
     }
 
-    /// What a command for `target` is believed to take if it is sent now.
+    /// The predicted service of a command for `target` sent now.
     fn predict(&self, target: &Target) -> PredictedService {
         let view = view!(self);
         let head = view.head();
@@ -228,7 +229,7 @@ impl Scheduler {
         PredictedService { overhead, seek, rotation: positioning - seek, transfer: target.transfer }
     }
 
-    /// Takes a request out of the queue, and out of its tenant's line.
+    /// Removes a request from the queue, and from its tenant's queue.
     pub(super) fn take_from_queue(&mut self, ticket: Ticket) -> Option<Queued> {
         let queued = self.queue.remove(ticket)?;
         self.shares.leave(self.now, &queued);

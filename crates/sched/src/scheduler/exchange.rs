@@ -1,10 +1,9 @@
-//! Exchanging the belief while requests wait and commands are at the drive.
+//! Replacing the drive model while requests are queued and commands are at the drive.
 //!
-//! A target says where a request lies as the belief of its submission saw it. Another belief sees
-//! other places, so every target that is held is asked for again, and the orders by place are made
-//! again when somebody asks for them. Where the head is nobody knows in the new belief's places; the
-//! address is known, and the new belief says where that is. The next completion teaches nothing,
-//! because what it is measured against was not predicted by who is to learn from it.
+//! A target holds the position of a request in the model of its submission. Another model has other
+//! positions, so every target is computed again, and the orders by position are rebuilt on their
+//! next use. The head's position in the new model follows from its address. The next completion is
+//! not learned from, because another model predicted it.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -14,11 +13,11 @@ use headtime_units::Extent;
 use super::{Belief, Head, Op, Queued, Scheduler, Target, Ticket};
 
 impl Scheduler {
-    /// Believes something else of the drive from now on; what is queued stays queued, what is at
-    /// the drive stays there. Returns what was believed before.
+    /// Replaces the drive model; queued requests stay queued, commands at the drive stay there.
+    /// Returns the previous model.
     ///
     /// # Panics
-    /// When the belief is of a drive of another size.
+    /// When the model is of a drive of another size.
     pub fn set_belief(&mut self, belief: Box<dyn Belief + Send>) -> Box<dyn Belief + Send> {
         assert_eq!(
             belief.capacity(),
@@ -62,7 +61,7 @@ impl Scheduler {
         before
     }
 
-    /// What was believed of the drive in the end, for whoever wants to keep what it learned.
+    /// Returns the drive model, so that what it learned can be saved.
     #[must_use]
     pub fn into_belief(self) -> Box<dyn Belief + Send> {
         self.belief

@@ -9,20 +9,20 @@ use super::{Decision, Op, Scheduler, Ticket};
 use crate::background::FillSource;
 use crate::command::{Command, HoldReason};
 
-/// How many commands idle reading keeps at the drive, so that it does not lose a revolution between
-/// two.
+/// The number of commands that idle reading keeps at the drive, so that no revolution is lost
+/// between two.
 const IDLE_DEPTH: usize = 2;
 
-/// So many turns must have been saved up for each client that is held up before time is taken from
-/// clients: what a command takes and as much again, so that what it costs does not stop the filling
-/// of gaps (guess: a turn of sectors, two more to get there and back, and a retry).
+/// Revolutions that must have been saved up for each delayed client before time is taken from
+/// clients: the cost of a command twice, so that it does not stop the filling of gaps (guess: a
+/// revolution of sectors, two more to get there and back, and a retry).
 const SHARE_TURNS: u64 = 8;
 
-/// While clients may come back at any moment, idle commands are this many times shorter.
+/// While clients may return at any moment, idle commands are this many times shorter.
 const SHORTER: u64 = 8;
 
 impl Scheduler {
-    /// What to do while no client has asked for anything.
+    /// The next step while no request of a client is held.
     pub(super) fn next_when_idle(&mut self, allowed: usize) -> Decision {
         if self.waiting.is_empty() {
             self.next_idle_read(allowed, Instant::NEVER)
@@ -31,9 +31,8 @@ impl Scheduler {
         }
     }
 
-    /// What to do while all that clients have asked for is held back by limits until `until`. The
-    /// drive has as little to do as without them, and it is known for how long: clients wait only
-    /// for what takes longer than that.
+    /// The next step while limits hold back all requests of clients until `until`. The drive is
+    /// idle for a known time: clients wait only for a command that takes longer.
     pub(super) fn next_while_held_back(&mut self, until: Instant, allowed: usize) -> Decision {
         let until = until.max(self.now + Nanos::from_ns(1));
         let clients_at_drive = self.outstanding.iter().any(|command| !command.requests.is_empty());
@@ -49,8 +48,7 @@ impl Scheduler {
         }
     }
 
-    /// Reads for scans what is expected to be read by `until`, with nothing of a client's at the
-    /// drive.
+    /// Reads for scans what is predicted to end by `until`, with no client's command at the drive.
     fn next_idle_read(&mut self, allowed: usize, until: Instant) -> Decision {
         let now = self.now;
         let at_drive = self.outstanding.len();
@@ -61,7 +59,7 @@ impl Scheduler {
             return Decision::Idle;
         }
         let deferred = fill.deferred();
-        if deferred.is_none() && !fill.scans.want() {
+        if deferred.is_none() && !fill.scans.has_pending() {
             return Decision::Idle;
         }
         let wait = |at: Instant| Decision::WaitUntil { at, reason: HoldReason::Idleness };
@@ -94,7 +92,7 @@ impl Scheduler {
                 });
             }
             let half = Sectors::new(extent.len.get() / 2);
-            // No less than a block of what is wanted is read.
+            // The minimum is one grain of pending sectors.
             if half.is_zero() || half >= most {
                 return Decision::Idle;
             }
@@ -108,8 +106,8 @@ impl Scheduler {
         view.ready_at() + view.next(&self.belief.target(Op::Read, extent)).worst <= until
     }
 
-    /// Takes time from clients for the tail of a scan, or for what failed before, if so much has
-    /// been saved up.
+    /// Takes time from clients for the tail of a scan, or for retries, once enough has been saved
+    /// up.
     pub(super) fn send_share(&mut self) -> Option<Command> {
         let revolution = self.belief.revolution();
         let held = self.tickets.len();
@@ -128,7 +126,7 @@ impl Scheduler {
         if deferred.is_none() && !fill.scans.near_the_end(tail) {
             return None;
         }
-        // What comes next is told when this is done.
+        // The completion of this command sets the next time.
         fill.next_share_at = Instant::NEVER;
         let (largest, view) = (fill.settings.idle.largest, view!(self));
         let from = view.next_lba();
@@ -145,8 +143,8 @@ impl Scheduler {
         }
     }
 
-    /// What passes under a head in a turn at an address; of a drive without tracks the longest
-    /// command of background reading.
+    /// The sectors of a revolution at an address; on a drive without tracks the longest background
+    /// command.
     fn turn_of_sectors(&self, at: Lba) -> Sectors {
         let largest = self.fill.as_ref().map_or(Sectors::ZERO, |fill| fill.settings.idle.largest);
         let on_drive = Lba::new(at.get().min(self.belief.capacity().get().saturating_sub(1)));
@@ -174,14 +172,14 @@ impl Scheduler {
         self.dispatch(Op::Read, target, SmallVec::new(), Some((ticket, piece)))
     }
 
-    /// Sends what is wanted next by address, and what else is wanted within half a turn behind it,
-    /// unless somebody is about to change it.
+    /// Sends the next pending sectors by address, with others within half a revolution after them,
+    /// unless a waiting request changes them.
     fn send_next_run(&mut self, from: Lba, most: Sectors, source: FillSource) -> Option<Command> {
         let extent = self.next_run(from, most, source)?;
         Some(self.send_run(extent, source))
     }
 
-    /// What that would read.
+    /// The extent that [`Scheduler::send_next_run`] would read.
     fn next_run(&self, from: Lba, most: Sectors, source: FillSource) -> Option<Extent> {
         let skip = Sectors::new(self.turn_of_sectors(from).min(most).get() / 2);
         let fill = self.fill.as_ref()?;

@@ -1,17 +1,15 @@
-//! Deadlines that are handed on: who stands in the way of a request with a deadline has that
-//! deadline too.
+//! Deadline inheritance: a request that blocks a request with a deadline has that deadline too.
 //!
-//! The deadline that counts for a request is the earliest of its own and of all that wait for it,
-//! directly or through others. It is kept, not computed when asked: a request that must wait hands
-//! its deadline on to everyone ahead, and when it is taken back, those ahead are given what is left
-//! to them.
+//! The effective deadline of a request is the earliest of its own and of all requests that wait for
+//! it, directly or through others. It is stored: a request that must wait passes its deadline to
+//! all requests ahead of it. When it is cancelled, their deadlines are computed again.
 //!
 //! Worked example: write A (no deadline) of sectors 0..8, write B (deadline 9 s) of 4..12, read C
 //! (deadline 5 s) of 8..16. C waits for B and B for A: A and B count as due at 5 s. C is cancelled:
 //! B is due at 9 s again, and so is A.
 //!
-//! Cost: handing on stops at whoever is due as early already, because he has handed that on when he
-//! got it.
+//! Cost: inheritance stops at a request that is due as early already, because it has passed that
+//! deadline on before.
 
 use alloc::collections::BTreeSet;
 
@@ -20,7 +18,7 @@ use headtime_units::Instant;
 use super::{Queued, Scheduler, Ticket};
 
 impl Scheduler {
-    /// Hands the deadline of a request that must wait on to everyone ahead of it.
+    /// Passes the deadline of a waiting request to all requests ahead of it.
     pub(super) fn pass_deadline_on(&mut self, queued: &Queued) {
         let Some(deadline) = queued.deadline else { return };
         let mut open = self.overlap.waits_for(queued.ticket).to_vec();
@@ -33,9 +31,9 @@ impl Scheduler {
         }
     }
 
-    /// Gives those that were ahead of a request which is gone the deadlines that are left to them.
+    /// Computes the deadlines of the requests ahead of a cancelled one again.
     pub(super) fn withdraw_deadline(&mut self, ahead: &BTreeSet<Ticket>) {
-        // The latest first: what it is left with is what it hands on to those before it.
+        // The latest first: its remaining deadline is passed on to those before it.
         for earlier in ahead.iter().rev() {
             let own = self.find(*earlier).and_then(|queued| queued.request.deadline);
             let inherited = self
@@ -48,7 +46,7 @@ impl Scheduler {
         }
     }
 
-    /// The deadline that counts for a request on sectors, wherever it is held.
+    /// The effective deadline of a request on sectors, wherever it is held.
     pub(super) fn deadline_of(&self, ticket: Ticket) -> Option<Instant> {
         self.find(ticket).map_or_else(
             || self.fill.as_ref()?.jobs.get(&ticket)?.deadline,

@@ -1,22 +1,22 @@
-//! Background reading as the scheduler does it: scans come and go, jobs are sent, and what they
-//! bring is handed over.
+//! Background reading in the scheduler: scans start and stop, jobs are sent, and their results are
+//! delivered.
 //!
-//! A job stands in the order of overlapping requests like a request, so that what is read for a
-//! scan is not overwritten on the way, and so that a scan of a point in time gets its sectors
-//! before a write does. It never fails a request, is charged to no volume, and none of it happens
-//! while no scan was started.
+//! A job enters the order of overlapping requests like a request. So a sector of a scan is not
+//! overwritten while it is read, and a scan of a point in time reads its sectors before a write
+//! changes them. A job never fails a request and is charged to no volume. Without a scan none of
+//! this runs.
 //!
-//! When what is read:
-//! - *urgent* jobs, which a write waits for, take turns with the policy's choices, as the
-//!   scheduler's other commands do;
-//! - gaps are filled when the policy has chosen (`decide`);
-//! - with no request of a client held for a while, what is wanted is read in order of address, two
-//!   commands at a time;
-//! - the same while everybody who waits is at a limit of theirs, with commands that are over before
-//!   the first of them is let in again;
-//! - for the tail of a scan and for what failed before, time is taken from clients, once the bound
-//!   on impact has saved it up, and never more than a stated share of it at once: the fullest of
-//!   some places behind the head, a turn of it at most.
+//! Background reads happen at these times:
+//! - *Urgent* jobs, which a write waits for, alternate with the policy's choices, as the
+//!   scheduler's other own commands do.
+//! - Gaps are filled when the policy has chosen (`decide`).
+//! - After a while without requests of clients, pending sectors are read in order of address, two
+//!   commands at a time.
+//! - The same happens while all queued requests are at a limit, with commands that end before the
+//!   first limit opens.
+//! - For the tail of a scan and for retries, time is taken from clients once the bound on impact
+//!   has saved it up, never more than a stated share at once: the fullest of some runs after the
+//!   head, at most a revolution of it.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -30,21 +30,21 @@ use crate::positioning::BeliefReport;
 use crate::shares::Tenant;
 
 impl Scheduler {
-    /// Starts a scan: what is `wanted` is read once, in any order, and handed over by
+    /// Starts a scan: the `pending` sectors are read once, in any order, and delivered by
     /// [`Scheduler::take_background`].
     ///
     /// # Panics
-    /// When a scan of that id is there already, or `wanted` is of a drive of another size.
+    /// When a scan of that id exists, or `pending` is of a drive of another size.
     pub fn scan_start(
         &mut self,
         now: Instant,
         id: ScanId,
-        wanted: PendingSectors,
+        pending: PendingSectors,
         options: ScanOptions,
     ) {
         self.advance(now);
         assert_eq!(
-            wanted.capacity(),
+            pending.capacity(),
             self.belief.capacity(),
             "scan {} wants sectors of a drive of another size",
             id.0
@@ -58,7 +58,7 @@ impl Scheduler {
             "there is a scan {} already; stop it before another of that id is started",
             id.0
         );
-        // Nobody has looked at clients before.
+        // Clients were not observed before.
         if let Some(at) = last_finished {
             fill.governor.seen(at);
         }
@@ -66,24 +66,23 @@ impl Scheduler {
             fill.clients_since.get_or_insert(now);
             fill.governor.seen(now);
         }
-        let whole = wanted.remaining();
-        fill.scans.start(Scan { id, wanted, options, whole });
+        let whole = pending.remaining();
+        fill.scans.start(Scan { id, pending, options, whole });
     }
 
-    /// Reads nothing more for a scan until it is resumed; what is at the drive is handed over, and
-    /// what is about to be overwritten is still read before for a scan of a point in time. A scan
-    /// that there is not is left out.
+    /// Pauses a scan. Commands at the drive are still delivered, and sectors about to be
+    /// overwritten are still read first for a scan of a point in time. An unknown id is ignored.
     pub fn scan_pause(&mut self, now: Instant, id: ScanId) {
         self.set_pace(now, id, Pace::Paused);
     }
 
-    /// Goes on with a paused scan.
+    /// Resumes a paused scan.
     pub fn scan_resume(&mut self, now: Instant, id: ScanId) {
         self.set_pace(now, id, Pace::Normal);
     }
 
-    /// Ends a scan, read or not. Nothing more is handed over for it, not even what is at the drive;
-    /// its id is free.
+    /// Stops a scan, complete or not. Nothing more is delivered for it, not even commands at the
+    /// drive; its id is free.
     pub fn scan_stop(&mut self, now: Instant, id: ScanId) {
         self.advance(now);
         let Some(fill) = &mut self.fill else { return };
@@ -92,15 +91,14 @@ impl Scheduler {
             job.claims.retain(|claim| claim.scan != id);
         }
         fill.delivered.retain(|read| read.scan != id);
-        self.drop_unwanted();
+        self.drop_unneeded();
     }
 
-    /// A scan does not want grains any more that lie wholly within `extent`, nor what of it is on
-    /// its way.
+    /// Removes the grains that lie wholly within `extent` from a scan, also those being read.
     pub fn scan_withdraw(&mut self, id: ScanId, extent: Extent) {
         let Some(fill) = &mut self.fill else { return };
         let Some(scan) = fill.scans.get_mut(id) else { return };
-        scan.wanted.remove(extent);
+        scan.pending.remove(extent);
         for job in fill.jobs.values_mut() {
             let (own, mut kept): (Vec<Claim>, Vec<Claim>) =
                 job.claims.iter().partition(|claim| claim.scan == id);
@@ -109,15 +107,15 @@ impl Scheduler {
             }));
             job.claims = kept;
         }
-        self.drop_unwanted();
+        self.drop_unneeded();
     }
 
-    /// How many sectors a scan still wants, is waiting for, or has not
-    /// [taken](Scheduler::take_background); `None` for a scan that there is not.
+    /// The number of sectors of a scan that are pending, being read, or not
+    /// [delivered](Scheduler::take_background); `None` for an unknown scan.
     #[must_use]
     pub fn scan_remaining(&self, id: ScanId) -> Option<Sectors> {
         let fill = self.fill.as_ref()?;
-        let wanted = fill.scans.get(id)?.wanted.remaining();
+        let pending = fill.scans.get(id)?.pending.remaining();
         let claimed = fill
             .jobs
             .values()
@@ -126,22 +124,21 @@ impl Scheduler {
             .map(|claim| claim.extent.len);
         let delivered =
             fill.delivered.iter().filter(|read| read.scan == id).map(|read| read.extent.len);
-        Some(claimed.chain(delivered).fold(wanted, |sum, len| sum + len))
+        Some(claimed.chain(delivered).fold(pending, |sum, len| sum + len))
     }
 
-    /// Changes how gaps are filled, also while scans run.
+    /// Changes the settings of background reading, also while scans run.
     pub fn set_fill(&mut self, settings: FillSettings) {
         self.fill.get_or_insert_with(Box::default).settings = settings;
     }
 
-    /// The next run of sectors that was read for a scan, or could not be; in the order of
-    /// completion. Call it after each [`complete`](Scheduler::complete) until it answers `None`:
-    /// what is not taken is kept.
+    /// The next result of a scan, in the order of completion. Call it after each
+    /// [`complete`](Scheduler::complete) until it returns `None`: results are kept until then.
     pub fn take_background(&mut self) -> Option<BackgroundRead> {
         self.fill.as_mut()?.delivered.pop_front()
     }
 
-    /// What background reading has done and what it cost.
+    /// Totals of background reading and its cost.
     #[must_use]
     pub fn fill_report(&self) -> FillReport {
         let Some(fill) = &self.fill else {
@@ -158,7 +155,7 @@ impl Scheduler {
         }
     }
 
-    /// What the belief says of itself, with the completions that came out of order, which only the
+    /// The report of the drive model, with the number of reordered completions, which only the
     /// scheduler sees.
     #[must_use]
     pub fn belief_report(&self) -> BeliefReport {
@@ -172,13 +169,13 @@ impl Scheduler {
         }
     }
 
-    /// Background reading, if there is anything to do or to keep in order.
+    /// Background reading, if a scan or a job exists.
     pub(super) fn active_fill(&mut self) -> Option<&mut Fill> {
         self.fill.as_deref_mut().filter(|fill| fill.is_active())
     }
 
-    /// A client's request was accepted, under the ticket behind `before`, if that is given: then
-    /// what it changes is read first for scans of a point in time.
+    /// Records an accepted request of a client. If `before` is given, a job of that ticket first
+    /// reads the sectors that the request changes, for scans of a point in time.
     pub(super) fn client_request_arrived(
         &mut self,
         tenant: Tenant,
@@ -187,19 +184,18 @@ impl Scheduler {
     ) {
         let now = self.now;
         let opens = if self.policy.enforces_limits() {
-            self.shares.line(tenant).map_or(now, |line| line.opens().max(now))
+            self.shares.tenant(tenant).map_or(now, |state| state.opens().max(now))
         } else {
             now
         };
         let held = self.tickets.len()
             - if self.policy.enforces_limits() { self.shares.held_back(now) } else { 0 };
         let Some(fill) = self.active_fill() else { return };
-        // Who is at a limit waits for that, and is no sign of somebody who is about to ask for
-        // more.
+        // A throttled request waits for its limit, and does not indicate an active client.
         fill.clients_since = Some(fill.clients_since.map_or(opens, |since| since.min(opens)));
         if opens == now {
             fill.governor.seen(now);
-            fill.governor.came(held);
+            fill.governor.arrived(held);
         }
         let Some((ticket, extent)) = before.zip(changes) else { return };
         let claims = fill.scans.claim_before_change(extent);
@@ -217,7 +213,7 @@ impl Scheduler {
         self.enter_job(ticket, job);
     }
 
-    /// A request must wait for those ahead of it: the jobs among them are urgent now.
+    /// Marks the jobs urgent that a waiting request has ahead of it.
     pub(super) fn make_jobs_urgent(&mut self, waiting: Ticket) {
         let Self { overlap, fill: Some(fill), .. } = self else { return };
         for ahead in overlap.waits_for(waiting) {
@@ -227,8 +223,8 @@ impl Scheduler {
         }
     }
 
-    /// What was read for scans by a command that is done, and what it cost; answers the disk time
-    /// that is left to the command's requests.
+    /// Accounts for the background read of a completed command and delivers its result; returns the
+    /// disk time left for the command's requests.
     pub(super) fn background_done(
         &mut self,
         command: &Outstanding,
@@ -258,11 +254,11 @@ impl Scheduler {
             let waited = since.map_or(Nanos::ZERO, |since| done.finished.saturating_since(since));
             match source {
                 FillSource::Share => {
-                    fill.governor.kept_waiting_for_the_tail(waited, fill.governor.held_up(held))
+                    fill.governor.delayed_for_tail(waited, fill.governor.held_up(held))
                 }
                 // The drive had nothing else to do, and will have again.
-                FillSource::Idle => fill.governor.kept_waiting(waited, held),
-                _ => fill.governor.kept_waiting(waited, fill.governor.held_up(held)),
+                FillSource::Idle => fill.governor.delayed(waited, held),
+                _ => fill.governor.delayed(waited, fill.governor.held_up(held)),
             }
         }
         if done.outcome == Outcome::Success {
@@ -282,8 +278,8 @@ impl Scheduler {
         disk_time - part
     }
 
-    /// A request waits for what has failed. For a point in time it is lost; others read it once
-    /// that request is done.
+    /// Handles a failed piece that a request waits for. A scan of a point in time loses it; others
+    /// read it again after that request.
     fn abandon_piece(
         &mut self,
         claims: Vec<Claim>,
@@ -296,7 +292,7 @@ impl Scheduler {
         let of_a_point_in_time = |claim: &Claim| {
             fill.scans.get(claim.scan).is_some_and(|scan| scan.options.point_in_time)
         };
-        // What has been cut down to one block is not tried again.
+        // A piece of one block is not retried.
         let grain = fill.settings.retry_grain.get().max(1);
         let last = piece.start.get() / grain == piece.last().get() / grain;
         let (lost, again): (Vec<Claim>, Vec<Claim>) =
@@ -312,16 +308,16 @@ impl Scheduler {
         self.enter_job(ticket, job);
     }
 
-    /// Drops what no scan wants any more.
-    fn drop_unwanted(&mut self) {
+    /// Removes pieces that no scan needs any more.
+    fn drop_unneeded(&mut self) {
         let fill = self.fill.as_mut().expect("a scan has changed its mind");
-        fill.jobs.values_mut().for_each(Job::drop_unwanted);
+        fill.jobs.values_mut().for_each(Job::drop_unneeded);
         let over: Vec<Ticket> =
             fill.jobs.iter().filter(|(_, job)| job.is_over()).map(|(ticket, _)| *ticket).collect();
         over.into_iter().for_each(|ticket| self.end_job(ticket));
     }
 
-    /// Ends a job of which nothing is left, and lets those go that waited for it.
+    /// Ends a finished job, and frees the requests that waited for it.
     fn end_job(&mut self, ticket: Ticket) {
         let fill = self.fill.as_mut().expect("there was a job");
         if fill.jobs.get(&ticket).is_some_and(Job::is_over) {

@@ -6,27 +6,27 @@ use super::Scheduler;
 use crate::shares::{ShareChange, ShareRefusal, Shares, Tenant, Terms};
 
 impl Scheduler {
-    /// Terms, levels and use of all tenants; also answers whether a change would be made
-    /// ([`Shares::check`]) and what is left to reserve.
+    /// The terms, levels and usage of all tenants, with checks of changes ([`Shares::check`]) and
+    /// the unreserved share.
     #[must_use]
     pub fn shares(&self) -> &Shares {
         &self.shares
     }
 
-    /// Whether the policy at work goes by the terms of tenants: also one that keeps no books while
-    /// nobody has any.
+    /// Whether the policy enforces the terms of tenants, also one that tracks no shares while no
+    /// tenant has terms.
     #[must_use]
     pub fn uses_shares(&self) -> bool {
         self.policy.enforces_limits()
     }
 
-    /// Changes terms while running, all of `changes` or none. What is queued stays queued and goes
-    /// by the new terms; what is at the drive is charged to whom it was sent for. Levels stay as
-    /// far as the new bounds allow, except that a debt is paid no later than it would have been
-    /// before. Whether anybody goes by terms is the policy's business.
+    /// Changes terms at run time, all of `changes` or none. Queued requests stay queued under the
+    /// new terms; commands at the drive are charged to their tenants. Levels stay as far as the new
+    /// bounds allow, but a debt is paid no later than before. Whether terms are enforced depends on
+    /// the policy.
     ///
-    /// Ask [`Scheduler::next`] again afterwards, as after a submission: who was held back may go
-    /// now, and an earlier answer to wait is out of date.
+    /// Call [`Scheduler::next`] again afterwards, as after a submission: throttled requests may be
+    /// eligible now, and an earlier decision to wait is outdated.
     ///
     /// # Errors
     /// [`ShareRefusal`]; nothing is changed then.
@@ -61,11 +61,11 @@ impl Scheduler {
         self.change_shares(now, &[ShareChange::Set(tenant, terms)])
     }
 
-    /// Takes a tenant's terms away; what it has asked for is served as what nobody pays for in
-    /// advance. As [`Scheduler::change_shares`].
+    /// Removes the terms of a tenant; its queued requests are served without a reservation. As
+    /// [`Scheduler::change_shares`].
     ///
     /// # Errors
-    /// [`ShareRefusal::Unknown`] for one that has none.
+    /// [`ShareRefusal::Unknown`] for a tenant without terms.
     ///
     /// # Panics
     /// When `now` is before an earlier call's.

@@ -50,9 +50,9 @@ impl Bucket {
         debug_assert!(least <= 0 && most >= 0, "a bucket may stand at nothing");
         self.fill(now);
         if self.level < 0 && rate < self.rate {
-            let owed = self.level * i128::from(rate) / i128::from(self.rate);
-            self.forgiven += owed - self.level;
-            self.level = owed;
+            let debt = self.level * i128::from(rate) / i128::from(self.rate);
+            self.forgiven += debt - self.level;
+            self.level = debt;
         }
         (self.rate, self.least, self.most) = (rate, least, most);
         self.settle();
@@ -235,14 +235,14 @@ mod tests {
 
         /// It does hold what it was said to hold at that time, and did not a nanosecond before.
         #[test]
-        fn it_reaches_a_level_when_it_says(rate in 1_u64..=1_000_000_000, debt in 0_u64..100_000_000, wanted in 0_i128..100_000_000) {
+        fn it_reaches_a_level_when_it_says(rate in 1_u64..=1_000_000_000, debt in 0_u64..100_000_000, level in 0_i128..100_000_000) {
             let mut bucket = Bucket::new(Instant::ORIGIN);
             bucket.set(Instant::ORIGIN, rate, -GRAINS * 100_000_000, GRAINS * 100_000_000);
             bucket.take(Instant::ORIGIN, debt);
-            let wanted = wanted * GRAINS / 3;
-            let reached = bucket.reaches(wanted);
-            prop_assert!(bucket.level(reached) >= wanted);
-            prop_assert!(reached == Instant::ORIGIN || bucket.level(reached.saturating_back(Nanos::from_ns(1))) < wanted);
+            let level = level * GRAINS / 3;
+            let reached = bucket.reaches(level);
+            prop_assert!(bucket.level(reached) >= level);
+            prop_assert!(reached == Instant::ORIGIN || bucket.level(reached.saturating_back(Nanos::from_ns(1))) < level);
         }
     }
 }

@@ -54,14 +54,14 @@ impl Gate {
         if new {
             bucket.top_up(now);
         }
-        self.look(now);
+        self.update(now);
     }
 
     /// Lets so many tokens through.
     pub(crate) fn take(&mut self, now: Instant, tokens: u64) {
         if let Some(bucket) = &mut self.bucket {
             bucket.take(now, tokens);
-            self.look(now);
+            self.update(now);
         }
     }
 
@@ -69,7 +69,7 @@ impl Gate {
     pub(crate) fn give_back(&mut self, now: Instant, tokens: u64) {
         if let Some(bucket) = &mut self.bucket {
             bucket.give_back(now, tokens);
-            self.look(now);
+            self.update(now);
         }
     }
 
@@ -80,7 +80,7 @@ impl Gate {
     }
 
     /// Shuts when nothing is left, and says when it opens.
-    fn look(&mut self, now: Instant) {
+    fn update(&mut self, now: Instant) {
         let Some(bucket) = &self.bucket else { return };
         if self.opens > now || bucket.level(now) <= 0 {
             self.opens = bucket.reaches((bucket.most() / LET_IN).max(1));

@@ -6,14 +6,14 @@
 //! Policies that say nothing of shares do not keep them. Source: P5 (Kaldewey and others,
 //! Virtualizing disk performance), sections 2 and 3.
 
-mod books;
 mod bucket;
 mod gate;
 mod need;
+mod tenants;
 mod terms;
 mod usage;
 
-pub use books::{Charge, ShareReport, Shares};
-pub(crate) use books::{FlushTurns, TenantState, Took};
 pub use need::{DriveCosts, Need, NeedError};
+pub use tenants::{Charge, ShareReport, Shares};
+pub(crate) use tenants::{FlushTurns, TenantState, Took};
 pub use terms::{ShareChange, ShareRefusal, Tenant, Terms};

@@ -181,8 +181,8 @@ impl<C: Costs> Costs for AtHead<'_, C> {
     }
 
     #[inline]
-    fn behind(&self, to: usize, from: usize) -> Nanos {
-        self.table.behind(to, from)
+    fn between_transposed(&self, to: usize, from: usize) -> Nanos {
+        self.table.between_transposed(to, from)
     }
 }
 
@@ -203,8 +203,8 @@ impl<C: Costs> Costs for Listed<'_, C> {
     }
 
     #[inline]
-    fn behind(&self, to: usize, from: usize) -> Nanos {
-        self.costs.behind(self.slots[to], self.slots[from])
+    fn between_transposed(&self, to: usize, from: usize) -> Nanos {
+        self.costs.between_transposed(self.slots[to], self.slots[from])
     }
 
     #[inline]

@@ -61,7 +61,7 @@ pub trait Costs {
 
     /// As `between(from, to)`: for whoever asks what it takes to get to one request from many,
     /// where that can be had faster.
-    fn behind(&self, to: usize, from: usize) -> Nanos {
+    fn between_transposed(&self, to: usize, from: usize) -> Nanos {
         self.between(from, to)
     }
 

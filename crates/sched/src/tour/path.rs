@@ -139,7 +139,9 @@ fn cheapest_of_all(
         Some(answers) => cheapest(first, answers.into_iter(), edge),
         None => cheapest(
             first,
-            order.iter().map(|next| [costs.between(request, *next), costs.behind(request, *next)]),
+            order.iter().map(|next| {
+                [costs.between(request, *next), costs.between_transposed(request, *next)]
+            }),
             edge,
         ),
     }

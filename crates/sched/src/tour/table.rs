@@ -31,7 +31,7 @@ pub struct CostTable {
     /// By the one that goes before, then by the one behind it.
     between: Vec<u32>,
     /// By the one behind, then by the one that goes before it.
-    behind: Vec<u32>,
+    transposed: Vec<u32>,
 }
 
 impl CostTable {
@@ -42,7 +42,7 @@ impl CostTable {
             slots,
             from_head: vec![0; slots],
             between: vec![0; slots * slots],
-            behind: vec![0; slots * slots],
+            transposed: vec![0; slots * slots],
         }
     }
 
@@ -63,7 +63,7 @@ impl CostTable {
             let (here, there) =
                 (row * self.slots..(row + 1) * self.slots, row * slots..row * slots + self.slots);
             wider.between[there.clone()].copy_from_slice(&self.between[here.clone()]);
-            wider.behind[there].copy_from_slice(&self.behind[here]);
+            wider.transposed[there].copy_from_slice(&self.transposed[here]);
         }
         *self = wider;
     }
@@ -80,7 +80,7 @@ impl CostTable {
     pub fn set_between(&mut self, from: usize, to: usize, cost: Nanos) {
         let (place, turned) = (self.place(from, to), self.place(to, from));
         self.between[place] = kept(cost);
-        self.behind[turned] = kept(cost);
+        self.transposed[turned] = kept(cost);
     }
 
     /// Writes down what `costs` says of the request in `slot` and each of `others`, in both
@@ -122,8 +122,8 @@ impl Costs for CostTable {
     }
 
     #[inline]
-    fn behind(&self, to: usize, from: usize) -> Nanos {
-        Nanos::from_ns(u64::from(self.behind[self.place(to, from)]))
+    fn between_transposed(&self, to: usize, from: usize) -> Nanos {
+        Nanos::from_ns(u64::from(self.transposed[self.place(to, from)]))
     }
 }
 
@@ -177,7 +177,7 @@ mod tests {
             table.depart_from(sent);
             for other in path.order() {
                 prop_assert_eq!(table.first(*other), drawn.between(sent, *other));
-                prop_assert_eq!(table.behind(sent, *other), drawn.between(*other, sent));
+                prop_assert_eq!(table.between_transposed(sent, *other), drawn.between(*other, sent));
             }
         }
     }

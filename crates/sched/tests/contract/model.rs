@@ -179,9 +179,14 @@ impl Model {
         }
     }
 
-    pub(crate) fn scan_start(&mut self, id: ScanId, wanted: &PendingSectors, options: ScanOptions) {
-        let open = (0..wanted.capacity().get())
-            .filter(|sector| wanted.contains(Lba::new(*sector)))
+    pub(crate) fn scan_start(
+        &mut self,
+        id: ScanId,
+        pending: &PendingSectors,
+        options: ScanOptions,
+    ) {
+        let open = (0..pending.capacity().get())
+            .filter(|sector| pending.contains(Lba::new(*sector)))
             .collect();
         let scan = ScanModel {
             open,
@@ -228,7 +233,7 @@ impl Model {
         for sector in read.extent.start.get()..read.extent.end().get() {
             assert!(
                 scan.open.remove(&sector),
-                "{read:?}: sector {sector} is handed over twice, or nobody wanted it"
+                "{read:?}: sector {sector} is handed over twice, or nobody pending it"
             );
             if read.outcome != Outcome::Success {
                 scan.failed.insert(sector);

@@ -35,10 +35,10 @@ pub(crate) fn everything(grain: u64) -> PendingSectors {
     PendingSectors::all(Sectors::new(CAPACITY), Sectors::new(grain))
 }
 
-pub(crate) fn wanted(extents: &[(u64, u64)]) -> PendingSectors {
-    let mut wanted = PendingSectors::new(Sectors::new(CAPACITY), Sectors::new(1));
-    extents.iter().for_each(|(start, len)| wanted.insert(Extent::from_numbers(*start, *len)));
-    wanted
+pub(crate) fn pending(extents: &[(u64, u64)]) -> PendingSectors {
+    let mut pending = PendingSectors::new(Sectors::new(CAPACITY), Sectors::new(1));
+    extents.iter().for_each(|(start, len)| pending.insert(Extent::from_numbers(*start, *len)));
+    pending
 }
 
 pub(crate) fn knowing(policy: &str) -> Setup {
@@ -109,7 +109,7 @@ fn what_passes_between_two_requests_on_a_track_is_read_in_between() {
     session.scan(
         1,
         FillSettings { merge_front: false, ..not_idle(eager()) },
-        wanted(&[(72, 8)]),
+        pending(&[(72, 8)]),
         ScanOptions::default(),
     );
     session.run_to_end();
@@ -142,7 +142,7 @@ fn what_lies_right_before_a_read_goes_with_it() {
     session.scan(
         1,
         FillSettings { read_ahead: ReadAhead::On, ..not_idle(eager()) },
-        wanted(&[(72, 8)]),
+        pending(&[(72, 8)]),
         ScanOptions::default(),
     );
     session.run_to_end();
@@ -340,7 +340,7 @@ fn a_scan_can_be_stopped_and_withdrawn_from_at_every_moment() {
         for moment in 0..30 {
             let mut session = knowing("sptf").start();
             session.scan(1, eager(), everything(2), POINT_IN_TIME);
-            session.scan(2, eager(), wanted(&[(10, 90)]), ScanOptions::default());
+            session.scan(2, eager(), pending(&[(10, 90)]), ScanOptions::default());
             for id in 0..8 {
                 session.accept(if id % 2 == 0 {
                     read(id, id * 53 % CAPACITY, 1)
@@ -432,7 +432,7 @@ fn the_tail_of_a_scan_is_read_in_time_saved_up_while_clients_never_rest() {
     session.scan(
         1,
         FillSettings { max_impact: 0.05, tail: 1.0, ..eager() },
-        wanted(&[(100, 4)]),
+        pending(&[(100, 4)]),
         ScanOptions::default(),
     );
     for id in 0..400 {
@@ -514,7 +514,7 @@ fn at_the_ends_of_a_track_that_was_seen_to_be_displaced_sectors_are_left() {
         session.scan(
             1,
             FillSettings { edge: Sectors::new(2), ..not_idle(eager()) },
-            wanted(&[(12, 4)]),
+            pending(&[(12, 4)]),
             ScanOptions::default(),
         );
         session.run_to_end();

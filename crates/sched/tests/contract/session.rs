@@ -132,12 +132,12 @@ impl Session {
         &mut self,
         id: u32,
         settings: FillSettings,
-        wanted: PendingSectors,
+        pending: PendingSectors,
         options: ScanOptions,
     ) {
         self.scheduler.set_fill(settings);
-        self.model.scan_start(ScanId(id), &wanted, options);
-        self.scheduler.scan_start(self.now, ScanId(id), wanted, options);
+        self.model.scan_start(ScanId(id), &pending, options);
+        self.scheduler.scan_start(self.now, ScanId(id), pending, options);
         self.scheduler.self_check();
     }
 

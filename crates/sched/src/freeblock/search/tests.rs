@@ -181,9 +181,10 @@ impl Positioning for Toy {
     }
 }
 
-fn scans(toy: &Toy, wanted: &[bool], grain: u64) -> Scans {
+fn scans(toy: &Toy, pending: &[bool], grain: u64) -> Scans {
     let mut bitmap = PendingSectors::new(toy.capacity(), Sectors::new(grain));
-    for sector in (0..toy.capacity().get()).filter(|sector| wanted[*sector as usize % wanted.len()])
+    for sector in
+        (0..toy.capacity().get()).filter(|sector| pending[*sector as usize % pending.len()])
     {
         bitmap.insert(Extent::from_numbers(sector, 1));
     }
@@ -191,24 +192,24 @@ fn scans(toy: &Toy, wanted: &[bool], grain: u64) -> Scans {
     scans.start(Scan {
         id: ScanId(0),
         whole: bitmap.remaining(),
-        wanted: bitmap,
+        pending: bitmap,
         options: ScanOptions::default(),
     });
     scans
 }
 
-/// What a look at a track alone finds; what passes is tested sector by sector below.
+/// The value of a single visit; the passing sectors are tested one by one below.
 fn value(gap: &Gap<'_>, toy: &Toy, track: &TrackSpan) -> u64 {
     let Some((arrive, span)) = gap.rest(track) else { return 0 };
     let seen = gap.seen(track, arrive, span).expect("the angle is known");
-    let wanted = |run: Option<Extent>| run.map_or(0, |run| gap.scans.count_in(run));
+    let pending = |run: Option<Extent>| run.map_or(0, |run| gap.scans.count_in(run));
     let lasts = seen.first.is_some_and(|run| TURN * run.len.get() / toy.sectors > OVERHEAD * 2);
     let taken = if lasts {
-        wanted(seen.first) + wanted(seen.second)
+        pending(seen.first) + pending(seen.second)
     } else {
-        wanted(seen.first).max(wanted(seen.second))
+        pending(seen.first).max(pending(seen.second))
     };
-    // What it leaves, up to a third of a track, counts as a loss.
+    // Leftovers, up to a third of a track, count as a loss.
     let left = gap.scans.count_in(track.extent);
     let lost = (left - taken).min(toy.sectors / 3) * LEFTOVER;
     ((taken + left.min(toy.sectors / 3) * LEFTOVER - lost) << 16) / toy.sectors
@@ -218,14 +219,14 @@ proptest! {
     #[test]
     fn with_looks_enough_it_finds_what_a_look_at_every_track_finds(
         (cylinders, heads, sectors) in (1_u32..30, 1_u16..4, 4_u64..40),
-        wanted in proptest::collection::vec(prop::bool::weighted(0.4), 1..200),
+        pending in proptest::collection::vec(prop::bool::weighted(0.4), 1..200),
         a in any::<prop::sample::Index>(),
         b in any::<prop::sample::Index>(),
         start_ns in 0_u64..20_000_000,
         conservatism_us in 0_u64..300,
     ) {
         let toy = Toy { cylinders, heads, sectors, displaced: 0 };
-        let scans = scans(&toy, &wanted, 1);
+        let scans = scans(&toy, &pending, 1);
         let places = toy.capacity().get() as usize;
         let one = |lba: usize| toy.target(Op::Read, Extent::from_numbers(lba as u64, 1));
         let (a, next) = (one(a.index(places)), one(b.index(places)));
@@ -237,7 +238,7 @@ proptest! {
             follow: Nanos::from_us(10),
             edge: 0,
             several_per_track: true,
-            behind: true,
+            after: true,
             merge: false,
             alone: true,
         };
@@ -248,7 +249,7 @@ proptest! {
         let found = search(&gap, u32::MAX, &mut SearchCounts::default());
         let best = (0..toy.tracks()).map(|track| value(&gap, &toy, &toy.track(track))).max().unwrap_or(0);
         prop_assert_eq!(found.map_or(0, |piece| piece.worth), best);
-        // Few counts find no more, and never something else than what fits.
+        // Few visits find no more, and never a piece that does not fit.
         for effort in [1, 4, 16] {
             let mut counts = SearchCounts::default();
             let piece = search(&gap, effort, &mut counts);
@@ -256,8 +257,7 @@ proptest! {
         }
     }
 
-    /// What is merged ends where the request begins, and the request ends when it would have
-    /// ended without.
+    /// A merged piece ends where the request begins, and the request ends as without it.
     #[test]
     fn what_is_merged_abuts_the_request_and_does_not_delay_it(
         sectors in 8_u64..40,
@@ -275,7 +275,7 @@ proptest! {
         let likely = toy.likely(&head, now, &next);
         let begin = likely.depart + likely.positioning;
         let rules = Rules {
-            conservatism: Nanos::from_us(50), follow: Nanos::ZERO, edge: 1, several_per_track: false, behind: false, merge: true, alone: false,
+            conservatism: Nanos::from_us(50), follow: Nanos::ZERO, edge: 1, several_per_track: false, after: false, merge: true, alone: false,
         };
         let gap = Gap { map: &toy, belief: &toy, scans: &scans, rules, now, head, ready: now + OVERHEAD, next_sent: now, next: &next, begin };
         if let Some(piece) = search(&gap, 8, &mut SearchCounts::default()) {
@@ -289,7 +289,7 @@ proptest! {
     }
 }
 
-/// Wherever A ends in a turn.
+/// For every end of A within a revolution.
 #[test]
 fn ends_of_tracks_that_may_lie_elsewhere_are_read_where_there_is_time_for_going_there_and_left_elsewhere()
  {
@@ -307,7 +307,7 @@ fn ends_of_tracks_that_may_lie_elsewhere_are_read_where_there_is_time_for_going_
             follow: Nanos::ZERO,
             edge: 2,
             several_per_track: true,
-            behind: true,
+            after: true,
             merge: false,
             alone: true,
         };
@@ -341,13 +341,13 @@ fn ends_of_tracks_that_may_lie_elsewhere_are_read_where_there_is_time_for_going_
         let upto = piece.extent.end().get() + if at_end { 2 } else { 0 };
         let around = toy.target(Op::Read, Extent::from_numbers(from, upto - from));
         let first = toy.likely(&head, head.free_at, &around);
-        let behind = toy.likely(
+        let after = toy.likely(
             &Head::after(&around, first.depart + first.positioning + around.transfer),
             head.free_at,
             &next,
         );
         assert!(
-            behind.depart + behind.positioning <= begin + TURN / 16,
+            after.depart + after.positioning <= begin + TURN / 16,
             "{piece:?} after {start_us} us"
         );
     }
@@ -391,7 +391,7 @@ fn with_read_ahead_nothing_is_read_apart_on_the_tracks_of_the_two_requests() {
             follow: Nanos::ZERO,
             edge: 0,
             several_per_track,
-            behind: true,
+            after: true,
             merge,
             alone: true,
         };
@@ -478,8 +478,7 @@ mod passing {
     }
 
     proptest! {
-        /// Sector by sector: what starts so far behind the arrival that it ends before the head
-        /// leaves.
+        /// Sector by sector: those that end before the head leaves.
         #[test]
         fn what_passes_is_what_a_look_at_every_sector_finds(
             start in any::<u32>(),

@@ -1,19 +1,19 @@
-//! [`PendingSectors`]: the sectors that a scan still wants, as a bitmap with sums.
+//! [`PendingSectors`]: the pending sectors of a scan, as a bitmap with sums.
 //!
-//! One bit stands for a *grain*, a run of sectors that is wanted, read and handed over as a whole.
-//! Above the bits stand two levels of sums: how many grains are wanted in each block of 64 words,
-//! and in each 64 blocks. So a count over any extent and the next wanted sector are found without
-//! walking the drive.
+//! One bit represents a *grain*, a run of sectors that is read and delivered as a whole. Above the
+//! bits are two levels of sums: the pending grains in each block of 64 words, and in each 64
+//! blocks. So a count over any extent and the next pending sector are found without a scan of the
+//! bitmap.
 //!
 //! Worked example, grains of 8 sectors on 100 sectors: there are 13 grains, the last of 4 sectors.
-//! Wanting 10..20 wants the grains 1 and 2, sectors 8..24. In 9..24 only 16..24 is wholly there, so
-//! 8 sectors count. Of 96..100 all 4 count.
+//! Inserting 10..20 adds the grains 1 and 2, sectors 8..24. The extent 9..24 contains only 16..24
+//! wholly, so 8 sectors count. Of 96..100 all 4 count.
 //!
 //! Choose grains of at most a sixteenth of the shortest track: a grain that lies on two tracks is
 //! never read in a gap. 20 TB at 64 KiB take 39 MB, and a 9 GB drive at one sector takes 2.3 MB.
 //!
 //! Cost: inserting and removing O(words touched); counting O(64 words at either end + blocks
-//! between); the next wanted O(64 words + blocks in between).
+//! between); the next pending grain O(64 words + blocks in between).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -25,7 +25,7 @@ const WORD: u64 = 64;
 /// Words per block, and blocks per region.
 const BLOCK: u64 = 64;
 
-/// Sectors that a scan wants, in grains. The capacity and the grain are fixed when it is made.
+/// The pending sectors of a scan, in grains. The capacity and the grain are fixed at creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingSectors {
     capacity: u64,
@@ -35,12 +35,12 @@ pub struct PendingSectors {
     blocks: Vec<u16>,
     /// Pending grains of each region of blocks.
     regions: Vec<u32>,
-    /// Pending grains in all.
+    /// The total of pending grains.
     grains: u64,
 }
 
 impl PendingSectors {
-    /// Nothing is wanted of a drive of `capacity`, in grains of `grain` sectors; the last one ends
+    /// An empty set for a drive of `capacity`, in grains of `grain` sectors; the last grain ends
     /// where the drive ends.
     ///
     /// # Panics
@@ -62,39 +62,39 @@ impl PendingSectors {
         }
     }
 
-    /// Everything is wanted.
+    /// The full set.
     ///
     /// # Panics
     /// When `grain` is zero.
     #[must_use]
     pub fn all(capacity: Sectors, grain: Sectors) -> Self {
-        let mut wanted = Self::new(capacity, grain);
-        wanted.insert(Extent::new(Lba::new(0), capacity));
-        wanted
+        let mut pending = Self::new(capacity, grain);
+        pending.insert(Extent::new(Lba::new(0), capacity));
+        pending
     }
 
-    /// What [`PendingSectors::words`] gave; `None` when it is of another length, or names grains behind the
-    /// end.
+    /// The set of the words of [`PendingSectors::words`]; `None` for a wrong length, or for grains
+    /// after the end.
     ///
     /// # Panics
     /// When `grain` is zero.
     #[must_use]
     pub fn from_words(capacity: Sectors, grain: Sectors, words: &[u64]) -> Option<Self> {
-        let mut wanted = Self::new(capacity, grain);
-        if words.len() != wanted.words.len() {
+        let mut pending = Self::new(capacity, grain);
+        if words.len() != pending.words.len() {
             return None;
         }
-        let behind = wanted.len() % WORD;
-        if behind != 0 && words.last().is_some_and(|last| last >> behind != 0) {
+        let after = pending.len() % WORD;
+        if after != 0 && words.last().is_some_and(|last| last >> after != 0) {
             return None;
         }
         for (place, word) in words.iter().enumerate() {
-            wanted.set(place, *word);
+            pending.set(place, *word);
         }
-        Some(wanted)
+        Some(pending)
     }
 
-    /// The bitmap, for keeping: bit `g % 64` of word `g / 64` says whether grain `g` is wanted.
+    /// The bitmap, for storage: bit `g % 64` of word `g / 64` is set if grain `g` is pending.
     #[must_use]
     pub fn words(&self) -> &[u64] {
         &self.words
@@ -112,25 +112,25 @@ impl PendingSectors {
         Sectors::new(self.grain)
     }
 
-    /// How many sectors are wanted.
+    /// The number of pending sectors.
     #[must_use]
     pub fn remaining(&self) -> Sectors {
         self.sectors_of(self.grains, self.len())
     }
 
-    /// Whether nothing is wanted.
+    /// Whether no sector is pending.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.grains == 0
     }
 
-    /// Whether the sector is wanted.
+    /// Whether the sector is pending.
     #[must_use]
     pub fn contains(&self, lba: Lba) -> bool {
         lba.get() < self.capacity && self.has(lba.get() / self.grain)
     }
 
-    /// Wants every grain that `extent` touches; what lies behind the end of the drive is left out.
+    /// Adds every grain that `extent` touches; sectors after the end of the drive are ignored.
     pub fn insert(&mut self, extent: Extent) {
         let end = extent.end().get().min(self.capacity).div_ceil(self.grain);
         let start = extent.start.get() / self.grain;
@@ -139,48 +139,48 @@ impl PendingSectors {
         }
     }
 
-    /// Wants no grain any more that lies wholly within `extent`.
+    /// Removes every grain that lies wholly within `extent`.
     pub fn remove(&mut self, extent: Extent) {
         let (start, end) = self.within(extent);
         self.change(start, end, |word, mask| word & !mask);
     }
 
-    /// How many sectors are wanted in grains that lie wholly within `extent`.
+    /// The number of pending sectors in grains that lie wholly within `extent`.
     #[must_use]
     pub fn count_in(&self, extent: Extent) -> Sectors {
         let (start, end) = self.within(extent);
         self.sectors_of(self.count(start, end), end)
     }
 
-    /// The next run of wanted grains that starts at `from` or after it, at most `most` sectors of
-    /// it, though at least a grain.
+    /// The next pending run that starts at `from` or after it, at most `most` sectors of it, but at
+    /// least a grain.
     #[must_use]
     pub fn next_from(&self, from: Lba, most: Sectors) -> Option<Extent> {
-        let start = self.next_wanted(from.get().div_ceil(self.grain), self.len())?;
+        let start = self.next_pending(from.get().div_ceil(self.grain), self.len())?;
         let limit = self.len().min(start + (most.get() / self.grain).max(1));
         Some(self.extent_of(start, self.run_end(start, limit)))
     }
 
-    /// From the first to the last sector that is wanted in grains that lie wholly within `extent`;
-    /// `None` when there is none.
+    /// The shortest extent of all pending grains that lie wholly within `extent`; `None` if there
+    /// are none.
     #[must_use]
     pub fn hull_in(&self, extent: Extent) -> Option<Extent> {
         let (start, end) = self.within(extent);
-        let first = self.next_wanted(start, end)?;
-        Some(self.extent_of(first, self.last_wanted(first, end) + 1))
+        let first = self.next_pending(start, end)?;
+        Some(self.extent_of(first, self.last_pending(first, end) + 1))
     }
 
-    /// The runs of wanted grains that lie wholly within `extent`, by address.
+    /// The runs of pending grains that lie wholly within `extent`, by address.
     pub fn runs_in(&self, extent: Extent) -> impl Iterator<Item = Extent> + '_ {
         let (mut at, end) = self.within(extent);
         core::iter::from_fn(move || {
-            let start = self.next_wanted(at, end)?;
+            let start = self.next_pending(at, end)?;
             at = self.run_end(start, end);
             Some(self.extent_of(start, at))
         })
     }
 
-    /// `extent` made longer on both sides until it holds whole grains only.
+    /// `extent` extended on both sides to whole grains.
     #[must_use]
     pub fn whole_grains(&self, extent: Extent) -> Extent {
         self.extent_of(
@@ -214,12 +214,12 @@ impl PendingSectors {
         );
     }
 
-    /// How many grains there are.
+    /// The number of grains.
     fn len(&self) -> u64 {
         self.capacity.div_ceil(self.grain)
     }
 
-    /// The grains that lie wholly within `extent`: the first, and the one behind the last.
+    /// The grains that lie wholly within `extent`: the first, and the one after the last.
     fn within(&self, extent: Extent) -> (u64, u64) {
         let end = extent.end().get();
         let end = if end >= self.capacity { self.len() } else { end / self.grain };
@@ -228,12 +228,11 @@ impl PendingSectors {
     }
 
     fn extent_of(&self, start: u64, end: u64) -> Extent {
-        let (first, behind) = (start * self.grain, (end * self.grain).min(self.capacity));
-        Extent::from_numbers(first, behind.saturating_sub(first))
+        let (first, after) = (start * self.grain, (end * self.grain).min(self.capacity));
+        Extent::from_numbers(first, after.saturating_sub(first))
     }
 
-    /// The sectors of `grains` wanted grains before `end`; the drive's last grain may be a short
-    /// one.
+    /// The sectors of `grains` pending grains before `end`; the drive's last grain may be shorter.
     fn sectors_of(&self, grains: u64, end: u64) -> Sectors {
         let short = (self.len() * self.grain - self.capacity)
             * u64::from(end == self.len() && grains > 0 && self.has(end - 1));
@@ -249,7 +248,7 @@ impl PendingSectors {
         let after = u64::from(word.count_ones());
         self.words[place] = word;
         let block = place / BLOCK as usize;
-        // Taken off first: a sum never falls below zero, because what is taken off was counted.
+        // Subtracted first: a sum never falls below zero, because the old value was counted.
         self.blocks[block] = self.blocks[block] - before as u16 + after as u16;
         let region = &mut self.regions[block / BLOCK as usize];
         *region = *region - before as u32 + after as u32;
@@ -293,8 +292,8 @@ impl PendingSectors {
         sum
     }
 
-    /// The first wanted grain in `start..end`.
-    fn next_wanted(&self, start: u64, end: u64) -> Option<u64> {
+    /// The first pending grain in `start..end`.
+    fn next_pending(&self, start: u64, end: u64) -> Option<u64> {
         if start >= end {
             return None;
         }
@@ -303,7 +302,7 @@ impl PendingSectors {
         let step = BLOCK as usize;
         while word == 0 {
             place += 1;
-            // Blocks and regions without any are passed over.
+            // Empty blocks and regions are skipped.
             while place.is_multiple_of(step)
                 && self.blocks.get(place / step).is_some_and(|sum| *sum == 0)
             {
@@ -320,8 +319,8 @@ impl PendingSectors {
         (found < end).then_some(found)
     }
 
-    /// The last wanted grain before `end`, which is not before the wanted grain `first`.
-    fn last_wanted(&self, first: u64, end: u64) -> u64 {
+    /// The last pending grain before `end`, which is not before the pending grain `first`.
+    fn last_pending(&self, first: u64, end: u64) -> u64 {
         let mut place = ((end - 1) / WORD) as usize;
         let mut word = self.words[place] & mask(0, (end - 1) % WORD + 1);
         while word == 0 && place as u64 > first / WORD {
@@ -331,7 +330,7 @@ impl PendingSectors {
         place as u64 * WORD + u64::from(word.checked_ilog2().unwrap_or(0))
     }
 
-    /// The end of the run of wanted grains from `start` on, not behind `end`.
+    /// The end of the run of pending grains from `start` on, at most `end`.
     fn run_end(&self, start: u64, end: u64) -> u64 {
         let mut at = start;
         while at < end {
@@ -347,7 +346,7 @@ impl PendingSectors {
     }
 }
 
-/// `len` bits from bit `from` on; together at most a word.
+/// `len` bits from bit `from` on; together within a word.
 fn mask(from: u64, len: u64) -> u64 {
     if len == WORD { u64::MAX } else { ((1 << len) - 1) << from }
 }
@@ -399,27 +398,27 @@ mod tests {
     proptest! {
         #[test]
         fn counts_and_runs_are_those_of_a_set_of_grains((capacity, grain, changes, asked) in changes()) {
-            let mut wanted = PendingSectors::new(Sectors::new(capacity), Sectors::new(grain));
+            let mut pending = PendingSectors::new(Sectors::new(capacity), Sectors::new(grain));
             let mut set = BTreeSet::new();
             for change in changes {
                 match change {
                     Change::Insert(extent) => {
-                        wanted.insert(extent);
+                        pending.insert(extent);
                         let touched = |one: &u64| extent.overlaps(Extent::from_numbers(one * grain, grain));
                         set.extend((0..capacity.div_ceil(grain)).filter(touched));
                     }
                     Change::Remove(extent) => {
-                        wanted.remove(extent);
+                        pending.remove(extent);
                         for one in within(capacity, grain, extent) {
                             set.remove(&one);
                         }
                     }
                 }
-                wanted.self_check();
+                pending.self_check();
             }
-            prop_assert_eq!(wanted.remaining().get(), sectors(capacity, grain, set.iter().copied()));
+            prop_assert_eq!(pending.remaining().get(), sectors(capacity, grain, set.iter().copied()));
             let inside: Vec<u64> = within(capacity, grain, asked).into_iter().filter(|one| set.contains(one)).collect();
-            prop_assert_eq!(wanted.count_in(asked).get(), sectors(capacity, grain, inside.iter().copied()));
+            prop_assert_eq!(pending.count_in(asked).get(), sectors(capacity, grain, inside.iter().copied()));
             let mut runs: Vec<Extent> = Vec::new();
             for one in &inside {
                 let len = ((one + 1) * grain).min(capacity) - one * grain;
@@ -428,29 +427,29 @@ mod tests {
                     _ => runs.push(Extent::from_numbers(one * grain, len)),
                 }
             }
-            prop_assert_eq!(wanted.runs_in(asked).collect::<Vec<_>>(), runs.clone());
+            prop_assert_eq!(pending.runs_in(asked).collect::<Vec<_>>(), runs.clone());
             let hull = runs.first().zip(runs.last()).map(|(first, last)| Extent::new(first.start, last.end() - first.start));
-            prop_assert_eq!(wanted.hull_in(asked), hull);
+            prop_assert_eq!(pending.hull_in(asked), hull);
             let next = set.iter().copied().find(|one| one * grain >= asked.start.get());
-            prop_assert_eq!(wanted.next_from(asked.start, Sectors::new(grain)).map(|run| run.start.get()), next.map(|one| one * grain));
-            prop_assert_eq!(wanted.contains(asked.start), set.contains(&(asked.start.get() / grain)));
-            prop_assert_eq!(PendingSectors::from_words(wanted.capacity(), wanted.grain(), wanted.words()), Some(wanted));
+            prop_assert_eq!(pending.next_from(asked.start, Sectors::new(grain)).map(|run| run.start.get()), next.map(|one| one * grain));
+            prop_assert_eq!(pending.contains(asked.start), set.contains(&(asked.start.get() / grain)));
+            prop_assert_eq!(PendingSectors::from_words(pending.capacity(), pending.grain(), pending.words()), Some(pending));
         }
     }
 
     #[test]
     fn the_last_grain_ends_where_the_drive_ends() {
-        let mut wanted = PendingSectors::new(Sectors::new(100), Sectors::new(8));
-        wanted.insert(Extent::from_numbers(10, 10));
-        wanted.insert(Extent::from_numbers(99, 50));
-        assert_eq!(wanted.remaining().get(), 16 + 4);
-        assert_eq!(wanted.count_in(Extent::from_numbers(9, 15)).get(), 8);
-        assert_eq!(wanted.count_in(Extent::from_numbers(96, 4)).get(), 4);
+        let mut pending = PendingSectors::new(Sectors::new(100), Sectors::new(8));
+        pending.insert(Extent::from_numbers(10, 10));
+        pending.insert(Extent::from_numbers(99, 50));
+        assert_eq!(pending.remaining().get(), 16 + 4);
+        assert_eq!(pending.count_in(Extent::from_numbers(9, 15)).get(), 8);
+        assert_eq!(pending.count_in(Extent::from_numbers(96, 4)).get(), 4);
         assert_eq!(
-            wanted.next_from(Lba::new(17), Sectors::new(64)),
+            pending.next_from(Lba::new(17), Sectors::new(64)),
             Some(Extent::from_numbers(96, 4))
         );
-        assert_eq!(wanted.whole_grains(Extent::from_numbers(95, 4)), Extent::from_numbers(88, 12));
+        assert_eq!(pending.whole_grains(Extent::from_numbers(95, 4)), Extent::from_numbers(88, 12));
         assert_eq!(
             PendingSectors::from_words(Sectors::new(100), Sectors::new(8), &[1 << 13]),
             None,
@@ -462,14 +461,14 @@ mod tests {
     #[test]
     fn twenty_terabytes_are_searched_without_walking_them() {
         let capacity = Sectors::new(20_000_000_000_000 / 512);
-        let mut wanted = PendingSectors::all(capacity, Sectors::new(128));
-        assert_eq!((wanted.remaining(), wanted.words().len() * 8 / 1_000_000), (capacity, 38));
-        wanted.remove(Extent::new(Lba::new(0), Sectors::new(39_000_000_000)));
-        let next = wanted.next_from(Lba::new(5), Sectors::new(256));
+        let mut pending = PendingSectors::all(capacity, Sectors::new(128));
+        assert_eq!((pending.remaining(), pending.words().len() * 8 / 1_000_000), (capacity, 38));
+        pending.remove(Extent::new(Lba::new(0), Sectors::new(39_000_000_000)));
+        let next = pending.next_from(Lba::new(5), Sectors::new(256));
         assert_eq!(next, Some(Extent::from_numbers(39_000_000_000, 256)));
-        wanted.remove(Extent::new(Lba::new(0), capacity));
+        pending.remove(Extent::new(Lba::new(0), capacity));
         assert_eq!(
-            (wanted.is_empty(), wanted.next_from(Lba::new(0), Sectors::new(1))),
+            (pending.is_empty(), pending.next_from(Lba::new(0), Sectors::new(1))),
             (true, None)
         );
     }

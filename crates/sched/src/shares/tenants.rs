@@ -50,7 +50,7 @@ pub struct Shares {
     kept: bool,
     reservable: Share,
     /// By tenant.
-    lines: Vec<TenantState>,
+    tenants: Vec<TenantState>,
     /// Where the tenant asked for last stands.
     last: usize,
     /// Whose read, write or flush was done last.
@@ -136,7 +136,7 @@ impl Shares {
         Self {
             kept: false,
             reservable: Share::WHOLE,
-            lines: Vec::new(),
+            tenants: Vec::new(),
             last: 0,
             served_last: None,
         }
@@ -151,7 +151,7 @@ impl Shares {
     /// What is reserved.
     #[must_use]
     pub fn reserved(&self) -> Share {
-        sum(self.lines.iter().filter_map(|line| line.terms))
+        sum(self.tenants.iter().filter_map(|state| state.terms))
     }
 
     /// What may still be reserved.
@@ -163,7 +163,7 @@ impl Shares {
     /// The terms of a tenant; `None` for one that has none.
     #[must_use]
     pub fn terms(&self, tenant: Tenant) -> Option<Terms> {
-        self.line(tenant)?.terms
+        self.tenant(tenant)?.terms
     }
 
     /// Whether these changes together would be made, and what would be left to reserve behind them.
@@ -173,7 +173,7 @@ impl Shares {
     /// [`ShareRefusal`], for the first change that cannot be.
     pub fn check(&self, changes: &[ShareChange]) -> Result<Share, ShareRefusal> {
         let mut after: Vec<(Tenant, Terms)> =
-            self.lines.iter().filter_map(|line| Some((line.tenant, line.terms?))).collect();
+            self.tenants.iter().filter_map(|state| Some((state.tenant, state.terms?))).collect();
         let mut reservable = self.reservable;
         for change in changes {
             match *change {
@@ -223,17 +223,17 @@ impl Shares {
     /// `None` for one that has neither terms nor asked for anything of late.
     #[must_use]
     pub fn report(&self, tenant: Tenant, now: Instant) -> Option<ShareReport> {
-        self.line(tenant).map(|line| line.report(now))
+        self.tenant(tenant).map(|state| state.report(now))
     }
 
     /// The reports of all tenants, by volume and class.
     pub fn reports(&self, now: Instant) -> impl Iterator<Item = ShareReport> + '_ {
-        self.lines.iter().map(move |line| line.report(now))
+        self.tenants.iter().map(move |state| state.report(now))
     }
 
     /// Whether anybody has terms.
     pub(crate) fn any_terms(&self) -> bool {
-        self.lines.iter().any(|line| line.terms.is_some())
+        self.tenants.iter().any(|state| state.terms.is_some())
     }
 
     /// Whether books of tenants are kept.
@@ -259,8 +259,10 @@ impl Shares {
     pub(crate) fn change(&mut self, now: Instant, changes: &[ShareChange]) {
         for change in changes {
             match *change {
-                ShareChange::Set(tenant, terms) => self.line_mut(now, tenant).set(now, Some(terms)),
-                ShareChange::Remove(tenant) => self.line_mut(now, tenant).set(now, None),
+                ShareChange::Set(tenant, terms) => {
+                    self.tenant_mut(now, tenant).set(now, Some(terms))
+                }
+                ShareChange::Remove(tenant) => self.tenant_mut(now, tenant).set(now, None),
                 ShareChange::Reservable(share) => self.reservable = share,
             }
         }
@@ -269,30 +271,30 @@ impl Shares {
     /// Takes a request in that may go.
     pub(crate) fn enter(&mut self, now: Instant, queued: Queued) {
         if self.kept {
-            self.line_mut(now, queued.request.tenant()).queue.insert(queued);
+            self.tenant_mut(now, queued.request.tenant()).queue.insert(queued);
         }
     }
 
     /// A request does not wait any more: it goes to the drive, or was taken back.
     pub(crate) fn leave(&mut self, now: Instant, queued: &Queued) {
         if self.kept {
-            let line = self.line_mut(now, queued.request.tenant());
-            let removed = line.queue.remove(queued.ticket);
-            debug_assert!(removed.is_some(), "a request was in no line");
+            let state = self.tenant_mut(now, queued.request.tenant());
+            let removed = state.queue.remove(queued.ticket);
+            debug_assert!(removed.is_some(), "a request was in no state");
         }
     }
 
     /// A flush waits, or a write for one.
     pub(crate) fn flush_waits(&mut self, now: Instant, tenant: Tenant) {
         if self.kept {
-            self.line_mut(now, tenant).flushes += 1;
+            self.tenant_mut(now, tenant).flushes += 1;
         }
     }
 
     /// One of those does not wait any more: it goes to the drive, or was taken back.
     pub(crate) fn flush_leaves(&mut self, now: Instant, tenant: Tenant) {
         if self.kept {
-            self.line_mut(now, tenant).flushes -= 1;
+            self.tenant_mut(now, tenant).flushes -= 1;
         }
     }
 
@@ -305,13 +307,13 @@ impl Shares {
         deadline: Option<Instant>,
     ) {
         if self.kept {
-            self.line_mut(now, tenant).queue.set_deadline(ticket, deadline);
+            self.tenant_mut(now, tenant).queue.set_deadline(ticket, deadline);
         }
     }
 
     /// Keeps no order in any line that nobody asks for from now on.
     pub(crate) fn forget_orders(&mut self) {
-        self.lines.iter_mut().for_each(|line| line.queue.forget_orders());
+        self.tenants.iter_mut().for_each(|state| state.queue.forget_orders());
     }
 
     /// Charges what is sent; a write that waits for a flush stands for that.
@@ -320,19 +322,19 @@ impl Shares {
             return;
         }
         let for_flush = op == Op::Flush;
-        let line = self.line_mut(now, queued.request.tenant());
-        line.at_drive += 1;
-        line.flushed_last = for_flush;
+        let state = self.tenant_mut(now, queued.request.tenant());
+        state.at_drive += 1;
+        state.flushed_last = for_flush;
         if !for_flush && queued.request.op.moves_head() {
-            line.next_lba = Some(queued.request.extent.end());
-            line.sectors.take(now, queued.request.extent.len.get());
+            state.next_lba = Some(queued.request.extent.end());
+            state.sectors.take(now, queued.request.extent.len.get());
         }
         // A write that waits for a flush was one request when it went to the drive.
         if !for_flush || queued.request.op == Op::Flush {
-            line.requests.take(now, 1);
+            state.requests.take(now, 1);
         }
-        line.estimated += charge.estimate;
-        line.charge(now, charge.estimate.as_ns() as i64);
+        state.estimated += charge.estimate;
+        state.charge(now, charge.estimate.as_ns() as i64);
     }
 
     /// Corrects what was charged for a request, now that it is known what it took. What was sent
@@ -354,36 +356,36 @@ impl Shares {
         if !cached {
             self.served_last = Some(tenant);
         }
-        let line = self.line_mut(now, tenant);
-        line.disk_time += disk_time;
+        let state = self.tenant_mut(now, tenant);
+        state.disk_time += disk_time;
         match op {
-            Op::Read | Op::Write | Op::Zero if goes_on => line.going_on.note(disk_time),
-            Op::Read | Op::Write | Op::Zero => line.returning.note(disk_time),
-            Op::Flush => line.flush.note(disk_time),
+            Op::Read | Op::Write | Op::Zero if goes_on => state.going_on.note(disk_time),
+            Op::Read | Op::Write | Op::Zero => state.returning.note(disk_time),
+            Op::Flush => state.flush.note(disk_time),
             Op::Discard => (),
         }
-        line.last_held = now;
+        state.last_held = now;
         let Some(charge) = charge else { return };
-        line.at_drive -= 1;
+        state.at_drive -= 1;
         if !charge.fixed {
-            line.charge(now, disk_time.as_ns() as i64 - charge.estimate.as_ns() as i64);
+            state.charge(now, disk_time.as_ns() as i64 - charge.estimate.as_ns() as i64);
         }
     }
 
     /// The books of those that have something waiting, by tenant; with `flushes` also of those that
     /// wait for nothing but a flush.
     pub(crate) fn waiting(&self, flushes: FlushTurns) -> impl Iterator<Item = &TenantState> + '_ {
-        self.lines.iter().filter(move |line| {
-            !line.queue.is_empty() || (flushes == FlushTurns::Count && line.flushes > 0)
+        self.tenants.iter().filter(move |state| {
+            !state.queue.is_empty() || (flushes == FlushTurns::Count && state.flushes > 0)
         })
     }
 
     /// How many requests wait whose tenants are at a limit of theirs.
     pub(crate) fn held_back(&self, now: Instant) -> usize {
-        self.lines
+        self.tenants
             .iter()
-            .filter(|line| line.opens() > now)
-            .map(|line| line.queue.len() + line.flushes)
+            .filter(|state| state.opens() > now)
+            .map(|state| state.queue.len() + state.flushes)
             .sum()
     }
 
@@ -393,31 +395,32 @@ impl Shares {
         now: Instant,
         within: Nanos,
     ) -> impl Iterator<Item = &TenantState> + '_ {
-        self.lines.iter().filter(move |line| {
-            !line.queue.is_empty()
-                || line.flushes > 0
-                || line.at_drive > 0
-                || now.saturating_since(line.last_held) < within
+        self.tenants.iter().filter(move |state| {
+            !state.queue.is_empty()
+                || state.flushes > 0
+                || state.at_drive > 0
+                || now.saturating_since(state.last_held) < within
         })
     }
 
     /// The books of [`VolumeId::INTERNAL`] while it has something waiting: the highest number there is,
     /// so always the last.
     pub(crate) fn own_waiting(&self) -> Option<&TenantState> {
-        self.lines.last().filter(|line| {
-            line.tenant.volume == VolumeId::INTERNAL && (!line.queue.is_empty() || line.flushes > 0)
+        self.tenants.last().filter(|state| {
+            state.tenant.volume == VolumeId::INTERNAL
+                && (!state.queue.is_empty() || state.flushes > 0)
         })
     }
 
     /// How many tenants have books.
-    pub(crate) fn lines(&self) -> usize {
-        self.lines.len()
+    pub(crate) fn tenants(&self) -> usize {
+        self.tenants.len()
     }
 
     /// The books of one tenant.
-    pub(crate) fn line(&self, tenant: Tenant) -> Option<&TenantState> {
-        let place = self.lines.binary_search_by_key(&tenant, |line| line.tenant).ok()?;
-        Some(&self.lines[place])
+    pub(crate) fn tenant(&self, tenant: Tenant) -> Option<&TenantState> {
+        let place = self.tenants.binary_search_by_key(&tenant, |state| state.tenant).ok()?;
+        Some(&self.tenants[place])
     }
 
     /// Checks that lines hold what the queue holds.
@@ -429,49 +432,49 @@ impl Shares {
             return;
         }
         assert!(
-            self.lines.is_sorted_by(|one, other| one.tenant < other.tenant),
-            "two lines of one tenant"
+            self.tenants.is_sorted_by(|one, other| one.tenant < other.tenant),
+            "two tenants of one tenant"
         );
-        self.lines.iter().for_each(|line| line.queue.self_check());
+        self.tenants.iter().for_each(|state| state.queue.self_check());
         assert_eq!(
-            self.lines.iter().map(|line| line.queue.len()).sum::<usize>(),
+            self.tenants.iter().map(|state| state.queue.len()).sum::<usize>(),
             queue.len(),
-            "a line lost or kept a request"
+            "a state lost or kept a request"
         );
         assert_eq!(
-            self.lines.iter().map(|line| line.flushes).sum::<usize>(),
+            self.tenants.iter().map(|state| state.flushes).sum::<usize>(),
             flushes,
-            "a line lost or kept a flush"
+            "a state lost or kept a flush"
         );
         for queued in queue.by_arrival() {
-            let line = self.line(queued.request.tenant()).expect("who waits has a line");
+            let state = self.tenant(queued.request.tenant()).expect("who waits has a state");
             assert_eq!(
-                line.queue.get(queued.ticket),
+                state.queue.get(queued.ticket),
                 Some(queued),
-                "ticket {} differs between queue and line",
+                "ticket {} differs between queue and state",
                 queued.ticket.0
             );
         }
         assert!(
-            self.lines.iter().map(|line| line.at_drive).sum::<usize>() <= at_drive,
+            self.tenants.iter().map(|state| state.at_drive).sum::<usize>() <= at_drive,
             "more is charged for than is at the drive"
         );
         assert!(self.reserved() <= self.reservable, "more is reserved than there is");
     }
 
-    fn line_mut(&mut self, now: Instant, tenant: Tenant) -> &mut TenantState {
-        if self.lines.get(self.last).is_none_or(|line| line.tenant != tenant) {
-            self.last = match self.lines.binary_search_by_key(&tenant, |line| line.tenant) {
+    fn tenant_mut(&mut self, now: Instant, tenant: Tenant) -> &mut TenantState {
+        if self.tenants.get(self.last).is_none_or(|state| state.tenant != tenant) {
+            self.last = match self.tenants.binary_search_by_key(&tenant, |state| state.tenant) {
                 Ok(place) => place,
                 Err(_) => {
-                    self.lines.retain(|line| !line.is_forgotten(now));
-                    let place = self.lines.partition_point(|line| line.tenant < tenant);
-                    self.lines.insert(place, TenantState::new(now, tenant));
+                    self.tenants.retain(|state| !state.is_forgotten(now));
+                    let place = self.tenants.partition_point(|state| state.tenant < tenant);
+                    self.tenants.insert(place, TenantState::new(now, tenant));
                     place
                 }
             };
         }
-        &mut self.lines[self.last]
+        &mut self.tenants[self.last]
     }
 }
 

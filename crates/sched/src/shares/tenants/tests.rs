@@ -7,14 +7,14 @@ use super::*;
 use crate::positioning::{Head, Target};
 use crate::request::{ClassId, RequestId, StreamId};
 
-const WHO: Tenant = Tenant::of(VolumeId(3));
+const TENANT: Tenant = Tenant::of(VolumeId(3));
 
 /// A flush, as one that is sent and has no place.
 fn flush(ticket: u64) -> Queued {
     let extent = Extent::default();
     let request = crate::request::Request {
         id: RequestId(ticket),
-        volume: WHO.volume,
+        volume: TENANT.volume,
         class: ClassId(0),
         stream: StreamId(0),
         op: Op::Flush,
@@ -56,8 +56,8 @@ proptest! {
     fn what_is_charged_is_what_was_taken_and_the_buckets_hold_the_rest(events in proptest::collection::vec(event(), 0..80)) {
         let (mut shares, mut now, mut ticket) = (Shares::new(), Instant::ORIGIN, 0);
         shares.keep(now, core::iter::empty(), &[]);
-        shares.flush_waits(now, WHO);
-        shares.flush_leaves(now, WHO);
+        shares.flush_waits(now, TENANT);
+        shares.flush_leaves(now, TENANT);
         let mut at_drive: Vec<Charge> = Vec::new();
         let (mut settled_ns, mut disk_ns) = (0_i64, 0_u64);
         // Grains since terms were set first, and what had been charged before.
@@ -80,7 +80,7 @@ proptest! {
                 Event::Done { which, took_us } if !at_drive.is_empty() => {
                     let charge = at_drive.swap_remove(which % at_drive.len());
                     let disk_time = Nanos::from_us(took_us);
-                    shares.done(now, WHO, Took { op: Op::Flush, cached: false, disk_time }, Some(charge));
+                    shares.done(now, TENANT, Took { op: Op::Flush, cached: false, disk_time }, Some(charge));
                     settled_ns += if charge.fixed { charge.estimate.as_ns() } else { disk_time.as_ns() } as i64;
                     disk_ns += disk_time.as_ns();
                 }
@@ -90,20 +90,20 @@ proptest! {
                     // A limit that is none has no bucket to be held against.
                     let limit = if limit == 100 { 99 } else { limit };
                     let new = Terms { limit: share(limit.max(reserve.min(99))), burst: Nanos::from_ms(burst_ms), ..Terms::reserving(share(reserve.min(99))) };
-                    shares.change(now, &[ShareChange::Set(WHO, new)]);
+                    shares.change(now, &[ShareChange::Set(TENANT, new)]);
                     if terms.is_none() {
                         before_ns = settled_ns + at_drive.iter().map(|charge| charge.estimate.as_ns() as i64).sum::<i64>();
                     }
                     terms = Some(new);
                 }
             }
-            let line = shares.line(WHO).expect("it has asked for something");
+            let state = shares.tenant(TENANT).expect("it has asked for something");
             let charged_ns = settled_ns + at_drive.iter().map(|charge| charge.estimate.as_ns() as i64).sum::<i64>();
-            prop_assert_eq!(line.charged().1, charged_ns);
-            prop_assert_eq!((line.disk_time.as_ns(), line.at_drive()), (disk_ns, at_drive.len()));
+            prop_assert_eq!(state.charged().1, charged_ns);
+            prop_assert_eq!((state.disk_time.as_ns(), state.at_drive()), (disk_ns, at_drive.len()));
             if let Some(Terms { reserve, burst, .. }) = terms {
                 // Brings what came in to the books.
-                let (mut bucket, mut limit) = (line.reserve, line.limit);
+                let (mut bucket, mut limit) = (state.reserve, state.limit);
                 bucket.take(now, 0);
                 limit.take(now, 0);
                 let most = i128::from(reserve.as_billionths()) * i128::from(burst.as_ns());
