@@ -1,10 +1,10 @@
-//! [`SegmentCache`]: the drive's buffer memory, cut into segments that each hold one row of LBAs.
+//! [`SegmentCache`]: the drive's buffer memory, divided into segments that each hold one row of
+//! LBAs.
 //!
-//! A read that has to go to the media fills a segment, and what the drive reads ahead of it goes on
-//! in the same segment, which keeps the newest sectors as a ring does. A write-back drive lets
-//! written data wait in segments of their own and brings them to the media later. Which sector is
-//! read *when* is the drive's business; the cache knows what it holds, who may be replaced, and
-//! what must not be lost.
+//! A read from the media fills a segment, and the read-ahead after it continues in the same
+//! segment, a ring that keeps the newest sectors. A write-back drive keeps written data in segments
+//! of their own until they reach the media. The drive decides *when* sectors are read and written;
+//! the cache tracks contents, replacement and unsaved data.
 //!
 //! Worked example, three segments of 100 sectors, at most one for writes:
 //!
@@ -14,28 +14,28 @@
 //!    miss again.
 //! 3. A write of 70–77 waits in the second segment. The first keeps the longer part of its row,
 //!    78–159; 70–77 are read from the second.
-//! 4. A write of 78–85 continues the second segment's row, which is 70–85 now; the first segment
-//!    keeps 86–159.
-//! 5. A write of 500–507 is refused: one segment may hold written data. When 70–85 are on the media
-//!    the row stays readable, and the write may come again.
-//! 6. A read at 900 misses and takes the third segment. The next, at 2,000, takes the first: it was
-//!    used the longest ago.
+//! 4. A write of 78–85 continues the second segment's row, now 70–85; the first segment keeps
+//!    86–159.
+//! 5. A write of 500–507 is refused: only one segment may hold written data. When 70–85 are on the
+//!    media the row stays readable, and the write may come again.
+//! 6. A read at 900 misses and takes the third segment. The next, at 2,000, takes the first, the
+//!    least recently used.
 //!
-//! Promises: no sector is in a clean row and in a written one, so what the cache says it holds is
-//! what was written last; written rows are replaced by nothing before they are on the media; two
-//! written rows never overlap.
+//! Guarantees: no sector is both in a clean row and in a written one, so the cache holds the latest
+//! version; written rows are not replaced before they are on the media; two written rows never
+//! overlap.
 //!
-//! - Modelled: rows by segment, least recently used replacement, ring-like rows, written rows that
-//!   combine when they touch and fit, a bound on written segments, and marks that let a flush know
-//!   when everything before it is on the media.
-//! - Not modelled: segments whose size adapts to the load, read data kept apart from written data
-//!   of the same row, compression, media caches.
-//! - Differs from a drive: a write that overlaps written data waiting here joins their row or,
-//!   where it does not fit, waits for them; drives may keep several versions. A row that a write
-//!   cuts in two keeps its longer part only.
+//! - Modelled: one row per segment, least recently used replacement, rings, written rows that
+//!   combine if they touch and fit, a bound on written segments, and marks that tell a flush when
+//!   all earlier data are on the media.
+//! - Not modelled: adaptive segment sizes, read data apart from written data of the same row,
+//!   compression, media caches.
+//! - Differs from a drive: a write that overlaps waiting written data joins their row or, if it
+//!   does not fit, waits for them; drives may keep several versions. A row that a write cuts in two
+//!   keeps only its longer part.
 //!
-//! Cost: each question looks at every segment, some tens of nanoseconds for 16; nothing is
-//! allocated after the beginning.
+//! Cost: each call visits every segment, some tens of nanoseconds for 16; nothing is allocated
+//! after construction.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -45,7 +45,7 @@ use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 use crate::place::Direction;
 use crate::profile::Cache;
 
-/// The segments and what they hold.
+/// The segments and their contents.
 #[derive(Clone, Debug)]
 pub struct SegmentCache {
     segments: Vec<CacheSegment>,
@@ -53,11 +53,11 @@ pub struct SegmentCache {
     max_written: usize,
     /// Segments with written data.
     written: usize,
-    /// Counts uses, for the order of replacement.
+    /// The number of uses so far, for the order of replacement.
     uses: u64,
 }
 
-/// A row in a segment; of no effect once the segment is used for another row.
+/// A row in a segment; without effect once the segment holds another row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowId {
     segment: usize,
@@ -67,37 +67,37 @@ pub struct RowId {
 /// Written data that wait for the media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrittenRow {
-    /// Which row.
+    /// The row.
     pub id: RowId,
     /// Its sectors.
     pub extent: Extent,
-    /// When the last of its data will have arrived.
+    /// The time at which the last of its data arrives.
     pub arrived: Instant,
     /// The mark of its oldest data.
     pub mark: u64,
-    /// Whether somebody waits for it to be on the media.
+    /// True if a command waits for it to reach the media.
     pub urgent: bool,
 }
 
-/// Sectors that the cache holds.
+/// The cached first part of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CachedPrefix {
-    /// How many of those asked for, from the first on, without a gap.
+    /// The number of leading sectors without a gap.
     pub sectors: Sectors,
-    /// When the last of them is there.
+    /// The time at which the last of them is available.
     pub complete: Instant,
 }
 
-/// Why the cache does not take a write.
+/// The reason why the cache refuses a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteRefused {
-    /// It is longer than a segment; it must go to the media itself.
+    /// It is longer than a segment and must go to the media.
     #[error("the write is longer than a segment; send it to the media")]
     TooLong,
     /// It overlaps written data that it cannot join; those are urgent now.
     #[error("the write overlaps written data; bring them to the media first")]
     Overlaps,
-    /// As many segments hold written data as may, or none is free.
+    /// The bound on written segments is reached, or no segment is free.
     #[error("no segment is free for written data; bring some to the media first")]
     Full,
 }
@@ -107,10 +107,10 @@ struct CacheSegment {
     start: u64,
     end: u64,
     state: SegmentState,
-    /// When the sectors from `recent` on are there; those before it have been for longer.
+    /// The time at which the sectors from `recent` on are available; earlier ones already are.
     complete: Instant,
     recent: u64,
-    /// Where the last read that was served from here ended.
+    /// The end of the last read served from this segment.
     asked: u64,
     used: u64,
     row: u64,
@@ -118,9 +118,9 @@ struct CacheSegment {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SegmentState {
-    /// What the media hold too.
+    /// Identical to the media.
     Clean,
-    /// What the media do not hold yet.
+    /// Not yet on the media.
     Written { mark: u64, urgent: bool },
     /// On its way to the media.
     Leaving { mark: u64 },
@@ -151,7 +151,7 @@ impl SegmentCache {
         }
     }
 
-    /// How many of the extent's sectors are here, from the first on, whatever rows they lie in.
+    /// The leading sectors of the extent that are cached, across rows.
     #[must_use]
     pub fn held(&self, extent: Extent) -> CachedPrefix {
         let end = extent.end().get();
@@ -173,15 +173,15 @@ impl SegmentCache {
         CachedPrefix { sectors: Sectors::new(reached - extent.start.get()), complete }
     }
 
-    /// Whether all of the extent's sectors are here.
+    /// True if all of the extent's sectors are cached.
     #[must_use]
     pub fn holds(&self, extent: Extent) -> bool {
         self.held(extent).sectors == extent.len
     }
 
-    /// A read of the extent is served: the rows that hold any of its sectors were used just now.
-    /// Answers the clean row of its last sector, and where that row ends, if the read goes on where
-    /// the last read from there ended: then it is worth reading ahead.
+    /// Records a read of the extent: its rows were used just now. If the read continues the
+    /// previous read from the clean row of its last sector, returns that row and its end: reading
+    /// ahead is then worthwhile.
     pub fn touch(&mut self, extent: Extent) -> Option<(RowId, Lba)> {
         self.uses += 1;
         let (start, last, uses) = (extent.start.get(), extent.last().get(), self.uses);
@@ -201,14 +201,14 @@ impl SegmentCache {
         follows
     }
 
-    /// A read that ends at `end` is served from sectors that will come into the row.
+    /// Records that a read up to `end` uses sectors which will be added to the row.
     pub fn note_read_until(&mut self, id: RowId, end: Lba) {
         if self.segments[id.segment].row == id.row {
             self.segments[id.segment].asked = end.get();
         }
     }
 
-    /// The written data of a row will all have arrived at `at`.
+    /// Sets the time at which all written data of a row have arrived.
     pub fn arrives(&mut self, id: RowId, at: Instant) {
         let segment = &mut self.segments[id.segment];
         if segment.row == id.row {
@@ -216,9 +216,8 @@ impl SegmentCache {
         }
     }
 
-    /// A row for sectors that will be read from `start` on: the clean one that ends there, else a
-    /// new one in place of the clean row that was used the longest ago. `None` when no segment is
-    /// clean.
+    /// The row for sectors read from `start` on: the clean row that ends there, else a new one in
+    /// place of the least recently used clean row. `None` if no segment is clean.
     pub fn begin_read(&mut self, start: Lba) -> Option<RowId> {
         self.uses += 1;
         let continued = self.segments.iter().position(|segment| {
@@ -238,12 +237,12 @@ impl SegmentCache {
         Some(self.id(index))
     }
 
-    /// Sectors `from` up to `to` were read into the row, complete at `at`; the row drops its oldest
-    /// sectors where they do not fit. Whatever was cut from the row's end meanwhile makes it start
-    /// again. False when the segment holds another row by now, so that the sectors are lost.
+    /// Adds sectors `from` up to `to`, complete at `at`, to the row; the oldest sectors drop out if
+    /// they do not fit. If the row's end was cut meanwhile, it starts again. Returns false if the
+    /// segment holds another row by now: the sectors are lost.
     ///
     /// # Panics
-    /// When written data lie in between: the media do not hold what was written last.
+    /// If written data lie in between: the media do not hold the latest version.
     pub fn append(&mut self, id: RowId, from: Lba, to: Lba, at: Instant) -> bool {
         let (from, to) = (from.get(), to.get());
         if self.segments[id.segment].row != id.row {
@@ -262,9 +261,9 @@ impl SegmentCache {
         true
     }
 
-    /// All sectors of a track have come by at `at`: the row is those, or as many of the last of
-    /// them as a segment holds. False, and nothing has changed, when the segment holds another row
-    /// by now, or written data lie among them.
+    /// Sets the row to a whole track that has passed at `at`, or to its last sectors if a segment
+    /// holds less. Returns false, without a change, if the segment holds another row by now or
+    /// written data lie on the track.
     pub fn fill(&mut self, id: RowId, track: Extent, at: Instant) -> bool {
         if self.segments[id.segment].row != id.row || self.overlaps_written(track) {
             return false;
@@ -277,11 +276,11 @@ impl SegmentCache {
         true
     }
 
-    /// Takes a write in that is complete at `arrived`; `mark` is that of the flushes before it.
+    /// Accepts a write that is complete at `arrived`; `mark` counts the flushes before it.
     ///
     /// # Errors
-    /// [`WriteRefused`], and nothing has changed but, for [`WriteRefused::Overlaps`], the urgency
-    /// of the rows that are in the way.
+    /// [`WriteRefused`], without a change except that [`WriteRefused::Overlaps`] marks the
+    /// overlapped rows urgent.
     pub fn write(
         &mut self,
         extent: Extent,
@@ -312,7 +311,7 @@ impl SegmentCache {
         Ok(self.id(index))
     }
 
-    /// The written row that a write became part of, if it touches or overlaps any.
+    /// The written row that the write joined, if it touches or overlaps one.
     fn join(&mut self, extent: Extent) -> Result<Option<usize>, WriteRefused> {
         let (start, end) = (extent.start.get(), extent.end().get());
         let (mut row_start, mut row_end, mut marked) = (start, end, u64::MAX);
@@ -339,7 +338,7 @@ impl SegmentCache {
                 return Err(self.refuse_overlap(extent));
             }
         } else {
-            // Sequential writes go on in the row that ends where this one starts.
+            // Sequential writes continue the row that ends where this one starts.
             let continued = self.segments.iter().position(|segment| {
                 matches!(segment.state, SegmentState::Written { .. })
                     && segment.end == start
@@ -372,8 +371,7 @@ impl SegmentCache {
         WriteRefused::Overlaps
     }
 
-    /// Somebody waits for the written rows that hold any of the extent's sectors to be on the
-    /// media.
+    /// Marks the written rows that hold sectors of the extent as urgent.
     pub fn mark_urgent(&mut self, extent: Extent) {
         for segment in self.segments.iter_mut().filter(|segment| segment.overlaps(extent)) {
             if let SegmentState::Written { urgent, .. } = &mut segment.state {
@@ -382,7 +380,7 @@ impl SegmentCache {
         }
     }
 
-    /// Somebody waits for every written row to be on the media.
+    /// Marks every written row as urgent.
     pub fn mark_all_urgent(&mut self) {
         for segment in &mut self.segments {
             if let SegmentState::Written { urgent, .. } = &mut segment.state {
@@ -391,8 +389,8 @@ impl SegmentCache {
         }
     }
 
-    /// Clean rows lose the extent's sectors: something else is written there. A row that is cut in
-    /// two keeps its longer part.
+    /// Removes the extent's sectors from clean rows before they are overwritten. A row that is cut
+    /// in two keeps its longer part.
     pub fn forget(&mut self, extent: Extent) {
         let (start, end) = (extent.start.get(), extent.end().get());
         for segment in self
@@ -410,14 +408,13 @@ impl SegmentCache {
         }
     }
 
-    /// Whether any of the extent's sectors are written data that the media do not hold yet.
+    /// True if any of the extent's sectors are not yet on the media.
     #[must_use]
     pub fn overlaps_written(&self, extent: Extent) -> bool {
         self.unsaved().any(|segment| segment.overlaps(extent))
     }
 
-    /// The segments to look at for written data: none at all where there are none, which is the
-    /// usual case.
+    /// The segments to search for written data; usually none.
     fn where_written(&self) -> &[CacheSegment] {
         if self.written == 0 { &[] } else { &self.segments }
     }
@@ -426,14 +423,14 @@ impl SegmentCache {
         self.where_written().iter().filter(|segment| segment.is_unsaved())
     }
 
-    /// The first sector at `from` or behind it that the media do not hold yet.
+    /// The first sector from `from` on that is not yet on the media.
     #[must_use]
     pub fn next_unsaved(&self, from: Lba) -> Option<Lba> {
         let unsaved = self.unsaved().filter(|segment| segment.end > from.get());
         unsaved.map(|segment| Lba::new(segment.start.max(from.get()))).min()
     }
 
-    /// The written rows that are not on their way to the media yet, by segment.
+    /// The written rows whose write to the media has not started, by segment.
     pub fn written_rows(&self) -> impl Iterator<Item = WrittenRow> + '_ {
         self.where_written().iter().enumerate().filter_map(|(index, segment)| match segment.state {
             SegmentState::Written { mark, urgent } => Some(WrittenRow {
@@ -447,8 +444,7 @@ impl SegmentCache {
         })
     }
 
-    /// The smallest mark of all data that the media do not hold yet; `None` when they hold
-    /// everything.
+    /// The smallest mark of all data that are not on the media; `None` if there are none.
     #[must_use]
     pub fn oldest_mark(&self) -> Option<u64> {
         let marks = self.where_written().iter().filter_map(|segment| match segment.state {
@@ -458,10 +454,10 @@ impl SegmentCache {
         marks.min()
     }
 
-    /// A written row sets out for the media.
+    /// Starts the write of a row to the media.
     ///
     /// # Panics
-    /// When the row is no written row.
+    /// If the row is not a written row.
     pub fn begin_save(&mut self, id: RowId) {
         let segment = &mut self.segments[id.segment];
         match segment.state {
@@ -472,10 +468,10 @@ impl SegmentCache {
         }
     }
 
-    /// The row is on the media; it stays readable.
+    /// Ends the write of a row to the media; the row stays readable.
     ///
     /// # Panics
-    /// When the row is not on its way.
+    /// If the row's write has not started.
     pub fn end_save(&mut self, id: RowId) {
         let segment = &mut self.segments[id.segment];
         match segment.state {
@@ -487,13 +483,13 @@ impl SegmentCache {
         self.written -= 1;
     }
 
-    /// Sectors that a segment holds.
+    /// Sectors of a segment.
     #[must_use]
     pub fn segment_sectors(&self) -> Sectors {
         Sectors::new(self.segment_sectors)
     }
 
-    /// An empty segment, else the clean one that was used the longest ago.
+    /// An empty segment, else the least recently used clean one.
     fn replaceable(&self) -> Option<usize> {
         let mut oldest: Option<(u64, usize)> = None;
         for (index, segment) in self.segments.iter().enumerate() {
@@ -512,10 +508,10 @@ impl SegmentCache {
         RowId { segment, row: self.segments[segment].row }
     }
 
-    /// Checks the promises of the file's head.
+    /// Checks the guarantees of the module.
     ///
     /// # Panics
-    /// When one does not hold.
+    /// If one is violated.
     pub fn self_check(&self) {
         let written = self.segments.iter().filter(|segment| segment.is_unsaved());
         assert_eq!(written.clone().count(), self.written, "written segments are miscounted");
@@ -561,7 +557,7 @@ impl CacheSegment {
         Extent::from_numbers(self.start, self.end - self.start)
     }
 
-    /// An empty clean row at `start`, under a new name.
+    /// Empties the row at `start` under a new identity.
     fn renew(&mut self, start: u64) {
         *self = Self {
             start,
@@ -576,14 +572,14 @@ impl CacheSegment {
     }
 }
 
-/// The times of a cache, from its keys in the profile.
+/// The times of a cache from its profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheTimes {
     read_after_read: Nanos,
     read_after_write: Nanos,
     write_after_read: Nanos,
     write_after_write: Nanos,
-    /// How long written data may wait while the drive has nothing else to do.
+    /// Time that written data wait while the drive is idle.
     pub write_delay: Nanos,
 }
 
@@ -602,8 +598,8 @@ impl CacheTimes {
         }
     }
 
-    /// From dispatch until the data of a hit may cross the bus; `before` is the direction of the
-    /// command that the drive received before this one, if any.
+    /// The time from dispatch until the data of a hit may cross the bus; `before` is the direction
+    /// of the previous command, if any.
     #[must_use]
     pub fn hit_overhead(&self, op: Direction, before: Option<Direction>) -> Nanos {
         match (op, before) {

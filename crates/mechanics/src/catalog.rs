@@ -1,24 +1,24 @@
-//! The profiles that ship, as one table.
+//! The shipped profiles.
 //!
-//! The files are `crates/mechanics/profiles/NAME.toml`; each figure in them says where it comes
-//! from or that it is a guess. `docs/drives.md` has a row for each of them: what is known, what is
-//! guessed, what measurements it may be compared with.
+//! The files are `crates/mechanics/profiles/NAME.toml`; each figure states its source, or that it
+//! is a guess. `docs/drives.md` lists for each profile the known figures, the guesses, and
+//! comparable measurements.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use crate::profile::{DriveProfile, ProfileError};
 
-/// One profile that ships.
+/// One shipped profile.
 #[derive(Clone, Copy, Debug)]
 pub struct CatalogEntry {
-    /// The name it is loaded by; its file is `NAME.toml` and says the same name.
+    /// The name, which is also that of its file.
     pub name: &'static str,
     /// The file's text.
     pub toml: &'static str,
 }
 
-/// Every profile that ships, by name.
+/// All shipped profiles by name.
 pub const CATALOG: &[CatalogEntry] = &[
     CatalogEntry { name: "atlas10k", toml: include_str!("../profiles/atlas10k.toml") },
     CatalogEntry { name: "barracuda-2tb", toml: include_str!("../profiles/barracuda-2tb.toml") },
@@ -42,10 +42,10 @@ pub const CATALOG: &[CatalogEntry] = &[
 ];
 
 impl CatalogEntry {
-    /// Reads the entry.
+    /// Parses the profile.
     ///
     /// # Errors
-    /// None for the entries of [`CATALOG`], as a test makes sure.
+    /// None for the entries of [`CATALOG`], as a test verifies.
     pub fn load(&self) -> Result<DriveProfile, ProfileError> {
         DriveProfile::from_toml(self.name, self.toml)
     }
@@ -54,8 +54,7 @@ impl CatalogEntry {
 /// Loads `NAME` or `NAME@SETUP`.
 ///
 /// # Errors
-/// [`ProfileError::UnknownProfile`] and [`ProfileError::UnknownSetup`], each with the names that
-/// are known.
+/// [`ProfileError::UnknownProfile`] and [`ProfileError::UnknownSetup`], each with the known names.
 pub fn load(text: &str) -> Result<DriveProfile, ProfileError> {
     let (name, setup) =
         text.split_once('@').map_or((text, None), |(name, setup)| (name, Some(setup)));

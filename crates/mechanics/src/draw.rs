@@ -1,11 +1,10 @@
-//! Small odd drives by seed, for simulations and tests that try many.
+//! Small random drives for simulations and tests.
 //!
-//! A drawn profile is valid and small (at most a few thousand sectors), so that a test may visit
-//! every sector, and odd on purpose: one sector on a track, one head, surfaces that differ, bands
-//! that do not divide a zone, cylinders without data, skews that cover nothing, seek curves that
-//! fall, slips side by side and at borders, spares that fill whole tracks, remapped sectors, a
-//! layout given as runs, a capacity below the mapped one. Nothing about it resembles a real drive's
-//! proportions.
+//! A random profile is valid and small (at most a few thousand sectors), so that a test can visit
+//! every sector, and covers unusual cases: one sector on a track, one head, surfaces that differ,
+//! bands that do not divide a zone, cylinders without data, zero skews, falling seek curves,
+//! adjacent slips and slips at borders, spares that fill whole tracks, remapped sectors, a layout
+//! of runs, a capacity below the mapped one. Its proportions are not those of a real drive.
 
 mod measured;
 mod zones;
@@ -23,7 +22,7 @@ use crate::profile::{
     TrackOrder, VariationSpec,
 };
 
-/// A valid small drive; the same drive for the same state of `rng`.
+/// A valid small drive; equal states of `rng` give equal drives.
 pub fn random_profile(rng: &mut impl Rng) -> DriveProfile {
     let geometry = random_geometry(rng);
     let zones = zones::random_zones(rng, &geometry);
@@ -55,12 +54,12 @@ pub fn random_profile(rng: &mut impl Rng) -> DriveProfile {
     profile
 }
 
-/// The same drive with its layout as a measurement tells it: tracks one after the other as runs,
-/// instead of zones. Spares, reserved sectors and what lies past the capacity are not in it; angles
-/// are right to 2⁻³¹ turn.
+/// The same drive with its layout as a measurement describes it: runs of tracks instead of zones.
+/// Spares, reserved sectors and sectors past the capacity are omitted; angles are accurate to 2⁻³¹
+/// revolution.
 ///
 /// # Panics
-/// When the profile is not valid.
+/// If the profile is not valid.
 #[must_use]
 pub fn measured(profile: &DriveProfile) -> DriveProfile {
     let layout = Layout::new(profile).expect("only a valid profile can be measured");
@@ -121,7 +120,7 @@ fn random_seek(rng: &mut impl Rng) -> Seek {
             seek.points.push((distance, rng.random_range(0.2..8.0)));
             distance += rng.random_range(1..=9);
         }
-        // A last line that falls would pass below zero further on.
+        // A falling last line would pass below zero.
         let highest = seek.points.iter().map(|point| point.1).fold(0.0, f64::max);
         seek.points.push((distance, highest));
     } else {

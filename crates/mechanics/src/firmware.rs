@@ -1,31 +1,29 @@
-//! [`FirmwareQueue`]: the drive's own queue, and how firmware chooses from it.
+//! [`FirmwareQueue`]: the drive's own queue and its scheduling.
 //!
-//! A command waits here from its arrival until the media work on it starts. FCFS takes the first
-//! that arrived; SPTF takes the one with the shortest positioning time from where the head is now,
-//! the first that arrived among equals.
+//! A command waits here from its arrival until its media access starts. FCFS takes the first that
+//! arrived; SPTF takes the one with the shortest positioning time from the current head position,
+//! the first of equals.
 //!
-//! *Sequential hold*, an option ([`Firmware::sequential_hold_ms`]): a command that begins where the
-//! one served before it ended goes first, whatever else waits; but once such a run has kept others
-//! waiting for the hold's length, one of those others goes. Example, a hold of 1 s: a stream is
-//! sent four commands deep beside single random reads. Whenever a command of the stream has been
-//! served its successor waits already, so a random read that came 1 ms after the run began waits 1
-//! s; then the best of the others goes, and the stream has to win a turn before its next run
-//! begins. Without a hold the stream's commands are chosen like others, and FCFS lets nobody
-//! starve; SPTF, which knows no age, lets a stream that is never without a waiting successor go on
-//! for ever. A hold bounds that too.
+//! *Sequential hold*, an option ([`Firmware::sequential_hold_ms`]): a command that starts where the
+//! previous one ended goes first, whatever else waits. When such a run has delayed other commands
+//! for the length of the hold, one of those goes. Example, a hold of 1 s: a stream four commands
+//! deep beside single random reads. The stream's next command is always queued, so a random read
+//! that came 1 ms after the start of the run waits 1 s; then the best other command goes, and the
+//! stream must win a choice before its next run. Without a hold, FCFS starves no command; SPTF
+//! ignores age, so an endless stream may starve others. A hold bounds that, too.
 //!
 //! - Modelled: a bounded queue, FCFS, SPTF with exact knowledge of the mechanism, commands that are
-//!   not ready yet, the starvation of random reads behind a sequential stream as users report it.
+//!   not ready yet, the starvation of random reads beside a sequential stream that users report.
 //! - Not modelled: ageing, priorities and command duration limits, a write's data still on the bus
 //!   when it is chosen.
-//! - Differs from a drive: firmware knows its mechanics less than exactly and decides ahead of the
-//!   head; here it decides at once when the head is free.
+//! - Differs from a drive: real firmware knows its mechanics less exactly and decides ahead; this
+//!   queue decides when the head is free.
 //!
-//! Overlapping commands: a drive may serve the commands it holds in any order, so the scheduler
-//! never sends one that overlaps another outstanding one with a write among them. The queue does
-//! not look for overlaps.
+//! Overlapping commands: a drive may serve its commands in any order, so the scheduler never sends
+//! a command that overlaps an outstanding one with a write among them. The queue does not check for
+//! overlaps.
 //!
-//! Cost: SPTF looks places up once for each command; a choice compares each waiting command's least
+//! Cost: SPTF looks up the position of each command once; a choice compares each command's minimum
 //! arm time with the best so far (some 4 ns) and computes the positioning of those that could win
 //! (some 12 ns).
 
@@ -41,17 +39,17 @@ use crate::variation::Variation;
 /// A command in the drive's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FirmwareCommand {
-    /// The host's name for it.
+    /// The host's identifier.
     pub id: u64,
-    /// Which way the bytes go.
+    /// The direction of transfer.
     pub op: Direction,
     /// The sectors; at least one.
     pub extent: Extent,
-    /// When media work on it may start at the earliest.
+    /// The earliest start of its media access.
     pub ready_at: Instant,
 }
 
-/// The queue is full; the command comes back.
+/// The queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the drive holds {depth} commands, as many as its queue is deep; send command {id} after a completion", id = command.id)]
 pub struct QueueFull {
@@ -61,24 +59,24 @@ pub struct QueueFull {
     pub depth: u32,
 }
 
-/// Commands in the order of their arrival, at most as many as the queue is deep.
+/// Commands in order of arrival, at most `depth`.
 #[derive(Clone, Debug)]
 pub struct FirmwareQueue {
     algorithm: Algorithm,
     depth: u32,
     waiting: Vec<FirmwareCommand>,
-    /// Where each waiting command starts, once that was asked; only kept for SPTF.
+    /// The start of each waiting command, once looked up; only used by SPTF.
     spots: Vec<Option<Spot>>,
     hold: Option<Hold>,
 }
 
-/// What is known of the sequential run under way.
+/// The current sequential run.
 #[derive(Clone, Copy, Debug)]
 struct Hold {
     longest: Nanos,
-    /// Where the command served last ended.
+    /// The end of the last command served.
     end: Option<Lba>,
-    /// Since when the run has kept others waiting.
+    /// The time since which the run has delayed other commands.
     since: Option<Instant>,
 }
 
@@ -101,11 +99,11 @@ impl FirmwareQueue {
         }
     }
 
-    /// Takes a command in, as the last.
+    /// Adds a command at the end.
     ///
     /// # Errors
-    /// [`QueueFull`] when as many wait as the queue is deep. The command in service is no longer
-    /// here: whoever counts it against the depth, as drives do, must hold one back.
+    /// [`QueueFull`] if the queue holds `depth` commands. The command in service is not in the
+    /// queue: a caller that counts it must reserve a slot.
     pub fn push(&mut self, command: FirmwareCommand) -> Result<(), QueueFull> {
         if self.waiting.len() >= self.depth as usize {
             return Err(QueueFull { command, depth: self.depth });
@@ -117,9 +115,9 @@ impl FirmwareQueue {
         Ok(())
     }
 
-    /// The place in the queue of the command to serve next, with the head at `head` and free at
-    /// `now`; `None` when none is ready. FCFS waits for the first even when a later one is ready,
-    /// unless that one continues a sequential run that is held to.
+    /// The index of the next command to serve, with the head at `head` and free at `now`; `None` if
+    /// none is ready. FCFS waits for the first command even if a later one is ready, unless that
+    /// one continues a held sequential run.
     #[must_use]
     pub fn choose<V: Variation>(
         &mut self,
@@ -141,14 +139,14 @@ impl FirmwareQueue {
             }
             Algorithm::Sptf => self.shortest(now, head, mechanism, continuing),
         };
-        // The run went on for long enough, but nobody else is ready.
+        // The hold has ended, but no other command is ready.
         chosen.or(continuing)
     }
 
-    /// The positioning time of the command at a place, from `head` at `now`.
+    /// The positioning time of the command at an index, from `head` at `now`.
     ///
     /// # Panics
-    /// When the queue has no such place.
+    /// If the queue has no such index.
     #[must_use]
     pub fn positioning<V: Variation>(
         &self,
@@ -175,7 +173,7 @@ impl FirmwareQueue {
             }
             let spot = spot.get_or_insert_with(|| mechanism.spot(command.extent.start));
             if let Some((least, _)) = best {
-                // Of equals the first stays, and places follow arrival.
+                // The first of equals stays, in order of arrival.
                 let distance = head.cylinder.abs_diff(spot.position.cylinder);
                 if mechanism.arm_lower_bound(distance) >= least {
                     continue;
@@ -189,7 +187,7 @@ impl FirmwareQueue {
         best.map(|(_, place)| place)
     }
 
-    /// The first ready command that begins where the last one served ended, where there is a hold.
+    /// The first ready command that continues the last one served, if there is a hold.
     fn continuing(&self, now: Instant) -> Option<usize> {
         let end = self.hold?.end?;
         self.waiting
@@ -197,19 +195,19 @@ impl FirmwareQueue {
             .position(|command| command.extent.start == end && command.ready_at <= now)
     }
 
-    /// For how long a sequential run goes before others.
+    /// The length of the sequential hold.
     #[must_use]
     pub fn sequential_hold(&self) -> Option<Nanos> {
         self.hold.map(|hold| hold.longest)
     }
 
-    /// Since when the sequential run under way has kept others waiting.
+    /// The time since which the sequential run has delayed other commands.
     #[must_use]
     pub fn held_since(&self) -> Option<Instant> {
         self.hold.and_then(|hold| hold.since)
     }
 
-    /// Whether the sequential run under way has kept others waiting for as long as it may.
+    /// True if the sequential run has delayed other commands for the length of the hold.
     #[must_use]
     pub fn hold_is_over(&self, now: Instant) -> bool {
         self.hold.is_some_and(|hold| {
@@ -217,9 +215,9 @@ impl FirmwareQueue {
         })
     }
 
-    /// A command over `extent` is served that was `waited` for by others since the given time;
-    /// `continues` the run under way, or begins another. For a drive that serves commands past its
-    /// queue; [`FirmwareQueue::serve`] calls it itself.
+    /// Records that a command over `extent` is served while others have `waited` since the given
+    /// time; `continues` tells whether it continues the sequential run. For commands served without
+    /// the queue; [`FirmwareQueue::serve`] calls it itself.
     pub fn note_served(&mut self, extent: Extent, continues: bool, waited: Option<Instant>) {
         if let Some(hold) = &mut self.hold {
             hold.since =
@@ -228,8 +226,8 @@ impl FirmwareQueue {
         }
     }
 
-    /// When [`FirmwareQueue::choose`] has an answer at the earliest; `None` when the queue is
-    /// empty.
+    /// The earliest time at which [`FirmwareQueue::choose`] returns a command; `None` if the queue
+    /// is empty.
     #[must_use]
     pub fn next_ready_at(&self) -> Option<Instant> {
         match self.algorithm {
@@ -241,7 +239,7 @@ impl FirmwareQueue {
                     .iter()
                     .filter(|command| Some(command.extent.start) == end)
                     .map(|command| command.ready_at);
-                // Where there is no hold nobody continues anything.
+                // Without a hold no command continues another.
                 Some(if end.is_none() {
                     first.ready_at
                 } else {
@@ -252,11 +250,10 @@ impl FirmwareQueue {
         }
     }
 
-    /// Takes the command at a place of the queue out to be served from `now` on; the others keep
-    /// their order.
+    /// Removes the command at an index to serve it from `now` on; the others keep their order.
     ///
     /// # Panics
-    /// When the queue has no such place.
+    /// If the queue has no such index.
     pub fn serve(&mut self, now: Instant, place: usize) -> FirmwareCommand {
         let command = self.take(place);
         if let Some(hold) = self.hold {
@@ -266,10 +263,10 @@ impl FirmwareQueue {
         command
     }
 
-    /// Takes the command at a place of the queue out; the others keep their order.
+    /// Removes the command at an index; the others keep their order.
     ///
     /// # Panics
-    /// When the queue has no such place.
+    /// If the queue has no such index.
     pub fn take(&mut self, place: usize) -> FirmwareCommand {
         if self.algorithm == Algorithm::Sptf {
             self.spots.remove(place);
@@ -277,24 +274,24 @@ impl FirmwareQueue {
         self.waiting.remove(place)
     }
 
-    /// The drive's layout changed: places are looked up again.
+    /// Forgets cached positions after a change of the layout.
     pub fn forget_places(&mut self) {
         self.spots.fill(None);
     }
 
-    /// How firmware chooses.
+    /// The scheduling algorithm.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    /// The waiting commands in the order of their arrival.
+    /// The waiting commands in order of arrival.
     #[must_use]
     pub fn waiting(&self) -> &[FirmwareCommand] {
         &self.waiting
     }
 
-    /// How many commands the queue holds at most.
+    /// The maximum number of commands.
     #[must_use]
     pub fn depth(&self) -> u32 {
         self.depth

@@ -1,12 +1,11 @@
-//! The way between host and drive: [`InterfaceTimes`] and the [`Bus`].
+//! The path between host and drive: [`InterfaceTimes`] and the [`Bus`].
 //!
-//! A read: the host dispatches; after the *command overhead* the drive may work at the media; data
-//! cross the bus while they are read, the last sector after the last sector was read; after the
-//! *completion overhead* the host knows. A write: the data cross the bus after the command
-//! overhead; the media may start so late that they never run dry; completion is reported after the
-//! media. With a single command outstanding all of it adds up. With two, the second one's command
-//! overhead and data overlap the first one's media access, and only the media and the bus are
-//! shared:
+//! A read: after the *command overhead* the media access may start; data cross the bus while they
+//! are read, the last sector after it was read; the host sees the completion after the *completion
+//! overhead*. A write: the data cross the bus after the command overhead; the media access starts
+//! so late that it never runs out of data; the completion follows it. With a single command
+//! outstanding all parts add up. With two, the second command's overhead and data overlap the first
+//! one's media access; only the media and the bus are shared:
 //!
 //! ```text
 //! read A  ├cmd┤├─seek──rotate─┤├media┤
@@ -15,16 +14,14 @@
 //!                                    ├─seek──rotate─┤├media┤ …
 //! ```
 //!
-//! The formulae are small pure functions, so that the simulated drive and a belief that expects
-//! completions use the same ones.
+//! The formulas are small pure functions, shared by the simulated drive and the drive models.
 //!
-//! - Modelled: overheads by direction and by the direction before, a serial bus in both directions,
-//!   transfer while reading or after it, under-run.
-//! - Not modelled: disconnects, arbitration, several drives on one bus, link errors. What a cache
-//!   changes is elsewhere: the overheads of its hits are [`CacheTimes`](crate::cache::CacheTimes),
-//!   and here every read is a miss and every write goes to the media before it completes.
-//! - Differs from a drive: a transfer crosses in one burst at full bus speed; real links interleave
-//!   frames.
+//! - Modelled: overheads by direction and previous direction, a serial bus in both directions,
+//!   transfer during or after the read, under-run.
+//! - Not modelled: disconnects, arbitration, several drives on one bus, link errors. Cache hits
+//!   have the overheads of [`CacheTimes`](crate::cache::CacheTimes); here every read is a miss, and
+//!   every write reaches the media before it completes.
+//! - Differs from a drive: a transfer is one burst at full bus speed; real links interleave frames.
 
 use alloc::collections::VecDeque;
 
@@ -50,7 +47,7 @@ impl InterfaceTimes {
     /// The profile's interface.
     ///
     /// # Errors
-    /// Whatever is wrong with the profile.
+    /// Any error in the profile.
     pub fn from_profile(profile: &DriveProfile) -> Result<Self, ProfileError> {
         profile.validate()?;
         let interface = &profile.interface;
@@ -76,8 +73,8 @@ impl InterfaceTimes {
         })
     }
 
-    /// From dispatch until media work (a read) or the data's way over the bus (a write) may start.
-    /// `before` is the direction of the command that the drive received before this one, if any.
+    /// The time from dispatch until the media access (a read) or the data transfer (a write) may
+    /// start. `before` is the direction of the previous command, if any.
     #[must_use]
     pub fn command_overhead(&self, op: Direction, before: Option<Direction>) -> Nanos {
         match (op, before) {
@@ -88,22 +85,22 @@ impl InterfaceTimes {
         }
     }
 
-    /// From the last byte (across the bus for a read, on the media for a write) until the host
-    /// knows.
+    /// The time from the last byte (across the bus for a read, on the media for a write) until the
+    /// host sees the completion.
     #[must_use]
     pub fn completion_overhead(&self) -> Nanos {
         self.completion
     }
 
-    /// What `sectors` take to cross the bus, rounded up.
+    /// The bus time of `sectors`, rounded up.
     #[must_use]
     pub fn bus_time(&self, sectors: Sectors) -> Nanos {
         Nanos::from_ns(sectors.get().saturating_mul(self.bus_ps_per_sector).div_ceil(1_000))
     }
 
-    /// The earliest a read's burst may start when the bus is free: not before its first sector was
-    /// read, nor so early that it would overtake the media; the last sector crosses after
-    /// `media_end`. A drive that buffers reads starts when the media are done.
+    /// The earliest start of a read's burst on a free bus: not before its first sector was read,
+    /// nor so early that it would overtake the media; the last sector crosses after `media_end`. A
+    /// drive that buffers reads starts after the media access.
     #[must_use]
     pub fn read_burst_start(
         &self,
@@ -118,14 +115,14 @@ impl InterfaceTimes {
         first_sector_read.max(media_end.saturating_back(but_the_last))
     }
 
-    /// When the host knows of a read whose burst starts at `burst_start`.
+    /// The completion of a read whose burst starts at `burst_start`.
     #[must_use]
     pub fn read_completion(&self, burst_start: Instant, sectors: Sectors) -> Instant {
         burst_start + self.bus_time(sectors) + self.completion
     }
 
-    /// When the host knows of a read with the bus free from `bus_free` on: max(media end + one
-    /// sector, first sector read + all sectors, bus free + all sectors) + completion overhead.
+    /// The completion of a read with the bus free from `bus_free` on: max(media end + one sector,
+    /// first sector read + all sectors, bus free + all sectors) + completion overhead.
     #[must_use]
     pub fn read_completed(
         &self,
@@ -140,8 +137,8 @@ impl InterfaceTimes {
         )
     }
 
-    /// The earliest a write's media work may start when its burst starts at `burst_start`: the
-    /// first sector is there, and on a bus slower than the media (`sector_time` for one sector) so
+    /// The earliest start of a write's media access if its burst starts at `burst_start`: the first
+    /// sector has arrived, and on a bus slower than the media (`sector_time` for one sector) so
     /// many more that the media never wait.
     #[must_use]
     pub fn write_media_start(
@@ -155,21 +152,21 @@ impl InterfaceTimes {
             + self.bus_time(Sectors::new(1)).max(self.bus_time(sectors).saturating_sub(media))
     }
 
-    /// When the host knows of a write whose last sector is on the media at `media_end`.
+    /// The completion of a write whose last sector is on the media at `media_end`.
     #[must_use]
     pub fn write_completed(&self, media_end: Instant) -> Instant {
         media_end + self.write_completion
     }
 
-    /// The media end that a completion at `completed` of a command over `sectors` speaks of, with
-    /// the bus free and no slower than the media: the inverse of [`InterfaceTimes::read_completed`]
-    /// and [`InterfaceTimes::write_completed`], for whoever learns from completions.
+    /// The media end of a command over `sectors` that completed at `completed`, with the bus free
+    /// and no slower than the media: the inverse of [`InterfaceTimes::read_completed`] and
+    /// [`InterfaceTimes::write_completed`].
     #[must_use]
     pub fn media_end(&self, op: Direction, sectors: Sectors, completed: Instant) -> Instant {
         completed.saturating_back(self.media_overhead(op, sectors))
     }
 
-    /// What lies between a command's media end and its completion, under the same conditions.
+    /// The time from a command's media end to its completion, under the same conditions.
     #[must_use]
     pub fn media_overhead(&self, op: Direction, sectors: Sectors) -> Nanos {
         match op {
@@ -182,26 +179,24 @@ impl InterfaceTimes {
     }
 }
 
-/// The bus as one serial resource: bursts that are still to come or under way, none of them
-/// overlapping.
+/// The bus as a serial resource: current and future bursts that do not overlap.
 ///
-/// A read's burst is reserved when its media access is planned, so it may lie in the future with
-/// room before it: a write that arrives meanwhile takes that room if it fits.
+/// A read's burst is reserved when its media access is planned, so it may leave a gap before it; a
+/// later write uses that gap if it fits.
 #[derive(Clone, Debug, Default)]
 pub struct Bus {
     bursts: VecDeque<(Instant, Instant)>,
 }
 
 impl Bus {
-    /// A bus with nothing on it.
+    /// An idle bus.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the bus for `duration` at the first moment not before `earliest` at which it is free
-    /// that long, and answers that moment. `now` never runs back; bursts that ended before it are
-    /// forgotten.
+    /// Reserves the bus for `duration` at the first free time not before `earliest`, and returns
+    /// that time. `now` never decreases; bursts that ended before it are dropped.
     pub fn reserve(&mut self, now: Instant, earliest: Instant, duration: Nanos) -> Instant {
         while self.bursts.front().is_some_and(|(_, end)| *end <= now) {
             self.bursts.pop_front();
@@ -219,7 +214,7 @@ impl Bus {
         start
     }
 
-    /// When the last reserved burst ends; the origin when there is none.
+    /// The end of the last reserved burst; the origin if there is none.
     #[must_use]
     pub fn free_at(&self) -> Instant {
         self.bursts.back().map_or(Instant::ORIGIN, |(_, end)| *end)

@@ -1,18 +1,19 @@
-//! What a rotating drive *is*: geometry, layout, seek curve, rotation, interface and firmware
-//! queue, without a clock, a file or a thread.
+//! The mechanics of a rotating drive: geometry, layout, seek curve, rotation, interface and
+//! firmware queue, without a clock, a file or a thread.
 //!
-//! A [`DriveProfile`] is the data (a TOML file, see [`catalog`] for those that ship). A [`Layout`]
-//! maps addresses to places. A [`Mechanism`] says how long an access takes from a place and a
-//! moment. The crate is used twice: by the simulated drive with a drawn truth (`V` of [`Mechanism`]
-//! varies), and by beliefs with the nominal profile ([`Nominal`]).
+//! A [`DriveProfile`] is the data (a TOML file; [`catalog`] has the shipped ones). A [`Layout`]
+//! maps addresses to positions. A [`Mechanism`] computes the duration of an access from a position
+//! and a time. The crate is used twice: by the simulated drive with its drawn truth (`V` of
+//! [`Mechanism`] varies), and by drive models with the nominal profile ([`Nominal`]).
 //!
 //! ```
 //! use headtime_mechanics::{Direction, HeadPosition, Mechanism, catalog};
 //! use headtime_units::{Extent, Instant};
 //!
 //! let mechanism = Mechanism::nominal(&catalog::load("atlas10k")?)?;
-//! let access = mechanism.access(HeadPosition::PARKED, Instant::ORIGIN, Direction::Read, Extent::from_numbers(1_000_000, 8), Instant::ORIGIN);
-//! assert_eq!(Instant::ORIGIN + access.seek + access.rotate + access.transfer, access.finish);
+//! let (start, extent) = (Instant::ORIGIN, Extent::from_numbers(1_000_000, 8));
+//! let access = mechanism.access(HeadPosition::PARKED, start, Direction::Read, extent, start);
+//! assert_eq!(start + access.seek + access.rotate + access.transfer, access.finish);
 //! # Ok::<(), headtime_mechanics::ProfileError>(())
 //! ```
 #![no_std]

@@ -1,17 +1,16 @@
-//! The mean arm time between two random sectors, computed from the layout, for the first term of
-//! "mean service time of random reads = overhead + mean seek + half a revolution + transfer".
+//! The mean arm time between two random sectors, from the layout: the first term of "mean service
+//! time of random reads = overhead + mean seek + half a revolution + transfer".
 //!
-//! How many pairs of sectors lie `d` cylinders apart is the autocorrelation of "sectors by
-//! cylinder"; how many of them lie on one surface is the sum of that of each surface. Both are step
-//! functions (one step per zone), so their autocorrelations are rows of straight lines whose bends
-//! lie at differences of zone borders: the second difference of the autocorrelation of steps of
-//! heights `h` at `b` is `−Σ hᵢ·hⱼ [bⱼ − bᵢ = d]`. All of it is counted in integers. The curve is
-//! then summed over every distance, which costs one look-up per cylinder.
+//! The number of sector pairs `d` cylinders apart is the autocorrelation of "sectors by cylinder";
+//! the pairs on one surface are the sum of that of each surface. Both are step functions (one step
+//! per zone), so their autocorrelations are piecewise linear with bends at differences of zone
+//! borders: the second difference of the autocorrelation of steps of heights `h` at `b` is `−Σ
+//! hᵢ·hⱼ [bⱼ − bᵢ = d]`. All counts are integers. The curve is then summed over every distance, one
+//! look-up per cylinder.
 //!
-//! Simplifications, all far below a measurement's noise on a real drive: spares, slipped and
-//! reserved sectors count like others; sectors past the declared capacity are left out by whole
-//! cylinders; a measured layout is averaged over at most [`STRIPS`] strips of cylinders of equal
-//! width.
+//! Simplifications, all far below measurement noise: spares, slipped and reserved sectors count;
+//! sectors past the declared capacity are left out by whole cylinders; a measured layout is
+//! averaged over at most [`SEGMENTS`] segments of cylinders of equal width.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -21,11 +20,11 @@ use headtime_units::Nanos;
 use crate::layout::{Layout, SurfaceRow, Surfaces};
 use crate::seek::SeekCurve;
 
-/// Most strips that a measured layout is averaged over; their pairs are counted one by one, on each
+/// Maximum number of segments for a measured layout; their pairs are counted one by one on each
 /// surface.
-const STRIPS: u32 = 512;
+const SEGMENTS: u32 = 512;
 
-/// The steps of "sectors by cylinder" as (cylinder, change), rising by cylinder.
+/// The steps of "sectors by cylinder" as (cylinder, change), ascending.
 type SectorSteps = Vec<(u32, i128)>;
 
 /// The mean arm time of reads, head switches included.
@@ -33,7 +32,7 @@ pub(crate) fn arm_time(layout: &Layout, curve: &SeekCurve, head_switch: Nanos) -
     let (all, same_surface) = counts(surfaces(layout));
     let (mut time, mut pairs) = (0.0, 0.0);
     for ((distance, all), same) in (0_u32..).zip(all).zip(same_surface) {
-        // Each pair of different cylinders is drawn in both orders.
+        // Each pair of different cylinders occurs in both orders.
         let orders = if distance == 0 { 1.0 } else { 2.0 };
         let seek = curve.time(distance);
         let switching = seek.max(head_switch).as_ns() as f64;
@@ -66,7 +65,7 @@ fn counts(surfaces: Vec<SectorSteps>) -> (Vec<i128>, Vec<i128>) {
 fn surfaces(layout: &Layout) -> Vec<SectorSteps> {
     let rows = match layout.surfaces() {
         Surfaces::Exact(rows) => rows,
-        Surfaces::Measured(rows) => strips(&rows, layout.cylinders(), layout.heads()),
+        Surfaces::Measured(rows) => segments(&rows, layout.cylinders(), layout.heads()),
     };
     let mut surfaces: Vec<SectorSteps> = vec![Vec::new(); usize::from(layout.heads())];
     for row in rows {
@@ -77,41 +76,41 @@ fn surfaces(layout: &Layout) -> Vec<SectorSteps> {
     surfaces.into_iter().map(joined).collect()
 }
 
-/// Rows of cylinders averaged over strips: the sectors of a whole strip stand for those of each of
-/// its cylinders, as all strips are equally wide.
-fn strips(rows: &[SurfaceRow], cylinders: u32, heads: u16) -> Vec<SurfaceRow> {
-    let width = cylinders.div_ceil(STRIPS).max(1);
+/// Averages rows of cylinders over segments of equal width: the sectors of a whole segment stand
+/// for those of each of its cylinders.
+fn segments(rows: &[SurfaceRow], cylinders: u32, heads: u16) -> Vec<SurfaceRow> {
+    let width = cylinders.div_ceil(SEGMENTS).max(1);
     let count = cylinders.div_ceil(width);
     let mut sectors = vec![vec![0_u64; count as usize]; usize::from(heads)];
     for row in rows {
         let (mut first, end) = (row.first_cylinder, row.end_cylinder);
         while first < end {
-            let strip = first / width;
-            let until = end.min((strip + 1) * width);
-            sectors[usize::from(row.head)][strip as usize] +=
+            let segment = first / width;
+            let until = end.min((segment + 1) * width);
+            sectors[usize::from(row.head)][segment as usize] +=
                 u64::from(until - first) * row.sectors;
             first = until;
         }
     }
     let rows = sectors.into_iter().zip(0..).flat_map(|(sectors, head)| {
-        (0_u32..).zip(sectors).map(move |(strip, sectors)| (strip, head, sectors))
+        (0_u32..).zip(sectors).map(move |(segment, sectors)| (segment, head, sectors))
     });
-    let end = |strip: u32| (strip + 1).saturating_mul(width).min(cylinders);
-    rows.map(|(strip, head, sectors)| SurfaceRow {
+    let end = |segment: u32| (segment + 1).saturating_mul(width).min(cylinders);
+    rows.map(|(segment, head, sectors)| SurfaceRow {
         head,
-        first_cylinder: strip * width,
-        end_cylinder: end(strip),
+        first_cylinder: segment * width,
+        end_cylinder: end(segment),
         sectors,
     })
     .collect()
 }
 
-/// The steps of all surfaces together.
+/// The sum of all surfaces' steps.
 fn sum(surfaces: &[SectorSteps]) -> SectorSteps {
     joined(surfaces.iter().flatten().copied().collect())
 }
 
-/// Surfaces with the same steps once, with how many there are.
+/// Distinct step functions with their number of surfaces.
 fn alike(surfaces: &[SectorSteps]) -> Vec<(&SectorSteps, i128)> {
     let mut groups: Vec<(&SectorSteps, i128)> = Vec::new();
     for steps in surfaces {
@@ -123,7 +122,7 @@ fn alike(surfaces: &[SectorSteps]) -> Vec<(&SectorSteps, i128)> {
     groups
 }
 
-/// Changes at one cylinder added up, those that cancel left out.
+/// Adds up the changes at each cylinder and removes zeros.
 fn joined(mut steps: SectorSteps) -> SectorSteps {
     steps.sort_unstable_by_key(|step| step.0);
     let mut joined: SectorSteps = Vec::new();
@@ -148,8 +147,7 @@ fn pairs_by_distance(steps: &[(u32, i128)]) -> Vec<i128> {
         }
     }
     bends.sort_unstable();
-    // At the greatest distance nothing is left; towards smaller ones the slope changes at each
-    // bend.
+    // At the maximum distance nothing is left; towards smaller ones the slope changes at each bend.
     let mut counts: Vec<i128> = Vec::with_capacity(end as usize);
     let (mut count, mut slope) = (0, 0);
     for distance in (0..end).rev() {
@@ -186,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn strips_keep_the_sectors_of_what_they_average() {
+    fn segments_keep_the_sectors_of_what_they_average() {
         let row = |head, first_cylinder, end_cylinder, sectors| SurfaceRow {
             head,
             first_cylinder,
@@ -194,10 +192,11 @@ mod tests {
             sectors,
         };
         let rows = [row(0, 3, 700, 10), row(1, 0, 1_500, 7), row(1, 20, 21, 1)];
-        let strips = strips(&rows, 1_500, 2);
-        let total =
-            |head| strips.iter().filter(|row| row.head == head).map(|row| row.sectors).sum::<u64>();
+        let segments = segments(&rows, 1_500, 2);
+        let total = |head| {
+            segments.iter().filter(|row| row.head == head).map(|row| row.sectors).sum::<u64>()
+        };
         assert_eq!([total(0), total(1)], [697 * 10, 1_500 * 7 + 1]);
-        assert!(strips.iter().all(|row| row.end_cylinder - row.first_cylinder == 3));
+        assert!(segments.iter().all(|row| row.end_cylinder - row.first_cylinder == 3));
     }
 }

@@ -1,38 +1,36 @@
-//! [`Mechanism`]: how long an access takes, from a track and a moment.
+//! [`Mechanism`]: the duration of an access from a track and a time.
 //!
-//! An access seeks (arm, head switch, write settle), waits for its first sector to come round, and
-//! passes over its sectors, over as many tracks as they lie on. Example, Atlas 10K, a read of 8
-//! sectors 100 cylinders away: the arm takes 2.011 ms; the turn takes 5.985 ms, so the wait is
-//! anything up to that; 8 of 334 sectors pass in 0.143 ms. A remapped sector within an extent costs
-//! the trip to its spare and back.
+//! An access seeks (arm, head switch, write settle), waits for its first sector, and passes over
+//! its sectors on one or more tracks. Example, Atlas 10K, a read of 8 sectors 100 cylinders away:
+//! the arm takes 2.011 ms; a revolution takes 5.985 ms, so the wait is anything up to that; 8 of
+//! 334 sectors pass in 0.143 ms. A remapped sector within an extent costs the trip to its spare and
+//! back.
 //!
-//! **Zero latency.** Where the profile's firmware says so, sectors are taken as they come by. What
-//! an access wants of a track is a *stretch* that takes the angle `W`; the head arrives `a` behind
-//! the stretch's beginning. With `a ≥ W` (nothing wanted under the head) it waits for the beginning
-//! as ever. With `0 < a < W` it takes what follows, waits until the beginning comes round, and
-//! takes what it missed; the sector on which it arrived comes last, so that the stretch costs one
-//! revolution from the first border of a sector after the arrival. Example: a turn of 6 ms, 300
-//! sectors, a stretch of 200 (4 ms), arrival in the middle of its sector 149, 2.99 ms behind its
-//! beginning. Without zero latency: 3.01 ms until the beginning and 4 ms of transfer, 7.01 ms.
-//! With: 0.01 ms to the next border, 1 ms for sectors 150 to 199, 2 ms until the beginning, 3 ms
-//! for sectors 0 to 149: 6.01 ms. The extent's first sector has passed at 3.03 ms either way, and
-//! what is read early waits in the buffer for it. [`Mechanism::positioning`] is the way to the
-//! first sector in any case: the whole access ends earlier than that says by less than `W`, and
-//! only when the head arrives within the stretch, so that an order by positioning is off by at most
-//! what the transfer takes.
+//! **Zero latency.** If the profile's firmware has it, sectors are transferred as they come by. The
+//! sectors of an access on one track are a *stretch* of angle `W`; the head arrives `a` after the
+//! start of the stretch. With `a ≥ W` (no requested sector under the head) it waits for the start
+//! as usual. With `0 < a < W` it transfers the rest, waits for the start, and transfers the part
+//! that it missed; the sector under the head at arrival comes last, so the stretch costs one
+//! revolution from the first sector border after the arrival. Example: a revolution of 6 ms, 300
+//! sectors, a stretch of 200 (4 ms), arrival in the middle of its sector 149, 2.99 ms after its
+//! start. Without zero latency: 3.01 ms until the start and 4 ms of transfer, 7.01 ms. With: 0.01
+//! ms to the next border, 1 ms for sectors 150 to 199, 2 ms until the start, 3 ms for sectors 0 to
+//! 149: 6.01 ms. The extent's first sector has passed at 3.03 ms either way; earlier data wait in
+//! the buffer. [`Mechanism::positioning`] is the positioning to the first sector in any case. The
+//! whole access ends earlier by less than `W`, and only if the head arrives within the stretch, so
+//! an order by positioning errs by at most the transfer time.
 //!
-//! **Rounding.** Times are whole nanoseconds, angles 2⁻³² turn. Every wait is rounded down, so the
-//! head is at most one nanosecond early and never late: what follows without a gap on the track
-//! never costs a revolution by rounding, and errors do not add up, because every wait is computed
-//! from the angle at its beginning.
+//! **Rounding.** Times are whole nanoseconds, angles 2⁻³² revolution. Every wait is rounded down,
+//! so the head is at most one nanosecond early and never late: rounding never costs a revolution
+//! between adjacent sectors. Errors do not accumulate, because every wait is computed from the
+//! angle at its start.
 //!
 //! - Modelled: seek, head switch, write settle, rotation, transfer over track, cylinder and zone
-//!   ends, trips to remapped sectors, zero latency, data that arrive late (`not_before`).
+//!   ends, trips to remapped sectors, zero latency, late data (`not_before`).
 //! - Not modelled: caches and read-ahead, retries, spin-up, thermal recalibration.
-//! - Differs from a drive: time passed over a slipped sector counts as transfer, and zero latency
-//!   treats it as wanted; a zero-latency write finds the data of whichever sector comes first
-//!   already there; tracks are served one after the other, remapped sectors in the order of
-//!   addresses.
+//! - Differs from a drive: time over a slipped sector counts as transfer, and zero latency treats
+//!   it as requested; a zero-latency write has the data of every sector from the start; tracks are
+//!   served one after the other, remapped sectors in address order.
 //!
 //! Cost: some 35 ns for a positioning, 50 ns for an access, 25 ns for each further track of it;
 //! nothing is allocated.
@@ -62,12 +60,12 @@ pub struct Mechanism<V = Nominal> {
     variation: V,
 }
 
-/// The way to a sector.
+/// The positioning time to a sector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PositioningTime {
     /// Arm, head switch and settle.
     pub seek: Nanos,
-    /// Waiting for the sector to come round, less than a revolution.
+    /// Rotational latency, less than a revolution.
     pub rotate: Nanos,
 }
 
@@ -75,19 +73,18 @@ pub struct PositioningTime {
 /// `finish`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Arm, head switches and settles, those between the tracks of the access included.
+    /// Arm, head switches and settles, including those between the tracks of the access.
     pub seek: Nanos,
-    /// Waiting for sectors to come round (with zero latency also in the midst of a track), and for
-    /// a write's data to arrive.
+    /// Waits for rotation (with zero latency also within a track) and for a write's data.
     pub rotate: Nanos,
     /// Sectors passing under the head.
     pub transfer: Nanos,
-    /// When the extent's first sector had passed.
+    /// The time at which the extent's first sector had passed.
     pub first_sector: Instant,
     /// The track of the extent's last sector.
     pub end: HeadPosition,
-    /// When all sectors had passed; with zero latency the last one to pass need not be the extent's
-    /// last.
+    /// The time at which all sectors had passed; with zero latency the last one to pass need not be
+    /// the extent's last.
     pub finish: Instant,
 }
 
@@ -100,21 +97,21 @@ impl PositioningTime {
 }
 
 impl Mechanism<Nominal> {
-    /// The mechanism as the profile describes it, at phase zero.
+    /// The mechanism of the profile, at phase zero.
     ///
     /// # Errors
-    /// Whatever is wrong with the profile.
+    /// Any error in the profile.
     pub fn nominal(profile: &DriveProfile) -> Result<Self, ProfileError> {
         Self::new(profile, Arc::new(Layout::new(profile)?), Nominal)
     }
 }
 
 impl<V: Variation> Mechanism<V> {
-    /// A mechanism with the profile's arm and spindle, the given layout of the same profile, and a
-    /// unit's variation; at phase zero.
+    /// A mechanism with the profile's arm and spindle, a layout of the same profile, and a
+    /// variation; at phase zero.
     ///
     /// # Errors
-    /// Whatever is wrong with the profile.
+    /// Any error in the profile.
     pub fn new(
         profile: &DriveProfile,
         layout: Arc<Layout>,
@@ -160,25 +157,25 @@ impl<V: Variation> Mechanism<V> {
         self.phase
     }
 
-    /// What is different about this unit.
+    /// The deviation of this drive from the model.
     #[must_use]
     pub fn variation(&self) -> &V {
         &self.variation
     }
 
-    /// Sets the spindle: the time of a turn, and the angle at [`Instant::ORIGIN`].
+    /// Sets the rotation period and the angle at [`Instant::ORIGIN`].
     pub fn set_rotation(&mut self, period: RotationPeriod, phase: Angle) {
         self.period = period;
         self.phase = phase;
     }
 
-    /// Switching heads within a cylinder.
+    /// The head switch time within a cylinder.
     #[must_use]
     pub fn head_switch(&self) -> Nanos {
         self.head_switch
     }
 
-    /// What a write adds to an arm time that is not zero.
+    /// The write settle time, added to an arm time that is not zero.
     #[must_use]
     pub fn write_settle(&self) -> Nanos {
         self.write_settle
@@ -190,21 +187,20 @@ impl<V: Variation> Mechanism<V> {
         self.period.angle_at(at, self.phase)
     }
 
-    /// The track of `lba` and the angle at which its sector starts, the unit's variation included.
+    /// The track of `lba` and the start angle of its sector, with variation.
     ///
     /// # Panics
-    /// When `lba` is past the capacity.
+    /// If `lba` is past the capacity.
     #[must_use]
     pub fn spot(&self, lba: Lba) -> Spot {
         let spot = self.layout.spot(lba);
         Spot { angle: spot.angle + self.variation.track_angle(spot.position.track()), ..spot }
     }
 
-    /// The track on which the extent ends and the angle at which its last sector has passed, the
-    /// unit's variation included.
+    /// The track of the extent's last sector and the angle at its end, with variation.
     ///
     /// # Panics
-    /// When the extent has no sector or one past the capacity.
+    /// If the extent is empty or ends past the capacity.
     #[must_use]
     pub fn end_spot(&self, extent: Extent) -> Spot {
         assert!(!extent.len.is_zero(), "an extent without sectors ends nowhere");
@@ -213,9 +209,9 @@ impl<V: Variation> Mechanism<V> {
         Spot { position, angle: last.angle_after(1) + self.variation.track_angle(position.track()) }
     }
 
-    /// The angle at which the extent's last sector has passed. A completion at a known time with a
-    /// known angle is a reading of the phase, but for an access with zero latency that arrived
-    /// within its last stretch: that ends elsewhere in the turn.
+    /// The angle at the end of the extent's last sector. A completion at a known time and angle
+    /// measures the phase, except for an access with zero latency that arrived within its last
+    /// stretch.
     ///
     /// # Panics
     /// As [`Mechanism::end_spot`].
@@ -224,7 +220,7 @@ impl<V: Variation> Mechanism<V> {
         self.end_spot(extent).angle
     }
 
-    /// The arm's time between two tracks: the greater of seek and head switch, and the settle when
+    /// The arm time between two tracks: the greater of seek and head switch, plus the settle when
     /// writing after any movement.
     #[must_use]
     pub fn arm_time(&self, from: HeadPosition, to: HeadPosition, op: Direction) -> Nanos {
@@ -243,18 +239,18 @@ impl<V: Variation> Mechanism<V> {
         Nanos::from_ns(ns)
     }
 
-    /// An arm time that never falls with distance and that no arm time over `cylinders` or more
-    /// beats, reads or writes.
+    /// A lower bound of all arm times over `cylinders` or more, reads or writes; it never decreases
+    /// with distance.
     #[must_use]
     pub fn arm_lower_bound(&self, cylinders: u32) -> Nanos {
         self.seek.lower_bound(cylinders).saturating_sub(self.variation.seek_residual_bound())
     }
 
-    /// The way from a track to a sector, departing at `depart`. With zero latency an access may
-    /// take other sectors before; see the head of this file.
+    /// The positioning from a track to a sector, departing at `depart`. With zero latency an access
+    /// may transfer other sectors before; see the head of this file.
     ///
     /// # Panics
-    /// When `lba` is past the capacity.
+    /// If `lba` is past the capacity.
     #[must_use]
     pub fn positioning(
         &self,
@@ -266,7 +262,7 @@ impl<V: Variation> Mechanism<V> {
         self.positioning_to(from, depart, op, &self.spot(lba))
     }
 
-    /// The way to a spot that is known already ([`Mechanism::spot`]); the cheap part of
+    /// The positioning to a known [`Mechanism::spot`]; the cheap part of
     /// [`Mechanism::positioning`].
     #[must_use]
     pub fn positioning_to(
@@ -281,7 +277,7 @@ impl<V: Variation> Mechanism<V> {
         PositioningTime { seek, rotate }
     }
 
-    /// Whether accesses of this direction take sectors as they come by.
+    /// True if accesses of this direction transfer sectors as they come by.
     #[must_use]
     pub fn zero_latency(&self, op: Direction) -> bool {
         match op {
@@ -294,7 +290,7 @@ impl<V: Variation> Mechanism<V> {
     /// `not_before` (a write's data must have arrived).
     ///
     /// # Panics
-    /// When the extent has no sector or one past the capacity.
+    /// If the extent is empty or ends past the capacity.
     #[must_use]
     pub fn access(
         &self,
@@ -341,11 +337,12 @@ impl<V: Variation> Mechanism<V> {
         access
     }
 
-    /// Passes over a stretch whose beginning is `wait` ahead: what is spent waiting, and all of it.
+    /// Passes over a stretch whose start is `wait` ahead. Returns the time spent waiting, and the
+    /// total.
     #[inline]
     fn pass(&self, stretch: &TrackStretch, wait: Angle, zero_latency: bool) -> (Nanos, Nanos) {
         let (wait, span) = (u64::from(wait.as_raw()), span_angle(&stretch.at, stretch.span));
-        // The head is `behind` the beginning: 0 when it is there exactly in time.
+        // The head is `behind` the start: 0 if it is there exactly in time.
         let behind = (WHOLE_TURN - wait) % WHOLE_TURN;
         if zero_latency && behind != 0 && behind < span {
             let to_border = to_next_border(&stretch.at, behind);
@@ -355,10 +352,9 @@ impl<V: Variation> Mechanism<V> {
         (self.time_of(wait), self.time_of(wait + span))
     }
 
-    /// The mean arm time of reads between two sectors drawn evenly and independently from the
-    /// drive, without variation; exact but for spares, slips and reserved sectors, which count like
-    /// others, and averaged over strips of cylinders on a measured layout. Sums over all distances,
-    /// so it costs milliseconds on a large drive.
+    /// The mean arm time of reads between two independent uniform sectors, without variation.
+    /// Spares, slips and reserved sectors count as others, and a measured layout is averaged over
+    /// segments of cylinders. It sums over all distances: milliseconds on a large drive.
     #[must_use]
     pub fn mean_arm_time(&self) -> Nanos {
         mean::arm_time(&self.layout, &self.seek, self.head_switch)
@@ -367,14 +363,14 @@ impl<V: Variation> Mechanism<V> {
     /// The time that one sector of head 0's track at `cylinder` takes to pass.
     ///
     /// # Panics
-    /// When the drive has no such cylinder.
+    /// If the drive has no such cylinder.
     #[must_use]
     pub fn sector_time(&self, cylinder: u32) -> Nanos {
         let track = Track { cylinder, head: 0 };
         self.period.time_of_turns(1, u64::from(self.layout.sectors_per_track(track)))
     }
 
-    /// The time of `raw` units of 2⁻³² turn, which may be more than a turn, rounded down.
+    /// The time of `raw` units of 2⁻³² revolution, possibly more than one revolution, rounded down.
     fn time_of(&self, raw: u64) -> Nanos {
         Nanos::from_ns(
             ((u128::from(raw) * u128::from(self.period.as_fs())) >> 32) as u64 / 1_000_000,
@@ -382,8 +378,8 @@ impl<V: Variation> Mechanism<V> {
     }
 }
 
-/// The angle that `span` sectors from a located one on take, in units of 2⁻³² turn; a whole track
-/// is a whole turn.
+/// The angle of `span` sectors from a located one on, in units of 2⁻³² revolution; a whole track is
+/// a whole revolution.
 #[inline]
 fn span_angle(from: &Located, span: u64) -> u64 {
     if span == u64::from(from.sectors_per_track) {
@@ -392,16 +388,15 @@ fn span_angle(from: &Located, span: u64) -> u64 {
     u64::from((from.angle_after(span) - from.angle()).as_raw())
 }
 
-/// From `behind` a located sector's start, both in units of 2⁻³² turn, to the start of the next
-/// sector; 0 on a border.
+/// The angle from `behind` the start of a located sector to the start of the next sector, both in
+/// units of 2⁻³² revolution; 0 on a border.
 fn to_next_border(from: &Located, behind: u64) -> u64 {
     let sectors = u64::from(from.sectors_per_track);
-    // The last border that is passed or, rounded, met; with the one behind it that is met or still
-    // to come.
+    // The last border that was passed or, rounded, met; compared with the next one.
     let passed = (behind * sectors) >> 32;
     let border = |number: u64| span_angle(from, number);
     (passed..=sectors).map(border).find(|border| *border >= behind).unwrap_or(WHOLE_TURN) - behind
 }
 
-/// In units of 2⁻³² turn.
+/// One revolution in units of 2⁻³² revolution.
 const WHOLE_TURN: u64 = 1 << 32;

@@ -1,12 +1,11 @@
-//! Places on the platters: [`PhysicalAddress`], [`Track`], [`HeadPosition`], [`Spot`], and which
-//! way bytes go ([`Direction`]).
+//! Positions on the platters: [`PhysicalAddress`], [`Track`], [`HeadPosition`] and [`Spot`], and
+//! the [`Direction`] of transfer.
 
 use core::fmt;
 
 use headtime_units::Angle;
 
-/// Which way the bytes go at the media. Everything else a host may ask (flush, discard) moves no
-/// head.
+/// The direction of a media transfer. Other operations (flush, discard) move no head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
     /// From the platter.
@@ -15,8 +14,8 @@ pub enum Direction {
     Write,
 }
 
-/// Where a sector is. Cylinder 0 is the outermost, head 0 the first surface, sector 0 the first
-/// after the track's own start.
+/// A physical sector. Cylinder 0 is the outermost, head 0 the first surface, sector 0 the first
+/// after the track's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PhysicalAddress {
     /// The cylinder, from the outer edge.
@@ -36,7 +35,7 @@ pub struct Track {
     pub head: u16,
 }
 
-/// Which track the head follows. Where it is within the turn follows from the time alone.
+/// The track under the head. The rotational position depends on time alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HeadPosition {
     /// The cylinder, from the outer edge.
@@ -45,17 +44,17 @@ pub struct HeadPosition {
     pub head: u16,
 }
 
-/// What positioning has to reach: a track, and the angle on it.
+/// The goal of positioning: a track and an angle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spot {
     /// The track to follow.
     pub position: HeadPosition,
-    /// The angle, from the spindle's index, that has to come by.
+    /// The angle from the spindle's index.
     pub angle: Angle,
 }
 
 impl PhysicalAddress {
-    /// The track the sector is on.
+    /// The sector's track.
     #[must_use]
     pub const fn track(self) -> Track {
         Track { cylinder: self.cylinder, head: self.head }
@@ -71,11 +70,10 @@ impl Track {
 }
 
 impl HeadPosition {
-    /// The outermost track of the first surface; where a head is taken to be when nothing is known
-    /// of it.
+    /// The outermost track of the first surface; the assumed position of an unknown head.
     pub const PARKED: Self = Self { cylinder: 0, head: 0 };
 
-    /// The track that the head follows.
+    /// The track under the head.
     #[must_use]
     pub const fn track(self) -> Track {
         Track { cylinder: self.cylinder, head: self.head }

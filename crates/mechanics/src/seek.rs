@@ -1,19 +1,18 @@
-//! [`SeekCurve`]: how long the arm takes, by distance.
+//! [`SeekCurve`]: the arm time by distance.
 //!
-//! A curve is a row of pieces, each a straight line or a square root, each rising or falling
-//! throughout. A small index by the leading bits of the distance finds the piece without a search,
-//! so that a look-up costs a few nanoseconds on any curve. Straight lines are computed in integers
-//! (nanoseconds and 2⁻²⁰ ns per cylinder); the square root is IEEE's, the same on every machine.
+//! A curve is a sequence of pieces, each a straight line or a square root, each rising or falling
+//! throughout. An index by the leading bits of the distance finds the piece without a search in a
+//! few nanoseconds. Straight lines are computed in integers (nanoseconds and 2⁻²⁰ ns per cylinder);
+//! the square root is IEEE's, the same on every machine.
 //!
 //! Measured curves are not monotone: the Atlas 10K takes 2.313 ms for 60 cylinders and 1.927 ms for
-//! 70. [`SeekCurve::lower_bound`] is the largest curve that never falls and is nowhere above the
-//! real one from there on; with the example, 1.927 ms at 60. A search that prunes by distance stays
-//! exact with it.
+//! 70 cylinders. [`SeekCurve::lower_bound`] is the largest monotone curve below the real one; in
+//! the example, 1.927 ms at 60. A search that prunes by distance stays exact with it.
 //!
 //! - Modelled: any piecewise curve by distance, the same in both directions.
-//! - Not modelled: direction, temperature, dependence on where the stroke begins (see
+//! - Not modelled: direction, temperature, dependence on the start of the stroke (see
 //!   [`Variation`](crate::Variation) for residuals).
-//! - Differs from a drive: a real arm's settle is a distribution; here it is one time, and noise is
+//! - Differs from a drive: a real settle time is a distribution; here it is constant, and noise is
 //!   added elsewhere.
 
 use alloc::vec;
@@ -23,9 +22,9 @@ use headtime_units::Nanos;
 
 use crate::profile::{DriveProfile, Seek, SeekFormula};
 
-/// Distances below this have an index entry each; above, [`STEPS`] entries for each doubling.
+/// Distances below this have an index entry each; above, [`STEPS`] entries per octave.
 const DIRECT: u32 = 64;
-/// Index entries for each doubling of the distance.
+/// Index entries per octave of distance.
 const STEPS: u32 = 32;
 const STEP_BITS: u32 = STEPS.ilog2();
 const DIRECT_BITS: u32 = DIRECT.ilog2();
@@ -35,9 +34,9 @@ const INDEX_LEN: usize = (DIRECT + (u32::BITS - DIRECT_BITS) * STEPS) as usize;
 #[derive(Clone, Debug)]
 pub struct SeekCurve {
     pieces: Vec<CurvePiece>,
-    /// For each bucket of distances the piece that holds its smallest distance.
+    /// The piece that holds the smallest distance of each bucket.
     index: Vec<u16>,
-    /// The greatest distance there is, at least 1.
+    /// The maximum distance, at least 1.
     last_distance: u32,
     longest: Nanos,
 }
@@ -47,7 +46,7 @@ pub struct SeekCurve {
 struct CurvePiece {
     from: u32,
     shape: PieceShape,
-    /// The least time of all distances from the next piece on and, where this piece falls, of this
+    /// The minimum time of all distances from the next piece on and, if this piece falls, of this
     /// piece.
     floor_after: i64,
 }
@@ -64,7 +63,7 @@ impl SeekCurve {
     /// The curve of a profile, up to its last cylinder.
     ///
     /// # Panics
-    /// When the profile has neither points nor formula; [`DriveProfile::validate`] refuses such
+    /// If the profile has neither points nor formula; [`DriveProfile::validate`] refuses such
     /// profiles.
     #[must_use]
     pub fn from_profile(profile: &DriveProfile) -> Self {
@@ -74,8 +73,7 @@ impl SeekCurve {
     }
 
     fn from_pieces(mut pieces: Vec<CurvePiece>, last_distance: u32) -> Self {
-        // A point behind the last cylinder still gives the slope before it, but no distance of its
-        // own.
+        // A point beyond the last cylinder defines the slope before it, but no distance of its own.
         pieces.retain(|piece| piece.from <= last_distance);
         let mut floor = i64::MAX;
         let mut longest = 0;
@@ -100,15 +98,15 @@ impl SeekCurve {
         Self { pieces, index, last_distance, longest: nanos(longest) }
     }
 
-    /// The time of a read seek over `distance` cylinders; none for 0. Distances past the last
+    /// The time of a read seek over `distance` cylinders; zero for 0. Distances past the last
     /// cylinder follow the last line.
     #[must_use]
     pub fn time(&self, distance: u32) -> Nanos {
         if distance == 0 { Nanos::ZERO } else { nanos(self.piece(distance).time(distance)) }
     }
 
-    /// A time that never falls with distance and that no seek over `distance` or more cylinders of
-    /// this drive beats.
+    /// A lower bound of all seeks over `distance` or more cylinders; it never decreases with
+    /// distance.
     #[must_use]
     pub fn lower_bound(&self, distance: u32) -> Nanos {
         if distance == 0 {
@@ -119,20 +117,19 @@ impl SeekCurve {
         nanos(piece.time(distance).min(piece.floor_after))
     }
 
-    /// The longest seek of the drive, which need not be the one over all cylinders.
+    /// The longest seek of the drive, not necessarily the one over all cylinders.
     #[must_use]
     pub fn longest(&self) -> Nanos {
         self.longest
     }
 
-    /// The greatest distance between two cylinders, at least 1.
+    /// The maximum distance between two cylinders, at least 1.
     #[must_use]
     pub fn last_distance(&self) -> u32 {
         self.last_distance
     }
 
-    /// The lowest point of the curve as (distance, nanoseconds), which is negative on a curve that
-    /// is none.
+    /// The lowest point of the curve as (distance, nanoseconds), negative for an invalid curve.
     pub(crate) fn lowest(&self) -> (u32, i64) {
         let mut lowest = (1, i64::MAX);
         for (number, piece) in self.pieces.iter().enumerate() {
@@ -159,7 +156,7 @@ impl CurvePiece {
     fn time(&self, distance: u32) -> i64 {
         match self.shape {
             PieceShape::Line { base, slope } => {
-                // Wide and clamped, so that curves that no drive has can be computed, and refused.
+                // Wide and clamped, so that impossible curves can be computed and refused.
                 let rise = (i128::from(i64::from(distance) - i64::from(self.from))
                     * i128::from(slope)
                     + (1 << 19))
@@ -194,7 +191,7 @@ fn pieces_of_points(points: &[(u32, f64)]) -> Vec<CurvePiece> {
     let Some(last_pair) = points.len().checked_sub(2) else {
         return vec![line(points[0].0, ns(points[0].1), 0)];
     };
-    // The last line is prolonged, so the last point starts no piece of its own.
+    // The last line is extended, so the last point starts no piece.
     points
         .windows(2)
         .take(last_pair + 1)
@@ -305,7 +302,7 @@ mod tests {
         );
     }
 
-    /// The lower bound is exactly the least time from there on, at each distance.
+    /// The lower bound is exactly the minimum time from each distance on.
     fn assert_lower_bound_is_tight(curve: &SeekCurve, what: &dyn core::fmt::Display) {
         let mut least = Nanos::MAX;
         let mut longest = Nanos::ZERO;
@@ -332,7 +329,7 @@ mod tests {
                 &SeekCurve::from_profile(&draw::random_profile(&mut rng)),
                 &alloc::format!("drawn drive {seed}"),
             );
-            // Long tables that rise and fall at any width, up to the index's last buckets.
+            // Long tables that rise and fall at any width, up to the last buckets of the index.
             let mut points = vec![(1, rng.random_range(0.1..5.0))];
             for _ in 0..rng.random_range(1..40) {
                 let step = 1 << rng.random_range(0..12);

@@ -1,28 +1,27 @@
-//! How one drive differs from its profile: [`Variation`], and [`Nominal`], which does not.
+//! The deviation of one drive from its profile: [`Variation`], and [`Nominal`] for none.
 //!
-//! The simulated drive draws a variation by seed; a belief computes with [`Nominal`] (the compiler
-//! then removes every trace of it) or with what it has learned. Both use the same
-//! [`Mechanism`](crate::Mechanism).
+//! The simulated drive draws a variation by seed; a drive model computes with [`Nominal`] (which
+//! the compiler removes) or with learned values. Both use the same [`Mechanism`](crate::Mechanism).
 
 use headtime_units::{Angle, Nanos};
 
 use crate::place::Track;
 
-/// What is different about one unit. The same question always gets the same answer.
+/// The deviation of one drive. Equal arguments always give equal results.
 pub trait Variation {
-    /// How much later in the turn than the layout says `track`'s sectors come by (a wrapping angle:
-    /// "earlier" is almost a whole turn).
+    /// The angle by which `track`'s sectors come later than the layout says (a wrapping angle:
+    /// "earlier" is almost a whole revolution).
     fn track_angle(&self, track: Track) -> Angle;
 
-    /// Nanoseconds added to (or, negative, taken from) the arm's time between the two cylinders;
+    /// Nanoseconds added to (or, negative, subtracted from) the arm time between the two cylinders;
     /// within ± [`Variation::seek_residual_bound`].
     fn seek_residual_ns(&self, from_cylinder: u32, to_cylinder: u32) -> i64;
 
-    /// No residual is larger than this, either way.
+    /// The maximum absolute residual.
     fn seek_residual_bound(&self) -> Nanos;
 }
 
-/// No difference at all.
+/// No deviation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Nominal;
 

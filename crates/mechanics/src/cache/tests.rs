@@ -1,4 +1,4 @@
-//! The cache by its worked example, and against a slow model that keeps every sector by itself.
+//! The cache's worked example, and a comparison with a slow model of single sectors.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -135,8 +135,7 @@ fn reading_past_written_data_is_the_callers_fault() {
     read(&mut cache, row(8, 16), 16, at(2));
 }
 
-/// Every sector by itself: what the media hold, and for each segment what each of its sectors
-/// holds.
+/// The contents of each sector on the media and in each segment.
 #[derive(Default)]
 struct Model {
     media: BTreeMap<u64, u64>,
@@ -152,15 +151,15 @@ impl Model {
         written.or_else(|| self.media.get(&lba)).copied().unwrap_or(0)
     }
 
-    /// What any row that has the sector shows.
+    /// The versions of a sector in all rows.
     fn shown(&self, lba: u64) -> Vec<u64> {
         self.rows.values().filter_map(|(_, row)| row.get(&lba).copied()).collect()
     }
 }
 
-/// Drives cache and model alike; the model learns from the cache only which segment it took and
-/// which rows it kept, and checks that what is kept holds the newest version of each sector, that
-/// written data are never lost, and that the prefix answered is what one sees sector by sector.
+/// Drives cache and model alike. The model takes from the cache only the choice of segment and the
+/// kept rows. It checks that cached sectors have the latest version, that written data are never
+/// lost, and that the cached prefix matches the single sectors.
 #[test]
 fn it_holds_the_newest_version_of_everything_it_says_it_holds() {
     for seed in 0..80 {
@@ -176,8 +175,8 @@ fn it_holds_the_newest_version_of_everything_it_says_it_holds() {
             let now = at(version);
             match rng.random_range(0..5) {
                 0 | 1 => {
-                    // A read as a drive does it: what is held, then the rest from the media up to
-                    // written data.
+                    // A read as a drive does it: the cached sectors, then the rest from the media
+                    // up to written data.
                     let from = Lba::new(extent.start.get() + cache.held(extent).sectors.get());
                     let to = cache.next_unsaved(from).unwrap_or(Lba::new(90)).min(extent.end());
                     cache.touch(extent);
@@ -197,7 +196,7 @@ fn it_holds_the_newest_version_of_everything_it_says_it_holds() {
                 }
                 2 => {
                     if let Ok(id) = cache.write(extent, now, version) {
-                        // Rows that joined give their sectors to the one that stays.
+                        // Joined rows give their sectors to the remaining one.
                         let row = cache.segments[id.segment].extent();
                         let joined: BTreeMap<u64, u64> = model
                             .rows
@@ -218,8 +217,7 @@ fn it_holds_the_newest_version_of_everything_it_says_it_holds() {
                     }
                 }
                 3 => {
-                    // A write that goes to the media itself: only where nothing written is in the
-                    // way.
+                    // A write to the media, only without written data in the way.
                     if !cache.overlaps_written(extent) {
                         cache.forget(extent);
                         model.media.extend(lbas().map(|lba| (lba, version)));
@@ -241,7 +239,7 @@ fn it_holds_the_newest_version_of_everything_it_says_it_holds() {
                 }
             }
             cache.self_check();
-            // The model's rows follow what the cache kept of them.
+            // The model's rows follow the cache's.
             for (index, (_, row)) in &mut model.rows {
                 let kept = &cache.segments[*index];
                 row.retain(|lba, _| (kept.start..kept.end).contains(lba));

@@ -1,5 +1,4 @@
-//! A layout as a characterization would tell it: every row of LBAs on a track, and rows that go on
-//! alike from track to track joined.
+//! A layout as runs: every row of LBAs on a track, with equal rows on consecutive tracks joined.
 
 use alloc::vec::Vec;
 
@@ -9,8 +8,8 @@ use crate::layout::{Layout, TrackRun};
 use crate::place::Track;
 use crate::profile::MeasuredRun;
 
-/// The most that a run's angles may be off by rounding, in units of 2⁻³² turn; beyond it a new run
-/// begins.
+/// Maximum rounding error of a run's angles, in units of 2⁻³² revolution; beyond it a new run
+/// starts.
 const ANGLE_ERROR: u32 = 2;
 
 pub(super) fn runs_of(layout: &Layout) -> Vec<MeasuredRun> {
@@ -43,7 +42,7 @@ pub(super) fn runs_of(layout: &Layout) -> Vec<MeasuredRun> {
     runs
 }
 
-/// Lets the row be the run's next track if it goes on as the run does. A run of one track takes its
+/// Joins the row to the run as its next track if it continues the run. A run of one track takes its
 /// direction and angle step from the second.
 fn join(run: &mut MeasuredRun, track: Track, row: &TrackRun, angle: Angle) -> bool {
     if track.head != run.head

@@ -1,4 +1,4 @@
-//! Zones of small odd drives.
+//! Random zones.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -82,8 +82,7 @@ fn random_slips(rng: &mut impl Rng, zone: &Zone, heads: u16) -> Vec<u64> {
     let mut slips = BTreeSet::new();
     let wanted = rng.random_range(0..=(zone.spares * u64::from(zone.groups())).min(12));
     for _ in 0..wanted {
-        // Side by side with the last one as often as not, the zone's first and last sector more
-        // often than others.
+        // Often adjacent to the last slip; the zone's first and last sector more often than others.
         let sector = match (rng.random_range(0..8_u32), slips.last()) {
             (0, _) => zone.reserved,
             (1, _) => sectors - 1,
@@ -103,8 +102,7 @@ fn random_slips(rng: &mut impl Rng, zone: &Zone, heads: u16) -> Vec<u64> {
     slips.into_iter().collect()
 }
 
-/// Pairs of a sector that holds an LBA and one that holds none: a spare, now and then a reserved
-/// one.
+/// Pairs of a sector with an LBA and one without: a spare, sometimes a reserved one.
 fn random_remaps(rng: &mut impl Rng, zone: &Zone, heads: u16) -> Vec<(u64, u64)> {
     let sectors = zone.physical_sectors(heads);
     let group_sectors = u64::from(zone.group_cylinders()) * zone.cylinder_sectors(heads);

@@ -3,15 +3,14 @@
 //!
 //! | seek type | becomes |
 //! |---|---|
-//! | `extracted` | its points; lines of `distance, milliseconds` with or without a deviation, with or without a header |
+//! | `extracted` | its points; lines of `distance, milliseconds`, optional deviation, optional header |
 //! | `linear` | three points: 1 cylinder, a third of the cylinders, all of them |
 //! | `curve` | points on Lee's curve `a·√(d−1) + b·(d−1) + c` |
 //! | `hpl` | the two-part formula; with a single-cylinder time of its own, points on it |
 //! | `hplplus10` | the ten points, then points on the formula |
 //! | `constant` | two points of one time |
 //!
-//! Points on a formula are as far apart as the straight line between them stays within [`CHORD_MS`]
-//! of the formula.
+//! Points on a formula are so close that the straight line between them stays within [`CHORD_MS`].
 
 use alloc::format;
 use alloc::string::ToString;
@@ -24,21 +23,21 @@ use super::token::{Library, unfit};
 use super::tree::{Block, SourceValue};
 use crate::profile::{Rotation, Seek, SeekFormula};
 
-/// How far the line between two points may be from the formula that they stand for, milliseconds: a
-/// tenth of what seeks are measured to.
+/// Maximum distance of the line between two points from the formula, in milliseconds: a tenth of
+/// the accuracy of seek measurements.
 const CHORD_MS: f64 = 0.000_5;
-/// Longest time accepted, milliseconds; what profiles accept.
+/// Maximum time in milliseconds, as in profiles.
 const LONGEST_MS: f64 = 600_000.0;
 
-/// What a mechanical model gives a profile.
+/// The profile's parts of a mechanical model.
 pub(super) struct Mechanics {
     pub(super) rotation: Rotation,
     pub(super) seek: Seek,
-    /// Spread of the spindle's speed, parts per million.
+    /// Spread of the spindle speed in parts per million.
     pub(super) spindle_ppm: f64,
 }
 
-/// Whether a text is an extracted seek curve rather than blocks.
+/// True if a text is an extracted seek curve rather than blocks.
 pub(super) fn is_seek_curve(text: &str) -> bool {
     let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
     first.is_some_and(|line| header_count(line).is_some() || point(line).is_some())
@@ -95,7 +94,7 @@ pub(super) fn mechanics<'t>(
             Seek { head_switch_ms, write_settle_ms, points: Vec::new(), formula: Some(formula) }
         }
     };
-    // The other curves' figures often stand beside the one that counts.
+    // Parameters of the unused curves.
     let harmless = |key: &str, _: Option<f64>| {
         matches!(
             key,
@@ -110,7 +109,7 @@ pub(super) fn mechanics<'t>(
         )
     };
     notes.extend(keys.left_out(harmless));
-    // The error is drawn evenly from ± so many per cent.
+    // The error is uniform within ± this percentage.
     let spindle_ppm = libm::round(error_percent * 1e4 / libm::sqrt(3.0) * 1e3) / 1e3;
     Ok(Mechanics { rotation: Rotation { rpm: Some(rpm), period_us: None }, seek, spindle_ppm })
 }
@@ -192,7 +191,7 @@ fn curve(
     }
 }
 
-/// Lee and Katz' curve through the seek over one cylinder, the mean seek and the longest one.
+/// Lee and Katz' curve through the single-cylinder, the mean and the longest seek.
 fn lee(least: f64, mean: f64, most: f64, cylinders: u32) -> impl Fn(u32) -> f64 {
     let all = f64::from(cylinders.max(1));
     let root = (-10.0 * least + 15.0 * mean - 5.0 * most) / (3.0 * libm::sqrt(all));
@@ -203,7 +202,7 @@ fn lee(least: f64, mean: f64, most: f64, cylinders: u32) -> impl Fn(u32) -> f64 
     }
 }
 
-/// The two-part formula from its six values, and the time over one cylinder where it has its own.
+/// The two-part formula from its six values, and a separate single-cylinder time, if any.
 fn hpl(keys: &mut Keys<'_>) -> Result<(SeekFormula, Option<f64>), ImportError> {
     let key = "HPL seek equation values";
     let items: &[SourceValue] = keys.list(key)?;
@@ -226,13 +225,13 @@ fn hpl(keys: &mut Keys<'_>) -> Result<(SeekFormula, Option<f64>), ImportError> {
         short_sqrt_ms: value(2, 0.0..=LONGEST_MS)?,
         long_from: libm::ceil(long_from) as u32,
         long_ms: value(3, 0.0..=LONGEST_MS)?,
-        // Decimal places are kept as they were written.
+        // Keeps the decimal places of the text.
         long_us_per_cylinder: libm::round(value(4, 0.0..=LONGEST_MS)? * 1e12) / 1e9,
     };
     Ok((formula, (single >= 0.0).then_some(single)))
 }
 
-/// The points `first` over 1, 2 … cylinders, and behind them points on the formula.
+/// The points `first` for 1, 2 … cylinders, followed by points on the formula.
 fn after(first: &[f64], formula: &SeekFormula, last: u32) -> Vec<(u32, f64)> {
     let short =
         |distance: u32| formula.short_ms + formula.short_sqrt_ms * libm::sqrt(f64::from(distance));
@@ -252,15 +251,13 @@ fn after(first: &[f64], formula: &SeekFormula, last: u32) -> Vec<(u32, f64)> {
     points
 }
 
-/// Points of `curve` from `first` to `last`, each as far from the one before as the line between
-/// them stays near the curve.
+/// Points of `curve` from `first` to `last`, as far apart as the accuracy allows.
 fn sampled(first: u32, last: u32, curve: &dyn Fn(u32) -> f64) -> Vec<(u32, f64)> {
     let mut points = alloc::vec![(first, nice(curve(first)))];
     let mut from = first;
     while from < last {
-        // The farthest point whose line stays near enough; the next cylinder always does. The gap
-        // at most doubles: over a wider one the middle of a line would not be where a root is
-        // farthest from it.
+        // The farthest accurate point; the next cylinder always is. The gap at most doubles: over a
+        // wider one the largest error of a root is not in the middle of the line.
         let (mut to, mut beyond) = (from + 1, from.saturating_add(from - first + 2).min(last) + 1);
         while beyond - to > 1 {
             let middle = to + (beyond - to) / 2;
@@ -285,7 +282,7 @@ fn near(from: u32, to: u32, curve: &dyn Fn(u32) -> f64) -> bool {
     })
 }
 
-/// Milliseconds to the nanosecond.
+/// Rounds milliseconds to nanoseconds.
 fn nice(ms: f64) -> f64 {
     libm::round(ms * 1e6) / 1e6
 }
@@ -393,7 +390,7 @@ fn header_count(line: &str) -> Option<usize> {
     line.strip_prefix("Seek distances measured:")?.trim().parse().ok()
 }
 
-/// `distance, milliseconds` and perhaps `, deviation`.
+/// `distance, milliseconds`, optionally `, deviation`.
 fn point(line: &str) -> Option<(u32, f64)> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
     let [distance, ms, rest @ ..] = fields.as_slice() else { return None };

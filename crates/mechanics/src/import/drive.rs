@@ -1,9 +1,9 @@
-//! What stands around the mechanics: `disksim_disk` blocks, and the buses and controllers beside
+//! Everything outside the mechanics: `disksim_disk` blocks, and the buses and controllers beside
 //! them, to interface, cache and firmware queue.
 //!
-//! Overheads add up as the description has them: the one of each request, that of a hit or miss
-//! after a read or write, all scaled. A sector crosses in the longest of the times that disk, buses
-//! and controllers say, whichever of them the drive is behind.
+//! Overheads add up as in the description: that of each request, that of a hit or miss after a read
+//! or write, all scaled. A sector's transfer time is the longest one of disk, buses and
+//! controllers.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -16,14 +16,14 @@ use crate::profile::{Algorithm, Cache, Firmware, Interface};
 
 /// Bytes of a sector in every description.
 const SECTOR_BYTES: f64 = 512.0;
-/// What a bus without a time of its own carries, in MB/s: the most that profiles accept.
+/// The rate of a bus without a time of its own, in MB/s: the maximum of profiles.
 const FREE_BUS_MB_PER_S: f64 = 1_000_000.0;
-/// Longest time accepted, milliseconds; what profiles accept.
+/// Maximum time in milliseconds, as in profiles.
 const LONGEST_MS: f64 = 600_000.0;
-/// Most commands, segments and sectors of a segment accepted.
+/// Maximum number of commands, segments and sectors of a segment.
 const MOST: u64 = i32::MAX as u64;
 
-/// Everything of a drive but its mechanics.
+/// A drive without its mechanics.
 pub(super) struct Around {
     pub(super) interface: Interface,
     pub(super) firmware: Firmware,
@@ -31,7 +31,7 @@ pub(super) struct Around {
 }
 
 impl Around {
-    /// What is taken where only the mechanics are described.
+    /// The defaults if only the mechanics are described.
     pub(super) fn nothing() -> Self {
         let interface = Interface { bus_mb_per_s: FREE_BUS_MB_PER_S, ..Interface::default() };
         Self {
@@ -41,8 +41,8 @@ impl Around {
         }
     }
 
-    /// What a `disksim_disk` block says; `sectors_per_track` are those of the outermost track, on
-    /// each of `heads` surfaces.
+    /// Reads a `disksim_disk` block; `sectors_per_track` are those of the outermost track, on each
+    /// of `heads` surfaces.
     pub(super) fn read<'t>(
         keys: &mut Keys<'t>,
         names: &NamedBlocks<'t>,
@@ -64,25 +64,22 @@ impl Around {
     }
 }
 
-/// Whether leaving a key of a disk out changes nothing, or nothing that a profile's drive could do
-/// otherwise.
+/// True if omitting a disk's key changes nothing that a profile can express.
 fn is_harmless(key: &str, value: Option<f64>) -> bool {
     match key {
-        // Statistics, what only other components ask for, and switches that DiskSim says it does
-        // not look at.
+        // Statistics, parameters of other components, and parameters that DiskSim ignores.
         "Print stats" | "Avg sectors per cylinder" | "Calc sector by sector" => true,
         // With these values a profile's drive behaves the same way.
         "Allow read hits on write data"
         | "Set watermark by reqsize"
         | "Write hit stop prefetch"
         | "Read directly to buffer" => value == Some(1.0),
-        // What a disconnection costs is said elsewhere only where the drive makes that second
-        // disconnection.
+        // The cost of a second disconnection counts only if the drive makes one.
         _ => value == Some(0.0),
     }
 }
 
-/// Overheads of a request in milliseconds, scaled.
+/// Scaled overheads of a request in milliseconds.
 struct OverheadTimes {
     scale: f64,
     each: f64,
@@ -120,7 +117,7 @@ fn interface(
     let mut write_command_us = times.command(keys, "Write miss over. after read")?;
     let mut write_after_write = times.command(keys, "Write miss over. after write")?;
     if keys.whole("Extra write disconnect", 0..=1)? == Some(1) {
-        // This overhead then stands in the place of the other two.
+        // This overhead replaces the other two.
         write_command_us = times.command(keys, "Extradisc command overhead")?;
         write_after_write = write_command_us;
         let text =
@@ -148,7 +145,7 @@ fn interface(
     })
 }
 
-/// The time of a sector on the slowest part of its way.
+/// The transfer time of a sector on the slowest part of its path.
 fn bus_ms<'t>(
     keys: &mut Keys<'t>,
     names: &NamedBlocks<'t>,
@@ -191,7 +188,7 @@ fn firmware<'t>(
         let number = queue.whole("Scheduling policy", 1..=28)?.unwrap_or(1);
         let (nearest, exact) = nearest_algorithm(number);
         algorithm = nearest;
-        // One command at a time leaves nothing to choose.
+        // A single command leaves no choice.
         if queue_depth > 1 {
             if !exact {
                 let name = if nearest == Algorithm::Fcfs {
@@ -207,8 +204,7 @@ fn firmware<'t>(
                 });
             }
             notes.extend(queue.left_out(|key, value| {
-                // How well the drive knows its own layout, and limits of what is switched off by
-                // the schemes beside them.
+                // The drive's knowledge of its layout, and limits of disabled schemes.
                 let aside = [
                     "Cylinder mapping strategy",
                     "Maximum concat size",
@@ -224,7 +220,7 @@ fn firmware<'t>(
     Ok(Firmware { queue_depth, algorithm, ..Firmware::default() })
 }
 
-/// The algorithm nearest to a policy number of DiskSim's, and whether it is the same.
+/// The algorithm closest to a DiskSim policy number, and whether it is the same.
 fn nearest_algorithm(number: u64) -> (Algorithm, bool) {
     match number {
         1 => (Algorithm::Fcfs, true),
@@ -278,8 +274,7 @@ fn cache(
         note("one segment is kept for writes alone; a profile's cache takes any one");
     }
     let whole = if max_ahead > 0 { max_ahead.min(segment_sectors) } else { segment_sectors };
-    // Up to the end of a track, with what comes by before the sectors asked for, is the whole
-    // track.
+    // Up to the end of a track, with the sectors before the requested ones, is the whole track.
     let whole_track = before && matches!(ahead, 1 | 4);
     let read_ahead_within_track = !whole_track && matches!(ahead, 1 | 4);
     let (read_ahead_sectors, ends) = match ahead {
@@ -324,12 +319,12 @@ fn cache(
     }))
 }
 
-/// Milliseconds as microseconds, to the nanosecond.
+/// Milliseconds as microseconds, rounded to nanoseconds.
 fn us(ms: f64) -> f64 {
     libm::round(ms * 1e6) / 1e3
 }
 
-/// The disks that a tree describes, `dm_disk` blocks only where no `disksim_disk` is.
+/// The disks in a tree: `dm_disk` blocks only if there is no `disksim_disk`.
 pub(super) fn disks<'t>(tree: &'t Tree, names: &NamedBlocks<'t>) -> Vec<&'t Block> {
     let of = |kind: &str| -> Vec<&'t Block> {
         tree.blocks.iter().filter(|block| names.kind(block) == kind).collect()

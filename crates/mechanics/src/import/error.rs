@@ -1,5 +1,5 @@
-//! Why a description was not imported, [`ImportError`], and what an import left out or guessed,
-//! [`Note`]. Both name the file, line and column.
+//! [`ImportError`], the reason why an import failed, and [`Note`], a remark about an omission or a
+//! guess. Both give file, line and column.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -8,19 +8,19 @@ use core::fmt;
 
 use crate::profile::ProfileError;
 
-/// A place in a file, written `FILE:LINE:COLUMN`.
+/// A position in a file, written `FILE:LINE:COLUMN`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceLocation {
     /// The file, as the caller named it.
     pub file: Arc<str>,
-    /// The line, from 1; 0 where the file as a whole is meant.
+    /// The line, from 1; 0 for the whole file.
     pub line: u32,
     /// The column in characters, from 1.
     pub column: u32,
 }
 
 impl SourceLocation {
-    /// A file as a whole.
+    /// The whole file.
     pub(super) fn whole(file: &Arc<str>) -> Self {
         Self { file: file.clone(), line: 0, column: 0 }
     }
@@ -36,13 +36,12 @@ impl fmt::Display for SourceLocation {
     }
 }
 
-/// Something that the description says and the profile does not, or that the description leaves
-/// open.
+/// A part of the description that the profile omits, or that the description leaves open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Where it is said, or the block in which it is missing.
+    /// The position of the key, or of the block without it.
     pub place: SourceLocation,
-    /// What, and what the import made of it.
+    /// The omission and its treatment.
     pub text: String,
 }
 
@@ -52,68 +51,68 @@ impl fmt::Display for Note {
     }
 }
 
-/// Why files describe no drive that could be imported.
+/// The reason why no drive could be imported.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
-    /// The text has not the shape of a description.
+    /// The text does not have the form of a description.
     #[error("{place}: found {found}, expected {expected}; {remedy}")]
     Syntax {
-        /// Where.
+        /// The position.
         place: SourceLocation,
-        /// What stands there.
+        /// The text found.
         found: String,
-        /// What would be accepted.
+        /// The accepted form.
         expected: String,
-        /// What to do about it.
+        /// The remedy.
         remedy: String,
     },
-    /// A value that makes no drive.
+    /// A value outside the accepted range.
     #[error("{place}: `{key}` is {value}, expected {expected}; {remedy}")]
     Value {
-        /// Where.
+        /// The position.
         place: SourceLocation,
         /// The key.
         key: String,
-        /// The value as it stands.
+        /// The value in the text.
         value: String,
-        /// What would be accepted.
+        /// The accepted values.
         expected: String,
-        /// What to do about it.
+        /// The remedy.
         remedy: String,
     },
-    /// A block lacks a key that it cannot do without.
+    /// A block without a required key.
     #[error("{place}: block {block} has no `{key}`; {remedy}")]
     Missing {
-        /// Where the block starts.
+        /// The start of the block.
         place: SourceLocation,
-        /// The block's type, and its name where it has one.
+        /// The block's type and name.
         block: String,
         /// The key.
         key: String,
-        /// What to do about it.
+        /// The remedy.
         remedy: String,
     },
-    /// A file that a file names cannot be had.
+    /// A file named in another file cannot be read.
     #[error(
         "{place}: `{name}` cannot be read: {why}; name that file beside the others, or put it \
             where the naming file is"
     )]
     File {
-        /// Where it is named.
+        /// The position of the name.
         place: SourceLocation,
-        /// Its name there.
+        /// The name.
         name: String,
-        /// What the caller said.
+        /// The caller's reason.
         why: String,
     },
     /// The description needs something that is not imported.
     #[error("{place}: {what}; {remedy}")]
     Unsupported {
-        /// Where.
+        /// The position.
         place: SourceLocation,
-        /// What it is.
+        /// The unsupported part.
         what: String,
-        /// What to do about it.
+        /// The remedy.
         remedy: String,
     },
     /// No file describes a disk.
@@ -125,21 +124,21 @@ pub enum ImportError {
         /// The files, by name.
         files: String,
     },
-    /// Several different disks are described, and none was chosen.
+    /// Several disks are described, and none was chosen.
     #[error("several disks are described: {names}; choose one by its name (--disk NAME)")]
     SeveralDisks {
         /// Their names.
         names: String,
     },
-    /// The chosen disk is not among those described.
+    /// The chosen disk is not described.
     #[error("no disk is called `{name}`; described are: {names}")]
     UnknownDisk {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// Those there are.
+        /// The known names.
         names: String,
     },
-    /// Everything was read, and the drive that it describes cannot be.
+    /// The description is complete, but the drive is not valid.
     #[error("the description was read, but it makes no drive: {0}")]
     Profile(Box<ProfileError>),
 }

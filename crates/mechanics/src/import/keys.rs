@@ -1,7 +1,6 @@
-//! [`Keys`]: the keys of one block, read by name, with a record of those that nobody asked for.
+//! [`Keys`]: access to the keys of one block by name, with a record of unused ones.
 //!
-//! A block whose type is the name of another block has that one's keys too, where it gives none of
-//! its own.
+//! A block whose type is the name of another block inherits the keys of that block.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -12,10 +11,10 @@ use core::ops::RangeInclusive;
 use super::error::{ImportError, Note, SourceLocation};
 use super::tree::{Block, KeyValue, SourceValue, Tree, ValueContent};
 
-/// How many blocks may be built on each other.
+/// Maximum length of an inheritance chain.
 const LONGEST_LINE: usize = 16;
 
-/// All named blocks of all files, those within others too.
+/// All named blocks of all files, nested ones included.
 pub(super) struct NamedBlocks<'t>(BTreeMap<&'t str, &'t Block>);
 
 impl<'t> NamedBlocks<'t> {
@@ -27,7 +26,7 @@ impl<'t> NamedBlocks<'t> {
 
     fn enter(&mut self, block: &'t Block) {
         if let Some(name) = &block.name {
-            // The first of a name counts.
+            // The first block of a name counts.
             self.0.entry(name).or_insert(block);
         }
         for pair in &block.pairs {
@@ -41,7 +40,7 @@ impl<'t> NamedBlocks<'t> {
         self.0.get(name).copied()
     }
 
-    /// The blocks that a block is built on, itself first; the last one has a type that is no block.
+    /// The inheritance chain of a block, itself first; the last one's type is not a block.
     pub(super) fn line(&self, block: &'t Block) -> Vec<&'t Block> {
         let mut line = alloc::vec![block];
         while let Some(parent) =
@@ -55,7 +54,7 @@ impl<'t> NamedBlocks<'t> {
         line
     }
 
-    /// A block's type, whatever it is built on.
+    /// A block's type at the end of its inheritance chain.
     pub(super) fn kind(&self, block: &'t Block) -> &'t str {
         self.line(block).last().map_or(&block.kind, |last| &last.kind)
     }
@@ -101,7 +100,7 @@ impl<'t> Keys<'t> {
         }
     }
 
-    /// A number within `range`, where the key is given.
+    /// A number within `range`, or `None` without the key.
     pub(super) fn number(
         &mut self,
         key: &str,
@@ -120,7 +119,7 @@ impl<'t> Keys<'t> {
         self.number(key, range)?.ok_or_else(|| self.missing(key, remedy))
     }
 
-    /// A whole number within `range`, where the key is given.
+    /// A whole number within `range`, or `None` without the key.
     pub(super) fn whole(
         &mut self,
         key: &str,
@@ -139,7 +138,7 @@ impl<'t> Keys<'t> {
         self.whole(key, range)?.ok_or_else(|| self.missing(key, remedy))
     }
 
-    /// A word, where the key is given.
+    /// A word, or `None` without the key.
     pub(super) fn word(
         &mut self,
         key: &str,
@@ -153,7 +152,7 @@ impl<'t> Keys<'t> {
         }
     }
 
-    /// A list's items; an empty list where the key is not given.
+    /// The items of a list; empty without the key.
     pub(super) fn list(&mut self, key: &str) -> Result<&'t [SourceValue], ImportError> {
         match self.value(key) {
             None => Ok(&[]),
@@ -171,7 +170,7 @@ impl<'t> Keys<'t> {
         self.list(key)?.iter().map(|item| whole_of(key, item, &range)).collect()
     }
 
-    /// A block, written here or named here and written elsewhere.
+    /// A block, inline or by name.
     pub(super) fn block(
         &mut self,
         key: &str,
@@ -192,8 +191,8 @@ impl<'t> Keys<'t> {
         }
     }
 
-    /// A note of every key that nobody asked for but those that `harmless` accepts with their
-    /// values; none when there are none.
+    /// A note of all unused keys that `harmless` does not accept with their values; `None` if there
+    /// are none.
     pub(super) fn left_out(&self, harmless: impl Fn(&str, Option<f64>) -> bool) -> Option<Note> {
         let left: Vec<&KeyValue> =
             self.pairs.iter().filter(|(_, used)| !used).map(|(pair, _)| *pair).collect();
@@ -211,7 +210,7 @@ impl<'t> Keys<'t> {
     }
 }
 
-/// A refusal of a key's value.
+/// The error for a key's value.
 pub(super) fn refuse(
     key: &str,
     value: &SourceValue,
@@ -228,7 +227,7 @@ pub(super) fn refuse(
     }
 }
 
-/// A value as a number within `range`.
+/// The value as a number within `range`.
 pub(super) fn number_of(
     key: &str,
     value: &SourceValue,
@@ -244,7 +243,7 @@ pub(super) fn number_of(
     }
 }
 
-/// A value as a whole number within `range`.
+/// The value as a whole number within `range`.
 pub(super) fn whole_of(
     key: &str,
     value: &SourceValue,
@@ -265,7 +264,7 @@ pub(super) fn whole_of(
     }
 }
 
-/// A decimal or, behind `0x`, hexadecimal number.
+/// Parses a decimal number, or a hexadecimal one after `0x`.
 fn parse(value: &SourceValue) -> Result<f64, ()> {
     let ValueContent::Word(word) = &value.content else { return Err(()) };
     let (sign, digits) = word.strip_prefix('-').map_or((1.0, word.as_str()), |rest| (-1.0, rest));

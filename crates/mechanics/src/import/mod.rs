@@ -1,4 +1,4 @@
-//! DiskSim 4.0's descriptions of drives as [`DriveProfile`]s.
+//! Import of DiskSim 4.0's drive descriptions as [`DriveProfile`]s.
 //!
 //! DiskSim describes a drive in files that name each other: a system (`.parv`) with disks
 //! (`.diskspecs`), each with a mechanical model and a layout (`.model`, `.layout`) and an extracted
@@ -11,12 +11,10 @@
 //!                                 └─► runs    dm_layout_g4    runs of tracks
 //! ```
 //!
-//! What a profile has no key for is left out with a [`Note`] that names it; a value that makes no
-//! drive is refused. Not imported: `dm_layout_g2`, DiskSim's simple disks and its devices that do
-//! not rotate.
+//! A [`Note`] names each part that a profile cannot express; an invalid value is an error. Not
+//! imported: `dm_layout_g2`, DiskSim's simple disks and its devices that do not rotate.
 //!
-//! Source of what keys mean: DiskSim 4.0's reference manual, and its source where the manual is
-//! silent.
+//! Source for the keys: DiskSim 4.0's reference manual, and its source code for the rest.
 
 mod curve;
 mod drive;
@@ -39,38 +37,38 @@ use keys::{Keys, NamedBlocks};
 use token::{Library, base_name};
 use tree::{Block, Tree};
 
-/// A file as a text.
+/// A file's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceText {
-    /// What messages call it, and where files that it names are looked for: its path.
+    /// The path, used in messages and to find files named in the text.
     pub name: String,
-    /// What stands in it.
+    /// The contents.
     pub text: String,
 }
 
-/// What the caller may choose.
+/// Options of an import.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
-    /// Which disk, where several are described: the name of its block, or of an instance of it.
+    /// The disk to import if there are several: the name of its block or of an instance of it.
     pub disk: Option<String>,
-    /// The profile's name; left out: the disk's in lower case.
+    /// The profile's name; defaults to the disk's in lower case.
     pub name: Option<String>,
 }
 
-/// A drive that was imported.
+/// An imported drive.
 #[derive(Clone, Debug)]
 pub struct Imported {
-    /// The profile, checked.
+    /// The validated profile.
     pub profile: DriveProfile,
-    /// What was left out or taken otherwise, in the order of reading.
+    /// Omissions and substitutions, in order of reading.
     pub notes: Vec<Note>,
-    /// Every file that was read, by name.
+    /// The names of all files read.
     pub files: Vec<String>,
 }
 
-/// Makes a profile of DiskSim's files, given in any order. A file that one of them names and that
-/// is not given itself is asked for with `find`, which gets the naming file and the name that
-/// stands there, and answers with the file or with the reason why there is none.
+/// Converts DiskSim's files, given in any order, to a profile. For a file that is named in another
+/// but not given, `find` gets the naming file and the name, and returns the file or the reason of
+/// its absence.
 ///
 /// # Errors
 /// See [`ImportError`].
@@ -107,8 +105,7 @@ impl ImportError {
     }
 }
 
-/// The disk to import: the one asked for, else the only one that is instantiated, else the only
-/// one.
+/// The disk to import: the requested one, else the only instantiated one, else the only one.
 fn choose<'t>(
     tree: &'t Tree,
     names: &NamedBlocks<'t>,
@@ -277,21 +274,21 @@ impl<'t> DiskImport<'t, '_> {
         }
     }
 
-    /// The only block of a kind that stands by itself in a file.
+    /// The only block of a kind at the top level of a file.
     fn alone(&self, kind: &str) -> Option<&'t Block> {
         let mut of_kind = self.tree.blocks.iter().filter(|block| self.names.kind(block) == kind);
         of_kind.next().filter(|_| of_kind.next().is_none())
     }
 }
 
-/// Where LBAs lie.
+/// The layout of the LBAs.
 enum LayoutParts {
     Zones(zones::Zones),
     Runs(Vec<MeasuredRun>),
 }
 
 impl LayoutParts {
-    /// Cylinders up to the last that holds data.
+    /// Cylinders up to the last one with data.
     fn cylinders(&self) -> u32 {
         match self {
             Self::Zones(zones) => {
@@ -313,7 +310,7 @@ impl LayoutParts {
     fn into_parts(self) -> (TrackOrder, Vec<Zone>, Vec<MeasuredRun>) {
         match self {
             Self::Zones(zones) => (zones.order, zones.zones, Vec::new()),
-            // Runs say their own order.
+            // Runs define their own order.
             Self::Runs(runs) => (TrackOrder::Cylinder, Vec::new(), runs),
         }
     }
@@ -325,7 +322,7 @@ fn last_cylinder(run: &MeasuredRun) -> u32 {
     .max(0) as u32
 }
 
-/// A name as profiles have them.
+/// The name in the form that profiles require.
 fn plain_name(name: &str) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_') {

@@ -1,20 +1,21 @@
 //! `dm_layout_g4` blocks to runs.
 //!
 //! Such a layout is a tree. Its leaves are track patterns (`TP`: lowest and highest sector with an
-//! LBN, sectors a turn), its nodes index blocks (`IDX`, the last one is the root) of entries:
+//! LBN, sectors per revolution), its nodes index blocks (`IDX`, the root is the last one) of
+//! entries:
 //!
 //! ```text
-//! first, cylinder, angle,   sectors, cylinders, angle of one repetition,   sectors, cylinders of all of them,   TRACK pattern head | IDX block
+//! first, cylinder, angle,  sectors, cylinders, angle of one repetition,
+//! sectors, cylinders of all repetitions,  TRACK pattern head | IDX block
 //! ```
 //!
-//! An entry repeats its child until its sectors are used up; places and angles add up down the
-//! tree. Where the cylinders of all repetitions are negative, each lies further out than the one
+//! An entry repeats its child until its sectors are used up; cylinders and angles add up down the
+//! tree. If the cylinders of all repetitions are negative, each lies further out than the one
 //! before. An entry of kind TRACK is thus a run.
 //!
-//! The tree numbers every sector that has an angle. `Slips` takes some of these numbers out
-//! (`first, count`), so that what follows has smaller LBAs: a run is cut there. `Remaps` (`LBA,
-//! count, cylinder, head, sector, sectors a turn`) says that LBAs live elsewhere: they become runs
-//! of their own.
+//! The tree numbers every sector that has an angle. `Slips` (`first, count`) removes numbers, so
+//! that later sectors have smaller LBAs: runs are split there. `Remaps` (`LBA, count, cylinder,
+//! head, sector, sectors per revolution`) moves LBAs elsewhere: they become runs of their own.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -25,15 +26,15 @@ use super::keys::{Keys, NamedBlocks, number_of, refuse, whole_of};
 use super::tree::{Block, SourceValue, ValueContent};
 use crate::profile::MeasuredRun;
 
-/// How deep index blocks may lie within each other.
+/// Maximum nesting of index blocks.
 const DEEPEST: usize = 16;
-/// Most runs that an import makes; the longest known layout has 20,000.
+/// Maximum number of runs of an import; the longest known layout has 20,000.
 const MAX_RUNS: usize = 2_000_000;
-/// Sectors, cylinders and counts accepted.
+/// Maximum of sectors, cylinders and counts.
 const MOST: u64 = 1 << 52;
-/// Turns accepted either way; whole turns are taken off.
+/// Maximum absolute angle in revolutions; whole revolutions are subtracted.
 const MAX_TURNS: f64 = 1e9;
-/// Angles that differ by less are the same: descriptions write six places.
+/// Angles closer than this are equal: descriptions write six places.
 const SAME_TURNS: f64 = 1e-6;
 
 /// The runs of a `dm_layout_g4` block on a disk with `heads` surfaces.
@@ -139,7 +140,7 @@ struct Layers<'t> {
     place: &'t SourceLocation,
 }
 
-/// Where an index block starts.
+/// The start of an index block.
 #[derive(Clone, Copy, Default)]
 struct Origin {
     sector: u64,
@@ -187,7 +188,7 @@ impl<'t> Layers<'t> {
             }
         };
         let turns = |number: usize| number_of("IDX", &fields[number], &(-MAX_TURNS..=MAX_TURNS));
-        // A child is a pattern, or a block before this one: no block contains itself.
+        // A child is a pattern or an earlier block, so no block contains itself.
         let child = if fields.len() == 11 {
             let pattern = whole(9, 0, (self.patterns.len() as u64).saturating_sub(1))? as usize;
             Child::Track { pattern, head: whole(10, 0, u64::from(self.heads) - 1)? as u16 }
@@ -265,7 +266,7 @@ impl<'t> Layers<'t> {
                         let at = at.further(entry, number, done);
                         let before = out.len();
                         self.expand(child, &at, entry.sectors.min(all - done), depth + 1, out)?;
-                        // Without this, repetitions of nothing could go on for ever.
+                        // Otherwise empty repetitions could continue forever.
                         if out.len() == before {
                             return Err(refuse_empty(entry));
                         }
@@ -333,8 +334,7 @@ impl<'t> Layers<'t> {
                 push(0, full, entry.sectors)?;
             }
         } else {
-            // Tracks that are not neighbors cannot be told in one run; more than there may be are
-            // refused by whoever expands.
+            // Tracks that are not neighbors need a run each; the caller refuses too many.
             for number in 0..full.min(MAX_RUNS as u64 + 1) {
                 push(number, 1, entry.sectors)?;
             }
@@ -383,7 +383,7 @@ fn contiguous(runs: &[MeasuredRun], place: &SourceLocation) -> Result<(), Import
     Ok(())
 }
 
-/// Numbers that hold no LBA as (first, count), rising.
+/// The numbers without an LBA as (first, count), ascending.
 fn slips(items: &[SourceValue]) -> Result<Vec<(u64, u64)>, ImportError> {
     let mut slips: Vec<(u64, u64)> = Vec::new();
     for pair in items.chunks(2) {
@@ -410,7 +410,7 @@ fn slips(items: &[SourceValue]) -> Result<Vec<(u64, u64)>, ImportError> {
     Ok(slips)
 }
 
-/// The runs without the slips, LBAs moved down.
+/// Removes the slips from the runs and renumbers the LBAs.
 fn without(runs: &[MeasuredRun], slips: &[(u64, u64)]) -> Vec<MeasuredRun> {
     let mut out = Vec::with_capacity(runs.len());
     let mut lba = 0;
@@ -434,7 +434,7 @@ fn without(runs: &[MeasuredRun], slips: &[(u64, u64)]) -> Vec<MeasuredRun> {
     out
 }
 
-/// The runs with LBAs of `moved` taken out of where they were.
+/// Removes the LBAs of `moved` from their runs and inserts `moved`.
 fn with(runs: Vec<MeasuredRun>, moved: &MeasuredRun) -> Vec<MeasuredRun> {
     let (start, behind) = (moved.first_lba, moved.first_lba + sectors(moved));
     let mut out = Vec::with_capacity(runs.len() + 3);
@@ -449,13 +449,13 @@ fn with(runs: Vec<MeasuredRun>, moved: &MeasuredRun) -> Vec<MeasuredRun> {
         end = to;
     }
     if behind > end {
-        // LBAs past the last one do not exist; neither does their new place.
+        // LBAs past the last one do not exist, nor does their new position.
         return runs;
     }
     out
 }
 
-/// What a run holds from one number up to but not including another, as one to three runs.
+/// The part of a run from one number up to but not including another, as one to three runs.
 fn parts(run: &MeasuredRun, from: u64, to: u64) -> Vec<MeasuredRun> {
     let lbas = u64::from(run.lbas);
     let mut out = Vec::new();
@@ -484,7 +484,7 @@ fn parts(run: &MeasuredRun, from: u64, to: u64) -> Vec<MeasuredRun> {
     out
 }
 
-/// Runs that continue each other made one.
+/// Joins runs that continue each other.
 fn joined(runs: Vec<MeasuredRun>) -> Vec<MeasuredRun> {
     let mut out: Vec<MeasuredRun> = Vec::with_capacity(runs.len());
     for mut run in runs {
@@ -504,7 +504,7 @@ fn joined(runs: Vec<MeasuredRun>) -> Vec<MeasuredRun> {
     out
 }
 
-/// The steps of cylinder and angle under which `next` continues `run`.
+/// The cylinder and angle steps with which `next` continues `run`.
 fn steps(run: &MeasuredRun, next: &MeasuredRun) -> Option<(i32, f64)> {
     let alike = |run: &MeasuredRun| (run.head, run.lbas, run.first_sector, run.sectors_per_track);
     if alike(run) != alike(next) || run.tracks.checked_add(next.tracks).is_none() {
@@ -530,7 +530,7 @@ fn same_turns(one: f64, other: f64) -> bool {
     apart.min(1.0 - apart) <= SAME_TURNS
 }
 
-/// LBAs that live elsewhere.
+/// LBAs that were moved elsewhere.
 struct RunRemap {
     place: SourceLocation,
     first: u64,
@@ -564,8 +564,7 @@ impl RunRemap {
         })
     }
 
-    /// The run of the new place; `None` when no run of the layout says where that track's sectors
-    /// are.
+    /// The run at the new position; `None` if no run of the layout gives the angles of that track.
     fn run(&self, layout: &[MeasuredRun], heads: u16) -> Result<Option<MeasuredRun>, ImportError> {
         if self.head >= u64::from(heads) {
             let (value, expected) =
@@ -609,7 +608,7 @@ fn sectors(run: &MeasuredRun) -> u64 {
     u64::from(run.tracks) * u64::from(run.lbas)
 }
 
-/// Turns from 0 up to but not including 1, to 10⁻⁹.
+/// The angle in revolutions from 0 up to but not including 1, rounded to 10⁻⁹.
 fn whole_turns_off(turns: f64) -> f64 {
     let rest = libm::round((turns - libm::floor(turns)) * 1e9) / 1e9;
     if rest >= 1.0 { 0.0 } else { rest }

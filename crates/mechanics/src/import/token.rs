@@ -1,8 +1,8 @@
-//! Texts to [`Token`]s, with the files that `source FILE` names spliced in where it stands.
+//! Texts to [`Token`]s; a file named by `source FILE` replaces that statement.
 //!
-//! A word is everything up to a blank or one of `; { } , [ ] : ? =`; a `#` at the start of a word
-//! makes the rest of the line a comment. A double quote opens a word that ends at the next one.
-//! Numbers are words until somebody wants a number.
+//! A word ends at a blank or one of `; { } , [ ] : ? =`; a `#` at the start of a word starts a
+//! comment. A double quote starts a word that ends at the next one. Numbers are words at this
+//! stage.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -13,11 +13,11 @@ use alloc::vec::Vec;
 use super::SourceText;
 use super::error::{ImportError, SourceLocation};
 
-/// How deep files may name files; a file that names itself ends here.
+/// Maximum nesting of files; stops files that name themselves.
 const DEEPEST: usize = 32;
-/// How many files one import reads at most.
+/// Maximum number of files per import.
 const MAX_FILES: usize = 256;
-/// How many words and marks one import reads at most; the longest known description has 100,000.
+/// Maximum number of tokens per import; the longest known description has 100,000.
 const MAX_TOKENS: usize = 20_000_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) enum Token {
 }
 
 impl Token {
-    /// As messages show it.
+    /// The form in messages.
     pub(super) fn show(&self) -> String {
         match self {
             Self::Word(text) => format!("`{text}`"),
@@ -39,24 +39,24 @@ impl Token {
     }
 }
 
-/// Finds the text of a file: (the file that names it, its name there) to text, or why not.
+/// Finds a file by the naming file and the name; returns the text or the reason of its absence.
 pub(super) type Find<'a> = &'a mut dyn FnMut(&str, &str) -> Result<SourceText, String>;
 
-/// A file's name, and what stands in it with the files that it names.
+/// A file's name and its tokens, with included files spliced in.
 pub(super) type FileTokens = (Arc<str>, Vec<LocatedToken>);
 
-/// The files of an import: those given, and those found on the way.
+/// The files of an import: given ones and found ones.
 pub(super) struct Library<'a> {
     given: Vec<GivenFile>,
     find: Find<'a>,
-    /// Every file that was read, in the order of reading.
+    /// Every file read, in order of reading.
     pub(super) read: Vec<Arc<str>>,
 }
 
 struct GivenFile {
     name: Arc<str>,
     text: Arc<str>,
-    /// Whether another file named it.
+    /// True if another file named it.
     named: bool,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Library<'a> {
         self.given.iter().map(|file| &*file.name).collect::<Vec<&str>>().join(", ")
     }
 
-    /// The given files for which `is` holds of their text.
+    /// The given files whose text satisfies `is`.
     pub(super) fn given_that(&self, is: fn(&str) -> bool) -> Vec<(Arc<str>, Arc<str>)> {
         self.given
             .iter()
@@ -83,8 +83,7 @@ impl<'a> Library<'a> {
             .collect()
     }
 
-    /// The file called `name` in `place`: a given one of the same base name, else what the caller
-    /// finds.
+    /// The file called `name` at `place`: a given one with the same base name, else the caller's.
     pub(super) fn open(
         &mut self,
         place: &SourceLocation,
@@ -116,8 +115,8 @@ impl<'a> Library<'a> {
         }
     }
 
-    /// The tokens of all given files but those for which `skip` holds of their text and those that
-    /// another one names.
+    /// The tokens of all given files, except those whose text satisfies `skip` and those named by
+    /// others.
     pub(super) fn tokens(
         &mut self,
         skip: fn(&str) -> bool,
@@ -196,7 +195,7 @@ impl<'a> Library<'a> {
     }
 }
 
-/// A token and where it stands.
+/// A token and its position.
 #[derive(Clone, Debug)]
 pub(super) struct LocatedToken {
     pub(super) token: Token,
@@ -278,7 +277,7 @@ fn is_mark(c: char) -> bool {
     matches!(c, ';' | '{' | '}' | ',' | '[' | ']' | ':' | '?' | '=')
 }
 
-/// A refusal of the text's shape.
+/// An error in the form of the text.
 pub(super) fn unfit(
     place: SourceLocation,
     found: &str,
@@ -293,7 +292,7 @@ pub(super) fn unfit(
     }
 }
 
-/// The name behind the last separator of a path.
+/// The last component of a path.
 pub(super) fn base_name(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
 }

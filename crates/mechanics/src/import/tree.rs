@@ -17,9 +17,9 @@ use alloc::vec::Vec;
 use super::error::{ImportError, SourceLocation};
 use super::token::{LocatedToken, Token, unfit};
 
-/// How deep blocks and lists may lie in each other.
+/// Maximum nesting of blocks and lists.
 const DEEPEST: usize = 64;
-/// How many names `a1 .. a9` stands for at most.
+/// Maximum number of names of a range `a1 .. a9`.
 const LONGEST_RANGE: u32 = 65_536;
 
 /// `type NAME { key = value, … }`.
@@ -32,7 +32,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// As messages call it.
+    /// The form in messages.
     pub(super) fn title(&self) -> String {
         self.name.as_ref().map_or_else(|| self.kind.clone(), |name| format!("{} {name}", self.kind))
     }
@@ -40,7 +40,7 @@ impl Block {
 
 #[derive(Clone, Debug)]
 pub(super) struct KeyValue {
-    /// Words one blank apart.
+    /// The words, separated by single blanks.
     pub(super) key: String,
     pub(super) place: SourceLocation,
     pub(super) value: SourceValue,
@@ -60,7 +60,7 @@ pub(super) enum ValueContent {
 }
 
 impl SourceValue {
-    /// As messages show it.
+    /// The form in messages.
     pub(super) fn show(&self) -> String {
         match &self.content {
             ValueContent::Word(text) => text.clone(),
@@ -70,7 +70,7 @@ impl SourceValue {
     }
 }
 
-/// What the files say, but for topologies.
+/// The contents of the files without topologies.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     pub(super) blocks: Vec<Block>,
@@ -79,7 +79,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Adds what a file says.
+    /// Adds a file.
     pub(super) fn add(
         &mut self,
         file: &Arc<str>,
@@ -98,7 +98,7 @@ impl Tree {
                     let block = parser.block(word.clone(), next.place, 0)?;
                     self.blocks.push(block);
                 }
-                // A stray semicolon between blocks says nothing.
+                // A stray semicolon between blocks is allowed.
                 Token::Mark(';') => {}
                 other => {
                     let expected =
@@ -119,7 +119,7 @@ impl Tree {
 struct Parser {
     tokens: Vec<LocatedToken>,
     at: usize,
-    /// The last token's place, for texts that end too early.
+    /// The last token's position, for errors at the end of the text.
     end: SourceLocation,
 }
 
@@ -171,7 +171,7 @@ impl Parser {
         }
     }
 
-    /// What follows a block's type: `[NAME] { … }`.
+    /// The rest of a block after its type: `[NAME] { … }`.
     fn block(
         &mut self,
         kind: String,
@@ -286,13 +286,13 @@ impl Parser {
         Ok(SourceValue { place: first.place, content })
     }
 
-    /// Whether the next word is followed by `{`, so that it is a block's name and not the start of
-    /// the next key behind a missing comma.
+    /// True if the next word is followed by `{`: it is a block's name, not the next key after a
+    /// missing comma.
     fn names_a_block(&self) -> bool {
         self.tokens.get(self.at + 1).is_some_and(|next| next.token == Token::Mark('{'))
     }
 
-    /// What follows `[`, with the bracket that closes it.
+    /// The rest of a list after `[`.
     fn list(&mut self, depth: usize) -> Result<Vec<SourceValue>, ImportError> {
         if depth > DEEPEST {
             return Err(unfit(
@@ -370,7 +370,7 @@ impl Parser {
         Ok((names, self.word("a block's name behind `as`", remedy)?.0))
     }
 
-    /// Which part hangs at which: of no use for one drive.
+    /// The connections of components, which one drive does not need.
     fn topology(&mut self) -> Result<(), ImportError> {
         let remedy = "write `topology TYPE NAME [ … ]`";
         self.word("a type behind `topology`", remedy)?;

@@ -1,8 +1,7 @@
 //! `dm_layout_g1` blocks to zones.
 //!
-//! Both count sectors from the start of the zone in the order in which tracks are filled, and both
-//! add track skew and cylinder skew to the angle of the zone's first sector. What differs is where
-//! spares lie:
+//! Both formats count sectors from the start of the zone in track order, and add track and cylinder
+//! skew to the angle of the zone's first sector. They differ in the position of spares:
 //!
 //! | sparing | spares of | here |
 //! |---|---|---|
@@ -10,18 +9,17 @@
 //! | 1 | tracks, at the end of the zone; defects are tracks too | as sectors |
 //! | 2 | a cylinder | groups of one cylinder |
 //! | 3 | a track | each track's last sectors are slips |
-//! | 4 | a cylinder, slips push on to the end of the zone | each cylinder's last sectors are slips |
-//! | 5, 6 | a cylinder's front; 6: slips push on | each cylinder's first sectors are slips |
-//! | 7 | the end of the disk | none in the zone but those that slips use |
+//! | 4 | a cylinder, slips shift to the end of the zone | each cylinder's last sectors are slips |
+//! | 5, 6 | a cylinder's front; 6: slips shift | each cylinder's first sectors are slips |
+//! | 7 | the end of the disk | none in the zone except those that slips use |
 //! | 8 | a range of cylinders | groups |
-//! | 9, 10 | the zone; 10: slips do not use them | spares of the zone, for 10 as many more as slips |
+//! | 9, 10 | the zone; 10: slips do not use them | spares of the zone, for 10 plus one per slip |
 //!
-//! "Are slips" means that the sectors stand in [`Zone::slips`], which says of each that it holds no
-//! LBA: longer, and exact.
+//! "Are slips" means that the sectors are listed in [`Zone::slips`]: longer, but exact.
 //!
-//! In the schemes 2 to 6 a slip also turns all later cylinders of the zone by one sector. A
-//! profile's zone cannot do that within itself, so the zone is cut behind such a cylinder and each
-//! part says its own angle.
+//! In the schemes 2 to 6 a slip also rotates all later cylinders of the zone by one sector. A
+//! profile's zone cannot express that, so the zone is split after such a cylinder, and each part
+//! states its own angle.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -33,11 +31,11 @@ use super::keys::{Keys, NamedBlocks, refuse, whole_of};
 use super::tree::{Block, ValueContent};
 use crate::profile::{TrackOrder, Zone};
 
-/// Most sectors that one zone may list as slips; a longer list is no use to anybody.
+/// Maximum number of slips listed for a zone.
 const MAX_SLIPS: u64 = 4_000_000;
-/// Most cylinders and sectors accepted where a description does not bound them further.
+/// Maximum of cylinders and sectors without another bound.
 const MOST: u64 = i32::MAX as u64;
-/// Turns and sectors of skew accepted either way; whole turns are taken off.
+/// Maximum absolute skew in revolutions or sectors; whole revolutions are subtracted.
 const MAX_SKEW: f64 = 1e9;
 
 /// A layout in zones.
@@ -46,11 +44,11 @@ pub(super) struct Zones {
     pub(super) zones: Vec<Zone>,
 }
 
-/// What all zones of a disk share.
+/// The properties shared by all zones of a disk.
 struct Scheme {
     sparing: u64,
-    /// 0: all cylinders upwards; 1: upwards and downwards in turn in each zone; 2: the same, by the
-    /// cylinder's own number.
+    /// 0: all cylinders upwards; 1: alternately upwards and downwards in each zone; 2: the same, by
+    /// the absolute cylinder number.
     mapping: u64,
     range_cylinders: u64,
     in_turns: bool,
@@ -129,7 +127,7 @@ pub(super) fn zones<'t>(
     Ok(Zones { order, zones })
 }
 
-/// One zone as it is described, skews in sectors of the zone.
+/// A zone of the description, skews in sectors of the zone.
 struct Described<'t> {
     place: &'t SourceLocation,
     first: u64,
@@ -140,7 +138,7 @@ struct Described<'t> {
     track_skew: f64,
     cylinder_skew: f64,
     spares: u64,
-    /// Rising, sectors or tracks of the zone.
+    /// Ascending, sectors or tracks of the zone.
     slips: Vec<u64>,
     defects: Vec<(u64, u64)>,
 }
@@ -206,7 +204,7 @@ impl<'t> Described<'t> {
         Ok(described)
     }
 
-    /// Takes away what the scheme makes no use of, and says so.
+    /// Clears the values that the scheme does not use, with a note.
     fn clear_unused(&mut self, scheme: &Scheme, number: usize, notes: &mut Vec<Note>) {
         let mut note = |text: String| notes.push(Note { place: self.place.clone(), text });
         if scheme.sparing == 0 && !(self.slips.is_empty() && self.defects.is_empty()) {
@@ -236,7 +234,7 @@ impl<'t> Described<'t> {
         self.cylinders() * scheme.heads * self.sectors_per_track
     }
 
-    /// The zone as one of a profile, and cut in parts where slips turn what follows.
+    /// Adds the zone, split where slips rotate later cylinders.
     fn parts(
         &self,
         scheme: &Scheme,
@@ -300,8 +298,8 @@ impl<'t> Described<'t> {
         Ok(())
     }
 
-    /// The cylinders, counted from the zone's first, behind which the zone is cut, and by how many
-    /// sectors slips have turned what begins there.
+    /// The cylinders, counted from the zone's first, after which the zone is split, with the
+    /// rotation by slips in sectors.
     fn cuts(
         &self,
         scheme: &Scheme,
@@ -313,7 +311,7 @@ impl<'t> Described<'t> {
             return Vec::new();
         }
         let by_cylinder = scheme.heads * self.sectors_per_track;
-        // Only every other cylinder starts on head 0 in a layout that goes up and down.
+        // In an alternating layout only every other cylinder starts on head 0.
         let step = if scheme.mapping == 0 || scheme.heads == 1 { 1 } else { 2 };
         let mut cuts: Vec<(u64, u64)> = Vec::new();
         let mut late = 0;
@@ -342,7 +340,7 @@ impl<'t> Described<'t> {
         cuts
     }
 
-    /// Whether further tracks of a slip's own cylinder follow it.
+    /// True if further tracks of a slip's own cylinder follow it.
     fn slips_turn_within(&self, slip: u64, scheme: &Scheme) -> bool {
         slip / self.sectors_per_track % scheme.heads != scheme.heads - 1
     }
@@ -387,8 +385,8 @@ impl<'t> Described<'t> {
                     let spare_cylinders = u32::try_from(cylinders).ok().filter(|_| self.spares > 0);
                     Zone { spares: self.spares, spare_cylinders, slips: self.slips.clone(), ..zone }
                 } else {
-                    // A last shorter range has no spares; a front without LBAs is counted in
-                    // sectors that could hold one.
+                    // A shorter last range has no spares; sectors without LBAs at the front are
+                    // counted in mapped sectors.
                     self.listed(
                         zone,
                         scheme,
@@ -457,7 +455,7 @@ impl<'t> Described<'t> {
         Ok(zone)
     }
 
-    /// Spares at the end of the zone, used up by `slips`.
+    /// Adds spares at the end of the zone, used up by `slips`.
     fn at_the_end(
         &self,
         zone: Zone,
@@ -468,8 +466,8 @@ impl<'t> Described<'t> {
         if slips.len() as u64 > spares {
             return Err(self.too_few(spares, slips.len() as u64, &format!("zone {number}")));
         }
-        // The front is counted in sectors that could hold an LBA: slips within it make it longer,
-        // and use spares up.
+        // The front is counted in sectors that could hold an LBA: slips within it lengthen it and
+        // use spares.
         let (reserved, within) = front(self.dead, &slips);
         Ok(Zone {
             reserved,
@@ -479,7 +477,7 @@ impl<'t> Described<'t> {
         })
     }
 
-    /// The spares of each region of the zone listed as slips.
+    /// Lists the spares of each region of the zone as slips.
     fn listed(
         &self,
         zone: Zone,
@@ -513,8 +511,7 @@ impl<'t> Described<'t> {
                     &format!("zone {number}, sectors {start} to {}", end - 1),
                 ));
             };
-            // From the region's front or from its end, as many sectors as are spares and not
-            // slipped.
+            // From the region's front or end, one sector for each unused spare.
             let mut steps = 0;
             while free > 0 {
                 free -= u64::from(unmapped.insert(if region.front {
@@ -531,7 +528,7 @@ impl<'t> Described<'t> {
         Ok(Zone { reserved, spares: slips.len() as u64, slips, ..zone })
     }
 
-    /// Refuses lists that would fill the memory.
+    /// Refuses lists that would exhaust memory.
     fn check_count(&self, count: u64, number: usize) -> Result<(), ImportError> {
         if count <= MAX_SLIPS {
             return Ok(());
@@ -547,7 +544,7 @@ impl<'t> Described<'t> {
     }
 
     fn remaps(&self, scheme: &Scheme) -> Vec<(u64, u64)> {
-        // A defect that is its own replacement is none.
+        // A defect that replaces itself is none.
         let pairs = self.defects.iter().filter(|(defect, spare)| defect != spare);
         if scheme.sparing != 1 {
             return pairs.copied().collect();
@@ -573,23 +570,23 @@ impl<'t> Described<'t> {
     }
 }
 
-/// Where each region of a zone keeps spares.
+/// The position of the spares in each region of a zone.
 struct SpareRegion {
     sectors: u64,
-    /// At its front rather than at its end.
+    /// True: at its front; false: at its end.
     front: bool,
-    /// Whether a slip takes the place of one of its region's spares.
+    /// True if a slip uses one of its region's spares.
     slips_use: bool,
-    /// Whether a last shorter region has none.
+    /// True if a shorter last region has none.
     only_full: bool,
 }
 
-/// Physical sectors before the one that is the `dead`-th without those `listed`, and how many of
-/// those lie among them.
+/// The physical sectors before the `dead`-th sector that is not `listed`, and the number of listed
+/// ones among them.
 fn front(dead: u64, listed: &[u64]) -> (u64, usize) {
     let mut end = dead;
     let mut within = 0;
-    // Without a front nothing is before the first sector, even where it is listed.
+    // Without a front, nothing is before the first sector, even if it is listed.
     while dead > 0 && listed.get(within).is_some_and(|sector| *sector <= end) {
         end += 1;
         within += 1;
@@ -597,10 +594,10 @@ fn front(dead: u64, listed: &[u64]) -> (u64, usize) {
     (end, within)
 }
 
-/// `value` with whole turns taken off.
+/// `value` without whole revolutions.
 fn within(value: f64, turn: f64) -> f64 {
     let rest = value - libm::floor(value / turn) * turn;
-    // Decimal fractions keep the places that they were written with, as far as 10⁻⁹ of a unit.
+    // Keeps decimal fractions to 10⁻⁹ of a unit.
     let rest = libm::round(rest * 1e9) / 1e9;
     if rest >= turn { 0.0 } else { rest }
 }

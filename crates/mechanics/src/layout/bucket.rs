@@ -1,30 +1,29 @@
-//! [`BucketIndex`]: where in a rising row of numbers another number belongs, with a search of a few
-//! steps at most.
+//! [`BucketIndex`]: the position of a number in an ascending list, in a few steps.
 //!
-//! The numbers are cut into equal buckets by a shift; each bucket remembers how many of the row lie
-//! at or before its first number. Two neighboring buckets bound the answer, and what is left
-//! between them is searched. With as many buckets as numbers that is one or two comparisons where
-//! the row is spread evenly, and a binary search within the bucket where it is not.
+//! The numbers are divided into equal buckets by a shift; each bucket stores the count of list
+//! members up to its first number. Two neighboring buckets bound the result, and the rest is
+//! searched. With as many buckets as numbers that is one or two comparisons for an even list, and a
+//! binary search within the bucket otherwise.
 
 use alloc::vec::Vec;
 
-/// Most buckets made: 1 MiB.
+/// Maximum number of buckets: 1 MiB.
 const MAX_BUCKETS: usize = 1 << 18;
-/// So many are compared one by one, which for none or one of them, the usual case, costs less than
-/// to set up a binary search.
+/// Up to this many members are compared one by one, which is faster than a binary search in the
+/// usual case of none or one.
 const FEW: usize = 6;
 
-/// An index over a rising row of numbers that is kept elsewhere.
+/// An index over an ascending list that is stored elsewhere.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BucketIndex {
     shift: u32,
-    /// For each bucket the count of numbers at or below its first; one entry more at the end.
+    /// The count of numbers up to the first of each bucket; one more entry at the end.
     at_or_below: Vec<u32>,
 }
 
 impl BucketIndex {
-    /// `row` rises (equal numbers may follow each other) and has fewer than 2³² members. `fewest`
-    /// buckets are made of a short row.
+    /// Builds the index. `row` is ascending (equal numbers are allowed) and has fewer than 2³²
+    /// members. A short list gets at least `fewest` buckets.
     pub(crate) fn new(row: &[u64], fewest: usize) -> Self {
         let most = (2 * row.len()).clamp(fewest, MAX_BUCKETS.max(fewest)) as u64;
         let top = row.last().copied().unwrap_or(0);
@@ -36,7 +35,7 @@ impl BucketIndex {
         Self { shift, at_or_below }
     }
 
-    /// How many members of `row`, which the index was made from, are at most `number`.
+    /// The number of members of `row`, from which the index was made, that are at most `number`.
     #[inline(always)]
     pub(crate) fn at_or_below(&self, row: &[u64], number: u64) -> usize {
         let bucket = (number >> self.shift) as usize;

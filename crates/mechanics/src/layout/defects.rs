@@ -1,15 +1,15 @@
-//! What is not where it would be: [`SlipTable`], sectors that the mapping steps over, and [`RemapTable`],
-//! sectors whose contents live on a spare.
+//! Defects: [`SlipTable`], sectors that the mapping skips, and [`RemapTable`], sectors whose
+//! contents are on a spare.
 //!
-//! SlipTable shift: the `y`-th usable place of a zone lies on physical sector `y + s`, where `s`
-//! slipped sectors lie before it. With slips at the physical sectors 3 and 4, the places 0 1 2 3 4
-//! … lie on 0 1 2 5 6 …. For the search the table also keeps each slip's *key*, the number of
-//! places before it (3 and 3): `s` is the number of keys that are at most `y`. In a zone of several
-//! groups the spares of each group absorb its slips, so that every group starts afresh: keys go on
-//! from group to group, and the slips of earlier groups are taken off again.
+//! Slips shift: the `y`-th usable place of a zone lies on physical sector `y + s`, with `s` slipped
+//! sectors before it. With slips at the physical sectors 3 and 4, the places 0 1 2 3 4 … lie on 0 1
+//! 2 5 6 …. For the search the table also keeps each slip's *key*, the number of places before it
+//! (3 and 3): `s` is the number of keys that are at most `y`. In a zone of several groups the
+//! spares of each group absorb its slips, so every group starts from scratch: keys continue from
+//! group to group, and the slips of earlier groups are subtracted.
 //!
-//! RemapTable move single sectors: an LBA whose place has gone bad (its *home*) is read from a spare.
-//! Nothing else moves.
+//! Remaps move single sectors: an LBA whose place is defective (its *home*) is read from a spare.
+//! All other sectors stay.
 
 use alloc::vec::Vec;
 
@@ -18,17 +18,16 @@ use super::bucket::BucketIndex;
 /// Slipped physical sectors of one zone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SlipTable {
-    /// Rising.
+    /// Ascending.
     sectors: Vec<u64>,
     keys: Vec<u64>,
     by_key: BucketIndex,
-    /// SlipTable of all groups before each group; empty for one group.
+    /// Slips of all groups before each group; empty for one group.
     before_group: Vec<u32>,
 }
 
 impl SlipTable {
-    /// `sectors` are distinct and rising; `groups` says how many there are, of how many sectors,
-    /// with how many places.
+    /// Builds the table from distinct, ascending `sectors`.
     pub(crate) fn new(sectors: Vec<u64>, groups: &SpareGroups) -> Self {
         if sectors.is_empty() {
             return Self::default();
@@ -44,7 +43,7 @@ impl SlipTable {
             let group = slip / groups.sectors;
             let before =
                 number - before_group.get(group as usize).map_or(0, |before| u64::from(*before));
-            // A slip among a group's spares lies behind all of its places, but before those of the
+            // A slip among a group's spares comes after all of its places, but before those of the
             // next group.
             group * groups.places + (slip - group * groups.sectors - before).min(groups.places)
         };
@@ -56,19 +55,19 @@ impl SlipTable {
         self.sectors.is_empty()
     }
 
-    /// SlipTable of all groups before `group`.
+    /// Slips of all groups before `group`.
     #[inline]
     pub(crate) fn before_group(&self, group: u64) -> usize {
         self.before_group.get(group as usize).map_or(0, |before| *before as usize)
     }
 
-    /// SlipTable before the `place`-th usable place of the zone, all groups counted.
+    /// Slips before the `place`-th usable place of the zone, in all groups.
     #[inline]
     pub(crate) fn before_place(&self, place: u64) -> usize {
         if self.keys.is_empty() { 0 } else { self.by_key.at_or_below(&self.keys, place) }
     }
 
-    /// SlipTable before a physical sector, all groups counted.
+    /// Slips before a physical sector, in all groups.
     pub(crate) fn before_sector(&self, physical: u64) -> usize {
         self.sectors.partition_point(|slip| *slip < physical)
     }
@@ -88,14 +87,14 @@ impl SlipTable {
     }
 }
 
-/// How a zone is cut into groups with spares of their own.
+/// The division of a zone into groups with their own spares.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SpareGroups {
-    /// How many.
+    /// The number of groups.
     pub(crate) count: u64,
     /// Physical sectors of each; the last may have fewer.
     pub(crate) sectors: u64,
-    /// Usable places of each: its sectors without its spares.
+    /// Usable places of each: its sectors minus its spares.
     pub(crate) places: u64,
 }
 
@@ -106,7 +105,7 @@ pub(crate) struct RemapTable {
     by_home: Vec<(u64, u64)>,
     /// Spare and home, by spare.
     by_spare: Vec<(u64, u64)>,
-    /// Spares that were in use and have gone bad, rising.
+    /// Spares that were in use and became defective, ascending.
     dead: Vec<u64>,
 }
 
@@ -124,7 +123,7 @@ impl RemapTable {
         self.by_home.is_empty()
     }
 
-    /// The spare that stands in for a home.
+    /// The spare of a home.
     pub(crate) fn spare_of(&self, home: u64) -> Option<u64> {
         self.by_home
             .binary_search_by_key(&home, |pair| pair.0)
@@ -132,7 +131,7 @@ impl RemapTable {
             .map(|found| self.by_home[found].1)
     }
 
-    /// The home that a spare stands in for.
+    /// The home of a spare.
     pub(crate) fn home_of(&self, spare: u64) -> Option<u64> {
         self.by_spare
             .binary_search_by_key(&spare, |pair| pair.0)
@@ -140,7 +139,7 @@ impl RemapTable {
             .map(|found| self.by_spare[found].1)
     }
 
-    /// The first remapped home at or behind a physical sector.
+    /// The first remapped home from a physical sector on.
     pub(crate) fn next_home(&self, physical: u64) -> Option<u64> {
         self.by_home.get(self.by_home.partition_point(|pair| pair.0 < physical)).map(|pair| pair.0)
     }
@@ -152,13 +151,12 @@ impl RemapTable {
         &self.by_spare[place(from)..place(until)]
     }
 
-    /// Whether a spare is in use, or was and has gone bad.
+    /// True if a spare is in use, or became defective.
     pub(crate) fn taken(&self, spare: u64) -> bool {
         self.home_of(spare).is_some() || self.dead.binary_search(&spare).is_ok()
     }
 
-    /// Lets `spare`, which is not taken, stand in for `home`; the one that did before is not used
-    /// again.
+    /// Remaps `home` to a free `spare`; a previous spare is not used again.
     pub(crate) fn insert(&mut self, home: u64, spare: u64) {
         match self.by_home.binary_search_by_key(&home, |pair| pair.0) {
             Ok(found) => {

@@ -1,8 +1,8 @@
-//! [`Divider`]: division by a number that is known beforehand, by multiplication.
+//! [`Divider`]: division by a known number through multiplication.
 //!
 //! `⌊x·⌊(2⁶⁴−1)/n⌋ / 2⁶⁴⌋` is the quotient or one less, for every 64-bit `x` and every `n` from 1
-//! up; one comparison puts it right. A 64-bit division costs 20 to 40 cycles, this 5, and an
-//! address look-up needs several.
+//! on; one comparison corrects it. A 64-bit division costs 20 to 40 cycles, this 5, and an address
+//! look-up needs several.
 
 /// A divisor, at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub(crate) struct Divider {
 
 impl Divider {
     /// # Panics
-    /// When `divisor` is zero.
+    /// If `divisor` is zero.
     pub(crate) const fn new(divisor: u64) -> Self {
         assert!(divisor != 0, "nothing divides by zero");
         Self { divisor, reciprocal: u64::MAX / divisor }

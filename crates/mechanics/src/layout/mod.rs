@@ -1,28 +1,28 @@
-//! [`Layout`]: which LBA lies where, and at which angle.
+//! [`Layout`]: the positions and angles of LBAs.
 //!
 //! A layout is one of two kinds. *Zones*: LBAs fill zone after zone, within a zone track after
-//! track in the profile's order, within a track sector after sector; the first sectors of a zone
+//! track in the profile's order, within a track sector after sector. The first sectors of a zone
 //! may be reserved, the last ones of each group of cylinders are spares; slipped sectors are
-//! stepped over and use spares up, remapped sectors live on a spare. *Runs*: a layout that was
-//! measured, row of tracks by row of tracks. Either way a sector's angle is computed from counts of
-//! steps each time: nothing accumulates, and the memory of zones does not grow with the drive.
+//! skipped and use up spares, remapped sectors are on a spare. *Runs*: a measured layout, as runs
+//! of tracks. A sector's angle is always computed from counts of steps, so errors do not
+//! accumulate, and the memory of zones does not grow with the drive.
 //!
 //! Example: 4 tracks of 10 sectors on one surface, 2 spares, a slip at sector 3, sector 12 remapped
-//! to the spare 39. LBAs 0 to 2 lie on sectors 0 to 2, LBAs 3 to 36 on sectors 4 to 37, but for LBA
+//! to the spare 39. LBAs 0 to 2 lie on sectors 0 to 2, LBAs 3 to 36 on sectors 4 to 37, except LBA
 //! 11, whose home is sector 12 and which is read from sector 39.
 //!
-//! Cost: a look-up of an LBA is a bucket of a small index, two or three multiplications for the
-//! track, and a bucket of another index where the zone has slips: some 20 ns, 40 with a thousand
-//! slips in each zone. From a place to its LBA costs a binary search or two.
+//! Cost: an LBA look-up takes a bucket of a small index, two or three multiplications for the
+//! track, and a bucket of another index in a zone with slips: some 20 ns, 40 with a thousand slips
+//! in each zone. From a position to its LBA costs a binary search or two.
 //!
 //! - Modelled: zones with sectors per track that differ by surface, the four track orders, track,
-//!   cylinder and band skews in parts of a sector, cylinders without data, reserved sectors, spares
-//!   by zone or by group, slipped sectors, remapped sectors (also while the drive runs), a declared
-//!   capacity below the mapped one, layouts measured run by run.
+//!   cylinder and band skews in fractions of a sector, cylinders without data, reserved sectors,
+//!   spares by zone or by group, slipped sectors, remapped sectors (also at run time), a declared
+//!   capacity below the mapped one, measured layouts of runs.
 //! - Not modelled: remapping to another zone or to a pool of the whole drive, media caches,
 //!   shingles; remapping on a layout of runs.
-//! - Differs from a drive: servo bursts take no room, so a track's sectors fill the whole turn
-//!   evenly; runs of a measured layout have one angle step for all their tracks.
+//! - Differs from a drive: servo bursts take no space, so a track's sectors fill the whole
+//!   revolution evenly; a measured run has one angle step for all its tracks.
 
 mod bucket;
 mod defects;
@@ -53,7 +53,7 @@ pub(crate) use surfaces::{SurfaceRow, Surfaces};
 pub use tracks::{TrackRun, ZoneExtent};
 use zone::{LayoutZone, ZoneParts, ZoneStart};
 
-/// The map between addresses and places under one arm.
+/// The map between addresses and positions under one arm.
 #[derive(Clone, Debug)]
 pub struct Layout {
     map: LayoutKind,
@@ -79,48 +79,48 @@ struct ZoneMap {
     by_cylinder: BucketIndex,
 }
 
-/// Where an LBA lies.
+/// The position of an LBA.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Located {
     pub(crate) cylinder: u32,
     pub(crate) head: u16,
     pub(crate) sector: u32,
     pub(crate) sectors_per_track: u32,
-    /// The start of the sector, in units of 2⁻⁶⁴ turn.
+    /// The start of the sector, in units of 2⁻⁶⁴ revolution.
     pub(crate) turn: u64,
-    /// What one sector takes, in units of 2⁻⁶⁴ turn; 0 is a whole turn.
+    /// The angle of one sector, in units of 2⁻⁶⁴ revolution; 0 is a whole revolution.
     pub(crate) sector_turn: u64,
 }
 
-/// LBAs that pass one after the other without leaving their track.
+/// LBAs that pass one after the other on one track.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TrackStretch {
     /// The first of them.
     pub(crate) at: Located,
     pub(crate) lbas: u64,
-    /// Sectors from the first to the last: more than LBAs where slipped sectors lie between.
+    /// Sectors from the first to the last, including slipped sectors in between.
     pub(crate) span: u64,
-    /// Whether it is a remapped sector on its spare.
+    /// True for a remapped sector on its spare.
     pub(crate) moved: bool,
 }
 
 impl Layout {
-    /// The layout that the profile describes; that of one arm where the drive has several.
+    /// The layout of the profile, for one arm.
     ///
     /// # Errors
-    /// Whatever is wrong with the profile.
+    /// Any error in the profile.
     pub fn new(profile: &DriveProfile) -> Result<Self, ProfileError> {
         Self::with_slips(profile, &[])
     }
 
-    /// The layout of a unit that has the `extra` defective sectors besides the profile's; one named
-    /// twice counts once, and one that the profile names already (as slip, reserved or remapped)
-    /// not at all. The capacity stays, because spares absorb them.
+    /// The layout with `extra` defective sectors besides the profile's. Duplicates, and sectors
+    /// that the profile lists already (as slip, reserved or remapped), count once. The capacity
+    /// stays, because spares absorb them.
     ///
     /// # Errors
-    /// Whatever is wrong with the profile; [`ProfileError::Slips`] when the spares of a zone or
-    /// group do not suffice (see [`Layout::absorbed`]); [`ProfileError::Value`] for a sector or
-    /// zone that is not there. A layout of runs has no zones.
+    /// Any error in the profile; [`ProfileError::Slips`] if the spares of a zone or group do not
+    /// suffice (see [`Layout::absorbed`]); [`ProfileError::Value`] for a sector or zone that does
+    /// not exist. A layout of runs has no zones.
     pub fn with_slips(profile: &DriveProfile, extra: &[ZoneSlip]) -> Result<Self, ProfileError> {
         profile.validate()?;
         slip::check(profile, extra)?;
@@ -142,20 +142,20 @@ impl Layout {
         })
     }
 
-    /// Those of the `extra` defects that the profile's spares absorb, the earlier ones first: what
-    /// [`Layout::with_slips`] takes.
+    /// The `extra` defects that the profile's spares absorb, earlier ones first, for
+    /// [`Layout::with_slips`].
     #[must_use]
     pub fn absorbed(profile: &DriveProfile, extra: &[ZoneSlip]) -> Vec<ZoneSlip> {
         slip::absorbed(profile, extra)
     }
 
-    /// Logical sectors there are under the arm; LBAs run from 0 up to but not including this.
+    /// Logical sectors under the arm.
     #[must_use]
     pub fn capacity(&self) -> Sectors {
         Sectors::new(self.capacity)
     }
 
-    /// Logical sectors that are mapped, declared or not.
+    /// Mapped logical sectors, declared or not.
     #[must_use]
     pub fn mapped(&self) -> Sectors {
         Sectors::new(self.mapped)
@@ -167,7 +167,7 @@ impl Layout {
         self.sector_size
     }
 
-    /// Cylinders of the drive, those without data counted.
+    /// Cylinders of the drive, including those without data.
     #[must_use]
     pub fn cylinders(&self) -> u32 {
         self.cylinders
@@ -179,18 +179,18 @@ impl Layout {
         self.heads
     }
 
-    /// The place of an address.
+    /// The position of an address.
     ///
     /// # Panics
-    /// When `lba` is past the capacity.
+    /// If `lba` is past the capacity.
     #[must_use]
     pub fn lba_to_physical(&self, lba: Lba) -> PhysicalAddress {
         self.locate(lba).address()
     }
 
-    /// The address of a place: `None` for reserved and slipped sectors, unused spares, remapped
-    /// sectors (their addresses are those of the spares), places that the drive does not have, and
-    /// what lies past the capacity.
+    /// The address at a position: `None` for reserved and slipped sectors, unused spares, remapped
+    /// sectors (their addresses are at the spares), positions outside the drive, and sectors past
+    /// the capacity.
     #[must_use]
     pub fn physical_to_lba(&self, address: PhysicalAddress) -> Option<Lba> {
         let track = address.track();
@@ -222,24 +222,23 @@ impl Layout {
         self.locate(lba).position().track()
     }
 
-    /// The track of an address and the angle at which its sector starts:
-    /// [`Layout::lba_to_physical`] and [`Layout::sector_angle`] in one look-up.
+    /// The track of an address and the start angle of its sector: [`Layout::lba_to_physical`] and
+    /// [`Layout::sector_angle`] in one look-up.
     ///
     /// # Panics
-    /// When `lba` is past the capacity.
+    /// If `lba` is past the capacity.
     #[must_use]
     pub fn spot(&self, lba: Lba) -> Spot {
         let located = self.locate(lba);
         Spot { position: located.position(), angle: located.angle() }
     }
 
-    /// The angle at which the sector starts, all skews before it included. On cylinders without
-    /// data it is that of the next zone's first cylinder; where nothing was measured, sector 0
-    /// starts at angle 0.
+    /// The start angle of the sector, with all skews. On cylinders without data it is that of the
+    /// next zone's first cylinder; on unmeasured tracks, sector 0 starts at angle 0.
     ///
     /// # Panics
-    /// When the drive has no such cylinder or head. A sector past the track's last counts on into
-    /// the next turn.
+    /// If the drive has no such cylinder or head. A sector past the track's last one continues into
+    /// the next revolution.
     #[must_use]
     pub fn sector_angle(&self, address: PhysicalAddress) -> Angle {
         self.check_track(address.track());
@@ -254,14 +253,13 @@ impl Layout {
         angle_of(turn)
     }
 
-    /// Lets a spare stand in for the sector of an address that has gone bad, as drives do when a
-    /// write to it fails: the next free spare of the sector's group, else of the nearest group of
-    /// the zone that has one. Answers where the address lies from now on; `None` when no spare of
-    /// the zone is left, and for a layout of runs, whose spares nobody knows. All other addresses
-    /// stay where they are.
+    /// Remaps an address whose sector became defective, as drives do after a failed write: to the
+    /// next free spare of the sector's group, else of the nearest group of the zone with a free
+    /// spare. Returns the new position; `None` if the zone has no spare left, and for a layout of
+    /// runs, whose spares are unknown. All other addresses stay.
     ///
     /// # Panics
-    /// When `lba` is past the capacity.
+    /// If `lba` is past the capacity.
     pub fn remap(&mut self, lba: Lba) -> Option<PhysicalAddress> {
         self.check_lba(lba);
         match &mut self.map {
@@ -282,8 +280,8 @@ impl Layout {
         }
     }
 
-    /// Where an address lies, and how many from there on, at most `wanted`, pass one after the
-    /// other without leaving the track.
+    /// The position of an address, and the number of addresses from there on, at most `max`, that
+    /// pass one after the other on the track.
     #[inline(always)]
     pub(crate) fn stretch(&self, lba: Lba, wanted: u64) -> TrackStretch {
         self.check_lba(lba);
@@ -343,8 +341,7 @@ impl ZoneMap {
                 slips: slip::stepped_over(profile, number, extra)?,
                 remaps: RemapTable::new(&zone.remaps),
             };
-            // An angle is 32 bits wide; the measured one and the one that follows from the zone
-            // before are treated alike.
+            // Angles have 32 bits; measured and derived ones are rounded alike.
             start.turn = zone
                 .first_angle_turns
                 .map_or(start.turn, |turns| u64::from(Angle::from_turns(turns).as_raw()) << 32);
@@ -377,8 +374,7 @@ impl ZoneMap {
         &self.zones[self.by_lba.at_or_below(&self.lba_ends, lba)]
     }
 
-    /// The zone of a cylinder, which the drive has; cylinders without data belong to the zone
-    /// behind them.
+    /// The zone of an existing cylinder; cylinders without data belong to the next zone.
     fn of_cylinder(&self, cylinder: u32) -> &LayoutZone {
         &self.zones[self.by_cylinder.at_or_below(&self.cylinder_ends, u64::from(cylinder))]
     }
@@ -395,7 +391,7 @@ impl Located {
         angle_of(self.turn)
     }
 
-    /// The angle at which the sector `sectors` further on starts.
+    /// The start angle of the sector `sectors` further on.
     #[inline]
     pub(crate) fn angle_after(&self, sectors: u64) -> Angle {
         angle_of(self.turn.wrapping_add(sectors.wrapping_mul(self.sector_turn)))

@@ -1,16 +1,17 @@
-//! [`ZoneTracks`]: the order in which a zone's tracks are filled, where each sector of it lies, and
-//! how far the skews have added up there.
+//! [`ZoneTracks`]: the order of a zone's tracks, the position of each sector, and the accumulated
+//! skews.
 //!
-//! All four orders are one: the zone is cut into *bands* of cylinders, a band is filled *surface*
-//! by surface, a surface *step* by step, one cylinder each. Cylinder and serpentine order are bands
-//! of one cylinder. Which head a surface is, and which way the steps go, is all they differ in:
+//! All four orders share one scheme: the zone is divided into *bands* of cylinders, a band is
+//! filled *surface* by surface, a surface *step* by step, one cylinder each. Cylinder and
+//! serpentine order have bands of one cylinder. The orders differ only in the order of heads and
+//! the direction of steps:
 //!
 //! ```text
-//! order              band       surfaces of odd bands   steps of odd surfaces   between surfaces of a band
-//! cylinder           1          from head 0 up          –                       T
-//! serpentine         1          from the last down      –                       T
-//! surface-serpentine as given   from the last down      outwards                T
-//! banded             as given   from head 0 up          inwards                 C (back to the first cylinder; T in a band of one)
+//! order              band     surfaces of odd bands steps of odd surfaces between surfaces of a band
+//! cylinder           1        from head 0 up        –                     T
+//! serpentine         1        from the last down    –                     T
+//! surface-serpentine as given from the last down    outwards              T
+//! banded             as given from head 0 up        inwards               C (T in a band of one)
 //! ```
 //!
 //! The example is a zone of 4 cylinders × 3 heads, `cylinder.head`, with bands of 2 (C cylinder
@@ -24,10 +25,10 @@
 //! step                  C   C   C   C   C  B    C   C   C   C   C
 //! ```
 //!
-//! A sector's number within the zone is divided by the sectors of a band, what is left by those of
-//! a surface, what is left by those of a track. Where surfaces differ in sectors per track, the
-//! surface is guessed by division and put right by comparing with the sums up to each surface.
-//! Angles are counts of steps times parts of a turn (`turns.rs`): nothing accumulates.
+//! A sector's number within the zone is divided by the sectors of a band, the remainder by those of
+//! a surface, that remainder by those of a track. If surfaces differ in sectors per track, the
+//! surface is estimated by division and corrected with the sums up to each surface. Angles are
+//! counts of steps times fractions of a revolution (`turns.rs`), so errors do not accumulate.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -36,7 +37,7 @@ use super::divider::Divider;
 use super::turns::{self, FineTurns};
 use crate::profile::{TrackOrder, Zone};
 
-/// Where a sector lies in its zone.
+/// The position of a sector in its zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SectorPlace {
     /// Cylinder, from the zone's first.
@@ -44,14 +45,14 @@ pub(crate) struct SectorPlace {
     pub(crate) head: u16,
     pub(crate) sector: u32,
     pub(crate) sectors_per_track: u32,
-    /// From the zone's first track's sector 0 to the start of this sector, in units of 2⁻⁶⁴ turn;
-    /// whole turns are gone.
+    /// From the zone's first sector to the start of this sector, in units of 2⁻⁶⁴ revolution,
+    /// wrapping.
     pub(crate) turn: u64,
-    /// What one sector of the track takes, in units of 2⁻⁶⁴ turn.
+    /// The angle of one sector of the track, in units of 2⁻⁶⁴ revolution.
     pub(crate) sector_turn: u64,
 }
 
-/// A track by band, surface within the band, step on the surface.
+/// A track as band, surface within the band, and step on the surface.
 #[derive(Clone, Copy, Debug)]
 struct TrackSteps {
     band: u64,
@@ -59,14 +60,14 @@ struct TrackSteps {
     step: u64,
 }
 
-/// The tracks of one zone in the order in which they are filled.
+/// The tracks of one zone in filling order.
 #[derive(Clone, Debug)]
 pub(crate) struct ZoneTracks {
     heads: u64,
     cylinders: u32,
     /// Of all tracks.
     total_sectors: u64,
-    /// Odd bands take the surfaces from the last head down.
+    /// Odd bands use the surfaces from the last head down.
     surfaces_alternate: bool,
     /// Odd surfaces of a band are filled outwards.
     steps_alternate: bool,
@@ -76,23 +77,23 @@ pub(crate) struct ZoneTracks {
     band_sectors: Divider,
     /// A full band, and the narrower one.
     bands: [Band; 2],
-    /// Sectors of a track, where all surfaces are alike.
+    /// Sectors of a track if all surfaces are equal.
     sectors: Divider,
     sector_turn: u64,
     step_turn: u64,
     band_turn: u64,
     /// From the last track to the first one of the next zone.
     next_zone_turn: u64,
-    /// Where surfaces differ.
+    /// Only if surfaces differ.
     uneven: Option<Box<UnevenSurfaces>>,
 }
 
-/// What is different about bands of different width.
+/// The properties that depend on the width of a band.
 #[derive(Clone, Copy, Debug)]
 struct Band {
     /// Cylinders.
     width: u64,
-    /// Sectors of one surface, where all surfaces are alike; else about so many.
+    /// Sectors of one surface; approximate if surfaces differ.
     surface_sectors: Divider,
     /// From the first track of a surface to that of the next one.
     surface_turn: u64,
@@ -104,7 +105,7 @@ struct UnevenSurfaces {
     /// By head.
     sectors: Vec<Divider>,
     sector_turns: Vec<u64>,
-    /// Sectors of one step on all surfaces before, with the whole at the end, for bands that go up
+    /// Sectors of one step on all previous surfaces, and the total at the end, for bands that go up
     /// and bands that go down.
     before: [Vec<u64>; 2],
 }
@@ -119,7 +120,7 @@ impl ZoneTracks {
         let in_bands = matches!(order, TrackOrder::SurfaceSerpentine | TrackOrder::Banded);
         let cylinders = u64::from(zone.cylinders);
         let full = if in_bands { u64::from(band_cylinders.unwrap_or(1)).min(cylinders) } else { 1 };
-        // Never used where no narrower band follows; 1 keeps the divisions defined.
+        // Not used without a narrower band; 1 keeps the divisions defined.
         let width = [full, (cylinders % full).max(1)];
         let even = zone.sectors_by_head.first().copied().unwrap_or(zone.sectors_per_track);
         let all_heads = zone.cylinder_sectors(heads);
@@ -169,7 +170,7 @@ impl ZoneTracks {
         }
     }
 
-    /// How many tracks there are.
+    /// The number of tracks.
     pub(crate) fn count(&self) -> u64 {
         u64::from(self.cylinders) * self.heads
     }
@@ -179,8 +180,7 @@ impl ZoneTracks {
         self.total_sectors
     }
 
-    /// From the zone's first track to the first track of whatever follows the zone, in units of
-    /// 2⁻⁶⁴ turn.
+    /// From the zone's first track to the first track after the zone, in units of 2⁻⁶⁴ revolution.
     pub(crate) fn turn_of_next_zone(&self) -> u64 {
         self.next_zone_turn
     }
@@ -193,7 +193,7 @@ impl ZoneTracks {
             .divisor() as u32
     }
 
-    /// The place of physical sector `physical`, which the zone has.
+    /// The position of a physical sector of the zone.
     #[inline(always)]
     pub(crate) fn place(&self, physical: u64) -> SectorPlace {
         let (band, within) = self.band_sectors.div_rem(physical);
@@ -228,20 +228,20 @@ impl ZoneTracks {
         steps.band * self.band_sectors.divisor() + before * width + steps.step * sectors
     }
 
-    /// From the zone's first track's sector 0 to that of a track, in units of 2⁻⁶⁴ turn; `cylinder`
+    /// From the zone's first sector to sector 0 of a track, in units of 2⁻⁶⁴ revolution; `cylinder`
     /// counts from the zone's first.
     pub(crate) fn track_turn(&self, cylinder: u32, head: u16) -> u64 {
         self.turn(self.steps(cylinder, head))
     }
 
-    /// What one sector of a track of this head takes, in units of 2⁻⁶⁴ turn.
+    /// The angle of one sector of a track of this head, in units of 2⁻⁶⁴ revolution.
     pub(crate) fn sector_turn_of(&self, head: u16) -> u64 {
         self.uneven
             .as_ref()
             .map_or(self.sector_turn, |uneven| uneven.sector_turns[usize::from(head)])
     }
 
-    /// The number of a track in the order of filling.
+    /// The number of a track in filling order.
     pub(crate) fn number(&self, cylinder: u32, head: u16) -> u64 {
         let TrackSteps { band, surface, step } = self.steps(cylinder, head);
         band * self.bands[0].width * self.heads + surface * self.band(band).width + step
@@ -483,8 +483,7 @@ mod tests {
                     );
                     assert_eq!(tracks.first_sector(cylinder, head), number * 1_000, "{order:?}");
                     if let Some((last_cylinder, _, last_skew)) = before {
-                        // In bands, a step that changes the band is a band step even when it is one
-                        // cylinder wide.
+                        // A step to another band is a band step even between neighboring cylinders.
                         let expected = if in_bands && last_cylinder / band != cylinder / band {
                             100
                         } else if last_cylinder == cylinder {

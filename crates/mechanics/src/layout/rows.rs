@@ -1,17 +1,16 @@
-//! Rows: what lies on a track as one run of addresses, for whoever looks for something to read
-//! while the head is there.
+//! Rows: the contents of a track as one run of addresses, for background reads while the head is
+//! there.
 //!
-//! A row is the track's addresses in the order in which they pass, told by the place of the first.
-//! In zones it is all of the track, with slipped sectors between them left out of account; where
-//! the track begins with a remapped sector, and in a measured layout, it is the longest run without
-//! a gap.
+//! A row lists the track's addresses in passing order by the position of the first one. In zones it
+//! is the whole track, ignoring slipped sectors in between; on a track that starts with a remapped
+//! sector, and in a measured layout, it is the longest run without a gap.
 //!
 //! Example, the layout of the module's example: the row of the first track holds LBAs 0 to 8 from
 //! sector 0 on, though LBA 3 lies on sector 4.
 //!
-//! Cost: in zones a look-up by place and one by address, some 60 ns; in a measured layout a look at
-//! each part of the track. Nothing is allocated, but in zones where the first sector of the track
-//! has been remapped.
+//! Cost: in zones a look-up by position and one by address, some 60 ns; in a measured layout a
+//! visit of each part of the track. Nothing is allocated, except in zones if the first sector of
+//! the track is remapped.
 
 use headtime_units::{Angle, Extent, Lba, Sectors};
 
@@ -23,17 +22,17 @@ use crate::place::Track;
 pub struct TrackRow {
     /// The track.
     pub track: Track,
-    /// The addresses; never empty.
+    /// The addresses, at least one.
     pub extent: Extent,
-    /// The angle at which the first of them starts.
+    /// The start angle of the first one.
     pub angle: Angle,
-    /// Sectors of the track, of which each takes as much of the turn.
+    /// Sectors of the track.
     pub sectors_per_track: u32,
 }
 
 impl TrackRow {
-    /// What one sector takes, in units of 2⁻⁶⁴ turn. The whole turn of a track of one sector is a
-    /// unit too much to be told, and is one unit less.
+    /// The angle of one sector, in units of 2⁻⁶⁴ revolution. On a track of one sector the whole
+    /// revolution does not fit, and is one unit less.
     #[must_use]
     pub fn sector_turn(&self) -> u64 {
         (u64::MAX / u64::from(self.sectors_per_track.max(1))).saturating_add(1)
@@ -41,8 +40,7 @@ impl TrackRow {
 }
 
 impl Layout {
-    /// The row of a track, the longest where there are several; `None` where it holds nothing, or
-    /// where there is no such track.
+    /// The longest row of a track; `None` if it is empty or does not exist.
     #[must_use]
     pub fn row_at(&self, track: Track) -> Option<TrackRow> {
         if track.cylinder >= self.cylinders || track.head >= self.heads {
@@ -60,10 +58,10 @@ impl Layout {
         self.longest_row(track, |extent| extent.len.get())
     }
 
-    /// The row that holds an address, on the track where it really lies.
+    /// The row that contains an address, on its actual track.
     ///
     /// # Panics
-    /// When the address lies past the capacity.
+    /// If the address is past the capacity.
     #[must_use]
     pub fn row_of(&self, lba: Lba) -> TrackRow {
         let spot = self.spot(lba);
@@ -74,7 +72,7 @@ impl Layout {
         row.unwrap_or_else(|| self.row(track, Extent::new(lba, Sectors::new(1)), spot.angle))
     }
 
-    /// Of the runs of a track that are `wanted` at all the one that is wanted most.
+    /// The run of a track with the maximum `weight`, unless that is 0.
     fn longest_row(&self, track: Track, wanted: impl Fn(Extent) -> u64) -> Option<TrackRow> {
         let run = match &self.map {
             LayoutKind::Zones(_) => self

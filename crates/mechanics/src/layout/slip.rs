@@ -1,4 +1,4 @@
-//! [`ZoneSlip`]: defects of a unit besides those of its profile, and whether spares absorb them.
+//! [`ZoneSlip`]: defects in addition to the profile's, and their absorption by spares.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use crate::profile::{DriveProfile, ProfileError, Zone};
 
-/// One more defective sector of a unit, as a zone's number and a physical sector of that zone
+/// One additional defective sector, as a zone's number and a physical sector of that zone
 /// ([`Zone::slips`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ZoneSlip {
@@ -16,7 +16,7 @@ pub struct ZoneSlip {
     pub sector: u64,
 }
 
-/// Refuses defects of zones or sectors that are not there.
+/// Refuses defects of zones or sectors that do not exist.
 pub(super) fn check(profile: &DriveProfile, extra: &[ZoneSlip]) -> Result<(), ProfileError> {
     for slip in extra {
         let Some(zone) = profile.zones.get(slip.zone) else {
@@ -46,11 +46,11 @@ pub(super) fn check(profile: &DriveProfile, extra: &[ZoneSlip]) -> Result<(), Pr
     Ok(())
 }
 
-/// The sectors of a zone that the mapping steps over, rising: the profile's slips, the extra ones,
-/// and the spares that remapped sectors live on.
+/// The sectors of a zone that the mapping skips, ascending: the profile's slips, the extra ones,
+/// and the spares in use for remapped sectors.
 ///
 /// # Errors
-/// When a group has more of them than spares.
+/// If a group has more of them than spares.
 pub(super) fn stepped_over(
     profile: &DriveProfile,
     number: usize,
@@ -79,7 +79,7 @@ pub(super) fn stepped_over(
     }
 }
 
-/// Those of the defects that spares absorb, in their order.
+/// The defects that spares absorb, in order.
 pub(super) fn absorbed(profile: &DriveProfile, extra: &[ZoneSlip]) -> Vec<ZoneSlip> {
     let heads = profile.geometry.heads;
     let mut known: Vec<BTreeSet<u64>> = profile.zones.iter().map(named).collect();
@@ -114,7 +114,7 @@ pub(super) fn absorbed(profile: &DriveProfile, extra: &[ZoneSlip]) -> Vec<ZoneSl
     extra.iter().filter(fits).copied().collect()
 }
 
-/// The profile's slips and the spares that it uses for remapped sectors.
+/// The profile's slips and the spares in use for remapped sectors.
 fn named(zone: &Zone) -> BTreeSet<u64> {
     zone.slips.iter().copied().chain(zone.remaps.iter().map(|remap| remap.1)).collect()
 }

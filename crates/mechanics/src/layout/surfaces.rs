@@ -1,31 +1,31 @@
-//! [`Surfaces`]: how many sectors each cylinder of each surface holds, for means over the drive.
+//! [`Surfaces`]: the sectors of each cylinder and surface, for means over the drive.
 
 use alloc::vec::Vec;
 
 use super::{Layout, LayoutKind};
 
-/// Cylinders of a surface that hold equally many sectors.
+/// Cylinders of a surface with equal numbers of sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SurfaceRow {
     pub(crate) head: u16,
     pub(crate) first_cylinder: u32,
-    /// The cylinder behind the last.
+    /// The cylinder after the last.
     pub(crate) end_cylinder: u32,
-    /// Of each of them.
+    /// Sectors of each cylinder.
     pub(crate) sectors: u64,
 }
 
 /// All rows of a drive within its capacity.
 #[derive(Clone, Debug)]
 pub(crate) enum Surfaces {
-    /// A few for each zone; spares, slipped and reserved sectors count.
+    /// A few rows per zone; spares, slipped and reserved sectors count.
     Exact(Vec<SurfaceRow>),
-    /// One for each run; only LBAs count, and rows may share cylinders.
+    /// One row per run; only LBAs count, and rows may share cylinders.
     Measured(Vec<SurfaceRow>),
 }
 
 impl Layout {
-    /// The sectors of each surface. What lies past the capacity is left out by whole cylinders.
+    /// The sectors of each surface. Sectors past the capacity are omitted by whole cylinders.
     pub(crate) fn surfaces(&self) -> Surfaces {
         match &self.map {
             LayoutKind::Zones(zones) => {

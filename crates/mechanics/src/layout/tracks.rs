@@ -1,5 +1,4 @@
-//! Whole tracks: what lies on one, which lie around it. What a search for background work in
-//! rotational gaps walks over.
+//! Whole tracks and their order, for the search of background work in rotational gaps.
 
 use alloc::vec::Vec;
 
@@ -8,35 +7,35 @@ use headtime_units::{Angle, Extent, Lba, Sectors};
 use super::{Layout, LayoutKind, angle_of, turns};
 use crate::place::Track;
 
-/// A run of LBAs that lie side by side on a track.
+/// LBAs on adjacent sectors of a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrackRun {
-    /// The sector that holds the first of them.
+    /// The sector of the first LBA.
     pub first_sector: u32,
-    /// The LBAs; as many sectors as LBAs.
+    /// The LBAs, one per sector.
     pub extent: Extent,
 }
 
-/// What a zone holds.
+/// The extent of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneExtent {
-    /// The LBAs that it maps; those past the capacity do not exist.
+    /// The mapped LBAs; those past the capacity do not exist.
     pub extent: Extent,
     /// The first of its cylinders.
     pub first_cylinder: u32,
-    /// How many cylinders.
+    /// The number of cylinders.
     pub cylinders: u32,
-    /// Sectors of each of its tracks; the mean, rounded down, where surfaces differ.
+    /// Sectors per track; the mean, rounded down, if surfaces differ.
     pub sectors_per_track: u32,
 }
 
 impl Layout {
-    /// Sectors of the track; slipped, spare and reserved ones counted. A track without data counts
-    /// as one of the next zone's, and a track that was not measured as the nearest measured one of
-    /// its surface.
+    /// Sectors of the track, including slipped, spare and reserved ones. A track without data
+    /// counts as one of the next zone's, an unmeasured track as the nearest measured one of its
+    /// surface.
     ///
     /// # Panics
-    /// When the drive has no such track.
+    /// If the drive has no such track.
     #[must_use]
     pub fn sectors_per_track(&self, track: Track) -> u32 {
         self.check_track(track);
@@ -48,14 +47,13 @@ impl Layout {
         }
     }
 
-    /// The LBAs whose home a track is; always one run of addresses, though slipped sectors may lie
-    /// between them and remapped ones live elsewhere (see [`Layout::track_runs`]). Empty when the
-    /// track holds spares only, no data, or what lies past the capacity. In a layout of runs a
-    /// track may hold several rows of addresses; this is the one that starts with the lowest, as
-    /// far as it goes on without a gap.
+    /// The LBAs whose home is on a track: one run of addresses, possibly with slipped sectors in
+    /// between and remapped ones elsewhere (see [`Layout::track_runs`]). Empty if the track holds
+    /// only spares, no data, or sectors past the capacity. In a layout of runs a track may hold
+    /// several runs of addresses; this is the lowest one, up to the first gap.
     ///
     /// # Panics
-    /// When the drive has no such track.
+    /// If the drive has no such track.
     #[must_use]
     pub fn track_extent(&self, track: Track) -> Extent {
         self.check_track(track);
@@ -91,15 +89,14 @@ impl Layout {
         Extent::new(Lba::new(start), Sectors::new(end - start))
     }
 
-    /// The LBAs that a track really holds, in runs without another sector between, in the order in
-    /// which they pass under the head from sector 0 on. Remapped sectors are in the runs of the
-    /// track on which their spare lies, not in those of their home.
+    /// The LBAs actually on a track, in runs of adjacent sectors, in passing order from sector 0
+    /// on. Remapped sectors are in the runs of their spare's track, not of their home's.
     ///
     /// # Panics
-    /// When the drive has no such track.
+    /// If the drive has no such track.
     pub fn track_runs(&self, track: Track) -> impl Iterator<Item = TrackRun> + '_ {
         let mut others = self.other_runs(track).into_iter().peekable();
-        // A measured track is listed part by part already.
+        // A measured track is already listed by part.
         let mut rest = if matches!(self.map, LayoutKind::Runs(_)) {
             Extent::from_numbers(0, 0)
         } else {
@@ -125,8 +122,8 @@ impl Layout {
         })
     }
 
-    /// What [`Layout::track_extent`] does not tell in order: remapped sectors that live on the
-    /// track; all parts of a measured track.
+    /// The runs outside [`Layout::track_extent`]: remapped sectors on the track; all parts of a
+    /// measured track.
     fn other_runs(&self, track: Track) -> Vec<TrackRun> {
         let within = |first_sector: u32, lba: u64, lbas: u64| {
             let lbas = lbas.min(self.capacity.saturating_sub(lba));
@@ -151,7 +148,7 @@ impl Layout {
         }
     }
 
-    /// As many of `lbas` from an address on as lie side by side.
+    /// The number of `lbas` from an address on that are on adjacent sectors.
     fn unbroken(&self, start: Lba, lbas: u64) -> u64 {
         match &self.map {
             LayoutKind::Zones(zones) => zones.of_lba(start.get()).unbroken(start.get(), lbas),
@@ -159,11 +156,10 @@ impl Layout {
         }
     }
 
-    /// The first sector of the track that starts at `angle` or after it in the turn, up to but not
-    /// including the track's number of sectors.
+    /// The first sector of the track that starts at or after `angle`.
     ///
     /// # Panics
-    /// When the drive has no such track.
+    /// If the drive has no such track.
     #[must_use]
     pub fn first_sector_from(&self, track: Track, angle: Angle) -> u32 {
         self.check_track(track);
@@ -181,7 +177,8 @@ impl Layout {
                 .1
             }
             LayoutKind::Runs(runs) => {
-                // Each part has its own measured angle; the first also rules what lies before it.
+                // Each part has its own measured angle; the first also applies to the sectors
+                // before it.
                 let sectors = runs.sectors_per_track(track);
                 let starts: Vec<u32> = core::iter::once(0)
                     .chain(runs.parts(track).map(|part| part.first_sector).skip(1))
@@ -204,7 +201,7 @@ impl Layout {
         }
     }
 
-    /// Tracks of the drive; those with spares only and those without data counted.
+    /// Tracks of the drive, including those with only spares and those without data.
     #[must_use]
     pub fn track_count(&self) -> u64 {
         match &self.map {
@@ -217,12 +214,11 @@ impl Layout {
         }
     }
 
-    /// The track's number in the order in which LBAs fill tracks. Tracks without data come before
-    /// those of the zone behind them, tracks that were not measured behind all others, surface by
-    /// surface.
+    /// The track's number in filling order. Tracks without data come before those of the next zone,
+    /// unmeasured tracks last, surface by surface.
     ///
     /// # Panics
-    /// When the drive has no such track.
+    /// If the drive has no such track.
     #[must_use]
     pub fn track_number(&self, track: Track) -> u64 {
         self.check_track(track);
@@ -244,7 +240,7 @@ impl Layout {
         }
     }
 
-    /// The track of a number, `None` past the last.
+    /// The track with a number, `None` past the last.
     #[must_use]
     pub fn track_by_number(&self, number: u64) -> Option<Track> {
         match &self.map {
@@ -273,9 +269,9 @@ impl Layout {
         u64::from(cylinders) * u64::from(self.heads)
     }
 
-    /// The zones from the outer edge inwards. In a layout of runs, runs that follow each other with
-    /// the same number of sectors per track are one; its cylinders are those from the outermost to
-    /// the innermost of them, which other zones may share.
+    /// The zones from the outer edge inwards. In a layout of runs, consecutive runs with the same
+    /// sectors per track are one zone; its cylinders range from the outermost to the innermost, and
+    /// may overlap other zones.
     pub fn zones(&self) -> impl Iterator<Item = ZoneExtent> + '_ {
         let zones: Vec<ZoneExtent> = match &self.map {
             LayoutKind::Zones(zones) => zones
@@ -319,8 +315,8 @@ impl Layout {
     }
 }
 
-/// Of the sectors from `first` up to but not including `end`, evenly spaced from `turn` on, the one
-/// that comes by first at or after `angle`, with the way there.
+/// The first sector to arrive at or after `angle` among those from `first` up to but not including
+/// `end`, evenly spaced from `turn` on, and its distance.
 fn first_in_row(
     angle: Angle,
     turn: u64,
@@ -334,8 +330,8 @@ fn first_in_row(
             .until(angle_of(turn.wrapping_add(u64::from(sector - first).wrapping_mul(sector_turn))))
     };
     let ahead = u64::from(angle_of(turn).until(angle).as_raw());
-    // The last that starts before `angle` or, rounded, at it; behind the last of the row the first
-    // comes round.
+    // The last one that starts before `angle` or, rounded, at it; after the last of the row comes
+    // the first.
     let candidate = (u64::from(first) + ((ahead * u64::from(sectors_per_track)) >> 32)) as u32;
     let candidates =
         (candidate..candidate + 3).filter(|sector| *sector < end).chain(core::iter::once(first));

@@ -1,19 +1,20 @@
-//! Parts of a turn as wrapping integers: 2⁻⁶⁴ turn for look-ups, 2⁻¹²⁸ turn while they are prepared
+//! Fractions of a revolution as wrapping integers: 2⁻⁶⁴ for look-ups, 2⁻¹²⁸ for their preparation
 //! ([`FineTurns`]).
 //!
-//! A skew of `n` sectors on a track of `s` is `n·2¹²⁸/s`, rounded down; a sum of such skews is a
-//! wrapping sum, and is rounded *up* to 2⁻⁶⁴ turn once, at the end. The angle of a sector is then a
-//! sum of a few products of those (bands, surfaces, steps, sectors) and is above the exact one by
-//! less than one 2⁻⁶⁴ turn for each counted step. The exact angle of whole sectors is a multiple of
-//! 1/s turn, so that its first 32 bits come out exact as long as fewer than 2³²/s steps are
-//! counted: 800,000 with 5,000 sectors on a track.
+//! A skew of `n` sectors on a track of `s` is `n·2¹²⁸/s`, rounded down; a sum of such skews wraps,
+//! and is rounded *up* to 2⁻⁶⁴ revolution once, at the end. The angle of a sector is then a sum of
+//! a few products (bands, surfaces, steps, sectors) and exceeds the exact one by less than 2⁻⁶⁴
+//! revolution for each counted step. The exact angle of whole sectors is a multiple of 1/s
+//! revolution, so its first 32 bits are exact as long as fewer than 2³²/s steps are counted:
+//! 800,000 with 5,000 sectors on a track.
 
-/// A part of a turn in units of 2⁻¹²⁸ turn.
+/// A fraction of a revolution in units of 2⁻¹²⁸.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FineTurns(u128);
 
 impl FineTurns {
-    /// `sectors` (parts count) of a track of `sectors_per_track`; not negative, less than a turn.
+    /// `sectors` (fractions allowed) of a track of `sectors_per_track`; not negative, less than a
+    /// revolution.
     pub(crate) fn of_sectors(sectors: f64, sectors_per_track: u32) -> Self {
         let track = u128::from(sectors_per_track);
         let whole = libm::floor(sectors);
@@ -31,19 +32,19 @@ impl FineTurns {
         Self(self.0.wrapping_mul(u128::from(count)))
     }
 
-    /// In units of 2⁻⁶⁴ turn, rounded up.
+    /// In units of 2⁻⁶⁴ revolution, rounded up.
     pub(crate) fn rounded_up(self) -> u64 {
         (self.0.wrapping_add(u128::from(u64::MAX)) >> 64) as u64
     }
 }
 
-/// One sector's part of a turn in units of 2⁻⁶⁴ turn, rounded up; 0, which is a whole turn, for a
+/// The angle of one sector in units of 2⁻⁶⁴ revolution, rounded up; 0, a whole revolution, for a
 /// track of one sector.
 pub(crate) const fn of_one_sector(sectors_per_track: u32) -> u64 {
     (u64::MAX / sectors_per_track as u64).wrapping_add(1)
 }
 
-/// A measured angle, 0 up to but not including 1 turn, in units of 2⁻⁶⁴ turn.
+/// A measured angle, 0 up to but not including 1 revolution, in units of 2⁻⁶⁴ revolution.
 pub(crate) fn from_turns(turns: f64) -> u64 {
     (turns * 18_446_744_073_709_551_616.0) as u64
 }

@@ -1,12 +1,12 @@
-//! [`LayoutZone`]: one zone, ready for look-ups: its tracks, its groups of spares, its defects, its
+//! [`LayoutZone`]: one zone prepared for look-ups: its tracks, groups of spares, defects and
 //! angles.
 //!
-//! The zone's LBAs fill its *places* in order: all sectors but spares and slipped ones. The
-//! reserved sectors at its start are places that hold no LBA. So LBA → place → (group, place within
+//! The zone's LBAs fill its *places* in order: all sectors except spares and slipped ones. The
+//! reserved sectors at its start are places without an LBA. So LBA → place → (group, place within
 //! it) → physical sector → band, surface, track, sector.
 //!
-//! A look-up answers [`Located`]; [`LayoutZone::stretch`] says besides how far from there the
-//! addresses go on along the track.
+//! A look-up returns [`Located`]; [`LayoutZone::stretch`] also returns the number of following
+//! addresses on the track.
 
 use alloc::vec::Vec;
 
@@ -17,19 +17,19 @@ use super::{Located, TrackStretch};
 
 #[derive(Clone, Debug)]
 pub(crate) struct LayoutZone {
-    /// The first LBA, and the first behind the zone.
+    /// The first LBA, and the first one after the zone.
     pub(crate) first_lba: u64,
     pub(crate) end_lba: u64,
-    /// Places before the first LBA's.
+    /// Places before that of the first LBA.
     reserved: u64,
-    /// Places up to the last LBA's.
+    /// Places up to that of the last LBA.
     end_place: u64,
     pub(crate) first_cylinder: u32,
     pub(crate) end_cylinder: u32,
-    /// Cylinders without data before the first one, and tracks of everything before those.
+    /// Cylinders without data before the first one, and tracks before those.
     pub(crate) skipped_cylinders: u32,
     pub(crate) tracks_before: u64,
-    /// The first track's sector 0, in units of 2⁻⁶⁴ turn.
+    /// Sector 0 of the first track, in units of 2⁻⁶⁴ revolution.
     first_turn: u64,
     pub(crate) tracks: ZoneTracks,
     pub(crate) groups: SpareGroups,
@@ -39,17 +39,17 @@ pub(crate) struct LayoutZone {
     remaps: RemapTable,
 }
 
-/// Where a zone begins, in every count.
+/// The start of a zone in all counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ZoneStart {
     pub(crate) lba: u64,
-    /// The first cylinder behind the zone before.
+    /// The first cylinder after the previous zone.
     pub(crate) cylinder: u32,
     pub(crate) track: u64,
     pub(crate) turn: u64,
 }
 
-/// What a zone is made of besides its tracks.
+/// The parts of a zone besides its tracks.
 #[derive(Clone, Debug)]
 pub(crate) struct ZoneParts {
     pub(crate) skipped_cylinders: u32,
@@ -57,7 +57,7 @@ pub(crate) struct ZoneParts {
     pub(crate) reserved: u64,
     pub(crate) mapped: u64,
     pub(crate) groups: SpareGroups,
-    /// Distinct and rising, none of them reserved, in no group more than it has spares.
+    /// Distinct and ascending, none of them reserved, at most as many per group as it has spares.
     pub(crate) slips: Vec<u64>,
     pub(crate) remaps: RemapTable,
 }
@@ -95,8 +95,8 @@ impl LayoutZone {
         self.located(home)
     }
 
-    /// Where an LBA lies and the LBAs from there to the end of the track or of the group, up to a
-    /// remapped one, at most `wanted` (at least 1).
+    /// The position of an LBA and the LBAs from there to the end of the track or group, or to a
+    /// remapped one, at most `max` (at least 1).
     #[inline(always)]
     pub(crate) fn stretch(&self, lba: u64, wanted: u64) -> TrackStretch {
         let place = lba - self.first_lba + self.reserved;
@@ -120,8 +120,8 @@ impl LayoutZone {
         TrackStretch { at, lbas, span, moved: false }
     }
 
-    /// As many LBAs from here as lie side by side without a slipped sector between, at most
-    /// `wanted`; nothing else is looked at.
+    /// The number of LBAs from here on without a slipped sector in between, at most `max`; nothing
+    /// else is checked.
     pub(crate) fn unbroken(&self, lba: u64, wanted: u64) -> u64 {
         let home = self.home(lba - self.first_lba + self.reserved);
         let next_slip = self.slips.from(home.slips_before).first().copied().unwrap_or(u64::MAX);
@@ -129,7 +129,7 @@ impl LayoutZone {
     }
 
     /// The LBA of a physical sector; `None` for slipped, reserved and unused spare sectors, and for
-    /// those whose contents live elsewhere.
+    /// remapped ones.
     pub(crate) fn lba_at(&self, physical: u64) -> Option<u64> {
         let home = match self.remaps.home_of(physical) {
             Some(home) => home,
@@ -146,14 +146,14 @@ impl LayoutZone {
         mapped.then(|| place - self.reserved + self.first_lba)
     }
 
-    /// The first LBA whose home lies on or behind a physical sector, the zone's end when none does.
+    /// The first LBA whose home is at or after a physical sector; the zone's end if there is none.
     pub(crate) fn first_lba_from(&self, physical: u64) -> u64 {
         self.place_from(physical).clamp(self.reserved, self.end_place) - self.reserved
             + self.first_lba
     }
 
-    /// The LBAs whose contents live on spares from one physical sector up to but not including
-    /// another, with their spares.
+    /// The LBAs on spares from one physical sector up to but not including another, with their
+    /// spares.
     pub(crate) fn remapped_to(
         &self,
         from: u64,
@@ -165,12 +165,12 @@ impl LayoutZone {
             .filter_map(|(spare, _)| Some((*spare, self.lba_at(*spare)?)))
     }
 
-    /// Whether contents of some sector live on a spare.
+    /// True if a sector of the zone is remapped.
     pub(crate) fn has_remaps(&self) -> bool {
         !self.remaps.is_empty()
     }
 
-    /// The angle at which a sector of a track starts, in units of 2⁻⁶⁴ turn; a cylinder before the
+    /// The start angle of a sector of a track, in units of 2⁻⁶⁴ revolution; a cylinder before the
     /// zone counts as its first one.
     pub(crate) fn sector_turn_at(&self, cylinder: u32, head: u16, sector: u32) -> u64 {
         let track = self.tracks.track_turn(cylinder.saturating_sub(self.first_cylinder), head);
@@ -179,13 +179,13 @@ impl LayoutZone {
             .wrapping_add(self.tracks.sector_turn_of(head).wrapping_mul(u64::from(sector)))
     }
 
-    /// The angle of the first track of a zone that follows, in units of 2⁻⁶⁴ turn.
+    /// The angle of the next zone's first track, in units of 2⁻⁶⁴ revolution.
     pub(crate) fn turn_of_next_zone(&self) -> u64 {
         self.first_turn.wrapping_add(self.tracks.turn_of_next_zone())
     }
 
-    /// Lets the next free spare of the LBA's group, else of the nearest one that has any (the
-    /// earlier one of two), stand in for the LBA's sector.
+    /// Remaps the LBA's sector to the next free spare of its group, else of the nearest group with
+    /// one (the earlier one of two).
     pub(crate) fn remap(&mut self, lba: u64) -> Option<Located> {
         let home = self.home(lba - self.first_lba + self.reserved).physical;
         let (own, _) = self.group_of(home);
@@ -264,8 +264,8 @@ impl LayoutZone {
         }
     }
 
-    /// At most `wanted` LBAs from `home` on up to `track_end`, and the sectors that they span: more
-    /// than LBAs where slipped ones lie between.
+    /// At most `max` LBAs from `home` on up to `track_end`, and the number of sectors including
+    /// slipped ones in between.
     fn over_slips(&self, home: &Home, wanted: u64, track_end: u64) -> (u64, u64) {
         let mut end = home.physical + wanted;
         let mut slipped = 0;
@@ -279,7 +279,7 @@ impl LayoutZone {
         if end <= track_end {
             return (wanted, end - home.physical);
         }
-        // The track ends first. SlipTable at its very end are not passed over for this stretch.
+        // The track ends first. Slips at its very end are not passed over for this stretch.
         let lbas = track_end - home.physical - slipped;
         let mut span_end = track_end;
         for slip in self.slips.until(home.slips_before + slipped as usize).iter().rev() {
@@ -292,12 +292,12 @@ impl LayoutZone {
     }
 }
 
-/// The physical sector where an LBA would be if nothing were remapped.
+/// The physical sector of an LBA without remapping.
 #[derive(Clone, Copy, Debug)]
 struct Home {
     physical: u64,
-    /// SlipTable of the zone that lie before, all groups counted.
+    /// Slips of the zone before it, in all groups.
     slips_before: usize,
-    /// The first place behind the group.
+    /// The first place after the group.
     group_end: u64,
 }

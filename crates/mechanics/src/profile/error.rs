@@ -1,54 +1,53 @@
-//! Why a text is no drive profile: [`ProfileError`]. Every message names the profile, the key, the
-//! value, what was expected and the remedy.
+//! [`ProfileError`]: errors in a drive profile. Every message names the profile, the key, the
+//! value, the expectation and the remedy.
 
 use alloc::string::{String, ToString};
 use core::fmt::Display;
 
 use super::DriveProfile;
 
-/// Why a profile was refused.
+/// The reason why a profile was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
-    /// The text is no TOML, has a key that does not exist, lacks one, or has a value of the wrong
-    /// kind.
+    /// The text is not TOML, or has an unknown key, a missing key, or a value of the wrong type.
     #[error("profile {profile}: line {line}, column {column}: {message}")]
     Text {
-        /// The name that the text was read under.
+        /// The name under which the text was read.
         profile: String,
-        /// Line of the mistake, from 1.
+        /// Line of the error, from 1.
         line: usize,
-        /// Column of the mistake, from 1, in characters.
+        /// Column of the error, from 1, in characters.
         column: usize,
-        /// What is wrong there and what would be right.
+        /// The error and its correction.
         message: String,
     },
-    /// A value that makes no drive.
+    /// A value that is not valid.
     #[error("profile {profile}: {key} is {value}, expected {expected}; {remedy}")]
     Value {
         /// The profile's name.
         profile: String,
-        /// The key, with its section, and the zone's number where it is a zone's.
+        /// The key with its section, and the zone's number for a zone.
         key: String,
-        /// The value as it stands.
+        /// The value.
         value: String,
-        /// What would be accepted.
+        /// The accepted values.
         expected: String,
-        /// What to do about it.
+        /// The remedy.
         remedy: String,
     },
-    /// A zone does not start where the one before it ends.
+    /// A zone does not start at the end of the previous one.
     #[error("profile {profile}: zone {zone} starts at cylinder {starts}, {side} zone {before} ends at {expected}; set first_cylinder = {expected}", before = zone - 1, side = if starts < expected { "before" } else { "after" })]
     ZoneStart {
         /// The profile's name.
         profile: String,
         /// The zone, from 0.
         zone: usize,
-        /// Where it starts.
+        /// Its start.
         starts: u32,
-        /// Where it has to.
+        /// The expected start.
         expected: u32,
     },
-    /// More sectors are declared than the zones hold.
+    /// More sectors are declared than the zones map.
     #[error(
         "profile {profile}: capacity_sectors is {declared}, but the zones map only {mapped} \
             sectors; lower it, or add cylinders"
@@ -84,9 +83,9 @@ pub enum ProfileError {
     SeekBelowZero {
         /// The profile's name.
         profile: String,
-        /// Where.
+        /// The distance.
         distance: u32,
-        /// The time there, rounded to a microsecond downwards.
+        /// The time at that distance, rounded down to a microsecond.
         microseconds: i64,
     },
     /// The profile has no setup of that name.
@@ -94,23 +93,23 @@ pub enum ProfileError {
     UnknownSetup {
         /// The profile's name.
         profile: String,
-        /// The setup asked for.
+        /// The requested setup.
         setup: String,
-        /// Those there are.
+        /// The existing setups.
         known: String,
     },
-    /// No profile of that name ships.
+    /// No shipped profile has that name.
     #[error("no profile is called `{name}`; known are: {known}")]
     UnknownProfile {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// Those there are.
+        /// The known names.
         known: String,
     },
 }
 
 impl DriveProfile {
-    /// The refusal of one value.
+    /// The error for one value.
     pub(crate) fn refuse(
         &self,
         key: impl Display,

@@ -1,14 +1,13 @@
-//! [`DriveProfile`]: the data of a drive model, as a readable TOML file.
+//! [`DriveProfile`]: a drive model as a readable TOML file.
 //!
-//! A profile says what a model of drive is: rotation, geometry, zones, seek curve, interface,
-//! firmware, and by how much units of the model differ ([`VariationSpec`]). It holds no state and
-//! no randomness. Named setups ([`Setup`]) overlay the interface and firmware keys, because the
-//! same mechanics have been measured behind different buses; `NAME@SETUP` selects one.
+//! A profile describes a drive model: rotation, geometry, zones, seek curve, interface, firmware,
+//! and the spread between drives of the model ([`VariationSpec`]). It has no state and no
+//! randomness. Named setups ([`Setup`]) overlay the interface and firmware keys, because the same
+//! mechanics have been measured behind different buses; `NAME@SETUP` selects one.
 //!
-//! Reading is strict: a key that does not exist is refused with its line and column, a value that
-//! makes no drive with the key, the value, what was expected and what to do ([`ProfileError`]). All
-//! times are decimal milliseconds or microseconds in the file, as the key's name says, and integer
-//! nanoseconds inside.
+//! Reading is strict: an unknown key is refused with its line and column, an invalid value with
+//! key, value, expectation and remedy ([`ProfileError`]). Times are decimal milliseconds or
+//! microseconds in the file, as the key's name says, and integer nanoseconds in memory.
 
 mod check;
 mod error;
@@ -24,51 +23,50 @@ use serde::{Deserialize, Serialize};
 
 pub use error::ProfileError;
 
-/// What a model of drive is. Fields may be changed after reading; [`DriveProfile::validate`] and
-/// every constructor that takes a profile check again.
+/// A drive model. Fields may be changed after reading; [`DriveProfile::validate`] and every
+/// constructor that takes a profile check it again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriveProfile {
-    /// Short name, as used on command lines: lower-case letters, digits, `-`, `.`, `_`; a chosen
-    /// setup is appended behind `@`.
+    /// Short name for command lines: lower-case letters, digits, `-`, `.`, `_`; a selected setup is
+    /// appended after `@`.
     pub name: String,
     /// Maker and model.
     pub model: String,
-    /// What the figures are and where they come from, for people.
+    /// The figures and their sources, for people.
     #[serde(default)]
     pub description: String,
     /// Bytes of a logical sector: a power of two from 512 to 65,536.
     pub sector_bytes: u32,
-    /// Bytes of a physical sector where it is larger (4,096 on 512e drives): a write of a part of
-    /// one reads it first and costs a revolution.
+    /// Bytes of a physical sector if it is larger (4,096 on 512e drives): a partial write reads the
+    /// sector first and costs a revolution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub physical_sector_bytes: Option<u32>,
-    /// Logical sectors that the drive declares; addresses past it do not exist, though the zones
-    /// may map more. Left out: all that the zones map.
+    /// Logical sectors that the drive declares; later ones do not exist, though the zones may map
+    /// more. Default: all mapped sectors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_sectors: Option<u64>,
     /// The spindle.
     pub rotation: Rotation,
-    /// Heads, and the order in which tracks are filled.
+    /// Heads and track order.
     pub geometry: Geometry,
-    /// Zones from the outer edge inwards, `[[zone]]` in the file. Either these or runs.
+    /// Zones from the outer edge inwards, `[[zone]]` in the file. Exclusive with runs.
     #[serde(default, rename = "zone", skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<Zone>,
-    /// A layout that was measured track by track, `[[run]]` in the file, in the order of their
-    /// LBAs. Either these or zones.
+    /// A layout measured track by track, `[[run]]` in the file, in LBA order. Exclusive with zones.
     #[serde(default, rename = "run", skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<MeasuredRun>,
     /// The arm.
     pub seek: Seek,
-    /// The way between host and drive.
+    /// The path between host and drive.
     pub interface: Interface,
     /// The drive's own queue.
     pub firmware: Firmware,
-    /// The drive's buffer memory; left out: none, so that every read comes from the media and every
+    /// The drive's buffer memory. Default: none, so that every read comes from the media and every
     /// write completes there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
-    /// How units of this model differ from each other; nothing by default.
+    /// The spread between drives of this model. Default: none.
     #[serde(default)]
     pub variation: VariationSpec,
     /// Named overlays of interface and firmware keys, `[setup.NAME]` in the file.
@@ -76,120 +74,118 @@ pub struct DriveProfile {
     pub setup: BTreeMap<String, Setup>,
 }
 
-/// The spindle's speed, written one way or the other.
+/// The spindle speed, in one of two forms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rotation {
-    /// Turns per minute, 60 to 600,000.
+    /// Revolutions per minute, 60 to 600,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rpm: Option<f64>,
-    /// Microseconds per turn, 100 to 1,000,000; the better choice where the period was measured.
+    /// Microseconds per revolution, 100 to 1,000,000; preferable for a measured period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period_us: Option<f64>,
 }
 
-/// Heads, and the order of tracks.
+/// Heads and track order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Geometry {
     /// Surfaces with a head, 1 to 1,024.
     pub heads: u16,
-    /// The order in which a zone's tracks are filled.
+    /// The filling order of a zone's tracks.
     pub layout: TrackOrder,
-    /// Cylinders of one band; for [`TrackOrder::SurfaceSerpentine`] and [`TrackOrder::Banded`], and
-    /// only there.
+    /// Cylinders of one band; only for [`TrackOrder::SurfaceSerpentine`] and
+    /// [`TrackOrder::Banded`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub band_cylinders: Option<u32>,
-    /// Arms that move independently over one spindle, 1 or 2; left out: 1. Everything else in the
-    /// profile describes one arm with its heads and zones; the drive's LBAs are those of the first
-    /// arm followed by those of the second, its capacity twice that of one.
+    /// Independent arms over one spindle, 1 or 2. Default: 1. The rest of the profile describes one
+    /// arm with its heads and zones; the drive has the LBAs of the first arm followed by those of
+    /// the second, and twice the capacity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actuators: Option<u16>,
 }
 
-/// The order in which the tracks of a zone are filled; every zone starts at its first cylinder on
-/// head 0.
+/// The filling order of a zone's tracks; every zone starts at its first cylinder on head 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrackOrder {
     /// All heads of a cylinder from 0 up, then the next cylinder from head 0 again.
     Cylinder,
-    /// All heads of a cylinder, upwards and downwards in turn, so that a step to the next cylinder
-    /// stays on its surface.
+    /// All heads of a cylinder, alternately upwards and downwards, so that a step to the next
+    /// cylinder stays on its surface.
     Serpentine,
-    /// All cylinders of a band on one surface, inwards and outwards in turn from surface to
-    /// surface, then the next band; bands take the surfaces upwards and downwards in turn, so that
-    /// the step to the next band stays on its surface.
+    /// All cylinders of a band on one surface, alternately inwards and outwards by surface, then
+    /// the next band; bands use the surfaces alternately upwards and downwards, so that the step to
+    /// the next band stays on its surface.
     SurfaceSerpentine,
     /// All cylinders of a band on one surface, always inwards, then the same cylinders on the next
     /// surface, then the next band from head 0.
     Banded,
 }
 
-/// A row of cylinders that are laid out alike.
+/// Cylinders with the same layout.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Zone {
-    /// The first cylinder; zones follow each other without gap (but see
-    /// [`Zone::skipped_cylinders`]), the first at 0.
+    /// The first cylinder; zones are contiguous (except for [`Zone::skipped_cylinders`]), the first
+    /// starts at 0.
     pub first_cylinder: u32,
-    /// How many cylinders.
+    /// The number of cylinders.
     pub cylinders: u32,
     /// Cylinders before the first one that hold no data.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub skipped_cylinders: u32,
     /// Sectors of every track, 1 to 65,535; the unit of the skews.
     pub sectors_per_track: u32,
-    /// Sectors of the tracks of each surface where surfaces differ, one number for each head; left
-    /// out: [`Zone::sectors_per_track`] on all.
+    /// Sectors per track of each surface, one number for each head. Default:
+    /// [`Zone::sectors_per_track`] on all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sectors_by_head: Vec<u32>,
-    /// How much further the next track's sector 0 is when the next track is another surface of the
-    /// same cylinder, in sectors of [`Zone::sectors_per_track`] (parts of a sector count), less
-    /// than a track.
+    /// The offset of the next track's sector 0 on another surface of the same cylinder, in sectors
+    /// of [`Zone::sectors_per_track`] (fractions allowed), less than a track.
     pub track_skew: f64,
     /// The same for a step to the next cylinder; in a banded layout also for the step back to the
     /// band's first cylinder on the next surface.
     pub cylinder_skew: f64,
-    /// The same for the step to the next band; left out: the cylinder skew.
+    /// The same for the step to the next band. Default: the cylinder skew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub band_skew: Option<f64>,
-    /// The angle of the first track's sector 0 in turns, where it was measured. Left out: as after
-    /// one more cylinder step from the last track of the zone before (the first zone: 0).
+    /// The angle of the first track's sector 0 in revolutions, if measured. Default: as after one
+    /// more cylinder step from the last track of the previous zone (the first zone: 0).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_angle_turns: Option<f64>,
-    /// Sectors at the zone's very start that hold no LBA.
+    /// Sectors at the start of the zone without an LBA.
     #[serde(default, skip_serializing_if = "is_zero_u64")]
     pub reserved: u64,
     /// Sectors kept free at the end of the zone (or of each group of [`Zone::spare_cylinders`]);
     /// slipped sectors use them up.
     #[serde(default)]
     pub spares: u64,
-    /// Cylinders of a group that has spares of its own; a last shorter group has as many. Left out:
-    /// the whole zone is one group.
+    /// Cylinders of a group with its own spares; a shorter last group has as many. Default: the
+    /// whole zone is one group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spare_cylinders: Option<u32>,
-    /// Defective sectors that the mapping steps over, as numbers of physical sectors from the start
-    /// of the zone in the order tracks are filled; in a file also rows of them as `[first, count]`.
+    /// Defective sectors that the mapping skips, as numbers of physical sectors from the start of
+    /// the zone in filling order; in a file also runs of them as `[first, count]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "slip_list")]
     pub slips: Vec<u64>,
-    /// Defective sectors whose contents live elsewhere, as pairs of physical sectors of the zone,
-    /// counted as slips are: `[defective, spare]`.
+    /// Defective sectors with their spares, as pairs of physical sectors of the zone in the
+    /// numbering of slips: `[defective, spare]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remaps: Vec<(u64, u64)>,
 }
 
-/// Tracks that follow each other on one surface, as they were measured.
+/// Measured consecutive tracks of one surface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredRun {
-    /// The first LBA; runs follow each other without gap, the first at 0.
+    /// The first LBA; runs are contiguous, the first starts at 0.
     pub first_lba: u64,
-    /// How many tracks.
+    /// The number of tracks.
     pub tracks: u32,
     /// LBAs of each track.
     pub lbas: u32,
-    /// Sectors that a whole turn of each track has room for, 1 to 65,535, at least
+    /// Sectors of a whole revolution of each track, 1 to 65,535, at least
     /// [`MeasuredRun::first_sector`] + [`MeasuredRun::lbas`].
     pub sectors_per_track: u32,
     /// The sector of each track that holds its first LBA.
@@ -197,15 +193,15 @@ pub struct MeasuredRun {
     pub first_sector: u32,
     /// The first track's cylinder.
     pub cylinder: u32,
-    /// From track to track: 1 inwards, −1 outwards; left out: 1.
+    /// The step from track to track: 1 inwards, −1 outwards. Default: 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub cylinder_step: i32,
     /// The surface.
     pub head: u16,
-    /// The angle of the first track's first LBA, turns, 0 up to but not including 1.
+    /// The angle of the first track's first LBA in revolutions, 0 up to but not including 1.
     pub angle_turns: f64,
-    /// How much further the first LBA of each following track is, turns, 0 up to but not including
-    /// 1.
+    /// The angle step of the first LBA from track to track in revolutions, 0 up to but not
+    /// including 1.
     #[serde(default)]
     pub angle_step_turns: f64,
 }
@@ -215,13 +211,13 @@ pub struct MeasuredRun {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seek {
-    /// Switching to another head of the same cylinder, milliseconds.
+    /// Head switch within a cylinder, milliseconds.
     pub head_switch_ms: f64,
-    /// Added to an arm time that is not zero when the access writes, milliseconds.
+    /// Added to a nonzero arm time for a write, milliseconds.
     #[serde(default)]
     pub write_settle_ms: f64,
     /// The read seek curve as points `[cylinders, milliseconds]`: the first at 1 cylinder, straight
-    /// lines between, the last line prolonged.
+    /// lines between, the last line extended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub points: Vec<(u32, f64)>,
     /// The read seek curve as a formula, instead of points.
@@ -239,7 +235,7 @@ pub struct SeekFormula {
     pub short_ms: f64,
     /// The factor of the square root, milliseconds.
     pub short_sqrt_ms: f64,
-    /// The first distance, in cylinders, that counts as long.
+    /// The first long distance, in cylinders.
     pub long_from: u32,
     /// From there: `long_ms + long_us_per_cylinder · cylinders`; this is the constant part,
     /// milliseconds.
@@ -248,30 +244,29 @@ pub struct SeekFormula {
     pub long_us_per_cylinder: f64,
 }
 
-/// The way between host and drive.
+/// The path between host and drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interface {
-    /// From the host's dispatch of a read until its media work may start, microseconds.
+    /// From the host's dispatch of a read until its media access may start, microseconds.
     pub read_command_us: f64,
     /// The same for a write, until its data may cross the bus.
     pub write_command_us: f64,
-    /// The same for a read that follows a write; left out: `read_command_us`.
+    /// The same for a read after a write. Default: `read_command_us`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_after_write_us: Option<f64>,
-    /// The same for a write that follows a write; left out: `write_command_us`.
+    /// The same for a write after a write. Default: `write_command_us`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_after_write_us: Option<f64>,
     /// From the last byte across the bus (a read) or on the media (a write) until the host sees the
     /// completion, microseconds.
     pub completion_us: f64,
-    /// The same for a write; left out: `completion_us`.
+    /// The same for a write. Default: `completion_us`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_completion_us: Option<f64>,
-    /// What the bus carries, in millions of bytes per second.
+    /// The bus rate in millions of bytes per second.
     pub bus_mb_per_s: f64,
-    /// Whether a read's data cross the bus only when its last sector has been read, rather than
-    /// while it is being read.
+    /// True if a read's data cross the bus only after its last sector has been read.
     #[serde(default, skip_serializing_if = "is_false")]
     pub read_buffered: bool,
 }
@@ -280,16 +275,15 @@ pub struct Interface {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Firmware {
-    /// Commands that the drive holds at once, 1 to 65,536; the one in service counts.
+    /// Maximum number of commands in the drive, 1 to 65,536, including the one in service.
     pub queue_depth: u32,
-    /// How it chooses among them.
+    /// The scheduling algorithm.
     pub algorithm: Algorithm,
-    /// For how long commands that go on where the last one ended are served before all others,
-    /// however long those wait, milliseconds; what users see as random reads that starve for
-    /// seconds behind a sequential stream. Left out: they are chosen like others.
+    /// Time for which sequential commands go before all others, milliseconds; users see random
+    /// reads that starve for seconds beside a sequential stream. Default: no preference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequential_hold_ms: Option<f64>,
-    /// Whether a read takes sectors as they come by once the head is on their track, rather than
+    /// True if a read transfers sectors as they come by once the head is on their track, instead of
     /// from the first one on.
     #[serde(default, skip_serializing_if = "is_false")]
     pub zero_latency_read: bool,
@@ -302,94 +296,89 @@ pub struct Firmware {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cache {
-    /// How many segments.
+    /// The number of segments.
     pub segments: u32,
-    /// Sectors that a segment holds.
+    /// Sectors of a segment.
     pub segment_sectors: u32,
-    /// The most segments that hold written data at once; left out: half, at least one. Without
-    /// write-back it is of no effect.
+    /// Maximum number of segments with written data. Default: half, at least one. Without
+    /// write-back it has no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_segments: Option<u32>,
-    /// The most sectors read beyond a read's end when nothing else is to be done; 0 is no
-    /// read-ahead. A segment's size bounds it.
+    /// Maximum number of sectors read after a read's end while the drive is idle; 0 is no
+    /// read-ahead. A segment's size limits it.
     pub read_ahead_sectors: u32,
-    /// Whether that ends with the track on which the read ended, however much of it is left. Then a
-    /// segment's size does not bound it: what is read last pushes out what was read first.
+    /// True if read-ahead ends with the track on which the read ended. Then a segment's size does
+    /// not limit it: the newest sectors replace the oldest.
     #[serde(default, skip_serializing_if = "is_false")]
     pub read_ahead_within_track: bool,
-    /// Whether a read that misses goes on until the whole of its last track is in the segment,
-    /// sectors before it included, and no further: from the sector under the head when it arrives,
-    /// once round. Of what has come by when another command needs the arm, the sectors behind those
-    /// asked for are kept. Then `read_ahead_sectors` is of no effect. The Atlas 10K does so: in its
+    /// True if a read miss continues until the whole of its last track is in the segment, including
+    /// the sectors before the read, and no further: from the sector under the head at arrival, one
+    /// revolution. If another command takes the arm, the sectors read after the requested ones are
+    /// kept. Then `read_ahead_sectors` has no effect. The Atlas 10K works this way: in its
     /// recording 98.7 % of reads are hits or misses by this rule.
     #[serde(default, skip_serializing_if = "is_false")]
     pub whole_track: bool,
-    /// Whether a write completes when its data have arrived, and reaches the media later.
+    /// True if a write completes when its data have arrived, and reaches the media later.
     pub write_back: bool,
-    /// From the host's dispatch of a read whose sectors are all in the cache until its data may
-    /// cross the bus, microseconds.
+    /// From the host's dispatch of a cached read until its data may cross the bus, microseconds.
     pub read_hit_us: f64,
-    /// The same after a write; left out: `read_hit_us`.
+    /// The same after a write. Default: `read_hit_us`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_hit_after_write_us: Option<f64>,
-    /// From the host's dispatch of a write that the cache takes until its data may cross the bus,
+    /// From the host's dispatch of a write to the cache until its data may cross the bus,
     /// microseconds.
     pub write_hit_us: f64,
-    /// The same after a write; left out: `write_hit_us`.
+    /// The same after a write. Default: `write_hit_us`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_hit_after_write_us: Option<f64>,
-    /// For how long written data may wait in the cache while the drive has nothing else to do,
-    /// milliseconds; left out: not at all.
+    /// Time that written data wait in the cache while the drive is idle, milliseconds. Default: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_delay_ms: Option<f64>,
 }
 
-/// How firmware chooses the next command.
+/// The firmware's scheduling algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Algorithm {
-    /// In the order of arrival.
+    /// First come, first served.
     #[default]
     Fcfs,
-    /// The shortest positioning time first; ties in the order of arrival.
+    /// Shortest positioning time first; ties in order of arrival.
     Sptf,
 }
 
-/// How units of one model differ. The simulator draws a unit from these figures; nothing here
-/// changes the nominal drive.
+/// The spread between drives of one model. The simulator draws an instance from these figures; the
+/// nominal drive does not use them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct VariationSpec {
     /// Spindle speed: standard deviation from nominal, parts per million.
     pub spindle_ppm: f64,
-    /// How far the spindle's speed wanders from its own mean as the drive warms and cools:
-    /// amplitude, parts per million.
+    /// Amplitude of the spindle's slow drift around its own mean, parts per million.
     pub spindle_drift_ppm: f64,
-    /// The time of one such swing, seconds; 0: no drift.
+    /// Period of that drift, seconds; 0: no drift.
     pub spindle_drift_period_s: f64,
-    /// Where a track's sector 0 really is: standard deviation per track, microseconds of rotation.
+    /// Error of a track's angle: standard deviation, microseconds of rotation.
     pub track_angle_us: f64,
-    /// What a seek really takes: standard deviation of the deviation by region of the stroke,
-    /// microseconds.
+    /// Error of a seek time by region of the stroke: standard deviation, microseconds.
     pub seek_residual_us: f64,
-    /// Further defective sectors of a unit, per million sectors; the zones' spares must hold them.
+    /// Additional defective sectors per million sectors; the zones' spares must hold them.
     pub slips_per_million: f64,
     /// Noise of each completion: standard deviation, microseconds.
     pub jitter_us: f64,
-    /// Share of accesses (0 to 1) that take much longer for no visible reason.
+    /// Fraction of accesses (0 to 1) that take much longer without a visible reason.
     pub outlier_share: f64,
-    /// How much longer those take, milliseconds.
+    /// Extra time of those, milliseconds.
     pub outlier_ms: f64,
-    /// Sectors that become defective and are remapped to a spare while the drive runs, on average
-    /// per hour.
+    /// Sectors that become defective and are remapped at run time, on average per hour.
     pub grown_defects_per_hour: f64,
 }
 
-/// A named overlay: keys that are given replace the profile's.
+/// A named overlay: its keys replace the profile's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setup {
-    /// What this setup is, for people.
+    /// A description for people.
     #[serde(default)]
     pub description: String,
     /// Replaced interface keys.
@@ -398,8 +387,7 @@ pub struct Setup {
     /// Replaced firmware keys.
     #[serde(default)]
     pub firmware: FirmwareOverlay,
-    /// The cache in place of the profile's. Left out: the profile's stays; `segments = 0` takes it
-    /// away.
+    /// The cache in place of the profile's; `segments = 0` removes it. Default: the profile's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
 }
@@ -456,10 +444,10 @@ pub struct FirmwareOverlay {
 }
 
 impl DriveProfile {
-    /// The logical sector's size.
+    /// The logical sector size.
     ///
     /// # Errors
-    /// When [`DriveProfile::sector_bytes`] is no power of two from 512 to 65,536.
+    /// If [`DriveProfile::sector_bytes`] is not a power of two from 512 to 65,536.
     pub fn sector_size(&self) -> Result<SectorSize, ProfileError> {
         SectorSize::new(self.sector_bytes).ok_or_else(|| {
             self.refuse(
@@ -471,10 +459,10 @@ impl DriveProfile {
         })
     }
 
-    /// The time of one nominal revolution.
+    /// The nominal rotation period.
     ///
     /// # Errors
-    /// When the speed is missing, given twice, or no disk's.
+    /// If the speed is missing, given twice, or out of range.
     pub fn rotation_period(&self) -> Result<RotationPeriod, ProfileError> {
         let (key, value, period) = match (self.rotation.rpm, self.rotation.period_us) {
             (Some(rpm), None) => ("rotation.rpm", rpm, RotationPeriod::from_rpm(rpm)),
@@ -506,7 +494,7 @@ impl DriveProfile {
         })
     }
 
-    /// Cylinders of the drive, those without data counted.
+    /// Cylinders of the drive, including those without data.
     #[must_use]
     pub fn cylinders(&self) -> u32 {
         let zones = self.zones.iter().fold(0_u32, |sum, zone| {
@@ -518,13 +506,13 @@ impl DriveProfile {
             .fold(zones, u32::max)
     }
 
-    /// Arms that move independently.
+    /// The number of independent arms.
     #[must_use]
     pub fn actuators(&self) -> u16 {
         self.geometry.actuators.unwrap_or(1).max(1)
     }
 
-    /// Sectors that the zones or runs map under one arm: all but spares and reserved ones.
+    /// Sectors that the zones or runs map under one arm: all except spares and reserved ones.
     #[must_use]
     pub fn mapped(&self) -> Sectors {
         let zones = self.zones.iter().map(|zone| zone.mapped_sectors(self.geometry.heads));
@@ -533,7 +521,7 @@ impl DriveProfile {
         )
     }
 
-    /// Logical sectors of the drive: what is declared, else all that is mapped under all arms.
+    /// Logical sectors of the drive: the declared ones, else all that are mapped under all arms.
     #[must_use]
     pub fn capacity(&self) -> Sectors {
         self.capacity_sectors.map_or_else(
@@ -550,13 +538,13 @@ impl DriveProfile {
 }
 
 impl MeasuredRun {
-    /// LBAs of all the run's tracks.
+    /// LBAs of all tracks.
     #[must_use]
     pub fn sectors(&self) -> u64 {
         u64::from(self.tracks) * u64::from(self.lbas)
     }
 
-    /// The cylinder of the last track; clamped to what a 32-bit number holds.
+    /// The cylinder of the last track, clamped to 32 bits.
     #[must_use]
     pub fn last_cylinder(&self) -> u32 {
         let steps = i64::from(self.tracks.saturating_sub(1)) * i64::from(self.cylinder_step);
@@ -565,8 +553,8 @@ impl MeasuredRun {
 }
 
 impl Zone {
-    /// Sectors of all the zone's tracks on `heads` surfaces; spares, slips and reserved ones
-    /// counted.
+    /// Sectors of all the zone's tracks on `heads` surfaces, including spares, slips and reserved
+    /// ones.
     #[must_use]
     pub fn physical_sectors(&self, heads: u16) -> u64 {
         u64::from(self.cylinders) * self.cylinder_sectors(heads)
@@ -581,14 +569,13 @@ impl Zone {
         self.sectors_by_head.iter().map(|sectors| u64::from(*sectors)).sum()
     }
 
-    /// Cylinders of a group with spares of its own: [`Zone::spare_cylinders`], but no more than the
-    /// zone has.
+    /// Cylinders of a group with its own spares: [`Zone::spare_cylinders`], at most the zone's.
     #[must_use]
     pub fn group_cylinders(&self) -> u32 {
         self.spare_cylinders.unwrap_or(self.cylinders).min(self.cylinders).max(1)
     }
 
-    /// How many groups with spares of their own there are.
+    /// The number of groups with their own spares.
     #[must_use]
     pub fn groups(&self) -> u32 {
         self.cylinders.div_ceil(self.group_cylinders())

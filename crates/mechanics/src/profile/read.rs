@@ -1,4 +1,4 @@
-//! Text to profile and back, and setups laid over a profile.
+//! Reading and writing of profiles, and setups.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -6,16 +6,15 @@ use alloc::vec::Vec;
 use super::{DriveProfile, Interface, InterfaceOverlay, ProfileError, Setup};
 
 impl DriveProfile {
-    /// Reads and checks a profile. `name` is what messages call it: the file's name, or that of a
+    /// Parses and validates a profile. `name` is its name in messages: that of the file or of a
     /// shipped profile.
     ///
     /// # Errors
-    /// [`ProfileError::Text`] for text that has not the shape of a profile, the other kinds for a
-    /// drive that cannot be.
+    /// [`ProfileError::Text`] for text that is not a profile, the other kinds for an invalid drive.
     pub fn from_toml(name: &str, text: &str) -> Result<Self, ProfileError> {
         let mut profile: Self =
             toml::from_str(text).map_err(|error| text_error(name, text, &error))?;
-        // Messages speak of the file, not of the name written in it.
+        // Messages name the file, not the name written in it.
         let own_name = core::mem::replace(&mut profile.name, name.to_string());
         profile.check_name(&own_name)?;
         profile.check_values()?;
@@ -23,18 +22,18 @@ impl DriveProfile {
         Ok(profile)
     }
 
-    /// The profile as text that [`DriveProfile::from_toml`] reads back to the same profile.
-    /// Comments are not part of a profile.
+    /// The profile as text that [`DriveProfile::from_toml`] reads back to the same profile, without
+    /// comments.
     #[must_use]
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a profile has only keys and values that TOML can write")
     }
 
-    /// The profile with the named setup laid over it, called `NAME@SETUP` from then on.
+    /// The profile with the named setup applied, called `NAME@SETUP`.
     ///
     /// # Errors
-    /// [`ProfileError::UnknownSetup`] with the setups there are; any other when the overlaid values
-    /// make no drive.
+    /// [`ProfileError::UnknownSetup`] with the existing setups; any other if the overlaid values
+    /// are not valid.
     pub fn with_setup(&self, setup: &str) -> Result<Self, ProfileError> {
         let Some(overlay) = self.setup.get(setup) else {
             let known: Vec<&str> = self.setup.keys().map(String::as_str).collect();

@@ -1,14 +1,12 @@
-//! Slipped sectors as they are written in a file: single numbers, and rows of neighbors as
-//! `[first, count]`.
+//! The file format of slipped sectors: single numbers, and runs of neighbors as `[first, count]`.
 //!
-//! `slips = [17, [400, 3]]` is the sectors 17, 400, 401 and 402. In memory each sector stands
-//! alone.
+//! `slips = [17, [400, 3]]` is the sectors 17, 400, 401 and 402. In memory each sector is listed.
 
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Most sectors of one row accepted, so that a wrong number cannot fill the memory.
+/// Maximum length of a run, so that a wrong number cannot exhaust memory.
 const LONGEST_ROW: u64 = 1_000_000;
 
 #[derive(Serialize, Deserialize)]

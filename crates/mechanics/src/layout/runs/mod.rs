@@ -1,11 +1,10 @@
-//! [`RunMap`]: a layout that was measured, as runs of tracks, ready for look-ups in both
-//! directions.
+//! [`RunMap`]: a measured layout as runs of tracks, with look-ups in both directions.
 //!
-//! From an LBA: a bucket index finds its run, one division the track within the run. From a place:
-//! each surface is cut into *spans*, rows of cylinders on which the same runs lie; a binary search
-//! over (head, cylinder) finds the span, a walk over its few runs the sector. What has no run is a
-//! span too, an empty one: it holds no LBA, and its sectors are taken to be as many as on the
-//! nearest measured track of its surface.
+//! From an LBA: a bucket index finds its run, one division the track within the run. From a
+//! position: each surface is divided into *spans*, ranges of cylinders with the same runs; a binary
+//! search over (head, cylinder) finds the span, a walk over its few runs the sector. Cylinders
+//! without a run are an empty span: they hold no LBA and have as many sectors as the nearest
+//! measured track of the surface.
 //!
 //! Tracks are numbered in the order of their first LBAs: a span belongs to the first of its runs.
 //! Tracks without LBAs come last, surface by surface.
@@ -23,7 +22,7 @@ use crate::profile::MeasuredRun;
 use span::Span;
 pub(crate) use span::{MAX_RUNS_ON_TRACK, RunConflict, spans_of};
 
-/// A run, ready for look-ups.
+/// A run prepared for look-ups.
 #[derive(Clone, Debug)]
 struct LayoutRun {
     first_lba: u64,
@@ -34,8 +33,8 @@ struct LayoutRun {
     head: u16,
     first_sector: u32,
     sectors_per_track: u32,
-    /// The first track's first LBA, and how much further that of each following track is, in units
-    /// of 2⁻⁶⁴ turn.
+    /// The angle of the first track's first LBA, and the step from track to track, in units of 2⁻⁶⁴
+    /// revolution.
     turn: u64,
     step_turn: u64,
     sector_turn: u64,
@@ -45,12 +44,12 @@ struct LayoutRun {
 #[derive(Clone, Debug)]
 pub(crate) struct RunMap {
     runs: Vec<LayoutRun>,
-    /// The LBA behind each run.
+    /// The first LBA after each run.
     ends: Vec<u64>,
     by_lba: BucketIndex,
     /// Of all surfaces, by head and cylinder.
     spans: Vec<Span>,
-    /// Numbers of runs, a row for each span.
+    /// Indices of runs, grouped by span.
     span_runs: Vec<u32>,
     /// The spans by the number of their first track.
     by_number: Vec<u32>,
@@ -58,7 +57,7 @@ pub(crate) struct RunMap {
 }
 
 impl RunMap {
-    /// `runs` have passed the checks of a profile.
+    /// Builds the map from validated `runs`.
     pub(crate) fn new(runs: &[MeasuredRun], heads: u16) -> Self {
         let cylinders =
             runs.iter().map(|run| run.cylinder.max(run.last_cylinder()) + 1).max().unwrap_or(0);
@@ -84,7 +83,7 @@ impl RunMap {
         run.located(track, within)
     }
 
-    /// Where an LBA lies and the LBAs from there to the end of the run's track, at most `wanted`.
+    /// The position of an LBA and the LBAs from there to the end of the run's track, at most `max`.
     #[inline]
     pub(crate) fn stretch(&self, lba: u64, wanted: u64) -> TrackStretch {
         let run = &self.runs[self.by_lba.at_or_below(&self.ends, lba)];
@@ -99,7 +98,7 @@ impl RunMap {
             .map(|part| part.lba_of(sector))
     }
 
-    /// What lies on a track, in the order of its sectors; rows of sectors with LBAs in order.
+    /// The parts of a track in sector order, each with consecutive LBAs.
     pub(crate) fn parts(&self, track: Track) -> impl Iterator<Item = TrackPart> + '_ {
         let span = self.span(track);
         self.span_runs[span.runs.clone()].iter().map(move |run| {
@@ -118,9 +117,8 @@ impl RunMap {
         self.span(track).sectors_per_track
     }
 
-    /// The angle at which a sector of a track starts, in units of 2⁻⁶⁴ turn: as the last measured
-    /// part at or before it says, else the first one behind it; on a track without any, sector 0 is
-    /// taken to start at angle 0.
+    /// The start angle of a sector of a track, in units of 2⁻⁶⁴ revolution: from the last measured
+    /// part at or before it, else the first one after it; without any, sector 0 starts at angle 0.
     pub(crate) fn sector_turn_at(&self, track: Track, sector: u32) -> u64 {
         let sector_turn = turns::of_one_sector(self.sectors_per_track(track));
         let mut parts = self.parts(track);
@@ -159,7 +157,7 @@ impl RunMap {
         Some(Track { cylinder, head: span.head })
     }
 
-    /// What each run takes up, in the order of LBAs.
+    /// The extent of each run in LBA order.
     pub(crate) fn extents(&self) -> impl Iterator<Item = RunExtent> + '_ {
         self.runs.iter().zip(&self.ends).map(|(run, end)| {
             let tracks = ((end - run.first_lba) / run.lbas.divisor()) as u32;
@@ -188,17 +186,17 @@ impl RunMap {
     }
 }
 
-/// A row of sectors of one track that hold LBAs in order.
+/// Sectors of one track with consecutive LBAs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TrackPart {
     pub(crate) first_lba: u64,
     pub(crate) lbas: u32,
     pub(crate) first_sector: u32,
-    /// The start of the first of them, in units of 2⁻⁶⁴ turn.
+    /// The start of the first one, in units of 2⁻⁶⁴ revolution.
     turn: u64,
 }
 
-/// What one run takes up.
+/// The extent of one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunExtent {
     pub(crate) first_lba: u64,

@@ -1,47 +1,46 @@
-//! [`Span`]: rows of cylinders of a surface on which the same runs lie, found by sweeping over the
-//! runs' first and last cylinders.
+//! [`Span`]: ranges of cylinders of a surface with the same runs, found by a sweep over the runs'
+//! first and last cylinders.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::profile::MeasuredRun;
 
-/// Most runs accepted on one track; a track has hardly ever more than two parts.
+/// Maximum number of runs on one track; tracks hardly ever have more than two.
 pub(crate) const MAX_RUNS_ON_TRACK: usize = 256;
 
-/// Cylinders of a surface that are measured alike.
+/// Cylinders of a surface with the same runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Span {
     pub(crate) head: u16,
     pub(crate) first: u32,
-    /// The cylinder behind the last.
+    /// The cylinder after the last.
     pub(crate) end: u32,
-    /// Whether the run that the span belongs to steps outwards.
+    /// True if the span's run steps outwards.
     pub(crate) outwards: bool,
     pub(crate) sectors_per_track: u32,
-    /// The number of its first track in the order of LBAs: of its last cylinder where it steps
-    /// outwards.
+    /// The number of its first track in LBA order: that of its last cylinder if it steps outwards.
     pub(crate) first_number: u64,
-    /// Where its runs stand, in the order of their sectors; empty where nothing was measured.
+    /// The range of its runs, in sector order; empty if unmeasured.
     pub(crate) runs: Range<usize>,
 }
 
-/// Two runs that cannot both be: by their numbers, with the track where they meet.
+/// Two runs that contradict each other, with the track of the conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunConflict {
-    /// The same sector is in both.
+    /// Both contain the same sector.
     Sectors { run: usize, other: usize, cylinder: u32, head: u16 },
-    /// They give one track different sectors.
+    /// They differ in the sectors of one track.
     SectorsPerTrack { run: usize, other: usize, cylinder: u32, head: u16 },
-    /// A track is in more than [`MAX_RUNS_ON_TRACK`] runs, the named one among them.
+    /// A track is in more than [`MAX_RUNS_ON_TRACK`] runs, this one among them.
     TooMany { run: usize, cylinder: u32, head: u16 },
 }
 
-/// The spans of all surfaces by head and cylinder, and the rows of runs that they point to. `runs`
+/// The spans of all surfaces by head and cylinder, and the run indices that they refer to. `runs`
 /// lie within `heads` and `cylinders`.
 ///
 /// # Errors
-/// The first contradiction in the order of head and cylinder.
+/// The first conflict in the order of head and cylinder.
 pub(crate) fn spans_of(
     runs: &[MeasuredRun],
     heads: u16,
@@ -62,11 +61,10 @@ pub(crate) fn spans_of(
     Ok((spans, rows))
 }
 
-/// Numbers the spans' tracks in the order of their first LBAs, those without LBAs last; answers the
-/// spans in the order of those numbers.
+/// Numbers the spans' tracks in the order of their first LBAs, those without LBAs last; returns the
+/// spans in that order.
 pub(super) fn number(spans: &mut [Span], rows: &[u32], runs: &[MeasuredRun]) -> Vec<u32> {
-    // A span belongs to its first run; several spans of one run follow each other as the run's
-    // steps go.
+    // A span belongs to its first run; several spans of one run follow the run's steps.
     let key = |number: &u32| {
         let span = &spans[*number as usize];
         let owner = rows[span.runs.clone()].iter().min().copied();
@@ -105,7 +103,7 @@ fn sweep(
             (run.cylinder.min(run.last_cylinder()), run.cylinder.max(run.last_cylinder()));
         events.extend([(low, true, *number), (high + 1, false, *number)]);
     }
-    // Ends before beginnings at one cylinder.
+    // Ends before starts at one cylinder.
     events.sort_unstable();
     let mut active: Vec<u32> = Vec::new();
     let mut from = 0;
@@ -118,7 +116,7 @@ fn sweep(
         }
         let Some((_, begins, number)) = events.next() else { return Ok(()) };
         if begins {
-            // In the order of sectors.
+            // In sector order.
             let place = active.partition_point(|other| {
                 runs[*other as usize].first_sector < runs[number as usize].first_sector
             });
@@ -165,8 +163,8 @@ fn span(
     })
 }
 
-/// Spans without runs take the sectors of the measured span before them on their surface, else of
-/// the one behind, else `fallback`.
+/// Gives spans without runs the sectors of the previous measured span on their surface, else of the
+/// next one, else `fallback`.
 fn fill_sectors_per_track(spans: &mut [Span], fallback: u32) {
     let mut last = spans
         .iter()

@@ -1,18 +1,17 @@
-//! What a profile says of interface, firmware and cache, and of how units vary.
+//! Checks of interface, firmware, cache and variation.
 
 use alloc::format;
 
 use super::{DriveProfile, LONGEST_MS, ProfileError};
 
-/// Deepest firmware queue accepted; SAS allows 65,536 tags.
+/// Maximum depth of the firmware queue; SAS allows 65,536 tags.
 const DEEPEST_QUEUE: u32 = 65_536;
-/// Slowest and fastest bus accepted, in millions of bytes per second.
+/// Range of bus rates in millions of bytes per second.
 const BUS_MB_PER_S: core::ops::RangeInclusive<f64> = 0.001..=1_000_000.0;
-/// Most segments and most sectors of a segment accepted; each look-up passes over all segments.
+/// Maximum number of segments and of sectors per segment; each look-up visits all segments.
 const MAX_SEGMENTS: u32 = 65_536;
 const LONGEST_SEGMENT: u32 = 1 << 24;
-/// The quickest swing of a spindle accepted, in seconds: the speed is taken as constant during an
-/// access.
+/// Minimum period of spindle drift in seconds: the speed is constant during an access.
 const QUICKEST_DRIFT_S: f64 = 0.1;
 
 impl DriveProfile {

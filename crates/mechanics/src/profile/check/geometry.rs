@@ -4,9 +4,9 @@ use alloc::format;
 
 use super::super::{DriveProfile, ProfileError, TrackOrder};
 
-/// Most heads accepted; drives have at most 24 today.
+/// Maximum number of heads; today's drives have at most 24.
 const MAX_HEADS: u16 = 1_024;
-/// Most arms accepted; no drive has had more than two.
+/// Maximum number of arms; no drive has had more than two.
 const MAX_ACTUATORS: u16 = 2;
 
 impl DriveProfile {

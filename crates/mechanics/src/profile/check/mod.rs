@@ -1,4 +1,4 @@
-//! What makes a profile a drive that can be: every check, in the order of the file.
+//! Validation of profiles, in the order of the file.
 
 mod drive;
 mod geometry;
@@ -11,21 +11,21 @@ use alloc::string::String;
 
 use super::{DriveProfile, ProfileError};
 
-/// Most cylinders accepted, so that a distance fits a signed 32-bit number.
+/// Maximum number of cylinders, so that a distance fits a signed 32-bit number.
 const MAX_CYLINDERS: u32 = i32::MAX as u32;
-/// Most sectors on a track accepted, so that a sector's angle is exact to the last bit; drives have
-/// about 5,000 today.
+/// Maximum number of sectors per track, so that a sector's angle is exact to the last bit; today's
+/// drives have about 5,000.
 const MAX_SECTORS_PER_TRACK: u32 = u16::MAX as u32;
-/// Most zones and most points of a seek curve accepted: what the look-up indices can number.
+/// Maximum number of zones and of points of a seek curve: the range of the look-up indices.
 const MAX_ZONES_OR_POINTS: usize = 60_000;
-/// Longest single time accepted anywhere in a profile: ten minutes.
+/// Maximum time anywhere in a profile: ten minutes.
 const LONGEST_MS: f64 = 600_000.0;
 
 impl DriveProfile {
-    /// Checks everything that reading checks; for profiles that were changed in memory.
+    /// Performs all checks of reading, for profiles that were changed in memory.
     ///
     /// # Errors
-    /// The first mistake in the order of the file.
+    /// The first error in the order of the file.
     pub fn validate(&self) -> Result<(), ProfileError> {
         self.check_name(&self.name)?;
         self.check_values()

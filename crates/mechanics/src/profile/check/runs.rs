@@ -1,4 +1,4 @@
-//! Checks of each `[[run]]` of a measured layout, and that no two of them contradict each other.
+//! Checks of each `[[run]]` of a measured layout, and of conflicts between runs.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -7,7 +7,7 @@ use super::super::{DriveProfile, MeasuredRun, ProfileError};
 use super::{MAX_CYLINDERS, MAX_SECTORS_PER_TRACK};
 use crate::layout::{MAX_RUNS_ON_TRACK, RunConflict, spans_of};
 
-/// Most runs accepted; a drive of 70,000 cylinders was measured in 12,000.
+/// Maximum number of runs; a drive of 70,000 cylinders was measured in 12,000.
 const MAX_RUNS: usize = 200_000;
 
 impl DriveProfile {

@@ -1,4 +1,4 @@
-//! Checks of `[seek]`: one curve, points in order, nowhere below zero, nowhere endless.
+//! Checks of `[seek]`: one curve, ordered points, no negative and no excessive time.
 
 use alloc::format;
 

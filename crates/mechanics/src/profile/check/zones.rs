@@ -1,5 +1,4 @@
-//! Checks of each `[[zone]]`: where it lies, its tracks and skews, its spares, and that every
-//! defect is where one can be.
+//! Checks of each `[[zone]]`: its position, its tracks and skews, its spares, and its defects.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -10,7 +9,7 @@ use super::super::{DriveProfile, ProfileError, TrackOrder, Zone};
 use super::{MAX_CYLINDERS, MAX_SECTORS_PER_TRACK, MAX_ZONES_OR_POINTS};
 
 impl DriveProfile {
-    /// Either zones or runs, and those as they have to be.
+    /// Requires either valid zones or valid runs.
     pub(super) fn check_places(&self) -> Result<(), ProfileError> {
         match (self.zones.is_empty(), self.runs.is_empty()) {
             (true, true) => Err(self.refuse(
@@ -302,7 +301,7 @@ impl DriveProfile {
         }
     }
 
-    /// The refusal of a group with more slips than spares.
+    /// The error for a group with more slips than spares.
     pub(crate) fn too_many_slips(&self, number: usize, group: u64, slips: u64) -> ProfileError {
         let zone = &self.zones[number];
         if zone.groups() == 1 {
@@ -387,7 +386,7 @@ impl DriveProfile {
     }
 }
 
-/// The slips that use up spares, by group, rising; those among reserved sectors use none.
+/// The slips that use up spares, by group, ascending; those among reserved sectors use none.
 fn slips_by_group(zone: &Zone, heads: u16) -> BTreeMap<u64, Vec<u64>> {
     let group_sectors = u64::from(zone.group_cylinders()) * zone.cylinder_sectors(heads);
     let mut sorted: Vec<u64> =
@@ -400,7 +399,7 @@ fn slips_by_group(zone: &Zone, heads: u16) -> BTreeMap<u64, Vec<u64>> {
     groups
 }
 
-/// Whether a sector that is not slipped would hold an LBA if nothing were remapped.
+/// True if a sector that is not slipped would hold an LBA without remapping.
 fn is_mapped(zone: &Zone, heads: u16, slips: &BTreeMap<u64, Vec<u64>>, sector: u64) -> bool {
     let group_sectors = u64::from(zone.group_cylinders()) * zone.cylinder_sectors(heads);
     let (group, within) = (sector / group_sectors, sector % group_sectors);
