@@ -111,7 +111,7 @@ struct CacheSegment {
     complete: Instant,
     recent: u64,
     /// The end of the last read served from this segment.
-    asked: u64,
+    read_until: u64,
     used: u64,
     row: u64,
 }
@@ -136,7 +136,7 @@ impl SegmentCache {
             state: SegmentState::Clean,
             complete: Instant::ORIGIN,
             recent: 0,
-            asked: 0,
+            read_until: 0,
             used: 0,
             row: 0,
         };
@@ -191,11 +191,11 @@ impl SegmentCache {
         {
             segment.used = uses;
             if segment.start <= last && last < segment.end {
-                if segment.asked == start && segment.state == SegmentState::Clean {
+                if segment.read_until == start && segment.state == SegmentState::Clean {
                     follows =
                         Some((RowId { segment: index, row: segment.row }, Lba::new(segment.end)));
                 }
-                segment.asked = last + 1;
+                segment.read_until = last + 1;
             }
         }
         follows
@@ -204,7 +204,7 @@ impl SegmentCache {
     /// Records that a read up to `end` uses sectors which will be added to the row.
     pub fn note_read_until(&mut self, id: RowId, end: Lba) {
         if self.segments[id.segment].row == id.row {
-            self.segments[id.segment].asked = end.get();
+            self.segments[id.segment].read_until = end.get();
         }
     }
 
@@ -565,7 +565,7 @@ impl CacheSegment {
             state: SegmentState::Clean,
             complete: Instant::ORIGIN,
             recent: start,
-            asked: start,
+            read_until: start,
             used: 0,
             row: self.row + 1,
         };

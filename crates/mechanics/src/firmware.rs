@@ -51,7 +51,11 @@ pub struct FirmwareCommand {
 
 /// The queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the drive holds {depth} commands, as many as its queue is deep; send command {id} after a completion", id = command.id)]
+#[error(
+    "the drive holds {depth} commands, as many as its queue is deep; send command {id} after a \
+        completion",
+    id = command.id
+)]
 pub struct QueueFull {
     /// The command that was refused.
     pub command: FirmwareCommand,

@@ -342,10 +342,10 @@ impl<V: Variation> Mechanism<V> {
     #[inline]
     fn pass(&self, stretch: &TrackStretch, wait: Angle, zero_latency: bool) -> (Nanos, Nanos) {
         let (wait, span) = (u64::from(wait.as_raw()), span_angle(&stretch.at, stretch.span));
-        // The head is `behind` the start: 0 if it is there exactly in time.
-        let behind = (WHOLE_TURN - wait) % WHOLE_TURN;
-        if zero_latency && behind != 0 && behind < span {
-            let to_border = to_next_border(&stretch.at, behind);
+        // The distance of the head after the start: 0 if it is there exactly in time.
+        let after_start = (WHOLE_TURN - wait) % WHOLE_TURN;
+        if zero_latency && after_start != 0 && after_start < span {
+            let to_border = to_next_border(&stretch.at, after_start);
             let passed = self.time_of(to_border + WHOLE_TURN);
             return (self.time_of(to_border + WHOLE_TURN - span), passed);
         }
@@ -388,14 +388,16 @@ fn span_angle(from: &Located, span: u64) -> u64 {
     u64::from((from.angle_after(span) - from.angle()).as_raw())
 }
 
-/// The angle from `behind` the start of a located sector to the start of the next sector, both in
+/// The angle from `after_start`, a distance after the start of a located sector, to the start of the
+/// next sector, both in
 /// units of 2⁻³² revolution; 0 on a border.
-fn to_next_border(from: &Located, behind: u64) -> u64 {
+fn to_next_border(from: &Located, after_start: u64) -> u64 {
     let sectors = u64::from(from.sectors_per_track);
     // The last border that was passed or, rounded, met; compared with the next one.
-    let passed = (behind * sectors) >> 32;
+    let passed = (after_start * sectors) >> 32;
     let border = |number: u64| span_angle(from, number);
-    (passed..=sectors).map(border).find(|border| *border >= behind).unwrap_or(WHOLE_TURN) - behind
+    (passed..=sectors).map(border).find(|border| *border >= after_start).unwrap_or(WHOLE_TURN)
+        - after_start
 }
 
 /// One revolution in units of 2⁻³² revolution.

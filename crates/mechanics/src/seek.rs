@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lower_bound_of_the_headers_example_is_the_valley_behind() {
+    fn the_lower_bound_of_the_headers_example_is_the_next_valley() {
         let curve = SeekCurve::from_profile(
             &catalog::load("atlas10k").expect("a shipped profile is valid"),
         );

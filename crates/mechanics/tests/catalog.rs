@@ -1,6 +1,5 @@
-//! The catalog: each shipped profile agrees with the figures it was made from, hands a sequential
-//! stream from track to track without losing a turn, and says of each figure where it comes from.
-//! `docs/drives.md` says what those figures are worth.
+//! The catalog: each shipped profile agrees with its source figures, loses no revolution in a
+//! sequential stream, and names the source of each figure. `docs/drives.md` rates those figures.
 
 use std::collections::BTreeSet;
 
@@ -8,23 +7,23 @@ use headtime_mechanics::profile::TrackOrder;
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, Mechanism, catalog};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
-/// What a profile must come to.
+/// The expected properties of a profile.
 struct Sheet {
     name: &'static str,
-    /// Sectors that the drive declares, of all its arms together.
+    /// Declared sectors of all arms together.
     sectors: u64,
-    /// Streaming reads in the outermost and innermost zone, skews counted, millions of bytes per
-    /// second.
+    /// Streaming read rate in the outermost and innermost zone, skews included, millions of bytes
+    /// per second.
     outer: Figure,
     inner: Figure,
-    /// Arm time of reads, milliseconds: over evenly drawn pairs of sectors, over one cylinder, over
+    /// Read arm time in milliseconds: mean over uniform pairs of sectors, over one cylinder, over
     /// all cylinders.
     mean_ms: Figure,
     single_ms: Figure,
     full_ms: Figure,
 }
 
-/// A figure, how far off the profile may be, per cent of it, and where it comes from.
+/// A figure, its tolerance in per cent, and its source.
 struct Figure(f64, f64, &'static str);
 
 const SHEETS: &[Sheet] = &[
@@ -160,11 +159,10 @@ const SHEETS: &[Sheet] = &[
     },
 ];
 
-/// Drives whose layout was read from a real unit, zone ends and their lost turns included.
+/// Drives whose layout was extracted from a real drive, with zone ends and their lost revolutions.
 const RECORDED: [&str; 2] = ["atlas10k", "cheetah15k5"];
 
-/// Words that say where a figure comes from, as docs/drives.md explains them; "own" is what a
-/// recorded unit's own lists say.
+/// Source keywords, explained in docs/drives.md; "own" refers to the recorded drive's own lists.
 const SOURCE_WORDS: [&str; 19] = [
     "recorded",
     "recording",
@@ -342,7 +340,7 @@ fn the_setups_for_published_experiments_complete_writes_on_the_media() {
 }
 
 /// P1, section V: NOOP, which is first come first served, serves "slightly higher than 130"
-/// requests a second at any queue length.
+/// requests per second at any queue length.
 #[test]
 fn the_latency_maps_drive_serves_about_as_many_random_reads_as_published() {
     let profile = load("cheetah10k7@papers");
@@ -461,8 +459,7 @@ fn mechanism(profile: &DriveProfile) -> Mechanism {
     Mechanism::nominal(profile).expect("a shipped profile is valid")
 }
 
-/// One read over as many tracks as hold each kind of step: two bands, or 32 cylinders where there
-/// are none.
+/// One read over all kinds of steps: two bands, or 32 cylinders without bands.
 fn streaming_mb_per_s(mechanism: &Mechanism, profile: &DriveProfile, zone: usize) -> f64 {
     let extent =
         mechanism.layout().zones().nth(zone).expect("the layout has the profile's zones").extent;
@@ -492,8 +489,8 @@ fn streaming_mb_per_s(mechanism: &Mechanism, profile: &DriveProfile, zone: usize
     (len.get() * u64::from(profile.sector_bytes)) as f64 / took.as_ns() as f64 * 1e3
 }
 
-/// First LBAs of tracks that follow each kind of step in each zone: a cylinder, a head, a band, a
-/// group of spares, and the zone's own first where `ends`.
+/// First LBAs of tracks after each kind of step in each zone: a cylinder, a head, a band, a group
+/// of spares, and the zone's own first if `ends`.
 fn boundaries(mechanism: &Mechanism, profile: &DriveProfile, ends: bool) -> BTreeSet<u64> {
     let layout = mechanism.layout();
     let heads = u64::from(profile.geometry.heads);

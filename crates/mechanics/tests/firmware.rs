@@ -93,8 +93,8 @@ fn sptf_takes_the_shortest_positioning_of_the_ready_ones_and_the_first_of_equals
     }
 }
 
-/// Serves what is chosen, one access of 1 ms after the other; whenever a command of the stream
-/// at `next` was served, its successor arrives.
+/// Serves the chosen commands, one access of 1 ms after the other; the stream's next command
+/// arrives when the previous one is served.
 fn served_with_a_stream(
     algorithm: Algorithm,
     sequential_hold_ms: Option<f64>,
@@ -136,17 +136,17 @@ fn served_with_a_stream(
 
 #[test]
 fn a_hold_lets_a_sequential_run_go_before_others_until_it_has_kept_them_waiting_for_so_long() {
-    // FCFS without a hold: the stream's next command stands behind the twenty others.
+    // FCFS without a hold: the stream's next command comes after the twenty others.
     let fair = served_with_a_stream(Algorithm::Fcfs, None, 40);
     assert_eq!(fair[..3], [0, 1_000, 1_001]);
     assert_eq!(fair[21], 1);
     for algorithm in [Algorithm::Fcfs, Algorithm::Sptf] {
-        // From the first continuation at 1 ms on others wait; at 11 ms they have for 10 ms.
+        // Others wait from the first continuation at 1 ms on; at 11 ms for 10 ms.
         let held = served_with_a_stream(algorithm, Some(10.0), 40);
         let first_other = held.iter().position(|id| *id >= 1_000).expect("somebody else goes");
         assert!(algorithm == Algorithm::Sptf || first_other == 11, "{algorithm:?}: {held:?}");
     }
-    // A hold of nothing lets another go after the first that continued.
+    // A hold of zero lets another command go after the first continuation.
     let alternating = served_with_a_stream(Algorithm::Fcfs, Some(0.0), 6);
     assert_eq!(alternating[..3], [0, 1, 1_000]);
 }

@@ -1,5 +1,5 @@
-//! Descriptions of drives as DiskSim has them, read: places, times and refusals that were computed
-//! by hand on drives of a few sectors.
+//! Import of DiskSim descriptions: positions, times and errors, computed by hand on drives of a few
+//! sectors.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use headtime_mechanics::profile::{Algorithm, TrackOrder};
 use headtime_mechanics::{DriveProfile, Mechanism};
 use headtime_units::Lba;
 
-/// Arm times that no test looks at.
+/// Arm times that no test checks.
 const ARM: &str = "dm_mech_g1 { Seek type = constant, Constant seek time = 1.0, Head switch time = \
     0.5, Rotation speed (in rpms) = 6000 }";
 
@@ -85,8 +85,8 @@ fn notes(imported: &Imported) -> String {
     reason = "a case is a row of ranges, of which there may be one"
 )]
 fn every_sparing_scheme_puts_each_lba_where_it_was_computed_to_be() {
-    // Two surfaces, 4 sectors a track, 8 a cylinder; physical sectors are counted in the order of
-    // filling.
+    // Two surfaces, 4 sectors per track, 8 per cylinder; physical sectors are numbered in filling
+    // order.
     let cases: &[(&str, u32, &str, &[std::ops::Range<u64>])] = &[
         ("0", 1, "", &[0..16]),
         ("1", 1, "Number of spares = 1, slips = [ 1 ]", &[0..4, 8..16]),
@@ -105,7 +105,7 @@ fn every_sparing_scheme_puts_each_lba_where_it_was_computed_to_be() {
             "Number of spares = 3, slips = [ 20 ]",
             &[0..13, 16..20, 21..30],
         ),
-        // A last shorter range has no spares.
+        // A shorter last range has no spares.
         ("8, Rangesize for sparing = 2", 2, "Number of spares = 3", &[0..13, 16..24]),
         (
             "9",
@@ -113,7 +113,7 @@ fn every_sparing_scheme_puts_each_lba_where_it_was_computed_to_be() {
             "Number of spares = 3, slips = [ 5 ], defects = [ 7, 15 ]",
             &[0..5, 6..7, 15..16, 8..14],
         ),
-        // Two sectors that could hold an LBA are kept free, and 2 could not.
+        // Two mapped sectors are kept free, sector 2 is not mapped.
         ("9", 1, "Number of spares = 3, slips = [ 2 ], Empty space at zone front = 2", &[3..14]),
         ("3", 1, "Number of spares = 1, Empty space at zone front = 4", &[5..7, 8..11, 12..15]),
         ("10", 1, "Number of spares = 2, slips = [ 2 ]", &[0..2, 3..14]),
@@ -160,7 +160,7 @@ fn angles_are_the_offset_the_skews_and_the_sectors_before() {
         "drive.model",
         &disk(2, "LBN-to-PBN mapping scheme = 0, Sparing scheme used = 0", &zone(0, 1, keys)),
     )]);
-    // In quarter turns: 1 to begin with, 1.5 to the next surface, 2.25 to the next cylinder.
+    // In quarter revolutions: 1 at the start, 1.5 to the next surface, 2.25 to the next cylinder.
     for (lba, quarters) in [(0, 1.0), (1, 2.0), (4, 2.5), (8, 4.75), (12, 6.25), (15, 9.25)] {
         assert_turns(&imported.profile, lba, quarters / 4.0);
     }
@@ -181,7 +181,7 @@ fn angles_are_the_offset_the_skews_and_the_sectors_before() {
 }
 
 #[test]
-fn with_spares_by_cylinder_a_slip_turns_the_cylinders_behind_it() {
+fn with_spares_by_cylinder_a_slip_rotates_later_cylinders() {
     let keys = "Number of spares = 1, slips = [ 2, 9 ], Skew for track switch = 1, Skew for \
         cylinder switch = 2";
     let imported = read(&[(
@@ -194,13 +194,13 @@ fn with_spares_by_cylinder_a_slip_turns_the_cylinders_behind_it() {
         "{}",
         notes(&imported)
     );
-    // 7 LBAs a cylinder; a cylinder is 3 sectors of skew further than the one before, and a sector
-    // more behind each slip.
+    // 7 LBAs per cylinder; a cylinder is 3 sectors of skew after the previous one, plus one sector
+    // for each slip before.
     for (lba, quarters) in [(0, 0.0), (2, 3.0), (7, 3.0 + 1.0), (14, 6.0 + 2.0), (21, 9.0 + 2.0)] {
         assert_turns(&imported.profile, lba, quarters / 4.0);
     }
-    // In a layout up and down only every other cylinder begins on the first surface: the first slip
-    // turns what follows it a cylinder late.
+    // In an alternating layout only every other cylinder starts on the first surface: the first
+    // slip rotates later tracks one cylinder late.
     let imported = read(&[(
         "drive.model",
         &disk(2, "LBN-to-PBN mapping scheme = 1, Sparing scheme used = 2", &zone(0, 3, keys)),
@@ -276,7 +276,7 @@ fn slips_and_remaps_cut_the_runs_of_a_tree() {
     for (lba, expected) in [(4, 0.25), (5, 0.0), (6, 0.5), (30, 0.0)] {
         assert_turns(&imported.profile, lba, expected);
     }
-    // LBAs 9 and 10 live in the two sectors that were slipped.
+    // LBAs 9 and 10 are on the two slipped sectors.
     let imported = tree("Slips = [ 5, 2, 32, 1 ],", "9, 2, 1, 0, 1, 4");
     let moved = places(&imported.profile);
     assert_eq!(
@@ -288,7 +288,7 @@ fn slips_and_remaps_cut_the_runs_of_a_tree() {
     {
         assert_turns(&imported.profile, lba, expected);
     }
-    // Nobody knows the angle of a track that is not described.
+    // The angle of a track outside the description is unknown.
     let imported = tree("", "9, 2, 77, 0, 1, 4");
     assert!(
         notes(&imported).contains("LBA 9 is remapped to a track whose angle is not described"),
@@ -333,7 +333,7 @@ fn mistakes_in_trees_are_named() {
         .to_string();
         assert!(error.contains(expected) && error.starts_with("tree.layout:"), "{to}: {error}");
     }
-    // A block whose entries all begin behind its end, repeated.
+    // A repeated block whose entries all start after its end.
     let layout = TREE
         .replace("[ 0, 0, 0.0, 4, 1", "[ 9, 0, 0.0, 4, 1")
         .replace("16, 2, 0.0625", "8, 2, 0.0625")
@@ -366,7 +366,7 @@ fn every_seek_type_takes_the_times_that_its_equation_says() {
     let ten = "First ten seek times = [ 1.0, 0.9, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8 ]";
     let cases: &[(String, &[(u32, f64)])] = &[
         ("Seek type = constant, Constant seek time = 3.5".into(), &[(1, 3.5), (300, 3.5)]),
-        // 100 cylinders are a third: straight up to it, and straight on to the longest, 300.
+        // 100 cylinders are a third: straight lines up to it, and to the longest seek, 300.
         (
             format!("Seek type = linear, {three}"),
             &[(1, 1.0), (34, 2.0), (100, 4.0), (180, 6.0), (300, 9.0)],
@@ -427,7 +427,7 @@ fn extracted_curves_are_read_in_each_of_their_forms() {
                 (&points, 0.4),
                 "{name}: {curve}"
             );
-            // Only the bare model, and that another file is taken than the one that is named.
+            // Only the bare model, and the substituted file.
             assert_eq!(
                 imported.notes.len(),
                 if name == "other.seeks" { 2 } else { 1 },
@@ -482,7 +482,7 @@ fn what_an_arm_cannot_be_is_noted_or_refused() {
     ] {
         assert!(notes(&imported).contains(expected), "{}", notes(&imported));
     }
-    // ±0.3 % drawn evenly is 0.3 %/√3 of deviation.
+    // ±0.3 % uniform is 0.3 %/√3 of deviation.
     let imported =
         read(&[("drive.model", &armed(&format!("{base}, Percent error in rpms = 0.3")))]);
     assert!(
@@ -511,7 +511,7 @@ fn what_an_arm_cannot_be_is_noted_or_refused() {
     }
 }
 
-/// A disk around the smallest model.
+/// A disk with the smallest model.
 fn whole(keys: &str) -> String {
     format!(
         "disksim_disk whole {{ Model = {}, {keys} }}",
@@ -607,7 +607,7 @@ fn what_a_profile_has_no_key_for_is_named_with_its_place() {
         let imported = read(&[("drive.diskspecs", &whole(keys))]);
         assert!(notes(&imported).contains(expected), "{keys}: {}", notes(&imported));
     }
-    // One command at a time leaves nothing to choose.
+    // A single command leaves no choice.
     let imported = read(&[(
         "drive.diskspecs",
         &whole(

@@ -34,7 +34,7 @@ fn overheads_follow_the_direction_and_the_one_before() {
 
 #[test]
 fn on_a_fast_bus_only_the_last_sector_crosses_after_the_media() {
-    // 80 MB/s: 6.4 us a sector; the media of the Atlas 10K take 17.9 us.
+    // 80 MB/s: 6.4 us per sector; the media of the Atlas 10K take 17.9 us.
     let times = times("atlas10k");
     assert_eq!(times.bus_time(Sectors::new(8)), Nanos::from_ns(51_200));
     let completed = times.read_completed(at(1_018), at(1_143), Sectors::new(8), Instant::ORIGIN);
@@ -47,8 +47,7 @@ fn on_a_slow_bus_the_transfer_starts_with_the_first_sector_and_outlasts_the_medi
     let times = times("atlas10k@recorded");
     let completed = times.read_completed(at(1_018), at(1_143), Sectors::new(8), Instant::ORIGIN);
     assert!(completed.signed_since(at(1_018 + 8 * 99)).abs() < 10, "{completed}");
-    // A write must have so much on board that the media never run dry: 8 × 99 us less 7 × 17.9
-    // us.
+    // A write needs enough data that the media never wait: 8 × 99 us minus 7 × 17.9 us.
     let start = times.write_media_start(at(0), Sectors::new(8), Nanos::from_ns(17_900));
     assert!(start.signed_since(Instant::from_ns(8 * 99_000 - 7 * 17_900)).abs() < 10, "{start}");
 }
@@ -71,26 +70,38 @@ fn a_write_takes_the_room_before_a_burst_that_is_still_to_come() {
 
 proptest! {
     #[test]
-    fn bursts_never_overlap_and_take_the_first_room(asked in proptest::collection::vec((0_u64..40, 0_u64..400, 1_u64..60), 1..40)) {
+    fn bursts_never_overlap_and_take_the_first_gap(
+        requested in proptest::collection::vec((0_u64..40, 0_u64..400, 1_u64..60), 1..40),
+    ) {
         let mut bus = Bus::new();
         let mut now = 0;
         let mut taken: Vec<(u64, u64)> = Vec::new();
-        for (step, ahead, duration) in asked {
+        for (step, ahead, duration) in requested {
             now += step;
             let earliest = now + ahead;
-            let start = bus.reserve(Instant::from_ns(now), Instant::from_ns(earliest), Nanos::from_ns(duration)).as_ns();
-            let free = |start: u64| taken.iter().all(|(from, to)| start + duration <= *from || *to <= start);
+            let ns = Instant::from_ns;
+            let start = bus.reserve(ns(now), ns(earliest), Nanos::from_ns(duration)).as_ns();
+            let free = |start: u64| {
+                taken.iter().all(|(from, to)| start + duration <= *from || *to <= start)
+            };
             prop_assert_eq!(Some(start), (earliest..).find(|start| free(*start)));
             taken.push((start, start + duration));
         }
     }
 
     #[test]
-    fn a_read_completes_no_earlier_than_media_bus_and_overhead_allow(first in 0_u64..10_000, media in 0_u64..10_000, sectors in 1_u64..500, free in 0_u64..20_000) {
+    fn a_read_completes_no_earlier_than_media_bus_and_overhead_allow(
+        first in 0_u64..10_000,
+        media in 0_u64..10_000,
+        sectors in 1_u64..500,
+        free in 0_u64..20_000,
+    ) {
         for times in ["atlas10k", "atlas10k@recorded", "nearline-20tb"].map(times) {
             let (first, end, sectors) = (at(first), at(first + media), Sectors::new(sectors));
             let one = times.bus_time(Sectors::new(1));
-            let expected = (end + one).max(first + times.bus_time(sectors)).max(at(free) + times.bus_time(sectors)) + times.completion_overhead();
+            let all = times.bus_time(sectors);
+            let crossed = (end + one).max(first + all).max(at(free) + all);
+            let expected = crossed + times.completion_overhead();
             let completed = times.read_completed(first, end, sectors, at(free));
             prop_assert!(completed.signed_since(expected).abs() <= 1, "{} {}", completed, expected);
         }

@@ -1,5 +1,5 @@
-//! The layout against a slow one that lays sector after sector, on small drawn drives; and samples
-//! of it on the shipped ones.
+//! The layout against a slow one of single sectors, on small random drives; and samples of it on
+//! the shipped ones.
 
 mod common;
 
@@ -13,14 +13,14 @@ use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 
-/// Further defects anywhere, as many as the spares and some more.
+/// Additional defects, as many as the spares and some more.
 fn random_defects(rng: &mut impl Rng, profile: &DriveProfile) -> Vec<ZoneSlip> {
     let mut extra = Vec::new();
     for (number, zone) in profile.zones.iter().enumerate() {
         let sectors = zone.physical_sectors(profile.geometry.heads);
-        let wanted = rng.random_range(0..=(zone.spares * u64::from(zone.groups())).min(12) + 1);
+        let expected = rng.random_range(0..=(zone.spares * u64::from(zone.groups())).min(12) + 1);
         extra.extend(
-            (0..wanted).map(|_| ZoneSlip { zone: number, sector: rng.random_range(0..sectors) }),
+            (0..expected).map(|_| ZoneSlip { zone: number, sector: rng.random_range(0..sectors) }),
         );
     }
     extra
@@ -75,8 +75,8 @@ fn every_sector_of_a_drawn_drive_lies_where_a_slow_layout_puts_it() {
                     if let Some(start) = start {
                         let angle = Angle::from_turns(slow.sector_turns(*track, *start, sector));
                         let error = layout.sector_angle(address).signed_turns_from(angle);
-                        // The fast layout rounds where each zone begins to 2⁻³² turn, the slow one
-                        // is in floats.
+                        // The fast layout rounds the start of each zone to 2⁻³² revolution, the
+                        // slow one uses floats.
                         assert!(
                             error.abs() < 2e-9,
                             "{address} starts {error} turns off in\n{}",
@@ -226,35 +226,31 @@ fn a_measured_drive_maps_each_address_where_the_drive_itself_does() {
 }
 
 #[test]
-fn a_measured_layout_of_fifty_thousand_runs_is_looked_up_as_the_zones_that_it_was_measured_from() {
+fn a_measured_layout_of_fifty_thousand_runs_matches_its_zones() {
     let profile =
         headtime_mechanics::catalog::load("atlas10k").expect("a shipped profile is valid");
     let measured = draw::measured(&profile);
     assert!(measured.runs.len() > 50_000, "{} runs", measured.runs.len());
     let (layout, again) =
         (Layout::new(&profile).expect("it is valid"), Layout::new(&measured).expect("it is valid"));
-    for_seeds(
-        "a_measured_layout_of_fifty_thousand_runs_is_looked_up_as_the_zones_that_it_was_measured_from",
-        1,
-        |rng| {
-            for _ in 0..20_000 {
-                let lba = Lba::new(rng.random_range(0..layout.capacity().get()));
-                let place = layout.lba_to_physical(lba);
-                assert_eq!(
-                    (again.lba_to_physical(lba), again.physical_to_lba(place)),
-                    (place, Some(lba))
-                );
-                assert!(
-                    layout.spot(lba).angle.signed_turns_from(again.spot(lba).angle).abs() < 1e-9,
-                    "LBA {lba}"
-                );
-                assert_eq!(
-                    (layout.track_extent(place.track()), layout.track_number(place.track())),
-                    (again.track_extent(place.track()), again.track_number(place.track()))
-                );
-            }
-        },
-    );
+    for_seeds("a_measured_layout_of_fifty_thousand_runs_matches_its_zones", 1, |rng| {
+        for _ in 0..20_000 {
+            let lba = Lba::new(rng.random_range(0..layout.capacity().get()));
+            let place = layout.lba_to_physical(lba);
+            assert_eq!(
+                (again.lba_to_physical(lba), again.physical_to_lba(place)),
+                (place, Some(lba))
+            );
+            assert!(
+                layout.spot(lba).angle.signed_turns_from(again.spot(lba).angle).abs() < 1e-9,
+                "LBA {lba}"
+            );
+            assert_eq!(
+                (layout.track_extent(place.track()), layout.track_number(place.track())),
+                (again.track_extent(place.track()), again.track_number(place.track()))
+            );
+        }
+    });
     let mean = |profile: &DriveProfile| {
         headtime_mechanics::Mechanism::nominal(profile)
             .expect("it is valid")
@@ -422,7 +418,8 @@ fn around_each_slip_of_a_shipped_drive_addresses_step_over_exactly_the_slipped_s
         let layout = Layout::new(&profile).expect("a shipped profile has a layout");
         for (zone, extent) in profile.zones.iter().zip(layout.zones()) {
             assert_eq!(extent.extent.len.get(), zone.mapped_sectors(profile.geometry.heads));
-            // Groups, reserved sectors, remaps and surfaces that differ are tried on drawn drives.
+            // Groups, reserved sectors, remaps and surfaces that differ are covered by random
+            // drives.
             if zone.groups() > 1
                 || zone.reserved > 0
                 || !zone.remaps.is_empty()
@@ -543,7 +540,7 @@ fn a_row_is_the_longest_of_what_a_track_holds_and_each_address_has_one_that_hold
                         row is {row:?}"
                 );
                 if let Some(row) = row {
-                    // In zones a row goes on over slipped sectors.
+                    // In zones a row continues over slipped sectors.
                     assert!(
                         row.extent.len.get() >= longest.unwrap_or(0) && row.track == track,
                         "drawn drive {seed}: {row:?}"

@@ -12,7 +12,7 @@ use headtime_units::{Angle, Extent, Instant, Lba, Nanos, RotationPeriod, Sectors
 use rand::{Rng, RngExt};
 use std::sync::Arc;
 
-/// A unit whose tracks and seeks are off by hashes of their numbers.
+/// A variation by hashes of track and seek.
 #[derive(Clone, Copy, Debug)]
 struct Hashed {
     seed: u64,
@@ -42,7 +42,7 @@ impl Variation for Hashed {
     }
 }
 
-/// A mechanism at a random phase, with a unit's variation.
+/// A mechanism with a random phase and a variation.
 fn drawn_mechanism(
     rng: &mut impl Rng,
     profile: &headtime_mechanics::DriveProfile,
@@ -260,10 +260,9 @@ fn walk(mechanism: &Mechanism, turn: f64, op: Direction, first: u64, last: u64) 
 }
 
 #[test]
-fn from_each_sector_to_the_next_an_access_loses_the_angle_between_them_and_a_revolution_only_where_the_arm_takes_longer()
- {
+fn the_next_sector_costs_a_revolution_only_if_the_arm_takes_longer_than_the_gap() {
     for_drawn_drives(
-        "from_each_sector_to_the_next_an_access_loses_the_angle_between_them_and_a_revolution_only_where_the_arm_takes_longer",
+        "the_next_sector_costs_a_revolution_only_if_the_arm_takes_longer_than_the_gap",
         200,
         |rng, profile| {
             let mechanism = drawn_mechanism(rng, &profile);
@@ -331,11 +330,10 @@ fn skewed(profile: &DriveProfile, longest: f64, skew: f64) -> DriveProfile {
 }
 
 #[test]
-fn a_sequential_read_of_a_whole_drive_loses_no_revolution_where_skews_cover_the_arm_and_one_at_each_track_where_they_do_not()
- {
+fn a_sequential_read_loses_a_revolution_per_track_only_if_skews_do_not_cover_the_arm() {
     let mut orders = Vec::new();
     for_drawn_drives(
-        "a_sequential_read_of_a_whole_drive_loses_no_revolution_where_skews_cover_the_arm_and_one_at_each_track_where_they_do_not",
+        "a_sequential_read_loses_a_revolution_per_track_only_if_skews_do_not_cover_the_arm",
         200,
         |_, profile| {
             if profile.zones.is_empty() {

@@ -856,7 +856,7 @@ fn good_with_runs() -> String {
 }
 
 #[test]
-fn each_mistake_in_a_measured_layout_is_refused_with_place_value_expectation_and_remedy() {
+fn each_error_of_a_measured_layout_names_position_value_expectation_and_remedy() {
     let good = good_with_runs();
     DriveProfile::from_toml("exos.toml", &good).expect("the measured profile is valid");
     for (from, to, expected) in BROKEN_RUNS {
@@ -987,7 +987,7 @@ fn the_capacity_of_a_drive_with_two_arms_is_twice_that_of_one() {
 }
 
 #[test]
-fn a_profile_changed_in_memory_is_checked_again_by_whoever_builds_from_it() {
+fn a_profile_changed_in_memory_is_checked_again_by_constructors() {
     let mut profile = atlas();
     profile.zones[3].first_cylinder = 1;
     let expected = ProfileError::ZoneStart {

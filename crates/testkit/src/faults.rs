@@ -1,18 +1,18 @@
-//! [`FaultyDrive`]: a drive that wraps another and goes wrong, by plan and by seed.
+//! [`FaultyDrive`]: a wrapper that injects faults into a drive, by plan and by seed.
 //!
-//! Each report of the inner drive meets one fate: it passes, turns into an error, comes late, comes
-//! after the one behind it, or never comes. Bad sectors fail every command that touches them, for
-//! ever or a number of times. What the inner drive did at the media stays done: a command that
-//! fails here may have written, and whoever checks contents must allow for both.
+//! Each report of the inner drive passes, turns into an error, is late, is overtaken by the next
+//! one, or is lost. Bad sectors fail every command that touches them, permanently or a number of
+//! times. Work of the inner drive at the media stays done: a failed command may have written, and
+//! checks of contents must allow for both.
 //!
-//! - Modelled: persistent and transient media errors, errors out of nothing, slow, reordered and
-//!   lost reports, answers that come after the host has given the command up, and flushes that are
-//!   reported and not carried out.
+//! - Modelled: persistent and transient media errors, random errors, slow, reordered and lost
+//!   reports, answers after the host has given the command up, and flushes that are reported and
+//!   not carried out.
 //! - Not modelled: power loss, torn writes, resets that fail all commands at once, silent
 //!   corruption.
-//! - Differs from a drive: bad sectors fail commands, not the read-ahead or the writing back of a
-//!   cache; a slow or lost command has left the mechanism long ago; only its report is late.
-//!   `disk_time` is the inner drive's.
+//! - Differs from a drive: bad sectors fail commands, not the read-ahead or write-back of a cache;
+//!   a slow or lost command has left the mechanism, only its report is late. `disk_time` is the
+//!   inner drive's.
 
 use std::collections::BTreeMap;
 
@@ -22,40 +22,40 @@ use headtime_units::{Extent, Instant, Nanos, Sectors};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// The system's number of an I/O error.
+/// The errno of an I/O error.
 pub const EIO: i32 = 5;
 
-/// What goes wrong; nothing by default. Shares are of all commands, from 0 to 1.
+/// The faults to inject; none by default. Fractions are of all commands, from 0 to 1.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FaultPlan {
     /// Sectors that cannot be read or written.
     pub bad: Vec<BadSectors>,
-    /// Share of commands that fail for no reason.
+    /// Fraction of commands that fail at random.
     pub error_share: f64,
-    /// Share of reports that come late.
+    /// Fraction of late reports.
     pub slow_share: f64,
-    /// By how much.
+    /// The delay of a late report.
     pub slow_by: Nanos,
-    /// Share of reports that wait until another command is reported, `slow_by` at the longest.
+    /// Fraction of reports that wait until another command is reported, `slow_by` at most.
     pub reorder_share: f64,
-    /// Share of reports that never come.
+    /// Fraction of lost reports.
     pub lost_share: f64,
-    /// Share of those lost that come `slow_by` after the host gave them up.
+    /// Fraction of lost reports that come `slow_by` after the host gave the command up.
     pub answers_after_abort_share: f64,
-    /// Whether flushes are reported without being carried out.
+    /// True if flushes are reported without being carried out.
     pub lying_flushes: bool,
 }
 
-/// A run of sectors that fails commands.
+/// Sectors that fail commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadSectors {
     /// The sectors.
     pub extent: Extent,
-    /// Whether reads fail.
+    /// True if reads fail.
     pub reads: bool,
-    /// Whether writes (and zeroes and discards) fail.
+    /// True if writes (and zeroes and discards) fail.
     pub writes: bool,
-    /// How many commands fail before the sectors are good again; `None` for ever.
+    /// The number of failing commands; `None` for permanently bad sectors.
     pub times: Option<u32>,
 }
 
@@ -67,12 +67,11 @@ pub struct FaultyDrive<D> {
     rng: ChaCha8Rng,
     /// Commands that the inner drive has not reported yet.
     under_way: BTreeMap<CommandId, (Op, Extent)>,
-    /// Reports held back, by the time at which they come at the latest.
+    /// Delayed reports by their latest time.
     slow: BTreeMap<(Instant, CommandId), DriveCompletion>,
     /// Those of them that come with the next report.
     overtaken: Vec<(Instant, CommandId)>,
-    /// Reports that never come, unless the host gives the command up and the drive is of the kind
-    /// that answers then.
+    /// Lost reports; some come after an abort.
     lost: BTreeMap<CommandId, DriveCompletion>,
     reported: Vec<DriveCompletion>,
     from_inner: Vec<DriveCompletion>,
@@ -86,7 +85,7 @@ enum PlannedFault {
 }
 
 impl<D: Device> FaultyDrive<D> {
-    /// `inner` with the faults of a plan; which commands they hit is drawn by seed.
+    /// Injects the faults of a plan into `inner`; the seed selects the commands.
     #[must_use]
     pub fn new(inner: D, plan: FaultPlan, seed: u64) -> Self {
         Self {
@@ -102,7 +101,7 @@ impl<D: Device> FaultyDrive<D> {
         }
     }
 
-    /// The drive inside.
+    /// The inner drive.
     pub fn inner_mut(&mut self) -> &mut D {
         &mut self.inner
     }
@@ -151,7 +150,7 @@ impl<D: Device> FaultyDrive<D> {
         }
     }
 
-    /// Reports a command, and behind it those that waited to be overtaken.
+    /// Reports a command, then those that waited for it.
     fn pass(&mut self, completion: DriveCompletion) {
         self.reported.push(completion);
         for key in std::mem::take(&mut self.overtaken) {
@@ -161,7 +160,7 @@ impl<D: Device> FaultyDrive<D> {
         }
     }
 
-    /// Reports what was held back until `now` at the latest.
+    /// Reports the delayed completions due by `now`.
     fn release(&mut self, now: Instant) {
         while let Some(entry) = self.slow.first_entry().filter(|entry| entry.key().0 <= now) {
             let ((at, command), held) = entry.remove_entry();
@@ -202,7 +201,7 @@ impl<D: Device> Device for FaultyDrive<D> {
     fn submit(&mut self, now: Instant, command: &Command) {
         self.under_way.insert(command.id, (command.op, command.extent));
         if self.plan.lying_flushes && command.op == Op::Flush {
-            // A discard of nothing takes as long as a flush of nothing.
+            // An empty discard takes as long as an empty flush.
             return self.inner.submit(now, &Command { op: Op::Discard, ..command.clone() });
         }
         self.inner.submit(now, command);

@@ -1,6 +1,6 @@
-//! The swarm over a fixed set of seeds, and the bugs it must find.
+//! The swarm over a fixed set of seeds, and the bugs that it must find.
 //!
-//! `HEADTIME_SWARM_SEED` and `HEADTIME_SWARM_COUNT` choose other seeds: `HEADTIME_SWARM_SEED=7
+//! `HEADTIME_SWARM_SEED` and `HEADTIME_SWARM_COUNT` select other seeds: `HEADTIME_SWARM_SEED=7
 //! HEADTIME_SWARM_COUNT=1` replays one.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,7 +50,7 @@ fn the_swarm_finds_no_broken_promise() {
         sum.flushes_checked += summary.flushes_checked;
     }
     println!("{count} seeds from {first}: {sum:?}");
-    // A swarm that tries nothing finds nothing.
+    // The seeds must exercise every feature.
     if count >= 100 {
         for tried in [
             sum.requests / 50,
@@ -69,21 +69,21 @@ fn the_swarm_finds_no_broken_promise() {
 /// A bug planted between engine and scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bug {
-    /// Writes are shown to the scheduler as reads, so that nobody waits for them.
+    /// Shows writes to the scheduler as reads, so that no request waits for them.
     HidesWritesFromTheOverlapOrder,
-    /// A flush is reported as soon as anything completes, whether or not it was sent.
+    /// Reports a flush at the next completion, sent or not.
     ReportsFlushesEarly,
-    /// Flushes are never sent, and reported when anything else completes.
+    /// Never sends flushes, and reports them at the next completion.
     NeverSendsFlushes,
-    /// Force unit access is forgotten.
+    /// Drops force unit access.
     ForgetsForceUnitAccess,
-    /// One report in twenty never reaches the client.
+    /// Loses one report in twenty.
     LosesAReport,
-    /// One report in twenty reaches the client twice.
+    /// Delivers one report in twenty twice.
     ReportsTwice,
-    /// A cancelled request is said to be gone, but stays.
+    /// Reports a cancellation without cancelling.
     ForgetsToCancel,
-    /// Zeroes are sent to the sectors behind those asked for.
+    /// Sends zeroes to the wrong sectors.
     ZeroesTheWrongSectors,
 }
 
@@ -91,7 +91,7 @@ enum Bug {
 struct Buggy {
     bug: Bug,
     scheduler: Scheduler,
-    /// Requests as their clients made them, where the scheduler was shown something else.
+    /// Requests as submitted, before tampering.
     as_made: BTreeMap<RequestId, Request>,
     early: Vec<Finished>,
     reported_early: BTreeSet<RequestId>,
@@ -230,7 +230,8 @@ fn the_swarm_finds_every_planted_bug() {
             swarm::run_one_with(failure.seed, &belief, |scheduler| Buggy::new(bug, scheduler));
         assert_eq!(replayed, Err(failure.clone()), "the seed alone replays the failure");
         let command = format!(
-            "HEADTIME_SWARM_SEED={} HEADTIME_SWARM_COUNT=1 cargo test -p headtime-testkit --test swarm",
+            "HEADTIME_SWARM_SEED={} HEADTIME_SWARM_COUNT=1 cargo test -p headtime-testkit --test \
+                swarm",
             failure.seed
         );
         assert!(failure.to_string().contains(&command), "{failure}");
@@ -264,7 +265,7 @@ fn the_swarm_finds_a_drive_that_reports_flushes_while_only_its_cache_has_the_dat
         found.iter().any(|failure| failure.what.contains("although only its cache holds")),
         "{found:?}"
     );
-    // Nothing else is wrong with such a drive.
+    // Such a drive has no other fault.
     let other =
         found.iter().find(|failure| !failure.what.contains("although only its cache holds"));
     assert_eq!(other, None);

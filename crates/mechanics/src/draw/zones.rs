@@ -8,12 +8,12 @@ use rand::{Rng, RngExt};
 use crate::profile::{Geometry, Zone};
 
 pub(super) fn random_zones(rng: &mut impl Rng, geometry: &Geometry) -> Vec<Zone> {
-    let mut behind = 0;
+    let mut next_cylinder = 0;
     let mut zones = Vec::new();
     for _ in 0..rng.random_range(1..=4) {
         let skipped_cylinders = if rng.random_bool(0.15) { rng.random_range(1..=3) } else { 0 };
-        let zone = random_zone(rng, geometry, behind, skipped_cylinders);
-        behind = zone.first_cylinder + zone.cylinders;
+        let zone = random_zone(rng, geometry, next_cylinder, skipped_cylinders);
+        next_cylinder = zone.first_cylinder + zone.cylinders;
         zones.push(zone);
     }
     zones
@@ -22,11 +22,11 @@ pub(super) fn random_zones(rng: &mut impl Rng, geometry: &Geometry) -> Vec<Zone>
 fn random_zone(
     rng: &mut impl Rng,
     geometry: &Geometry,
-    behind: u32,
+    next_cylinder: u32,
     skipped_cylinders: u32,
 ) -> Zone {
     let spt: u32 = if rng.random_bool(0.1) { 1 } else { rng.random_range(2..=32) };
-    let first_cylinder = behind + skipped_cylinders;
+    let first_cylinder = next_cylinder + skipped_cylinders;
     let mut zone = Zone {
         first_cylinder,
         skipped_cylinders,
@@ -80,8 +80,8 @@ fn random_slips(rng: &mut impl Rng, zone: &Zone, heads: u16) -> Vec<u64> {
     let sectors = zone.physical_sectors(heads);
     let group_sectors = u64::from(zone.group_cylinders()) * zone.cylinder_sectors(heads);
     let mut slips = BTreeSet::new();
-    let wanted = rng.random_range(0..=(zone.spares * u64::from(zone.groups())).min(12));
-    for _ in 0..wanted {
+    let count = rng.random_range(0..=(zone.spares * u64::from(zone.groups())).min(12));
+    for _ in 0..count {
         // Often adjacent to the last slip; the zone's first and last sector more often than others.
         let sector = match (rng.random_range(0..8_u32), slips.last()) {
             (0, _) => zone.reserved,

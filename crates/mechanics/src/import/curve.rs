@@ -3,7 +3,7 @@
 //!
 //! | seek type | becomes |
 //! |---|---|
-//! | `extracted` | its points; lines of `distance, milliseconds`, optional deviation, optional header |
+//! | `extracted` | its points: lines of `distance, milliseconds` with optional deviation and header |
 //! | `linear` | three points: 1 cylinder, a third of the cylinders, all of them |
 //! | `curve` | points on Lee's curve `a·√(d−1) + b·(d−1) + c` |
 //! | `hpl` | the two-part formula; with a single-cylinder time of its own, points on it |

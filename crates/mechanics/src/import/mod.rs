@@ -109,7 +109,7 @@ impl ImportError {
 fn choose<'t>(
     tree: &'t Tree,
     names: &NamedBlocks<'t>,
-    asked: Option<&str>,
+    requested: Option<&str>,
 ) -> Result<&'t Block, ImportError> {
     let all = drive::disks(tree, names);
     let name =
@@ -120,16 +120,16 @@ fn choose<'t>(
     if all.is_empty() {
         return Err(ImportError::NoDisk { files: String::new() });
     }
-    if let Some(asked) = asked {
+    if let Some(requested) = requested {
         let instance = tree
             .instances
             .iter()
-            .find(|(instances, _)| instances.iter().any(|instance| instance == asked))
+            .find(|(instances, _)| instances.iter().any(|instance| instance == requested))
             .map(|(_, block)| block.as_str());
         let found =
-            all.iter().find(|block| [Some(asked), instance].contains(&block.name.as_deref()));
+            all.iter().find(|block| [Some(requested), instance].contains(&block.name.as_deref()));
         return found.copied().ok_or_else(|| ImportError::UnknownDisk {
-            name: asked.to_string(),
+            name: requested.to_string(),
             names: listed(&all),
         });
     }

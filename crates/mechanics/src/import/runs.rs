@@ -420,7 +420,7 @@ fn without(runs: &[MeasuredRun], slips: &[(u64, u64)]) -> Vec<MeasuredRun> {
         let mut from = run.first_lba;
         while from < end {
             while next.next_if(|(first, count)| first + count <= from).is_some() {}
-            let (hole, behind) = next.peek().map_or((end, end), |(first, count)| {
+            let (hole, after) = next.peek().map_or((end, end), |(first, count)| {
                 ((*first).clamp(from, end), (first + count).clamp(from, end))
             });
             for part in parts(run, from, hole) {
@@ -428,7 +428,7 @@ fn without(runs: &[MeasuredRun], slips: &[(u64, u64)]) -> Vec<MeasuredRun> {
                 out.push(MeasuredRun { first_lba: lba, ..part });
                 lba += count;
             }
-            from = behind.max(hole);
+            from = after.max(hole);
         }
     }
     out
@@ -436,7 +436,7 @@ fn without(runs: &[MeasuredRun], slips: &[(u64, u64)]) -> Vec<MeasuredRun> {
 
 /// Removes the LBAs of `moved` from their runs and inserts `moved`.
 fn with(runs: Vec<MeasuredRun>, moved: &MeasuredRun) -> Vec<MeasuredRun> {
-    let (start, behind) = (moved.first_lba, moved.first_lba + sectors(moved));
+    let (start, after) = (moved.first_lba, moved.first_lba + sectors(moved));
     let mut out = Vec::with_capacity(runs.len() + 3);
     let mut end = 0;
     for run in &runs {
@@ -445,10 +445,10 @@ fn with(runs: Vec<MeasuredRun>, moved: &MeasuredRun) -> Vec<MeasuredRun> {
         if (from..to).contains(&start) {
             out.push(moved.clone());
         }
-        out.extend(parts(run, behind.clamp(from, to), to));
+        out.extend(parts(run, after.clamp(from, to), to));
         end = to;
     }
-    if behind > end {
+    if after > end {
         // LBAs past the last one do not exist, nor does their new position.
         return runs;
     }

@@ -158,9 +158,9 @@ impl<'a> Library<'a> {
                 ));
             }
             match (source.take(), next.token) {
-                (Some(_), Token::Word(wanted)) => {
+                (Some(_), Token::Word(name)) => {
                     if depth >= DEEPEST {
-                        let found = format!("`source {wanted}` inside {DEEPEST} files");
+                        let found = format!("`source {name}` inside {DEEPEST} files");
                         return Err(unfit(
                             next.place,
                             &found,
@@ -168,7 +168,7 @@ impl<'a> Library<'a> {
                             "remove the innermost `source`",
                         ));
                     }
-                    let (name, text) = self.open(&next.place, &wanted)?;
+                    let (name, text) = self.open(&next.place, &name)?;
                     self.splice(&name, &text, depth + 1, out)?;
                 }
                 (Some(_), other) => {

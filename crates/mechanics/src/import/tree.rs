@@ -98,7 +98,7 @@ impl Tree {
                     let block = parser.block(word.clone(), next.place, 0)?;
                     self.blocks.push(block);
                 }
-                // A stray semicolon between blocks is allowed.
+                // An extra semicolon between blocks is allowed.
                 Token::Mark(';') => {}
                 other => {
                     let expected =

@@ -316,10 +316,11 @@ impl<'t> Described<'t> {
         let mut cuts: Vec<(u64, u64)> = Vec::new();
         let mut late = 0;
         for (slips, slip) in (1_u64..).zip(&self.slips) {
-            let behind = slip / by_cylinder + 1;
-            let cut = behind.div_ceil(step) * step;
+            let next_cylinder = slip / by_cylinder + 1;
+            let cut = next_cylinder.div_ceil(step) * step;
             late += u64::from(
-                cut > behind || (scheme.sparing == 3 && self.slips_turn_within(*slip, scheme)),
+                cut > next_cylinder
+                    || (scheme.sparing == 3 && self.slips_turn_within(*slip, scheme)),
             );
             if cut * by_cylinder <= whole.reserved || cut >= self.cylinders() {
                 late += u64::from(cut < self.cylinders());

@@ -66,12 +66,22 @@ mod tests {
     proptest! {
         #[test]
         fn the_index_counts_as_counting_does(
-            steps in proptest::collection::vec(prop_oneof![Just(0_u64), 0_u64..3, 0_u64..3_000, Just(1_u64 << 40)], 0..60),
+            steps in proptest::collection::vec(
+                prop_oneof![Just(0_u64), 0_u64..3, 0_u64..3_000, Just(1_u64 << 40)],
+                0..60,
+            ),
             near in 0_usize..60,
             offset in -2_i64..=2,
             fewest in 1_usize..2_000,
         ) {
-            let row: Vec<u64> = steps.iter().scan(0, |sum, step| { *sum += step; Some(*sum) }).collect();
+            let mut sum = 0;
+            let row: Vec<u64> = steps
+                .iter()
+                .map(|step| {
+                    sum += step;
+                    sum
+                })
+                .collect();
             let number = row.get(near).copied().unwrap_or(5).saturating_add_signed(offset);
             let counted = row.iter().filter(|member| **member <= number).count();
             prop_assert_eq!(BucketIndex::new(&row, fewest).at_or_below(&row, number), counted);

@@ -56,9 +56,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn multiplication_divides_as_division_does(value: u64, divisor in 1_u64.., shift in 0_u32..64) {
+        fn multiplication_divides_as_division_does(
+            value: u64,
+            divisor in 1_u64..,
+            shift in 0_u32..64,
+        ) {
             let divisor = (divisor >> shift).max(1);
-            prop_assert_eq!(Divider::new(divisor).div_rem(value), (value / divisor, value % divisor));
+            let expected = (value / divisor, value % divisor);
+            prop_assert_eq!(Divider::new(divisor).div_rem(value), expected);
         }
     }
 }

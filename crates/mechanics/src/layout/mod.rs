@@ -283,11 +283,11 @@ impl Layout {
     /// The position of an address, and the number of addresses from there on, at most `max`, that
     /// pass one after the other on the track.
     #[inline(always)]
-    pub(crate) fn stretch(&self, lba: Lba, wanted: u64) -> TrackStretch {
+    pub(crate) fn stretch(&self, lba: Lba, max: u64) -> TrackStretch {
         self.check_lba(lba);
         match &self.map {
-            LayoutKind::Zones(zones) => zones.of_lba(lba.get()).stretch(lba.get(), wanted),
-            LayoutKind::Runs(runs) => runs.stretch(lba.get(), wanted),
+            LayoutKind::Zones(zones) => zones.of_lba(lba.get()).stretch(lba.get(), max),
+            LayoutKind::Runs(runs) => runs.stretch(lba.get(), max),
         }
     }
 

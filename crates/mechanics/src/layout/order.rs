@@ -7,7 +7,7 @@
 //! the direction of steps:
 //!
 //! ```text
-//! order              band     surfaces of odd bands steps of odd surfaces between surfaces of a band
+//! order              band     surfaces of odd bands steps of odd surfaces between surfaces
 //! cylinder           1        from head 0 up        –                     T
 //! serpentine         1        from the last down    –                     T
 //! surface-serpentine as given from the last down    outwards              T

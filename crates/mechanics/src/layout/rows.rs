@@ -73,11 +73,11 @@ impl Layout {
     }
 
     /// The run of a track with the maximum `weight`, unless that is 0.
-    fn longest_row(&self, track: Track, wanted: impl Fn(Extent) -> u64) -> Option<TrackRow> {
+    fn longest_row(&self, track: Track, weight: impl Fn(Extent) -> u64) -> Option<TrackRow> {
         let run = match &self.map {
             LayoutKind::Zones(_) => self
                 .track_runs(track)
-                .max_by_key(|run| wanted(run.extent))
+                .max_by_key(|run| weight(run.extent))
                 .map(|run| (run.first_sector, run.extent)),
             LayoutKind::Runs(runs) => {
                 let within =
@@ -88,10 +88,10 @@ impl Layout {
                 let parts = parts
                     .filter(|(_, _, lbas)| *lbas > 0)
                     .map(|(sector, lba, lbas)| (sector, Extent::from_numbers(lba, lbas)));
-                parts.max_by_key(|(_, extent)| wanted(*extent))
+                parts.max_by_key(|(_, extent)| weight(*extent))
             }
         };
-        let (first_sector, extent) = run.filter(|(_, extent)| wanted(*extent) > 0)?;
+        let (first_sector, extent) = run.filter(|(_, extent)| weight(*extent) > 0)?;
         Some(self.row(track, extent, self.sector_angle(track.sector(first_sector))))
     }
 

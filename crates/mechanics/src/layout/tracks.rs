@@ -64,8 +64,8 @@ impl Layout {
                     None => (zone.first_lba, zone.first_lba),
                     Some(cylinder) => {
                         let first = zone.tracks.first_sector(cylinder, track.head);
-                        let behind = first + u64::from(zone.tracks.sectors_of(track.head));
-                        (zone.first_lba_from(first), zone.first_lba_from(behind))
+                        let end = first + u64::from(zone.tracks.sectors_of(track.head));
+                        (zone.first_lba_from(first), zone.first_lba_from(end))
                     }
                 }
             }

@@ -66,11 +66,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn many_steps_of_whole_sectors_are_exact_to_the_last_bit(spt in 1_u32..65_536, skew in 0.0_f64..1.0, counts in (0_u64..60_000, 1_u64..300)) {
+        fn many_steps_of_whole_sectors_are_exact_to_the_last_bit(
+            spt in 1_u32..65_536,
+            skew in 0.0_f64..1.0,
+            counts in (0_u64..60_000, 1_u64..300),
+        ) {
             let skew = (skew * f64::from(spt)) as u64;
             let step = FineTurns::of_sectors(skew as f64, spt);
             let row = step.times(counts.1).rounded_up();
-            let sum = row.wrapping_mul(counts.0).wrapping_add(step.rounded_up().wrapping_mul(counts.1));
+            let sum = row
+                .wrapping_mul(counts.0)
+                .wrapping_add(step.rounded_up().wrapping_mul(counts.1));
             let exact = Angle::from_fraction(skew * counts.1 * (counts.0 + 1), u64::from(spt));
             prop_assert_eq!(Angle::from_raw((sum >> 32) as u32), exact);
         }

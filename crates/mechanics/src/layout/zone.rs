@@ -98,34 +98,34 @@ impl LayoutZone {
     /// The position of an LBA and the LBAs from there to the end of the track or group, or to a
     /// remapped one, at most `max` (at least 1).
     #[inline(always)]
-    pub(crate) fn stretch(&self, lba: u64, wanted: u64) -> TrackStretch {
+    pub(crate) fn stretch(&self, lba: u64, max: u64) -> TrackStretch {
         let place = lba - self.first_lba + self.reserved;
         let home = self.home(place);
-        let mut wanted = wanted.min(home.group_end - place);
+        let mut max = max.min(home.group_end - place);
         if !self.remaps.is_empty() {
             if let Some(spare) = self.remaps.spare_of(home.physical) {
                 return TrackStretch { at: self.located(spare), lbas: 1, span: 1, moved: true };
             }
             if let Some(next) = self.remaps.next_home(home.physical) {
-                wanted = wanted.min(self.place_from(next) - place);
+                max = max.min(self.place_from(next) - place);
             }
         }
         let at = self.located(home.physical);
         let left = u64::from(at.sectors_per_track - at.sector);
         if self.slips.is_empty() {
-            let lbas = wanted.min(left);
+            let lbas = max.min(left);
             return TrackStretch { at, lbas, span: lbas, moved: false };
         }
-        let (lbas, span) = self.over_slips(&home, wanted, home.physical + left);
+        let (lbas, span) = self.over_slips(&home, max, home.physical + left);
         TrackStretch { at, lbas, span, moved: false }
     }
 
     /// The number of LBAs from here on without a slipped sector in between, at most `max`; nothing
     /// else is checked.
-    pub(crate) fn unbroken(&self, lba: u64, wanted: u64) -> u64 {
+    pub(crate) fn unbroken(&self, lba: u64, max: u64) -> u64 {
         let home = self.home(lba - self.first_lba + self.reserved);
         let next_slip = self.slips.from(home.slips_before).first().copied().unwrap_or(u64::MAX);
-        wanted.min(next_slip - home.physical)
+        max.min(next_slip - home.physical)
     }
 
     /// The LBA of a physical sector; `None` for slipped, reserved and unused spare sectors, and for
@@ -203,8 +203,8 @@ impl LayoutZone {
         let start = group * self.groups.sectors;
         let end = (start + self.groups.sectors).min(self.tracks.sectors());
         let last_place = ((group + 1) * self.groups.places).min(self.end_place).checked_sub(1)?;
-        let behind = self.home(last_place).physical + 1;
-        (behind.max(start)..end)
+        let first_spare = self.home(last_place).physical + 1;
+        (first_spare.max(start)..end)
             .find(|spare| !self.slips.contains(*spare) && !self.remaps.taken(*spare))
     }
 
@@ -266,8 +266,8 @@ impl LayoutZone {
 
     /// At most `max` LBAs from `home` on up to `track_end`, and the number of sectors including
     /// slipped ones in between.
-    fn over_slips(&self, home: &Home, wanted: u64, track_end: u64) -> (u64, u64) {
-        let mut end = home.physical + wanted;
+    fn over_slips(&self, home: &Home, max: u64, track_end: u64) -> (u64, u64) {
+        let mut end = home.physical + max;
         let mut slipped = 0;
         for slip in self.slips.from(home.slips_before) {
             if *slip >= end.min(track_end) {
@@ -277,7 +277,7 @@ impl LayoutZone {
             slipped += 1;
         }
         if end <= track_end {
-            return (wanted, end - home.physical);
+            return (max, end - home.physical);
         }
         // The track ends first. Slips at its very end are not passed over for this stretch.
         let lbas = track_end - home.physical - slipped;

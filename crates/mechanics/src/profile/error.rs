@@ -36,7 +36,12 @@ pub enum ProfileError {
         remedy: String,
     },
     /// A zone does not start at the end of the previous one.
-    #[error("profile {profile}: zone {zone} starts at cylinder {starts}, {side} zone {before} ends at {expected}; set first_cylinder = {expected}", before = zone - 1, side = if starts < expected { "before" } else { "after" })]
+    #[error(
+        "profile {profile}: zone {zone} starts at cylinder {starts}, {side} zone {before} ends at \
+            {expected}; set first_cylinder = {expected}",
+        before = zone - 1,
+        side = if starts < expected { "before" } else { "after" }
+    )]
     ZoneStart {
         /// The profile's name.
         profile: String,

@@ -3,7 +3,7 @@
 //! A profile describes a drive model: rotation, geometry, zones, seek curve, interface, firmware,
 //! and the spread between drives of the model ([`VariationSpec`]). It has no state and no
 //! randomness. Named setups ([`Setup`]) overlay the interface and firmware keys, because the same
-//! mechanics have been measured behind different buses; `NAME@SETUP` selects one.
+//! mechanics have been measured with different buses; `NAME@SETUP` selects one.
 //!
 //! Reading is strict: an unknown key is refused with its line and column, an invalid value with
 //! key, value, expectation and remedy ([`ProfileError`]). Times are decimal milliseconds or
@@ -28,7 +28,7 @@ pub use error::ProfileError;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriveProfile {
-    /// Short name for command lines: lower-case letters, digits, `-`, `.`, `_`; a selected setup is
+    /// Short name for command lines: lower case, digits, `-`, `.`, `_`; a selected setup is
     /// appended after `@`.
     pub name: String,
     /// Maker and model.

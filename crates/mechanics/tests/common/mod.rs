@@ -1,4 +1,4 @@
-//! Drives by seed for the tests, and a note on how to replay when one fails.
+//! Random drives by seed, and the replay command of a failure.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod slow;
@@ -7,7 +7,7 @@ use headtime_mechanics::{DriveProfile, catalog, draw};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-/// Prints the replaying command when the test panics while this lives.
+/// Prints the replay command if the test panics during its lifetime.
 pub(crate) struct Replay {
     seed: u64,
     test: &'static str,
@@ -37,8 +37,7 @@ pub(crate) fn for_seeds(test: &'static str, count: u64, mut body: impl FnMut(&mu
     }
 }
 
-/// Runs `body` with `count` small drives drawn by seed, or with that of the seed in
-/// `HEADTIME_SEED`.
+/// Runs `body` with `count` small random drives, or with that of the seed in `HEADTIME_SEED`.
 pub(crate) fn for_drawn_drives(
     test: &'static str,
     count: u64,
@@ -50,7 +49,7 @@ pub(crate) fn for_drawn_drives(
     });
 }
 
-/// Every profile that ships, and its setups.
+/// Every shipped profile and its setups.
 pub(crate) fn catalog_profiles() -> Vec<DriveProfile> {
     let shipped: Vec<DriveProfile> = catalog::CATALOG
         .iter()

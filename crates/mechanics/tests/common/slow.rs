@@ -1,25 +1,24 @@
-//! [`SlowLayout`]: the layout as the profile's words say it, walked track by track and sector by
-//! sector.
+//! [`SlowLayout`]: the layout by its definition, track by track and sector by sector.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use headtime_mechanics::profile::{TrackOrder, Zone};
 use headtime_mechanics::{DriveProfile, PhysicalAddress, Track, ZoneSlip};
 
-/// Everything about every sector of a small drive.
+/// All sectors of a small drive.
 pub(crate) struct SlowLayout {
-    /// Tracks in the order of their numbers, with the turns at which sector 0 starts where they
-    /// hold data.
+    /// Tracks in order, with the angle of sector 0 in revolutions if they hold data.
     pub tracks: Vec<(Track, Option<f64>)>,
-    /// Sectors of each track that holds data.
+    /// Sectors of each track with data.
     pub sectors_per_track: BTreeMap<Track, u32>,
-    /// Where each LBA would be if nothing were remapped.
+    /// The position of each LBA without remapping.
     pub homes: Vec<PhysicalAddress>,
-    /// Where each LBA is.
+    /// The position of each LBA.
     pub places: Vec<PhysicalAddress>,
-    /// Turns at which the measured parts of tracks start, by first sector; from runs only.
+    /// Start angles of the measured parts of tracks in revolutions, by first sector; from runs
+    /// only.
     pub parts: BTreeMap<PhysicalAddress, f64>,
-    /// Spares that are free, zone by zone, group by group.
+    /// Free spares by zone and group.
     pub free: Vec<Vec<Vec<PhysicalAddress>>>,
 }
 
@@ -84,7 +83,7 @@ impl SlowLayout {
         (start + (skew + next_band) / f64::from(zone.sectors_per_track)).fract()
     }
 
-    /// Lets the zone's LBAs fill its sectors, given with their cylinders from the zone's first.
+    /// Assigns the zone's LBAs to its sectors, given with their cylinders from the zone's first.
     fn lay_sectors(&mut self, zone: &Zone, sectors: &[(u32, PhysicalAddress)], extra: &[u64]) {
         let moved: BTreeMap<u64, u64> = zone.remaps.iter().copied().collect();
         let extra = extra.iter().copied().filter(|sector| !moved.contains_key(sector));
@@ -148,7 +147,7 @@ impl SlowLayout {
         }
     }
 
-    /// The turns at which a sector of a track with data starts.
+    /// The start angle of a sector of a track with data, in revolutions.
     pub(crate) fn sector_turns(&self, track: Track, start: f64, sector: u32) -> f64 {
         let turn = |from: f64, sectors: i64| {
             from + sectors as f64 / f64::from(self.sectors_per_track[&track])
@@ -164,7 +163,7 @@ impl SlowLayout {
         )
     }
 
-    /// The LBA at each place that holds one.
+    /// The LBA at each position that holds one.
     pub(crate) fn lbas(&self) -> BTreeMap<PhysicalAddress, u64> {
         self.places.iter().copied().zip(0..).collect()
     }

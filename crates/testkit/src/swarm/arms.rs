@@ -1,4 +1,4 @@
-//! [`TwoArms`]: a belief of one arm, made to do for a drive with two.
+//! [`TwoArms`]: a drive model of one arm, adapted to a drive with two.
 
 use headtime_sched::{
     AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
@@ -7,12 +7,12 @@ use headtime_sched::{
 };
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
-/// Believes of both arms what another belief says of one, and that they are one: nothing that
-/// schedules well, but addresses are right.
+/// Uses another drive model for both arms as if they were one: it schedules badly, but addresses
+/// are right.
 pub(super) struct TwoArms(pub(super) Box<dyn Belief + Send>);
 
 impl TwoArms {
-    /// The extent, or the part of it on its first arm, in that arm's addresses.
+    /// The extent, or its part on the first arm, in that arm's addresses.
     fn on_one_arm(&self, extent: Extent) -> Extent {
         let sectors = self.0.capacity().get();
         let start = extent.start.get() % sectors;

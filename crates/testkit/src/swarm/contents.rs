@@ -1,14 +1,13 @@
-//! What the sectors hold, and what each read ought to have seen.
+//! The contents of the sectors, and the allowed results of each read.
 //!
-//! Every write, zero and discard is a version of its sectors. The platters hold the version that
-//! landed last, and beside them the drive's cache holds copies, and versions that the platters
-//! lack; a read sees the versions that were there when it landed. What it *may* see follows from
-//! the order of submission alone: of the requests on a sector that were submitted before it, the
-//! latest that succeeded, or a later one that failed or was cancelled at the drive, which may have
-//! landed or not. A discard leaves anything.
+//! Every write, zero and discard makes a version of its sectors. The platters hold the version that
+//! landed last; the drive's cache holds copies and unsaved versions; a read sees the versions at
+//! its landing. The *allowed* versions follow from submission order alone: of the earlier requests
+//! on a sector, the latest that succeeded, or a later one that failed or was cancelled at the
+//! drive, which may have landed. After a discard every version is allowed.
 //!
-//! What the drive itself must keep: when it reports a flush, everything that only its cache held
-//! when the flush came is on the platters; when it reports a forced write, that write is.
+//! The drive must keep its own guarantees: a reported flush has moved everything to the platters
+//! that only the cache held when the flush came; a reported forced write is on the platters.
 
 use std::collections::BTreeMap;
 
@@ -17,21 +16,21 @@ use headtime_units::{Extent, Instant, Lba};
 
 use headtime_sim::{Landing, StorageLayer};
 
-/// Versions on the platters and in the cache, and the history from which the right ones follow.
+/// Versions on the platters and in the cache, and the history that determines the allowed ones.
 #[derive(Default)]
 pub(super) struct SectorContents {
-    /// The versions that each sector has held, and from when on; sectors never written have none.
+    /// The versions of each sector with their times; sectors never written have none.
     platters: BTreeMap<Lba, Vec<(RequestId, Instant)>>,
-    /// What the cache holds.
+    /// The contents of the cache.
     cache: BTreeMap<Lba, Cached>,
     /// Requests that changed each sector, in the order of submission.
     history: BTreeMap<Lba, Vec<RequestId>>,
     fates: BTreeMap<RequestId, (Op, WriteFate)>,
-    /// What commands at the drive carry.
+    /// The requests of each command at the drive.
     cargo: BTreeMap<CommandId, Vec<Request>>,
-    /// What each landed read saw.
+    /// The versions seen by each landed read.
     seen: BTreeMap<RequestId, BTreeMap<Lba, Option<RequestId>>>,
-    /// What only the cache held when a flush was sent.
+    /// The versions that only the cache held when a flush was sent.
     to_flush: BTreeMap<CommandId, Vec<(Lba, RequestId)>>,
 }
 
@@ -39,20 +38,20 @@ pub(super) struct SectorContents {
 #[derive(Clone, Copy)]
 struct Cached {
     version: Option<RequestId>,
-    /// Whether the platters lack it.
+    /// True if the platters lack it.
     unsaved: bool,
 }
 
-/// What became of a request that changes sectors.
+/// The outcome of a request that changes sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriteFate {
-    /// The drive has not done it yet.
+    /// The drive has not completed it.
     Open,
-    /// It landed. A forced write may still wait for its flush, but what it wrote is there.
+    /// It landed. A forced write may still wait for its flush.
     Done,
     /// It may have landed.
     Doubtful,
-    /// It never went to the drive.
+    /// It never reached the drive.
     Removed,
 }
 
@@ -70,7 +69,7 @@ impl SectorContents {
         self.cargo.insert(command, requests);
     }
 
-    /// A flush goes to the drive.
+    /// A flush is sent to the drive.
     pub(super) fn flush_sent(&mut self, command: CommandId) {
         let unsaved = self.cache.iter().filter(|(_, cached)| cached.unsaved);
         self.to_flush.insert(
@@ -81,8 +80,7 @@ impl SectorContents {
         );
     }
 
-    /// Holds what the drive has on its platters against its report, at `finished`, that it did a
-    /// command.
+    /// Checks the platters against the drive's report of a command at `finished`.
     pub(super) fn check_durable(
         &mut self,
         command: &Command,
@@ -118,7 +116,7 @@ impl SectorContents {
         Ok(())
     }
 
-    /// The request is over, or may be forgotten as one that was cancelled.
+    /// Records the outcome of a request.
     pub(super) fn settled(&mut self, id: RequestId, fate: WriteFate) {
         if let Some((_, open)) = self.fates.get_mut(&id) {
             *open = fate;
@@ -153,7 +151,7 @@ impl SectorContents {
         Ok(())
     }
 
-    /// The drive moved sectors by itself: into its cache, or from there to the platters.
+    /// The drive moved sectors by itself, into its cache or to the platters.
     fn moved(&mut self, landing: &Landing) -> Result<(), String> {
         for lba in sectors(landing.extent) {
             if landing.op == Op::Read {
@@ -185,7 +183,7 @@ impl SectorContents {
         self.platters.get(&lba).and_then(|versions| versions.last()).map(|(version, _)| *version)
     }
 
-    /// Holds what a successful read saw against what it may have seen.
+    /// Checks the versions seen by a successful read.
     pub(super) fn check_read(&mut self, read: &Request) -> Result<(), String> {
         let seen = self
             .seen
@@ -201,7 +199,7 @@ impl SectorContents {
         Ok(())
     }
 
-    /// Holds the platters against what all requests together should have left.
+    /// Checks the final platters against all requests.
     pub(super) fn check_end(&self) -> Result<(), String> {
         let end = RequestId(u64::MAX);
         if let Some((lba, _)) = self.cache.iter().find(|(_, cached)| cached.unsaved) {
@@ -213,7 +211,7 @@ impl SectorContents {
         })
     }
 
-    /// Whether `version` may be what `lba` shows to someone who was submitted just before `before`.
+    /// Checks that a request submitted just before `before` may see `version` of `lba`.
     fn check(&self, lba: Lba, version: Option<RequestId>, before: RequestId) -> Result<(), String> {
         let earlier = self.history.get(&lba).into_iter().flatten().rev().filter(|id| **id < before);
         for id in earlier {
@@ -273,7 +271,7 @@ mod tests {
         }
     }
 
-    /// Lets requests land in the order given; each has been submitted in the order of its number.
+    /// Lands requests in the given order; they were submitted in the order of their numbers.
     fn contents(submitted: &[Request], landing: &[Request]) -> SectorContents {
         let mut contents = SectorContents::default();
         submitted.iter().for_each(|request| contents.submitted(request));

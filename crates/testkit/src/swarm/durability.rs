@@ -1,31 +1,30 @@
-//! Which writes would survive a power cut, if the drive had a volatile write cache.
+//! The writes that would survive a power cut, if the drive had a volatile write cache.
 //!
-//! The simulated drive has none, so nothing could be lost. To try what flush and force unit access
-//! promise, this model pretends the worst: a write is durable only when its own command forced it,
-//! or when a flush that was sent after the write had completed has completed itself. A flush
-//! request owes the writes that its client could know of: those that had finished when it was
-//! submitted.
+//! To test flush and force unit access, this model assumes the worst: a write is durable only if
+//! its own command forced it, or if a flush that was sent after the write's completion has
+//! completed. A flush request must cover the writes that its client could know of: those that had
+//! finished when it was submitted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use headtime_sched::{CommandId, Op, Request, RequestId};
 
-/// The books of an imagined volatile cache.
+/// The state of an imagined volatile cache.
 #[derive(Default)]
 pub(super) struct DurabilityModel {
     /// Writes that the drive completed and that a power cut could lose.
     volatile: BTreeSet<RequestId>,
-    /// Of those, the ones whose client was told.
-    told: BTreeSet<RequestId>,
-    /// What each flush at the drive makes durable.
+    /// The acknowledged ones among them.
+    acknowledged: BTreeSet<RequestId>,
+    /// The writes that each flush at the drive makes durable.
     flushing: BTreeMap<CommandId, BTreeSet<RequestId>>,
-    /// What each flush request must have made durable when it finishes.
-    owed: BTreeMap<RequestId, BTreeSet<RequestId>>,
+    /// The writes that must be durable when each flush request finishes.
+    required: BTreeMap<RequestId, BTreeSet<RequestId>>,
 }
 
 impl DurabilityModel {
     pub(super) fn flush_submitted(&mut self, flush: RequestId) {
-        self.owed.insert(flush, self.told.clone());
+        self.required.insert(flush, self.acknowledged.clone());
     }
 
     pub(super) fn flush_sent(&mut self, command: CommandId) {
@@ -47,7 +46,7 @@ impl DurabilityModel {
             Op::Flush => {
                 for id in covered.unwrap_or_default() {
                     self.volatile.remove(&id);
-                    self.told.remove(&id);
+                    self.acknowledged.remove(&id);
                 }
             }
             Op::Write | Op::Zero if !forced => {
@@ -57,7 +56,7 @@ impl DurabilityModel {
         }
     }
 
-    /// A write finished well.
+    /// A write succeeded.
     pub(super) fn write_finished(&mut self, write: &Request) -> Result<(), String> {
         if !self.volatile.contains(&write.id) {
             return Ok(());
@@ -69,20 +68,20 @@ impl DurabilityModel {
                 write.id.0
             ));
         }
-        self.told.insert(write.id);
+        self.acknowledged.insert(write.id);
         Ok(())
     }
 
-    /// A flush finished well; answers how many writes it was owed.
+    /// A flush succeeded; returns the number of writes that it had to cover.
     pub(super) fn flush_finished(&mut self, flush: RequestId) -> Result<usize, String> {
-        let owed = self.owed.remove(&flush).unwrap_or_default();
-        match owed.intersection(&self.volatile).next() {
+        let required = self.required.remove(&flush).unwrap_or_default();
+        match required.intersection(&self.volatile).next() {
             Some(write) => Err(format!(
                 "flush {} finished although write {}, finished before it was submitted, is not \
                     durable",
                 flush.0, write.0
             )),
-            None => Ok(owed.len()),
+            None => Ok(required.len()),
         }
     }
 }

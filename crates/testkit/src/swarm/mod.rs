@@ -1,16 +1,15 @@
 //! The swarm: many small runs, each with a drive, a policy, a workload and faults drawn from one
-//! seed, each watched for broken promises.
+//! seed, each checked against the invariants.
 //!
-//! A run draws an odd little drive, a policy with its parameters, a few streams that overlap on few
-//! sectors, perhaps shares for them, and perhaps faults; while it runs, requests are cancelled and
-//! the policy is changed. A `InvariantChecker` sees every event and holds it against the invariants of
-//! ARCHITECTURE.md: every accepted request finishes exactly once, reads see what the order of
-//! submission demands, flushes and forced writes are durable, overlapping requests keep their
-//! order, the drive holds no more than it takes, time never runs back, accounts add up, and in the
-//! end everything has drained.
+//! A run draws a small unusual drive, a policy with its parameters, a few streams that overlap on
+//! few sectors, and optionally shares and faults; while it runs, requests are cancelled and the
+//! policy is changed. An `InvariantChecker` checks every event against the invariants of
+//! ARCHITECTURE.md: every accepted request finishes exactly once, reads see allowed contents,
+//! flushes and forced writes are durable, overlapping requests keep their order, the drive's queue
+//! depth is respected, time never decreases, accounts add up, and everything drains in the end.
 //!
-//! A failure names its seed and the command that replays it. That the swarm finds bugs is itself a
-//! test: `crates/testkit/tests/swarm.rs` plants some.
+//! A failure names its seed and the command that replays it. `crates/testkit/tests/swarm.rs` plants
+//! bugs and verifies that the swarm finds them.
 
 mod arms;
 mod contents;
@@ -37,7 +36,7 @@ use plan::RunPlan;
 pub use plan::random_drive;
 use witness::InvariantChecker;
 
-/// What one run did, for people.
+/// The statistics of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// The seed.
@@ -60,14 +59,14 @@ pub struct Summary {
     pub simulated: Nanos,
 }
 
-/// A promise was broken.
+/// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwarmFailure {
-    /// The seed that shows it.
+    /// The seed of the run.
     pub seed: u64,
-    /// What was wrong, and when.
+    /// The violation and its time.
     pub what: String,
-    /// What was run.
+    /// The drawn configuration.
     pub plan: String,
 }
 
@@ -84,18 +83,18 @@ impl fmt::Display for SwarmFailure {
 
 impl std::error::Error for SwarmFailure {}
 
-/// Runs one seed. `belief` makes the belief of policies that are no oracle.
+/// Runs one seed. `belief` makes the drive model of policies that are no oracle.
 ///
 /// # Errors
-/// The first broken promise.
+/// The first violated invariant.
 pub fn run_one(seed: u64, belief: BeliefMaker<'_>) -> Result<Summary, SwarmFailure> {
     run_one_with(seed, belief, |scheduler| scheduler)
 }
 
-/// Runs one seed with something between engine and scheduler: a planted bug.
+/// Runs one seed with a wrapper between engine and scheduler, for planted bugs.
 ///
 /// # Errors
-/// The first broken promise.
+/// The first violated invariant.
 pub fn run_one_with<F: SchedulerApi>(
     seed: u64,
     belief: BeliefMaker<'_>,
@@ -104,10 +103,10 @@ pub fn run_one_with<F: SchedulerApi>(
     run_planned(seed, belief, wrap, |_| {})
 }
 
-/// Runs one seed with something more going wrong at the drive.
+/// Runs one seed with additional faults of the drive.
 ///
 /// # Errors
-/// The first broken promise.
+/// The first violated invariant.
 pub fn run_one_with_faults(
     seed: u64,
     belief: BeliefMaker<'_>,
@@ -126,7 +125,7 @@ fn run_planned<F: SchedulerApi>(
     let mut plan = RunPlan::draw(&mut rng);
     worse(&mut plan.faults);
     let fail = |what: String| SwarmFailure { seed, what, plan: plan.to_string() };
-    // The scheduler asserts its own invariants; its panics are broken promises like any other.
+    // The scheduler asserts its own invariants; a panic is a violation, too.
     let run = AssertUnwindSafe(|| run_plan(seed, &plan, &mut rng, belief, wrap));
     match catch_unwind(run) {
         Ok(outcome) => outcome.map_err(fail),
@@ -186,7 +185,7 @@ fn run_plan<F: SchedulerApi>(
             && let Some((id, client)) = witness.any_held(rng.next_u64())
         {
             engine.cancel(id, client, &mut witness).map_err(|error| error.to_string())?;
-            // What takes its place may have been served by the drive's cache at once.
+            // The client's next request may already be served by the drive's cache.
             witness.landed(engine.device.inner_mut().take_landings());
         }
         if rng.random_bool(plan.policy_change_chance) {

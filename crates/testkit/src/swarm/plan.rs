@@ -1,4 +1,4 @@
-//! What one run of the swarm consists of, drawn from its seed.
+//! The configuration of one run, drawn from its seed.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::faults::{BadSectors, FaultPlan};
 use headtime_sim::DriveTruth;
 
-/// One run.
+/// The configuration of one run.
 pub(super) struct RunPlan {
     pub(super) profile: DriveProfile,
     nominal: bool,
@@ -48,8 +48,7 @@ impl RunPlan {
             requests,
             cancel_chance: [0.0, 0.02, 0.2][rng.random_range(0..3)],
             policy_change_chance: [0.0, 0.02, 0.2][rng.random_range(0..3)],
-            // Lost reports need a timeout; a short one also gives up commands that are merely
-            // waiting.
+            // Lost reports need a timeout; a short one also gives up waiting commands.
             timeout: (faults.lost_share > 0.0 || rng.random_bool(0.2))
                 .then(|| Nanos::from_ms([40, 300, 2_000][rng.random_range(0..3)])),
             faults,
@@ -57,7 +56,7 @@ impl RunPlan {
         }
     }
 
-    /// The unit.
+    /// The simulated drive.
     pub(super) fn truth(&self, seed: u64) -> Result<DriveTruth, ProfileError> {
         if self.nominal {
             DriveTruth::nominal(&self.profile, seed)
@@ -70,7 +69,7 @@ impl RunPlan {
         DriveTraits { queue_depth: self.profile.firmware.queue_depth as usize, fua: self.fua }
     }
 
-    /// Whether the scheduler is given the truth.
+    /// True if the scheduler gets the truth.
     pub(super) fn oracle(&self) -> bool {
         self.entry.oracle
     }
@@ -79,14 +78,14 @@ impl RunPlan {
         (self.entry.build)(&self.parameters)
     }
 
-    /// A policy to change to; an oracle only where the belief is one.
+    /// Another policy; an oracle only if the drive model is one.
     pub(super) fn another_policy(&self, rng: &mut ChaCha8Rng) -> Box<dyn Policy> {
         let (entry, parameters) = random_policy(rng, self.oracle());
         (entry.build)(&parameters)
     }
 
-    /// A time by which everything has drained, unless somebody starves: as if all requests came
-    /// after the last arrival and each met the worst alone.
+    /// The time by which everything has drained unless a request starves: as if all requests came
+    /// after the last arrival and each had the worst case alone.
     pub(super) fn latest(&self) -> Instant {
         let each = Nanos::from_ms(SLOWEST_ACCESS_MS)
             + self.faults.slow_by
@@ -132,14 +131,14 @@ impl fmt::Display for RunPlan {
     }
 }
 
-/// No access of a drawn drive takes longer: 40 sectors on as many tracks with a revolution and the
+/// Maximum access time of a random drive: 40 sectors on as many tracks with a revolution and the
 /// longest arm time each, and an outlier.
 const SLOWEST_ACCESS_MS: u64 = 2_000;
-/// Open loops below are no slower, think times no longer.
+/// Maximum interarrival and think time below.
 const SLOWEST_ARRIVAL: Nanos = Nanos::from_secs(1);
 
-/// A small odd drive for tests: [`draw::random_profile`] with a cache, 512e sectors, a hold for
-/// sequential runs, drift, or a second arm, each by lot.
+/// A small unusual drive for tests: [`draw::random_profile`] with a random choice of cache, 512e
+/// sectors, sequential hold, drift and second arm.
 pub fn random_drive(rng: &mut impl Rng) -> DriveProfile {
     let mut profile = draw::random_profile(rng);
     profile.cache = rng.random_bool(0.6).then(|| random_cache(rng));
@@ -200,8 +199,8 @@ fn random_policy(rng: &mut ChaCha8Rng, oracles: bool) -> (&'static PolicyEntry, 
 fn random_stream(rng: &mut ChaCha8Rng, profile: &DriveProfile) -> StreamConfig {
     let (capacity, of_one_arm) = (profile.capacity().get(), profile.capacity_per_actuator().get());
     let sector = u64::from(profile.sector_bytes);
-    // Few sectors, so that requests meet; now and then the whole drive. Where there are two arms,
-    // mostly around the border between them.
+    // Few sectors, so that requests overlap; sometimes the whole drive. With two arms, mostly
+    // around the border between them.
     let len = if rng.random_bool(0.8) { rng.random_range(1..=capacity.min(48)) } else { capacity };
     let near = if capacity > of_one_arm && rng.random_bool(0.7) {
         of_one_arm.saturating_sub(24)

@@ -1,15 +1,15 @@
-//! Shares for half of the runs of the swarm: terms for each stream, drawn apart from all else, so
-//! that what else a seed draws does not depend on them.
+//! Shares for half of the runs: terms for each stream, from a separate random stream, so that other
+//! draws do not depend on them.
 
 use headtime_sched::{PriorityClass, Scheduler, ShareRefusal, Tenant, Terms, VolumeId};
 use headtime_units::{Instant, Nanos, Share};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// The part of the seed's random numbers that terms are drawn from.
+/// The random stream of the terms.
 const STREAM: u64 = 5;
 
-/// Gives each stream of a run terms that can be kept, or, every other time, nobody any.
+/// Gives each stream feasible terms, or none in every second run.
 pub(super) fn promise(
     scheduler: &mut Scheduler,
     streams: usize,
@@ -25,8 +25,7 @@ pub(super) fn promise(
     for volume in 0..streams as u32 {
         let terms = Terms {
             reserve: share(rng.random_range(0..330_000_000)),
-            // No less, or what is held back would not be through by the time that the swarm calls
-            // starving.
+            // A lower limit would delay requests beyond the swarm's starvation bound.
             limit: share(rng.random_range(500_000_000..=1_000_000_000)),
             burst: Nanos::from_ms(rng.random_range(10..2_000)),
             priority: [PriorityClass::RealTime, PriorityClass::BestEffort, PriorityClass::Idle]

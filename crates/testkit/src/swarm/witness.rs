@@ -1,4 +1,4 @@
-//! [`InvariantChecker`]: sees every event of a run and says which promise it breaks.
+//! [`InvariantChecker`]: checks every event of a run against the invariants.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +13,11 @@ use super::contents::{SectorContents, WriteFate};
 use super::durability::DurabilityModel;
 use headtime_sim::{DiskTime, DriveCompletion, EngineObserver, Landing};
 
-/// Books of a run, kept apart from the scheduler's own.
+/// The state of a run, independent of the scheduler's own.
 pub(super) struct InvariantChecker {
     traits: DriveTraits,
     arms: u64,
-    /// Requests accepted and not yet reported; cancelled ones as long as their command is at the
-    /// drive.
+    /// Requests accepted and not yet reported; cancelled ones until their command completes.
     live: BTreeMap<RequestId, LiveRequest>,
     /// Commands at the drive.
     commands: BTreeMap<CommandId, SentCommand>,
@@ -29,12 +28,12 @@ pub(super) struct InvariantChecker {
     last_report: Instant,
     last_charged: Instant,
     charged: Nanos,
-    /// Disk time that finished requests were told they cost.
-    told: Nanos,
+    /// Disk time reported by finished requests.
+    charged_to_requests: Nanos,
     summary: Summary,
-    /// Commands that the drive reported done since its landings were last seen, and when.
+    /// Completed commands and their times since the landings were last read.
     reported: Vec<(Command, Instant)>,
-    /// The first broken promise.
+    /// The first violation.
     broken: Option<String>,
 }
 
@@ -48,7 +47,7 @@ struct LiveRequest {
 enum RequestStage {
     Queued,
     AtDrive,
-    /// The drive has done it; a forced write may still wait for its flush.
+    /// Completed by the drive; a forced write may still wait for its flush.
     Landed,
     /// Cancelled while at the drive.
     Ghost,
@@ -73,19 +72,19 @@ impl InvariantChecker {
             last_report: Instant::ORIGIN,
             last_charged: Instant::ORIGIN,
             charged: Nanos::ZERO,
-            told: Nanos::ZERO,
+            charged_to_requests: Nanos::ZERO,
             summary: Summary::default(),
             reported: Vec::new(),
             broken: None,
         }
     }
 
-    /// The first broken promise so far.
+    /// The first violation so far.
     pub(super) fn verdict(&self) -> Result<(), String> {
         self.broken.clone().map_or(Ok(()), Err)
     }
 
-    /// What happened to the drive's sectors since the last call.
+    /// Processes the landings since the last call.
     pub(super) fn landed(&mut self, landings: Vec<Landing>) {
         for landing in &landings {
             let result = self.contents.landed(landing);
@@ -97,7 +96,7 @@ impl InvariantChecker {
         }
     }
 
-    /// One of the requests that may be cancelled, by lot.
+    /// A random request that can be cancelled.
     pub(super) fn any_held(&self, lot: u64) -> Option<(RequestId, ClientId)> {
         let held: Vec<&Request> = self
             .live
@@ -109,7 +108,7 @@ impl InvariantChecker {
         held.get(place).map(|request| (request.id, ClientId(request.stream.0)))
     }
 
-    /// Everything has drained: what must hold now that nothing is left.
+    /// Checks the final state after everything has drained.
     pub(super) fn close(
         mut self,
         now: Instant,
@@ -138,10 +137,10 @@ impl InvariantChecker {
                 self.charged
             ));
         }
-        if self.summary.cancelled == 0 && self.told != self.charged {
+        if self.summary.cancelled == 0 && self.charged_to_requests != self.charged {
             return Err(format!(
-                "requests were told they cost {}, but commands cost {}",
-                self.told, self.charged
+                "requests were charged_to_requests they cost {}, but commands cost {}",
+                self.charged_to_requests, self.charged
             ));
         }
         let counted: (u64, u64) = accounts
@@ -178,7 +177,7 @@ impl InvariantChecker {
         self.last_time = now;
     }
 
-    /// Whether the command may go to the drive now.
+    /// Checks that the command may be sent now.
     fn may_go(&self, command: &Command) -> Result<Vec<Request>, String> {
         if self.commands.len() >= self.traits.queue_depth {
             return Err(format!(
@@ -213,7 +212,7 @@ impl InvariantChecker {
         Ok(requests)
     }
 
-    /// Whether no request that must come before this one is still to be done.
+    /// Checks that no earlier conflicting request is unfinished.
     fn passes_nobody(&self, request: &Request) -> Result<(), String> {
         let earlier = self.live.range(..request.id).map(|(_, earlier)| earlier);
         let conflicts = |earlier: &&LiveRequest| {
@@ -231,7 +230,7 @@ impl InvariantChecker {
         }
     }
 
-    /// A command is over for the scheduler, by the drive's answer or without one.
+    /// The scheduler's view of a command ends, with or without an answer.
     fn command_over(&mut self, finished: Instant, command: CommandId, success: bool) {
         let Some(sent) = self.commands.remove(&command) else {
             return self.break_promise(
@@ -285,7 +284,7 @@ impl InvariantChecker {
                 id.0
             ));
         }
-        self.told += finished.disk_time;
+        self.charged_to_requests += finished.disk_time;
         let success = finished.outcome == Outcome::Success;
         self.contents.settled(id, if success { WriteFate::Done } else { WriteFate::Doubtful });
         if !success {
@@ -298,10 +297,9 @@ impl InvariantChecker {
                 self.contents.check_read(&live.request)
             }
             Op::Write | Op::Zero => self.durability.write_finished(&live.request),
-            Op::Flush => self
-                .durability
-                .flush_finished(id)
-                .map(|owed| self.summary.flushes_checked += u64::from(owed > 0)),
+            Op::Flush => self.durability.flush_finished(id).map(|covered_writes| {
+                self.summary.flushes_checked += u64::from(covered_writes > 0)
+            }),
             Op::Discard => Ok(()),
         }
     }

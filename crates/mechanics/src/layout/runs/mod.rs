@@ -85,10 +85,10 @@ impl RunMap {
 
     /// The position of an LBA and the LBAs from there to the end of the run's track, at most `max`.
     #[inline]
-    pub(crate) fn stretch(&self, lba: u64, wanted: u64) -> TrackStretch {
+    pub(crate) fn stretch(&self, lba: u64, max: u64) -> TrackStretch {
         let run = &self.runs[self.by_lba.at_or_below(&self.ends, lba)];
         let (track, within) = run.lbas.div_rem(lba - run.first_lba);
-        let lbas = wanted.min(run.lbas.divisor() - within);
+        let lbas = max.min(run.lbas.divisor() - within);
         TrackStretch { at: run.located(track, within), lbas, span: lbas, moved: false }
     }
 
@@ -179,10 +179,10 @@ impl RunMap {
     }
 
     fn span(&self, track: Track) -> &Span {
-        let behind = self
+        let end = self
             .spans
             .partition_point(|span| (span.head, span.first) <= (track.head, track.cylinder));
-        &self.spans[behind - 1]
+        &self.spans[end - 1]
     }
 }
 

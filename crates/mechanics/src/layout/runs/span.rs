@@ -140,12 +140,11 @@ fn span(
     }
     for pair in active.windows(2) {
         let (run, other) = (pair[0].max(pair[1]) as usize, pair[0].min(pair[1]) as usize);
-        let (before, behind) = (&runs[pair[0] as usize], &runs[pair[1] as usize]);
-        if u64::from(before.first_sector) + u64::from(before.lbas) > u64::from(behind.first_sector)
-        {
+        let (before, next) = (&runs[pair[0] as usize], &runs[pair[1] as usize]);
+        if u64::from(before.first_sector) + u64::from(before.lbas) > u64::from(next.first_sector) {
             return Err(RunConflict::Sectors { run, other, cylinder, head });
         }
-        if before.sectors_per_track != behind.sectors_per_track {
+        if before.sectors_per_track != next.sectors_per_track {
             return Err(RunConflict::SectorsPerTrack { run, other, cylinder, head });
         }
     }

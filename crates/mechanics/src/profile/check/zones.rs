@@ -39,10 +39,11 @@ impl DriveProfile {
                 "join zones that are alike",
             ));
         }
-        let mut behind = 0_u32;
+        let mut next_cylinder = 0_u32;
         for (number, zone) in self.zones.iter().enumerate() {
-            let expected =
-                behind.checked_add(zone.skipped_cylinders).filter(|first| *first <= MAX_CYLINDERS);
+            let expected = next_cylinder
+                .checked_add(zone.skipped_cylinders)
+                .filter(|first| *first <= MAX_CYLINDERS);
             let Some(expected) = expected else {
                 return Err(self.too_many_cylinders(
                     number,
@@ -51,10 +52,10 @@ impl DriveProfile {
                 ));
             };
             if zone.first_cylinder != expected {
-                return Err(self.zone_start(number, zone, behind));
+                return Err(self.zone_start(number, zone, next_cylinder));
             }
             self.check_zone(number, zone)?;
-            behind = match zone.first_cylinder.checked_add(zone.cylinders) {
+            next_cylinder = match zone.first_cylinder.checked_add(zone.cylinders) {
                 Some(end) if end <= MAX_CYLINDERS => end,
                 _ => return Err(self.too_many_cylinders(number, "cylinders", zone.cylinders)),
             };
@@ -72,13 +73,13 @@ impl DriveProfile {
         )
     }
 
-    fn zone_start(&self, number: usize, zone: &Zone, behind: u32) -> ProfileError {
+    fn zone_start(&self, number: usize, zone: &Zone, next_cylinder: u32) -> ProfileError {
         let first = zone.first_cylinder;
         if zone.skipped_cylinders > 0 {
             let skipped = zone.skipped_cylinders;
             let expected = format!(
-                "{}: {skipped} cylinders are skipped from cylinder {behind} on",
-                behind + skipped
+                "{}: {skipped} cylinders are skipped from cylinder {next_cylinder} on",
+                next_cylinder + skipped
             );
             return self.refuse_in_zone(
                 number,
@@ -97,7 +98,7 @@ impl DriveProfile {
             profile: self.name.clone(),
             zone: number,
             starts: first,
-            expected: behind,
+            expected: next_cylinder,
         }
     }
 
