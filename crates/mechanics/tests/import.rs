@@ -689,13 +689,13 @@ fn the_grammar_is_read_as_it_is_written() {
 fn mistakes_in_a_text_are_named_with_their_line_and_column() {
     for (text, expected) in [
         ("", "no disk is described in drive.model"),
-        ("dm_disk x {", "drive.model:1:11: found the end of the file behind this, expected a key"),
+        ("dm_disk x {", "drive.model:1:11: found the end of the file after this, expected a key"),
         (
             "dm_disk x\n{ A = 1\n  B = 2 }",
-            "drive.model:3:3: found `B`, expected `,` or `}` behind a value; put a comma between \
+            "drive.model:3:3: found `B`, expected `,` or `}` after a value; put a comma between \
                 two keys",
         ),
-        ("dm_disk x { A 1 }", "drive.model:1:17: found `}`, expected `=` behind a key"),
+        ("dm_disk x { A 1 }", "drive.model:1:17: found `}`, expected `=` after a key"),
         (
             "dm_disk x { A = }",
             "drive.model:1:17: found `}`, expected a number, a word, a list or a block",
@@ -710,7 +710,7 @@ fn mistakes_in_a_text_are_named_with_their_line_and_column() {
         ),
         ("source drive.model", "drive.model:1:8: found `source drive.model` inside 32 files"),
         ("instantiate [ d3 .. d1 ] as x", "drive.model:1:18: found `d3 .. d1`"),
-        ("instantiate d as x", "drive.model:1:13: found `d`, expected `[` behind `instantiate`"),
+        ("instantiate d as x", "drive.model:1:13: found `d`, expected `[` after `instantiate`"),
         ("topology a b [ [ ]", "expected `]`, as many as `[`"),
         ("dm_disk \"x { }", "drive.model:1:9: found a double quote that is not closed"),
         (

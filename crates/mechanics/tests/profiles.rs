@@ -354,13 +354,13 @@ const BROKEN: &[(&str, &str, &str)] = &[
     (
         "rpm = 7200",
         "rpm = 7",
-        "rotation.rpm is 7, expected 60 to 600000 rpm, which is 100 to 1000000 us a turn; write \
+        "rotation.rpm is 7, expected 60 to 600000 rpm, which is 100 to 1000000 us per revolution; write \
             7200 rpm as `rpm = 7200`",
     ),
     (
         "rpm = 7200",
         "rpm = nan",
-        "rotation.rpm is NaN, expected 60 to 600000 rpm, which is 100 to 1000000 us a turn; write \
+        "rotation.rpm is NaN, expected 60 to 600000 rpm, which is 100 to 1000000 us per revolution; write \
             7200 rpm as `rpm = 7200`",
     ),
     ("rpm = 7200", "", "rotation is empty, expected rpm or period_us; add `rpm = 7200`"),
@@ -372,7 +372,7 @@ const BROKEN: &[(&str, &str, &str)] = &[
     (
         "rpm = 7200",
         "period_us = 8.3",
-        "rotation.period_us is 8.3, expected 60 to 600000 rpm, which is 100 to 1000000 us a turn; \
+        "rotation.period_us is 8.3, expected 60 to 600000 rpm, which is 100 to 1000000 us per revolution; \
             write 7200 rpm as `rpm = 7200`",
     ),
     (
@@ -461,31 +461,31 @@ const BROKEN: &[(&str, &str, &str)] = &[
         "track_skew = 20",
         "track_skew = -0.5",
         "zone 0 track_skew is -0.5, expected at least 0 and less than the track's 100 sectors; add \
-            whole turns",
+            whole revolutions",
     ),
     (
         "track_skew = 20",
         "track_skew = nan",
         "zone 0 track_skew is NaN, expected less than the track's 100 sectors; subtract whole \
-            turns",
+            revolutions",
     ),
     (
         "track_skew = 20",
         "track_skew = 100.25",
         "zone 0 track_skew is 100.25, expected less than the track's 100 sectors; subtract whole \
-            turns",
+            revolutions",
     ),
     (
         "track_skew = 20",
         "track_skew = 100",
         "zone 0 track_skew is 100, expected less than the track's 100 sectors; subtract whole \
-            turns",
+            revolutions",
     ),
     (
         "cylinder_skew = 15",
         "cylinder_skew = 55",
         "zone 1 cylinder_skew is 55, expected less than the track's 50 sectors; subtract whole \
-            turns",
+            revolutions",
     ),
     (
         "cylinder_skew = 15",
@@ -496,7 +496,7 @@ const BROKEN: &[(&str, &str, &str)] = &[
     (
         "spares = 10",
         "spares = 10\nfirst_angle_turns = 1.0",
-        "zone 0 first_angle_turns is 1, expected 0 up to but not including 1; subtract whole turns",
+        "zone 0 first_angle_turns is 1, expected 0 up to but not including 1; subtract whole revolutions",
     ),
     (
         "spares = 10",
@@ -820,14 +820,14 @@ const BROKEN_RUNS: &[(&str, &str, &str)] = &[
     (
         "angle_turns = 0.75",
         "angle_turns = 1.0",
-        "run 1 angle_turns is 1, expected 0 up to but not including 1; subtract whole turns; add \
+        "run 1 angle_turns is 1, expected 0 up to but not including 1; subtract whole revolutions; add \
             one to a negative angle",
     ),
     (
         "angle_step_turns = 0.125",
         "angle_step_turns = -0.125",
         "run 2 angle_step_turns is -0.125, expected 0 up to but not including 1; subtract whole \
-            turns; add one to a negative angle",
+            revolutions; add one to a negative angle",
     ),
     (
         "first_sector = 50",
@@ -844,7 +844,7 @@ const BROKEN_RUNS: &[(&str, &str, &str)] = &[
     (
         "sectors_per_track = 100\nfirst_sector",
         "sectors_per_track = 101\nfirst_sector",
-        "run 1 sectors_per_track is 101, expected 100, as run 0 says of cylinder 0, head 0; \
+        "run 1 sectors_per_track is 101, expected 100, as in run 0 for cylinder 0, head 0; \
             correct one of the two",
     ),
 ];

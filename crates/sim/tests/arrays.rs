@@ -8,8 +8,8 @@ use headtime_sched::{Command, CommandId, Op, Outcome};
 use headtime_sim::{
     ArrayOptions, Device, DriveCompletion, DriveTruth, Raid0, SimulatedDrive, StorageLayer,
 };
+use headtime_testkit::drives::random_drive;
 use headtime_testkit::faults::{FaultPlan, FaultyDrive};
-use headtime_testkit::swarm::random_drive;
 use headtime_units::{Extent, Instant, Nanos, Sectors};
 use proptest::prelude::*;
 use rand::{Rng, RngExt, SeedableRng};

@@ -7,7 +7,7 @@ use headtime_mechanics::profile::Algorithm;
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, InterfaceTimes, catalog, draw};
 use headtime_sched::{Command, CommandId, Op, Outcome};
 use headtime_sim::{Device, DiskTime, DriveCompletion, DriveTruth, SimulatedDrive};
-use headtime_testkit::swarm::random_drive;
+use headtime_testkit::drives::random_drive;
 use headtime_units::{Extent, Instant, Nanos};
 use proptest::prelude::*;
 use rand::{Rng, RngExt, SeedableRng};

@@ -7,8 +7,8 @@
 //! itself imports cannot share types with it, because they are compiled against a second copy of
 //! that crate.
 
+pub mod drives;
 pub mod faults;
-pub mod swarm;
 
 use headtime_mechanics::{Mechanism, Variation};
 use headtime_units::Nanos;

@@ -3,7 +3,7 @@
 //!
 //! | seek type | becomes |
 //! |---|---|
-//! | `extracted` | its points: lines of `distance, milliseconds` with optional deviation and header |
+//! | `extracted` | its points: `distance, milliseconds`, optional deviation and header |
 //! | `linear` | three points: 1 cylinder, a third of the cylinders, all of them |
 //! | `curve` | points on Lee's curve `a·√(d−1) + b·(d−1) + c` |
 //! | `hpl` | the two-part formula; with a single-cylinder time of its own, points on it |
@@ -217,7 +217,7 @@ fn hpl(keys: &mut Keys<'_>) -> Result<(SeekFormula, Option<f64>), ImportError> {
             key,
             &items[5],
             "-1, or a time from 0",
-            "-1 says that one cylinder follows the formula",
+            "-1 means that one cylinder follows the formula",
         ));
     }
     let formula = SeekFormula {
@@ -300,7 +300,7 @@ fn extracted(
             Err(_) if given.len() == 1 => {
                 notes.push(Note {
                     place: place.clone(),
-                    text: format!("the seek curve `{name}` is taken from {}", given[0].0),
+                    text: format!("the seek curve `{name}` is read from {}", given[0].0),
                 });
                 given[0].clone()
             }
@@ -369,7 +369,7 @@ fn read_points(
         notes.push(Note {
             place: SourceLocation::whole(file),
             text: format!(
-                "the header announces {count} seek distances, {} follow and are taken",
+                "the header announces {count} seek distances, {} follow and are used",
                 points.len()
             ),
         });
@@ -378,7 +378,7 @@ fn read_points(
         notes.push(Note {
             place: SourceLocation::whole(file),
             text: format!(
-                "the curve starts at {nearest} cylinders; nearer seeks are taken to last as long"
+                "the curve starts at {nearest} cylinders; shorter seeks get the same time"
             ),
         });
         points.insert(0, (1, ms));

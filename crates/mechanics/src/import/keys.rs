@@ -148,7 +148,7 @@ impl<'t> Keys<'t> {
             Some(SourceValue { content: ValueContent::Word(word), place }) => {
                 Ok(Some((word, place)))
             }
-            Some(other) => Err(refuse(key, other, "a word", "write one word behind `=`")),
+            Some(other) => Err(refuse(key, other, "a word", "write one word after `=`")),
         }
     }
 

@@ -106,7 +106,7 @@ impl TrackPattern {
                 "TP",
                 &items[0],
                 "groups of three numbers",
-                "write lowest sector, highest sector, sectors a turn",
+                "write lowest sector, highest sector, sectors per revolution",
             ));
         };
         let sectors_per_track = whole_of("TP", spt, &(1..=65_535))?;
@@ -548,7 +548,7 @@ impl RunRemap {
                 "Remaps",
                 &items[0],
                 "groups of six numbers",
-                "write LBA, count, cylinder, head, sector, sectors a turn",
+                "write LBA, count, cylinder, head, sector, sectors per revolution",
             ));
         };
         let sectors_per_track = whole_of("Remaps", spt, &(1..=65_535))?;

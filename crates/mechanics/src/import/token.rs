@@ -175,7 +175,7 @@ impl<'a> Library<'a> {
                     return Err(unfit(
                         next.place,
                         &other.show(),
-                        "a file's name behind `source`",
+                        "a file's name after `source`",
                         "write `source FILE`",
                     ));
                 }
@@ -187,7 +187,7 @@ impl<'a> Library<'a> {
             Some(place) => Err(unfit(
                 place,
                 "`source` at the end of the file",
-                "a file's name behind it",
+                "a file's name after it",
                 "write `source FILE`",
             )),
             None => Ok(()),
@@ -253,7 +253,7 @@ impl Lexer<'_> {
                     return Err(unfit(
                         opened.clone(),
                         "a double quote that is not closed on its line",
-                        "another one behind the text",
+                        "another one after the text",
                         "close it",
                     ));
                 }

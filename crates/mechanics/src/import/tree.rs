@@ -134,7 +134,7 @@ impl Parser {
         self.step().ok_or_else(|| {
             unfit(
                 self.end.clone(),
-                "the end of the file behind this",
+                "the end of the file after this",
                 expected,
                 "the file may be cut off",
             )
@@ -192,7 +192,7 @@ impl Parser {
         };
         self.mark(
             '{',
-            &format!("`{{` behind `{kind}`"),
+            &format!("`{{` after `{kind}`"),
             "a block is written `type NAME { key = value, … }`",
         )?;
         let mut pairs = Vec::new();
@@ -202,7 +202,7 @@ impl Parser {
                 return Ok(Block { kind, name, place, pairs });
             }
             self.pair(&mut pairs, depth)?;
-            let next = self.next("`,` or `}` behind a value")?;
+            let next = self.next("`,` or `}` after a value")?;
             match next.token {
                 Token::Mark(',') => {}
                 Token::Mark('}') => return Ok(Block { kind, name, place, pairs }),
@@ -210,7 +210,7 @@ impl Parser {
                     return Err(unfit(
                         next.place,
                         &other.show(),
-                        "`,` or `}` behind a value",
+                        "`,` or `}` after a value",
                         "put a comma between two keys",
                     ));
                 }
@@ -242,8 +242,8 @@ impl Parser {
         };
         self.mark(
             '=',
-            "`=` behind a key",
-            "write `key = value`, with a comma behind the value before it",
+            "`=` after a key",
+            "write `key = value`, with a comma after the previous value",
         )?;
         let value = self.value(depth + 1)?;
         for (key, place) in keys {
@@ -337,7 +337,7 @@ impl Parser {
     ) -> Result<(), ImportError> {
         let remedy = "write `disk0 .. disk7`";
         let place = self.next("`..`")?.place;
-        let (to, _) = self.word("a name that ends in a number behind `..`", remedy)?;
+        let (to, _) = self.word("a name that ends in a number after `..`", remedy)?;
         let first = from.show();
         let ends = split_number(&first)
             .zip(split_number(&to))
@@ -361,21 +361,21 @@ impl Parser {
 
     fn instances(&mut self) -> Result<(Vec<String>, String), ImportError> {
         let remedy = "write `instantiate [ disk0 ] as NAME`";
-        self.mark('[', "`[` behind `instantiate`", remedy)?;
+        self.mark('[', "`[` after `instantiate`", remedy)?;
         let names = self.list(0)?.iter().map(SourceValue::show).collect();
-        let (keyword, place) = self.word("`as` behind the names", remedy)?;
+        let (keyword, place) = self.word("`as` after the names", remedy)?;
         if keyword != "as" {
-            return Err(unfit(place, &format!("`{keyword}`"), "`as` behind the names", remedy));
+            return Err(unfit(place, &format!("`{keyword}`"), "`as` after the names", remedy));
         }
-        Ok((names, self.word("a block's name behind `as`", remedy)?.0))
+        Ok((names, self.word("a block's name after `as`", remedy)?.0))
     }
 
     /// The connections of components, which one drive does not need.
     fn topology(&mut self) -> Result<(), ImportError> {
         let remedy = "write `topology TYPE NAME [ … ]`";
-        self.word("a type behind `topology`", remedy)?;
-        self.word("a name behind the type", remedy)?;
-        self.mark('[', "`[` behind the name", remedy)?;
+        self.word("a type after `topology`", remedy)?;
+        self.word("a name after the type", remedy)?;
+        self.mark('[', "`[` after the name", remedy)?;
         let mut open = 1_usize;
         while open > 0 {
             match self.next("`]`, as many as `[`")?.token {

@@ -66,7 +66,7 @@ pub(super) fn zones<'t>(
     let mapping = keys.required_whole(
         "LBN-to-PBN mapping scheme",
         0..=2,
-        "0 fills all cylinders upwards, 1 and 2 upwards and downwards in turn",
+        "0 fills all cylinders upwards, 1 and 2 alternately upwards and downwards",
     )?;
     let sparing = keys.required_whole(
         "Sparing scheme used",

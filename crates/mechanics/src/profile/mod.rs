@@ -392,56 +392,48 @@ pub struct Setup {
     pub cache: Option<Cache>,
 }
 
-/// Interface keys that a setup replaces; each as in [`Interface`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct InterfaceOverlay {
-    /// Replaces [`Interface::read_command_us`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub read_command_us: Option<f64>,
-    /// Replaces [`Interface::write_command_us`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub write_command_us: Option<f64>,
-    /// Replaces [`Interface::read_after_write_us`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub read_after_write_us: Option<f64>,
-    /// Replaces [`Interface::write_after_write_us`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub write_after_write_us: Option<f64>,
-    /// Replaces [`Interface::completion_us`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub completion_us: Option<f64>,
-    /// Replaces [`Interface::write_completion_us`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub write_completion_us: Option<f64>,
-    /// Replaces [`Interface::read_buffered`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub read_buffered: Option<bool>,
-    /// Replaces [`Interface::bus_mb_per_s`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bus_mb_per_s: Option<f64>,
+/// Defines an overlay: the named keys of a section, each optional, and their application.
+macro_rules! overlay {
+    ($name:ident of $section:ident { $($key:ident: $type:ty),* $(,)? }) => {
+        #[doc = concat!("Keys of [`", stringify!($section), "`] that a setup replaces.")]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $(
+                #[doc = concat!("Replaces [`", stringify!($section), "::", stringify!($key), "`].")]
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub $key: Option<$type>,
+            )*
+        }
+
+        impl $name {
+            fn apply(&self, section: &mut $section) {
+                $(if let Some(value) = self.$key {
+                    section.$key = value.into();
+                })*
+            }
+        }
+    };
 }
 
-/// Firmware keys that a setup replaces; each as in [`Firmware`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FirmwareOverlay {
-    /// Replaces [`Firmware::queue_depth`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queue_depth: Option<u32>,
-    /// Replaces [`Firmware::algorithm`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub algorithm: Option<Algorithm>,
-    /// Replaces [`Firmware::sequential_hold_ms`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sequential_hold_ms: Option<f64>,
-    /// Replaces [`Firmware::zero_latency_read`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub zero_latency_read: Option<bool>,
-    /// Replaces [`Firmware::zero_latency_write`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub zero_latency_write: Option<bool>,
-}
+overlay!(InterfaceOverlay of Interface {
+    read_command_us: f64,
+    write_command_us: f64,
+    read_after_write_us: f64,
+    write_after_write_us: f64,
+    completion_us: f64,
+    write_completion_us: f64,
+    read_buffered: bool,
+    bus_mb_per_s: f64,
+});
+
+overlay!(FirmwareOverlay of Firmware {
+    queue_depth: u32,
+    algorithm: Algorithm,
+    sequential_hold_ms: f64,
+    zero_latency_read: bool,
+    zero_latency_write: bool,
+});
 
 impl DriveProfile {
     /// The logical sector size.
@@ -488,7 +480,7 @@ impl DriveProfile {
             self.refuse(
                 key,
                 value,
-                "60 to 600000 rpm, which is 100 to 1000000 us a turn",
+                "60 to 600000 rpm, which is 100 to 1000000 us per revolution",
                 "write 7200 rpm as `rpm = 7200`",
             )
         })

@@ -3,7 +3,7 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{DriveProfile, Interface, InterfaceOverlay, ProfileError, Setup};
+use super::{DriveProfile, ProfileError, Setup};
 
 impl DriveProfile {
     /// Parses and validates a profile. `name` is its name in messages: that of the file or of a
@@ -47,39 +47,16 @@ impl DriveProfile {
         let mut profile = self.clone();
         let base = self.name.split_once('@').map_or(self.name.as_str(), |(base, _)| base);
         profile.name = alloc::format!("{base}@{setup}");
-        profile.lay(overlay);
+        profile.apply(overlay);
         profile.validate()?;
         Ok(profile)
     }
 
-    pub(super) fn lay(&mut self, setup: &Setup) {
-        lay_interface(&mut self.interface, &setup.interface);
-        self.firmware.queue_depth = setup.firmware.queue_depth.unwrap_or(self.firmware.queue_depth);
-        self.firmware.algorithm = setup.firmware.algorithm.unwrap_or(self.firmware.algorithm);
-        self.firmware.sequential_hold_ms =
-            setup.firmware.sequential_hold_ms.or(self.firmware.sequential_hold_ms);
-        self.firmware.zero_latency_read =
-            setup.firmware.zero_latency_read.unwrap_or(self.firmware.zero_latency_read);
-        self.firmware.zero_latency_write =
-            setup.firmware.zero_latency_write.unwrap_or(self.firmware.zero_latency_write);
+    pub(super) fn apply(&mut self, setup: &Setup) {
+        setup.interface.apply(&mut self.interface);
+        setup.firmware.apply(&mut self.firmware);
         self.cache = setup.cache.or(self.cache).filter(|cache| cache.segments != 0);
     }
-}
-
-fn lay_interface(interface: &mut Interface, overlay: &InterfaceOverlay) {
-    for (target, source) in [
-        (&mut interface.read_command_us, overlay.read_command_us),
-        (&mut interface.write_command_us, overlay.write_command_us),
-        (&mut interface.completion_us, overlay.completion_us),
-        (&mut interface.bus_mb_per_s, overlay.bus_mb_per_s),
-    ] {
-        *target = source.unwrap_or(*target);
-    }
-    interface.read_after_write_us = overlay.read_after_write_us.or(interface.read_after_write_us);
-    interface.write_completion_us = overlay.write_completion_us.or(interface.write_completion_us);
-    interface.read_buffered = overlay.read_buffered.unwrap_or(interface.read_buffered);
-    interface.write_after_write_us =
-        overlay.write_after_write_us.or(interface.write_after_write_us);
 }
 
 fn text_error(name: &str, text: &str, error: &toml::de::Error) -> ProfileError {

@@ -82,11 +82,13 @@ impl DriveProfile {
 
     fn check_setups(&self) -> Result<(), ProfileError> {
         for (name, overlay) in &self.setup {
-            let mut laid = Self { setup: alloc::collections::BTreeMap::new(), ..self.clone() };
-            laid.lay(overlay);
-            laid.check_interface()
-                .and_then(|()| laid.check_firmware())
-                .and_then(|()| laid.check_cache())
+            let mut with_setup =
+                Self { setup: alloc::collections::BTreeMap::new(), ..self.clone() };
+            with_setup.apply(overlay);
+            with_setup
+                .check_interface()
+                .and_then(|()| with_setup.check_firmware())
+                .and_then(|()| with_setup.check_cache())
                 .map_err(|error| in_setup(name, error))?;
         }
         Ok(())

@@ -126,7 +126,7 @@ impl DriveProfile {
                     key,
                     turns,
                     "0 up to but not including 1",
-                    "subtract whole turns; add one to a negative angle",
+                    "subtract whole revolutions; add one to a negative angle",
                 ));
             }
         }
@@ -150,7 +150,7 @@ impl DriveProfile {
             }
             RunConflict::SectorsPerTrack { run, other, cylinder, head } => {
                 let expected = format!(
-                    "{}, as run {other} says of cylinder {cylinder}, head {head}",
+                    "{}, as in run {other} for cylinder {cylinder}, head {head}",
                     self.runs[other].sectors_per_track
                 );
                 self.refuse_in_run(

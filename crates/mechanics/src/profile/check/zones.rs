@@ -172,7 +172,8 @@ impl DriveProfile {
         ] {
             if let Some(skew) = skew.filter(|skew| !(0.0..f64::from(spt)).contains(skew)) {
                 let expected = format!("less than the track's {spt} sectors");
-                let remedy = if skew < 0.0 { "add whole turns" } else { "subtract whole turns" };
+                let remedy =
+                    if skew < 0.0 { "add whole revolutions" } else { "subtract whole revolutions" };
                 let expected =
                     if skew < 0.0 { format!("at least 0 and {expected}") } else { expected };
                 return Err(self.refuse_in_zone(number, key, skew, expected, remedy));
@@ -196,7 +197,7 @@ impl DriveProfile {
                 "first_angle_turns",
                 turns,
                 "0 up to but not including 1",
-                "subtract whole turns",
+                "subtract whole revolutions",
             ));
         }
         Ok(())

@@ -3,6 +3,8 @@
 //! `HEADTIME_SWARM_SEED` and `HEADTIME_SWARM_COUNT` select other seeds: `HEADTIME_SWARM_SEED=7
 //! HEADTIME_SWARM_COUNT=1` replays one.
 
+mod run;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use headtime_belief::ProfileBelief;
@@ -12,9 +14,10 @@ use headtime_sched::{
     RequestId, Scheduler,
 };
 use headtime_sim::SchedulerApi;
-use headtime_testkit::swarm::{self, Summary};
 use headtime_units::{Instant, Lba, Nanos};
 use smallvec::SmallVec;
+
+use run::Summary;
 
 fn belief(profile: &DriveProfile) -> Box<dyn Belief + Send> {
     Box::new(ProfileBelief::new(profile).expect("drawn profiles are valid"))
@@ -35,9 +38,9 @@ fn the_swarm_finds_no_broken_promise() {
         (from_environment("HEADTIME_SWARM_SEED", 0), from_environment("HEADTIME_SWARM_COUNT", 300));
     let mut sum = Summary::default();
     for seed in first..first + count {
-        let summary = swarm::run_one(seed, &belief).unwrap_or_else(|failure| panic!("{failure}"));
+        let summary = run::run_one(seed, &belief).unwrap_or_else(|failure| panic!("{failure}"));
         assert_eq!(
-            swarm::run_one(seed, &belief).as_ref(),
+            run::run_one(seed, &belief).as_ref(),
             Ok(&summary),
             "seed {seed} ran differently the second time"
         );
@@ -222,12 +225,12 @@ fn the_swarm_finds_every_planted_bug() {
         Bug::ZeroesTheWrongSectors,
     ] {
         let found = (0..40).find_map(|seed| {
-            swarm::run_one_with(seed, &belief, |scheduler| Buggy::new(bug, scheduler)).err()
+            run::run_one_with(seed, &belief, |scheduler| Buggy::new(bug, scheduler)).err()
         });
         let failure = found.unwrap_or_else(|| panic!("forty seeds did not find {bug:?}"));
         println!("{bug:?}: {failure}");
         let replayed =
-            swarm::run_one_with(failure.seed, &belief, |scheduler| Buggy::new(bug, scheduler));
+            run::run_one_with(failure.seed, &belief, |scheduler| Buggy::new(bug, scheduler));
         assert_eq!(replayed, Err(failure.clone()), "the seed alone replays the failure");
         let command = format!(
             "HEADTIME_SWARM_SEED={} HEADTIME_SWARM_COUNT=1 cargo test -p headtime-testkit --test \
@@ -249,7 +252,7 @@ fn the_witness_sees_what_was_broken_and_not_only_that_something_was() {
     ];
     for (bug, words) in expected {
         let found = (0..40).filter_map(|seed| {
-            swarm::run_one_with(seed, &belief, |scheduler| Buggy::new(bug, scheduler)).err()
+            run::run_one_with(seed, &belief, |scheduler| Buggy::new(bug, scheduler)).err()
         });
         let texts: Vec<String> = found.map(|failure| failure.what).collect();
         assert!(texts.iter().any(|text| text.contains(words)), "{bug:?}: {texts:?}");
@@ -258,8 +261,7 @@ fn the_witness_sees_what_was_broken_and_not_only_that_something_was() {
 
 #[test]
 fn the_swarm_finds_a_drive_that_reports_flushes_while_only_its_cache_has_the_data() {
-    let lie =
-        |seed| swarm::run_one_with_faults(seed, &belief, |faults| faults.lying_flushes = true);
+    let lie = |seed| run::run_one_with_faults(seed, &belief, |faults| faults.lying_flushes = true);
     let found: Vec<_> = (0..150).filter_map(|seed| lie(seed).err()).collect();
     assert!(
         found.iter().any(|failure| failure.what.contains("although only its cache holds")),

@@ -12,11 +12,11 @@
 //! bugs and verifies that the swarm finds them.
 
 mod arms;
+mod checker;
 mod contents;
 mod durability;
 mod plan;
 mod shares;
-mod witness;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,47 +27,46 @@ use headtime_workload::{Arrival, ClientId, Source, Workload};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::faults::{FaultPlan, FaultyDrive};
 use arms::TwoArms;
+use checker::InvariantChecker;
 use headtime_sim::{
     BeliefMaker, Device, Engine, OraclePositioning, SchedulerApi, SimulatedDrive, StepOutcome,
 };
+use headtime_testkit::faults::{FaultPlan, FaultyDrive};
 use plan::RunPlan;
-pub use plan::random_drive;
-use witness::InvariantChecker;
 
 /// The statistics of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
+pub(crate) struct Summary {
     /// The seed.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// Requests accepted.
-    pub requests: u64,
+    pub(crate) requests: u64,
     /// Of those, the ones cancelled.
-    pub cancelled: u64,
+    pub(crate) cancelled: u64,
     /// Of those, the ones that failed.
-    pub failed: u64,
+    pub(crate) failed: u64,
     /// Commands given up.
-    pub given_up: u64,
+    pub(crate) given_up: u64,
     /// Changes of policy while running.
-    pub policy_changes: u64,
+    pub(crate) policy_changes: u64,
     /// Reads whose contents were checked.
-    pub reads_checked: u64,
+    pub(crate) reads_checked: u64,
     /// Flushes whose durability was checked against at least one write.
-    pub flushes_checked: u64,
+    pub(crate) flushes_checked: u64,
     /// Simulated time.
-    pub simulated: Nanos,
+    pub(crate) simulated: Nanos,
 }
 
 /// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SwarmFailure {
+pub(crate) struct SwarmFailure {
     /// The seed of the run.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// The violation and its time.
-    pub what: String,
+    pub(crate) what: String,
     /// The drawn configuration.
-    pub plan: String,
+    pub(crate) plan: String,
 }
 
 impl fmt::Display for SwarmFailure {
@@ -87,7 +86,7 @@ impl std::error::Error for SwarmFailure {}
 ///
 /// # Errors
 /// The first violated invariant.
-pub fn run_one(seed: u64, belief: BeliefMaker<'_>) -> Result<Summary, SwarmFailure> {
+pub(crate) fn run_one(seed: u64, belief: BeliefMaker<'_>) -> Result<Summary, SwarmFailure> {
     run_one_with(seed, belief, |scheduler| scheduler)
 }
 
@@ -95,7 +94,7 @@ pub fn run_one(seed: u64, belief: BeliefMaker<'_>) -> Result<Summary, SwarmFailu
 ///
 /// # Errors
 /// The first violated invariant.
-pub fn run_one_with<F: SchedulerApi>(
+pub(crate) fn run_one_with<F: SchedulerApi>(
     seed: u64,
     belief: BeliefMaker<'_>,
     wrap: impl FnOnce(Scheduler) -> F,
@@ -107,7 +106,7 @@ pub fn run_one_with<F: SchedulerApi>(
 ///
 /// # Errors
 /// The first violated invariant.
-pub fn run_one_with_faults(
+pub(crate) fn run_one_with_faults(
     seed: u64,
     belief: BeliefMaker<'_>,
     worse: impl FnOnce(&mut FaultPlan),
