@@ -2,9 +2,9 @@
 //!
 //! A stream is one kind of traffic: a database's random reads, a backup's sequential run. Several
 //! streams make a workload. What a stream asks, how long, where, in which order and when are
-//! independent of each other, and each has a file: [`Mix`], [`Sizes`], [`AddressPattern`], [`Order`],
-//! [`Arrivals`]. Sizes are bytes, as people write them, and become sectors when the workload is
-//! built for a drive.
+//! independent of each other, and each has a file: [`Mix`], [`Sizes`], [`AddressPattern`],
+//! [`Order`], [`Arrivals`]. Sizes are bytes, as people write them, and become sectors when the
+//! workload is built for a drive.
 
 use headtime_units::{Extent, Nanos};
 

@@ -39,11 +39,11 @@ pub enum StreamFault {
     Value {
         /// The setting.
         key: &'static str,
-        /// Its value.
+        /// The value.
         value: String,
-        /// What is accepted.
+        /// The accepted values.
         expected: String,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
     /// The range does not lie on the drive.

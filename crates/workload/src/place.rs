@@ -4,8 +4,8 @@
 //! depend on the range. A draw gives one of the aligned starts that the request fits behind; the
 //! last one takes what would reach beyond.
 //!
-//! Worked example: [`AddressPattern::SelfSimilar`] with a share of 0.2: four fifths of the requests go to
-//! one fifth of the chunks, and of those again four fifths to one fifth of that fifth.
+//! Worked example: [`AddressPattern::SelfSimilar`] with a share of 0.2: four fifths of the requests
+//! go to one fifth of the chunks, and of those again four fifths to one fifth of that fifth.
 
 use alloc::format;
 use alloc::vec::Vec;

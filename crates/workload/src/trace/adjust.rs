@@ -1,12 +1,11 @@
-//! [`Adjusted`]: the part of a trace that was chosen, in order, from time zero, at the speed that
-//! was asked for.
+//! [`Adjusted`]: the selected part of a trace, in order, from time zero, at the requested speed.
 //!
-//! Steps, in this order: put in order ([`Reordered`]); cut out a stretch of time, counted from the
-//! trace's first record; choose devices and processes; leave out the first records and stop after
-//! some; move the first record that is left to time zero; stretch times.
+//! Steps: sort ([`Reordered`]); select a time range, counted from the trace's first record; select
+//! devices and processes; skip the first records and stop after a number of records; shift the
+//! first remaining record to time zero; scale times.
 //!
-//! Worked example: times 10 s, 12 s, 15 s, 17 s, cut from 1 s, stretched by ½: the record at 10 s
-//! lies before 1 s and falls away; the others are asked at 0 s, 1.5 s and 2.5 s.
+//! Worked example: times 10 s, 12 s, 15 s, 17 s, from 1 s on, scaled by ½: the record at 10 s lies
+//! before 1 s and is dropped; the others are issued at 0 s, 1.5 s and 2.5 s.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -17,8 +16,7 @@ use super::counts::Counts;
 use super::order::{REORDER_WINDOW, Reordered};
 use super::record::Record;
 
-/// By how much times are stretched, in millionths: 2 makes a trace last twice as long, ½ half as
-/// long.
+/// The factor of all times, in millionths: 2 makes a trace last twice as long, ½ half as long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeScale(u64);
 
@@ -38,7 +36,7 @@ impl TimeScale {
         self.0
     }
 
-    /// A span of the trace, stretched; [`Nanos::MAX`] at the most.
+    /// A scaled span of the trace, at most [`Nanos::MAX`].
     #[must_use]
     pub fn stretch(self, span: Nanos) -> Nanos {
         let ns = u128::from(span.as_ns()) * u128::from(self.0) / 1_000_000;
@@ -46,24 +44,24 @@ impl TimeScale {
     }
 }
 
-/// What of a trace is used, and how fast.
+/// The selected part of a trace, and its speed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Adjust {
-    /// Nothing before this time after the trace's first record.
+    /// The start, as a time after the trace's first record.
     pub from: Nanos,
-    /// Nothing from this time after the trace's first record on.
+    /// The end, as a time after the trace's first record.
     pub until: Option<Nanos>,
     /// Only these devices; all when empty.
     pub devices: Vec<u32>,
     /// Only these processes; all when empty.
     pub processes: Vec<u32>,
-    /// Of what is left, not the first so many.
+    /// The number of selected records to skip.
     pub skip: u64,
-    /// Of what is left then, at most so many.
+    /// The maximum number of records after that.
     pub take: Option<u64>,
-    /// How much slower; response and think times are stretched as well.
+    /// The factor of all times, including response and think times.
     pub scale: TimeScale,
-    /// How many records are held back to put them in order.
+    /// The number of records that are buffered for sorting.
     pub window: usize,
 }
 
@@ -83,7 +81,7 @@ impl Default for Adjust {
     }
 }
 
-/// The chosen records, in order, from time zero.
+/// The selected records, in order, from time zero.
 #[derive(Debug)]
 pub struct Adjusted<I> {
     records: Reordered<I>,
@@ -91,7 +89,7 @@ pub struct Adjusted<I> {
     counts: Arc<Counts>,
     /// The time of the trace's first record.
     zero: Option<Instant>,
-    /// The time of the first record that was kept.
+    /// The time of the first selected record.
     origin: Option<Instant>,
     skipped: u64,
     taken: u64,
@@ -99,7 +97,7 @@ pub struct Adjusted<I> {
 }
 
 impl<I: Iterator<Item = Record>> Adjusted<I> {
-    /// Adjusts `records`; what happens to them is counted in `counts`.
+    /// Adjusts `records` and counts the changes in `counts`.
     pub fn new(records: I, adjust: Adjust, counts: Arc<Counts>) -> Self {
         let records = Reordered::new(records, adjust.window, Arc::clone(&counts));
         Self {
@@ -114,7 +112,7 @@ impl<I: Iterator<Item = Record>> Adjusted<I> {
         }
     }
 
-    /// Whether the record is wanted; ends the whole when no later one can be.
+    /// Whether the record is selected; ends the iteration when no later one can be.
     fn wanted(&mut self, record: &Record) -> bool {
         let zero = *self.zero.get_or_insert(record.at);
         let since = record.at.saturating_since(zero);

@@ -1,57 +1,56 @@
-//! [`Counts`]: what happened to the records of a trace on their way to a drive.
+//! [`Counts`]: statistics of the records of a trace on their way to a drive.
 //!
-//! Whoever replays a trace holds only the end of the pipeline; the counts are shared, so that they
-//! can be read while it runs and after it.
+//! A replay holds only the end of the pipeline. The counts are shared, so that they can be read
+//! during the replay and after it.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::record::Record;
 
-/// A number that only grows.
+/// A counter that only grows.
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);
 
 impl Count {
-    /// One more.
+    /// Adds one.
     pub fn add(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many.
+    /// The number.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// What happened to records.
+/// Statistics of records.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Read from the trace.
     pub read: Count,
-    /// Left out, because they lie outside the slice or belong to a device or process that was not
-    /// chosen.
+    /// Outside of the selected part, or of a device or process that is not selected.
     pub not_chosen: Count,
-    /// Later in the trace than the window of reordering allows: their times were moved.
+    /// Later in the trace than the window of sorting allows: their times were changed.
     pub clamped: Count,
-    /// Reads, writes, discards of no bytes: left out.
+    /// Reads, writes, discards of no bytes: dropped.
     pub empty: Count,
-    /// Past the end of the drive: left out.
+    /// Past the end of the drive: dropped.
     pub dropped: Count,
-    /// Longer than the drive, or over its end: shortened or moved back.
+    /// Longer than the drive, or across its end: shortened or moved.
     pub clipped: Count,
     /// Widened to whole sectors.
     pub widened: Count,
-    /// Of devices or processes beyond the most streams: they share the last stream.
+    /// Of devices or processes beyond the maximum number of streams: they share the last stream.
     pub sharing: Count,
-    /// Without response time in a replay by think times: they follow at their recorded distance.
+    /// Without a response time in a replay by think times: they follow at their recorded distance.
     pub without_response: Count,
-    /// Asked of the drive.
+    /// Issued to the drive.
     pub asked: Count,
     misfit: FirstMisfit,
 }
 
-/// The first record that was refused, kept without a lock.
+/// The first refused record, stored without a lock.
 #[derive(Debug, Default)]
 struct FirstMisfit {
     known: AtomicU64,
@@ -69,11 +68,11 @@ struct FirstMisfit {
      take a larger drive, let addresses wrap, scale or be packed, or leave out what does not fit"
 )]
 pub struct Misfit {
-    /// Its place in the trace.
+    /// The position in the trace.
     pub place: u64,
-    /// Its first byte.
+    /// The first byte.
     pub offset_bytes: u64,
-    /// Its length.
+    /// The length.
     pub len_bytes: u64,
     /// The drive's size.
     pub capacity_bytes: u64,
@@ -91,7 +90,7 @@ impl Misfit {
 }
 
 impl Counts {
-    /// The record at which a replay that refuses misfits ended.
+    /// The record at which a replay ended that refuses records outside of the drive.
     #[must_use]
     pub fn refused(&self) -> Option<Misfit> {
         let misfit = &self.misfit;
@@ -103,8 +102,7 @@ impl Counts {
         })
     }
 
-    /// Notes the record at which it ends; only the one pipeline that owns the counts calls this,
-    /// and once.
+    /// Stores the record at which a replay ends. The pipeline that owns the counts calls this once.
     pub(super) fn refuse(&self, misfit: Misfit) {
         self.misfit.place.store(misfit.place, Ordering::Relaxed);
         self.misfit.offset_bytes.store(misfit.offset_bytes, Ordering::Relaxed);

@@ -1,15 +1,14 @@
-//! [`Decoder`]: from the bytes of a trace to its records, a step at a time, without ever holding
-//! the file.
+//! [`Decoder`]: decodes the bytes of a trace to records, in steps, without holding the whole file.
 //!
-//! The caller owns the buffer. It hands in the bytes it has and whether the input ends there, and
-//! does what the [`Step`] says: forget the consumed bytes, take the record, or come back with more.
-//! A buffer of [`MAX_NEEDED`] bytes is enough for every format: whatever would need more is
-//! damaged, and is stepped over in pieces.
+//! The caller owns the buffer. It passes its bytes and whether the input ends there, and follows
+//! the [`Step`]: drop the consumed bytes, use the record, or call again with more bytes. A buffer
+//! of [`MAX_NEEDED`] bytes is enough for every format: anything longer is damaged and is skipped in
+//! pieces.
 //!
 //! ```
 //! use headtime_workload::trace::{self, Reading, Step};
 //!
-//! let format = trace::format("alibaba").expect("it stands in the table");
+//! let format = trace::format("alibaba").expect("the format is in the table");
 //! let mut decoder = (format.decoder)(&Reading::of("two.csv"));
 //! let mut bytes: &[u8] = b"3,R,4096,512,1577808000000046\nnonsense\n";
 //! let Step::Record { record, consumed } = decoder.step(bytes, true) else { panic!("the first line is one") };
@@ -23,24 +22,24 @@ use alloc::string::{String, ToString};
 
 use super::{Format, Record, TraceError};
 
-/// The longest line that is read; a longer one is damaged.
+/// The maximum length of a line; a longer one is damaged.
 pub const LONGEST_LINE: usize = 64 * 1024;
 
-/// A decoder that is handed this many bytes never asks for more.
+/// A decoder that has this many bytes never asks for more.
 pub const MAX_NEEDED: usize = LONGEST_LINE + 2;
 
-/// Reads one format.
+/// A decoder of one format.
 pub trait Decoder {
-    /// The next step over `bytes`, which follow what was consumed so far; `ends` when no byte
-    /// follows them.
+    /// The next step over `bytes`, which follow the bytes consumed so far; `ends` when they are the
+    /// last.
     ///
-    /// Every answer but [`Step::NeedMore`] consumes at least one byte, or is the second of two
-    /// records that one line or event stands for. With `ends`, `NeedMore` is answered only to no
-    /// bytes at all: the trace is over.
+    /// Every step but [`Step::NeedMore`] consumes at least one byte, or is the second of two
+    /// records of one line or event. With `ends`, `NeedMore` is returned only for no bytes at all:
+    /// the trace is over.
     fn step(&mut self, bytes: &[u8], ends: bool) -> Step;
 }
 
-/// The records of a trace that is all in memory, and what is damaged between them, in their order.
+/// The records of a trace in memory and the damage between them, in order.
 pub fn decode(
     format: &Format,
     reading: &Reading,
@@ -64,59 +63,60 @@ pub fn decode(
     })
 }
 
-/// What a decoder made of the bytes it saw.
+/// One step of a decoder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing yet: hand in more bytes behind these.
+    /// More bytes are needed.
     NeedMore,
     /// A request.
     Record {
         /// The request.
         record: Record,
-        /// Bytes to forget.
+        /// Bytes to drop.
         consumed: usize,
     },
-    /// Something of this format that asks for nothing: another action of the same request, a
-    /// message, a file that is opened.
+    /// An entry of this format without a request: another event of the same request, a message, the
+    /// opening of a file.
     Passed {
-        /// Bytes to forget.
+        /// Bytes to drop.
         consumed: usize,
     },
-    /// Nothing of any format: an empty line, a comment, a header, the rest of what was damaged.
+    /// Bytes without an entry: an empty line, a comment, a header, the rest of damaged bytes.
     Blank {
-        /// Bytes to forget.
+        /// Bytes to drop.
         consumed: usize,
     },
-    /// Not of this format; reading goes on behind it.
+    /// Bytes that are not of this format; decoding continues after them.
     Damaged {
-        /// What is wrong with it, and where.
+        /// The error and its position.
         error: TraceError,
-        /// Bytes to forget.
+        /// Bytes to drop.
         consumed: usize,
     },
 }
 
-/// Which of a request's events is its time, in formats that write down several.
+/// The event that gives a request its time, in formats that record several events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Action {
-    /// When it was handed to the block layer: what applications asked for.
+    /// The submission to the block layer: the order of the applications.
     #[default]
     Queue,
-    /// When it was sent to the drive, merged and sorted by the scheduler of that time.
+    /// The dispatch to the drive, after merging and sorting by the scheduler of the recorded
+    /// system.
     Issue,
 }
 
-/// What a decoder is told before it reads.
+/// The options of a decoder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// The name that messages give the file.
+    /// The name of the file in errors.
     pub file: String,
-    /// Which event counts.
+    /// The event that counts.
     pub action: Action,
 }
 
 impl Reading {
-    /// Of a file of this name, by the usual event.
+    /// The default options for a file of this name.
     #[must_use]
     pub fn of(file: &str) -> Self {
         Self { file: file.to_string(), action: Action::default() }

@@ -1,9 +1,9 @@
-//! [`detect()`]: which format some bytes are.
+//! [`detect()`]: detection of the format of a trace.
 //!
-//! Every format reads the sample, and what it makes of it is counted: lines or records that are of
-//! the format, and such that are damaged. A format is a candidate when more than half are its own,
-//! so a header and some damaged lines in front do no harm. One candidate is the answer; several, or
-//! none, are refused with what was counted: to guess would be to replay nonsense.
+//! Every format decodes a sample, and valid and damaged lines or records are counted. A format is a
+//! candidate when more than half are valid, so a header and some damaged lines at the start do no
+//! harm. A single candidate is the result. Several, or none, are refused with the counts, because a
+//! wrong guess would replay nonsense.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -11,62 +11,62 @@ use alloc::vec::Vec;
 use super::decoder::{LONGEST_LINE, Reading, Step};
 use super::formats::{FORMATS, Format};
 
-/// How many of a trace's first bytes are looked at.
+/// The number of bytes of the sample.
 pub const SAMPLE_BYTES: usize = 2 * LONGEST_LINE;
 
-/// Lines or records after which a format's answer is sure enough.
+/// The number of lines or records that decide on a format.
 const ENOUGH: u64 = 1000;
 
-/// A format that was recognized, and by what.
+/// A detected format, with its evidence.
 #[derive(Clone, Copy, Debug)]
 pub struct Detection {
     /// The format.
     pub format: &'static Format,
-    /// Lines or records of the sample that are of it.
+    /// Valid lines or records of the sample.
     pub fitting: u64,
-    /// Lines or records of the sample that are not.
+    /// Damaged lines or records of the sample.
     pub damaged: u64,
 }
 
-/// Why no format was recognized.
+/// The reason why no format was detected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DetectError {
-    /// No byte.
+    /// The file is empty.
     #[error("{file} is empty; expected a trace")]
     Empty {
-        /// The file's name as it was given.
+        /// The name of the file.
         file: String,
     },
     /// More than one format fits.
-    #[error("{file} may be {}; say which", list(candidates))]
+    #[error("{file} may be {}; name the format", list(candidates))]
     Ambiguous {
-        /// The file's name as it was given.
+        /// The name of the file.
         file: String,
-        /// Formats that read most of it.
+        /// Formats that decode most of the sample.
         candidates: Vec<Candidate>,
     },
-    /// None fits.
+    /// No format fits.
     #[error(
-        "{file} is of no format that is recognized: {}; say which if it is one of {}",
+        "{file} has no known format: {}; name the format if it is one of {}",
         closest(candidates),
         names()
     )]
     Unknown {
-        /// The file's name as it was given.
+        /// The name of the file.
         file: String,
-        /// Formats that read any of it.
+        /// Formats that decode any of the sample.
         candidates: Vec<Candidate>,
     },
 }
 
-/// A format, and how much of a sample it reads.
+/// A format, and the part of a sample that it decodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// The format's name.
     pub format: &'static str,
-    /// Lines or records that are of it.
+    /// Valid lines or records.
     pub fitting: u64,
-    /// Lines or records that are not.
+    /// Damaged lines or records.
     pub damaged: u64,
 }
 
@@ -87,7 +87,7 @@ fn list(candidates: &[Candidate]) -> String {
 
 fn closest(candidates: &[Candidate]) -> String {
     if candidates.is_empty() {
-        "no line or record of it fits any".to_string()
+        "no line or record fits any".to_string()
     } else {
         alloc::format!("closest is {}", list(candidates))
     }
@@ -97,11 +97,11 @@ fn names() -> String {
     FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
 }
 
-/// The format of a trace that begins with `sample`, which is all of it if `ends`; `file` is the
-/// name that messages give it.
+/// The format of a trace that begins with `sample`, which is the whole trace if `ends`; `file` is
+/// its name in errors.
 ///
 /// # Errors
-/// When there is nothing, no format reads most of it, or several do.
+/// When the sample is empty, when no format decodes most of it, or when several do.
 pub fn detect(file: &str, sample: &[u8], ends: bool) -> Result<Detection, DetectError> {
     if sample.is_empty() {
         return Err(DetectError::Empty { file: file.to_string() });

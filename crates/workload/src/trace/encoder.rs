@@ -1,9 +1,9 @@
-//! [`Encoder`]: from records to the bytes of a format, and what is lost on the way.
+//! [`Encoder`]: encodes records in a format, and counts the losses.
 //!
-//! No format says all that another does. What a format can say stands in its [`Says`];
-//! [`Says::reduce`] turns a record into one that the format can say, and counts what it took away
-//! in [`Losses`], so that whoever converts can tell. An encoder is handed reduced records only, and
-//! its decoder reads them back the same.
+//! No format expresses everything that another one does. [`Says`] describes the abilities of a
+//! format; [`Says::reduce`] turns a record into one that the format can express, and counts the
+//! differences in [`Losses`], so that a conversion can report them. An encoder receives reduced
+//! records only, and the decoder returns the same records.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -13,27 +13,26 @@ use headtime_units::{Instant, Nanos};
 use super::Record;
 use crate::source::Operation;
 
-/// Writes one format.
+/// An encoder of one format.
 pub trait Encoder {
-    /// What stands before the first record.
+    /// Writes the header, before the first record.
     fn begin(&mut self, out: &mut Vec<u8>) {
         let _ = out;
     }
 
-    /// Adds a record, which [`Says::reduce`] has made one that the format can say, and whose time
-    /// is not before the last one's.
+    /// Adds a record that [`Says::reduce`] returned and whose time is not before the last one's.
     fn record(&mut self, record: &Record, out: &mut Vec<u8>);
 
-    /// What stands behind the last record.
+    /// Writes the end, after the last record.
     fn end(&mut self, out: &mut Vec<u8>) {
         let _ = out;
     }
 }
 
-/// What a format can say of a request.
+/// The abilities of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Says {
-    /// Operations it has words for.
+    /// The operations.
     pub operations: &'static [Operation],
     /// Whether it marks writes with force unit access.
     pub fua: bool,
@@ -45,17 +44,16 @@ pub struct Says {
     pub response: bool,
     /// Whether it has think times.
     pub think: bool,
-    /// What times are multiples of, in nanoseconds.
+    /// The unit of times in nanoseconds.
     pub time_unit_ns: u64,
-    /// What addresses and lengths are multiples of, in bytes.
+    /// The unit of addresses and lengths in bytes.
     pub address_unit_bytes: u64,
-    /// The most bytes of one request.
+    /// The maximum bytes of one request.
     pub max_bytes: u64,
 }
 
 impl Says {
-    /// What every format says: addresses and times to the last byte and nanosecond, of one device.
-    /// The base that formats' own abilities are added to.
+    /// The common abilities, to which formats add: exact addresses and times, of one device.
     pub(super) const LEAST: Self = Self {
         operations: &[],
         fua: false,
@@ -68,11 +66,11 @@ impl Says {
         max_bytes: u64::MAX,
     };
 
-    /// The record as this format can say it, or `None` when it has no word for its operation, or
-    /// none for its length. What is lost is counted.
+    /// The record as this format can express it, or `None` when the format has no such operation or
+    /// length. Losses are counted.
     ///
-    /// Times are rounded down, and addresses outward to whole units, so that every byte that was
-    /// touched stays touched.
+    /// Times are rounded down, and addresses outward to whole units, so that the request still
+    /// covers every byte.
     #[must_use]
     pub fn reduce(&self, record: &Record, losses: &mut Losses) -> Option<Record> {
         if !self.operations.contains(&record.operation) {
@@ -134,7 +132,7 @@ impl Says {
     }
 }
 
-/// What a format could not say of a record.
+/// A part of a record that a format cannot express.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Loss {
     /// The flush itself.
@@ -147,24 +145,24 @@ pub enum Loss {
     Transfer,
     /// The request itself, because it is longer than the format can say.
     Length,
-    /// That a write was to be durable at once.
+    /// The force unit access of a write.
     Fua,
-    /// Which device.
+    /// The device.
     Device,
-    /// Which process.
+    /// The process.
     Process,
     /// The response time.
     Response,
     /// The think time.
     Think,
-    /// A time, to the format's unit.
+    /// The time, below the format's unit.
     Time,
-    /// Address and length, to the format's unit.
+    /// The address and length, below the format's unit.
     Address,
 }
 
 impl Loss {
-    /// All of them.
+    /// All losses.
     pub const ALL: [Self; 12] = [
         Self::Flush,
         Self::Discard,
@@ -182,42 +180,42 @@ impl Loss {
 }
 
 impl fmt::Display for Loss {
-    /// What happened to it, to be read behind a count.
+    /// The description of the loss, to follow a count.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Flush => "flushes left out",
-            Self::Discard => "discards left out",
-            Self::Zero => "writes of zeroes left out",
-            Self::Transfer => "reads or writes left out",
-            Self::Length => "requests left out that are longer than the format can say",
+            Self::Flush => "flushes dropped",
+            Self::Discard => "discards dropped",
+            Self::Zero => "writes of zeroes dropped",
+            Self::Transfer => "reads or writes dropped",
+            Self::Length => "requests dropped that are too long for the format",
             Self::Fua => "writes with force unit access written as plain writes",
-            Self::Device => "device numbers left out",
-            Self::Process => "processes left out",
-            Self::Response => "response times left out",
-            Self::Think => "think times left out",
+            Self::Device => "device numbers dropped",
+            Self::Process => "processes dropped",
+            Self::Response => "response times dropped",
+            Self::Think => "think times dropped",
             Self::Time => "times rounded down to the format's unit",
             Self::Address => "addresses widened to the format's unit",
         })
     }
 }
 
-/// How often each [`Loss`] happened.
+/// The number of times that each [`Loss`] occurred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses([u64; Loss::ALL.len()]);
 
 impl Losses {
-    /// One more.
+    /// Adds one.
     pub fn add(&mut self, loss: Loss) {
         self.0[loss as usize] += 1;
     }
 
-    /// How often that happened.
+    /// The number of times that this loss occurred.
     #[must_use]
     pub fn of(&self, loss: Loss) -> u64 {
         self.0[loss as usize]
     }
 
-    /// What happened at all, and how often.
+    /// All losses that occurred, with their numbers.
     pub fn all(&self) -> impl Iterator<Item = (Loss, u64)> + '_ {
         Loss::ALL.into_iter().map(|loss| (loss, self.of(loss))).filter(|(_, count)| *count > 0)
     }

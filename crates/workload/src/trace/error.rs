@@ -1,9 +1,9 @@
-//! [`TraceError`]: why a line, a record or a whole file is refused.
+//! [`TraceError`]: the reason why a line, a record or a file is refused.
 
 use alloc::string::String;
 
-/// Why a part of a trace, or all of it, was refused; lines and columns count from 1, columns in
-/// characters.
+/// The reason why a part of a trace, or all of it, was refused; lines and columns count from 1,
+/// columns in characters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     /// A line has too few or too many fields.
@@ -12,67 +12,67 @@ pub enum TraceError {
             or remove it"
     )]
     Fields {
-        /// The file's name as it was given.
+        /// The name of the file.
         file: String,
         /// The line.
         line: usize,
-        /// Fields there are.
+        /// The number of fields.
         found: usize,
-        /// Fields there must be.
+        /// The required number of fields.
         expected: usize,
-        /// What a line looks like.
+        /// The form of a line.
         shape: &'static str,
     },
-    /// A field has a value that it cannot have.
+    /// A field has an invalid value.
     #[error("{file}:{line}:{column}: {field} is `{value}`, expected {expected}; {remedy}")]
     Field {
-        /// The file's name as it was given.
+        /// The name of the file.
         file: String,
         /// The line.
         line: usize,
-        /// Where the field starts.
+        /// The column at which the field starts.
         column: usize,
-        /// Which field.
+        /// The field.
         field: &'static str,
-        /// Its text.
+        /// The text.
         value: String,
-        /// What is accepted.
+        /// The accepted values.
         expected: &'static str,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
-    /// A line is longer than lines are.
+    /// A line is too long.
     #[error(
-        "{file}:{line}: longer than {max} bytes, which no line of a trace is; check that the file \
+        "{file}:{line}: longer than {max} bytes, the maximum; check that the file \
             is a trace, and undamaged"
     )]
     LongLine {
-        /// The file's name as it was given.
+        /// The name of the file.
         file: String,
         /// The line.
         line: usize,
-        /// The longest that is read.
+        /// The maximum length.
         max: usize,
     },
-    /// A record of a binary file has a value that it cannot have.
+    /// A record of a binary file has an invalid value.
     #[error(
         "{file}: record {record} at byte {byte}: {field} is {value:#x}, expected {expected}; \
             {remedy}"
     )]
     Binary {
-        /// The file's name as it was given.
+        /// The name of the file.
         file: String,
-        /// Which record, from 1.
+        /// The number of the record, from 1.
         record: u64,
-        /// Where it starts, from 0.
+        /// The byte at which it starts, from 0.
         byte: u64,
-        /// Which field.
+        /// The field.
         field: &'static str,
-        /// Its value.
+        /// The value.
         value: u64,
-        /// What is accepted.
+        /// The accepted values.
         expected: &'static str,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
     /// A binary file ends within a record.
@@ -81,32 +81,32 @@ pub enum TraceError {
             ends; copy the file again if it should go on"
     )]
     CutShort {
-        /// The file's name as it was given.
+        /// The name of the file.
         file: String,
-        /// Which record, from 1.
+        /// The number of the record, from 1.
         record: u64,
-        /// Where it starts, from 0.
+        /// The byte at which it starts, from 0.
         byte: u64,
-        /// Bytes there are.
+        /// The number of bytes.
         found: u64,
-        /// Bytes there must be.
+        /// The required number of bytes.
         expected: u64,
     },
-    /// No access at all.
-    #[error("{file} holds no access; expected at least one line `{shape}`")]
+    /// The file contains no access.
+    #[error("{file} contains no access; expected at least one line `{shape}`")]
     Empty {
-        /// The file's name as it was given.
+        /// The name of the file.
         file: String,
-        /// What a line looks like.
+        /// The form of a line.
         shape: &'static str,
     },
-    /// The times add up to more than is counted.
+    /// The sum of the times is too large.
     #[error(
         "{file}: response and think times add up to more than a hundred years; check that they are \
             microseconds"
     )]
     TooLong {
-        /// The file's name as it was given.
+        /// The name of the file.
         file: String,
     },
 }

@@ -1,8 +1,8 @@
-//! What all text formats share: finding lines in bytes, fields in lines, and numbers in fields.
+//! The common part of all text formats: lines in bytes, fields in lines, and numbers in fields.
 //!
 //! Lines end with LF or CR LF, the last one also with the end of the file. Empty lines and lines
-//! that start with `#` are stepped over, and so is a first line without any digit: the header of a
-//! table. Bytes that are no UTF-8 are read as `�`.
+//! that start with `#` are skipped, and so is a first line without any digit: the header of a
+//! table. Bytes that are not UTF-8 are read as `�`.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -15,19 +15,19 @@ use super::decoder::{Decoder, LONGEST_LINE, Step};
 use super::{Record, TraceError};
 use crate::source::Operation;
 
-/// What one line says.
+/// The content of a line.
 pub(super) enum Content {
     /// A request.
     One(Record),
-    /// Two requests, the second right behind the first.
+    /// Two requests, the second directly after the first.
     Two(Record, Record),
-    /// Nothing, and rightly so: another action, a file that is opened.
+    /// A valid line without a request: another event, the opening of a file.
     Passed,
-    /// Nothing of the format, but no damage either: a summary.
+    /// A line that is neither of the format nor damaged: a summary.
     Blank,
 }
 
-/// A format of lines: what one line says, given those before.
+/// A format of lines; a line may depend on the lines before it.
 pub(super) trait LineFormat {
     /// Reads a line that is neither empty nor a comment.
     fn read(&mut self, line: &Line<'_>) -> Result<Content, TraceError>;
@@ -37,9 +37,9 @@ pub(super) trait LineFormat {
 pub(super) struct Lines<F> {
     file: String,
     format: F,
-    /// Lines that were finished.
+    /// The number of complete lines.
     done: u64,
-    /// Whether the line at hand was found too long, and its rest is being stepped over.
+    /// Whether the current line is too long and its rest is being skipped.
     skipping: bool,
     /// The second record of the last line.
     owed: Option<Record>,
@@ -109,23 +109,23 @@ impl<F: LineFormat> Lines<F> {
     }
 }
 
-/// A line and where it stands.
+/// A line and its position.
 pub(super) struct Line<'a> {
     pub(super) file: &'a str,
-    /// From 1.
+    /// The number of the line, from 1.
     pub(super) number: u64,
     pub(super) text: &'a str,
 }
 
-/// A part of a line, without blanks around it.
+/// A field of a line, without blanks around it.
 #[derive(Clone, Copy)]
 pub(super) struct Field<'a> {
-    /// Bytes of the line before it.
+    /// The byte of the line at which it starts.
     offset: usize,
     pub(super) text: &'a str,
 }
 
-/// What stands between fields.
+/// The separator of fields.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Between {
     Blanks,
@@ -159,7 +159,7 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// All fields, of which there must be exactly `N`.
+    /// All fields; there must be exactly `N`.
     pub(super) fn exactly<const N: usize>(
         &self,
         between: Between,
@@ -169,7 +169,7 @@ impl<'a> Line<'a> {
         if found == N { Ok(fields) } else { Err(self.wrong_count(found, N, shape)) }
     }
 
-    /// The first `N` fields, of which there must be at least so many.
+    /// The first `N` fields; there must be at least `N`.
     pub(super) fn at_least<const N: usize>(
         &self,
         between: Between,
@@ -229,7 +229,7 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// As [`Line::span`], of a point in time.
+    /// As [`Line::span`], for a point in time.
     pub(super) fn instant(
         &self,
         field: Field<'_>,
@@ -239,7 +239,7 @@ impl<'a> Line<'a> {
         Ok(Instant::ORIGIN + self.span(field, name, unit_ns)?)
     }
 
-    /// So many units of `unit_bytes`.
+    /// A number of units of `unit_bytes`.
     pub(super) fn bytes(
         &self,
         field: Field<'_>,
@@ -252,7 +252,7 @@ impl<'a> Line<'a> {
             .ok_or_else(|| self.refuse(field, name, "an address below 2^64 bytes", "correct it"))
     }
 
-    /// The request that this line stands for; `offset` is the field its address was read from.
+    /// The request of this line; `offset` is the field of its address.
     pub(super) fn request(
         &self,
         offset: Field<'_>,
@@ -289,7 +289,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The sectors of formats that count in sectors, whatever the drive had.
+/// The sector of formats that count in sectors, whatever the sector of the drive.
 pub(super) const SECTOR_BYTES: u64 = 512;
 
 /// Adds a line to `out`.
@@ -307,7 +307,7 @@ impl fmt::Write for Bytes<'_> {
     }
 }
 
-/// More of a wrong field than this helps nobody, and the file may be no text at all.
+/// The maximum length of a wrong field in an error; the file may not be text at all.
 const MAX_SHOWN: usize = 40;
 
 fn expected_of(unit_ns: u64) -> &'static str {
@@ -332,12 +332,12 @@ fn decimal(text: &str, unit_ns: u64) -> Option<u64> {
     if part.is_empty() {
         return whole.checked_mul(unit_ns);
     }
-    // What lies further behind the point is less than any time that is told apart here.
+    // Further decimals are below the resolution of times.
     let part = &part[..part.len().min(18)];
     let scale = 10_u64.pow(u32::try_from(part.len()).ok()?);
     let numerator: u64 = part.parse().ok()?;
     let part_ns = match numerator.checked_mul(unit_ns) {
-        // What all usual numbers of decimals come to; dividing 128 bits is slow.
+        // The usual numbers of decimals; a division of 128 bits is slow.
         Some(product) if product <= u64::MAX - scale => (product + scale / 2) / scale,
         _ => u64::try_from(
             (u128::from(numerator) * u128::from(unit_ns) + u128::from(scale / 2))

@@ -1,18 +1,16 @@
-//! Traces: what real systems asked of their drives, read from the formats people have, and asked
-//! again.
+//! Traces: the requests of real systems, read from common formats and replayed.
 //!
-//! From a file to a drive a trace goes through five stages, each of which holds a bounded part of
-//! it; nothing here opens a file:
-//! 1. a [`Decoder`] turns bytes into [`Record`]s; [`FORMATS`] is the table of what is understood,
-//!    and [`detect()`] says which of it some bytes are;
-//! 2. [`Adjusted`] puts records in order, cuts out a part, and shifts and stretches their times;
-//! 3. [`Survey`] looks at all records once, where addresses are to be scaled or packed;
+//! A trace passes through five stages, each of which holds a bounded part of it; none opens a file:
+//! 1. a [`Decoder`] decodes bytes to [`Record`]s; [`FORMATS`] is the table of formats, and
+//!    [`detect()`] finds the format of some bytes;
+//! 2. [`Adjusted`] sorts the records, selects a part, and shifts and scales their times;
+//! 3. [`Survey`] passes over all records once, where addresses are to be scaled or packed;
 //! 4. [`Placing`] maps bytes of the trace's devices to sectors of one drive;
-//! 5. [`TraceSource`] asks them: at their times, as fast as they are served, or with the recorded
-//!    think times.
+//! 5. [`TraceSource`] issues the requests: at their times, as fast as they complete, or with the
+//!    recorded think times.
 //!
-//! [`Recording`] is something else: the measured times of one real drive, which `headtime validate`
-//! holds a profile against.
+//! [`Recording`] is separate: the measured times of one real drive, with which `headtime validate`
+//! compares a profile.
 //!
 //! ```
 //! use headtime_units::{Instant, Nanos};

@@ -3,10 +3,10 @@
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 
-/// Names told apart in one file.
+/// The maximum number of names in one file.
 const MAX_NAMES: usize = 65_536;
 
-/// The longest name. As fio has it; hosts have shorter ones.
+/// The maximum length of a name, as in fio; names of hosts are shorter.
 const LONGEST_NAME: usize = 256;
 
 /// Names and their numbers. Its memory is bounded: [`MAX_NAMES`] of at most [`LONGEST_NAME`]
@@ -17,7 +17,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// What a name must be to have a number.
+    /// The requirements for a name.
     pub(super) const EXPECTED: &str =
         "at most 256 bytes, and no more than 65536 different ones in one file";
 

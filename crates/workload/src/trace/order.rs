@@ -1,7 +1,7 @@
-//! [`Reordered`]: records by time, of a trace that is almost in order.
+//! [`Reordered`]: sorts the records of a trace that is almost in order of time.
 //!
-//! Traces are written from several processors' buffers, or at completion, so neighbors stand the
-//! wrong way round. A window of records is held and the earliest handed out. One that comes later
+//! Traces are written from the buffers of several processors, or at completion, so neighbors may be
+//! swapped. A window of records is buffered and the earliest is returned. A record that comes later
 //! than the window allows is a straggler: its time becomes that of the record before it, and is
 //! counted.
 //!
@@ -19,11 +19,11 @@ use headtime_units::Instant;
 use super::counts::Counts;
 use super::record::Record;
 
-/// Records held back to put them in order, unless said otherwise. A guess: several times the
-/// deepest queue whose completions could pass each other.
+/// The default number of records that are buffered for sorting. A guess: several times the deepest
+/// queue whose completions could be out of order.
 pub const REORDER_WINDOW: usize = 4096;
 
-/// Records by time; those of one time in the order in which they came.
+/// Records by time; those of one time in their order in the trace.
 #[derive(Debug)]
 pub struct Reordered<I> {
     records: I,
@@ -34,7 +34,7 @@ pub struct Reordered<I> {
     counts: Arc<Counts>,
 }
 
-/// A record that waits for its turn.
+/// A buffered record.
 #[derive(Debug)]
 struct Held {
     at: Instant,
@@ -63,7 +63,7 @@ impl Ord for Held {
 }
 
 impl<I: Iterator<Item = Record>> Reordered<I> {
-    /// Holds back `window` records; stragglers are counted in `counts`.
+    /// Buffers `window` records and counts stragglers in `counts`.
     pub fn new(records: I, window: usize, counts: Arc<Counts>) -> Self {
         Self { records, held: BinaryHeap::new(), window, came: 0, last: Instant::ORIGIN, counts }
     }

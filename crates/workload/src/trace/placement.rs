@@ -1,11 +1,11 @@
-//! [`Placement`]: from bytes of a trace's devices to sectors of one drive.
+//! [`Placement`]: maps bytes of a trace's devices to sectors of one drive.
 //!
-//! Whatever the mapping, a request is widened to whole sectors of the drive. How addresses are
-//! mapped ([`Remap`]):
-//! - *none*: as they stand, all devices on top of each other; what lies past the end of the drive
-//!   does not fit.
+//! A request is always widened to whole sectors of the drive. The mappings of addresses
+//! ([`Remap`]):
+//! - *none*: unchanged, all devices at the same addresses; requests past the end of the drive do
+//!   not fit.
 //! - *wrap*: modulo the drive's size. Neighbors stay neighbors; far places may meet.
-//! - *scale*: devices are laid one behind the other, cut into about a thousand equal pieces (a
+//! - *scale*: devices follow each other, are cut into about a thousand equal pieces (a
 //!   power of two, at least 1 MiB), and the pieces spread evenly over the drive; within a piece
 //!   addresses stay as they are. A sequential run breaks only where a piece ends, and 4 KiB
 //!   alignment is kept. When the trace reaches further than the drive, pieces overlap.
@@ -29,17 +29,17 @@ use super::record::Record;
 use super::survey::{MIN_PIECE_BYTES, Survey};
 use crate::source::Operation;
 
-/// How addresses of a trace become addresses of the drive.
+/// The mapping of addresses of a trace to addresses of the drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Remap {
-    /// As they stand.
+    /// Unchanged.
     #[default]
     None,
     /// Modulo the drive's size.
     Wrap,
     /// Spread over the drive in proportion.
     Scale,
-    /// What is touched, packed.
+    /// The accessed pieces, packed.
     Compact,
 }
 
@@ -50,17 +50,17 @@ impl Remap {
         matches!(self, Self::Scale | Self::Compact)
     }
 
-    /// A survey that learns what this mapping needs.
+    /// The survey that this mapping needs.
     #[must_use]
     pub fn survey(self) -> Survey {
         Survey::new(self == Self::Compact)
     }
 }
 
-/// Why addresses cannot be mapped.
+/// The reason why addresses cannot be mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlaceError {
-    /// What is touched is more than the drive holds.
+    /// The accessed pieces are larger than the drive.
     #[error(
         "the trace touches {touched_bytes} bytes in pieces of {piece_bytes}, more than the drive's \
             {capacity_bytes}; scale addresses or let them wrap"
@@ -70,7 +70,7 @@ pub enum PlaceError {
         touched_bytes: u64,
         /// Bytes of a piece.
         piece_bytes: u64,
-        /// The drive's.
+        /// Bytes of the drive.
         capacity_bytes: u64,
     },
     /// The mapping needs to know the whole trace.
@@ -97,11 +97,11 @@ enum Map {
     Compact { piece_bits: u32, pieces: Vec<(u32, u64)> },
 }
 
-/// Places of the drive that pieces start at are multiples of this, so that pages stay aligned.
+/// Pieces start at multiples of this address of the drive, so that pages stay aligned.
 const ALIGNMENT_BYTES: u64 = 4096;
 
-/// Into how many pieces a trace is cut at least to scale it, but for small ones. A guess between
-/// long runs and even spreading.
+/// The minimum number of pieces for scaling, except for small traces. A guess between long runs and
+/// even spreading.
 const PIECES: u64 = 1024;
 
 impl Placement {
@@ -137,12 +137,11 @@ impl Placement {
         Ok(Self { sector, capacity, map })
     }
 
-    /// The sectors of a request that names some, and whether it had to be shortened or moved to
-    /// fit.
+    /// The sectors of a request that has any, and whether it was shortened or moved to fit.
     ///
     /// # Errors
-    /// When it does not fit: past the end of the drive where addresses stay as they are, or in no
-    /// piece that the survey saw.
+    /// When it does not fit: past the end of the drive where addresses stay unchanged, or in no
+    /// piece of the survey.
     pub fn place(&self, record: &Record) -> Result<(Extent, bool), Misfit> {
         let sector = u64::from(self.sector.bytes());
         let misfit = || Misfit::of(record, bytes_of(self.sector, self.capacity));
@@ -162,7 +161,7 @@ impl Placement {
         Ok((Extent::from_numbers(moved, len), u128::from(len) != wanted || moved != start))
     }
 
-    /// Where on the drive the request's first byte goes, before wrapping.
+    /// The address of the request's first byte on the drive, before wrapping.
     fn offset(&self, record: &Record) -> Option<u64> {
         let offset = record.offset_bytes;
         match &self.map {
@@ -185,7 +184,7 @@ impl Placement {
     }
 }
 
-/// The drive's bytes; 2^64 − 1 at the most.
+/// The bytes of the drive, at most 2^64 − 1.
 fn bytes_of(sector: SectorSize, capacity: Sectors) -> u64 {
     capacity.get().saturating_mul(u64::from(sector.bytes()))
 }
@@ -210,12 +209,12 @@ fn scale(survey: &Survey) -> Map {
 pub struct Placed {
     /// The record.
     pub record: Record,
-    /// Its sectors; empty for a flush and only for it.
+    /// The sectors; empty only for a flush.
     pub extent: Extent,
 }
 
-/// Records with their sectors. A record that does not fit ends it, and is kept in the counts,
-/// unless such records are to be left out.
+/// Records with their sectors. A record that does not fit ends the iteration and is stored in the
+/// counts, or such records are dropped.
 #[derive(Debug)]
 pub struct Placing<I> {
     records: I,
@@ -226,7 +225,7 @@ pub struct Placing<I> {
 }
 
 impl<I: Iterator<Item = Record>> Placing<I> {
-    /// Places `records`; what happens to them is counted in `counts`.
+    /// Places `records` and counts the changes in `counts`.
     pub fn new(records: I, placement: Placement, drop_misfits: bool, counts: Arc<Counts>) -> Self {
         Self { records, placement, drop_misfits, counts, over: false }
     }

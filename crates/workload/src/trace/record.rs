@@ -1,4 +1,4 @@
-//! [`Record`]: one request as a trace has it, whatever the format.
+//! [`Record`]: one request of a trace, independent of the format.
 
 use headtime_units::{Instant, Nanos};
 
@@ -8,33 +8,33 @@ use crate::source::Operation;
 /// or fitted to a drive yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Where it stands: the line of a text, or the number of the record in a binary file, from 1.
+    /// The line of a text, or the number of the record in a binary file, from 1.
     pub place: u64,
-    /// When it was asked, since whatever the format counts from (its start, 1970, 1601); formats
-    /// without times say zero.
+    /// The time of issue, from the origin of the format (its start, 1970, 1601); 0 in formats
+    /// without times.
     pub at: Instant,
     /// The drive or volume; 0 where the format knows only one. See the format for how it is
     /// numbered.
     pub device: u32,
-    /// Who asked: a process; 0 when unknown.
+    /// The process; 0 when unknown.
     pub process: u32,
-    /// What was asked.
+    /// The operation.
     pub operation: Operation,
     /// The first byte; 0 for a flush.
     pub offset_bytes: u64,
-    /// How many bytes; 0 for a flush. Offset and length together are below 2^64.
+    /// The number of bytes; 0 for a flush. Offset and length together are below 2^64.
     pub len_bytes: u64,
     /// Whether a write had to be durable when it completed.
     pub fua: bool,
-    /// From issue to completion as it was measured, where the format says so.
+    /// The measured time from issue to completion, where the format has it.
     pub response: Option<Nanos>,
-    /// From this completion to the next issue, where the format says so.
+    /// The time from this completion to the next issue, where the format has it.
     pub think: Option<Nanos>,
 }
 
 impl Record {
-    /// A request of `len_bytes` from `offset_bytes` by nobody known, of which nothing else is
-    /// known; `None` when it ends past 2^64.
+    /// A request of `len_bytes` from `offset_bytes` with no other information; `None` when it ends
+    /// past 2^64.
     #[must_use]
     pub fn new(
         place: u64,
@@ -75,7 +75,7 @@ impl Record {
         }
     }
 
-    /// The byte behind the last.
+    /// The byte after the last one.
     #[must_use]
     pub fn end_bytes(&self) -> u64 {
         self.offset_bytes.saturating_add(self.len_bytes)

@@ -1,4 +1,4 @@
-//! [`Recording`]: accesses of one drive, one after the other, with the times a host measured.
+//! [`Recording`]: consecutive accesses of one drive, with the times that a host measured.
 
 use alloc::vec::Vec;
 
@@ -11,21 +11,20 @@ use crate::source::Operation;
 pub struct RecordedAccess {
     /// The line of the file it was read from, from 1.
     pub line: usize,
-    /// What was asked; [`Operation::Read`] or [`Operation::Write`].
+    /// The operation: [`Operation::Read`] or [`Operation::Write`].
     pub operation: Operation,
-    /// Of which sectors, at least one.
+    /// The sectors, at least one.
     pub extent: Extent,
     /// From issue to completion, as the host measured it.
     pub response: Nanos,
     /// From this completion to the next issue.
     pub think: Nanos,
-    /// What the recorder made of it.
+    /// The cache label of the recorder.
     pub label: Label,
 }
 
-/// What the recorder thought the drive's cache did. A guess made from the response time, and often
-/// none at all: both public recordings that this was tried on call every access a hit, writes to
-/// the media included.
+/// The recorder's label of the cache behavior. It is guessed from the response time, and often
+/// constant: both public recordings label every access a hit, including writes to the media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Label {
     /// Found in the cache.
@@ -38,15 +37,15 @@ pub enum Label {
     TripleDisconnect,
 }
 
-/// Accesses of one drive, one after the other: at least one.
+/// Consecutive accesses of one drive, at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recording {
     accesses: Vec<RecordedAccess>,
 }
 
 impl Recording {
-    /// A recording of these accesses, in the order of their times; `None` when there is none, or
-    /// they last longer than [`Recording::LONGEST`] together.
+    /// A recording of these accesses, in the order of their times; `None` when there are none, or
+    /// when they last longer than [`Recording::LONGEST`] together.
     #[must_use]
     pub fn new(accesses: Vec<RecordedAccess>) -> Option<Self> {
         let total = accesses.iter().try_fold(0_u64, |sum, access| {
@@ -55,8 +54,7 @@ impl Recording {
         (!accesses.is_empty() && total <= Self::LONGEST.as_ns()).then_some(Self { accesses })
     }
 
-    /// A hundred years: times of a longer recording would not leave room for what is computed from
-    /// them.
+    /// A hundred years; longer times could overflow in computations.
     pub const LONGEST: Nanos = Nanos::from_secs(100 * 365 * 86_400);
 
     /// The accesses.
@@ -65,8 +63,8 @@ impl Recording {
         &self.accesses
     }
 
-    /// When each access was issued: the first at the origin, each other when the response and think
-    /// times of all before it were over.
+    /// The issue time of each access: the first at the origin, each other after the response and
+    /// think times of all accesses before it.
     pub fn issue_times(&self) -> impl Iterator<Item = Instant> + '_ {
         self.accesses.iter().scan(Instant::ORIGIN, |next, access| {
             let issued = *next;
@@ -75,7 +73,7 @@ impl Recording {
         })
     }
 
-    /// When each access completed.
+    /// The completion time of each access.
     pub fn completion_times(&self) -> impl Iterator<Item = Instant> + '_ {
         self.issue_times().zip(&self.accesses).map(|(issued, access)| issued + access.response)
     }

@@ -1,18 +1,18 @@
 //! [`TraceSource`]: a trace as a [`Source`] of requests.
 //!
-//! A trace says when requests were made on a system that answered at its own speed. How they are
-//! made again is a choice ([`Replay`]), and none is right for every question:
-//! - *open*: at the recorded times, whatever becomes of those before. Keeps bursts and idle times;
-//!   on a slower drive the queue grows as it never would.
-//! - *closed*: so many at a time, the next as soon as one is over. Keeps the order and the places
-//!   only; asks how fast the drive can go.
-//! - *think*: one at a time, each a think time after the one before is over. The think time is the
-//!   recorded one, or the distance to the next record less the recorded response time. Right for
-//!   recordings of one process; where requests overlapped it serializes them.
+//! A trace has the issue times on a system with its own response times. There are several ways to
+//! replay it ([`Replay`]), and none suits every question:
+//! - *open*: at the recorded times, independent of completions. Keeps bursts and idle times; on a
+//!   slower drive the queue grows more than it would in reality.
+//! - *closed*: a constant number of outstanding requests. Keeps only the order and the addresses;
+//!   measures the throughput of the drive.
+//! - *think*: one at a time, each a think time after the completion of the one before. The think
+//!   time is the recorded one, or the distance to the next record less the recorded response time.
+//!   Right for recordings of one process; overlapping requests are serialized.
 //!
-//! Worked example: records at 0 ms, 4 ms and 6 ms with response times of 3 ms. Open asks at 0, 4, 6
-//! ms. By think times: the drive takes 5 ms for each, so it asks at 0 ms, 5 + (4 − 0 − 3) = 6 ms,
-//! and 11 + 0 = 11 ms, because the third was asked before the second was over.
+//! Worked example: records at 0 ms, 4 ms and 6 ms with response times of 3 ms. Open issues at 0, 4,
+//! 6 ms. By think times, on a drive that takes 5 ms for each: at 0 ms, at 5 + (4 − 0 − 3) = 6 ms,
+//! and at 11 + 0 = 11 ms, because the third was recorded before the completion of the second.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -23,25 +23,25 @@ use super::counts::Counts;
 use super::placement::Placed;
 use crate::source::{Arrival, Ask, ClientId, Source};
 
-/// Streams told apart; what comes after shares the last.
+/// The maximum number of streams; further ones share the last.
 pub const MAX_STREAMS: u32 = 256;
 
-/// When requests of a trace are made.
+/// The issue times of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Replay {
-    /// At their recorded times.
+    /// The recorded times.
     #[default]
     Open,
-    /// As fast as they are served, so many at a time.
+    /// A constant number of outstanding requests.
     Closed {
-        /// How many; at least one.
+        /// The number; at least one.
         outstanding: u32,
     },
     /// One at a time, with think times between.
     Think,
 }
 
-/// What makes a stream of the replay.
+/// The division of a trace into streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Streams {
     /// The whole trace is one.
@@ -53,19 +53,19 @@ pub enum Streams {
     Process,
 }
 
-/// How a trace is replayed.
+/// The options of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplayOptions {
     /// When.
     pub replay: Replay,
-    /// As which streams.
+    /// The streams.
     pub streams: Streams,
-    /// From a request's arrival to its deadline.
+    /// The time from a request's arrival to its deadline.
     pub deadline: Option<Nanos>,
 }
 
-/// Asks the records of a trace. A client is a stream in an open replay, and one of those
-/// outstanding in a closed one.
+/// Issues the records of a trace. A client is a stream in an open replay, and an outstanding
+/// request in a closed one.
 #[derive(Debug)]
 pub struct TraceSource<I> {
     records: I,
@@ -74,14 +74,14 @@ pub struct TraceSource<I> {
     streams: BTreeMap<u32, u32>,
     /// Clients of a closed replay that have not begun.
     to_begin: core::ops::Range<u32>,
-    /// In a replay by think times: the record to come, read ahead to know its distance.
+    /// In a replay by think times: the next record, read ahead for its distance.
     next: Option<Placed>,
-    /// In a replay by think times: from the end of the last to the next.
+    /// In a replay by think times: the time from the last completion to the next record.
     think: Nanos,
 }
 
 impl<I: Iterator<Item = Placed>> TraceSource<I> {
-    /// Asks `records`, whose times do not run back.
+    /// A replay of `records`, whose times never decrease.
     pub fn new(mut records: I, options: ReplayOptions, counts: Arc<Counts>) -> Self {
         let clients = match options.replay {
             Replay::Open => 0,
@@ -132,7 +132,7 @@ impl<I: Iterator<Item = Placed>> TraceSource<I> {
         Arrival { at, ask }
     }
 
-    /// The next of a replay by think times, and how long after it the one behind it follows.
+    /// The next record of a replay by think times, and the think time after it.
     fn take_thinking(&mut self) -> Option<Placed> {
         let placed = self.next.take()?;
         self.next = self.records.next();
@@ -150,7 +150,7 @@ impl<I: Iterator<Item = Placed>> TraceSource<I> {
         Some(placed)
     }
 
-    /// The next request of a client, `now` or when it has thought.
+    /// The next request of a client, `now` or after its think time.
     fn next_of(&mut self, now: Instant, client: ClientId) -> Option<Arrival> {
         let at = now + core::mem::take(&mut self.think);
         let placed = if self.options.replay == Replay::Think {

@@ -1,8 +1,8 @@
-//! [`Survey`]: what a first pass over a trace learns of its addresses, in bounded memory.
+//! [`Survey`]: a first pass over the addresses of a trace, in bounded memory.
 //!
-//! To scale addresses one must know how far they reach; to pack them, which regions are touched at
-//! all. Regions are whole pieces of [`MIN_PIECE_BYTES`] at first; when more than [`MAX_PIECES`]
-//! are touched, or very many by one request, pieces are made twice as large until they are fewer.
+//! Scaling needs the highest address; packing needs the regions that are accessed. Regions are
+//! pieces of [`MIN_PIECE_BYTES`] at first. When more than [`MAX_PIECES`] are accessed, or very many
+//! by one request, the size of pieces doubles until they are fewer.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -10,20 +10,20 @@ use alloc::vec::Vec;
 use super::record::Record;
 use crate::source::Operation;
 
-/// Devices told apart.
+/// The maximum number of devices.
 pub(super) const MAX_DEVICES: usize = 65_536;
 
 /// The smallest piece of the address space that is kept whole.
 pub(super) const MIN_PIECE_BYTES: u64 = 1 << 20;
 
-/// Touched pieces that are remembered: about ten MiB of memory.
+/// The maximum number of accessed pieces, in about ten MiB of memory.
 pub(super) const MAX_PIECES: usize = 1 << 18;
 
-/// Pieces that one request may touch before pieces are made larger, so that no request is work
-/// without end.
+/// The number of pieces of one request above which pieces become larger, which bounds the work of a
+/// request.
 const MAX_OF_ONE: u64 = 1 << 12;
 
-/// How far each device reaches, and which of its pieces are touched.
+/// The highest address of each device, and its accessed pieces.
 #[derive(Clone, Debug)]
 pub struct Survey {
     reach: BTreeMap<u32, u64>,
@@ -32,19 +32,19 @@ pub struct Survey {
     piece_bits: u32,
 }
 
-/// Why a trace cannot be surveyed.
+/// The reason why a trace cannot be surveyed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SurveyError {
-    /// More devices than are told apart.
+    /// The trace has too many devices.
     #[error("the trace has more than {max} devices; choose some of them, or let addresses wrap")]
     Devices {
-        /// How many are told apart.
+        /// The maximum number.
         max: usize,
     },
 }
 
 impl Survey {
-    /// Of nothing yet; with `touched`, pieces are remembered as well as reaches.
+    /// An empty survey; with `touched` it also records pieces.
     #[must_use]
     pub fn new(touched: bool) -> Self {
         Self {
@@ -54,8 +54,8 @@ impl Survey {
         }
     }
 
-    /// Learns from one record. Flushes have no address. Discards reach as far as they do, but touch
-    /// nothing: a file system that trims a whole disk does not use it.
+    /// Adds one record. Flushes have no address. Discards count for the highest address, but access
+    /// no piece: a file system that trims a whole disk does not use it.
     ///
     /// # Errors
     /// When there are too many devices.
@@ -88,7 +88,7 @@ impl Survey {
             touched.extend((first..=last).map(|piece| (record.device, piece)));
         }
         while self.touched.as_ref().is_some_and(|touched| touched.len() > MAX_PIECES) {
-            // Devices keep a piece each, so there are always fewer than there may be.
+            // Each device keeps at least one piece, so the number stays below the maximum.
             self.coarsen();
         }
     }
@@ -100,13 +100,13 @@ impl Survey {
         }
     }
 
-    /// Each device and the byte behind its last, by number.
+    /// Each device and its end, by number.
     pub fn reaches(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.reach.iter().map(|(device, reach)| (*device, *reach))
     }
 
-    /// Touched pieces as device and number, in order, and the size of a piece; `None` when they
-    /// were not asked for.
+    /// Accessed pieces as device and number, in order, and the size of a piece as a power of two;
+    /// `None` when they were not recorded.
     #[must_use]
     pub fn pieces(&self) -> Option<(Vec<(u32, u64)>, u32)> {
         self.touched.as_ref().map(|touched| (touched.iter().copied().collect(), self.piece_bits))

@@ -131,7 +131,7 @@ fn an_endless_line_is_damaged_once_and_never_held() {
 
 #[test]
 fn a_line_of_the_longest_length_is_read_whatever_the_pieces() {
-    let format = headtime_workload::trace::format("spc").expect("it stands in the table");
+    let format = headtime_workload::trace::format("spc").expect("the format is in the table");
     let line = |len: usize| {
         let mut line = b"0,1,512,R,0.5,".to_vec();
         line.resize(len, b'x');

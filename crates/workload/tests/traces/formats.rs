@@ -69,7 +69,7 @@ fn text_is_read_with_windows_line_ends_a_byte_order_mark_and_without_its_last_li
 
 #[test]
 fn a_header_without_digits_is_stepped_over_but_only_in_the_first_line() {
-    let format = headtime_workload::trace::format("alibaba").expect("it stands in the table");
+    let format = headtime_workload::trace::format("alibaba").expect("the format is in the table");
     let made = read(format, Action::Queue, b"device_id,opcode,offset,length,timestamp\n1,R,0,512,0\ndevice_id,opcode,offset,length,timestamp\n", 64);
     assert_eq!(made.records.len(), 1);
     let [TraceError::Field { line: 3, column: 11, field: "the operation", .. }] = &made.damage[..]
@@ -139,7 +139,7 @@ const LINES: &[(&str, &str, Result<(), &str>)] = &[
         "8.0 0 1 0.5 7 Q R 8 + 8 [x]",
         Err("sample:1:1: the device is `8.0`, expected major,minor"),
     ),
-    ("blkparse", "8,0 0 1 0.5 7 Q r 8 + 8 [x]", Err("sample:1:17: what is done is `r`")),
+    ("blkparse", "8,0 0 1 0.5 7 Q r 8 + 8 [x]", Err("sample:1:17: the operation is `r`")),
     ("blkparse", "8,0 0 1 0.5 7 Q R x + 8 [x]", Err("sample:1:19: the LBA is `x`")),
     ("blkparse", "8,0 0 1 0.5 7 9 R 8 + 8 [x]", Err("sample:1:15: the event is `9`")),
     ("blkparse", "8,0 0 1", Err("sample:1: 3 fields, expected the 7 of")),
@@ -148,7 +148,7 @@ const LINES: &[(&str, &str, Result<(), &str>)] = &[
 #[test]
 fn lines_are_accepted_or_refused_as_the_table_says() {
     for (format, line, expected) in LINES {
-        let format = headtime_workload::trace::format(format).expect("it stands in the table");
+        let format = headtime_workload::trace::format(format).expect("the format is in the table");
         let made = read(format, Action::Queue, line.as_bytes(), 1 << 20);
         match (expected, &made.damage[..]) {
             (Ok(()), []) => {

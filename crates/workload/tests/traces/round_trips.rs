@@ -108,7 +108,7 @@ proptest! {
 
     #[test]
     fn one_request_at_a_time_is_written_and_read_back_by_disksim(records in any_records()) {
-        let format = format("disksim-validate").expect("it stands in the table");
+        let format = format("disksim-validate").expect("the format is in the table");
         let mut at = Instant::ORIGIN;
         let one_at_a_time: Vec<Record> = records
             .iter()
@@ -150,7 +150,7 @@ proptest! {
 
 #[test]
 fn what_is_lost_is_counted() {
-    let format = format("tencent").expect("it stands in the table");
+    let format = format("tencent").expect("the format is in the table");
     let whole = Record {
         process: 7,
         fua: true,

@@ -22,7 +22,7 @@ use crate::trace::{Record, TraceError};
 
 const SHAPE: &str = "device,R|W,offset_bytes,len_bytes,time_us";
 
-/// Its line of the table.
+/// The entry in the table.
 pub(super) const FORMAT: Format = Format {
     name: "alibaba",
     about: "Alibaba block traces (2020), CSV",

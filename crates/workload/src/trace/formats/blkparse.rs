@@ -1,4 +1,4 @@
-//! What `blkparse` prints of a trace by `blktrace`: one event a line.
+//! The output of `blkparse` for a trace by `blktrace`: one event per line.
 //!
 //! ```text
 //!   8,0    3        1     0.000000000   697  Q  WS 223490 + 8 [kjournald]
@@ -14,11 +14,11 @@
 //!   └ the device
 //! ```
 //!
-//! *What* is a word of letters: `F` in front, a flush before it; then `R` read, `W` write (`WZ`
-//! zeroes), `D` discard, `N` none, a second `F` flush; then `F` force unit access, and `A`, `S`,
-//! `M` and others that change nothing here. A write with a flush in front and with sectors becomes
-//! two requests. Only one kind of event counts ([`Action`]); the others, messages, packet commands,
-//! zone commands and the summary are passed over.
+//! *What* is a word of flag characters: a leading `F` for a flush before the request; then `R`
+//! read, `W` write (`WZ` zeroes), `D` discard, `N` none, a second `F` flush; then `F` force unit
+//! access, and `A`, `S`, `M` and others, which are ignored. A write with a flush before it and with
+//! sectors becomes two requests. Only one kind of event counts ([`Action`]); the others, messages,
+//! packet commands, zone commands and the summary are skipped.
 //!
 //! Source: blktrace's `blkparse_fmt.c` (`process_default`, `fill_rwbs`) and blkparse(1).
 
@@ -36,7 +36,7 @@ use crate::trace::{Record, TraceError};
 
 const SHAPE: &str = "major,minor cpu sequence time_s pid event what [lba + sectors] [process]";
 
-/// Its line of the table.
+/// The entry in the table.
 pub(super) const FORMAT: Format = Format {
     name: "blkparse",
     about: "blkparse's default output",
@@ -96,8 +96,8 @@ impl LineFormat for Blkparse {
         let Some(asked) = What::of(what.text) else {
             return Err(line.refuse(
                 what,
-                "what is done",
-                "letters such as R, WS, FWFS or D",
+                "the operation",
+                "flags such as R, WS, FWFS or D",
                 "correct it",
             ));
         };
@@ -122,8 +122,7 @@ impl LineFormat for Blkparse {
 }
 
 impl Blkparse {
-    /// A line that begins like no event: the summary behind all events, which has its own shapes,
-    /// or damage.
+    /// A line that does not begin like an event: the summary after all events, or damage.
     fn no_event(&mut self, line: &Line<'_>, error: TraceError) -> Result<Content, TraceError> {
         let text = line.text.trim_start();
         let per_processor = text
@@ -148,8 +147,8 @@ fn device_of(line: &Line<'_>, field: Field<'_>) -> Result<u32, TraceError> {
         .ok_or_else(|| line.refuse(field, "the device", "major,minor such as 8,0", "correct it"))
 }
 
-/// `lba + sectors` behind the seven first fields, as the field of the LBA, bytes and bytes; `None`
-/// where there is something else.
+/// `lba + sectors` after the first seven fields, as the field of the LBA, offset and length in
+/// bytes; `None` where there is something else.
 fn address<'a>(line: &Line<'a>) -> Result<Option<(Field<'a>, u64, u64)>, TraceError> {
     let mut fields = line.fields(Between::Blanks).skip(7);
     let (Some(lba), Some(plus), Some(sectors)) = (fields.next(), fields.next(), fields.next())
@@ -166,7 +165,7 @@ fn address<'a>(line: &Line<'a>) -> Result<Option<(Field<'a>, u64, u64)>, TraceEr
     )))
 }
 
-/// What the letters say.
+/// The meaning of the flag characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct What {
     flush_before: bool,
@@ -238,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_say_what_is_done() {
+    fn flag_characters_give_the_operation() {
         let what = |flush_before, operation, fua| Some(What { flush_before, operation, fua });
         for (letters, expected) in [
             ("R", what(false, Some(Operation::Read), false)),

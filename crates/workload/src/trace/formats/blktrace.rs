@@ -1,19 +1,19 @@
-//! The files that `blktrace` writes, one for each processor: records of 48 bytes, in the byte order
-//! of the machine, each with some payload behind it.
+//! The files of `blktrace`, one for each processor: records of 48 bytes, in the byte order of the
+//! machine, each followed by a payload.
 //!
 //! ```text
 //! byte  0 u32 magic 0x65617400 | version 7     28 u32 action: event in the lower half, categories in the upper
 //!       4 u32 sequence number                  32 u32 process
 //!       8 u64 when, ns                         36 u32 device, major · 2²⁰ + minor
 //!      16 u64 first sector of 512 bytes        40 u32 processor
-//!      24 u32 length, bytes                    44 u16 error, 46 u16 bytes of payload behind the record
+//!      24 u32 length, bytes                    44 u16 error, 46 u16 bytes of payload after the record
 //! ```
 //!
-//! The first magic number shows the byte order. Where a record does not begin with it, bytes are
-//! stepped over until one does. Only one kind of event counts ([`Action`]); others, notes about
-//! processes and messages, and packet commands are passed over, and so are payloads. A transfer
-//! with the flush category becomes two requests, the flush first. The trace does not tell writes of
-//! zeroes from other writes. Versions other than 7 have other layouts and are refused.
+//! The first magic number shows the byte order. Bytes before the next magic number are skipped.
+//! Only one kind of event counts ([`Action`]); other events, notes about processes and messages,
+//! packet commands and payloads are skipped. A transfer with the flush category becomes two
+//! requests, the flush first. The trace does not distinguish writes of zeroes from other writes.
+//! Versions other than 7 have other layouts and are refused.
 //!
 //! Source: Linux, `include/uapi/linux/blktrace_api.h`; `kernel/trace/blktrace.c` (`blk_fill_rwbs`).
 
@@ -30,7 +30,7 @@ use crate::trace::encoder::{Encoder, Says};
 use crate::trace::lines::SECTOR_BYTES;
 use crate::trace::{Record, TraceError};
 
-/// Its line of the table.
+/// The entry in the table.
 pub(super) const FORMAT: Format = Format {
     name: "blktrace",
     about: "blktrace's binary files, one for each processor",
@@ -59,7 +59,7 @@ const VERSION: u32 = 7;
 
 const EVENT_QUEUE: u32 = 1;
 const EVENT_ISSUE: u32 = 7;
-/// Says that the payload begins with a control group's number.
+/// Set if the payload begins with the number of a control group.
 const EVENT_HAS_GROUP: u32 = 1 << 8;
 
 /// Categories, in the upper half of an action.
@@ -75,13 +75,13 @@ struct Blktrace {
     file: String,
     action: Action,
     order: Option<ByteOrder>,
-    /// Bytes of payload that are still to be stepped over.
+    /// Bytes of payload still to skip.
     payload: usize,
     owed: Option<Record>,
-    /// Records that were finished, and bytes that were consumed.
+    /// The number of complete records and of consumed bytes.
     records: u64,
     bytes: u64,
-    /// Whether the damage at hand was told already.
+    /// Whether the current damage was reported already.
     searching: bool,
 }
 
@@ -131,11 +131,11 @@ impl Blktrace {
         orders.into_iter().find(|order| bytes.len() >= 4 && order.u32(bytes, 0) == MAGIC | VERSION)
     }
 
-    /// Steps over what is no record, up to the next magic number.
+    /// Skips bytes up to the next magic number.
     fn search(&mut self, bytes: &[u8], ends: bool) -> Step {
         let next =
             (1..bytes.len().saturating_sub(3)).find(|at| self.order_of(&bytes[*at..]).is_some());
-        // The last bytes may be the beginning of a magic number.
+        // The last bytes may begin a magic number.
         let consumed = next.unwrap_or(if ends { bytes.len() } else { bytes.len() - 3 });
         if core::mem::replace(&mut self.searching, next.is_none()) {
             return Step::Blank { consumed: self.consume(consumed) };
@@ -237,7 +237,7 @@ impl Decoder for Blktrace {
             return Step::NeedMore;
         }
         if self.payload > 0 {
-            // That a file ends within a payload is no matter: the record in front of it was whole.
+            // A file may end within a payload: the record before it was complete.
             let consumed = self.payload.min(bytes.len());
             self.payload -= consumed;
             return Step::Blank { consumed: self.consume(consumed) };

@@ -26,7 +26,7 @@ const SHAPE: &str = "time_ms device lba sectors flags_hex";
 /// The flag of a read.
 const READ: u64 = 1;
 
-/// Its line of the table.
+/// The entry in the table.
 pub(super) const FORMAT: Format = Format {
     name: "disksim-ascii",
     about: "DiskSim's default trace format",

@@ -6,12 +6,12 @@
 //! │ │      │        │    └ response as the host measured it, us
 //! │ │      │        └ sectors
 //! │ │      └ first LBA
-//! │ └ what the recorder made of the cache: Hit, Miss, Doub, Trip
+//! │ └ the recorder's label of the cache: Hit, Miss, Doub, Trip
 //! └ R or W
 //! ```
 //!
-//! Sectors are the drive's logical ones. Empty lines, and lines that start with `#`, are stepped
-//! over. Times are read to the nanosecond.
+//! Sectors are the drive's logical ones. Empty lines, and lines that start with `#`, are skipped.
+//! Times are read to the nanosecond.
 //!
 //! Source: DiskSim 4.0, `src/disksim_iotrace.c` (`iotrace_validate_get_ioreq_event`) and
 //! `src/disksim_iosim.c` for the labels.
@@ -30,10 +30,10 @@ use crate::trace::lines::{
 };
 use crate::trace::{Label, Record, RecordedAccess, Recording, TraceError};
 
-/// What a line looks like.
+/// The form of a line.
 pub const SHAPE: &str = "R|W label lba sectors response_us think_us";
 
-/// Its line of the table.
+/// The entry in the table.
 pub(super) const FORMAT: Format = Format {
     name: "disksim-validate",
     about: "DiskSim validation recording: one outstanding, with response and think times",
@@ -53,10 +53,10 @@ pub(super) const FORMAT: Format = Format {
     encoder: || Box::new(Writer { last: None }),
 };
 
-/// Reads a recording; `file` is the name that messages give it.
+/// Reads a recording; `file` is its name in errors.
 ///
 /// # Errors
-/// The first line that is none of this format, by line and column; a text without any access.
+/// The first line that is not of this format, by line and column; a text without any access.
 pub fn read(file: &str, text: &str) -> Result<Recording, TraceError> {
     let mut accesses = Vec::new();
     for (number, text) in (1..).zip(text.lines()) {
@@ -70,8 +70,8 @@ pub fn read(file: &str, text: &str) -> Result<Recording, TraceError> {
     Recording::new(accesses).ok_or_else(|| TraceError::TooLong { file: file.to_string() })
 }
 
-/// Writes one access as a line of this format, without its line end; what [`read`] reads back.
-/// Times keep their nanoseconds.
+/// Formats one access as a line of this format, without a line end, for [`read`]. Times keep their
+/// nanoseconds.
 #[must_use]
 pub fn line(access: &RecordedAccess) -> String {
     let direction = if access.operation == Operation::Read { 'R' } else { 'W' };
@@ -135,8 +135,7 @@ fn access(line: &Line<'_>) -> Result<RecordedAccess, TraceError> {
     })
 }
 
-/// Reads accesses as requests: each is asked when the response and think times of those before it
-/// are over.
+/// Reads accesses as requests, each issued after the response and think times of those before it.
 struct Validate {
     at: Instant,
 }
@@ -157,9 +156,9 @@ impl LineFormat for Validate {
     }
 }
 
-/// Writes requests as accesses one after the other. A request without response time is given one of
-/// 0, and one without think time the distance to the next less its response time, so the last waits
-/// for its successor.
+/// Writes requests as consecutive accesses. A missing response time becomes 0, and a missing think
+/// time the distance to the next request less the response time, so the last request is held back
+/// until its successor.
 struct Writer {
     last: Option<Record>,
 }

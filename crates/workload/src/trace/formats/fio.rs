@@ -1,4 +1,4 @@
-//! fio's I/O logs, versions 2 and 3: a line that says which, then one action a line with blanks
+//! fio's I/O logs, versions 2 and 3: a line with the version, then one action per line with blanks
 //! between its fields.
 //!
 //! ```text
@@ -8,15 +8,15 @@
 //! 146 /dev/sdb read 53248 4096
 //! │   │        │    │     └ length, bytes
 //! │   │        │    └ offset, bytes
-//! │   │        └ read, write, trim, sync, datasync; add, open, close ask nothing
+//! │   │        └ read, write, trim, sync, datasync; add, open, close are no requests
 //! │   └ the file; devices are numbered in the order in which files are first named
 //! └ when, us since the beginning (version 3 only)
 //! ```
 //!
-//! Version 2 has no times but `FILE wait MICROSECONDS 0`. fio's manual says that a wait is relative
-//! to the one before, and so it is read here: times are the sums of all waits. (fio's own replay
-//! compares the number with the *milliseconds* since its start.) Without waits all requests have
-//! time 0, and only a closed replay makes sense. `sync` and `datasync` are flushes.
+//! Version 2 has no times but `FILE wait MICROSECONDS 0`. According to fio's manual a wait is
+//! relative to the one before: times are the sums of all waits. (fio's own replay compares the
+//! number with the *milliseconds* since its start.) Without waits all requests have time 0, and
+//! only a closed replay is meaningful. `sync` and `datasync` are flushes.
 //!
 //! Source: fio's HOWTO, "Trace file format v2" and "v3"; its `iolog.c` for the unit of the times,
 //! which the manual leaves open.
@@ -41,13 +41,13 @@ const HEADER_3: &str = "fio version 3 iolog";
 
 const SAYS: Says = Says {
     operations: &[Operation::Read, Operation::Write, Operation::Discard, Operation::Flush],
-    // A file each, and no more than the reader tells apart.
+    // One device per file, up to the limit of the reader.
     max_device: u16::MAX as u32,
     time_unit_ns: 1_000,
     ..Says::LEAST
 };
 
-/// Version 2's line of the table.
+/// The entry of version 2 in the table.
 pub(super) const FORMAT_2: Format = Format {
     name: "fio2",
     about: "fio I/O log, version 2: no times but waits",
@@ -63,7 +63,7 @@ pub(super) const FORMAT_2: Format = Format {
     encoder: || Box::new(Writer { timed: false, opened: BTreeSet::new(), at: Instant::ORIGIN }),
 };
 
-/// Version 3's line of the table.
+/// The entry of version 3 in the table.
 pub(super) const FORMAT_3: Format = Format {
     name: "fio3",
     about: "fio I/O log, version 3: with times",
@@ -141,7 +141,7 @@ fn file_action(
             action,
             "the action on a file",
             "add, open or close",
-            "write one of them, or offset and length behind it",
+            "write one of them, or add offset and length",
         ));
     }
     number_of(line, files, file)?;

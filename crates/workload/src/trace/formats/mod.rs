@@ -1,4 +1,4 @@
-//! [`FORMATS`]: every trace format that is understood, one file each.
+//! [`FORMATS`]: the trace formats, one module each.
 
 mod alibaba;
 mod blkparse;
@@ -16,24 +16,24 @@ use alloc::boxed::Box;
 use super::decoder::{Decoder, Reading};
 use super::encoder::{Encoder, Says};
 
-/// A trace format: all that the program, its documentation and its tests know of it.
+/// A trace format.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
-    /// What it is called on the command line.
+    /// The name on the command line.
     pub name: &'static str,
-    /// What it is.
+    /// The description.
     pub about: &'static str,
-    /// What a line or record looks like.
+    /// The form of a line or record.
     pub shape: &'static str,
-    /// How its files often end, before `.gz` or `.zst`; a hint for people, never for detection.
+    /// The usual file extension, before `.gz` or `.zst`; a hint for people, not used for detection.
     pub endings: &'static [&'static str],
-    /// What its times count from.
+    /// The origin of its times.
     pub origin: &'static str,
-    /// Where its device numbers come from.
+    /// The source of its device numbers.
     pub device: DeviceName,
-    /// Whether it is text, line by line.
+    /// Whether it is text.
     pub text: bool,
-    /// What it can say of a request.
+    /// The abilities of its encoder.
     pub says: Says,
     /// A decoder of one file.
     pub decoder: fn(&Reading) -> Box<dyn Decoder + Send>,
@@ -41,7 +41,7 @@ pub struct Format {
     pub encoder: fn() -> Box<dyn Encoder + Send>,
 }
 
-/// Where device numbers of a format come from, and so how they are written.
+/// The source of device numbers, which also decides their form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceName {
     /// There is one device only, number 0.

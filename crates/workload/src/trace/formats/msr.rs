@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! 128166372003061629,src1,0,Read,8192,4096,1021
-//! │                  │    │ │    │    │    └ response, units of 100 ns; 0 is taken as not measured
+//! │                  │    │ │    │    │    └ response, units of 100 ns; 0 counts as not measured
 //! │                  │    │ │    │    └ length, bytes
 //! │                  │    │ │    └ offset, bytes
 //! │                  │    │ └ Read or Write
@@ -12,9 +12,9 @@
 //! └ when it was issued, units of 100 ns since 1601
 //! ```
 //!
-//! A device is host and disk: hosts are numbered in the order in which a file names them, from 0,
-//! and its number times 65536 is added to the disk's. So in a file of one host, as the published
-//! ones are, devices are its disks.
+//! A device is a host and a disk: hosts are numbered from 0 in the order of the file, and the
+//! host's number times 65536 is added to the disk's. In a file of one host, as in the published
+//! traces, the devices are its disks.
 //!
 //! Source: the README of the trace at SNIA's repository (IOTTA 388); Narayanan et al., "Write
 //! Off-Loading", FAST 2008.
@@ -33,10 +33,10 @@ use crate::trace::{Record, TraceError};
 
 const SHAPE: &str = "time_100ns,host,disk,Read|Write,offset_bytes,len_bytes,response_100ns";
 
-/// What times are counted in.
+/// The unit of times.
 const TICK_NS: u64 = 100;
 
-/// Its line of the table.
+/// The entry in the table.
 pub(super) const FORMAT: Format = Format {
     name: "msr",
     about: "MSR Cambridge block traces (2007), CSV",

@@ -1,12 +1,12 @@
-//! The Storage Performance Council's trace format, in which the UMass repository keeps its traces:
-//! five fields with commas between them, perhaps more behind.
+//! The Storage Performance Council's trace format, which the UMass repository uses: five fields
+//! with commas between them, optionally more after them.
 //!
 //! ```text
 //! 0,20941264,8192,W,0.551706
 //! │ │        │    │ └ when, s since the trace's beginning
 //! │ │        │    └ R or W, of either case
 //! │ │        └ length, bytes
-//! │ └ offset, blocks; taken to be 512 bytes, as in the traces there are
+//! │ └ offset, blocks of 512 bytes, as in the published traces
 //! └ the application storage unit
 //! ```
 //!
@@ -23,10 +23,10 @@ use crate::trace::{Record, TraceError};
 
 const SHAPE: &str = "unit,lba,len_bytes,R|W,time_s";
 
-/// Its line of the table.
+/// The entry in the table.
 pub(super) const FORMAT: Format = Format {
     name: "spc",
-    about: "SPC traces, as the UMass repository has them, CSV",
+    about: "SPC traces, as in the UMass repository, CSV",
     shape: SHAPE,
     endings: &[".spc"],
     origin: "its beginning",

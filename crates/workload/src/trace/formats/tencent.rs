@@ -9,8 +9,8 @@
 //! └ when, whole seconds since 1970
 //! ```
 //!
-//! All requests of a second have one time, so an open replay asks them at once. The files come as
-//! .tgz, which must be unpacked by `tar` first.
+//! All requests of a second have one time, so an open replay issues them together. The files come
+//! as .tgz and must be unpacked with `tar` first.
 //!
 //! Source: the README of the trace at SNIA's repository (IOTTA 27917).
 
@@ -25,7 +25,7 @@ use crate::trace::{Record, TraceError};
 
 const SHAPE: &str = "time_s,offset_sectors,len_sectors,0|1,volume";
 
-/// Its line of the table.
+/// The entry in the table.
 pub(super) const FORMAT: Format = Format {
     name: "tencent",
     about: "Tencent CBS block traces (2018), CSV",

@@ -10,11 +10,11 @@
 //!      14 u16 version; its upper byte is 1           12 u32 parts of the scatter-gather list
 //!      16 u64 first block of 512 bytes               16 u64 first block of 512 bytes
 //!      24 u64 when, us                               24 u64 when, us
-//!                                                    32 u64 response, us; 0 is taken as not measured
+//!                                                    32 u64 response, us; 0 counts as not measured
 //! ```
 //!
-//! READ and WRITE of all lengths, SYNCHRONIZE CACHE and WRITE SAME (taken as a write of zeroes) are
-//! requests; other commands are passed over, UNMAP among them, whose extents are not recorded.
+//! READ and WRITE of all lengths, SYNCHRONIZE CACHE and WRITE SAME (as a write of zeroes) are
+//! requests; other commands are skipped, including UNMAP, whose extents are not recorded.
 //!
 //! Source: the reader that libCacheSim has for these traces (`vscsi.h`); Waldspurger et al.,
 //! "Efficient MRC Construction with SHARDS", FAST 2015. SCSI commands: SBC-4.
@@ -41,7 +41,7 @@ const SAYS: Says = Says {
     ..Says::LEAST
 };
 
-/// Version 1's line of the table.
+/// The entry of version 1 in the table.
 pub(super) const FORMAT_1: Format = Format {
     name: "vscsi1",
     about: "CloudPhysics vscsi traces, version 1, binary",
@@ -56,7 +56,7 @@ pub(super) const FORMAT_1: Format = Format {
     encoder: || Box::new(Writer { layout: &VERSION_1, sequence: 0 }),
 };
 
-/// Version 2's line of the table.
+/// The entry of version 2 in the table.
 pub(super) const FORMAT_2: Format = Format {
     name: "vscsi2",
     about: "CloudPhysics vscsi traces, version 2, binary",
@@ -68,7 +68,7 @@ pub(super) const FORMAT_2: Format = Format {
     ..FORMAT_1
 };
 
-/// Where the fields stand; block and time stand at 16 and 24 in both.
+/// The offsets of the fields; block and time are at 16 and 24 in both versions.
 struct Layout {
     version: u16,
     bytes: usize,
@@ -140,7 +140,7 @@ impl Decoder for Vscsi {
         }
         self.records += 1;
         let consumed = layout.bytes;
-        // The version stands behind the command.
+        // The version follows the command.
         let version = u16_at(bytes, layout.command + 2);
         if version >> 8 != layout.version {
             return self.refuse("the version", u64::from(version), layout.expected);
@@ -153,7 +153,7 @@ impl Decoder for Vscsi {
         let response = response.and_then(|us| us.checked_mul(1_000)).map(Nanos::from_ns);
         let operation = match u16_at(bytes, layout.command) {
             0x08 | 0x28 | 0xa8 | 0x88 => Operation::Read,
-            // The last two of these verify what they wrote.
+            // The last two of these also verify.
             0x0a | 0x2a | 0xaa | 0x8a | 0x2e | 0x8e => Operation::Write,
             0x41 | 0x93 => Operation::Zero,
             0x35 | 0x91 => {
