@@ -8,7 +8,7 @@ use std::sync::Arc;
 use headtime_lab::traces::{ReplayArguments, TraceArguments, TraceChoice, TraceOptions};
 use headtime_units::{SectorSize, Sectors};
 use headtime_workload::trace::{Adjust, FORMATS, Remap, Replay, ReplayOptions};
-use headtime_workload::{Arrival, Source};
+use headtime_workload::{Arrival, RequestSource};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -413,7 +413,7 @@ fn choice(folder: &TempDir, bytes: &str, options: TraceOptions) -> TraceChoice {
     TraceChoice::open(&[file(folder, "trace", bytes)], options).expect("it is a trace")
 }
 
-fn arrivals(source: &mut (impl Source + ?Sized)) -> Vec<Arrival> {
+fn arrivals(source: &mut (impl RequestSource + ?Sized)) -> Vec<Arrival> {
     std::iter::from_fn(|| source.arrival()).collect()
 }
 

@@ -9,7 +9,7 @@ use headtime_sched::{
     Tunables,
 };
 use headtime_units::{Instant, Nanos, SectorSize, Sectors};
-use headtime_workload::Source;
+use headtime_workload::RequestSource;
 
 use crate::device::Device as _;
 use crate::disk_time::DiskTime;
@@ -141,7 +141,7 @@ pub struct ObservedRun {
 /// [`RunError`]: a profile that is not valid, or a workload that cannot be served.
 pub fn run(
     experiment: &Experiment,
-    source: impl Source,
+    source: impl RequestSource,
     belief: BeliefMaker<'_>,
 ) -> Result<Measures, RunError> {
     let ended = run_observed(experiment, source, belief, &mut ())?;
@@ -155,7 +155,7 @@ pub fn run(
 /// [`RunError`]: a profile that is not valid, or a policy that cannot run on it.
 pub fn run_observed(
     experiment: &Experiment,
-    source: impl Source,
+    source: impl RequestSource,
     belief: BeliefMaker<'_>,
     observer: &mut impl EngineObserver,
 ) -> Result<ObservedRun, RunError> {
@@ -168,7 +168,7 @@ pub fn run_observed(
 /// As [`run_observed`].
 pub fn run_with_belief(
     experiment: &Experiment,
-    source: impl Source,
+    source: impl RequestSource,
     belief: BeliefMaker<'_>,
     observer: &mut impl EngineObserver,
 ) -> Result<(ObservedRun, Box<dyn Belief + Send>), RunError> {
@@ -263,7 +263,7 @@ pub fn run_with_belief(
 }
 
 /// Starts the first scan, or the next one after the last has finished.
-fn begin_scan<S: Source>(
+fn begin_scan<S: RequestSource>(
     engine: &mut Engine<Scheduler, SimulatedDrive, S>,
     scans: Option<&mut ScanMeter>,
 ) {
@@ -286,7 +286,7 @@ struct Snapshot {
 }
 
 impl Snapshot {
-    fn of<S: Source>(
+    fn of<S: RequestSource>(
         engine: &Engine<Scheduler, SimulatedDrive, S>,
         at: Instant,
         by_stream: bool,

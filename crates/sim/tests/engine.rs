@@ -13,7 +13,7 @@ use headtime_sim::{
 };
 use headtime_testkit::faults::{FaultPlan, FaultyDrive};
 use headtime_units::{Instant, Nanos};
-use headtime_workload::{Arrival, ClientId, Interarrival, Source, StreamConfig, Workload};
+use headtime_workload::{Arrival, ClientId, Interarrival, RequestSource, StreamConfig, Workload};
 
 fn truth() -> DriveTruth {
     DriveTruth::nominal(&catalog::load("atlas10k").expect("it ships"), 1).expect("it is valid")
@@ -53,7 +53,7 @@ impl First {
     }
 }
 
-impl Source for First {
+impl RequestSource for First {
     fn arrival(&mut self) -> Option<Arrival> {
         let arrival = if self.left > 0 { self.workload.arrival() } else { None };
         self.left -= u32::from(arrival.is_some());

@@ -19,37 +19,36 @@ use crate::check::{Check, LONGEST};
 use crate::dice;
 use crate::error::StreamFault;
 
-/// When requests come.
+/// The arrival times of requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arrivals {
     /// A closed loop: each client waits for its request, thinks, and asks again.
     Closed {
-        /// How many clients, at least 1.
+        /// The number of clients, at least 1.
         clients: u32,
-        /// How long each thinks.
+        /// The think time of each.
         think: ThinkTime,
     },
-    /// A closed loop that asks no faster than a schedule: a client whose request has finished asks
-    /// when the next place of the schedule comes, at once if that is past. What was missed is
-    /// caught up with (fio's `rate_iops`).
+    /// A closed loop that is no faster than a schedule: a client whose request has finished issues
+    /// the next one at the next time of the schedule, at once if that is past. The loop catches up
+    /// with missed times (fio's `rate_iops`).
     Paced {
-        /// How many clients, at least 1: the most requests held.
+        /// The number of clients, at least 1: the maximum number of outstanding requests.
         clients: u32,
-        /// The time from one place of the schedule to the next. The first is at the start.
+        /// The distance between two times of the schedule. The first is at the start.
         pace: Interarrival,
     },
-    /// An open loop: requests come whether or not earlier ones are served.
+    /// An open loop: requests arrive whether or not earlier ones are complete.
     Open(Interarrival),
 }
 
-/// How long a client of a closed loop thinks between completion and next request.
+/// The time from a completion to the next request of a client in a closed loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThinkTime {
-    /// Not at all: as many requests are always held as there are clients. All ask at once at the
-    /// start.
+    /// Zero: each client always has one outstanding request. All clients begin at the start.
     None,
     /// Always this long. The first requests are spread evenly over one think time, so that clients
-    /// do not march in step.
+    /// are not synchronized.
     Constant(Nanos),
     /// Exponentially distributed with this mean, before the first request too.
     Exponential(Nanos),
@@ -67,7 +66,7 @@ pub enum ThinkTime {
 /// start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Interarrival {
-    /// A Poisson process of so many requests a second.
+    /// The rate of a Poisson process, in requests per second.
     Poisson {
         /// The rate.
         per_second: f64,
@@ -80,9 +79,9 @@ pub enum Interarrival {
     Bursts {
         /// The rate while it is on.
         per_second: f64,
-        /// How long it is on.
+        /// The time that it is on.
         on: Phase,
-        /// How long it is off.
+        /// The time that it is off.
         off: Phase,
     },
     /// Pareto distributed gaps: P(gap > x) = (least / x)^shape, the least chosen so that the mean
@@ -107,12 +106,12 @@ pub enum Interarrival {
         bias: f64,
         /// The window.
         window: Nanos,
-        /// How often it is halved, 1 to 20.
+        /// The number of halvings, 1 to 20.
         levels: u32,
     },
 }
 
-/// How long one phase of [`Interarrival::Bursts`] lasts.
+/// The length of one phase of [`Interarrival::Bursts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Always this long.
@@ -122,7 +121,7 @@ pub enum Phase {
 }
 
 impl Arrivals {
-    /// How many clients there are; an open loop counts as one.
+    /// The number of clients; an open loop counts as one.
     #[must_use]
     pub fn clients(&self) -> u32 {
         match self {
@@ -164,7 +163,7 @@ impl ThinkTime {
         }
     }
 
-    /// How long a client thinks now.
+    /// Draws a think time.
     pub(crate) fn draw(self, rng: &mut impl Rng) -> Nanos {
         match self {
             Self::None => Nanos::ZERO,
@@ -176,7 +175,7 @@ impl ThinkTime {
         }
     }
 
-    /// When each of so many clients first asks.
+    /// The times of the first requests of `clients` clients.
     pub(crate) fn first_times(
         self,
         start: Instant,
@@ -251,11 +250,11 @@ impl Phase {
     }
 }
 
-/// The gaps of an [`Interarrival`], one after the other.
+/// The sequence of gaps of an [`Interarrival`].
 #[derive(Clone, Debug)]
 pub(crate) struct Gaps {
     kind: Interarrival,
-    /// What is left of the burst that is on; `None` before the first.
+    /// The remainder of the current burst; `None` before the first.
     burst: Option<Nanos>,
     cascade: Option<Cascade>,
 }
@@ -291,7 +290,7 @@ impl Gaps {
             Interarrival::Pareto { per_second, shape } => {
                 let min = 1e9 / per_second * (shape - 1.0) / shape;
                 let gap = min * libm::pow(dice::above_zero(rng), -1.0 / shape);
-                // The conversion of a float that is too large ends at the largest integer.
+                // A float that is too large converts to the largest integer.
                 Nanos::from_ns(libm::round(gap) as u64).min(LONGEST)
             }
             Interarrival::Cascade { .. } => self

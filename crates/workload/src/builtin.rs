@@ -1,4 +1,4 @@
-//! The workloads that ship: [`BUILTINS`], each a TOML text like those that users write.
+//! [`BUILTINS`]: the workloads that ship, each a TOML text.
 
 use headtime_config::TextErrors;
 
@@ -8,11 +8,11 @@ use crate::file::WorkloadFile;
 pub struct Builtin {
     /// Its name.
     pub name: &'static str,
-    /// Its text, with the origin of its figures in comments.
+    /// The TOML text, with the origin of its figures in comments.
     pub toml: &'static str,
 }
 
-/// All of them: plain ones first, then mixtures.
+/// The workloads that ship: single streams first, then mixtures.
 pub const BUILTINS: &[Builtin] = &[
     Builtin { name: "random", toml: include_str!("../builtin/random.toml") },
     Builtin { name: "sequential", toml: include_str!("../builtin/sequential.toml") },
@@ -36,7 +36,7 @@ pub const BUILTINS: &[Builtin] = &[
 ];
 
 impl Builtin {
-    /// The one of that name.
+    /// The workload of that name.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Self> {
         BUILTINS.iter().find(|builtin| builtin.name == name)
@@ -45,7 +45,7 @@ impl Builtin {
     /// Its streams.
     ///
     /// # Errors
-    /// Never, of those that ship: a test reads them all.
+    /// Never: a test reads all of them.
     pub fn load(&self) -> Result<WorkloadFile, TextErrors> {
         WorkloadFile::from_toml(self.name, self.toml)
     }

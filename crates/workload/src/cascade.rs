@@ -1,5 +1,5 @@
-//! [`Cascade`]: the arrivals of the b-model, drawn one after the other in memory proportional to
-//! the number of levels.
+//! [`Cascade`]: the arrivals of the b-model, drawn one by one in memory proportional to the number
+//! of levels.
 //!
 //! Worked example: 8 requests a second, bias 0.75, a window of 1 s, two levels. The window has a
 //! mass of 8; a coin gives 6 to its first half and 2 to its second; within the first half another
@@ -7,8 +7,8 @@
 //! quarter has 1 request and leaves 0.5, the second has 5. Those five come at 0.275, 0.325, 0.375,
 //! 0.425 and 0.475 s.
 //!
-//! Cost: amortised, the number of smallest parts per request, at most; stretches that hold less
-//! than one request are passed in one step.
+//! Cost: at most the number of smallest parts per request, amortized; ranges with less than one
+//! request are skipped in one step.
 
 use alloc::vec::Vec;
 
@@ -23,17 +23,15 @@ pub(crate) struct Cascade {
     levels: u32,
     /// Requests of one window.
     mass: f64,
-    /// Parts of the window that are still to come, the next one last: how often each was halved,
-    /// and its mass.
+    /// The remaining parts of the window, the next one last: the number of halvings, and the mass.
     parts: Vec<(u32, f64)>,
-    /// The first smallest part that no part before has taken, counted from the start.
+    /// The number of the next smallest part, counted from the start.
     slot: u64,
-    /// Mass that was too little for a request so far.
+    /// Accumulated mass that is not yet a whole request.
     owed: f64,
-    /// Requests of the part being handed out: its first slot, how many, how many of them were
-    /// handed out.
+    /// The current part: first slot, number of requests, and number of requests returned so far.
     handing: (u64, u64, u64),
-    /// When the last request came.
+    /// The time of the last request.
     last_ns: u64,
 }
 
@@ -69,7 +67,7 @@ impl Cascade {
         gap
     }
 
-    /// Passes or divides the next part.
+    /// Skips or divides the next part.
     fn advance(&mut self, rng: &mut impl Rng) {
         let (level, mass) = self.parts.pop().unwrap_or((0, self.mass));
         if level < self.levels && self.owed + mass >= 1.0 {
@@ -109,10 +107,10 @@ mod tests {
         assert_eq!(window(4, 0.5, 2, 1), [125_000_000, 375_000_000, 625_000_000, 875_000_000]);
     }
 
-    /// Whichever halves the coins choose, the masses of the parts at one level are the same set, so
-    /// the sum of their squares is (b² + (1 − b)²)^level of the square of all; rounding to whole
-    /// requests changes each of the 64 counts by less than one, so the sum by less than twice the
-    /// requests and 64 more.
+    /// The masses of the parts at one level are the same set for all coins, so the sum of their
+    /// squares is (b² + (1 − b)²)^level of the square of the total. Rounding to whole requests
+    /// changes each of the 64 counts by less than one, and the sum by less than twice the requests
+    /// plus 64.
     #[test]
     fn counts_are_as_uneven_as_the_bias_says() {
         for seed in 0..4 {

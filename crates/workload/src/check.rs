@@ -8,9 +8,9 @@ use headtime_units::{Nanos, SectorSize, Sectors};
 
 use crate::error::StreamFault;
 
-/// Longest request accepted; real drives take no more in one command than some tens of MiB.
+/// The maximum request; real drives accept some tens of MiB in one command.
 const MAX_BYTES: u64 = 1 << 30;
-/// Longest think time, time between arrivals or phase accepted: a day.
+/// The maximum think time, time between arrivals, or phase: a day.
 pub(crate) const LONGEST: Nanos = Nanos::from_secs(86_400);
 
 /// Checks settings for a drive with sectors of this size.
@@ -73,7 +73,7 @@ impl Check {
         }
     }
 
-    /// A span that is longer than nothing and at most a day.
+    /// A span above zero and of at most a day.
     pub(crate) fn span(
         &self,
         key: &'static str,
@@ -84,7 +84,7 @@ impl Check {
         if bounded {
             Ok(())
         } else {
-            Err(self.value(key, span, "more than no time and at most a day", remedy))
+            Err(self.value(key, span, "a time above 0 and at most a day", remedy))
         }
     }
 
@@ -100,7 +100,7 @@ impl Check {
         ))
     }
 
-    /// A limit that may be left out, but not be nothing.
+    /// A limit that may be left out, but not be 0.
     pub(crate) fn some(
         &self,
         key: &'static str,

@@ -1,10 +1,10 @@
-//! What a workload consists of: [`StreamConfig`].
+//! [`StreamConfig`]: the configuration of one stream of a workload.
 //!
 //! A stream is one kind of traffic: a database's random reads, a backup's sequential run. Several
-//! streams make a workload. What a stream asks, how long, where, in which order and when are
-//! independent of each other, and each has a file: [`Mix`], [`Sizes`], [`AddressPattern`],
-//! [`Order`], [`Arrivals`]. Sizes are bytes, as people write them, and become sectors when the
-//! workload is built for a drive.
+//! streams make a workload. Operations, sizes, addresses, order and times of a stream are
+//! independent of each other: [`Mix`], [`Sizes`], [`AddressPattern`], [`Order`], [`Arrivals`].
+//! Sizes are bytes, as people write them, and become sectors when the workload is built for a
+//! drive.
 
 use headtime_units::{Extent, Nanos};
 
@@ -18,49 +18,48 @@ use crate::sizes::Sizes;
 /// random reads of the whole drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamConfig {
-    /// When requests come.
+    /// The arrival times of requests.
     pub arrivals: Arrivals,
-    /// What they do.
+    /// The operations.
     pub mix: Mix,
-    /// How long they are.
+    /// The sizes.
     pub sizes: Sizes,
-    /// How long writes are, where they differ from all else.
+    /// The sizes of writes, where they differ.
     pub write_sizes: Option<Sizes>,
-    /// The sectors they lie in; `None` for the whole drive.
+    /// The sectors that requests access; `None` for the whole drive.
     pub range: Option<Extent>,
-    /// Where in the range they start.
+    /// The distribution of start addresses over the range.
     pub place: AddressPattern,
-    /// What starts are multiples of.
+    /// The alignment of start addresses.
     pub alignment: Alignment,
-    /// How they follow each other.
+    /// The order of requests.
     pub order: Order,
-    /// How many places the clients continue from: client *n* goes on where the last of the clients
-    /// *n* modulo this stopped. `None`: each from its own.
+    /// The number of runs that the clients continue: client *n* continues run *n* modulo this.
+    /// `None`: one run for each client.
     pub positions: Option<u32>,
-    /// Whether reads and writes each continue from places of their own. What is no read counts as a
-    /// write.
+    /// True if reads and writes continue separate runs. All operations but reads count as writes.
     pub separate_runs: bool,
     /// The deadline of each request, counted from its arrival.
     pub deadline: Option<Nanos>,
-    /// When the stream begins: what its times count from.
+    /// The start of the stream, and the origin of its times.
     pub start: Nanos,
-    /// When it stops: nothing arrives then or later. `None`: never.
+    /// The end: nothing arrives then or later. `None`: never.
     pub stop: Option<Nanos>,
-    /// It stops after so many requests. `None`: never.
+    /// The maximum number of requests. `None`: no limit.
     pub requests: Option<u64>,
-    /// It stops once it has asked for so many bytes or more. `None`: never.
+    /// The number of bytes after which the stream ends. `None`: no limit.
     pub bytes: Option<u64>,
-    /// A flush follows every so many writes, beside those of the mix. `None`: never.
+    /// The number of writes after which a flush follows, besides those of the mix. `None`: never.
     pub flush_every: Option<u64>,
 }
 
-/// Which addresses requests start at.
+/// The alignment of start addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
     /// Multiples of the size where there is one; of the multiple, or of the greatest common
     /// divisor, where there are many.
     Size,
-    /// Multiples of so many bytes, which are whole sectors.
+    /// Multiples of a number of bytes, which are whole sectors.
     Bytes(u64),
     /// Any sector.
     Sector,

@@ -1,9 +1,8 @@
 //! Random draws that are the same on every machine: integers, or floats through `libm`.
 //!
 //! The crate `rand_distr` has these distributions too. It computes with the standard library's
-//! floats as soon as any crate of the program turns its `std` feature on, and those differ between
-//! machines in the last bits; a request that lies one sector further makes another run. So they
-//! stand here, on `libm`.
+//! floats as soon as any crate of the program enables its `std` feature, and these differ between
+//! machines in the last bits. It also uses other algorithms, so seeds would give other requests.
 
 use headtime_units::Nanos;
 use rand::Rng;

@@ -1,10 +1,11 @@
-//! [`WorkloadError`]: what makes a workload that cannot be.
+//! [`WorkloadError`]: the errors of a configuration of streams.
 
 use alloc::string::String;
 
 use headtime_units::{Extent, Sectors};
 
-/// Why a workload was refused. Streams are numbered from 0 in the order of the configuration.
+/// The reason why a workload was refused. Streams are numbered from 0 in the order of the
+/// configuration.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum WorkloadError {
     /// No stream at all.
@@ -16,22 +17,22 @@ pub enum WorkloadError {
             lower the populations"
     )]
     TooManyClients {
-        /// Clients asked for.
+        /// The configured number of clients.
         clients: u64,
-        /// The bound.
+        /// The maximum.
         max: u32,
     },
-    /// One stream cannot be.
+    /// One stream was refused.
     #[error("stream {stream}: {fault}")]
     Stream {
-        /// Which.
+        /// The number of the stream.
         stream: usize,
-        /// Why.
+        /// The reason.
         fault: StreamFault,
     },
 }
 
-/// Why a stream was refused.
+/// The reason why a stream was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum StreamFault {
     /// A value outside its bounds.
@@ -49,7 +50,7 @@ pub enum StreamFault {
     /// The range does not lie on the drive.
     #[error("range {range} does not lie on the drive, which has {capacity}; keep it within LBA 0..{}", capacity.get())]
     Range {
-        /// The range asked for.
+        /// The configured range.
         range: Extent,
         /// The drive's size.
         capacity: Sectors,
@@ -64,7 +65,7 @@ pub enum StreamFault {
         range: Extent,
         /// The largest request.
         largest: Sectors,
-        /// What starts are multiples of.
+        /// The alignment of start addresses.
         alignment: Sectors,
     },
 }

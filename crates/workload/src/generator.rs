@@ -1,15 +1,15 @@
-//! [`Workload`]: all streams together, as one [`Source`].
+//! [`Workload`]: all streams as one [`RequestSource`].
 //!
 //! Worked example: a closed loop of two clients without think time and an open loop of one request
-//! every 10 ms. `arrival` answers client 0 and client 1 at 0 ms, then client 2 at 10, 20, 30 … ms
-//! for ever. When client 0's request finishes at 7 ms, `follow` answers its next request, at 7 ms.
-//! When one of client 2's finishes, `follow` answers nothing: it does not wait for completions.
+//! every 10 ms. `arrival` returns client 0 and client 1 at 0 ms, then client 2 at 10, 20, 30 … ms
+//! without end. When client 0's request finishes at 7 ms, `follow` returns its next request, at 7
+//! ms. When one of client 2's finishes, `follow` returns nothing: it does not wait for completions.
 //!
-//! The requests of one stream are drawn in the order in which they are asked for. So in a closed
-//! loop of equal clients the n-th request submitted is the same under every policy, whoever submits
-//! it, and policies are compared on one stream of requests.
+//! The requests of one stream are drawn in the order of their submission. In a closed loop of equal
+//! clients the n-th request is therefore the same under every policy, whichever client submits it,
+//! and policies are compared on the same stream of requests.
 //!
-//! Cost: one draw of a few random numbers for each request; nothing is allocated after the start.
+//! Cost: a few random numbers for each request; nothing is allocated after the start.
 
 use alloc::vec::Vec;
 
@@ -18,10 +18,10 @@ use headtime_units::{Instant, SectorSize, Sectors};
 use crate::arrivals::Arrivals;
 use crate::config::StreamConfig;
 use crate::error::WorkloadError;
-use crate::source::{Arrival, Ask, ClientId, Source};
+use crate::source::{Arrival, ClientId, RequestSource, RequestSpec};
 use crate::stream::Stream;
 
-/// Most clients accepted in one workload.
+/// The maximum number of clients of one workload.
 const MAX_CLIENTS: u32 = 1_000_000;
 
 /// A generator of requests.
@@ -32,19 +32,19 @@ pub struct Workload {
     stream_of: Vec<u32>,
 }
 
-/// A stream with its clients' numbers, the arrivals that do not depend on completions, and what is
-/// left of its limits.
+/// A stream with its clients' numbers, the arrivals that do not depend on completions, and the
+/// remainders of its limits.
 #[derive(Clone, Debug)]
 struct Flow {
     stream: Stream,
     first_client: u32,
-    /// First requests of a closed or paced loop that are still to come, the earliest last.
+    /// The remaining first requests of a closed or paced loop, the earliest last.
     starts: Vec<(Instant, ClientId)>,
-    /// The next arrival of an open loop, the next place in the schedule of a paced one.
+    /// The next arrival of an open loop, or the next time in the schedule of a paced one.
     next: Option<Instant>,
     stop: Instant,
     requests_left: u64,
-    /// Not below 0 until the request that passes it was asked for.
+    /// Negative after the request that exceeds the limit.
     bytes_left: i128,
     sector: SectorSize,
 }
@@ -53,7 +53,7 @@ impl Workload {
     /// The workload of these streams on a drive of `capacity` sectors of `sector` bytes.
     ///
     /// # Errors
-    /// See [`WorkloadError`]; nothing is drawn unless every stream is right.
+    /// See [`WorkloadError`]; nothing is drawn before all streams are checked.
     pub fn new(
         streams: &[StreamConfig],
         sector: SectorSize,
@@ -80,7 +80,7 @@ impl Workload {
         Ok(Self { streams, stream_of })
     }
 
-    /// How many streams there are.
+    /// The number of streams.
     #[must_use]
     pub fn streams(&self) -> u32 {
         self.streams.len() as u32
@@ -93,7 +93,7 @@ impl Workload {
     }
 }
 
-impl Source for Workload {
+impl RequestSource for Workload {
     fn arrival(&mut self) -> Option<Arrival> {
         let coming = self
             .streams
@@ -147,14 +147,14 @@ impl Flow {
         }
     }
 
-    /// The next arrival that depends on no completion.
+    /// The time of the next arrival that depends on no completion.
     fn next_arrival(&self) -> Option<Instant> {
         let open = || self.next.filter(|_| matches!(self.stream.arrivals(), Arrivals::Open(_)));
         let at = self.starts.last().map(|(at, _)| *at).or_else(open)?;
         self.goes_on_at(at).then_some(at)
     }
 
-    /// Takes the arrival at `at`, which is the next one; tells whose it is.
+    /// Removes the next arrival, which is at `at`, and returns its client.
     fn take_arrival(&mut self, at: Instant) -> ClientId {
         match self.starts.pop() {
             Some((_, client)) => client,
@@ -165,7 +165,7 @@ impl Flow {
         }
     }
 
-    /// When a client asks again, whose request has finished now.
+    /// The time of a client's next request after a completion now.
     fn follow(&mut self, now: Instant) -> Option<Instant> {
         let at = match self.stream.arrivals() {
             Arrivals::Open(_) => return None,
@@ -186,7 +186,7 @@ impl Flow {
         let deadline = self.stream.deadline(at);
         Arrival {
             at,
-            ask: Ask {
+            ask: RequestSpec {
                 client,
                 stream,
                 operation: draw.operation,
@@ -198,7 +198,7 @@ impl Flow {
     }
 }
 
-/// Takes the next place of a paced loop's schedule.
+/// Returns the next time of a paced loop's schedule.
 fn take_place(next: &mut Option<Instant>, stream: &mut Stream) -> Instant {
     let place = next.expect("a paced loop has a schedule");
     *next = stream.gap().map(|span| place + span);

@@ -1,13 +1,12 @@
-//! Who asks a drive for what, and when: workload generators that read no clock and perform no I/O.
+//! Workload generators and traces for disks, which read no clock and perform no I/O.
 //!
-//! A [`Source`] is anything that hands out requests: it is asked for the arrivals that come on
-//! their own, and, each time a request has finished, for what that client asks next. [`Workload`]
-//! is the generator: any number of streams ([`StreamConfig`]), each a closed or an open loop with
-//! its own operations, sizes, places and deadlines. Same configuration and seed, same requests, on
-//! every machine.
+//! A [`RequestSource`] returns arrivals that depend on no completion and, after each completion,
+//! the next request of that client. [`Workload`] is the generator: any number of streams
+//! ([`StreamConfig`]), each a closed or an open loop with its own operations, sizes, addresses and
+//! deadlines. The same configuration and seed give the same requests on every machine.
 //!
-//! Streams are written as [`StreamConfig`]s, as a TOML text ([`file`](mod@file)), or as a job file
-//! of fio ([`fio`]); [`BUILTINS`] ship. [`trace`] reads recordings.
+//! Streams are configured by [`StreamConfig`]s, by a TOML text ([`file`](mod@file)), or by a job
+//! file of fio ([`fio`]); [`BUILTINS`] ship with the program. [`trace`] reads recordings.
 //!
 //! ```
 //! use headtime_units::{SectorSize, Sectors};
@@ -52,4 +51,4 @@ pub use mix::Mix;
 pub use order::Order;
 pub use place::{AddressPattern, Chunks, Distance, HotSpot};
 pub use sizes::{SizeWeight, Sizes};
-pub use source::{Arrival, Ask, ClientId, Operation, Source};
+pub use source::{Arrival, ClientId, Operation, RequestSource, RequestSpec};

@@ -1,4 +1,4 @@
-//! [`Mix`]: what requests do.
+//! [`Mix`]: the operations of requests.
 
 use rand::Rng;
 
@@ -7,8 +7,8 @@ use crate::dice;
 use crate::error::StreamFault;
 use crate::source::Operation;
 
-/// What requests do, as shares of all requests from 0 to 1; what is left over are writes. Each
-/// request is drawn by itself.
+/// The shares of operations, from 0 to 1; the remaining requests are writes. Each request is drawn
+/// independently.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mix {
     /// Share of reads.
@@ -19,12 +19,12 @@ pub struct Mix {
     pub discards: f64,
     /// Share of flushes.
     pub flushes: f64,
-    /// Share of the *writes* (not of all requests) that demand force unit access.
+    /// Share of the *writes* (not of all requests) with force unit access.
     pub fua: f64,
 }
 
 impl Mix {
-    /// Reads by this share, writes otherwise.
+    /// This share of reads, and writes otherwise.
     #[must_use]
     pub const fn reads(share: f64) -> Self {
         Self { reads: share, zeroes: 0.0, discards: 0.0, flushes: 0.0, fua: 0.0 }
@@ -48,14 +48,14 @@ impl Mix {
                 "reads + zeroes + discards + flushes",
                 sum,
                 "at most 1",
-                "what is left over are writes",
+                "lower one of them; the remainder are writes",
             ));
         }
         Ok(())
     }
 }
 
-/// Shares of operations, added up.
+/// Cumulative shares of operations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Thresholds {
     reads: f64,
@@ -72,9 +72,9 @@ impl Thresholds {
         Self { reads: mix.reads, zeroes, discards, flushes: discards + mix.flushes, fua: mix.fua }
     }
 
-    /// The next operation, and whether it demands force unit access.
+    /// Draws the next operation, and its force unit access.
     pub(crate) fn draw(&self, rng: &mut impl Rng) -> (Operation, bool) {
-        // All of one kind draws nothing, so that such a stream costs no random numbers.
+        // A stream of reads alone draws no random number.
         if self.reads >= 1.0 {
             return (Operation::Read, false);
         }

@@ -1,4 +1,4 @@
-//! [`Order`]: how the requests of one client follow each other.
+//! [`Order`]: the order of the requests of one client.
 
 use rand::Rng;
 
@@ -6,36 +6,36 @@ use crate::check::Check;
 use crate::dice;
 use crate::error::StreamFault;
 
-/// How the requests of one client follow each other.
+/// The order of the requests of one client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Order {
-    /// Each where the stream's [`AddressPattern`](crate::AddressPattern) says.
+    /// Each at an address of the stream's [`AddressPattern`](crate::AddressPattern).
     Random,
-    /// Runs of requests that abut, each run starting where the place says; geometrically
+    /// Runs of consecutive requests, each starting at an address of the pattern; geometrically
     /// distributed with this mean number of requests, at least 1. A run ends early at the end of
     /// the range.
     Runs {
         /// Mean requests of a run.
         mean_requests: f64,
     },
-    /// Runs of exactly so many requests, at least 1 (P5: 1,024).
+    /// Runs of a fixed number of requests, at least 1 (P5: 1,024).
     FixedRuns {
         /// Requests of a run.
         requests: u64,
     },
     /// Runs of every number of requests from the least to the most with the same probability.
     UniformRuns {
-        /// The fewest requests of a run, at least 1.
+        /// The minimum number of requests of a run, at least 1.
         min: u64,
-        /// The most; no fewer.
+        /// The maximum; not below the minimum.
         max: u64,
     },
     /// One run through the range and from its start again; clients start evenly spread over the
     /// range.
     Sequential,
-    /// As [`Order::Sequential`], with a hole behind each request.
+    /// As [`Order::Sequential`], with a gap after each request.
     Strided {
-        /// The hole in bytes, whole sectors.
+        /// The gap in bytes, whole sectors.
         gap_bytes: u64,
     },
 }
@@ -63,7 +63,7 @@ impl Order {
         }
     }
 
-    /// Whether it passes its range from start to end.
+    /// Returns true if requests pass through the range from start to end.
     pub(crate) fn passes_the_range(&self) -> bool {
         matches!(self, Self::Sequential | Self::Strided { .. })
     }

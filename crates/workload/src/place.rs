@@ -1,8 +1,9 @@
-//! [`AddressPattern`]: where in its range a request that continues no run starts.
+//! [`AddressPattern`]: the distribution of start addresses over a range, for requests that continue
+//! no run.
 //!
 //! Every kind is sampled in constant time (hot spots: in their number) and in memory that does not
-//! depend on the range. A draw gives one of the aligned starts that the request fits behind; the
-//! last one takes what would reach beyond.
+//! depend on the range. A draw returns one of the aligned starts at which the request fits into the
+//! range; draws beyond the last one return the last one.
 //!
 //! Worked example: [`AddressPattern::SelfSimilar`] with a share of 0.2: four fifths of the requests
 //! go to one fifth of the chunks, and of those again four fifths to one fifth of that fifth.
@@ -19,16 +20,17 @@ use crate::error::StreamFault;
 use crate::scatter::Scatter;
 use crate::zipf::Zipf;
 
-/// Where in its range a request that continues no run starts.
+/// The distribution of start addresses over a range, for requests that continue no run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AddressPattern {
     /// Anywhere, evenly distributed.
     Uniform,
-    /// One of a few starts, scattered over the range once and for all, each as often as any other.
+    /// One of a few starts, scattered over the range and fixed, all with the same probability.
     Fixed {
-        /// How many; no more than there are sectors.
+        /// The number of starts; at most the number of sectors.
         places: u64,
-        /// Which: streams and seeds with the same number have the same starts.
+        /// The set of starts: the same number gives the same starts in all streams and with all
+        /// seeds.
         set: u64,
     },
     /// In chunks whose popularity falls with their rank: the chunk of rank k with a probability in
@@ -48,38 +50,39 @@ pub enum AddressPattern {
         /// The chunks.
         chunks: Chunks,
     },
-    /// Regions of the range, one behind the other, each with its share of the requests; what is
-    /// left over of the requests goes to what is left over of the range (fio's `zoned`).
+    /// Consecutive regions of the range, each with its share of the requests; the remaining
+    /// requests go to the remaining range (fio's `zoned`).
     HotSpots(Vec<HotSpot>),
-    /// Normally distributed around a center; what would lie outside the range is drawn again.
+    /// Normally distributed around a center; values outside of the range are drawn again.
     Normal {
         /// The center, as a share of the range.
         center: f64,
         /// The standard deviation, as a share of the range, 0.0001 to 1.
         deviation: f64,
     },
-    /// Near the last request of the same client: the start lies before or behind the end of that by
-    /// a geometrically distributed number of aligned places (the discrete Laplace distribution
-    /// without its middle), and turns back at the ends of the range. Clients start evenly spread.
+    /// Near the last request of the same client: the distance from the end of that request is a
+    /// geometrically distributed number of aligned starts, before or after it (the discrete Laplace
+    /// distribution without its middle), mirrored at the ends of the range. Clients start evenly
+    /// spread.
     Near {
-        /// The mean distance; a mean of less than one aligned place counts as one.
+        /// The mean distance; a mean of less than one aligned start counts as one.
         mean: Distance,
         /// Share of requests that go anywhere in the range instead.
         jumps: f64,
     },
 }
 
-/// The parts of a range that popularity is dealt out to.
+/// The parts of a range that have a popularity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunks {
-    /// Their size in bytes, whole sectors.
+    /// The size in bytes, whole sectors.
     pub bytes: u64,
-    /// Whether the most popular lie at the start of the range, in their order. Otherwise they lie
-    /// scattered, elsewhere for every seed.
+    /// True if the most popular chunks lie at the start of the range, in order of popularity.
+    /// Otherwise they are scattered, differently for every seed.
     pub ordered: bool,
 }
 
-/// A region that more or fewer requests go to than its size would say.
+/// A region with its own share of the requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HotSpot {
     /// Share of the requests.
@@ -101,7 +104,7 @@ pub enum Distance {
 #[derive(Clone, Debug)]
 pub(crate) enum Spots {
     Uniform,
-    /// The first so many numbers of a disorder of the range's sectors.
+    /// The first numbers of a permutation of the range's sectors.
     Fixed {
         places: u64,
         scatter: Scatter,
@@ -111,7 +114,7 @@ pub(crate) enum Spots {
         chunk: u64,
         scatter: Option<Scatter>,
     },
-    /// Up to which point of the requests, and from and to where in the range, all as shares.
+    /// The cumulative share of requests, and the start and end of the region, as shares.
     Regions(Vec<(f64, f64, f64)>),
     Normal {
         center: f64,
@@ -130,7 +133,7 @@ pub(crate) enum Ranks {
     SelfSimilar { count: u64, power: f64 },
 }
 
-/// The aligned starts that a request may have.
+/// The possible aligned starts of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Starts {
     pub(crate) first: u64,
@@ -139,7 +142,7 @@ pub(crate) struct Starts {
 }
 
 impl Starts {
-    /// Those in `range` for `len` sectors; `None` where there are none.
+    /// The starts in `range` for `len` sectors; `None` where there are none.
     pub(crate) fn of(range: Extent, alignment: u64, len: u64) -> Option<Self> {
         let first = range.start.get().checked_next_multiple_of(alignment)?;
         let room = range.end().get().checked_sub(len)?.checked_sub(first)?;
@@ -150,7 +153,7 @@ impl Starts {
         self.first + index.min(self.count - 1) * self.alignment
     }
 
-    /// The start at this part, from 0 to 1, of all.
+    /// The start at this share of all, from 0 to 1.
     fn at_share(&self, share: f64) -> u64 {
         self.sector((share * self.count as f64) as u64)
     }
@@ -172,7 +175,7 @@ impl Spots {
                         "places",
                         places,
                         format!("1 to {max}, the sectors of the range"),
-                        "for places anywhere choose uniform ones",
+                        "for any address choose uniform places",
                     ));
                 }
                 Ok(Self::Fixed { places, scatter: Scatter::new(max, set) })
@@ -262,7 +265,7 @@ impl Spots {
                     key,
                     sum,
                     "at most 1",
-                    "shares add up to the whole, and what is left over is the rest",
+                    "lower one of the shares; the remainder goes to the rest of the range",
                 ));
             }
         }
@@ -280,12 +283,12 @@ impl Spots {
         Ok(Self::Regions(regions))
     }
 
-    /// Whether a draw depends on the last request of the client.
+    /// Returns true if a draw depends on the last request of the client.
     pub(crate) fn remembers(&self) -> bool {
         matches!(self, Self::Near { .. })
     }
 
-    /// One of the starts; `last` is where the client's last request ended.
+    /// Draws a start; `last` is the end of the client's last request.
     pub(crate) fn draw(&self, rng: &mut impl Rng, starts: Starts, range: Extent, last: u64) -> u64 {
         match self {
             Self::Uniform => starts.sector(dice::below(rng, starts.count)),
@@ -302,7 +305,7 @@ impl Spots {
                     }
                 };
                 let number = scatter.map_or(rank, |scatter| scatter.place(rank));
-                // The last chunk may be cut short by the end of the range.
+                // The end of the range may cut the last chunk short.
                 let offset = number * chunk
                     + dice::below(rng, (*chunk).min(range.len.get() - number * chunk));
                 starts.sector(
@@ -332,8 +335,7 @@ impl Spots {
                 let distance = i128::from(if mean > 1.0 { dice::geometric(rng, mean) } else { 1 });
                 let distance = if rng.next_u64() >> 63 == 0 { distance } else { -distance };
                 let from = i128::from(last.saturating_sub(starts.first) / starts.alignment);
-                // Mirrored at both ends, again and again where the distance is longer than the
-                // range.
+                // Mirrored at both ends, repeatedly if the distance exceeds the range.
                 let (count, turn) = (i128::from(starts.count), 2 * i128::from(starts.count));
                 let unfolded = (from + distance).rem_euclid(turn);
                 starts.sector(if unfolded < count { unfolded } else { turn - 1 - unfolded } as u64)

@@ -1,8 +1,8 @@
-//! [`Scatter`]: a fixed disorder of the numbers below n, each in one place, without a table.
+//! [`Scatter`]: a fixed permutation of the numbers below n, without a table.
 //!
 //! A Feistel network of four rounds permutes the numbers of an even number of bits, enough for n; a
-//! number that lands at n or above is sent through again until it does not (cycle walking), which
-//! takes less than four turns on average. Reference: Black and Rogaway, Ciphers with arbitrary
+//! number that maps to n or above is mapped again until it does not (cycle walking), which takes
+//! less than four iterations on average. Reference: Black and Rogaway, Ciphers with arbitrary
 //! finite domains, 2002, method 2.
 
 /// A permutation of the numbers 0 to n − 1.
@@ -15,13 +15,13 @@ pub(crate) struct Scatter {
 }
 
 impl Scatter {
-    /// A disorder of `count` numbers, at least 1, that depends on `key`.
+    /// A permutation of `count` numbers, at least 1, that depends on `key`.
     pub(crate) fn new(count: u64, key: u64) -> Self {
         let bits = (u64::BITS - (count - 1).leading_zeros()).max(2);
         Self { count, half: bits.div_ceil(2), key }
     }
 
-    /// Where `number`, which is below the count, goes.
+    /// The image of `number`, which is below the count.
     pub(crate) fn place(&self, number: u64) -> u64 {
         let mut place = self.permute(number);
         while place >= self.count {
@@ -40,7 +40,7 @@ impl Scatter {
     }
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every bit of the result depends on
+/// The finalizer of SplitMix64 (Steele, Lea and Flood, 2014): every bit of the result depends on
 /// every bit of the value.
 fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -1,4 +1,4 @@
-//! [`Sizes`]: how long requests are.
+//! [`Sizes`]: the sizes of requests.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use crate::check::Check;
 use crate::dice;
 use crate::error::StreamFault;
 
-/// How long requests are. Bytes must be whole sectors.
+/// The sizes of requests. Bytes must be whole sectors.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sizes {
     /// All of one size.
@@ -26,30 +26,30 @@ pub enum Sizes {
         min_bytes: u64,
         /// The largest size in bytes, a multiple too.
         max_bytes: u64,
-        /// What every size is a multiple of.
+        /// The unit of all sizes.
         multiple_bytes: u64,
     },
     /// An exponential distribution rounded up to multiples, with the mean as given *after*
     /// rounding: 8 KiB in multiples of 4 KiB gives 4, 8, 12 … KiB with probability ½, ¼, ⅛ … (P2's
-    /// OLTP). Anything larger than `max_bytes` becomes `max_bytes`, which lowers the mean by as
-    /// much as it cuts off.
+    /// OLTP). Anything larger than `max_bytes` becomes `max_bytes`, which lowers the mean
+    /// accordingly.
     Exponential {
         /// The mean in bytes, more than the multiple.
         mean_bytes: u64,
-        /// What every size is a multiple of.
+        /// The unit of all sizes.
         multiple_bytes: u64,
         /// The largest size, a multiple too.
         max_bytes: u64,
     },
     /// A lognormal distribution, median · e^(spread · z) for a standard normal z, rounded to the
-    /// nearest multiple, at least one and at most `max_bytes`: what the sizes of files are often
-    /// found to be (Downey, The structural cause of file size distributions, 2001).
+    /// nearest multiple, at least one and at most `max_bytes`; a common distribution of file sizes
+    /// (Downey, The structural cause of file size distributions, 2001).
     LogNormal {
         /// The median in bytes, at least the multiple.
         median_bytes: u64,
         /// The standard deviation of the size's natural logarithm, from 0 to 5.
         spread: f64,
-        /// What every size is a multiple of.
+        /// The unit of all sizes.
         multiple_bytes: u64,
         /// The largest size, a multiple too.
         max_bytes: u64,
@@ -61,7 +61,7 @@ pub enum Sizes {
 pub struct SizeWeight {
     /// The size in bytes.
     pub bytes: u64,
-    /// Its weight against the others'; more than 0.
+    /// The weight relative to the others; more than 0.
     pub weight: f64,
 }
 
@@ -69,7 +69,7 @@ pub struct SizeWeight {
 #[derive(Clone, Debug)]
 pub(crate) enum SectorSizes {
     Fixed(u64),
-    /// Sizes, and their weights added up.
+    /// Sizes with their cumulative weights.
     Weighted(Vec<(u64, f64)>),
     Uniform {
         min: u64,
@@ -138,8 +138,8 @@ impl SectorSizes {
                     ));
                 }
                 Self::check_most("mean", mean_bytes, max_bytes, multiple_bytes, check)?;
-                // Rounded up, an exponential of this scale has exactly the mean that was asked for
-                // (in multiples).
+                // Rounded up, an exponential of this scale has exactly the requested mean (in
+                // multiples).
                 let scale = -1.0 / libm::log1p(-(multiple_bytes as f64) / mean_bytes as f64);
                 Ok(Self::Exponential { scale, multiple, max })
             }
@@ -191,7 +191,7 @@ impl SectorSizes {
             "largest size",
             max,
             expected,
-            "sixteen times the mean cuts off next to nothing",
+            "sixteen times the mean cuts off almost nothing",
         ))
     }
 
@@ -204,7 +204,7 @@ impl SectorSizes {
                 weight,
                 1e-9,
                 1e9,
-                "leave out sizes that never come",
+                "remove sizes that are never drawn",
             )?;
             sum += weight;
             sizes.push((check.sectors("size", bytes)?, sum));
@@ -226,7 +226,7 @@ impl SectorSizes {
         }
     }
 
-    /// What every size is a multiple of.
+    /// The unit of all sizes.
     pub(crate) fn grain(&self) -> u64 {
         match *self {
             Self::Fixed(sectors) => sectors,

@@ -1,69 +1,69 @@
-//! [`Source`]: where requests come from, whether drawn by a generator or read from a trace.
+//! [`RequestSource`]: a source of requests: a generator, or a trace.
 
 use headtime_units::{Extent, Instant};
 
-/// One client: a process or connection with its own place in a sequential run; numbered from 0 over
-/// all streams of a source.
+/// One client: a process or connection with its own position in a sequential run; numbered from 0
+/// over all streams of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u32);
 
-/// What is asked of the sectors.
+/// An operation on sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
-    /// Reads them.
+    /// Reads the sectors.
     Read,
-    /// Writes them.
+    /// Writes the sectors.
     Write,
     /// Writes zeroes.
     Zero,
-    /// Gives them up.
+    /// Discards the sectors.
     Discard,
-    /// Makes completed writes durable; names no sectors.
+    /// Makes completed writes durable; has no sectors.
     Flush,
 }
 
-/// One request as its client makes it.
+/// One request as its client issues it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
-    /// Who asks.
+pub struct RequestSpec {
+    /// The client.
     pub client: ClientId,
-    /// The stream the client belongs to: its place in the configuration.
+    /// The stream of the client, by its position in the configuration.
     pub stream: u32,
-    /// What is asked.
+    /// The operation.
     pub operation: Operation,
-    /// The sectors; empty for [`Operation::Flush`] and only for it.
+    /// The sectors; empty only for [`Operation::Flush`].
     pub extent: Extent,
-    /// Whether a write must be durable when it completes.
+    /// True for a write that must be durable when it completes.
     pub fua: bool,
-    /// The absolute time by which it should complete, if any.
+    /// The absolute deadline, if any.
     pub deadline: Option<Instant>,
 }
 
-/// A request and the time at which it is made.
+/// A request and its arrival time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When.
+    /// The time.
     pub at: Instant,
-    /// What.
-    pub ask: Ask,
+    /// The request.
+    pub ask: RequestSpec,
 }
 
-/// Where requests come from.
+/// A source of requests.
 ///
-/// Whoever drives a source takes arrivals one at a time, submits each at its time, and tells the
-/// source of every request that is over. A closed loop arrives once for each client and from then
-/// on only follows; an open loop only arrives.
-pub trait Source {
-    /// The next request that comes whatever becomes of the others; times never run back. `None`
-    /// when no more will come.
+/// The caller takes arrivals one at a time, submits each at its time, and reports every finished
+/// request. A closed loop has one arrival for each client, and after that only follow-ups; an open
+/// loop has only arrivals.
+pub trait RequestSource {
+    /// The next request that depends on no other one; times never decrease. `None` when there are
+    /// no more.
     fn arrival(&mut self) -> Option<Arrival>;
 
-    /// What `client` asks next, now that a request of its has finished; not before `now`. `None`
-    /// when it waits for nothing, or has asked for all that it wanted.
+    /// The next request of `client` after one of its requests has finished; not before `now`.
+    /// `None` for a client that waits for no completion, or that has issued its last request.
     fn follow(&mut self, now: Instant, client: ClientId) -> Option<Arrival>;
 }
 
-impl<S: Source + ?Sized> Source for alloc::boxed::Box<S> {
+impl<S: RequestSource + ?Sized> RequestSource for alloc::boxed::Box<S> {
     fn arrival(&mut self) -> Option<Arrival> {
         (**self).arrival()
     }

@@ -1,4 +1,4 @@
-//! One stream at work: what its next request is.
+//! The state of one stream, which draws its requests.
 
 use alloc::vec::Vec;
 
@@ -16,33 +16,32 @@ use crate::place::{AddressPattern, Spots, Starts};
 use crate::sizes::SectorSizes;
 use crate::source::Operation;
 
-/// A stream, its clients and its own random numbers: what one stream draws does not depend on the
-/// others.
+/// A stream, its clients and its own random numbers, which do not depend on other streams.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     rng: ChaCha8Rng,
     arrivals: Arrivals,
     gaps: Option<Gaps>,
     operations: Thresholds,
-    /// Of reads and, where they have sizes of their own, of writes.
+    /// The shape of reads and, where writes have their own sizes, of writes.
     reads: Shape,
     writes: Option<Shape>,
     range: Extent,
     spots: Spots,
     order: Order,
-    /// The hole behind each request of a strided run, in sectors.
+    /// The gap after each request of a strided run, in sectors.
     gap: u64,
     deadline: Option<Nanos>,
-    /// Where runs go on; empty where every request is anywhere. Those of writes, where they are
-    /// separate, behind all of reads.
+    /// The runs; empty where no request continues another. Separate runs of writes follow those of
+    /// reads.
     runs: Vec<Run>,
-    /// How many runs reads have.
+    /// The number of runs of reads.
     positions: usize,
-    /// Writes until the next flush that follows writes, and how many there are between two.
+    /// The number of writes until the next flush, and between two flushes.
     flush_in: Option<(u64, u64)>,
 }
 
-/// How long requests are and what they start at multiples of.
+/// The sizes and alignment of requests.
 #[derive(Clone, Debug)]
 struct Shape {
     sizes: SectorSizes,
@@ -56,7 +55,7 @@ struct Run {
     left: u64,
 }
 
-/// What one request asks, without who and when.
+/// One request without client and time.
 pub(crate) struct Draw {
     pub(crate) operation: Operation,
     pub(crate) extent: Extent,
@@ -93,7 +92,7 @@ impl Stream {
             return Err(check.value(
                 "place",
                 "given",
-                "none for a stream that passes its range from start to end",
+                "none for a stream that passes through its range",
                 "leave out place, or choose runs",
             ));
         }
@@ -131,12 +130,13 @@ impl Stream {
         })
     }
 
-    /// How requests come.
+    /// The arrival process.
     pub(crate) fn arrivals(&self) -> &Arrivals {
         &self.arrivals
     }
 
-    /// When each client of a closed loop that starts at `start` first asks; empty for the others.
+    /// The time of the first request of each client of a closed loop that starts at `start`; empty
+    /// for other loops.
     pub(crate) fn first_times(&mut self, start: Instant) -> Vec<Instant> {
         match self.arrivals {
             Arrivals::Closed { clients, think } => think.first_times(start, clients, &mut self.rng),
@@ -149,7 +149,7 @@ impl Stream {
         self.gaps.as_mut().map(|gaps| gaps.next(&mut self.rng))
     }
 
-    /// How long a client of a closed loop thinks now; no time in a loop of another kind.
+    /// Draws the think time of a client of a closed loop; zero for other loops.
     pub(crate) fn think(&mut self) -> Nanos {
         match self.arrivals {
             Arrivals::Closed { think, .. } => think.draw(&mut self.rng),
@@ -162,7 +162,7 @@ impl Stream {
         self.deadline.map(|span| at + span)
     }
 
-    /// What the stream's client number `client` asks next.
+    /// Draws the next request of the stream's client number `client`.
     pub(crate) fn draw(&mut self, client: u32) -> Draw {
         if let Some((0, every)) = self.flush_in {
             self.flush_in = Some((every, every));
@@ -238,7 +238,7 @@ fn check_limits(config: &StreamConfig, check: &Check) -> Result<(), StreamFault>
         return Err(check.value(
             "deadline",
             "0",
-            "more than no time",
+            "a time above 0",
             "leave it out for requests without a deadline",
         ));
     }
@@ -247,17 +247,17 @@ fn check_limits(config: &StreamConfig, check: &Check) -> Result<(), StreamFault>
             "stop",
             stop,
             alloc::format!("later than the start, {}", config.start),
-            "a stream that stops before it starts asks for nothing",
+            "raise stop, or leave it out",
         ));
     }
-    check.some("requests", config.requests, "leave it out for a stream that goes on")?;
-    check.some("bytes", config.bytes, "leave it out for a stream that goes on")?;
+    check.some("requests", config.requests, "leave it out for a stream without a limit")?;
+    check.some("bytes", config.bytes, "leave it out for a stream without a limit")?;
     check.some("flush_every", config.flush_every, "leave it out for no flushes")?;
     check.some("positions", config.positions.map(u64::from), "leave it out for one for each client")
 }
 
-/// Where runs begin: all at the start of the range, or evenly spread where they are to pass it or
-/// stay near where they are.
+/// The starts of runs: all at the start of the range, or evenly spread where runs pass through the
+/// range or stay near their position.
 fn runs_at_the_start(
     config: &StreamConfig,
     spots: &Spots,

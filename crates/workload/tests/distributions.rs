@@ -1,15 +1,15 @@
-//! What is drawn against what theory says: shares and means within a tolerance computed from the
-//! size of the sample (4.5 standard errors, passed by chance once in 150,000), so that a test fails
-//! because a formula is wrong and not because a number was chosen too small.
+//! Draws compared with theory: shares and means within a tolerance computed from the size of the
+//! sample (4.5 standard errors, exceeded by chance once in 150,000), so that a test fails because
+//! of a wrong formula and not because of a tolerance chosen too small.
 
 use headtime_units::{Instant, Nanos, SectorSize, Sectors};
 use headtime_workload::{
     AddressPattern, Alignment, Arrival, Arrivals, Chunks, ClientId, Distance, HotSpot,
-    Interarrival, Mix, Operation, Order, Phase, SizeWeight, Sizes, Source, StreamConfig, ThinkTime,
-    Workload,
+    Interarrival, Mix, Operation, Order, Phase, RequestSource, SizeWeight, Sizes, StreamConfig,
+    ThinkTime, Workload,
 };
 
-/// A hundred thousand places of 4 KiB.
+/// A hundred thousand addresses of 4 KiB.
 const CAPACITY: Sectors = Sectors::new(800_000);
 const PLACES: f64 = 100_000.0;
 const DRAWS: usize = 40_000;
@@ -529,8 +529,8 @@ fn streams_start_stop_and_end_when_they_should() {
     assert_eq!(closed.follow(Instant::from_ns(1), ClientId(1)), None, "it has asked for all");
 }
 
-/// What each kind gave when it was last looked at, for a seed of 1: the same seed gives the same
-/// requests on every machine and in every version, or the commit says why not.
+/// The requests of each kind for a seed of 1: the same seed gives the same requests on every
+/// machine and in every version, or the commit states the reason.
 const GOLDEN: &str = "\
 uniform: 321984+8 64304+8 477248+8 175456+8
 fixed: 631784+8 592160+8 376376+8 78352+8

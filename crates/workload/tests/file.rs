@@ -5,8 +5,8 @@ use headtime_workload::file::{
     ARRIVALS, Clients, KEYS, PLACES, RUNS, Range, SIZES, THINKS, WorkloadFile,
 };
 use headtime_workload::{
-    AddressPattern, Arrivals, BUILTINS, Chunks, Distance, Interarrival, Order, SizeWeight, Sizes,
-    Source, ThinkTime,
+    AddressPattern, Arrivals, BUILTINS, Chunks, Distance, Interarrival, Order, RequestSource,
+    SizeWeight, Sizes, ThinkTime,
 };
 
 const CAPACITY: Sectors = Sectors::new(40_000_000);
@@ -296,8 +296,8 @@ fn a_stream_that_does_not_suit_the_drive_is_reported_by_line_and_stream() {
         ),
         (
             "run = \"sequential\"\nplace = \"zipf\"",
-            "x.toml:2:1: stream a: place is given, expected none for a stream that passes its \
-                range",
+            "x.toml:2:1: stream a: place is given, expected none for a stream that passes \
+                through its range",
         ),
         (
             "start = \"5s\"\nstop = \"5s\"",

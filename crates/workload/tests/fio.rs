@@ -1,12 +1,12 @@
-//! fio job files: what is made of them, what is said to what is not done here, and that fio takes
-//! the same files.
+//! fio job files: the resulting streams, unsupported options, and a comparison with fio itself.
 
 use std::process::Command;
 
 use headtime_units::{Nanos, SectorSize, Sectors};
 use headtime_workload::file::{Clients, Range, StreamPlan, WorkloadFile};
 use headtime_workload::{
-    AddressPattern, Alignment, Interarrival, Mix, Order, SizeWeight, Sizes, Source, ThinkTime, fio,
+    AddressPattern, Alignment, Interarrival, Mix, Order, RequestSource, SizeWeight, Sizes,
+    ThinkTime, fio,
 };
 
 const DATABASE: &str = include_str!("fio/database.fio");
@@ -285,8 +285,7 @@ fn every_sample_makes_requests_and_reads_back_as_toml() {
     }
 }
 
-/// fio's own parser takes the samples, and every option that is said to be understood is one of
-/// fio's.
+/// fio's own parser accepts the samples, and every supported option is one of fio's.
 #[test]
 fn fio_takes_the_samples_and_knows_the_options() {
     if Command::new("fio").arg("--version").output().is_err() {

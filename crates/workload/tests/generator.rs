@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use headtime_units::{Extent, Instant, Nanos, SectorSize, Sectors};
 use headtime_workload::{
-    Alignment, Arrival, Arrivals, ClientId, Interarrival, Mix, Operation, Order, Sizes, Source,
-    StreamConfig, ThinkTime, Workload, WorkloadError,
+    Alignment, Arrival, Arrivals, ClientId, Interarrival, Mix, Operation, Order, RequestSource,
+    Sizes, StreamConfig, ThinkTime, Workload, WorkloadError,
 };
 use proptest::prelude::*;
 
@@ -117,8 +117,8 @@ fn shares_of_operations_are_those_asked_for() {
     let mix = Mix { reads: 0.5, zeroes: 0.05, discards: 0.1, flushes: 0.15, fua: 0.25 };
     let mut workload = workload(&[StreamConfig { mix, ..StreamConfig::closed(1) }], 3);
     let taken = take(&mut workload, 40_000);
-    let share = |wanted| {
-        mean(taken.iter().map(|arrival| f64::from(u8::from(arrival.ask.operation == wanted))))
+    let share = |expected| {
+        mean(taken.iter().map(|arrival| f64::from(u8::from(arrival.ask.operation == expected))))
     };
     for (operation, expected) in [
         (Operation::Read, 0.5),
@@ -254,8 +254,8 @@ fn workloads_that_cannot_be_are_refused_with_the_stream_the_value_and_a_remedy()
         ),
         (
             StreamConfig { mix: Mix { flushes: 0.2, ..Mix::reads(0.9) }, ..base.clone() },
-            "stream 0: reads + zeroes + discards + flushes is 1.1, expected at most 1; what is \
-                left over are writes",
+            "stream 0: reads + zeroes + discards + flushes is 1.1, expected at most 1; lower one \
+                of them; the remainder are writes",
         ),
         (
             StreamConfig { range: Some(Extent::from_numbers(1_000_000, 4)), ..base.clone() },

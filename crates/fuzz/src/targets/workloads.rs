@@ -3,7 +3,7 @@
 use headtime_units::{SectorSize, Sectors};
 use headtime_workload::file::{NeedsFile, WorkloadFile};
 use headtime_workload::trace::{self, FORMATS, MAX_NEEDED, Reading, Step};
-use headtime_workload::{Source as _, fio};
+use headtime_workload::{RequestSource as _, fio};
 
 use crate::Memory;
 

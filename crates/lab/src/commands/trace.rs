@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
 use headtime_units::{ByteSize, SectorSize, parse_bytes};
-use headtime_workload::trace::{DeviceName, FORMATS, Format, Record, Remap};
+use headtime_workload::trace::{DeviceName, FORMATS, Format, Remap, TraceRecord};
 use serde::Serialize;
 
 use crate::traces::census::{Census, Distribution, Figures};
@@ -318,7 +318,7 @@ fn run_convert(arguments: &ConvertArguments) -> Result<(), Failure> {
                 .context("--capacity is no whole number of sectors")
                 .map_err(Failure::Asked)?;
             let (placed, report) = trace.placed(sector, capacity)?;
-            let records = placed.map(|placed| Record {
+            let records = placed.map(|placed| TraceRecord {
                 // One drive is left of however many there were.
                 device: 0,
                 offset_bytes: sector.offset_of(placed.extent.start),
@@ -357,7 +357,7 @@ fn run_convert(arguments: &ConvertArguments) -> Result<(), Failure> {
 
 fn write(
     arguments: &ConvertArguments,
-    records: impl Iterator<Item = Record>,
+    records: impl Iterator<Item = TraceRecord>,
     report: &TraceReport,
 ) -> Result<Converted, Failure> {
     convert(records, arguments.to, &arguments.out, || report.check())

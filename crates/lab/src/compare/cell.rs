@@ -8,7 +8,7 @@ use headtime_mechanics::DriveProfile;
 use headtime_sched::Refusal;
 use headtime_sim::{EngineError, Experiment, Instance, ObservedRun, RunError, run_observed};
 use headtime_units::Instant;
-use headtime_workload::{Arrival, ClientId, Source};
+use headtime_workload::{Arrival, ClientId, RequestSource};
 use serde::{Deserialize, Serialize};
 
 use super::observer::Observer;
@@ -223,11 +223,11 @@ fn outcome(
 /// A source that ends when it is told to stop, and the run with it: what is still held is served,
 /// and nobody asks again.
 struct Stoppable<'a> {
-    inner: Box<dyn Source + Send>,
+    inner: Box<dyn RequestSource + Send>,
     stop: &'a Stop,
 }
 
-impl Source for Stoppable<'_> {
+impl RequestSource for Stoppable<'_> {
     fn arrival(&mut self) -> Option<Arrival> {
         if self.stop.is_raised() { None } else { self.inner.arrival() }
     }

@@ -11,7 +11,7 @@ use anyhow::{Context as _, anyhow};
 use headtime_mechanics::DriveProfile;
 use headtime_sched::{POLICIES, Parameters, PolicyEntry};
 use headtime_sim::RunError;
-use headtime_workload::Source;
+use headtime_workload::RequestSource;
 use serde::Serialize;
 
 use super::asked::{Asked, Placed};
@@ -162,7 +162,7 @@ impl Plan {
     ///
     /// # Errors
     /// When the workload does not fit the drive.
-    pub fn source(&self, case: &Case, seed: u64) -> Result<Box<dyn Source + Send>, Failure> {
+    pub fn source(&self, case: &Case, seed: u64) -> Result<Box<dyn RequestSource + Send>, Failure> {
         let profile = &self.drives[case.drive].profile;
         let sector = profile.sector_size().map_err(Failure::asked)?;
         self.workloads[case.workload].choice.source(sector, profile.capacity(), seed, case.depth)

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use hdrhistogram::Histogram;
 use headtime_units::{Instant, Nanos};
 use headtime_workload::Operation;
-use headtime_workload::trace::Record;
+use headtime_workload::trace::TraceRecord;
 use serde::Serialize;
 
 /// Devices and processes told apart.
@@ -123,7 +123,7 @@ pub struct Distribution {
 
 impl Census {
     /// Counts one more; times do not run back.
-    pub fn add(&mut self, record: &Record) {
+    pub fn add(&mut self, record: &TraceRecord) {
         self.requests += 1;
         let amount = self.operations.entry(record.operation).or_default();
         amount.requests += 1;
@@ -161,7 +161,7 @@ impl Census {
         self.max_outstanding = self.max_outstanding.max(self.ends.len());
     }
 
-    fn of_device(&mut self, record: &Record) {
+    fn of_device(&mut self, record: &TraceRecord) {
         if self.devices.len() >= MAX_DEVICES && !self.devices.contains_key(&record.device) {
             self.of_further_devices += 1;
             return;
@@ -284,17 +284,18 @@ mod tests {
         operation: Operation,
         offset_bytes: u64,
         len_bytes: u64,
-    ) -> Record {
+    ) -> TraceRecord {
         let at = Instant::from_ns(ms * 1_000_000);
-        Record {
+        TraceRecord {
             device,
-            ..Record::new(1, at, operation, offset_bytes, len_bytes).expect("it ends below 2^64")
+            ..TraceRecord::new(1, at, operation, offset_bytes, len_bytes)
+                .expect("it ends below 2^64")
         }
     }
 
     #[test]
     fn a_census_counts_operations_devices_runs_and_what_is_outstanding() {
-        let took = |ms, record| Record { response: Some(Nanos::from_ms(ms)), ..record };
+        let took = |ms, record| TraceRecord { response: Some(Nanos::from_ms(ms)), ..record };
         let mut census = Census::default();
         for record in [
             took(5, record(0, 0, Operation::Read, 4096, 4096)),
@@ -349,8 +350,10 @@ mod tests {
     fn endless_devices_are_counted_and_not_told_apart() {
         let mut census = Census::default();
         for device in 0..MAX_DEVICES as u32 + 7 {
-            census
-                .add(&Record { process: device + 1, ..record(0, device, Operation::Read, 0, 512) });
+            census.add(&TraceRecord {
+                process: device + 1,
+                ..record(0, device, Operation::Read, 0, 512)
+            });
         }
         let figures = census.figures();
         assert_eq!((figures.devices.len(), figures.of_further_devices), (MAX_DEVICES, 7));

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
 use headtime_io::files::{Existing, write_atomically};
-use headtime_workload::trace::{Format, Losses, Record};
+use headtime_workload::trace::{Format, Losses, TraceRecord};
 
 use headtime_console::Failure;
 
@@ -28,7 +28,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// # Errors
 /// When the file cannot be written, no record can be, or `whole` refuses.
 pub fn convert(
-    records: impl Iterator<Item = Record>,
+    records: impl Iterator<Item = TraceRecord>,
     format: &Format,
     to: &Path,
     whole: impl FnOnce() -> Result<(), Failure>,
@@ -61,7 +61,7 @@ pub fn convert(
 /// # Errors
 /// When `out` cannot be written.
 pub fn write(
-    records: impl Iterator<Item = Record>,
+    records: impl Iterator<Item = TraceRecord>,
     format: &Format,
     out: &mut impl Write,
 ) -> io::Result<Converted> {

@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use headtime_units::Instant;
-use headtime_workload::trace::Record;
+use headtime_workload::trace::TraceRecord;
 
 use super::report::Damage;
 
@@ -19,12 +19,12 @@ pub(super) struct Merged<R> {
     readers: Vec<R>,
     /// The next record of each file that has one.
     next: BinaryHeap<Reverse<(Instant, usize)>>,
-    records: Vec<Option<Record>>,
+    records: Vec<Option<TraceRecord>>,
     started: bool,
     damage: Arc<Damage>,
 }
 
-impl<R: Iterator<Item = Record>> Merged<R> {
+impl<R: Iterator<Item = TraceRecord>> Merged<R> {
     pub(super) fn new(readers: Vec<R>, damage: Arc<Damage>) -> Self {
         let records = readers.iter().map(|_| None).collect();
         Self { readers, next: BinaryHeap::new(), records, started: false, damage }
@@ -38,10 +38,10 @@ impl<R: Iterator<Item = Record>> Merged<R> {
     }
 }
 
-impl<R: Iterator<Item = Record>> Iterator for Merged<R> {
-    type Item = Record;
+impl<R: Iterator<Item = TraceRecord>> Iterator for Merged<R> {
+    type Item = TraceRecord;
 
-    fn next(&mut self) -> Option<Record> {
+    fn next(&mut self) -> Option<TraceRecord> {
         if let [reader] = &mut self.readers[..] {
             return reader.next();
         }
@@ -71,7 +71,7 @@ mod tests {
     fn files_are_merged_by_time_and_then_by_their_order() {
         let file = |places: std::ops::Range<u64>, times: [u64; 3]| {
             let record = |(place, ns)| {
-                Record::new(place, Instant::from_ns(ns), Operation::Read, 0, 512)
+                TraceRecord::new(place, Instant::from_ns(ns), Operation::Read, 0, 512)
                     .expect("it ends below 2^64")
             };
             places.zip(times).map(record).collect::<Vec<_>>().into_iter()

@@ -1,7 +1,7 @@
 //! Traces in files: what `headtime trace`, `sim --trace` and `compare` read requests from.
 //!
 //! [`TraceChoice::open`] takes files, finds their format and says no early; [`TraceChoice::source`]
-//! then reads them, as often as it is asked, as a [`Source`] for a drive of a given size. Reading
+//! then reads them, as often as it is asked, as a [`RequestSource`] for a drive of a given size. Reading
 //! is a stream: a trace of any length takes the same memory. What is damaged is said on standard
 //! error and counted in the [`TraceReport`], which can be read while and after the source is.
 
@@ -19,10 +19,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, anyhow};
 use headtime_units::{SectorSize, Sectors};
-use headtime_workload::Source;
+use headtime_workload::RequestSource;
 use headtime_workload::trace::{
     self, Action, Adjust, Adjusted, Counts, Detection, Format, Placed, Placement, Placing, Reading,
-    Record, Remap, ReplayOptions, Survey, TraceSource,
+    Remap, ReplayOptions, Survey, TraceRecord, TraceSource,
 };
 
 use headtime_console::Failure;
@@ -161,7 +161,7 @@ impl TraceChoice {
         &self,
         sector: SectorSize,
         capacity: Sectors,
-    ) -> Result<(Box<dyn Source + Send>, TraceReport), Failure> {
+    ) -> Result<(Box<dyn RequestSource + Send>, TraceReport), Failure> {
         let (placed, report) = self.placed(sector, capacity)?;
         let counts = Arc::clone(report.counts());
         Ok((Box::new(TraceSource::new(placed, self.options.replay, counts)), report))
@@ -196,7 +196,7 @@ impl TraceChoice {
     /// When a file can no longer be read, or a pipe is to be read a second time.
     pub fn records(
         &self,
-    ) -> Result<(impl Iterator<Item = Record> + Send + use<>, TraceReport), Failure> {
+    ) -> Result<(impl Iterator<Item = TraceRecord> + Send + use<>, TraceReport), Failure> {
         let says_damage = !self.said.swap(true, Ordering::Relaxed);
         let damage = Arc::new(Damage::new(self.options.strict, says_damage));
         let counts = Arc::new(Counts::default());

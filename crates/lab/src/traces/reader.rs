@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::sync::Arc;
 
-use headtime_workload::trace::{Decoder, MAX_NEEDED, Record, Step};
+use headtime_workload::trace::{Decoder, MAX_NEEDED, Step, TraceRecord};
 
 use super::input::Input;
 use super::report::Damage;
@@ -62,9 +62,9 @@ impl<I: Read> Reader<I> {
 }
 
 impl<I: Read> Iterator for Reader<I> {
-    type Item = Record;
+    type Item = TraceRecord;
 
-    fn next(&mut self) -> Option<Record> {
+    fn next(&mut self) -> Option<TraceRecord> {
         while !self.damage.is_fatal() {
             let (found, consumed) =
                 match self.decoder.step(&self.buffer[self.from..self.to], self.ends) {

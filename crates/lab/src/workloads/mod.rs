@@ -15,7 +15,7 @@ use anyhow::{Context as _, anyhow};
 use headtime_units::{SectorSize, Sectors};
 use headtime_workload::file::WorkloadFile;
 use headtime_workload::trace::Remap;
-use headtime_workload::{BUILTINS, Builtin, Source, fio};
+use headtime_workload::{BUILTINS, Builtin, RequestSource, fio};
 
 use crate::traces::{TraceChoice, TraceOptions, TraceReport};
 use headtime_console::Failure;
@@ -209,7 +209,7 @@ impl WorkloadChoice {
         capacity: Sectors,
         seed: u64,
         depth: Option<u32>,
-    ) -> Result<Box<dyn Source + Send>, Failure> {
+    ) -> Result<Box<dyn RequestSource + Send>, Failure> {
         match &self.what {
             What::Streams(file) => {
                 let workload = file

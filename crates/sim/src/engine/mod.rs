@@ -23,7 +23,7 @@ use headtime_sched::{
     RequestId, StreamId, VolumeId,
 };
 use headtime_units::{Instant, Nanos};
-use headtime_workload::{Arrival, Ask, ClientId, Operation, Source};
+use headtime_workload::{Arrival, ClientId, Operation, RequestSource, RequestSpec};
 
 use crate::device::{Device, DriveCompletion};
 pub use observer::EngineObserver;
@@ -97,7 +97,7 @@ pub enum EngineError {
     },
 }
 
-impl<F: SchedulerApi, D: Device, S: Source> Engine<F, D, S> {
+impl<F: SchedulerApi, D: Device, S: RequestSource> Engine<F, D, S> {
     /// An engine at the origin of the clock. With a `timeout`, a command that the drive has not
     /// answered by then fails.
     #[must_use]
@@ -302,7 +302,11 @@ impl<F: SchedulerApi, D: Device, S: Source> Engine<F, D, S> {
         Ok(())
     }
 
-    fn submit(&mut self, ask: &Ask, observer: &mut impl EngineObserver) -> Result<(), EngineError> {
+    fn submit(
+        &mut self,
+        ask: &RequestSpec,
+        observer: &mut impl EngineObserver,
+    ) -> Result<(), EngineError> {
         let request = Request {
             id: RequestId(self.next_request),
             volume: VolumeId(ask.stream),

@@ -170,7 +170,7 @@ impl WorkloadFile {
         TextErrors::check(errors).map(|()| self)
     }
 
-    /// Whether the number of clients of any stream is chosen for each run.
+    /// Returns true if the number of clients of any stream is chosen for each run.
     #[must_use]
     pub fn takes_depth(&self) -> bool {
         self.streams.iter().any(StreamPlan::takes_depth)

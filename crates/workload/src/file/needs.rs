@@ -1,5 +1,5 @@
-//! [`NeedsFile`]: what applications need of a drive, as a TOML text: how many requests a second,
-//! how large, how many in a row.
+//! [`NeedsFile`]: the needs of applications, as a TOML text: requests per second, sizes, and
+//! lengths of runs.
 //!
 //! ```toml
 //! [[need]]
@@ -11,12 +11,12 @@
 //!
 //! [[need]]
 //! name = "database"
-//! volume = "vm1"            # whose reservation it goes into; the name where it is left out
+//! volume = "vm1"            # the volume whose reservation contains it [default: the name]
 //! rate = 20
 //! ```
 //!
-//! It says nothing of the drive: what of its time that takes is `headtime_sched::Need`'s business.
-//! All mistakes of a text are reported together ([`FileErrors`]).
+//! The text does not depend on the drive; `headtime_sched::Need` computes the disk time. All errors
+//! of a text are reported together ([`TextErrors`]).
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -26,33 +26,33 @@ use headtime_config::{Key, REQUIRED, TextError, TextErrors, Value, ValueErrors};
 
 use super::keys::label;
 
-/// What applications need.
+/// The needs of applications.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NeedsFile {
-    /// What messages call it: the file's name.
+    /// The name of the file, for errors.
     pub name: String,
-    /// What it is for, in one line.
+    /// The purpose, in one line.
     pub description: Option<String>,
-    /// What each needs, at least one.
+    /// The needs, at least one.
     pub needs: Vec<StreamNeed>,
 }
 
-/// What one stream of requests needs.
+/// The need of one stream of requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamNeed {
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// The volume, or VOLUME@CLASS, whose reservation it goes into.
+    /// The volume, or VOLUME@CLASS, whose reservation contains the need.
     pub volume: String,
     /// Requests a second, above 0.
     pub rate: f64,
     /// Bytes of each.
     pub size_bytes: u64,
-    /// Requests that follow each other; 1 for random ones.
+    /// The number of requests at consecutive addresses; 1 for random requests.
     pub run: u64,
-    /// The part of them that are reads, 0 to 1; the others are writes.
+    /// The share of reads, 0 to 1; the others are writes.
     pub reads: f64,
-    /// Where it begins in the file, counted from 1.
+    /// The line at which it begins, counted from 1.
     pub line: usize,
 }
 

@@ -1,4 +1,4 @@
-//! [`StreamPlan`]: a stream as its file says it, before the drive and the depth are known.
+//! [`StreamPlan`]: a stream as in its file, before the drive and the depth are known.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -13,32 +13,32 @@ use crate::error::StreamFault;
 /// One stream of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamPlan {
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// What it is summed with; its name unless given.
+    /// The class [default: the name].
     pub class: Option<String>,
-    /// Clients of a closed or paced loop.
+    /// The clients of a closed or paced loop.
     pub clients: Option<Clients>,
-    /// How long clients think.
+    /// The think time of clients.
     pub think: Option<ThinkTime>,
-    /// A Poisson process of so many requests a second.
+    /// The rate of a Poisson process, in requests per second.
     pub rate: Option<f64>,
     /// Any other open loop.
     pub gaps: Option<Interarrival>,
     /// The part of the drive.
     pub range: Range,
-    /// All else; its arrivals and range are filled in by [`StreamPlan::config`].
+    /// All other settings; [`StreamPlan::config`] fills in arrivals and range.
     pub stream: StreamConfig,
-    /// The line it begins at in its file, from 1; 0 when it comes from none.
+    /// The line at which the stream begins in its file, from 1; 0 without a file.
     pub line: usize,
 }
 
-/// How many clients.
+/// A number of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clients {
-    /// As many as is chosen at each run.
+    /// Chosen for each run.
     Depth,
-    /// So many.
+    /// Fixed.
     Count(u32),
 }
 
@@ -64,7 +64,7 @@ pub enum Range {
 }
 
 impl StreamPlan {
-    /// 4 KiB random reads of the whole drive by as many clients as is chosen at each run.
+    /// 4 KiB random reads of the whole drive, by a number of clients that is chosen for each run.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self {
@@ -80,20 +80,20 @@ impl StreamPlan {
         }
     }
 
-    /// What its requests are summed with.
+    /// The class of the stream.
     #[must_use]
     pub fn class(&self) -> &str {
         self.class.as_deref().unwrap_or(&self.name)
     }
 
-    /// Whether the number of its clients is chosen at each run.
+    /// Returns true if the number of its clients is chosen for each run.
     #[must_use]
     pub fn takes_depth(&self) -> bool {
         matches!(self.arrivals(1), Arrivals::Closed { .. } | Arrivals::Paced { .. })
             && !matches!(self.clients, Some(Clients::Count(_)))
     }
 
-    /// What contradicts itself, if anything does.
+    /// The contradiction among the settings, if there is one.
     pub(crate) fn contradiction(&self) -> Option<&'static str> {
         let open = self.rate.is_some() || self.gaps.is_some();
         match () {
@@ -123,8 +123,8 @@ impl StreamPlan {
         }
     }
 
-    /// The stream on a drive of `capacity` sectors of `sector` bytes, with `depth` clients where
-    /// that is left open.
+    /// The stream on a drive of `capacity` sectors of `sector` bytes, with `depth` clients if their
+    /// number is open.
     ///
     /// # Errors
     /// When the range does not lie on the drive in whole sectors.

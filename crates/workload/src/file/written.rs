@@ -89,7 +89,7 @@ fn time(span: Nanos) -> String {
     format!("\"{ns}ns\"")
 }
 
-/// TOML wants a point or an exponent in a float, and so does whoever reads a share.
+/// A float in TOML has a point or an exponent.
 fn number(number: f64) -> String {
     format!("{number:?}")
 }

@@ -19,8 +19,9 @@ pub(super) fn bytes(text: &str, base: KbBase) -> Result<u64, String> {
     if let Some(digits) = lower.strip_prefix("0x") {
         return u64::from_str_radix(digits, 16).map_err(|_| refuse());
     }
-    let end =
-        lower.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(lower.len());
+    let end = lower
+        .find(|character: char| !character.is_ascii_digit() && character != '.')
+        .unwrap_or(lower.len());
     let (number, suffix) = lower.split_at(end);
     let (unit, reversed) = match suffix.strip_suffix("ib") {
         Some(unit) if !unit.is_empty() => (unit, true),
@@ -71,7 +72,7 @@ pub(super) fn percent(text: &str) -> Result<f64, String> {
 pub(super) fn time(text: &str, unit_ns: u64) -> Result<u64, String> {
     let refuse = || format!("`{text}` is not a time; write it such as 30s, 5m or 100ms");
     let text = text.trim().to_ascii_lowercase();
-    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let end = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let unit = match unit {
         "" => unit_ns,

@@ -14,7 +14,7 @@ use headtime_units::{Instant, Nanos};
 
 use super::counts::Counts;
 use super::order::{REORDER_WINDOW, Reordered};
-use super::record::Record;
+use super::record::TraceRecord;
 
 /// The factor of all times, in millionths: 2 makes a trace last twice as long, ½ half as long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub struct Adjusted<I> {
     over: bool,
 }
 
-impl<I: Iterator<Item = Record>> Adjusted<I> {
+impl<I: Iterator<Item = TraceRecord>> Adjusted<I> {
     /// Adjusts `records` and counts the changes in `counts`.
     pub fn new(records: I, adjust: Adjust, counts: Arc<Counts>) -> Self {
         let records = Reordered::new(records, adjust.window, Arc::clone(&counts));
@@ -112,8 +112,8 @@ impl<I: Iterator<Item = Record>> Adjusted<I> {
         }
     }
 
-    /// Whether the record is selected; ends the iteration when no later one can be.
-    fn wanted(&mut self, record: &Record) -> bool {
+    /// Tests whether the record is selected; ends the iteration when no later one can be.
+    fn wanted(&mut self, record: &TraceRecord) -> bool {
         let zero = *self.zero.get_or_insert(record.at);
         let since = record.at.saturating_since(zero);
         let Adjust { from, until, devices, processes, skip, .. } = &self.adjust;
@@ -133,10 +133,10 @@ impl<I: Iterator<Item = Record>> Adjusted<I> {
     }
 }
 
-impl<I: Iterator<Item = Record>> Iterator for Adjusted<I> {
-    type Item = Record;
+impl<I: Iterator<Item = TraceRecord>> Iterator for Adjusted<I> {
+    type Item = TraceRecord;
 
-    fn next(&mut self) -> Option<Record> {
+    fn next(&mut self) -> Option<TraceRecord> {
         while !self.over && self.adjust.take.is_none_or(|take| self.taken < take) {
             let record = self.records.next()?;
             self.counts.read.add();
@@ -149,7 +149,7 @@ impl<I: Iterator<Item = Record>> Iterator for Adjusted<I> {
             let scale = self.adjust.scale;
             let stretch = |span: Option<Nanos>| span.map(|span| scale.stretch(span));
             let at = Instant::ORIGIN + scale.stretch(record.at.saturating_since(origin));
-            return Some(Record {
+            return Some(TraceRecord {
                 at,
                 response: stretch(record.response),
                 think: stretch(record.think),

@@ -5,7 +5,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::record::Record;
+use super::record::TraceRecord;
 
 /// A counter that only grows.
 #[derive(Debug, Default)]
@@ -79,7 +79,7 @@ pub struct Misfit {
 }
 
 impl Misfit {
-    pub(super) fn of(record: &Record, capacity_bytes: u64) -> Self {
+    pub(super) fn of(record: &TraceRecord, capacity_bytes: u64) -> Self {
         Self {
             place: record.place,
             offset_bytes: record.offset_bytes,

@@ -20,7 +20,7 @@
 
 use alloc::string::{String, ToString};
 
-use super::{Format, Record, TraceError};
+use super::{Format, TraceError, TraceRecord};
 
 /// The maximum length of a line; a longer one is damaged.
 pub const LONGEST_LINE: usize = 64 * 1024;
@@ -44,7 +44,7 @@ pub fn decode(
     format: &Format,
     reading: &Reading,
     bytes: &[u8],
-) -> impl Iterator<Item = Result<Record, TraceError>> {
+) -> impl Iterator<Item = Result<TraceRecord, TraceError>> {
     let mut decoder = (format.decoder)(reading);
     let mut rest = bytes;
     core::iter::from_fn(move || {
@@ -71,7 +71,7 @@ pub enum Step {
     /// A request.
     Record {
         /// The request.
-        record: Record,
+        record: TraceRecord,
         /// Bytes to drop.
         consumed: usize,
     },

@@ -106,50 +106,50 @@ pub fn detect(file: &str, sample: &[u8], ends: bool) -> Result<Detection, Detect
     if sample.is_empty() {
         return Err(DetectError::Empty { file: file.to_string() });
     }
-    let looks: Vec<Detection> =
-        FORMATS.iter().map(|format| look(format, file, sample, ends)).collect();
-    let likely = |look: &&Detection| look.fitting > look.damaged;
-    let candidates = |looks: &mut dyn Iterator<Item = &Detection>| {
-        looks
-            .map(|look| Candidate {
-                format: look.format.name,
-                fitting: look.fitting,
-                damaged: look.damaged,
+    let trials: Vec<Detection> =
+        FORMATS.iter().map(|format| trial(format, file, sample, ends)).collect();
+    let likely = |trial: &&Detection| trial.fitting > trial.damaged;
+    let candidates = |trials: &mut dyn Iterator<Item = &Detection>| {
+        trials
+            .map(|trial| Candidate {
+                format: trial.format.name,
+                fitting: trial.fitting,
+                damaged: trial.damaged,
             })
             .collect()
     };
     let file = file.to_string();
-    let mut found = looks.iter().filter(likely);
+    let mut found = trials.iter().filter(likely);
     match (found.next(), found.next()) {
         (Some(found), None) => Ok(*found),
         (Some(_), Some(_)) => Err(DetectError::Ambiguous {
             file,
-            candidates: candidates(&mut looks.iter().filter(likely)),
+            candidates: candidates(&mut trials.iter().filter(likely)),
         }),
         (None, _) => Err(DetectError::Unknown {
             file,
-            candidates: candidates(&mut looks.iter().filter(|look| look.fitting > 0)),
+            candidates: candidates(&mut trials.iter().filter(|trial| trial.fitting > 0)),
         }),
     }
 }
 
-fn look(format: &'static Format, file: &str, sample: &[u8], ends: bool) -> Detection {
+fn trial(format: &'static Format, file: &str, sample: &[u8], ends: bool) -> Detection {
     let mut decoder = (format.decoder)(&Reading::of(file));
-    let mut look = Detection { format, fitting: 0, damaged: 0 };
+    let mut trial = Detection { format, fitting: 0, damaged: 0 };
     let mut rest = sample;
-    while look.fitting + look.damaged < ENOUGH {
+    while trial.fitting + trial.damaged < ENOUGH {
         rest = match decoder.step(rest, ends) {
             Step::NeedMore => break,
             Step::Record { consumed, .. } | Step::Passed { consumed } => {
-                look.fitting += 1;
+                trial.fitting += 1;
                 &rest[consumed..]
             }
             Step::Damaged { consumed, .. } => {
-                look.damaged += 1;
+                trial.damaged += 1;
                 &rest[consumed..]
             }
             Step::Blank { consumed } => &rest[consumed..],
         };
     }
-    look
+    trial
 }

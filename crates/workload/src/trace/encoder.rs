@@ -10,7 +10,7 @@ use core::fmt;
 
 use headtime_units::{Instant, Nanos};
 
-use super::Record;
+use super::TraceRecord;
 use crate::source::Operation;
 
 /// An encoder of one format.
@@ -21,7 +21,7 @@ pub trait Encoder {
     }
 
     /// Adds a record that [`Says::reduce`] returned and whose time is not before the last one's.
-    fn record(&mut self, record: &Record, out: &mut Vec<u8>);
+    fn record(&mut self, record: &TraceRecord, out: &mut Vec<u8>);
 
     /// Writes the end, after the last record.
     fn end(&mut self, out: &mut Vec<u8>) {
@@ -34,15 +34,15 @@ pub trait Encoder {
 pub struct Says {
     /// The operations.
     pub operations: &'static [Operation],
-    /// Whether it marks writes with force unit access.
+    /// True if the format marks writes with force unit access.
     pub fua: bool,
     /// The highest device number; 0 when it knows one device only.
     pub max_device: u32,
-    /// Whether it names the process.
+    /// True if the format has processes.
     pub process: bool,
-    /// Whether it has response times.
+    /// True if the format has response times.
     pub response: bool,
-    /// Whether it has think times.
+    /// True if the format has think times.
     pub think: bool,
     /// The unit of times in nanoseconds.
     pub time_unit_ns: u64,
@@ -72,7 +72,7 @@ impl Says {
     /// Times are rounded down, and addresses outward to whole units, so that the request still
     /// covers every byte.
     #[must_use]
-    pub fn reduce(&self, record: &Record, losses: &mut Losses) -> Option<Record> {
+    pub fn reduce(&self, record: &TraceRecord, losses: &mut Losses) -> Option<TraceRecord> {
         if !self.operations.contains(&record.operation) {
             losses.add(match record.operation {
                 Operation::Flush => Loss::Flush,
@@ -92,7 +92,7 @@ impl Says {
         if (offset_bytes, len_bytes) != (record.offset_bytes, record.len_bytes) {
             losses.add(Loss::Address);
         }
-        let mut kept = Record { offset_bytes, len_bytes, ..*record };
+        let mut kept = TraceRecord { offset_bytes, len_bytes, ..*record };
         let mut round = |ns: u64| {
             let rounded = ns / self.time_unit_ns * self.time_unit_ns;
             if rounded != ns {

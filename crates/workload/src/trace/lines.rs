@@ -12,15 +12,15 @@ use core::fmt::{self, Write as _};
 use headtime_units::{Instant, Nanos};
 
 use super::decoder::{Decoder, LONGEST_LINE, Step};
-use super::{Record, TraceError};
+use super::{TraceError, TraceRecord};
 use crate::source::Operation;
 
 /// The content of a line.
 pub(super) enum Content {
     /// A request.
-    One(Record),
+    One(TraceRecord),
     /// Two requests, the second directly after the first.
-    Two(Record, Record),
+    Two(TraceRecord, TraceRecord),
     /// A valid line without a request: another event, the opening of a file.
     Passed,
     /// A line that is neither of the format nor damaged: a summary.
@@ -39,21 +39,21 @@ pub(super) struct Lines<F> {
     format: F,
     /// The number of complete lines.
     done: u64,
-    /// Whether the current line is too long and its rest is being skipped.
+    /// True while the rest of a line that is too long is skipped.
     skipping: bool,
     /// The second record of the last line.
-    owed: Option<Record>,
+    pending: Option<TraceRecord>,
 }
 
 impl<F: LineFormat + Send + 'static> Lines<F> {
     pub(super) fn boxed(file: &str, format: F) -> Box<dyn Decoder + Send> {
-        Box::new(Self { file: file.to_string(), format, done: 0, skipping: false, owed: None })
+        Box::new(Self { file: file.to_string(), format, done: 0, skipping: false, pending: None })
     }
 }
 
 impl<F: LineFormat> Decoder for Lines<F> {
     fn step(&mut self, bytes: &[u8], ends: bool) -> Step {
-        if let Some(record) = self.owed.take() {
+        if let Some(record) = self.pending.take() {
             return Step::Record { record, consumed: 0 };
         }
         let looked_at = &bytes[..bytes.len().min(LONGEST_LINE + 1)];
@@ -85,7 +85,7 @@ impl<F: LineFormat> Lines<F> {
         match self.format.read(&line) {
             Ok(Content::One(record)) => Step::Record { record, consumed },
             Ok(Content::Two(record, second)) => {
-                self.owed = Some(second);
+                self.pending = Some(second);
                 Step::Record { record, consumed }
             }
             Ok(Content::Passed) => Step::Passed { consumed },
@@ -260,8 +260,8 @@ impl<'a> Line<'a> {
         operation: Operation,
         offset_bytes: u64,
         len_bytes: u64,
-    ) -> Result<Record, TraceError> {
-        Record::new(self.number, at, operation, offset_bytes, len_bytes).ok_or_else(|| {
+    ) -> Result<TraceRecord, TraceError> {
+        TraceRecord::new(self.number, at, operation, offset_bytes, len_bytes).ok_or_else(|| {
             self.refuse(offset, "the address", "one that ends below 2^64 bytes", "correct it")
         })
     }

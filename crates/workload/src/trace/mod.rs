@@ -1,7 +1,7 @@
 //! Traces: the requests of real systems, read from common formats and replayed.
 //!
 //! A trace passes through five stages, each of which holds a bounded part of it; none opens a file:
-//! 1. a [`Decoder`] decodes bytes to [`Record`]s; [`FORMATS`] is the table of formats, and
+//! 1. a [`Decoder`] decodes bytes to [`TraceRecord`]s; [`FORMATS`] is the table of formats, and
 //!    [`detect()`] finds the format of some bytes;
 //! 2. [`Adjusted`] sorts the records, selects a part, and shifts and scales their times;
 //! 3. [`Survey`] passes over all records once, where addresses are to be scaled or packed;
@@ -48,7 +48,7 @@ pub use error::TraceError;
 pub use formats::{DeviceName, FORMATS, Format, disksim_validate, format};
 pub use order::{REORDER_WINDOW, Reordered};
 pub use placement::{PlaceError, Placed, Placement, Placing, Remap};
-pub use record::Record;
+pub use record::TraceRecord;
 pub use recording::{Label, RecordedAccess, Recording};
 pub use replay::{MAX_STREAMS, Replay, ReplayOptions, Streams, TraceSource};
 pub use survey::{Survey, SurveyError};

@@ -17,7 +17,7 @@ use core::cmp::Reverse;
 use headtime_units::Instant;
 
 use super::counts::Counts;
-use super::record::Record;
+use super::record::TraceRecord;
 
 /// The default number of records that are buffered for sorting. A guess: several times the deepest
 /// queue whose completions could be out of order.
@@ -39,7 +39,7 @@ pub struct Reordered<I> {
 struct Held {
     at: Instant,
     came: u64,
-    record: Record,
+    record: TraceRecord,
 }
 
 impl PartialEq for Held {
@@ -62,17 +62,17 @@ impl Ord for Held {
     }
 }
 
-impl<I: Iterator<Item = Record>> Reordered<I> {
+impl<I: Iterator<Item = TraceRecord>> Reordered<I> {
     /// Buffers `window` records and counts stragglers in `counts`.
     pub fn new(records: I, window: usize, counts: Arc<Counts>) -> Self {
         Self { records, held: BinaryHeap::new(), window, came: 0, last: Instant::ORIGIN, counts }
     }
 }
 
-impl<I: Iterator<Item = Record>> Iterator for Reordered<I> {
-    type Item = Record;
+impl<I: Iterator<Item = TraceRecord>> Iterator for Reordered<I> {
+    type Item = TraceRecord;
 
-    fn next(&mut self) -> Option<Record> {
+    fn next(&mut self) -> Option<TraceRecord> {
         while self.held.len() <= self.window {
             let Some(record) = self.records.next() else { break };
             self.held.push(Reverse(Held { at: record.at, came: self.came, record }));
@@ -94,8 +94,8 @@ mod tests {
     use crate::source::Operation;
     use alloc::vec::Vec;
 
-    fn at(ns: u64, place: u64) -> Record {
-        Record::new(place, Instant::from_ns(ns), Operation::Read, 0, 512).unwrap()
+    fn at(ns: u64, place: u64) -> TraceRecord {
+        TraceRecord::new(place, Instant::from_ns(ns), Operation::Read, 0, 512).unwrap()
     }
 
     #[test]

@@ -25,7 +25,7 @@ use alloc::vec::Vec;
 use headtime_units::{Extent, SectorSize, Sectors};
 
 use super::counts::{Counts, Misfit};
-use super::record::Record;
+use super::record::TraceRecord;
 use super::survey::{MIN_PIECE_BYTES, Survey};
 use crate::source::Operation;
 
@@ -44,7 +44,7 @@ pub enum Remap {
 }
 
 impl Remap {
-    /// Whether a [`Survey`] of the whole trace is needed first.
+    /// Returns true if a [`Survey`] of the whole trace is needed first.
     #[must_use]
     pub fn needs_survey(self) -> bool {
         matches!(self, Self::Scale | Self::Compact)
@@ -142,7 +142,7 @@ impl Placement {
     /// # Errors
     /// When it does not fit: past the end of the drive where addresses stay unchanged, or in no
     /// piece of the survey.
-    pub fn place(&self, record: &Record) -> Result<(Extent, bool), Misfit> {
+    pub fn place(&self, record: &TraceRecord) -> Result<(Extent, bool), Misfit> {
         let sector = u64::from(self.sector.bytes());
         let misfit = || Misfit::of(record, bytes_of(self.sector, self.capacity));
         let offset = self.offset(record).ok_or_else(misfit)?;
@@ -162,7 +162,7 @@ impl Placement {
     }
 
     /// The address of the request's first byte on the drive, before wrapping.
-    fn offset(&self, record: &Record) -> Option<u64> {
+    fn offset(&self, record: &TraceRecord) -> Option<u64> {
         let offset = record.offset_bytes;
         match &self.map {
             Map::Stay | Map::Wrap => Some(offset),
@@ -208,7 +208,7 @@ fn scale(survey: &Survey) -> Map {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// The record.
-    pub record: Record,
+    pub record: TraceRecord,
     /// The sectors; empty only for a flush.
     pub extent: Extent,
 }
@@ -224,14 +224,14 @@ pub struct Placing<I> {
     over: bool,
 }
 
-impl<I: Iterator<Item = Record>> Placing<I> {
+impl<I: Iterator<Item = TraceRecord>> Placing<I> {
     /// Places `records` and counts the changes in `counts`.
     pub fn new(records: I, placement: Placement, drop_misfits: bool, counts: Arc<Counts>) -> Self {
         Self { records, placement, drop_misfits, counts, over: false }
     }
 }
 
-impl<I: Iterator<Item = Record>> Iterator for Placing<I> {
+impl<I: Iterator<Item = TraceRecord>> Iterator for Placing<I> {
     type Item = Placed;
 
     fn next(&mut self) -> Option<Placed> {

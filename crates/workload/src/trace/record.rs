@@ -1,4 +1,4 @@
-//! [`Record`]: one request of a trace, independent of the format.
+//! [`TraceRecord`]: one request of a trace, independent of the format.
 
 use headtime_units::{Instant, Nanos};
 
@@ -7,7 +7,7 @@ use crate::source::Operation;
 /// One request of a trace, in bytes and nanoseconds, as it was recorded: nothing is shifted, scaled
 /// or fitted to a drive yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct TraceRecord {
     /// The line of a text, or the number of the record in a binary file, from 1.
     pub place: u64,
     /// The time of issue, from the origin of the format (its start, 1970, 1601); 0 in formats
@@ -24,7 +24,7 @@ pub struct Record {
     pub offset_bytes: u64,
     /// The number of bytes; 0 for a flush. Offset and length together are below 2^64.
     pub len_bytes: u64,
-    /// Whether a write had to be durable when it completed.
+    /// True for a write with force unit access.
     pub fua: bool,
     /// The measured time from issue to completion, where the format has it.
     pub response: Option<Nanos>,
@@ -32,7 +32,7 @@ pub struct Record {
     pub think: Option<Nanos>,
 }
 
-impl Record {
+impl TraceRecord {
     /// A request of `len_bytes` from `offset_bytes` with no other information; `None` when it ends
     /// past 2^64.
     #[must_use]

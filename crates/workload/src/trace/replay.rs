@@ -1,4 +1,4 @@
-//! [`TraceSource`]: a trace as a [`Source`] of requests.
+//! [`TraceSource`]: a trace as a [`RequestSource`] of requests.
 //!
 //! A trace has the issue times on a system with its own response times. There are several ways to
 //! replay it ([`Replay`]), and none suits every question:
@@ -21,7 +21,7 @@ use headtime_units::{Instant, Nanos};
 
 use super::counts::Counts;
 use super::placement::Placed;
-use crate::source::{Arrival, Ask, ClientId, Source};
+use crate::source::{Arrival, ClientId, RequestSource, RequestSpec};
 
 /// The maximum number of streams; further ones share the last.
 pub const MAX_STREAMS: u32 = 256;
@@ -56,7 +56,7 @@ pub enum Streams {
 /// The options of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplayOptions {
-    /// When.
+    /// The time.
     pub replay: Replay,
     /// The streams.
     pub streams: Streams,
@@ -121,7 +121,7 @@ impl<I: Iterator<Item = Placed>> TraceSource<I> {
     fn ask(&mut self, placed: &Placed, at: Instant, client: Option<ClientId>) -> Arrival {
         let stream = self.stream(placed);
         self.counts.asked.add();
-        let ask = Ask {
+        let ask = RequestSpec {
             client: client.unwrap_or(ClientId(stream)),
             stream,
             operation: placed.record.operation,
@@ -162,7 +162,7 @@ impl<I: Iterator<Item = Placed>> TraceSource<I> {
     }
 }
 
-impl<I: Iterator<Item = Placed>> Source for TraceSource<I> {
+impl<I: Iterator<Item = Placed>> RequestSource for TraceSource<I> {
     fn arrival(&mut self) -> Option<Arrival> {
         if self.options.replay == Replay::Open {
             let placed = self.records.next()?;

@@ -7,7 +7,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use super::record::Record;
+use super::record::TraceRecord;
 use crate::source::Operation;
 
 /// The maximum number of devices.
@@ -59,7 +59,7 @@ impl Survey {
     ///
     /// # Errors
     /// When there are too many devices.
-    pub fn add(&mut self, record: &Record) -> Result<(), SurveyError> {
+    pub fn add(&mut self, record: &TraceRecord) -> Result<(), SurveyError> {
         if record.len_bytes == 0 {
             return Ok(());
         }
@@ -74,7 +74,7 @@ impl Survey {
         Ok(())
     }
 
-    fn touch(&mut self, record: &Record) {
+    fn touch(&mut self, record: &TraceRecord) {
         let pieces = |bits: u32| (record.offset_bytes >> bits, (record.end_bytes() - 1) >> bits);
         loop {
             let (first, last) = pieces(self.piece_bits);

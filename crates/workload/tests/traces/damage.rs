@@ -1,7 +1,7 @@
 //! Damage: what is wrong is named, what was right before and after it is kept, and nothing makes a
 //! decoder panic or stand still.
 
-use headtime_workload::trace::{Action, FORMATS, LONGEST_LINE, Record, TraceError, detect};
+use headtime_workload::trace::{Action, FORMATS, LONGEST_LINE, TraceError, TraceRecord, detect};
 use proptest::prelude::*;
 
 use crate::samples::{Made, read, samples};
@@ -10,12 +10,12 @@ use crate::samples::{Made, read, samples};
 fn damaged_lines_are_named_by_file_and_line_and_the_others_are_kept() {
     for sample in samples().into_iter().filter(|sample| sample.format.text) {
         let lines: Vec<&[u8]> = sample.bytes.split_inclusive(|byte| *byte == b'\n').collect();
-        // Not before the first line, where it might be a header, nor behind a summary.
+        // Not before the first line, where it might be a header, nor after a summary.
         for at in 1..lines.len().min(11) {
             let bytes =
                 [lines[..at].concat(), b"?\xff 3 what\n".to_vec(), lines[at..].concat()].concat();
             let Made { records, damage, .. } = read(sample.format, Action::Queue, &bytes, 100);
-            let moved = |record: &Record| Record {
+            let moved = |record: &TraceRecord| TraceRecord {
                 place: if record.place > at as u64 { record.place + 1 } else { record.place },
                 ..*record
             };
@@ -58,7 +58,7 @@ fn a_trace_cut_anywhere_keeps_every_record_before_the_cut() {
 }
 
 /// Records whose lines are whole in `bytes`; of binary formats, none is known to be.
-fn whole_records(bytes: &[u8], text: bool, records: &[Record]) -> usize {
+fn whole_records(bytes: &[u8], text: bool, records: &[TraceRecord]) -> usize {
     let lines = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
     if text { records.iter().filter(|record| record.place <= lines).count() } else { 0 }
 }
@@ -90,7 +90,7 @@ fn a_cut_binary_trace_says_where_it_ends() {
 }
 
 #[test]
-fn blktrace_finds_the_next_record_behind_garbage_of_any_length() {
+fn blktrace_finds_the_next_record_after_garbage_of_any_length() {
     let sample = samples()
         .into_iter()
         .find(|sample| sample.format.name == "blktrace")

@@ -39,8 +39,8 @@ fn what_is_no_trace_is_refused_with_what_came_closest() {
     let message = refused(b"Dear Sir,\nplease find 3 enclosed\n");
     assert!(
         message.starts_with(
-            "sample is of no format that is recognized: no line or record of it \
-            fits any; say which if it is one of blkparse,"
+            "sample has no known format: no line or record \
+            fits any; name the format if it is one of blkparse,"
         ),
         "{message}"
     );

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use headtime_workload::trace::{Action, FORMATS, Reading, Record, TraceError, decode};
+use headtime_workload::trace::{Action, FORMATS, Reading, TraceError, TraceRecord, decode};
 
 use crate::samples::{Made, blktrace_bytes, read, samples};
 
@@ -31,7 +31,7 @@ fn each_sample_is_read_as_it_was_meant_whole_or_in_pieces() {
                 assert_eq!(damage, [], "{} by {action:?}", sample.format.name);
             }
         }
-        let at_once: Result<Vec<Record>, TraceError> =
+        let at_once: Result<Vec<TraceRecord>, TraceError> =
             decode(sample.format, &Reading::of("sample"), &sample.bytes).collect();
         assert_eq!(at_once, Ok(sample.records), "{}", sample.format.name);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use headtime_units::{Extent, Instant, Nanos, SectorSize, Sectors};
 use headtime_workload::Operation::{Discard, Flush, Read, Write};
 use headtime_workload::trace::{
-    Adjust, Adjusted, Counts, PlaceError, Placement, Placing, Record, Remap, Survey, TimeScale,
+    Adjust, Adjusted, Counts, PlaceError, Placement, Placing, Remap, Survey, TimeScale, TraceRecord,
 };
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ use crate::samples::record;
 /// turn.
 fn adjusted(seconds: &[u64], adjust: Adjust) -> (Vec<(f64, u64)>, Arc<Counts>) {
     let counts = Arc::new(Counts::default());
-    let records: Vec<Record> = (1..)
+    let records: Vec<TraceRecord> = (1..)
         .zip(seconds)
         .map(|(place, at)| record(place, at * 1_000_000_000, (place % 2) as u32, Read, 0, 512))
         .collect();
@@ -67,17 +67,22 @@ fn stretching_reaches_the_end_of_time_and_no_further() {
     assert_eq!(TimeScale::from_millionths(1).stretch(Nanos::from_secs(1)), Nanos::from_us(1));
 }
 
-fn read(device: u32, offset_bytes: u64, len_bytes: u64) -> Record {
+fn read(device: u32, offset_bytes: u64, len_bytes: u64) -> TraceRecord {
     record(1, 0, device, Read, offset_bytes, len_bytes)
 }
 
-fn surveyed(remap: Remap, records: &[Record]) -> Survey {
+fn surveyed(remap: Remap, records: &[TraceRecord]) -> Survey {
     let mut survey = remap.survey();
     records.iter().try_for_each(|record| survey.add(record)).expect("there are few devices");
     survey
 }
 
-fn placement(remap: Remap, sector: SectorSize, capacity: u64, records: &[Record]) -> Placement {
+fn placement(
+    remap: Remap,
+    sector: SectorSize,
+    capacity: u64,
+    records: &[TraceRecord],
+) -> Placement {
     Placement::new(remap, sector, Sectors::new(capacity), Some(&surveyed(remap, records)))
         .expect("it fits")
 }
@@ -105,7 +110,7 @@ fn requests_are_widened_to_whole_sectors_of_either_size() {
 fn addresses_that_stay_are_refused_past_the_end_or_left_out() {
     let records = [
         read(0, 0, 512),
-        Record { place: 7, ..read(0, 512 * 999, 1024) },
+        TraceRecord { place: 7, ..read(0, 512 * 999, 1024) },
         record(3, 0, 0, Flush, 0, 0),
         read(0, 0, 0),
         read(0, 1, 1),
@@ -174,7 +179,7 @@ fn scaled_addresses_are_spread_in_pieces_that_stay_whole() {
     };
     assert_eq!(at(0, 0), Ok(0));
     assert_eq!(at(0, MIB + 8192), Ok(9_773_056));
-    // Devices lie behind each other, and one that was never seen has no place.
+    // Devices follow each other, and one that is not in the survey has no address.
     let two = [read(3, 0, 512 * MIB), read(9, 0, 512 * MIB)];
     let scaled = placement(Remap::Scale, SectorSize::B512, 10_000_000_000 / 512, &two);
     assert_eq!(
@@ -195,7 +200,8 @@ fn packed_addresses_keep_what_is_touched_in_order_and_whole() {
         discard,
     ];
     let packed = placement(Remap::Compact, SectorSize::B512, 4 * MIB / 512, &trace);
-    let at = |record: &Record| packed.place(record).map(|(extent, _)| extent.start.get() * 512);
+    let at =
+        |record: &TraceRecord| packed.place(record).map(|(extent, _)| extent.start.get() * 512);
     // Device 0: pieces 3, 100, 101; device 1: piece 5.
     assert_eq!(at(&trace[2]), Ok(0));
     assert_eq!(at(&trace[1]), Ok(MIB + 7 * 512));
@@ -256,7 +262,7 @@ proptest! {
         capacity in prop_oneof![1_u64..100, 1_u64..1 << 32],
         sector in prop_oneof![Just(SectorSize::B512), Just(SectorSize::B4096)],
     ) {
-        let records: Vec<Record> = requests.iter().map(|(device, offset, len)| read(*device, *offset, (*len).min(u64::MAX - offset))).collect();
+        let records: Vec<TraceRecord> = requests.iter().map(|(device, offset, len)| read(*device, *offset, (*len).min(u64::MAX - offset))).collect();
         for remap in [Remap::None, Remap::Wrap, Remap::Scale, Remap::Compact] {
             let Ok(placement) = Placement::new(remap, sector, Sectors::new(capacity), Some(&surveyed(remap, &records))) else {
                 prop_assert_eq!(remap, Remap::Compact, "only what is packed may be too much");
@@ -280,9 +286,9 @@ proptest! {
     #[test]
     fn reordering_only_moves_records_and_only_forward(times in prop::collection::vec(0_u64..100, 0..60), window in 0_usize..20) {
         let counts = Arc::new(Counts::default());
-        let records: Vec<Record> = (1..).zip(&times).map(|(place, ns)| record(place, *ns, 0, Read, 0, 512)).collect();
+        let records: Vec<TraceRecord> = (1..).zip(&times).map(|(place, ns)| record(place, *ns, 0, Read, 0, 512)).collect();
         let adjust = Adjust { window, ..Adjust::default() };
-        let out: Vec<Record> = Adjusted::new(records.clone().into_iter(), adjust, Arc::clone(&counts)).collect();
+        let out: Vec<TraceRecord> = Adjusted::new(records.clone().into_iter(), adjust, Arc::clone(&counts)).collect();
         let mut places: Vec<u64> = out.iter().map(|record| record.place).collect();
         prop_assert!(out.windows(2).all(|pair| pair[0].at <= pair[1].at), "{:?}", out);
         places.sort_unstable();

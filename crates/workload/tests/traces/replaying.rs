@@ -5,9 +5,9 @@ use std::sync::Arc;
 use headtime_units::{Extent, Instant, Nanos};
 use headtime_workload::Operation::{Read, Write};
 use headtime_workload::trace::{
-    Counts, MAX_STREAMS, Placed, Record, Replay, ReplayOptions, Streams, TraceSource,
+    Counts, MAX_STREAMS, Placed, Replay, ReplayOptions, Streams, TraceRecord, TraceSource,
 };
-use headtime_workload::{Arrival, ClientId, Source};
+use headtime_workload::{Arrival, ClientId, RequestSource};
 
 use crate::samples::record;
 
@@ -15,7 +15,10 @@ fn ms(ms: u64) -> Instant {
     Instant::ORIGIN + Nanos::from_ms(ms)
 }
 
-fn source(records: Vec<Record>, options: ReplayOptions) -> (Box<dyn Source + Send>, Arc<Counts>) {
+fn source(
+    records: Vec<TraceRecord>,
+    options: ReplayOptions,
+) -> (Box<dyn RequestSource + Send>, Arc<Counts>) {
     let counts = Arc::new(Counts::default());
     let placed = records.into_iter().map(|record| Placed {
         extent: Extent::from_numbers(record.offset_bytes / 512, record.len_bytes / 512),
@@ -25,8 +28,8 @@ fn source(records: Vec<Record>, options: ReplayOptions) -> (Box<dyn Source + Sen
 }
 
 /// Reads at 0, 4 and 6 ms that took 3 ms each.
-fn three() -> Vec<Record> {
-    let read = |place, at: u64| Record {
+fn three() -> Vec<TraceRecord> {
+    let read = |place, at: u64| TraceRecord {
         response: Some(Nanos::from_ms(3)),
         ..record(place, at * 1_000_000, 0, Read, place * 512, 512)
     };
@@ -92,16 +95,16 @@ fn a_replay_by_think_times_waits_as_long_after_each_as_the_recording_did() {
         (None, 0)
     );
 
-    let recorded: Vec<Record> = three()
+    let recorded: Vec<TraceRecord> = three()
         .into_iter()
-        .map(|record| Record { think: Some(Nanos::from_ms(20)), ..record })
+        .map(|record| TraceRecord { think: Some(Nanos::from_ms(20)), ..record })
         .collect();
     let (mut recorded, _) = source(recorded, options);
     recorded.arrival();
     assert_eq!(at_and_start(recorded.follow(ms(5), ClientId(0))), Some((25, 2)));
 
-    let neither: Vec<Record> =
-        three().into_iter().map(|record| Record { response: None, ..record }).collect();
+    let neither: Vec<TraceRecord> =
+        three().into_iter().map(|record| TraceRecord { response: None, ..record }).collect();
     let (mut neither, counts) = source(neither, options);
     neither.arrival();
     assert_eq!(at_and_start(neither.follow(ms(5), ClientId(0))), Some((9, 2)));
@@ -112,7 +115,7 @@ fn a_replay_by_think_times_waits_as_long_after_each_as_the_recording_did() {
 fn devices_and_processes_become_streams_in_the_order_in_which_they_appear() {
     let records = || {
         [(7, 100), (3, 100), (7, 200)]
-            .map(|(device, process)| Record { process, ..record(1, 0, device, Write, 0, 512) })
+            .map(|(device, process)| TraceRecord { process, ..record(1, 0, device, Write, 0, 512) })
             .to_vec()
     };
     for (streams, expected) in
@@ -129,7 +132,7 @@ fn devices_and_processes_become_streams_in_the_order_in_which_they_appear() {
 
 #[test]
 fn what_comes_after_the_most_streams_shares_the_last() {
-    let records: Vec<Record> =
+    let records: Vec<TraceRecord> =
         (0..MAX_STREAMS + 10).map(|device| record(1, 0, device, Read, 0, 512)).collect();
     let (mut source, counts) =
         source(records, ReplayOptions { streams: Streams::Device, ..ReplayOptions::default() });

@@ -1,22 +1,21 @@
-//! What is written is read back the same, but for what the format has no words for, and that is
-//! counted.
+//! Encoded records are decoded the same, except for losses, which are counted.
 
 use std::collections::BTreeMap;
 
 use headtime_units::{Instant, Nanos};
 use headtime_workload::Operation;
 use headtime_workload::trace::{
-    Action, DeviceName, FORMATS, Format, Loss, Losses, Record, detect, format,
+    Action, DeviceName, FORMATS, Format, Loss, Losses, TraceRecord, detect, format,
 };
 use proptest::prelude::*;
 
 use crate::samples::{read, record, samples};
 
 /// The bytes of these records in this format, what of them was written, and what was lost.
-fn write(format: &Format, records: &[Record]) -> (Vec<u8>, Vec<Record>, Losses) {
+fn write(format: &Format, records: &[TraceRecord]) -> (Vec<u8>, Vec<TraceRecord>, Losses) {
     let (mut encoder, mut out, mut losses) = ((format.encoder)(), Vec::new(), Losses::default());
     encoder.begin(&mut out);
-    let written: Vec<Record> =
+    let written: Vec<TraceRecord> =
         records.iter().filter_map(|record| format.says.reduce(record, &mut losses)).collect();
     for record in &written {
         encoder.record(record, &mut out);
@@ -26,9 +25,9 @@ fn write(format: &Format, records: &[Record]) -> (Vec<u8>, Vec<Record>, Losses) 
 }
 
 /// Records without their places, and with devices as the format numbers them.
-fn comparable(format: &Format, records: &[Record]) -> Vec<Record> {
+fn comparable(format: &Format, records: &[TraceRecord]) -> Vec<TraceRecord> {
     let mut numbers = BTreeMap::new();
-    let mut device = |record: &Record| {
+    let mut device = |record: &TraceRecord| {
         let next = numbers.len() as u32;
         if format.device == DeviceName::Order {
             *numbers.entry(record.device).or_insert(next)
@@ -36,10 +35,13 @@ fn comparable(format: &Format, records: &[Record]) -> Vec<Record> {
             record.device
         }
     };
-    records.iter().map(|record| Record { place: 0, device: device(record), ..*record }).collect()
+    records
+        .iter()
+        .map(|record| TraceRecord { place: 0, device: device(record), ..*record })
+        .collect()
 }
 
-fn any_record() -> impl Strategy<Value = (u64, Record)> {
+fn any_record() -> impl Strategy<Value = (u64, TraceRecord)> {
     let operation = prop_oneof![
         Just(Operation::Read),
         Just(Operation::Write),
@@ -66,7 +68,7 @@ fn any_record() -> impl Strategy<Value = (u64, Record)> {
                 let fua = fua && operation == Operation::Write;
                 (
                     after_ns,
-                    Record {
+                    TraceRecord {
                         process,
                         fua,
                         response: response.map(Nanos::from_ns),
@@ -78,12 +80,12 @@ fn any_record() -> impl Strategy<Value = (u64, Record)> {
         )
 }
 
-fn any_records() -> impl Strategy<Value = Vec<Record>> {
+fn any_records() -> impl Strategy<Value = Vec<TraceRecord>> {
     prop::collection::vec(any_record(), 1..40).prop_map(|records| {
         let mut at = Instant::ORIGIN;
         let timed = records.into_iter().map(|(after_ns, record)| {
             at += Nanos::from_ns(after_ns);
-            Record { at, ..record }
+            TraceRecord { at, ..record }
         });
         timed.collect()
     })
@@ -110,7 +112,7 @@ proptest! {
     fn one_request_at_a_time_is_written_and_read_back_by_disksim(records in any_records()) {
         let format = format("disksim-validate").expect("the format is in the table");
         let mut at = Instant::ORIGIN;
-        let one_at_a_time: Vec<Record> = records
+        let one_at_a_time: Vec<TraceRecord> = records
             .iter()
             .map(|record| {
                 let (response, think) = (record.response.unwrap_or(Nanos::from_ns(1)).max(Nanos::from_ns(1)), record.think.unwrap_or_default());
@@ -118,16 +120,16 @@ proptest! {
                 at = at + response + think;
                 let operation = if record.operation == Operation::Read { Operation::Read } else { Operation::Write };
                 let len_bytes = record.len_bytes.max(512);
-                Record { at: now, operation, len_bytes, response: Some(response), think: Some(think), ..*record }
+                TraceRecord { at: now, operation, len_bytes, response: Some(response), think: Some(think), ..*record }
             })
             .collect();
         let (bytes, written, _) = write(format, &one_at_a_time);
         let made = read(format, Action::Queue, &bytes, 1000);
         prop_assert_eq!(comparable(format, &made.records), comparable(format, &written));
         // Think times that are not known follow from the distance to the next request.
-        let without: Vec<Record> = one_at_a_time.iter().map(|record| Record { think: None, ..*record }).collect();
+        let without: Vec<TraceRecord> = one_at_a_time.iter().map(|record| TraceRecord { think: None, ..*record }).collect();
         let made = read(format, Action::Queue, &write(format, &without).0, 1000);
-        let at = |records: &[Record]| records.iter().map(|record| record.at).collect::<Vec<_>>();
+        let at = |records: &[TraceRecord]| records.iter().map(|record| record.at).collect::<Vec<_>>();
         prop_assert_eq!(at(&made.records), at(&written));
     }
 
@@ -151,7 +153,7 @@ proptest! {
 #[test]
 fn what_is_lost_is_counted() {
     let format = format("tencent").expect("the format is in the table");
-    let whole = Record {
+    let whole = TraceRecord {
         process: 7,
         fua: true,
         response: Some(Nanos::from_ns(1)),

@@ -1,16 +1,16 @@
-//! A small trace of each format, made by hand, and what it must be read as.
+//! A small handmade trace of each format, and its records.
 
 use headtime_units::{Instant, Nanos};
 use headtime_workload::Operation::{self, Discard, Flush, Read, Write, Zero};
-use headtime_workload::trace::{self, Action, Format, Reading, Record, Step, TraceError};
+use headtime_workload::trace::{self, Action, Format, Reading, Step, TraceError, TraceRecord};
 
 /// A trace and its records.
 pub(crate) struct Sample {
     pub format: &'static Format,
     pub bytes: Vec<u8>,
-    pub records: Vec<Record>,
+    pub records: Vec<TraceRecord>,
     /// The same trace by the other event, where the format has several.
-    pub issued: Vec<Record>,
+    pub issued: Vec<TraceRecord>,
 }
 
 pub(crate) fn record(
@@ -20,24 +20,24 @@ pub(crate) fn record(
     operation: Operation,
     offset_bytes: u64,
     len_bytes: u64,
-) -> Record {
-    Record {
+) -> TraceRecord {
+    TraceRecord {
         device,
-        ..Record::new(place, Instant::from_ns(ns), operation, offset_bytes, len_bytes)
+        ..TraceRecord::new(place, Instant::from_ns(ns), operation, offset_bytes, len_bytes)
             .expect("it ends below 2^64")
     }
 }
 
-fn of(process: u32, record: Record) -> Record {
-    Record { process, ..record }
+fn of(process: u32, record: TraceRecord) -> TraceRecord {
+    TraceRecord { process, ..record }
 }
 
-fn fua(record: Record) -> Record {
-    Record { fua: true, ..record }
+fn fua(record: TraceRecord) -> TraceRecord {
+    TraceRecord { fua: true, ..record }
 }
 
-fn took(response_ns: u64, record: Record) -> Record {
-    Record { response: Some(Nanos::from_ns(response_ns)), ..record }
+fn took(response_ns: u64, record: TraceRecord) -> TraceRecord {
+    TraceRecord { response: Some(Nanos::from_ns(response_ns)), ..record }
 }
 
 const SDA: u32 = 8 << 20;
@@ -65,7 +65,7 @@ pub(crate) fn samples() -> Vec<Sample> {
     ];
     let blktrace_issued = vec![of(697, record(2, 10_000, SDA, Write, 223_490 * 512, 4096))];
     let validate =
-        |place, ns, operation, lba: u64, sectors: u64, response: u64, think: u64| Record {
+        |place, ns, operation, lba: u64, sectors: u64, response: u64, think: u64| TraceRecord {
             think: Some(Nanos::from_ns(think)),
             ..took(response, record(place, ns, 0, operation, lba * 512, sectors * 512))
         };
@@ -186,7 +186,7 @@ pub(crate) fn samples() -> Vec<Sample> {
     samples
 }
 
-fn sample(name: &str, bytes: &[u8], records: Vec<Record>) -> Sample {
+fn sample(name: &str, bytes: &[u8], records: Vec<TraceRecord>) -> Sample {
     let format = trace::format(name).unwrap_or_else(|| panic!("{name} is no format of the table"));
     Sample { format, bytes: bytes.to_vec(), issued: records.clone(), records }
 }
@@ -257,7 +257,7 @@ fn vscsi2(sequence: u32, len: u32, command: u16, block: u64, us: u64, response: 
 /// All that a decoder makes of some bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Made {
-    pub records: Vec<Record>,
+    pub records: Vec<TraceRecord>,
     pub damage: Vec<TraceError>,
     pub passed: usize,
     pub steps: usize,

@@ -6,7 +6,7 @@ use headtime_mechanics::DriveProfile;
 use headtime_units::Nanos;
 use headtime_workload::trace::Streams;
 use headtime_workload::{
-    Arrivals, Interarrival, Mix, Order, Sizes, Source, StreamConfig, ThinkTime, Workload,
+    Arrivals, Interarrival, Mix, Order, RequestSource, Sizes, StreamConfig, ThinkTime, Workload,
 };
 
 use super::{Arguments, Pacing};
@@ -93,7 +93,7 @@ impl Load {
         &mut self,
         profile: &DriveProfile,
         seed: u64,
-    ) -> Result<Box<dyn Source + Send>, Failure> {
+    ) -> Result<Box<dyn RequestSource + Send>, Failure> {
         let (sector, capacity) =
             (profile.sector_size().map_err(Failure::asked)?, profile.capacity());
         match self {

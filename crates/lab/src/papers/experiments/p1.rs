@@ -28,8 +28,8 @@ use headtime_sim::{
 };
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 use headtime_workload::{
-    AddressPattern, Alignment, Arrival, Ask, ClientId, Operation, Sizes, Source, StreamConfig,
-    Workload,
+    AddressPattern, Alignment, Arrival, ClientId, Operation, RequestSource, RequestSpec, Sizes,
+    StreamConfig, Workload,
 };
 
 use crate::papers::characterized::Characterized;
@@ -253,7 +253,7 @@ impl EveryPair {
         let extent = Extent { start, len: self.len };
         Some(Arrival {
             at,
-            ask: Ask {
+            ask: RequestSpec {
                 client: ClientId(0),
                 stream: 0,
                 operation: Operation::Read,
@@ -265,7 +265,7 @@ impl EveryPair {
     }
 }
 
-impl Source for EveryPair {
+impl RequestSource for EveryPair {
     fn arrival(&mut self) -> Option<Arrival> {
         (self.step == 1 && self.left == self.starts.len())
             .then(|| self.at(Instant::ORIGIN))

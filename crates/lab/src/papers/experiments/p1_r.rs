@@ -6,7 +6,7 @@ use headtime_mechanics::catalog;
 use headtime_sched::PolicyEntry;
 use headtime_sim::{EngineObserver, RunError, run_observed};
 use headtime_units::Instant;
-use headtime_workload::{Arrival, ClientId, Source, Workload};
+use headtime_workload::{Arrival, ClientId, RequestSource, Workload};
 
 use super::p1::{self, DRIVE, OTHERS};
 use crate::papers::context::{Context, PointOfWork};
@@ -116,7 +116,7 @@ struct Orders {
     orders: u64,
 }
 
-impl Source for Orders {
+impl RequestSource for Orders {
     fn arrival(&mut self) -> Option<Arrival> {
         self.order.is_empty().then(|| self.follow(Instant::ORIGIN, ClientId(0))).flatten()
     }

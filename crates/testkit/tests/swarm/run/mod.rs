@@ -23,7 +23,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use headtime_sched::{QueueLimits, Scheduler};
 use headtime_units::{Instant, Nanos};
-use headtime_workload::{Arrival, ClientId, Source, Workload};
+use headtime_workload::{Arrival, ClientId, RequestSource, Workload};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -211,7 +211,7 @@ struct Limited<S> {
     left: u64,
 }
 
-impl<S: Source> Source for Limited<S> {
+impl<S: RequestSource> RequestSource for Limited<S> {
     fn arrival(&mut self) -> Option<Arrival> {
         let arrival = if self.left > 0 { self.source.arrival() } else { None };
         self.left -= u64::from(arrival.is_some());

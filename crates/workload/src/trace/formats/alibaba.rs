@@ -18,7 +18,7 @@ use super::{DeviceName, Format};
 use crate::source::Operation;
 use crate::trace::encoder::{Encoder, Says};
 use crate::trace::lines::{Between, Content, Line, LineFormat, Lines, line};
-use crate::trace::{Record, TraceError};
+use crate::trace::{TraceError, TraceRecord};
 
 const SHAPE: &str = "device,R|W,offset_bytes,len_bytes,time_us";
 
@@ -63,20 +63,20 @@ impl LineFormat for Alibaba {
         let at = line.instant(at, "the time", 1_000)?;
         let device = line.number(device, "the device")?;
         let record = line.request(offset, at, parsed, offset_bytes, len_bytes)?;
-        Ok(Content::One(Record { device, ..record }))
+        Ok(Content::One(TraceRecord { device, ..record }))
     }
 }
 
 struct Writer;
 
 impl Encoder for Writer {
-    fn record(&mut self, record: &Record, out: &mut Vec<u8>) {
-        let letter = if record.operation == Operation::Read { 'R' } else { 'W' };
-        let Record { device, offset_bytes, len_bytes, .. } = record;
+    fn record(&mut self, record: &TraceRecord, out: &mut Vec<u8>) {
+        let character = if record.operation == Operation::Read { 'R' } else { 'W' };
+        let TraceRecord { device, offset_bytes, len_bytes, .. } = record;
         line(
             out,
             format_args!(
-                "{device},{letter},{offset_bytes},{len_bytes},{}",
+                "{device},{character},{offset_bytes},{len_bytes},{}",
                 record.at.as_ns() / 1_000
             ),
         );

@@ -32,7 +32,7 @@ use crate::source::Operation;
 use crate::trace::decoder::Action;
 use crate::trace::encoder::{Encoder, Says};
 use crate::trace::lines::{Between, Content, Field, Line, LineFormat, Lines, SECTOR_BYTES, line};
-use crate::trace::{Record, TraceError};
+use crate::trace::{TraceError, TraceRecord};
 
 const SHAPE: &str = "major,minor cpu sequence time_s pid event what [lba + sectors] [process]";
 
@@ -80,20 +80,20 @@ impl LineFormat for Blkparse {
         line.number::<u64>(sequence, "the sequence number")?;
         let at = line.instant(at, "the time", 1_000_000_000)?;
         let process = line.number(pid, "the process")?;
-        let wanted = match self.action {
+        let selected = match self.action {
             Action::Queue => "Q",
             Action::Issue => "D",
         };
-        if event.text != wanted {
+        if event.text != selected {
             let known =
                 event.text.len() <= 2 && event.text.bytes().all(|byte| byte.is_ascii_alphabetic());
             return if known {
                 Ok(Content::Passed)
             } else {
-                Err(line.refuse(event, "the event", "a letter such as Q, D or C", "correct it"))
+                Err(line.refuse(event, "the event", "an event such as Q, D or C", "correct it"))
             };
         }
-        let Some(asked) = What::of(what.text) else {
+        let Some(operation) = What::of(what.text) else {
             return Err(line.refuse(
                 what,
                 "the operation",
@@ -101,9 +101,9 @@ impl LineFormat for Blkparse {
                 "correct it",
             ));
         };
-        let own = |record: Record| Record { device, process, ..record };
-        let flush = own(Record::flush(line.number, at));
-        match (asked, address(line)?) {
+        let own = |record: TraceRecord| TraceRecord { device, process, ..record };
+        let flush = own(TraceRecord::flush(line.number, at));
+        match (operation, address(line)?) {
             (What { flush_before: true, .. }, None) => Ok(Content::One(flush)),
             (What { operation: Some(Operation::Flush), .. }, _) => Ok(Content::One(flush)),
             (What { flush_before: true, .. }, Some((_, _, 0))) => Ok(Content::One(flush)),
@@ -112,7 +112,7 @@ impl LineFormat for Blkparse {
                 Some((lba, offset_bytes, len_bytes)),
             ) => {
                 let record = own(line.request(lba, at, operation, offset_bytes, len_bytes)?);
-                let record = Record { fua: fua && operation == Operation::Write, ..record };
+                let record = TraceRecord { fua: fua && operation == Operation::Write, ..record };
                 Ok(if flush_before { Content::Two(flush, record) } else { Content::One(record) })
             }
             // Packet commands, and marks of the scheduler.
@@ -127,7 +127,7 @@ impl Blkparse {
         let text = line.text.trim_start();
         let per_processor = text
             .strip_prefix("CPU")
-            .is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()));
+            .is_some_and(|rest| rest.starts_with(|digit: char| digit.is_ascii_digit()));
         self.in_summary |= per_processor
             || ["Total (", "Throughput (", "Events (", "Skips: "]
                 .iter()
@@ -174,12 +174,12 @@ struct What {
 }
 
 impl What {
-    fn of(letters: &str) -> Option<Self> {
-        if letters.is_empty() || !letters.bytes().all(|byte| byte.is_ascii_uppercase()) {
+    fn of(flags: &str) -> Option<Self> {
+        if flags.is_empty() || !flags.bytes().all(|byte| byte.is_ascii_uppercase()) {
             return None;
         }
-        let behind = letters.strip_prefix('F');
-        let rest = behind.unwrap_or(letters);
+        let after_flush = flags.strip_prefix('F');
+        let rest = after_flush.unwrap_or(flags);
         let operation = match rest.bytes().next() {
             Some(b'R') => Some(Operation::Read),
             Some(b'W') if rest.starts_with("WZ") => Some(Operation::Zero),
@@ -191,7 +191,7 @@ impl What {
         let marks = rest.get(1..).unwrap_or("");
         // Kernels before 2.6.37 had barriers, which flushed before and after.
         Some(Self {
-            flush_before: behind.is_some() || marks.contains('B'),
+            flush_before: after_flush.is_some() || marks.contains('B'),
             operation,
             fua: marks.contains(['F', 'B']),
         })
@@ -203,7 +203,7 @@ struct Writer {
 }
 
 impl Encoder for Writer {
-    fn record(&mut self, record: &Record, out: &mut Vec<u8>) {
+    fn record(&mut self, record: &TraceRecord, out: &mut Vec<u8>) {
         self.sequence += 1;
         let what = match record.operation {
             Operation::Read => "R",
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn flag_characters_give_the_operation() {
         let what = |flush_before, operation, fua| Some(What { flush_before, operation, fua });
-        for (letters, expected) in [
+        for (flags, expected) in [
             ("R", what(false, Some(Operation::Read), false)),
             ("RA", what(false, Some(Operation::Read), false)),
             ("RSM", what(false, Some(Operation::Read), false)),
@@ -262,7 +262,7 @@ mod tests {
             ("w", None),
             ("+", None),
         ] {
-            assert_eq!(What::of(letters), expected, "{letters}");
+            assert_eq!(What::of(flags), expected, "{flags}");
         }
     }
 }

@@ -28,7 +28,7 @@ use crate::source::Operation;
 use crate::trace::decoder::{Action, Decoder, Reading, Step};
 use crate::trace::encoder::{Encoder, Says};
 use crate::trace::lines::SECTOR_BYTES;
-use crate::trace::{Record, TraceError};
+use crate::trace::{TraceError, TraceRecord};
 
 /// The entry in the table.
 pub(super) const FORMAT: Format = Format {
@@ -77,11 +77,11 @@ struct Blktrace {
     order: Option<ByteOrder>,
     /// Bytes of payload still to skip.
     payload: usize,
-    owed: Option<Record>,
+    pending: Option<TraceRecord>,
     /// The number of complete records and of consumed bytes.
     records: u64,
     bytes: u64,
-    /// Whether the current damage was reported already.
+    /// True if the current damage was reported already.
     searching: bool,
 }
 
@@ -116,7 +116,7 @@ impl Blktrace {
             action,
             order: None,
             payload: 0,
-            owed: None,
+            pending: None,
             records: 0,
             bytes: 0,
             searching: false,
@@ -178,17 +178,17 @@ impl Blktrace {
         self.payload = usize::from(order.u16(bytes, 46));
         let action = order.u32(bytes, 28);
         let (event, categories) = (action & 0xffff & !EVENT_HAS_GROUP, action >> 16);
-        let wanted = match self.action {
+        let selected = match self.action {
             Action::Queue => EVENT_QUEUE,
             Action::Issue => EVENT_ISSUE,
         };
-        if event != wanted || categories & (NOTE | PACKET) != 0 {
+        if event != selected || categories & (NOTE | PACKET) != 0 {
             return Step::Passed { consumed };
         }
         let at = Instant::from_ns(order.u64(bytes, 8));
         let (sector, len_bytes) = (order.u64(bytes, 16), u64::from(order.u32(bytes, 24)));
         let (process, device) = (order.u32(bytes, 32), order.u32(bytes, 36));
-        let flush = Record { process, device, ..Record::flush(self.records, at) };
+        let flush = TraceRecord { process, device, ..TraceRecord::flush(self.records, at) };
         if len_bytes == 0 {
             return if categories & FLUSH != 0 {
                 Step::Record { record: flush, consumed }
@@ -203,7 +203,7 @@ impl Blktrace {
         };
         let record = sector
             .checked_mul(SECTOR_BYTES)
-            .and_then(|offset| Record::new(self.records, at, operation, offset, len_bytes));
+            .and_then(|offset| TraceRecord::new(self.records, at, operation, offset, len_bytes));
         let Some(record) = record else {
             let (file, record, field, value) =
                 (self.file.clone(), self.records, "the first sector", sector);
@@ -214,14 +214,14 @@ impl Blktrace {
                 consumed,
             };
         };
-        let record = Record {
+        let record = TraceRecord {
             process,
             device,
             fua: operation == Operation::Write && categories & FUA != 0,
             ..record
         };
         if categories & FLUSH != 0 {
-            self.owed = Some(record);
+            self.pending = Some(record);
             return Step::Record { record: flush, consumed };
         }
         Step::Record { record, consumed }
@@ -230,7 +230,7 @@ impl Blktrace {
 
 impl Decoder for Blktrace {
     fn step(&mut self, bytes: &[u8], ends: bool) -> Step {
-        if let Some(record) = self.owed.take() {
+        if let Some(record) = self.pending.take() {
             return Step::Record { record, consumed: 0 };
         }
         if bytes.is_empty() {
@@ -260,7 +260,7 @@ struct Writer {
 }
 
 impl Encoder for Writer {
-    fn record(&mut self, record: &Record, out: &mut Vec<u8>) {
+    fn record(&mut self, record: &TraceRecord, out: &mut Vec<u8>) {
         self.sequence = self.sequence.wrapping_add(1);
         let categories = match record.operation {
             Operation::Read => 0,

@@ -19,7 +19,7 @@ use super::{DeviceName, Format};
 use crate::source::Operation;
 use crate::trace::encoder::{Encoder, Says};
 use crate::trace::lines::{Between, Content, Line, LineFormat, Lines, SECTOR_BYTES, line};
-use crate::trace::{Record, TraceError};
+use crate::trace::{TraceError, TraceRecord};
 
 const SHAPE: &str = "time_ms device lba sectors flags_hex";
 
@@ -73,14 +73,14 @@ impl LineFormat for Ascii {
             offset_bytes,
             len_bytes,
         )?;
-        Ok(Content::One(Record { device: line.number(device, "the device")?, ..record }))
+        Ok(Content::One(TraceRecord { device: line.number(device, "the device")?, ..record }))
     }
 }
 
 struct Writer;
 
 impl Encoder for Writer {
-    fn record(&mut self, record: &Record, out: &mut Vec<u8>) {
+    fn record(&mut self, record: &TraceRecord, out: &mut Vec<u8>) {
         let (ms, ns) = (record.at.as_ns() / 1_000_000, record.at.as_ns() % 1_000_000);
         let read = u8::from(record.operation == Operation::Read);
         let (lba, sectors) = (record.offset_bytes / SECTOR_BYTES, record.len_bytes / SECTOR_BYTES);

@@ -28,7 +28,7 @@ use crate::trace::encoder::{Encoder, Says};
 use crate::trace::lines::{
     Between, Content, Line, LineFormat, Lines, SECTOR_BYTES, line as write_line,
 };
-use crate::trace::{Label, Record, RecordedAccess, Recording, TraceError};
+use crate::trace::{Label, RecordedAccess, Recording, TraceError, TraceRecord};
 
 /// The form of a line.
 pub const SHAPE: &str = "R|W label lba sectors response_us think_us";
@@ -144,15 +144,16 @@ impl LineFormat for Validate {
     fn read(&mut self, line: &Line<'_>) -> Result<Content, TraceError> {
         let RecordedAccess { operation, extent, response, think, .. } = access(line)?;
         let bytes = |sectors: u64| sectors.checked_mul(SECTOR_BYTES);
-        let record = bytes(extent.start.get())
-            .zip(bytes(extent.len.get()))
-            .and_then(|(offset, len)| Record::new(line.number, self.at, operation, offset, len));
+        let record =
+            bytes(extent.start.get()).zip(bytes(extent.len.get())).and_then(|(offset, len)| {
+                TraceRecord::new(line.number, self.at, operation, offset, len)
+            });
         let [_, _, lba, ..] = line.exactly::<6>(Between::Blanks, SHAPE)?;
         let record = record.ok_or_else(|| {
             line.refuse(lba, "the LBA", "an address below 2^64 bytes", "correct it")
         })?;
         self.at = self.at + response + think;
-        Ok(Content::One(Record { response: Some(response), think: Some(think), ..record }))
+        Ok(Content::One(TraceRecord { response: Some(response), think: Some(think), ..record }))
     }
 }
 
@@ -160,7 +161,7 @@ impl LineFormat for Validate {
 /// time the distance to the next request less the response time, so the last request is held back
 /// until its successor.
 struct Writer {
-    last: Option<Record>,
+    last: Option<TraceRecord>,
 }
 
 impl Writer {
@@ -184,7 +185,7 @@ impl Writer {
 }
 
 impl Encoder for Writer {
-    fn record(&mut self, record: &Record, out: &mut Vec<u8>) {
+    fn record(&mut self, record: &TraceRecord, out: &mut Vec<u8>) {
         self.finish(Some(record.at), out);
         self.last = Some(*record);
     }

@@ -32,7 +32,7 @@ use crate::source::Operation;
 use crate::trace::encoder::{Encoder, Says};
 use crate::trace::lines::{Between, Content, Field, Line, LineFormat, Lines, line};
 use crate::trace::names::Names;
-use crate::trace::{Record, TraceError};
+use crate::trace::{TraceError, TraceRecord};
 
 const SHAPE_2: &str = "file read|write|trim|sync|datasync|wait offset_bytes len_bytes";
 const SHAPE_3: &str = "time_us file read|write|trim|sync|datasync offset_bytes len_bytes";
@@ -174,10 +174,10 @@ fn request(
         (line.bytes(offset, "the offset", 1)?, line.bytes(len, "the length", 1)?);
     // A sync is logged with the offset of the file's last request; it has none of its own.
     let record = match operation {
-        Operation::Flush => Record::flush(line.number, at),
+        Operation::Flush => TraceRecord::flush(line.number, at),
         _ => line.request(offset, at, operation, offset_bytes, len_bytes)?,
     };
-    Ok(Content::One(Record { device: number_of(line, files, file)?, ..record }))
+    Ok(Content::One(TraceRecord { device: number_of(line, files, file)?, ..record }))
 }
 
 struct Writer {
@@ -201,8 +201,8 @@ impl Encoder for Writer {
         line(out, format_args!("{}", if self.timed { HEADER_3 } else { HEADER_2 }));
     }
 
-    fn record(&mut self, record: &Record, out: &mut Vec<u8>) {
-        let Record { device, offset_bytes, len_bytes, .. } = *record;
+    fn record(&mut self, record: &TraceRecord, out: &mut Vec<u8>) {
+        let TraceRecord { device, offset_bytes, len_bytes, .. } = *record;
         let waited_us = record.at.saturating_since(self.at).as_ns() / 1_000;
         self.at = record.at;
         if self.opened.insert(device) {

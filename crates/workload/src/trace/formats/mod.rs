@@ -31,7 +31,7 @@ pub struct Format {
     pub origin: &'static str,
     /// The source of its device numbers.
     pub device: DeviceName,
-    /// Whether it is text.
+    /// True for a text format.
     pub text: bool,
     /// The abilities of its encoder.
     pub says: Says,

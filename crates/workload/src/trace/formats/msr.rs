@@ -29,7 +29,7 @@ use crate::source::Operation;
 use crate::trace::encoder::{Encoder, Says};
 use crate::trace::lines::{Between, Content, Line, LineFormat, Lines, line};
 use crate::trace::names::Names;
-use crate::trace::{Record, TraceError};
+use crate::trace::{TraceError, TraceRecord};
 
 const SHAPE: &str = "time_100ns,host,disk,Read|Write,offset_bytes,len_bytes,response_100ns";
 
@@ -92,7 +92,7 @@ impl LineFormat for Msr {
             line.refuse(host, "the host", Names::EXPECTED, "split the file by host")
         })?;
         let device = host_number << 16 | u32::from(disk);
-        Ok(Content::One(Record {
+        Ok(Content::One(TraceRecord {
             device,
             response: Some(response).filter(|response| !response.is_zero()),
             ..record
@@ -103,10 +103,10 @@ impl LineFormat for Msr {
 struct Writer;
 
 impl Encoder for Writer {
-    fn record(&mut self, record: &Record, out: &mut Vec<u8>) {
+    fn record(&mut self, record: &TraceRecord, out: &mut Vec<u8>) {
         let word = if record.operation == Operation::Read { "Read" } else { "Write" };
         let response = record.response.unwrap_or(Nanos::ZERO).as_ns() / TICK_NS;
-        let Record { device, offset_bytes, len_bytes, .. } = record;
+        let TraceRecord { device, offset_bytes, len_bytes, .. } = record;
         line(
             out,
             format_args!(

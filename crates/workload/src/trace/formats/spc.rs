@@ -19,7 +19,7 @@ use super::{DeviceName, Format};
 use crate::source::Operation;
 use crate::trace::encoder::{Encoder, Says};
 use crate::trace::lines::{Between, Content, Line, LineFormat, Lines, SECTOR_BYTES, line};
-use crate::trace::{Record, TraceError};
+use crate::trace::{TraceError, TraceRecord};
 
 const SHAPE: &str = "unit,lba,len_bytes,R|W,time_s";
 
@@ -68,20 +68,20 @@ impl LineFormat for Spc {
             offset_bytes,
             len_bytes,
         )?;
-        Ok(Content::One(Record { device: line.number(unit, "the storage unit")?, ..record }))
+        Ok(Content::One(TraceRecord { device: line.number(unit, "the storage unit")?, ..record }))
     }
 }
 
 struct Writer;
 
 impl Encoder for Writer {
-    fn record(&mut self, record: &Record, out: &mut Vec<u8>) {
-        let letter = if record.operation == Operation::Read { 'R' } else { 'W' };
+    fn record(&mut self, record: &TraceRecord, out: &mut Vec<u8>) {
+        let character = if record.operation == Operation::Read { 'R' } else { 'W' };
         let (secs, ns) = (record.at.as_ns() / 1_000_000_000, record.at.as_ns() % 1_000_000_000);
         line(
             out,
             format_args!(
-                "{},{},{},{letter},{secs}.{ns:09}",
+                "{},{},{},{character},{secs}.{ns:09}",
                 record.device,
                 record.offset_bytes / SECTOR_BYTES,
                 record.len_bytes

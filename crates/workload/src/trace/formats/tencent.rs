@@ -21,7 +21,7 @@ use super::{DeviceName, Format};
 use crate::source::Operation;
 use crate::trace::encoder::{Encoder, Says};
 use crate::trace::lines::{Between, Content, Line, LineFormat, Lines, SECTOR_BYTES, line};
-use crate::trace::{Record, TraceError};
+use crate::trace::{TraceError, TraceRecord};
 
 const SHAPE: &str = "time_s,offset_sectors,len_sectors,0|1,volume";
 
@@ -73,14 +73,14 @@ impl LineFormat for Tencent {
             offset_bytes,
             len_bytes,
         )?;
-        Ok(Content::One(Record { device: line.number(volume, "the volume")?, ..record }))
+        Ok(Content::One(TraceRecord { device: line.number(volume, "the volume")?, ..record }))
     }
 }
 
 struct Writer;
 
 impl Encoder for Writer {
-    fn record(&mut self, record: &Record, out: &mut Vec<u8>) {
+    fn record(&mut self, record: &TraceRecord, out: &mut Vec<u8>) {
         let write = u8::from(record.operation == Operation::Write);
         let (offset, len) = (record.offset_bytes / SECTOR_BYTES, record.len_bytes / SECTOR_BYTES);
         line(

@@ -30,7 +30,7 @@ use crate::source::Operation;
 use crate::trace::decoder::{Decoder, Reading, Step};
 use crate::trace::encoder::{Encoder, Says};
 use crate::trace::lines::SECTOR_BYTES;
-use crate::trace::{Record, TraceError};
+use crate::trace::{TraceError, TraceRecord};
 
 const SAYS: Says = Says {
     operations: &[Operation::Read, Operation::Write, Operation::Zero, Operation::Flush],
@@ -158,7 +158,7 @@ impl Decoder for Vscsi {
             0x41 | 0x93 => Operation::Zero,
             0x35 | 0x91 => {
                 return Step::Record {
-                    record: Record { response, ..Record::flush(self.records, at) },
+                    record: TraceRecord { response, ..TraceRecord::flush(self.records, at) },
                     consumed,
                 };
             }
@@ -167,11 +167,11 @@ impl Decoder for Vscsi {
         let len_bytes = u64::from(u32_at(bytes, layout.len));
         let record = block
             .checked_mul(SECTOR_BYTES)
-            .and_then(|offset| Record::new(self.records, at, operation, offset, len_bytes));
+            .and_then(|offset| TraceRecord::new(self.records, at, operation, offset, len_bytes));
         let Some(record) = record else {
             return self.refuse("the first block", block, "one whose bytes end below 2^64");
         };
-        Step::Record { record: Record { response, ..record }, consumed }
+        Step::Record { record: TraceRecord { response, ..record }, consumed }
     }
 }
 
@@ -193,7 +193,7 @@ struct Writer {
 }
 
 impl Encoder for Writer {
-    fn record(&mut self, record: &Record, out: &mut Vec<u8>) {
+    fn record(&mut self, record: &TraceRecord, out: &mut Vec<u8>) {
         self.sequence = self.sequence.wrapping_add(1);
         // The commands with 16 bytes, which reach every block.
         let command: u16 = match record.operation {
