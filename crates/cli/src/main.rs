@@ -2,10 +2,12 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::FromArgMatches as _;
 
 fn main() -> ExitCode {
-    match headtime::Cli::parse().verb.run() {
+    let matches = headtime::command().get_matches();
+    let cli = headtime::Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    match cli.verb.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("headtime: {}", failure.message());

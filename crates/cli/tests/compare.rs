@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use headtime_lab::compare::{COLUMNS, Kind};
+use headtime_lab::compare::{COLUMNS, ColumnKind};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -91,10 +91,14 @@ const TINY: [&str; 12] = [
 fn a_comparison_is_written_in_every_form_and_told_in_a_table() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let output = done(folder.path(), &[&TINY[..], &["--out", "x"]].concat());
-    for wanted in
+    for expected in
         ["against fcfs", "sptf-expected", "Student's over 2 replicas", "written: x/report.html"]
     {
-        assert!(stdout(&output).contains(wanted), "{wanted} is missing from\n{}", stdout(&output));
+        assert!(
+            stdout(&output).contains(expected),
+            "{expected} is missing from\n{}",
+            stdout(&output)
+        );
     }
     let out = folder.path().join("x");
     let table = lines(out.join("results.csv"));
@@ -205,7 +209,7 @@ fn every_policy_is_compared_by_every_belief_and_what_was_run_before_is_used() {
     let by = |beliefs: &str| {
         done(
             folder.path(),
-            &[&TINY[..], &["--out", "x", "--beliefs", beliefs, "--baseline", "sptf-expected"]]
+            &[&TINY[..], &["--out", "x", "--models", beliefs, "--baseline", "sptf-expected"]]
                 .concat(),
         )
     };
@@ -218,9 +222,14 @@ fn every_policy_is_compared_by_every_belief_and_what_was_run_before_is_used() {
 
     let output = by("profile,compact,matrix");
     assert!(stderr(&output).contains("8 of 24 cells are there already"), "{}", stderr(&output));
-    for wanted in ["fcfs by matrix", "sptf-expected by compact", "against sptf-expected by profile"]
+    for expected in
+        ["fcfs by matrix", "sptf-expected by compact", "against sptf-expected by profile"]
     {
-        assert!(stdout(&output).contains(wanted), "{wanted} is missing from\n{}", stdout(&output));
+        assert!(
+            stdout(&output).contains(expected),
+            "{expected} is missing from\n{}",
+            stdout(&output)
+        );
     }
     let several = answer();
     assert_eq!(rate(&several, 3), by_profile, "a belief more changes nothing of another");
@@ -239,7 +248,7 @@ fn every_policy_is_compared_by_every_belief_and_what_was_run_before_is_used() {
     assert!(
         several["command"]
             .as_str()
-            .is_some_and(|command| command.contains("--beliefs profile compact matrix"))
+            .is_some_and(|command| command.contains("--models profile compact matrix"))
     );
     let totals: Vec<_> =
         lines(path("x/results.csv")).into_iter().filter(|line| line["stream"] == "total").collect();
@@ -258,7 +267,7 @@ fn every_policy_is_compared_by_every_belief_and_what_was_run_before_is_used() {
             "sim",
             "--drive",
             "atlas10k",
-            "--belief",
+            "--model",
             "compact",
             "--requests",
             "500",
@@ -291,7 +300,7 @@ fn every_policy_is_compared_by_every_belief_and_what_was_run_before_is_used() {
         &[
             "--drives",
             "deskstar34gxp",
-            "--beliefs",
+            "--models",
             "compact:found.map",
             "--depths",
             "1",
@@ -552,10 +561,10 @@ fn combinations_that_make_no_sense_are_left_out_with_a_reason() {
     markup::check_well_formed(&page);
     let left_out = stdout(&output).lines().filter(|line| line.starts_with("left out: ")).count();
     let left_out = format!("{left_out} combinations are left out");
-    for wanted in
+    for expected in
         ["class=\"name oracle\"", "of the deadlines", "Stream by stream", "cameras", &left_out]
     {
-        assert!(page.contains(wanted), "{wanted} is missing from the page");
+        assert!(page.contains(expected), "{expected} is missing from the page");
     }
 }
 
@@ -766,7 +775,7 @@ fn docs_name_every_column() {
             column.name
         );
     }
-    assert!(COLUMNS.iter().any(|column| column.kind == Kind::YesNo));
+    assert!(COLUMNS.iter().any(|column| column.kind == ColumnKind::YesNo));
 }
 
 #[cfg(feature = "parquet")]

@@ -45,8 +45,12 @@ fn the_list_is_the_table() {
     assert_eq!(json(&headtime(folder.path(), &["papers", "--list", "--json"])), Value::from(ids));
     let list = headtime(folder.path(), &["papers", "--list"]);
     for experiment in EXPERIMENTS {
-        for wanted in [experiment.id, experiment.title, experiment.source] {
-            assert!(stdout(&list).contains(wanted), "{wanted} is missing from\n{}", stdout(&list));
+        for expected in [experiment.id, experiment.title, experiment.source] {
+            assert!(
+                stdout(&list).contains(expected),
+                "{expected} is missing from\n{}",
+                stdout(&list)
+            );
         }
     }
 }
@@ -117,7 +121,7 @@ fn people_get_a_table_with_reasons_below_and_no_bar_where_nobody_watches() {
     let arguments = tiny(&["a.gr*"]);
     let output = headtime(folder.path(), &arguments.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(output.status.success(), "{}", stderr(&output));
-    for wanted in [
+    for expected in [
         "published",
         "measured",
         "holds",
@@ -127,7 +131,11 @@ fn people_get_a_table_with_reasons_below_and_no_bar_where_nobody_watches() {
         "nothing to compare",
         "written: ",
     ] {
-        assert!(stdout(&output).contains(wanted), "{wanted} is missing from\n{}", stdout(&output));
+        assert!(
+            stdout(&output).contains(expected),
+            "{expected} is missing from\n{}",
+            stdout(&output)
+        );
     }
     assert_eq!(
         stdout(&output).matches("Nearest insertion is not built yet.").count(),

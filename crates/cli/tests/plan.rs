@@ -97,9 +97,10 @@ fn the_sample_is_planned_with_one_command_for_each_volume_and_what_is_left() {
 
     let output = headtime(&["plan", file, "--drive", "nearline-20tb"]);
     let shown = text(&output.stdout);
-    for wanted in ["cameras", "RESERVE", "headtime volume set recorder@realtime reserve=", "% left"]
+    for expected in
+        ["cameras", "RESERVE", "headtime volume set recorder@realtime reserve=", "% left"]
     {
-        assert!(shown.contains(wanted), "{wanted} is missing from\n{shown}");
+        assert!(shown.contains(expected), "{expected} is missing from\n{shown}");
     }
 }
 

@@ -4,7 +4,7 @@
 mod markup;
 
 use headtime_console::figures::{
-    BeliefFigures, DiskTime, LatenessFigures, Times, VolumeSample, VolumeTotals,
+    BeliefFigures, DiskTimeShares, LatenessFigures, Times, VolumeSample, VolumeTotals,
 };
 use headtime_lab::report::{
     self, ClientFigures, DemoReport, LoadSource, PolicyRun, VolumePlan, VolumeRun,
@@ -69,7 +69,7 @@ fn run(policy: &str, factor: f64, misses: u64) -> PolicyRun {
         outstanding_mean: 1.7,
         seconds: 30.0,
         utilization: 0.99,
-        disk_time: Some(DiskTime {
+        disk_time: Some(DiskTimeShares {
             seek: 0.38 / factor,
             rotate: 0.30,
             transfer: 0.2,
@@ -134,7 +134,7 @@ fn the_page_is_well_formed_and_fetches_nothing() {
 fn the_page_says_what_the_numbers_are_and_how_they_were_made() {
     let page =
         report::page(&synthetic(Some("fio is not installed"))).expect("the plots can be drawn");
-    for wanted in [
+    for expected in [
         "fcfs",
         "sptf-expected",
         "fio is not installed",
@@ -145,7 +145,7 @@ fn the_page_says_what_the_numbers_are_and_how_they_were_made() {
         "deadline 100 ms",
         "&lt;&amp; more&gt;",
     ] {
-        assert!(page.contains(wanted), "the page does not say {wanted}");
+        assert!(page.contains(expected), "the page does not say {expected}");
     }
     assert!(page.contains(
         "sptf-expected against fcfs: the recorder missed 0 % of its deadlines \

@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use clap::Parser as _;
 use headtime::{Cli, Verb};
-use headtime_lab::commands;
+use headtime_lab::{StudyCommand, commands};
 use headtime_mechanics::catalog::CATALOG;
 use headtime_sched::POLICIES;
 use serde_json::Value;
@@ -29,7 +29,7 @@ fn stderr(output: &Output) -> &str {
 /// time it took.
 fn simulated(arguments: &[&str]) -> Value {
     let line = ["headtime", "sim"].iter().chain(arguments).copied();
-    let Verb::Sim(parsed) =
+    let Verb::Study(StudyCommand::Sim(parsed)) =
         Cli::try_parse_from(line).unwrap_or_else(|error| panic!("{error}")).verb
     else {
         unreachable!("the verb is sim")
@@ -205,10 +205,14 @@ fn a_table_for_people_says_what_ran_with_which_noise() {
     ]);
     let default = headtime_io::PolicyChoice::default().name();
     let first = format!("{default} on atlas10k, without noise, seed 1");
-    for wanted in
+    for expected in
         [first.as_str(), "IOPS", "p99.9", "deadlines missed  0 of 200 (0 %)", "disk time: seek"]
     {
-        assert!(stdout(&output).contains(wanted), "{wanted} is missing from\n{}", stdout(&output));
+        assert!(
+            stdout(&output).contains(expected),
+            "{expected} is missing from\n{}",
+            stdout(&output)
+        );
     }
 }
 

@@ -82,12 +82,12 @@ fn streams_and_classes_are_answered_with_their_names() {
     );
 
     let output = headtime(&["sim", "--workload", "recorder-beside-scrub", "--requests", "600"]);
-    for wanted in
+    for expected in
         ["cameras", "player", "scrub", "all 2", "realtime", "disk time", "deadlines missed"]
     {
         assert!(
-            text(&output.stdout).contains(wanted),
-            "{wanted} is missing from\n{}",
+            text(&output.stdout).contains(expected),
+            "{expected} is missing from\n{}",
             text(&output.stdout)
         );
     }

@@ -6,9 +6,9 @@ use serde::Serialize;
 /// Whether the simulated unit differs from its profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum Noise {
-    /// Drawn by the seed as the variation in the profile says
+pub enum NoiseSwitch {
+    /// Vary the instance as the profile specifies, drawn by the seed
     On,
-    /// Exactly as the profile says, but for the phase of the spindle
+    /// Follow the profile exactly, except for the phase of the spindle
     Off,
 }

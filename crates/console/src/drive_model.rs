@@ -18,14 +18,14 @@ pub fn load(text: &str) -> Result<DriveProfile, Failure> {
         text.rsplit_once('@').map_or((text, None), |(name, setup)| (name, Some(setup)));
     if !(name.contains('/') || name.ends_with(".toml")) {
         return catalog::load(text).map_err(|error| {
-            Failure::Asked(anyhow!(
+            Failure::Usage(anyhow!(
                 "{error}; see `headtime profiles`, or give the path of a profile file (NAME.toml)"
             ))
         });
     }
     let toml = std::fs::read_to_string(Path::new(name))
         .with_context(|| format!("profile {name} cannot be read"))
-        .map_err(Failure::Asked)?;
-    let profile = DriveProfile::from_toml(name, &toml).map_err(Failure::asked)?;
-    setup.map_or(Ok(profile.clone()), |setup| profile.with_setup(setup)).map_err(Failure::asked)
+        .map_err(Failure::Usage)?;
+    let profile = DriveProfile::from_toml(name, &toml).map_err(Failure::usage)?;
+    setup.map_or(Ok(profile.clone()), |setup| profile.with_setup(setup)).map_err(Failure::usage)
 }

@@ -29,7 +29,7 @@ pub struct Times {
 
 /// Where a drive's time went, as shares of one; all zero before any time has passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct DiskTime {
+pub struct DiskTimeShares {
     /// Moving and settling the arm.
     pub seek: f64,
     /// Waiting for the sector to come by.
@@ -44,7 +44,7 @@ pub struct DiskTime {
     pub background: f64,
 }
 
-impl DiskTime {
+impl DiskTimeShares {
     /// Names and shares, in the order in which they are shown.
     #[must_use]
     pub fn parts(&self) -> [(&'static str, f64); 6] {
@@ -145,7 +145,7 @@ pub struct DriveFigures {
     /// Share of the time in which the drive had something to do.
     pub utilization: f64,
     /// Where the emulated drive's time went; `None` for drives that cannot say.
-    pub disk_time: Option<DiskTime>,
+    pub disk_time: Option<DiskTimeShares>,
     /// How late the emulation was; `None` for drives that are not emulated.
     pub lateness: Option<LatenessFigures>,
     /// How wrong the belief is; `None` when it has learned nothing yet.

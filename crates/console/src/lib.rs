@@ -12,24 +12,24 @@ pub mod scans;
 pub mod stop;
 pub mod view;
 
-/// Why the program ends without having done what it was asked to.
+/// Why the program ends without having done what it was usage to.
 #[derive(Debug)]
 pub enum Failure {
-    /// What was asked for makes no sense: an unknown name, a value out of range, a configuration
+    /// What was usage for makes no sense: an unknown name, a value out of range, a configuration
     /// with a fault. Exit code 2.
-    Asked(anyhow::Error),
+    Usage(anyhow::Error),
     /// It made sense and went wrong: a file, a socket, a drive. Exit code 1.
     Failed(anyhow::Error),
     /// It was carried out, and what was looked for is not there. Exit code 3.
-    Nothing(anyhow::Error),
+    NotFound(anyhow::Error),
     /// It was told to stop before its end; the message says how to go on. Exit code 130.
     Interrupted(anyhow::Error),
 }
 
 impl Failure {
-    /// A failure of what was asked for.
-    pub fn asked(error: impl Into<anyhow::Error>) -> Self {
-        Self::Asked(error.into())
+    /// A failure of what was usage for.
+    pub fn usage(error: impl Into<anyhow::Error>) -> Self {
+        Self::Usage(error.into())
     }
 
     /// The code the program exits with.
@@ -37,8 +37,8 @@ impl Failure {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Failed(_) => 1,
-            Self::Asked(_) => 2,
-            Self::Nothing(_) => 3,
+            Self::Usage(_) => 2,
+            Self::NotFound(_) => 3,
             Self::Interrupted(_) => 130,
         }
     }
@@ -46,9 +46,9 @@ impl Failure {
     /// The message, one line: what went wrong and, behind each colon, why.
     #[must_use]
     pub fn message(&self) -> String {
-        let (Self::Asked(error)
+        let (Self::Usage(error)
         | Self::Failed(error)
-        | Self::Nothing(error)
+        | Self::NotFound(error)
         | Self::Interrupted(error)) = self;
         format!("{error:#}")
     }

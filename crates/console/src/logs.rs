@@ -6,15 +6,15 @@ use tracing_subscriber::filter::LevelFilter;
 /// How much is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Level {
-    /// Nothing
+    /// Log nothing
     Off,
-    /// What failed
+    /// Log failures
     Error,
-    /// What may become a problem
+    /// Log possible problems
     Warn,
-    /// What happens
+    /// Log events
     Info,
-    /// What happens in detail
+    /// Log events in detail
     Debug,
 }
 

@@ -11,7 +11,7 @@ use headtime_serve::{OpStats, StatsSnapshot, VolumeStats};
 use headtime_units::Nanos;
 
 use crate::figures::{
-    BeliefFigures, DiskTime, DriveFigures, LatenessFigures, Times, VolumeSample, VolumeTotals,
+    BeliefFigures, DiskTimeShares, DriveFigures, LatenessFigures, Times, VolumeSample, VolumeTotals,
 };
 use crate::view::LiveVolume;
 
@@ -263,11 +263,11 @@ pub fn lateness(emulation: &EmulationSnapshot) -> LatenessFigures {
 }
 
 /// Where the emulated drive's time went between two snapshots, as shares of the time that went by.
-fn disk_time(first: &DriveSnapshot, latest: &DriveSnapshot) -> Option<DiskTime> {
+fn disk_time(first: &DriveSnapshot, latest: &DriveSnapshot) -> Option<DiskTimeShares> {
     let spent = latest.emulation?.disk_time.since(&first.emulation?.disk_time);
     let all = spent.total().as_secs_f64();
     let share = |part: Nanos| part.as_secs_f64() / all;
-    (all > 0.0).then(|| DiskTime {
+    (all > 0.0).then(|| DiskTimeShares {
         seek: share(spent.seek),
         rotate: share(spent.rotate),
         transfer: share(spent.transfer),

@@ -20,17 +20,17 @@ pub(crate) fn begin(
     profile: &DriveProfile,
 ) -> Result<Box<dyn Belief + Send>, Failure> {
     let BelievedBy::Map { kind, start } = by else {
-        return of_profile(profile).map_err(Failure::asked);
+        return of_profile(profile).map_err(Failure::usage);
     };
-    let drive = mapped_drive(profile).map_err(Failure::asked)?;
+    let drive = mapped_drive(profile).map_err(Failure::usage)?;
     match start {
         // A simulation says what it was given: what is not there is a mistake here.
         MapStart::File(path) => {
             let map = map::read(path, settings.memory)?;
             settings.resume(*kind, &drive, map).map_err(|error| {
-                Failure::asked(anyhow!(error).context(format!("map {}", path.display())))
+                Failure::usage(anyhow!(error).context(format!("map {}", path.display())))
             })
         }
-        _ => settings.begin(*kind, &drive, Some(profile)).map_err(Failure::asked),
+        _ => settings.begin(*kind, &drive, Some(profile)).map_err(Failure::usage),
     }
 }

@@ -1,8 +1,8 @@
 //! The laboratory of the `headtime` program: the commands that study scheduling in simulation, and
-//! what they are made of.
+//! their parts.
 //!
 //! Each command is one file of [`commands`]. A build of the program without the feature `lab` has
-//! none of this crate and none of its dependencies.
+//! neither this crate nor its dependencies.
 
 mod beliefs;
 pub mod commands;
@@ -13,3 +13,43 @@ pub mod papers;
 pub mod report;
 pub mod traces;
 pub mod workloads;
+
+use clap::Subcommand;
+use headtime_console::Failure;
+
+/// The commands that study scheduling.
+#[derive(Debug, Subcommand)]
+pub enum StudyCommand {
+    /// Simulate a drive under a policy and a workload in virtual time
+    Sim(Box<commands::sim::SimArguments>),
+    /// Compare policies on drives, queue depths and workloads
+    Compare(Box<commands::compare::CompareArguments>),
+    /// List the built-in workloads, and show any workload as TOML
+    Workload(commands::workload::WorkloadArguments),
+    /// Show the composition of a trace, and convert traces
+    Trace(commands::trace::TraceCommandArguments),
+    /// Replay a recording of a real drive and measure a profile's error
+    Validate(commands::validate::ValidateArguments),
+    /// Reproduce published figures and compare them with the papers
+    Papers(commands::papers::PapersArguments),
+    /// Load an emulated drive under several policies and write a report
+    Demo(commands::demo::DemoArguments),
+}
+
+impl StudyCommand {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub fn run(self) -> Result<(), Failure> {
+        match self {
+            Self::Sim(arguments) => commands::sim::run(&arguments),
+            Self::Compare(arguments) => commands::compare::run(&arguments),
+            Self::Workload(arguments) => commands::workload::run(&arguments),
+            Self::Trace(arguments) => commands::trace::run(&arguments),
+            Self::Validate(arguments) => commands::validate::run(&arguments),
+            Self::Papers(arguments) => commands::papers::run(&arguments),
+            Self::Demo(arguments) => commands::demo::run(&arguments),
+        }
+    }
+}

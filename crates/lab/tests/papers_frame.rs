@@ -137,7 +137,7 @@ fn the_files_are_whole_and_agree_with_each_other() {
     }
 
     let html = text(3);
-    for wanted in [
+    for expected in [
         "Held fixed",
         "headtime papers a.depth --seed 7 --scale 0.002",
         env!("CARGO_PKG_VERSION"),
@@ -146,7 +146,7 @@ fn the_files_are_whole_and_agree_with_each_other() {
         "<svg role=\"img\"",
         "±",
     ] {
-        assert!(html.contains(wanted), "the page does not say {wanted}");
+        assert!(html.contains(expected), "the page does not say {expected}");
     }
     for outside in ["http", "src=", "href=", "@import", "url("] {
         assert!(!html.contains(outside), "the page fetches something: {outside}");

@@ -8,5 +8,5 @@ mod work;
 
 pub use annotated::annotated;
 pub use progress::Showing;
-pub use summary::{Answer, Cost, text};
+pub use summary::{CharacterizeOutput, Cost, text};
 pub use work::{Report, characterize};

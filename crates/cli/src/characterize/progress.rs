@@ -24,8 +24,8 @@ pub struct Showing {
     bound: Nanos,
     /// Nothing is shown but what is said.
     quiet: bool,
-    /// What was last told in a line.
-    told: Option<(&'static str, u64)>,
+    /// What was last printed in a line.
+    printed: Option<(&'static str, u64)>,
 }
 
 impl Showing {
@@ -39,7 +39,7 @@ impl Showing {
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar
         });
-        Self { bar, bound, quiet, told: None }
+        Self { bar, bound, quiet, printed: None }
     }
 
     /// Something new.
@@ -56,8 +56,8 @@ impl Showing {
             }
             None => {
                 let tenth = (progress * 10.0) as u64;
-                if !self.quiet && self.told != Some((stage, tenth)) {
-                    self.told = Some((stage, tenth));
+                if !self.quiet && self.printed != Some((stage, tenth)) {
+                    self.printed = Some((stage, tenth));
                     eprintln!("{stage}: {message}");
                 }
             }

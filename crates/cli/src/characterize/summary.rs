@@ -35,7 +35,7 @@ pub struct Cost {
 
 /// The answer as JSON.
 #[derive(Debug, Serialize)]
-pub struct Answer<'a> {
+pub struct CharacterizeOutput<'a> {
     /// Which drive it is.
     pub drive: &'a str,
     /// What came of it, in a word: `characterized`, `doubtful`, `not_understood`,
@@ -85,7 +85,7 @@ impl Cost {
     }
 }
 
-impl<'a> Answer<'a> {
+impl<'a> CharacterizeOutput<'a> {
     /// Of a finding; `profile` is its profile with its name.
     #[must_use]
     pub fn of(
@@ -130,7 +130,7 @@ fn kind(verdict: &Verdict) -> &'static str {
 
 /// The answer as a table, with the remarks below it.
 #[must_use]
-pub fn text(answer: &Answer<'_>) -> String {
+pub fn text(answer: &CharacterizeOutput<'_>) -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
     row("drive", answer.drive.to_owned());
@@ -196,7 +196,11 @@ pub fn text(answer: &Answer<'_>) -> String {
     text
 }
 
-fn describe(profile: &DriveProfile, answer: &Answer<'_>, row: &mut impl FnMut(&str, String)) {
+fn describe(
+    profile: &DriveProfile,
+    answer: &CharacterizeOutput<'_>,
+    row: &mut impl FnMut(&str, String),
+) {
     if let Ok(period) = profile.rotation_period() {
         let ppm = answer
             .figures

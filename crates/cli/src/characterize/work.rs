@@ -23,7 +23,7 @@ pub struct Report {
     pub unsaved: Option<StateFileError>,
 }
 
-/// Characterizes until it is done, told to stop, or the drive fails. The state is saved every few
+/// Characterizes until it is done, reported to stop, or the drive fails. The state is saved every few
 /// seconds, after each stage and in the end.
 ///
 /// # Errors
@@ -107,8 +107,8 @@ fn keep(probe: &Probe, state: &State, showing: &Showing, unsaved: &mut Option<St
             *unsaved = None;
         }
         (Ok(()), false) => {}
-        (Err(error), told) => {
-            if !told {
+        (Err(error), reported) => {
+            if !reported {
                 showing.say(&format!(
                     "the state cannot be saved ({error}); it goes on without, and \
                     would begin again if it was interrupted now"

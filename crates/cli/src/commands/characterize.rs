@@ -13,7 +13,9 @@ use headtime_mechanics::DriveProfile;
 use headtime_probe::{Finding, Probe, ProbeSettings, Verdict};
 use headtime_units::Nanos;
 
-use crate::characterize::{Answer, Cost, Report, Showing, annotated, characterize, text};
+use crate::characterize::{
+    CharacterizeOutput, Cost, Report, Showing, annotated, characterize, text,
+};
 use headtime_console::Failure;
 use headtime_console::logs::{self, Level};
 use headtime_console::output::{print, print_json};
@@ -23,56 +25,53 @@ use headtime_console::stop::Stop;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
-    /// The drive: a block device, an NBD URI, emulated:PROFILE?backing=FILE, simulated:PROFILE, or
-    /// a file
+    /// Drive: a block device, an NBD URI, emulated:PROFILE?backing=FILE, simulated:PROFILE, or a
+    /// file
     #[arg(value_name = "DRIVE", value_parser = locator)]
     pub drive: Locator,
-    /// Where the profile goes
+    /// File for the profile
     #[arg(short, long, value_name = "FILE", default_value = "characterized.toml")]
     pub out: PathBuf,
-    /// The most drive time it may take; 300 up to 20 GB and up to 1200 for larger drives unless
-    /// given
+    /// Maximum drive time in seconds [default: 300 up to 20 GB, up to 1200 for larger drives]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub seconds: Option<u32>,
-    /// Goes on where an interrupted run stopped; its state is FILE, or beside the profile unless
-    /// named
+    /// Continue an interrupted run from its state file [default: beside the profile]
     #[arg(long, value_name = "STATE", num_args = 0..=1)]
     pub resume: Option<Option<PathBuf>>,
-    /// Replaces a profile that is there, and forgets the state of an interrupted run
+    /// Replace an existing profile and discard the state of an interrupted run
     #[arg(long)]
     pub force: bool,
-    /// What the profile is called; the name of its file without ending unless given
+    /// Name of the profile [default: the file's name without its extension]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// An emulated drive runs in virtual time: the same drive, without the waiting; a simulated
-    /// drive always does
+    /// Run an emulated drive in virtual time: the same drive without the waiting; a simulated drive
+    /// always does
     #[arg(long = "virtual")]
     pub in_virtual_time: bool,
-    /// Measures a device although it is mounted or otherwise in use: reads harm nobody, but others
-    /// spoil the times
+    /// Measure a device that is mounted or otherwise in use; reads do no harm, but other users
+    /// disturb the times
     #[arg(long)]
     pub in_use: bool,
-    /// Lets sectors be rewritten with the bytes they hold, which is how write times are found; asks
-    /// before it begins
+    /// Rewrite sectors with the bytes they hold to measure write times; prompts before it begins
     #[arg(long)]
     pub allow_writes: bool,
-    /// Answers yes to what --allow-writes asks
+    /// CharacterizeOutput yes to the prompt of --allow-writes
     #[arg(long, requires = "allow_writes")]
     pub yes: bool,
-    /// Draws the sectors that are read
+    /// Seed of the random choice of sectors
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// How long the drive may leave a read without an answer: a time, or never
+    /// Time after which an unanswered read fails, or never
     #[arg(long, value_name = "TIME", default_value = "30s")]
     pub command_timeout: CommandTimeout,
-    /// Of a block device that nobody uses: switch the kernel's own scheduling off meanwhile (set),
-    /// or not (keep)
+    /// For an unused block device: turn the kernel's own scheduling off meanwhile (set) or leave it
+    /// (keep)
     #[arg(long, value_name = "set|keep", default_value = "set")]
     pub kernel_knobs: KernelKnobs,
-    /// Prints one JSON object instead of a table, and shows no progress
+    /// Print one JSON object instead of a table, and show no progress
     #[arg(long)]
     pub json: bool,
-    /// How much is logged on standard error
+    /// Log level on standard error
     #[arg(long, value_enum, default_value_t = Level::Warn)]
     pub log: Level,
 }
@@ -89,7 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     logs::start(arguments.log);
     let name = name(arguments)?;
     if arguments.out.exists() && !arguments.force {
-        return Err(Failure::Asked(anyhow!(
+        return Err(Failure::Usage(anyhow!(
             "{} exists; choose another file, or say --force to replace it",
             arguments.out.display()
         )));
@@ -159,7 +158,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         eprintln!("headtime: {error}; it is of no use any more");
     }
     let out = profile.as_ref().map(|_| arguments.out.display().to_string());
-    let answer = Answer::of(&drive, &finding, profile.as_ref(), out, cost);
+    let answer = CharacterizeOutput::of(&drive, &finding, profile.as_ref(), out, cost);
     if arguments.json {
         print_json(&answer)?
     } else {
@@ -170,7 +169,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &finding.verdict {
         Verdict::Characterized { .. } => Ok(()),
         _ if profile.is_none() => {
-            Err(Failure::Nothing(anyhow!("there is no profile: {verdict}{more_time}")))
+            Err(Failure::NotFound(anyhow!("there is no profile: {verdict}{more_time}")))
         }
         _ => {
             eprintln!("headtime: {verdict}{more_time}");
@@ -243,23 +242,23 @@ fn begin(arguments: &Arguments, state: &State, settings: ProbeSettings) -> Resul
     let path = state.path().display();
     if arguments.resume.is_none() {
         if state.path().exists() && !arguments.force {
-            return Err(Failure::Asked(anyhow!(
+            return Err(Failure::Usage(anyhow!(
                 "{path} is there, the state of a run that was interrupted; go on with --resume, or \
                     forget it with --force"
             )));
         }
         return Ok(Probe::new(settings));
     }
-    let resumed = state.read().map_err(Failure::asked)?;
+    let resumed = state.read().map_err(Failure::usage)?;
     let resumed = resumed.ok_or_else(|| {
-        Failure::Asked(anyhow!(
+        Failure::Usage(anyhow!(
             "{path} does not exist: there is nothing to resume; leave --resume out"
         ))
     })?;
     let before = resumed.settings();
     if before.allow_writes != settings.allow_writes {
         let word = if before.allow_writes { "with" } else { "without" };
-        return Err(Failure::Asked(anyhow!(
+        return Err(Failure::Usage(anyhow!(
             "{path} is of a run {word} --allow-writes; go on in the same way, or begin again with \
                 --force"
         )));
@@ -278,7 +277,7 @@ fn name(arguments: &Arguments) -> Result<String, Failure> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c);
     match &arguments.name {
         Some(name) if !name.is_empty() && name.chars().all(allowed) => Ok(name.clone()),
-        Some(name) => Err(Failure::Asked(anyhow!(
+        Some(name) => Err(Failure::Usage(anyhow!(
             "--name {name}: a profile's name is made of lower-case letters, digits, `-`, `.` and \
                 `_`"
         ))),
@@ -303,7 +302,7 @@ fn consent(arguments: &Arguments, drive: &str) -> Result<(), Failure> {
         return Ok(());
     }
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::Asked(anyhow!(
+        return Err(Failure::Usage(anyhow!(
             "--allow-writes asks before it begins, and nobody is there to answer; add --yes, or \
                 leave --allow-writes out"
         )));
@@ -312,13 +311,13 @@ fn consent(arguments: &Arguments, drive: &str) -> Result<(), Failure> {
     std::io::stderr().flush().context("standard error cannot be written")?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).context("the answer cannot be read")?;
-    if answer.trim() == "yes" { Ok(()) } else { Err(Failure::Asked(anyhow!("nothing was begun"))) }
+    if answer.trim() == "yes" { Ok(()) } else { Err(Failure::Usage(anyhow!("nothing was begun"))) }
 }
 
 /// Whether a file could be made beside `out`.
 fn try_out(out: &Path) -> Result<(), Failure> {
     if out.is_dir() {
-        return Err(Failure::Asked(anyhow!(
+        return Err(Failure::Usage(anyhow!(
             "{} is a directory; name the file that the profile shall be",
             out.display()
         )));
@@ -351,10 +350,10 @@ fn open_failure(error: SubjectError) -> Failure {
     match error {
         SubjectError::NoVirtualTime { .. }
         | SubjectError::InUse { .. }
-        | SubjectError::WritesInUse { .. } => Failure::asked(error),
+        | SubjectError::WritesInUse { .. } => Failure::usage(error),
         SubjectError::Open(
             OpenError::Profile { .. } | OpenError::NotThere { .. } | OpenError::NoFile { .. },
-        ) => Failure::asked(error),
+        ) => Failure::usage(error),
         other => Failure::Failed(anyhow!(other)),
     }
 }

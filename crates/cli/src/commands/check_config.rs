@@ -18,10 +18,10 @@ use headtime_console::output::{print, print_json};
         set in the kernel, and whether it could be the drive now."
 )]
 pub struct Arguments {
-    /// The file
+    /// Configuration file
     pub file: PathBuf,
-    /// Prints one JSON object: ok, errors with line and column, and what would be done to a block
-    /// device
+    /// Print one JSON object: ok, errors with line and column, and the settings of a block device
+    /// that would change
     #[arg(long)]
     pub json: bool,
 }
@@ -46,7 +46,8 @@ struct Device {
 #[derive(Serialize)]
 struct Knob {
     name: &'static str,
-    wanted: String,
+    #[serde(rename = "wanted")]
+    requested: String,
     has_effect: bool,
     text: String,
 }
@@ -75,9 +76,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             });
         print_json(&Answer { file: name, ok: checked.is_ok(), errors: errors.collect(), device })?;
     } else if checked.is_ok() {
-        print(&format!("{name}: fine\n{}", device.as_ref().map_or_else(String::new, told)))?;
+        print(&format!("{name}: fine\n{}", device.as_ref().map_or_else(String::new, device_text)))?;
     }
-    checked.map_err(Failure::asked)
+    checked.map_err(Failure::usage)
 }
 
 /// The block device that the configuration names, if it is one.
@@ -94,13 +95,13 @@ fn device(config: &Config) -> Option<Device> {
                 name: knob.name,
                 has_effect: knob.has_effect(),
                 text: knob.to_string(),
-                wanted: knob.wanted,
+                requested: knob.wanted,
             })
             .collect(),
     })
 }
 
-fn told(device: &Device) -> String {
+fn device_text(device: &Device) -> String {
     let refusals = device
         .refusals
         .iter()
@@ -118,6 +119,6 @@ fn told(device: &Device) -> String {
 pub fn read(file: &Path) -> Result<Result<Config, TextErrors>, Failure> {
     let text = std::fs::read_to_string(file)
         .with_context(|| format!("configuration {} cannot be read", file.display()))
-        .map_err(Failure::Asked)?;
+        .map_err(Failure::Usage)?;
     Ok(Config::from_toml(&file.display().to_string(), &text))
 }

@@ -17,13 +17,13 @@ use headtime_console::Failure;
 /// Which server.
 #[derive(Debug, Args)]
 pub struct ServerChoice {
-    /// The server's control socket
+    /// Control socket of the server
     #[arg(long, value_name = "PATH", conflicts_with_all = ["drive", "config"])]
     pub control: Option<PathBuf>,
-    /// The server's drive, as it was named to `serve`; its control socket is beside it
+    /// Drive of the server, as it was given to `serve`; the control socket is beside it
     #[arg(long, value_name = "LOCATOR", conflicts_with = "config")]
     pub drive: Option<String>,
-    /// The server's configuration, which says where the control socket is
+    /// Configuration file of the server, which names the control socket
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
@@ -46,7 +46,7 @@ impl ServerChoice {
 
     fn control_socket(&self, otherwise: &str) -> Result<PathBuf, Failure> {
         let no_place = |what: &str| {
-            Failure::asked(anyhow!(
+            Failure::usage(anyhow!(
                 "{what} has no control socket unless `serve` is told of one; name it with \
                     --control PATH"
             ))
@@ -55,16 +55,16 @@ impl ServerChoice {
             return Ok(path.clone());
         }
         if let Some(drive) = &self.drive {
-            let locator = Locator::parse(drive).map_err(Failure::asked)?;
+            let locator = Locator::parse(drive).map_err(Failure::usage)?;
             return default_control_socket(&locator).ok_or_else(|| no_place(drive));
         }
         let Some(file) = &self.config else {
-            return Err(Failure::asked(anyhow!(
+            return Err(Failure::usage(anyhow!(
                 "which server? Name its control socket (--control PATH), its drive (--drive \
                     LOCATOR) or its configuration (--config FILE){otherwise}"
             )));
         };
-        let config: Config = check_config::read(file)?.map_err(Failure::asked)?;
+        let config: Config = check_config::read(file)?.map_err(Failure::usage)?;
         let beside = config.drive.as_ref().and_then(default_control_socket);
         config.control.path(beside).ok_or_else(|| no_place(&file.display().to_string()))
     }
@@ -86,7 +86,7 @@ pub fn ask<T: DeserializeOwned>(
 pub fn refused(error: ControlError) -> Failure {
     match &error {
         ControlError::ErrorReply(refused) if refused.kind == ErrorReplyKind::BadRequest => {
-            Failure::asked(error)
+            Failure::usage(error)
         }
         _ => Failure::Failed(error.into()),
     }

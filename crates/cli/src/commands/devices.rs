@@ -14,18 +14,18 @@ use headtime_console::output::{print, print_json};
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
-    /// What to do instead of listing
+    /// DeviceAction other than listing
     #[command(subcommand)]
-    pub action: Option<Action>,
-    /// Prints a JSON array instead of text
+    pub action: Option<DeviceAction>,
+    /// Print a JSON array instead of text
     #[arg(long, global = true)]
     pub json: bool,
 }
 
 /// What can be done beside listing.
 #[derive(Debug, Subcommand)]
-pub enum Action {
-    /// Puts back the kernel settings that a killed `serve` has left; the next start on the same
+pub enum DeviceAction {
+    /// Restore the kernel settings that a killed `serve` left changed; the next start on the same
     /// device does so too
     Restore,
 }
@@ -72,7 +72,7 @@ struct Restored {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let system = SystemPaths::default();
     match arguments.action {
-        Some(Action::Restore) => restore(&system, arguments.json),
+        Some(DeviceAction::Restore) => restore(&system, arguments.json),
         None => list(&system, arguments.json),
     }
 }

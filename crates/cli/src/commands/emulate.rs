@@ -10,7 +10,7 @@ use headtime_serve::{Server, serve_alone};
 
 use crate::commands::serve::{DRAIN, print_exports, start_failure};
 use headtime_console::Failure;
-use headtime_console::arguments::Noise;
+use headtime_console::arguments::NoiseSwitch;
 use headtime_console::figures::show_percent;
 use headtime_console::logs::{self, Level};
 use headtime_console::stop::Stop;
@@ -19,29 +19,28 @@ use headtime_console::stop::Stop;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
-    /// The drive: a profile's name, NAME@SETUP, or the path of a profile file; or
-    /// emulated:PROFILE?backing=FILE, as elsewhere
+    /// Drive: a profile's name, NAME@SETUP, the path of a profile file, or
+    /// emulated:PROFILE?backing=FILE
     pub profile: String,
-    /// The file with the drive's bytes; made when it is missing
+    /// File with the drive's bytes; created if it is missing
     #[arg(long, value_name = "FILE")]
     pub backing: Option<PathBuf>,
-    /// Where clients are awaited: unix:PATH or tcp:HOST:PORT; may be repeated
+    /// Address to listen on: unix:PATH or tcp:HOST:PORT; may be repeated
     #[arg(long, value_name = "ADDRESS", required = true)]
     pub listen: Vec<String>,
-    /// Which unit of the profile is emulated; the one remembered beside the file unless given, 0
-    /// for a new file
+    /// Seed of the emulated instance [default: the one stored beside the file, 0 for a new file]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Whether the unit's times scatter as the profile says
-    #[arg(long, value_enum, default_value_t = Noise::On)]
-    pub noise: Noise,
-    /// Commands the drive holds at once; its own queue's depth unless given
+    /// Whether the instance's times vary as the profile specifies
+    #[arg(long, value_enum, default_value_t = NoiseSwitch::On)]
+    pub noise: NoiseSwitch,
+    /// Maximum commands at the drive [default: the depth of its own queue]
     #[arg(long, value_name = "N")]
     pub outstanding: Option<String>,
-    /// Prints JSON: one object when clients may come, one at the end
+    /// Print JSON: one object when clients may connect, one at the end
     #[arg(long)]
     pub json: bool,
-    /// How much is logged on standard error
+    /// Log level on standard error
     #[arg(long, value_enum, default_value_t = Level::Warn)]
     pub log: Level,
 }
@@ -70,14 +69,14 @@ fn start(arguments: &Arguments) -> Result<Server, Failure> {
         outstanding: arguments.outstanding.clone(),
         ..Flags::default()
     };
-    let mut config = Config::from_flags(&flags).map_err(Failure::asked)?;
+    let mut config = Config::from_flags(&flags).map_err(Failure::usage)?;
     config.drive = Some(Locator::Emulated(emulated));
     serve_alone(&config).map_err(start_failure)
 }
 
 /// The drive, by either way of naming it.
 fn emulated(arguments: &Arguments) -> Result<EmulatedLocator, Failure> {
-    let noise = arguments.noise == Noise::On;
+    let noise = arguments.noise == NoiseSwitch::On;
     let named = arguments
         .profile
         .strip_prefix("emulated:")
@@ -87,24 +86,24 @@ fn emulated(arguments: &Arguments) -> Result<EmulatedLocator, Failure> {
     headtime_console::drive_model::load(named.unwrap_or(&arguments.profile))?;
     if named.is_some() {
         if arguments.backing.is_some() {
-            return Err(Failure::Asked(anyhow!(
+            return Err(Failure::Usage(anyhow!(
                 "{} names its file itself; leave --backing out",
                 arguments.profile
             )));
         }
-        return match Locator::parse(&arguments.profile).map_err(Failure::asked)? {
+        return match Locator::parse(&arguments.profile).map_err(Failure::usage)? {
             Locator::Emulated(named) => Ok(EmulatedLocator {
                 seed: arguments.seed.or(named.seed),
                 noise: noise && named.noise,
                 ..named
             }),
-            other => Err(Failure::Asked(anyhow!(
+            other => Err(Failure::Usage(anyhow!(
                 "{other} is no emulated drive; write emulated:PROFILE?backing=FILE"
             ))),
         };
     }
     let Some(backing) = arguments.backing.clone() else {
-        return Err(Failure::Asked(anyhow!(
+        return Err(Failure::Usage(anyhow!(
             "which file has the drive's bytes? Add --backing FILE, or name the drive as elsewhere: \
                 'emulated:{}?backing=FILE'",
             arguments.profile

@@ -8,7 +8,7 @@ use headtime_serve::control::{ExplainAnswer, ExplainArguments, ExplainedRequest}
 use headtime_units::ByteSize;
 
 use super::control::ask;
-use super::scan::Server;
+use super::scan::ServerArguments;
 use headtime_console::Failure;
 use headtime_console::output::{print, print_json};
 
@@ -16,16 +16,16 @@ use headtime_console::output::{print, print_json};
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
-    /// An export, such as vol0 or vol0@bulk, or the number of a request from an earlier answer; all
-    /// exports unless given
+    /// Export, such as vol0 or vol0@bulk, or the number of a request from an earlier answer
+    /// [default: all exports]
     #[arg(value_name = "VOLUME|REQUEST")]
     pub target: Option<String>,
-    /// So many at most, the latest
+    /// Maximum number of requests, the latest first
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub last: usize,
-    /// Which server
+    /// ServerArguments to address
     #[command(flatten)]
-    pub server: Server,
+    pub server: ServerArguments,
 }
 
 /// Does it.

@@ -12,16 +12,16 @@ use headtime_console::output::{columns, print, print_json};
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
-    /// Names; all unless given. One alone is answered by its value alone
+    /// Names of tunables; for one name only its value is printed [default: all]
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
-    /// Which server
+    /// Server to address
     #[command(flatten)]
     pub server: ServerChoice,
-    /// Says also what each takes and does
+    /// Print also the accepted values and the meaning of each
     #[arg(long, short, conflicts_with = "json")]
     pub long: bool,
-    /// Prints JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -23,7 +23,7 @@ use crate::commands::control::{ServerChoice, ask};
 /// Arguments of `headtime map`.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// What to do
+    /// Action
     #[command(subcommand)]
     pub verb: Verb,
 }
@@ -31,38 +31,38 @@ pub struct Arguments {
 /// What can be done with maps.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Learns a map from the first part of a recording, and predicts the rest request by request
+    /// Learn a map from the first part of a recording and predict the rest request by request
     #[cfg(feature = "lab")]
     Learn(Box<Learn>),
-    /// Says what a map knows, and draws it
+    /// Show what a map knows, and draw it
     Show(Show),
-    /// Keeps a checked copy of a map
+    /// Save a checked copy of a map
     Save(Save),
-    /// Reads a map as a scheduler would, and says whether it may be used for a drive
-    Load(Load),
-    /// Takes what maps of identical drives know together
+    /// MapLoadArguments a map into a server, or check whether it fits a drive
+    MapLoadArguments(MapLoadArguments),
+    /// Merge the maps of identical drives
     Merge(Merge),
 }
 
 /// Arguments of `headtime map show`.
 #[derive(Debug, Args)]
 pub struct Show {
-    /// The map; that of the server which is named, unless given
+    /// Map file [default: the map of the named server]
     #[arg(required_unless_present_any = OF_SERVER, conflicts_with_all = OF_SERVER)]
     pub file: Option<PathBuf>,
-    /// Which server
+    /// Server to address
     #[command(flatten)]
     pub server: ServerChoice,
-    /// Draws the times of a region's pairs, and times against distance, into this SVG file; of a
+    /// Draw the times of a region's pairs, and times against distance, into this SVG file; for a
     /// map in a file
     #[cfg(feature = "lab")]
     #[arg(long, value_name = "FILE", conflicts_with_all = OF_SERVER)]
     pub svg: Option<PathBuf>,
-    /// The region that is drawn, FIRST..END in sectors; left out: all that is known
+    /// Region to draw, FIRST..END in sectors [default: everything known]
     #[cfg(feature = "lab")]
     #[arg(long, value_parser = parse_region, value_name = "LBA..LBA", requires = "svg")]
     pub region: Option<(u64, u64)>,
-    /// Prints one JSON object instead of text
+    /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
 }
@@ -71,17 +71,17 @@ pub struct Show {
 #[derive(Debug, Args)]
 #[command(after_help = SAVE_HELP, override_usage = "headtime map save <FROM> <TO> [--force]\n       headtime map save [TO] [--force] --control PATH | --drive LOCATOR | --config FILE")]
 pub struct Save {
-    /// The map and where the copy goes; of a server that is named, where its map goes: into the
-    /// map's own file unless given
+    /// The map and the file for the copy; with a server, the file for its map [default: the map's
+    /// own file]
     #[arg(value_name = "FILE", num_args = 0..=2)]
     pub files: Vec<PathBuf>,
-    /// Which server
+    /// Server to address
     #[command(flatten)]
     pub server: ServerChoice,
-    /// Replaces a map of the same drive that is there
+    /// Replace an existing map of the same drive
     #[arg(long)]
     pub force: bool,
-    /// Prints one JSON object instead of text
+    /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
 }
@@ -93,24 +93,24 @@ Examples: headtime map save drive.map kept.map
 
 /// Arguments of `headtime map load`.
 #[derive(Debug, Args)]
-pub struct Load {
-    /// The map
+pub struct MapLoadArguments {
+    /// Map file
     pub file: PathBuf,
-    /// Only looks whether it may be used for this drive: a name of `headtime profiles`, NAME@SETUP,
-    /// or the path of a .toml file
+    /// Only check whether the map fits this drive: a name of `headtime profiles`, NAME@SETUP, or
+    /// the path of a .toml file
     #[arg(long, required_unless_present_any = OF_SERVER, conflicts_with_all = OF_SERVER)]
     pub profile: Option<String>,
-    /// The server that goes by it from now on
+    /// Server that uses the map from now on
     #[command(flatten)]
     pub server: ServerChoice,
-    /// Of a server's matrix: keeps what is known, and adds the map; of each pair the worse time
+    /// For a server's matrix: keep what is known and add the map; for each pair the longer time
     /// wins
     #[arg(long, conflicts_with = "profile")]
     pub merge: bool,
-    /// What the map may take of memory
+    /// Maximum memory for the map
     #[arg(long, value_parser = parse_bytes, default_value = "512MiB", value_name = "SIZE")]
     pub memory: ByteSize,
-    /// Prints one JSON object instead of text
+    /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
 }
@@ -125,14 +125,13 @@ const OF_SERVER: [&str; 3] = ["control", "drive", "config"];
         unit."
 )]
 pub struct Merge {
-    /// The maps, of one model of drive in cells of one size; what covers cells and how wide entries
-    /// are is as in the first
+    /// Maps of one drive model with the same cell size; coverage and entry width follow the first
     #[arg(required = true, num_args = 2..)]
     pub files: Vec<PathBuf>,
-    /// Where the merged map goes
+    /// File for the merged map
     #[arg(long, short, value_name = "FILE")]
     pub out: PathBuf,
-    /// Replaces a map of the same drive that is there
+    /// Replace an existing map of the same drive
     #[arg(long)]
     pub force: bool,
 }
@@ -148,7 +147,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Verb::Learn(arguments) => headtime_lab::commands::map::learn::run(arguments),
         Verb::Show(arguments) => show(arguments),
         Verb::Save(arguments) => save(arguments),
-        Verb::Load(arguments) => load(arguments),
+        Verb::MapLoadArguments(arguments) => load(arguments),
         Verb::Merge(arguments) => merge(arguments),
     }
 }
@@ -168,12 +167,12 @@ fn show(arguments: &Show) -> Result<(), Failure> {
         let capacity = map.drive().capacity.get();
         let (first, end) = arguments.region.unwrap_or_else(|| plot::known_region(&map));
         if end > capacity {
-            return Err(Failure::Asked(anyhow!(
+            return Err(Failure::Usage(anyhow!(
                 "the region {first}..{end} ends past the drive's {capacity} sectors; keep it \
                     within 0..{capacity}"
             )));
         }
-        let drawn = plot::draw(&map, Lba::new(first), Lba::new(end)).map_err(Failure::Asked)?;
+        let drawn = plot::draw(&map, Lba::new(first), Lba::new(end)).map_err(Failure::Usage)?;
         std::fs::write(svg, drawn).with_context(|| format!("cannot write {}", svg.display()))?;
     }
     let known = MapInFile::of(&map, file);
@@ -183,7 +182,7 @@ fn show(arguments: &Show) -> Result<(), Failure> {
 fn save(arguments: &Save) -> Result<(), Failure> {
     if !arguments.server.is_named() {
         let [from, to] = &arguments.files[..] else {
-            return Err(Failure::Asked(anyhow!(
+            return Err(Failure::Usage(anyhow!(
                 "a copy has an original and a place: write FROM and TO, or name the server whose \
                     map is to be saved (--control, --drive or --config)"
             )));
@@ -206,7 +205,7 @@ fn save(arguments: &Save) -> Result<(), Failure> {
         [] => None,
         [to] => Some(absolute(to)?),
         _ => {
-            return Err(Failure::Asked(anyhow!(
+            return Err(Failure::Usage(anyhow!(
                 "a server's map is saved in one place: write TO alone, or leave the server out to \
                     copy a file"
             )));
@@ -221,7 +220,7 @@ fn save(arguments: &Save) -> Result<(), Failure> {
     }
 }
 
-fn load(arguments: &Load) -> Result<(), Failure> {
+fn load(arguments: &MapLoadArguments) -> Result<(), Failure> {
     let Some(profile) = &arguments.profile else {
         let mut client = arguments.server.connect("")?;
         let order = LoadMap { from: absolute(&arguments.file)?, merge: arguments.merge };
@@ -246,7 +245,7 @@ fn load(arguments: &Load) -> Result<(), Failure> {
     };
     let profile = drive_model::load(profile)?;
     let map = map::read(&arguments.file, arguments.memory)?;
-    map::check_drive(&arguments.file, &map, &mapped_drive(&profile).map_err(Failure::asked)?)?;
+    map::check_drive(&arguments.file, &map, &mapped_drive(&profile).map_err(Failure::usage)?)?;
     let known = MapInFile::of(&map, &arguments.file);
     if arguments.json {
         print_json(&known)
@@ -259,7 +258,7 @@ fn load(arguments: &Load) -> Result<(), Failure> {
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path)
         .with_context(|| format!("{} is no path", path.display()))
-        .map_err(Failure::Asked)
+        .map_err(Failure::Usage)
 }
 
 fn merge(arguments: &Merge) -> Result<(), Failure> {
@@ -268,7 +267,7 @@ fn merge(arguments: &Merge) -> Result<(), Failure> {
         match map::read(path, ANY_MEMORY)? {
             Map::Matrix(map) => maps.push((path, map)),
             Map::Compact(_) => {
-                return Err(Failure::Asked(anyhow!(
+                return Err(Failure::Usage(anyhow!(
                     "map {} is a compact map, which is of one unit and is not merged; merge \
                         matrices",
                     path.display()
@@ -277,14 +276,14 @@ fn merge(arguments: &Merge) -> Result<(), Failure> {
         }
     }
     let mut maps = maps.into_iter();
-    let (_, mut merged) = maps.next().ok_or_else(|| Failure::Asked(anyhow!("no map was named")))?;
+    let (_, mut merged) = maps.next().ok_or_else(|| Failure::Usage(anyhow!("no map was named")))?;
     let mut rows =
         vec![["", "new pairs", "longer", "as long", "not covered"].map(str::to_string).to_vec()];
     for (path, map) in maps {
         let Merged { new, raised, kept, not_covered } = merged
             .merge(&map)
             .with_context(|| path.display().to_string())
-            .map_err(Failure::Asked)?;
+            .map_err(Failure::Usage)?;
         rows.push(
             [path.display().to_string()]
                 .into_iter()

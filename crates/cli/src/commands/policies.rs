@@ -10,7 +10,7 @@ use headtime_console::output::{columns, print, print_json};
 /// Arguments of `headtime policies`.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Prints a JSON array instead of a table
+    /// Print a JSON array instead of a table
     #[arg(long)]
     pub json: bool,
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 /// Arguments of `headtime profile`.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// What to do
+    /// Action
     #[command(subcommand)]
     pub verb: Verb,
 }
@@ -20,21 +20,21 @@ pub struct Arguments {
 /// What can be done with a profile.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Makes a profile of another program's description of a drive
+    /// Import another program's description of a drive as a profile
     #[cfg(feature = "lab")]
     Import(ImportArguments),
-    /// Checks a profile, and says in a few figures what drive it makes
+    /// Check a profile and print the key figures of its drive
     Check(CheckArguments),
-    /// Shows a profile as TOML, a setup laid over it
+    /// Show a profile as TOML, with a setup applied
     Show(ShowArguments),
 }
 
 /// Arguments of `headtime profile check`.
 #[derive(Debug, Args)]
 pub struct CheckArguments {
-    /// The profile: a file, or the name of one that ships, with @SETUP behind it for a setup
+    /// Profile: a file, or the name of a built-in one, with @SETUP appended for a setup
     pub profile: String,
-    /// Prints one JSON object instead of text
+    /// Print one JSON object instead of text
     #[arg(long)]
     pub json: bool,
 }
@@ -42,9 +42,9 @@ pub struct CheckArguments {
 /// Arguments of `headtime profile show`.
 #[derive(Debug, Args)]
 pub struct ShowArguments {
-    /// The profile: a file, or the name of one that ships, with @SETUP behind it for a setup
+    /// Profile: a file, or the name of a built-in one, with @SETUP appended for a setup
     pub profile: String,
-    /// Prints JSON instead of TOML
+    /// Print JSON instead of TOML
     #[arg(long)]
     pub json: bool,
 }
@@ -84,7 +84,7 @@ struct Figures {
 
 fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     let profile = drive_model::load(&arguments.profile)?;
-    let mechanism = Mechanism::nominal(&profile).map_err(Failure::asked)?;
+    let mechanism = Mechanism::nominal(&profile).map_err(Failure::usage)?;
     let layout = mechanism.layout();
     let figures = Figures {
         name: profile.name.clone(),

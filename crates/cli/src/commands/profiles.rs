@@ -14,9 +14,9 @@ use headtime_console::output::{columns, print, print_json};
 /// Arguments of `headtime profiles`.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Shows this profile's TOML, a starting point for a profile of your own
+    /// Show the TOML of this profile, a starting point for your own
     pub name: Option<String>,
-    /// Prints JSON instead of a table or TOML
+    /// Print JSON instead of a table or TOML
     #[arg(long)]
     pub json: bool,
 }
@@ -44,7 +44,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Some(name) = &arguments.name else { return list(arguments.json) };
     let Some(entry) = CATALOG.iter().find(|entry| entry.name == name) else {
         let known: Vec<&str> = CATALOG.iter().map(|entry| entry.name).collect();
-        return Err(Failure::asked(ProfileError::UnknownProfile {
+        return Err(Failure::usage(ProfileError::UnknownProfile {
             name: name.clone(),
             known: known.join(", "),
         }));

@@ -11,10 +11,10 @@ use headtime_console::output::{print, print_json};
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
-    /// Which server
+    /// Server to address
     #[command(flatten)]
     pub server: ServerChoice,
-    /// Prints JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -27,40 +27,40 @@ use show::{finding, show, show_cancelled};
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
-    /// What to do
+    /// Action
     #[command(subcommand)]
-    pub order: Order,
+    pub order: ScanCommand,
 }
 
 /// What can be done with scans.
 #[derive(Debug, Subcommand)]
-pub enum Order {
-    /// Starts a scan, lets a paused one go on, does a complete one once more
+pub enum ScanCommand {
+    /// Start a scan, continue a paused one, or repeat a complete one
     Start(Start),
-    /// Stops reading for a scan until it is resumed
+    /// Pause a scan until it is resumed
     Pause(Meant),
-    /// Goes on with a paused scan, or tries at once what another waits for
+    /// Resume a paused scan, or retry at once what a scan waits for
     Resume(Meant),
-    /// Ends a scan and forgets it; what a backup has written stays, and is no backup
+    /// Cancel a scan and forget it; the output of an unfinished backup stays, but is not a backup
     Cancel(Meant),
-    /// Says how scans are getting on
-    Status(Status),
-    /// Makes an image of a backup that went into a pipe
+    /// Show the progress of scans
+    StatusArguments(StatusArguments),
+    /// Restore an image from a backup that was written into a pipe
     Restore(Restore),
 }
 
 /// Which server, and how it is answered.
 #[derive(Debug, Args)]
-pub struct Server {
-    /// Which
+pub struct ServerArguments {
+    /// ServerArguments to address
     #[command(flatten)]
     pub choice: ServerChoice,
-    /// Prints JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
-impl Server {
+impl ServerArguments {
     /// Whether one is named at all.
     fn is_named(&self) -> bool {
         self.choice.is_named()
@@ -70,84 +70,81 @@ impl Server {
 /// Which scan.
 #[derive(Debug, Args)]
 pub struct Meant {
-    /// A volume of the server that is named, or @drive for all of its drive; where no server is
-    /// named, a drive that nobody serves
+    /// Volume of the named server, or @drive for its whole drive; without a server, a drive that is
+    /// not being served
     #[arg(value_name = "VOLUME|DRIVE")]
     pub target: String,
-    /// The task: scrub, backup or digest
+    /// Task: scrub, backup or digest
     #[arg(long, value_parser = task)]
     pub task: TaskKind,
-    /// Of a drive that nobody serves: the directory in which its scans are remembered, or off;
-    /// beside the drive unless given
+    /// For a drive that is not being served: directory for the state of its scans, or off [default:
+    /// beside the drive]
     #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["control", "drive", "config"])]
     pub state: Option<String>,
-    /// Which server
+    /// ServerArguments to address
     #[command(flatten)]
-    pub server: Server,
+    pub server: ServerArguments,
 }
 
 /// A scan to be started.
 #[derive(Debug, Args)]
 pub struct Start {
-    /// Which scan
+    /// Scan to address
     #[command(flatten)]
     pub meant: Meant,
-    /// Of a scrub: compares a digest of each mebibyte with the last scan's, to find what changed by
-    /// itself
+    /// For a scrub: compare a digest of each mebibyte with the last scan's to find silent changes
     #[arg(long)]
     pub digests: bool,
-    /// Of a backup: a file that is not there yet, for an image, or a named pipe that somebody
-    /// reads, for a stream
+    /// For a backup: a new file for an image, or a named pipe with a reader for a stream
     #[arg(long, value_name = "PATH")]
     pub to: Option<PathBuf>,
-    /// Forgets what is remembered of an earlier one
+    /// Discard the stored state of an earlier scan
     #[arg(long)]
     pub again: bool,
-    /// By which part the mean response of clients may grow, from now on, for all scans of the
-    /// drive, such as 1%
+    /// Maximum increase of the clients' mean response time by all scans of the drive, such as 1%
     #[arg(long, value_name = "SHARE")]
     pub max_impact: Option<String>,
-    /// Of a drive that nobody serves: what is believed of it, the profile that `headtime
-    /// characterize` has written
+    /// For a drive that is not being served: its drive model, the profile that `headtime
+    /// characterize` wrote
     #[arg(long, value_name = "FILE", conflicts_with_all = ["control", "drive", "config"])]
     pub profile: Option<String>,
-    /// Waits until everything is read, as a scan without a server always does; the exit code is 1
-    /// when it cannot be finished, or something cannot be read or has changed
+    /// Wait until everything is read, as a scan without a server always does; the exit code is 1 if
+    /// the scan cannot finish, or if sectors are unreadable or changed
     #[arg(long)]
     pub wait: bool,
 }
 
 /// Which scans are asked about.
 #[derive(Debug, Args)]
-pub struct Status {
-    /// A volume of the server that is named, or @drive for all of its drive, all unless given;
-    /// where no server is named, a drive that nobody serves
+pub struct StatusArguments {
+    /// Volume of the named server, or @drive for its whole drive [default: all]; without a server,
+    /// a drive that is not being served
     #[arg(value_name = "VOLUME|DRIVE")]
     pub target: Option<String>,
-    /// The task; all unless given
+    /// Task [default: all]
     #[arg(long, value_parser = task)]
     pub task: Option<TaskKind>,
-    /// Waits until everything that is meant is read, as `start --wait` does
+    /// Wait until the addressed scans are complete, as `start --wait` does
     #[arg(long)]
     pub wait: bool,
-    /// Of a drive that nobody serves: the directory in which its scans are remembered
+    /// For a drive that is not being served: directory with the state of its scans
     #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["control", "drive", "config"])]
     pub state: Option<String>,
-    /// Which server
+    /// ServerArguments to address
     #[command(flatten)]
-    pub server: Server,
+    pub server: ServerArguments,
 }
 
 /// A stream and what becomes of it.
 #[derive(Debug, Args)]
 pub struct Restore {
-    /// The stream; - for standard input
+    /// Stream to read; - for standard input
     #[arg(value_name = "STREAM")]
     pub stream: PathBuf,
-    /// The image to make; it must not be there yet
+    /// Image to create; it must not exist yet
     #[arg(value_name = "IMAGE")]
     pub image: PathBuf,
-    /// Prints JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -161,13 +158,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// When the order makes no sense, no server answers, or the server refuses.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.order {
-        Order::Start(start) if !start.meant.server.is_named() => alone::start(start),
-        Order::Start(start) => self::start(start),
-        Order::Pause(meant) => order("scan.pause", meant),
-        Order::Resume(meant) => order("scan.resume", meant),
-        Order::Cancel(meant) => order("scan.cancel", meant),
-        Order::Status(status) => self::status(status),
-        Order::Restore(restore) => restore::run(restore),
+        ScanCommand::Start(start) if !start.meant.server.is_named() => alone::start(start),
+        ScanCommand::Start(start) => self::start(start),
+        ScanCommand::Pause(meant) => order("scan.pause", meant),
+        ScanCommand::Resume(meant) => order("scan.resume", meant),
+        ScanCommand::Cancel(meant) => order("scan.cancel", meant),
+        ScanCommand::StatusArguments(status) => self::status(status),
+        ScanCommand::Restore(restore) => restore::run(restore),
     }
 }
 
@@ -181,7 +178,7 @@ fn start(start: &Start) -> Result<(), Failure> {
         .as_deref()
         .map(parse_share)
         .transpose()
-        .map_err(|error| Failure::asked(anyhow!("--max-impact: {error}")))?;
+        .map_err(|error| Failure::usage(anyhow!("--max-impact: {error}")))?;
     // The server has a working directory of its own.
     let absolute = |path: &PathBuf| {
         std::path::absolute(path).with_context(|| format!("{} is no path", path.display()))
@@ -206,15 +203,15 @@ fn order(verb: &str, meant: &Meant) -> Result<(), Failure> {
         return alone::order(verb, meant);
     }
     let answer = connect(&meant.server)?.scan(verb, &self::meant(meant)).map_err(refused)?;
-    told(verb, &answer, meant.server.json)
+    printed(verb, &answer, meant.server.json)
 }
 
 /// Prints what an order came to.
-fn told(verb: &str, answer: &ScanAnswer, json: bool) -> Result<(), Failure> {
+fn printed(verb: &str, answer: &ScanAnswer, json: bool) -> Result<(), Failure> {
     if verb == "scan.cancel" { show_cancelled(answer, json) } else { show(answer, json) }
 }
 
-fn status(status: &Status) -> Result<(), Failure> {
+fn status(status: &StatusArguments) -> Result<(), Failure> {
     if let Some(drive) = status.target.as_deref().filter(|_| !status.server.is_named()) {
         return alone::status(drive, status);
     }
@@ -261,7 +258,7 @@ fn meant(meant: &Meant) -> ScanArguments {
     }
 }
 
-fn connect(server: &Server) -> Result<ControlClient, Failure> {
+fn connect(server: &ServerArguments) -> Result<ControlClient, Failure> {
     server.choice.connect("; or name a drive that nobody serves")
 }
 

@@ -24,87 +24,87 @@ use headtime_console::view::{Moment, Viewer};
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP, after_long_help = long_help())]
 pub struct Arguments {
-    /// A TOML file with any of the settings; flags have the last word
+    /// TOML file with any of the settings; options override it
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The drive: emulated:PROFILE?backing=FILE, an NBD URI, or the path of a block device or file
+    /// Drive: emulated:PROFILE?backing=FILE, an NBD URI, or the path of a block device or file
     #[arg(long, value_name = "LOCATOR")]
     pub drive: Option<String>,
-    /// Makes the file with this size when the drive is a path and nothing is there
+    /// Create a file of this size if the drive is a path that does not exist
     #[arg(long, value_name = "SIZE")]
     pub create: Option<String>,
-    /// A volume, made when it is not on the drive yet; may be repeated. All volumes of the drive
-    /// unless given
+    /// Volume to serve, created if the drive does not have it; may be repeated [default: all
+    /// volumes of the drive]
     #[arg(long, value_name = "NAME[=SIZE][,KEY=VALUE…]")]
     pub volume: Vec<String>,
-    /// Where clients are awaited: unix:PATH or tcp:HOST:PORT; may be repeated
+    /// Address to listen on: unix:PATH or tcp:HOST:PORT; may be repeated
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Vec<String>,
-    /// The policy, with parameters as NAME:parameter=value,…; see `headtime policies`
+    /// Policy, with parameters as NAME:parameter=value,…; see `headtime policies`
     #[arg(long, value_name = "NAME")]
     pub policy: Option<String>,
-    /// Commands the drive holds at once; the policy's own wish unless given
+    /// Maximum commands at the drive [default: chosen by the policy]
     #[arg(long, value_name = "N")]
     pub outstanding: Option<String>,
-    /// Another tunable of the scheduler, as `headtime set` takes it; may be repeated
+    /// Further tunable of the scheduler, as in `headtime set`; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
-    /// By what places and times are believed: profile, matrix, compact, or a latency map in a file,
-    /// as matrix:FILE or compact:FILE
-    #[arg(long, value_name = "WHAT[:FILE]")]
+    /// Drive model to schedule by: profile, matrix, compact, or a latency map in a file, as
+    /// matrix:FILE or compact:FILE [default: profile]
+    #[arg(long = "model", alias = "belief", value_name = "MODEL[:FILE]")]
     pub belief: Option<String>,
-    /// A setting of the latency map; may be repeated
+    /// Setting of the latency map; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub map: Vec<String>,
-    /// How long the drive may leave a command without an answer before its requests fail, such as
-    /// 10s, or never; 30s unless given
+    /// Time after which the requests of an unanswered command fail, such as 10s, or never [default:
+    /// 30s]
     #[arg(long, value_name = "TIME")]
     pub command_timeout: Option<String>,
-    /// Of a raw device: commands the drive is let have at once, by its own limit
+    /// For a raw device: limit of the drive's own command queue
     #[arg(long, value_name = "N")]
     pub queue_depth: Option<String>,
-    /// Of a raw device: the drive's own write cache, keep, on or off
+    /// For a raw device: state of the drive's write cache: keep, on or off
     #[arg(long, value_name = "STATE")]
     pub write_cache: Option<String>,
-    /// Of a raw device: set or keep the kernel's own scheduling; what is set is put back in the end
+    /// For a raw device: set or keep the kernel's own scheduling; settings are restored at the end
     #[arg(long, value_name = "WHAT")]
     pub kernel_knobs: Option<String>,
-    /// The control socket for `headtime scan`, `volume`, `map`, `get`, `set`, `status`, `top`,
-    /// `explain` and `reload`, or off; beside the drive unless given
+    /// Control socket for `headtime scan`, `volume`, `map`, `get`, `set`, `status`, `top`,
+    /// `explain` and `reload`, or off [default: beside the drive]
     #[arg(long, value_name = "PATH")]
     pub control: Option<String>,
-    /// The directory in which scans are remembered, or off; beside the drive unless given
+    /// Directory for the state of scans, or off [default: beside the drive]
     #[arg(long, value_name = "DIRECTORY")]
     pub state: Option<String>,
-    /// By which part the mean response of clients may grow by scans; 1% unless given
+    /// Maximum increase of the clients' mean response time by scans [default: 1%]
     #[arg(long, value_name = "SHARE")]
     pub max_impact: Option<String>,
-    /// What is believed of the drive: the profile that `headtime characterize` has written of it
+    /// Profile of the drive, as `headtime characterize` wrote it
     #[arg(long, value_name = "FILE")]
     pub profile: Option<String>,
-    /// Where Prometheus finds /metrics, and others /healthz, over HTTP, such as 127.0.0.1:9464
+    /// HTTP address for /metrics (Prometheus) and /healthz, such as 127.0.0.1:9464
     #[arg(long, value_name = "HOST:PORT")]
     pub metrics: Option<String>,
-    /// Allows metrics at an address that other machines can reach
+    /// Allow metrics at an address that other machines can reach
     #[arg(long)]
     pub metrics_public: bool,
-    /// A bound of the server; may be repeated
+    /// Limit of the server; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub limit: Vec<String>,
-    /// Makes a table of volumes on a drive that holds something else, or whose table is damaged.
-    /// What the drive holds is lost
+    /// Create a volume table on a drive that holds something else or whose table is damaged. The
+    /// drive's content is lost
     #[arg(long)]
     pub initialize: bool,
-    /// Shows the volumes live while serving
+    /// Show a live view of the volumes while serving
     #[arg(long)]
     pub view: bool,
-    /// Prints the exports' URIs and nothing else
+    /// Print only the URIs of the exports
     #[arg(long, conflicts_with_all = ["json", "view"])]
     pub print_uri: bool,
-    /// Prints JSON: one object when clients may come, one at the end
+    /// Print JSON: one object when clients may connect, one at the end
     #[arg(long, conflicts_with = "view")]
     pub json: bool,
-    /// How much is logged on standard error; nothing while the live view has the terminal
+    /// Log level on standard error; nothing is logged while the live view uses the terminal
     #[arg(long, value_enum, default_value_t = Level::Warn)]
     pub log: Level,
 }
@@ -150,7 +150,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// Every mistake in them.
 pub fn config(arguments: &Arguments) -> Result<Config, Failure> {
     let mut config = match &arguments.config {
-        Some(file) => check_config::read(file)?.map_err(Failure::asked)?,
+        Some(file) => check_config::read(file)?.map_err(Failure::usage)?,
         None => Config::default(),
     };
     let flags = Flags {
@@ -176,8 +176,8 @@ pub fn config(arguments: &Arguments) -> Result<Config, Failure> {
         volumes: arguments.volume.clone(),
         limits: arguments.limit.clone(),
     };
-    config.apply(&flags).map_err(Failure::asked)?;
-    config.check().map_err(Failure::asked)?;
+    config.apply(&flags).map_err(Failure::usage)?;
+    config.check().map_err(Failure::usage)?;
     Ok(config)
 }
 
@@ -227,7 +227,7 @@ struct ExportLine {
 pub(crate) fn start_failure(error: StartError) -> Failure {
     match error {
         StartError::Config(_) | StartError::Limits(_) | StartError::NoVolumes { .. } => {
-            Failure::asked(error)
+            Failure::usage(error)
         }
         other => Failure::Failed(anyhow::Error::new(other).context("the server does not start")),
     }

@@ -12,23 +12,22 @@ use headtime_console::output::{print, print_json};
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
-    /// What is changed to what; all of it at once, or nothing
+    /// Tunables and their new values; either all are changed or none
     #[arg(value_name = "NAME=VALUE", required_unless_present = "reset")]
     pub set: Vec<String>,
-    /// Goes back to what the configuration or the default says, and remembers nothing of it; may be
-    /// repeated
+    /// Reset a tunable to the configured or default value and forget a stored one; may be repeated
     #[arg(long, value_name = "NAME")]
     pub reset: Vec<String>,
-    /// Which server
+    /// Server to address
     #[command(flatten)]
     pub server: ServerChoice,
-    /// Says what would be changed, or why not, and changes nothing
+    /// Print the changes or the reason for a refusal without changing anything
     #[arg(long)]
     pub dry_run: bool,
-    /// Holds until the server ends, and is not remembered
+    /// Keep the change only until the server ends
     #[arg(long)]
     pub until_restart: bool,
-    /// Prints JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -48,18 +47,18 @@ configuration has the last word there. docs/tunables.md tells what each does.";
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let pair = |text: &String| match text.split_once('=') {
         Some((name, value)) => Ok(SetOne { name: name.to_owned(), value: value.to_owned() }),
-        None => Err(Failure::asked(anyhow!(
+        None => Err(Failure::usage(anyhow!(
             "`{text}` sets nothing; write NAME=VALUE, such as lookahead_k=6"
         ))),
     };
-    let wanted = SetTunables {
+    let tunables = SetTunables {
         set: arguments.set.iter().map(pair).collect::<Result<_, _>>()?,
         reset: arguments.reset.clone(),
         dry_run: arguments.dry_run,
         until_restart: arguments.until_restart,
     };
     let mut client = arguments.server.connect("")?;
-    let changed: TunablesChanged = ask(&mut client, "tunables.set", &wanted)?;
+    let changed: TunablesChanged = ask(&mut client, "tunables.set", &tunables)?;
     if arguments.json { print_json(&changed) } else { print(&text(&changed)) }
 }
 

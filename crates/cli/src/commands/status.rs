@@ -15,10 +15,10 @@ use headtime_console::output::{columns, print, print_json};
 #[derive(Debug, Args)]
 #[command(after_help = "Example: headtime status --drive /dev/disk/by-id/ata-X --json")]
 pub struct Arguments {
-    /// Which server
+    /// Server to address
     #[command(flatten)]
     pub server: ServerChoice,
-    /// Prints JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use headtime_serve::control::{TopExport, TopSample};
 
 use super::control::ask;
-use super::scan::Server;
+use super::scan::ServerArguments;
 use headtime_console::Failure;
 use headtime_console::output::{columns, print, print_json};
 use headtime_console::stop::Stop;
@@ -16,12 +16,12 @@ use headtime_console::stop::Stop;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
-    /// Ends after so many seconds; otherwise with Ctrl-C
+    /// End after this many seconds [default: at Ctrl-C]
     #[arg(long, value_name = "N")]
     pub seconds: Option<u64>,
-    /// Which server
+    /// ServerArguments to address
     #[command(flatten)]
-    pub server: Server,
+    pub server: ServerArguments,
 }
 
 const SECOND: Duration = Duration::from_secs(1);

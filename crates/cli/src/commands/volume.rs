@@ -8,7 +8,7 @@ use headtime_serve::control::{ClassStatus, VolumeAnswer, VolumeArguments, Volume
 use headtime_units::{ByteSize, Nanos};
 
 use super::control::ask;
-use super::scan::Server;
+use super::scan::ServerArguments;
 use headtime_console::Failure;
 use headtime_console::output::{columns, print, print_json};
 
@@ -16,101 +16,101 @@ use headtime_console::output::{columns, print, print_json};
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP, after_long_help = long_help())]
 pub struct Arguments {
-    /// What to do
+    /// Action
     #[command(subcommand)]
-    pub order: Order,
+    pub order: VolumeCommand,
 }
 
 /// What can be done with volumes.
 #[derive(Debug, Subcommand)]
-pub enum Order {
-    /// Makes a volume and serves it from now on; or gives a volume a class, named VOLUME@realtime
-    /// or VOLUME@bulk
+pub enum VolumeCommand {
+    /// Create a volume and serve it, or add a class to a volume, named VOLUME@realtime or
+    /// VOLUME@bulk
     Add(Add),
-    /// Changes settings and size of a volume, or settings of a class
+    /// Change the settings and size of a volume, or the settings of a class
     Set(Set),
-    /// Takes a volume or a class away; its sectors are free then, and hold what they held
+    /// Remove a volume or a class; its sectors become free and keep their content
     Remove(Remove),
-    /// Lists all volumes on the drive, and what is free
+    /// List all volumes on the drive and the free space
     List(List),
-    /// Tells of one volume
+    /// Show one volume
     Show(Show),
 }
 
 /// A volume to be made.
 #[derive(Debug, Args)]
 pub struct Add {
-    /// Its name
+    /// Name of the volume
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Its size, such as 100GiB, and settings, such as reserve=25%; `--help` lists them
+    /// Size, such as 100GiB, and settings, such as reserve=25%; `--help` lists them
     #[arg(value_name = "SIZE|KEY=VALUE")]
     pub settings: Vec<String>,
-    /// Says what would come of it, and changes nothing
+    /// Print the result without changing anything
     #[arg(long)]
     pub dry_run: bool,
-    /// Which server
+    /// ServerArguments to address
     #[command(flatten)]
-    pub server: Server,
+    pub server: ServerArguments,
 }
 
 /// What is to be otherwise.
 #[derive(Debug, Args)]
 pub struct Set {
-    /// The volume, or VOLUME@CLASS
+    /// Volume, or VOLUME@CLASS
     #[arg(value_name = "NAME")]
     pub name: String,
     /// Settings, such as limit=50% or size=200GiB; `--help` lists them
     #[arg(value_name = "KEY=VALUE", required = true)]
     pub settings: Vec<String>,
-    /// Lets a volume that shrinks lose what its end holds
+    /// Allow a shrinking volume to lose the content of its end
     #[arg(long)]
     pub cut_data: bool,
-    /// Ends the scans of a volume that is resized
+    /// Cancel the scans of a volume that is resized
     #[arg(long)]
     pub force: bool,
-    /// Says what would come of it, and changes nothing
+    /// Print the result without changing anything
     #[arg(long)]
     pub dry_run: bool,
-    /// Which server
+    /// ServerArguments to address
     #[command(flatten)]
-    pub server: Server,
+    pub server: ServerArguments,
 }
 
 /// A volume to be removed.
 #[derive(Debug, Args)]
 pub struct Remove {
-    /// The volume, or VOLUME@CLASS
+    /// Volume, or VOLUME@CLASS
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Takes it from clients and scans that use it
+    /// Remove it even if clients or scans use it
     #[arg(long)]
     pub force: bool,
-    /// Says what would come of it, and changes nothing
+    /// Print the result without changing anything
     #[arg(long)]
     pub dry_run: bool,
-    /// Which server
+    /// ServerArguments to address
     #[command(flatten)]
-    pub server: Server,
+    pub server: ServerArguments,
 }
 
 /// All volumes.
 #[derive(Debug, Args)]
 pub struct List {
-    /// Which server
+    /// ServerArguments to address
     #[command(flatten)]
-    pub server: Server,
+    pub server: ServerArguments,
 }
 
 /// One volume.
 #[derive(Debug, Args)]
 pub struct Show {
-    /// The volume
+    /// Volume
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// Which server
+    /// ServerArguments to address
     #[command(flatten)]
-    pub server: Server,
+    pub server: ServerArguments,
 }
 
 /// Does it.
@@ -119,7 +119,7 @@ pub struct Show {
 /// When the order makes no sense, no server answers, or the server refuses.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (verb, order, server) = match &arguments.order {
-        Order::Add(add) => {
+        VolumeCommand::Add(add) => {
             let order = VolumeArguments {
                 settings: settings(&add.settings, true)?,
                 dry_run: add.dry_run,
@@ -127,7 +127,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             };
             ("volume.add", order, &add.server)
         }
-        Order::Set(set) => {
+        VolumeCommand::Set(set) => {
             let Set { cut_data, force, dry_run, .. } = *set;
             (
                 "volume.set",
@@ -141,7 +141,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                 &set.server,
             )
         }
-        Order::Remove(remove) => {
+        VolumeCommand::Remove(remove) => {
             let Remove { force, dry_run, .. } = *remove;
             (
                 "volume.remove",
@@ -149,8 +149,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                 &remove.server,
             )
         }
-        Order::List(list) => ("volume.list", VolumeArguments::default(), &list.server),
-        Order::Show(show) => ("volume.show", of(&show.name), &show.server),
+        VolumeCommand::List(list) => ("volume.list", VolumeArguments::default(), &list.server),
+        VolumeCommand::Show(show) => ("volume.show", of(&show.name), &show.server),
     };
     let answer: VolumeAnswer = ask(&mut server.choice.connect("")?, verb, &order)?;
     if server.json {
@@ -171,7 +171,7 @@ fn settings(
     let pair = |(index, text): (usize, &String)| match text.split_once('=') {
         Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
         None if size && index == 0 => Ok(("size".to_owned(), text.clone())),
-        None => Err(Failure::asked(anyhow!(
+        None => Err(Failure::usage(anyhow!(
             "`{text}` is no setting; write KEY=VALUE, such as reserve=25%"
         ))),
     };

@@ -82,9 +82,14 @@ impl Lone {
         )
     }
 
-    /// Waits until the status of a scan at work is as wanted.
-    pub(crate) fn until(&self, task: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        status::until(what, || self.scanned("status", &["--task", task]), wanted)
+    /// Waits until the status of a scan at work is as fulfilled.
+    pub(crate) fn until(
+        &self,
+        task: &str,
+        what: &str,
+        fulfilled: impl Fn(&Value) -> bool,
+    ) -> Value {
+        status::until(what, || self.scanned("status", &["--task", task]), fulfilled)
     }
 
     /// Waits until so much is read by a scan at work.

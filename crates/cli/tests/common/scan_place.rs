@@ -111,9 +111,14 @@ impl Place {
         status::printed(&format!("scan {order} {more:?}"), &output)
     }
 
-    /// Waits until the status is as wanted.
-    pub(crate) fn until(&self, task: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        status::until(what, || self.scanned("status", &["--task", task]), wanted)
+    /// Waits until the status is as fulfilled.
+    pub(crate) fn until(
+        &self,
+        task: &str,
+        what: &str,
+        fulfilled: impl Fn(&Value) -> bool,
+    ) -> Value {
+        status::until(what, || self.scanned("status", &["--task", task]), fulfilled)
     }
 
     pub(crate) fn state_file(&self, task: &str) -> PathBuf {

@@ -14,12 +14,16 @@ pub(super) fn printed(what: &str, output: &Output) -> Value {
     answer["scans"][0].clone()
 }
 
-/// Asks until the status is as wanted.
-pub(super) fn until(what: &str, ask: impl Fn() -> Value, wanted: impl Fn(&Value) -> bool) -> Value {
+/// Asks until the status is as fulfilled.
+pub(super) fn until(
+    what: &str,
+    ask: impl Fn() -> Value,
+    fulfilled: impl Fn(&Value) -> bool,
+) -> Value {
     let enough = Instant::now() + Duration::from_secs(60);
     loop {
         let status = ask();
-        if wanted(&status) {
+        if fulfilled(&status) {
             return status;
         }
         assert!(Instant::now() < enough, "a minute has passed and not: {what}; {status}");

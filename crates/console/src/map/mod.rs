@@ -33,12 +33,12 @@ pub fn write(path: &Path, map: &Map, replace: bool) -> Result<u64, Failure> {
 ///
 /// # Errors
 /// When the map is of another drive.
-pub fn check_drive(path: &Path, map: &Map, wanted: &MappedDrive) -> Result<(), Failure> {
-    map.check_drive(wanted).map_err(|error| {
+pub fn check_drive(path: &Path, map: &Map, expected: &MappedDrive) -> Result<(), Failure> {
+    map.check_drive(expected).map_err(|error| {
         failure(MapFileError::Map { path: path.to_owned(), error: Box::new(error) })
     })
 }
 
 fn failure(error: MapFileError) -> Failure {
-    if error.is_asked() { Failure::asked(error) } else { Failure::Failed(error.into()) }
+    if error.is_asked() { Failure::usage(error) } else { Failure::Failed(error.into()) }
 }

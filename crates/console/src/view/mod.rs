@@ -9,7 +9,7 @@ mod screen;
 mod viewer;
 
 pub use plain::lines;
-pub use screen::{Key, Screen, draw, give_back};
+pub use screen::{Screen, ViewKey, draw, give_back};
 pub use viewer::Viewer;
 
 use std::collections::VecDeque;

@@ -17,7 +17,7 @@ use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Sparkline, Table};
 use super::Moment;
 use crate::figures::{DriveFigures, show_ms, show_percent};
 
-/// The colors of the parts of disk time, in the order of [`crate::figures::DiskTime::parts`].
+/// The colors of the parts of disk time, in the order of [`crate::figures::DiskTimeShares::parts`].
 const PARTS: [Color; 6] =
     [Color::Red, Color::Yellow, Color::Green, Color::Magenta, Color::Cyan, Color::DarkGray];
 
@@ -28,7 +28,7 @@ pub struct Screen {
 
 /// What the user asked for at the keyboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
+pub enum ViewKey {
     /// `q`, Escape or Ctrl-C: stop.
     Stop,
 }
@@ -70,14 +70,14 @@ impl Screen {
     ///
     /// # Errors
     /// When the terminal is gone.
-    pub fn key(&mut self) -> io::Result<Option<Key>> {
+    pub fn key(&mut self) -> io::Result<Option<ViewKey>> {
         use crossterm::event::{Event, KeyCode, KeyModifiers, poll, read};
         while poll(std::time::Duration::ZERO)? {
             if let Event::Key(key) = read()? {
                 let interrupt =
                     key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c');
                 if interrupt || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) {
-                    return Ok(Some(Key::Stop));
+                    return Ok(Some(ViewKey::Stop));
                 }
             }
         }
@@ -296,7 +296,7 @@ fn draw_curves(frame: &mut ratatui::Frame<'_>, area: Rect, moment: &Moment) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::{DiskTime, VolumeSample, VolumeTotals};
+    use crate::figures::{DiskTimeShares, VolumeSample, VolumeTotals};
     use crate::view::{HISTORY, LiveVolume};
     use ratatui::backend::TestBackend;
 
@@ -318,7 +318,7 @@ mod tests {
         for _ in 0..HISTORY + 10 {
             recorder.push(sample, total);
         }
-        let split = DiskTime {
+        let split = DiskTimeShares {
             seek: 0.4,
             rotate: 0.35,
             transfer: 0.2,
@@ -351,7 +351,7 @@ mod tests {
     #[test]
     fn the_screen_shows_each_volume_its_misses_and_where_the_time_goes() {
         let screen = painted(120, 30);
-        for wanted in [
+        for expected in [
             "headtime demo",
             "9 of 30 s",
             "policy fcfs",
@@ -365,7 +365,7 @@ mod tests {
             "scrub of backup",
             "q stops",
         ] {
-            assert!(screen.contains(wanted), "{wanted} is missing from\n{screen}");
+            assert!(screen.contains(expected), "{expected} is missing from\n{screen}");
         }
     }
 

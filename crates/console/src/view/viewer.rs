@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 
 use anyhow::Context as _;
 
-use super::{Key, Moment, Screen, lines};
+use super::{Moment, Screen, ViewKey, lines};
 
 /// Shows moments as they come.
 pub enum Viewer {
@@ -72,7 +72,7 @@ impl Viewer {
     pub fn stop_asked(&mut self) -> anyhow::Result<bool> {
         match self {
             Self::Screen(screen) => {
-                Ok(screen.key().context("the keyboard cannot be read")? == Some(Key::Stop))
+                Ok(screen.key().context("the keyboard cannot be read")? == Some(ViewKey::Stop))
             }
             Self::Lines | Self::LinesAside | Self::Nothing => Ok(false),
         }

@@ -12,14 +12,14 @@ use crate::commands::papers::scale;
 use crate::compare::statistics::{Metric, totals};
 use crate::compare::store::Store;
 use crate::compare::{
-    Asked, Comparison, Entry, Placed, Plan, build, page, quoted, session, split_names,
+    CompareSpec, Comparison, Entry, Located, Plan, build, page, quoted, session, split_names,
 };
 use headtime_console::Failure;
-use headtime_console::arguments::Noise;
+use headtime_console::arguments::NoiseSwitch;
 use headtime_console::output::{columns, print};
 use headtime_console::stop::Stop;
 
-/// Arguments of `headtime compare`.
+/// CompareArguments of `headtime compare`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Finished runs are kept in DIR/cells at once: the same command goes on where it \
@@ -29,64 +29,64 @@ use headtime_console::stop::Stop;
                   cannot be written, all else is there; 2 the plan makes no sense, nothing was \
                   run; 130 told to stop, finished runs are kept."
 )]
-pub struct Arguments {
-    /// TOML file with any of: policies, beliefs, drives, workloads, depths, baseline, seed,
-    /// replicas, requests, warmup, noise, outstanding, queue_limit; flags go before it
+pub struct CompareArguments {
+    /// TOML file with any of: policies, models, drives, workloads, depths, baseline, seed,
+    /// replicas, requests, warmup, noise, outstanding, queue_limit; options override it
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
-    /// Policies as NAME:parameter=value,…, or all; oracles among them are marked; fcfs and the
-    /// default policy unless given
+    /// Policies as NAME:parameter=value,…, or all; oracles are marked [default: fcfs and the
+    /// default policy]
     #[arg(long, value_name = "NAME,…", num_args = 1..)]
     pub policies: Vec<String>,
-    /// The policy that the others are compared with, by the first belief or as `NAME by BELIEF`;
-    /// the first unless given
+    /// Policy to compare the others with, under the first drive model or as `NAME by MODEL`
+    /// [default: the first]
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
-    /// By what places and times are believed, as `headtime sim --belief` takes it: profile, matrix,
-    /// compact, matrix:FILE, compact:FILE; each policy by each; profile unless given
-    #[arg(long, value_name = "WHAT,…", num_args = 1..)]
+    /// Drive models to run each policy with: profile, matrix, compact, matrix:FILE, compact:FILE
+    /// [default: profile]
+    #[arg(long = "models", alias = "beliefs", value_name = "MODEL,…", num_args = 1..)]
     pub beliefs: Vec<String>,
-    /// Drives: profiles' names, NAME@SETUP, or paths of profile files; nearline-20tb unless given
+    /// Drives: profiles' names, NAME@SETUP, or paths of profile files [default: nearline-20tb]
     #[arg(long, value_name = "PROFILE,…", num_args = 1..)]
     pub drives: Vec<String>,
-    /// Workloads and traces, as `headtime sim --workload` takes them; random unless given
+    /// Workloads and traces, as in `headtime sim --workload` [default: random]
     #[arg(long, value_name = "WORKLOAD", num_args = 1..)]
     pub workloads: Vec<String>,
-    /// Requests held by closed loops that leave it open; 1,4,16,64 unless given
+    /// Queue depths for closed loops that do not set one [default: 1,4,16,64]
     #[arg(long, value_name = "N,…", num_args = 1.., value_delimiter = ',')]
     pub depths: Vec<u64>,
-    /// Seed of the first replica; the others count on from it [default: 1]
+    /// Seed of the first replica; the next replicas count up from it [default: 1]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Replicas: everything again on another unit with another draw of the workload; 3 and more
-    /// give intervals to everything [default: 1]
+    /// Number of replicas, each with another drive instance and another draw of the workload; 3 or
+    /// more give every figure an interval [default: 1]
     #[arg(long, visible_alias = "seeds", value_name = "K")]
     pub replicas: Option<u64>,
-    /// Requests counted in each run [default: 20000]
+    /// Requests measured in each run [default: 20000]
     #[arg(long, value_name = "N")]
     pub requests: Option<u64>,
-    /// Requests before those; a tenth of them and at least two for each client unless given
+    /// Requests before those [default: a tenth of them, at least two for each client]
     #[arg(long, value_name = "N")]
     pub warmup: Option<u64>,
-    /// Runs this share of the requests: 0.1 is quicker and less sure
+    /// Run this share of the requests: 0.1 is faster and less precise
     #[arg(long, value_name = "SHARE", value_parser = scale)]
     pub scale: Option<f64>,
-    /// Whether units differ from their profiles and their times scatter [default: on]
+    /// Whether instances differ from their profiles and their times vary [default: on]
     #[arg(long, value_enum)]
-    pub noise: Option<Noise>,
-    /// Commands the drive holds at once; each policy's own wish unless given
+    pub noise: Option<NoiseSwitch>,
+    /// Maximum commands at the drive [default: chosen by each policy]
     #[arg(long, value_name = "N")]
     pub outstanding: Option<u64>,
-    /// Requests held before a run counts as overloaded [default: 65536]
+    /// Pending requests at which a run counts as overloaded [default: 65536]
     #[arg(long, value_name = "N")]
     pub queue_limit: Option<u64>,
-    /// Runs at once; as many as there are processors unless given
+    /// Number of threads [default: number of processors]
     #[arg(long, value_name = "N")]
     pub threads: Option<NonZeroUsize>,
-    /// Folder for report.html, results.json, results.csv, summary.csv, and finished runs
+    /// Directory for report.html, results.json, results.csv, summary.csv, and finished runs
     #[arg(long, value_name = "DIR", default_value = "headtime-compare")]
     pub out: PathBuf,
-    /// Prints results.json instead of a table
+    /// Print results.json instead of a table
     #[arg(long)]
     pub json: bool,
 }
@@ -96,8 +96,8 @@ pub struct Arguments {
 /// # Errors
 /// When the plan makes no sense, the folder cannot be written or is another run's, a run failed, or
 /// it was told to stop.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let plan = Plan::new(asked(arguments)?)?;
+pub fn run(arguments: &CompareArguments) -> Result<(), Failure> {
+    let plan = Plan::new(spec(arguments)?)?;
     let stop = Stop::on_signals()?;
     let store = Store::open(&arguments.out, build().context("the program cannot read itself")?)?;
     let threads = arguments
@@ -105,8 +105,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .or_else(|| thread::available_parallelism().ok())
         .map_or(1, NonZeroUsize::get);
     let outcomes = match session::run(&plan, &store, threads, &stop)? {
-        session::Session::Finished(ran) => ran.outcomes,
-        session::Session::Stopped { kept, of } => {
+        session::CompareSession::Finished(ran) => ran.outcomes,
+        session::CompareSession::Stopped { kept, of } => {
             let again: Vec<String> = std::env::args().map(|word| quoted(&word)).collect();
             return Err(Failure::Interrupted(anyhow!(
                 "stopped; {kept} of {of} runs are kept. Go on with: {}",
@@ -143,48 +143,49 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// The plan file, and the flags before it.
-fn asked(arguments: &Arguments) -> Result<Asked, Failure> {
-    let mut asked = arguments.plan.as_deref().map_or_else(|| Ok(Asked::default()), Asked::read)?;
-    let names = |flag: &str, words: &[String], into: &mut Vec<Placed<String>>| {
+fn spec(arguments: &CompareArguments) -> Result<CompareSpec, Failure> {
+    let mut spec =
+        arguments.plan.as_deref().map_or_else(|| Ok(CompareSpec::default()), CompareSpec::read)?;
+    let names = |flag: &str, words: &[String], into: &mut Vec<Located<String>>| {
         if !words.is_empty() {
             *into = words
                 .iter()
                 .flat_map(|word| split_names(word))
-                .map(|name| Placed::new(name, flag))
+                .map(|name| Located::new(name, flag))
                 .collect();
         }
     };
-    names("--policies", &arguments.policies, &mut asked.policies);
-    names("--beliefs", &arguments.beliefs, &mut asked.beliefs);
-    names("--drives", &arguments.drives, &mut asked.drives);
-    names("--workloads", &arguments.workloads, &mut asked.workloads);
+    names("--policies", &arguments.policies, &mut spec.policies);
+    names("--models", &arguments.beliefs, &mut spec.beliefs);
+    names("--drives", &arguments.drives, &mut spec.drives);
+    names("--workloads", &arguments.workloads, &mut spec.workloads);
     if !arguments.depths.is_empty() {
-        asked.depths =
-            arguments.depths.iter().map(|depth| Placed::new(*depth, "--depths")).collect();
+        spec.depths =
+            arguments.depths.iter().map(|depth| Located::new(*depth, "--depths")).collect();
     }
-    let number = |flag: &str, found: Option<u64>, into: &mut Placed<u64>| {
+    let number = |flag: &str, found: Option<u64>, into: &mut Located<u64>| {
         if let Some(found) = found {
-            *into = Placed::new(found, flag);
+            *into = Located::new(found, flag);
         }
     };
-    number("--seed", arguments.seed, &mut asked.seed);
-    number("--replicas", arguments.replicas, &mut asked.replicas);
-    number("--requests", arguments.requests, &mut asked.requests);
-    number("--queue-limit", arguments.queue_limit, &mut asked.queue_limit);
-    let given = |flag: &str, found: Option<u64>| found.map(|found| Placed::new(found, flag));
-    asked.warmup = given("--warmup", arguments.warmup).or(asked.warmup);
-    asked.outstanding = given("--outstanding", arguments.outstanding).or(asked.outstanding);
-    asked.baseline =
-        arguments.baseline.clone().map(|name| Placed::new(name, "--baseline")).or(asked.baseline);
-    asked.noise = arguments.noise.unwrap_or(asked.noise);
+    number("--seed", arguments.seed, &mut spec.seed);
+    number("--replicas", arguments.replicas, &mut spec.replicas);
+    number("--requests", arguments.requests, &mut spec.requests);
+    number("--queue-limit", arguments.queue_limit, &mut spec.queue_limit);
+    let given = |flag: &str, found: Option<u64>| found.map(|found| Located::new(found, flag));
+    spec.warmup = given("--warmup", arguments.warmup).or(spec.warmup);
+    spec.outstanding = given("--outstanding", arguments.outstanding).or(spec.outstanding);
+    spec.baseline =
+        arguments.baseline.clone().map(|name| Located::new(name, "--baseline")).or(spec.baseline);
+    spec.noise = arguments.noise.unwrap_or(spec.noise);
     if let Some(scale) = arguments.scale {
         // Before any request is refused for its number: a scaled run is a plan of its own.
-        asked.requests.value = ((asked.requests.value as f64 * scale) as u64).max(FEWEST);
-        if let Some(warmup) = &mut asked.warmup {
+        spec.requests.value = ((spec.requests.value as f64 * scale) as u64).max(FEWEST);
+        if let Some(warmup) = &mut spec.warmup {
             warmup.value = (warmup.value as f64 * scale) as u64;
         }
     }
-    Ok(asked)
+    Ok(spec)
 }
 
 /// The table for people: a line for each case and policy, the best of a case marked.

@@ -18,7 +18,7 @@ use headtime_console::stop::Stop;
 use headtime_console::view::Viewer;
 use headtime_console::{Failure, drive_model};
 
-/// Arguments of `headtime demo`.
+/// DemoArguments of `headtime demo`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "A drive is emulated in real time, its bytes in sparse files that are removed \
@@ -26,42 +26,42 @@ use headtime_console::{Failure, drive_model};
                         recorder with a deadline, a random database, a sequential backup. fio \
                         loads them, or the built-in generator where fio is missing."
 )]
-pub struct Arguments {
+pub struct DemoArguments {
     /// Seconds of load under each policy
     #[arg(long, value_name = "N", default_value_t = 30.0, value_parser = seconds)]
     pub seconds: f64,
-    /// Policies to compare, in the order they run; parameters as in `headtime sim`, but separated
-    /// by `;` from the next policy then
+    /// Policies to compare, in the order they run; parameters as in `headtime sim`, then separated
+    /// by `;` from the next policy
     #[arg(long, value_name = "NAME,…", default_value_t = format!("fcfs,{BEST}"))]
     pub policies: String,
-    /// The folder for report.html and report.json; the drive's bytes live there meanwhile
+    /// Directory for report.html and report.json, and meanwhile for the drive's bytes
     #[arg(long, value_name = "FOLDER", default_value = "target/demo")]
     pub out: PathBuf,
-    /// The drive: a profile's name, NAME@SETUP, or the path of a profile file
+    /// Drive: a profile's name, NAME@SETUP, or the path of a profile file
     #[arg(long, value_name = "PROFILE", default_value = "nearline-20tb")]
     pub drive: String,
-    /// Draws the emulated unit, the same for each policy, and the load
+    /// Seed of the emulated instance, the same for each policy, and of the load
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Who makes the load
-    #[arg(long, value_enum, default_value_t = Load::Auto)]
-    pub load: Load,
-    /// Lines instead of the live view, also on a terminal
+    /// GeneratorChoice generator
+    #[arg(long, value_enum, default_value_t = GeneratorChoice::Auto)]
+    pub load: GeneratorChoice,
+    /// Print lines instead of the live view, also on a terminal
     #[arg(long)]
     pub plain: bool,
-    /// Prints the numbers of the report as JSON; lines go to standard error meanwhile
+    /// Print the figures of the report as JSON; lines go to standard error meanwhile
     #[arg(long)]
     pub json: bool,
 }
 
 /// Who makes the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Load {
-    /// fio where it is installed with its nbd engine, otherwise the built-in generator
+pub enum GeneratorChoice {
+    /// Use fio if it is installed with its nbd engine, otherwise the built-in generator
     Auto,
-    /// fio, or an error
+    /// Use fio or fail
     Fio,
-    /// The built-in generator
+    /// Use the built-in generator
     BuiltIn,
 }
 
@@ -70,10 +70,10 @@ pub enum Load {
 /// # Errors
 /// When an argument makes no sense, a drive cannot be served or loaded, the report cannot be
 /// written, or nothing was served.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let policies = policies(&arguments.policies)?;
     let profile = drive_model::load(&arguments.drive)?;
-    let plan = Plan::new(&arguments.drive, &profile, arguments.seed).map_err(Failure::asked)?;
+    let plan = Plan::new(&arguments.drive, &profile, arguments.seed).map_err(Failure::usage)?;
     let generator = generator(arguments.load)?;
     std::fs::create_dir_all(&arguments.out).with_context(|| {
         format!("cannot make the folder {}; choose another with --out", arguments.out.display())
@@ -109,7 +109,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 type Policy = (String, PolicyChoice);
 
 fn measure(
-    arguments: &Arguments,
+    arguments: &DemoArguments,
     plan: &Plan,
     policies: &[Policy],
     generator: &Generator,
@@ -172,7 +172,7 @@ fn measure(
 fn policies(text: &str) -> Result<Vec<Policy>, Failure> {
     let separator = if text.contains(';') { ';' } else { ',' };
     let parse = |text: &str| {
-        PolicyChoice::parse(text).map(|choice| (text.to_string(), choice)).map_err(Failure::asked)
+        PolicyChoice::parse(text).map(|choice| (text.to_string(), choice)).map_err(Failure::usage)
     };
     text.split(separator)
         .map(str::trim)
@@ -181,17 +181,19 @@ fn policies(text: &str) -> Result<Vec<Policy>, Failure> {
         .collect::<Result<Vec<_>, _>>()
         .and_then(|policies| {
             if policies.is_empty() {
-                Err(Failure::Asked(anyhow!("--policies names none; write such as fcfs,{BEST}")))
+                Err(Failure::Usage(anyhow!("--policies names none; write such as fcfs,{BEST}")))
             } else {
                 Ok(policies)
             }
         })
 }
 
-fn generator(load: Load) -> Result<Generator, Failure> {
+fn generator(load: GeneratorChoice) -> Result<Generator, Failure> {
     match (load, Generator::find()) {
-        (Load::BuiltIn, _) => Ok(Generator::BuiltIn { reason: "it was asked for".to_string() }),
-        (Load::Fio, Generator::BuiltIn { reason }) => Err(Failure::Failed(anyhow!(
+        (GeneratorChoice::BuiltIn, _) => {
+            Ok(Generator::BuiltIn { reason: "it was asked for".to_string() })
+        }
+        (GeneratorChoice::Fio, Generator::BuiltIn { reason }) => Err(Failure::Failed(anyhow!(
             "fio cannot make the load: {reason}; leave --load out to do without"
         ))),
         (_, found) => Ok(found),
@@ -205,15 +207,15 @@ fn generator(load: Load) -> Result<Generator, Failure> {
 fn check_room(folder: &Path, needed: u64) -> anyhow::Result<u64> {
     let system = rustix::fs::statvfs(folder)
         .with_context(|| format!("cannot ask for the free space in {}", folder.display()))?;
-    let (free, wanted) =
+    let (free, required) =
         (system.f_bavail.saturating_mul(system.f_frsize), needed + needed / 4 + (64 << 20));
-    if free < wanted {
+    if free < required {
         bail!(
             "{} has {} free, and the demo may write {} for a while; free some, choose another \
                 folder with --out, or less with --seconds",
             folder.display(),
             show_bytes(free),
-            show_bytes(wanted)
+            show_bytes(required)
         );
     }
     Ok(free)
@@ -223,7 +225,7 @@ fn introduction(
     plan: &Plan,
     policies: &[Policy],
     generator: &Generator,
-    arguments: &Arguments,
+    arguments: &DemoArguments,
     room: u64,
 ) -> String {
     let source = generator.source();

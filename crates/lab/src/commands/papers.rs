@@ -14,32 +14,32 @@ use indicatif::{ProgressBar, ProgressStyle};
 use headtime_console::Failure;
 use headtime_console::output::{columns, print, print_json};
 
-/// Arguments of `headtime papers`.
+/// PapersArguments of `headtime papers`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Same seed and scale, same bytes, however many threads. Results are written as \
         DIR/ID.svg, .csv, .json and .html."
 )]
-pub struct Arguments {
+pub struct PapersArguments {
     /// Experiments: ids, patterns such as 'a.*', or all
     #[arg(value_name = "ID")]
     pub ids: Vec<String>,
-    /// Lists the experiments instead
+    /// List the experiments
     #[arg(long, conflicts_with = "ids")]
     pub list: bool,
-    /// Prints JSON instead of tables: an object for one id, an array for patterns and several
+    /// Print JSON instead of tables: an object for one id, an array for patterns and several ids
     #[arg(long)]
     pub json: bool,
-    /// Draws units, noise and workloads
+    /// Seed of drive instances, noise and workloads
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Share of the full number of requests; less is quicker and less sure
+    /// Share of the full number of requests; smaller is faster and less precise
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = scale)]
     pub scale: f64,
-    /// Threads that run points side by side; as many as there are processors unless given
+    /// Number of threads [default: number of processors]
     #[arg(long, value_name = "N")]
     pub threads: Option<NonZeroUsize>,
-    /// Folder for the results; headtime-papers/ID unless given
+    /// Directory for the results [default: headtime-papers/ID]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
@@ -48,17 +48,17 @@ pub struct Arguments {
 ///
 /// # Errors
 /// When an id is unknown, a folder cannot be written, or an experiment cannot be run.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &PapersArguments) -> Result<(), Failure> {
     if arguments.list {
         return list(arguments.json);
     }
     if arguments.ids.is_empty() {
-        return Err(Failure::Asked(anyhow!(
+        return Err(Failure::Usage(anyhow!(
             "name an experiment such as a.depth, a pattern such as 'a.*', or all; --list says what \
                 there is"
         )));
     }
-    let chosen = select(&arguments.ids).map_err(Failure::asked)?;
+    let chosen = select(&arguments.ids).map_err(Failure::usage)?;
     let folder = |experiment: &Experiment| {
         arguments
             .out
@@ -144,7 +144,7 @@ fn table(report: &Report) -> String {
     for (number, sentence) in sentences.iter().enumerate() {
         text.push_str(&format!("[{}] {sentence}\n", number + 1));
     }
-    let holding = |wanted| report.rows.iter().filter(|row: &&Row| row.holds == wanted).count();
+    let holding = |verdict| report.rows.iter().filter(|row: &&Row| row.holds == verdict).count();
     let (yes, no, open) = (holding(Some(true)), holding(Some(false)), holding(None));
     text.push_str(&format!("\n{yes} hold, {no} do not, {open} have nothing to compare\n"));
     for note in &report.notes {

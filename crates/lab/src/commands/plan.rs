@@ -15,18 +15,18 @@ use serde::Serialize;
 use headtime_console::output::{columns, print, print_json};
 use headtime_console::{Failure, drive_model};
 
-/// Arguments of `headtime plan`.
+/// PlanArguments of `headtime plan`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP, after_long_help = long_help())]
-pub struct Arguments {
-    /// What is needed: TOML with a `[[need]]` for each stream of requests
+pub struct PlanArguments {
+    /// Requirements: TOML with a `[[need]]` for each stream of requests
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// The drive: a profile that ships, such as nearline-20tb or atlas10k@scsi1, or the path of a
-    /// profile file
+    /// Drive: a built-in profile, such as nearline-20tb or atlas10k@scsi1, or the path of a profile
+    /// file
     #[arg(long, value_name = "PROFILE")]
     pub drive: String,
-    /// Prints one JSON object instead of a table
+    /// Print one JSON object instead of a table
     #[arg(long)]
     pub json: bool,
 }
@@ -74,19 +74,19 @@ struct Reservation {
 ///
 /// # Errors
 /// When file or drive make no sense, or what is needed is more than the drive has.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &PlanArguments) -> Result<(), Failure> {
     let profile = drive_model::load(&arguments.drive)?;
     let name = arguments.file.display().to_string();
     let text = std::fs::read_to_string(&arguments.file)
         .with_context(|| format!("{name} cannot be read"))
-        .map_err(Failure::Asked)?;
-    let file = NeedsFile::from_toml(&name, &text).map_err(Failure::asked)?;
+        .map_err(Failure::Usage)?;
+    let file = NeedsFile::from_toml(&name, &text).map_err(Failure::usage)?;
     let answer = plan(&file, &profile)?;
     if arguments.json { print_json(&answer) } else { print(&answer.text()) }
 }
 
 fn plan(file: &NeedsFile, profile: &DriveProfile) -> Result<Answer, Failure> {
-    let drive = Drive::of(profile).map_err(Failure::Asked)?;
+    let drive = Drive::of(profile).map_err(Failure::Usage)?;
     let mut needs = Vec::new();
     let mut left = Share::WHOLE.as_billionths();
     let mut mistakes = Vec::new();
@@ -111,7 +111,7 @@ fn plan(file: &NeedsFile, profile: &DriveProfile) -> Result<Answer, Failure> {
         }
     }
     if !mistakes.is_empty() {
-        return Err(Failure::Asked(anyhow!(mistakes.join("\n"))));
+        return Err(Failure::Usage(anyhow!(mistakes.join("\n"))));
     }
     Ok(Answer {
         drive: profile.name.clone(),
@@ -161,8 +161,8 @@ impl<'a> Drive<'a> {
             ));
         }
         let costs = self.costs(need);
-        let wanted = Need { requests_per_second: need.rate, run_requests: need.run };
-        let share = wanted
+        let need_of_drive = Need { requests_per_second: need.rate, run_requests: need.run };
+        let share = need_of_drive
             .reservation_per_period(&costs, PERIOD)
             .map_err(|error: NeedError| error.to_string())?;
         let reserve =

@@ -15,23 +15,23 @@ use headtime_mechanics::import::{ImportOptions, Imported, SourceText, import};
 #[derive(Debug, Args)]
 #[command(after_help = IMPORT_HELP)]
 pub struct ImportArguments {
-    /// DiskSim's files: .parv, .diskspecs, .model, .layout, .seek; in any order, those that they
-    /// name are found beside them
+    /// DiskSim files: .parv, .diskspecs, .model, .layout, .seek, in any order; files that they name
+    /// are searched for beside them
     #[arg(long, value_name = "FILE", num_args = 1.., required = true)]
     pub disksim: Vec<PathBuf>,
-    /// Which disk, where the files describe several
+    /// Disk to import if the files describe several
     #[arg(long, value_name = "NAME")]
     pub disk: Option<String>,
-    /// The profile's name instead of the disk's
+    /// Name of the profile [default: the disk's name]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Where the profile goes instead of standard output
+    /// File for the profile [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Replaces the file of --out where there is one
+    /// Replace the file of --out if it exists
     #[arg(long, requires = "out")]
     pub force: bool,
-    /// Says nothing of what was left out
+    /// Print no notes about omitted keys
     #[arg(long)]
     pub quiet: bool,
 }
@@ -49,7 +49,7 @@ Example: headtime profile import --disksim atlas10k.parv --name my-atlas --out m
 /// When the description is invalid, or a file cannot be read or written.
 pub fn run(arguments: &ImportArguments) -> Result<(), Failure> {
     if let Some(out) = arguments.out.as_ref().filter(|out| out.exists() && !arguments.force) {
-        return Err(Failure::Asked(anyhow!(
+        return Err(Failure::Usage(anyhow!(
             "{} exists; choose another file, or say --force to replace it",
             out.display()
         )));
@@ -82,13 +82,13 @@ fn read(arguments: &ImportArguments) -> Result<Imported, Failure> {
         .iter()
         .map(|path| source(path))
         .collect::<anyhow::Result<Vec<SourceText>>>()
-        .map_err(Failure::Asked)?;
+        .map_err(Failure::Usage)?;
     let options = ImportOptions { disk: arguments.disk.clone(), name: arguments.name.clone() };
     let mut beside = |from: &str, name: &str| {
         let folder = Path::new(from).parent().unwrap_or(Path::new(""));
         source(&folder.join(name)).map_err(|error| error.root_cause().to_string())
     };
-    import(&files, &options, &mut beside).map_err(Failure::asked)
+    import(&files, &options, &mut beside).map_err(Failure::usage)
 }
 
 /// A file's text. Old descriptions have comments in old encodings: what is no UTF-8 is replaced,

@@ -1,8 +1,8 @@
 //! `headtime sim`: one drive, one policy, one workload, in virtual time.
 
 mod answer;
-mod believed;
 mod load;
+mod model;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,66 +19,66 @@ use serde::Serialize;
 
 use crate::traces::{ReplayArguments, TraceArguments};
 use crate::workloads::DEFAULT_DEPTH;
-use headtime_console::arguments::Noise;
+use headtime_console::arguments::NoiseSwitch;
 use headtime_console::output::{print, print_json};
 use headtime_console::{Failure, drive_model};
 
-pub use answer::{Answer, Asked, ClassAnswer, Confidence, StreamAnswer};
+pub use answer::{ClassAnswer, SimConfidence, SimOutput, SimParameters, StreamAnswer};
 use load::Load;
 
-/// Arguments of `headtime sim`.
+/// SimArguments of `headtime sim`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
-pub struct Arguments {
-    /// The drive: a profile's name, NAME@SETUP, or the path of a profile file
+pub struct SimArguments {
+    /// Drive: a profile's name, NAME@SETUP, or the path of a profile file
     #[arg(long, value_name = "PROFILE", default_value = "nearline-20tb")]
     pub drive: String,
-    /// The policy, with parameters as NAME:parameter=value,…; see `headtime policies`
-    #[arg(long, value_name = "NAME", default_value_t = Choice::default(), value_parser = policy)]
-    pub policy: Choice,
-    /// What is asked: a workload that ships, a FILE.toml, a fio job FILE.fio or a trace; see
-    /// `headtime workload list`
+    /// Policy, with parameters as NAME:parameter=value,…; see `headtime policies`
+    #[arg(long, value_name = "NAME", default_value_t = PolicyArgument::default(), value_parser = policy)]
+    pub policy: PolicyArgument,
+    /// Workload: a built-in one, a FILE.toml, a fio job FILE.fio or a trace; see `headtime workload
+    /// list`
     #[arg(long, value_name = "NAME|FILE", conflicts_with_all = OF_ONE_STREAM)]
     pub workload: Option<String>,
-    /// With --workload: clients of closed loops that leave it open; 16 unless given
+    /// With --workload: clients of closed loops that do not set it [default: 16]
     #[arg(long, value_name = "N", requires = "workload", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub depth: Option<u32>,
-    /// What is asked: the files of one trace, `-` for standard input; see `headtime trace`
+    /// Files of one trace, `-` for standard input; see `headtime trace`
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "workload", conflicts_with_all = OF_ONE_STREAM_BUT_DEADLINE)]
     pub trace: Vec<PathBuf>,
-    /// Closed loop: so many clients, each with one request at a time, so this is the queue
+    /// Closed loop: number of clients with one request each, which is the queue depth
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub clients: u32,
-    /// Closed loop: time between an answer and the client's next request
+    /// Closed loop: time between a completion and the client's next request
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = parse_nanos)]
     pub think: Nanos,
-    /// Open loop: so many requests per second, instead of clients
+    /// Open loop: requests per second, instead of clients
     #[arg(long, value_name = "PER_SECOND", conflicts_with_all = ["clients", "think"], value_parser = rate)]
     pub rate: Option<f64>,
-    /// Open loop: how requests follow each other
+    /// Open loop: distribution of the intervals between requests
     #[arg(long, value_enum, default_value_t = Pacing::Poisson, requires = "rate")]
     pub pacing: Pacing,
-    /// A tunable of the scheduler, as `headtime set` takes it; may be repeated
+    /// Tunable of the scheduler, as in `headtime set`; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
-    /// By what places and times are believed: profile, matrix, compact, or a latency map in a file,
-    /// as matrix:FILE or compact:FILE
-    #[arg(long, value_name = "WHAT[:FILE]", default_value_t = BelievedBy::default())]
+    /// Drive model to schedule by: profile, matrix, compact, or a latency map in a file, as
+    /// matrix:FILE or compact:FILE
+    #[arg(long = "model", alias = "belief", value_name = "MODEL[:FILE]", default_value_t = BelievedBy::default())]
     pub belief: BelievedBy,
-    /// A setting of the latency map, as `headtime serve --map` takes it; may be repeated
+    /// Setting of the latency map, as in `headtime serve --map`; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub map: Vec<String>,
-    /// Writes the latency map as it is in the end into this file
+    /// Write the final latency map into this file
     #[arg(long, value_name = "FILE")]
     pub map_out: Option<PathBuf>,
-    /// Replaces the file of --map-out where it is a map of the same drive
+    /// Replace the file of --map-out if it is a map of the same drive
     #[arg(long, requires = "map_out")]
     pub force: bool,
-    /// What is believed of the drive instead of its own profile: the one that `headtime
-    /// characterize` has written, say
+    /// Profile for the drive model, such as one that `headtime characterize` wrote [default: the
+    /// drive's own profile]
     #[arg(long, value_name = "PROFILE")]
     pub profile: Option<String>,
-    /// Commands the drive holds at once; the policy's own wish unless given
+    /// Maximum commands at the drive [default: chosen by the policy]
     #[arg(long, value_name = "N", value_parser = outstanding)]
     pub outstanding: Option<usize>,
     /// Bytes of each request
@@ -87,37 +87,35 @@ pub struct Arguments {
     /// Share of reads, 0 to 1; the others are writes
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = share)]
     pub reads: f64,
-    /// Requests that follow each other by address before the next place is chosen; 1 means every
-    /// place is random
+    /// Sequential requests before the next random address; 1 makes every address random
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub run_length: u64,
-    /// Time from a request's arrival to its deadline; none unless given
+    /// Time from a request's arrival to its deadline [default: none]
     #[arg(long, value_name = "TIME", value_parser = positive_time)]
     pub deadline: Option<Nanos>,
-    /// Requests that are counted; 20000 unless given, of a trace all
+    /// Number of requests to measure [default: 20000, all of a trace]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub requests: Option<u64>,
-    /// Simulated seconds that are counted, instead of requests
+    /// Simulated seconds to measure, instead of requests
     #[arg(long, value_name = "SECONDS", conflicts_with = "requests", value_parser = seconds)]
     pub seconds: Option<Nanos>,
-    /// Requests (100) or time (5s) before counting begins; a tenth of --requests or --seconds
-    /// unless given, of a trace nothing
+    /// Requests (100) or time (5s) before measuring begins [default: a tenth of --requests or
+    /// --seconds, nothing for a trace]
     #[arg(long, value_name = "N|TIME", value_parser = warm_up)]
     pub warmup: Option<WarmUp>,
-    /// Draws the unit, its noise and the workload
+    /// Seed of the drive instance, its noise and the workload
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Whether the unit differs from its profile and its times scatter, as the profile says units
-    /// do
-    #[arg(long, value_enum, default_value_t = Noise::On)]
-    pub noise: Noise,
-    /// Prints one JSON object instead of a table
+    /// Whether the instance differs from its profile and its times vary as the profile specifies
+    #[arg(long, value_enum, default_value_t = NoiseSwitch::On)]
+    pub noise: NoiseSwitch,
+    /// Print one JSON object instead of a table
     #[arg(long)]
     pub json: bool,
-    /// How a trace is read.
+    /// Reading of a trace.
     #[command(flatten)]
     pub trace_options: TraceArguments,
-    /// How a trace is replayed.
+    /// Replay of a trace.
     #[command(flatten)]
     pub replay_options: ReplayArguments,
 }
@@ -148,25 +146,25 @@ pub enum WarmUp {
 
 /// A policy with its parameters.
 #[derive(Clone)]
-pub struct Choice {
+pub struct PolicyArgument {
     text: String,
     entry: &'static PolicyEntry,
     parameters: Parameters,
 }
 
-impl std::fmt::Debug for Choice {
+impl std::fmt::Debug for PolicyArgument {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl std::fmt::Display for Choice {
+impl std::fmt::Display for PolicyArgument {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl Default for Choice {
+impl Default for PolicyArgument {
     /// The policy that drives are opened with when nobody chooses.
     fn default() -> Self {
         let name = headtime_io::PolicyChoice::default().name();
@@ -178,9 +176,9 @@ impl Default for Choice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Pacing {
-    /// By chance, at the given rate on average
+    /// Random, at the given rate on average
     Poisson,
-    /// At the same distance always
+    /// At constant intervals
     Constant,
 }
 
@@ -188,7 +186,7 @@ pub enum Pacing {
 ///
 /// # Errors
 /// When the arguments make no experiment, or requests come faster than the drive serves them.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &SimArguments) -> Result<(), Failure> {
     let began = Instant::now();
     let mut answer = simulate(arguments)?;
     answer.measures.wall_seconds = Some(began.elapsed().as_secs_f64());
@@ -199,7 +197,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn simulate(arguments: &Arguments) -> Result<Answer, Failure> {
+pub fn simulate(arguments: &SimArguments) -> Result<SimOutput, Failure> {
     let profile = Arc::new(drive_model::load(&arguments.drive)?);
     let mut load = Load::of(arguments)?;
     let timed = arguments.seconds.is_some();
@@ -215,11 +213,11 @@ pub fn simulate(arguments: &Arguments) -> Result<Answer, Failure> {
     };
     let experiment = Experiment {
         instance: match arguments.noise {
-            Noise::On => Instance::Drawn,
-            Noise::Off => Instance::Nominal,
+            NoiseSwitch::On => Instance::Drawn,
+            NoiseSwitch::Off => Instance::Nominal,
         },
         parameters: arguments.policy.parameters.clone(),
-        tunables: believed::tunables(&arguments.set)?,
+        tunables: model::tunables(&arguments.set)?,
         outstanding: arguments.outstanding,
         warm_up: warm_up_requests.unwrap_or(0),
         requests: requests.unwrap_or(u64::MAX),
@@ -229,12 +227,12 @@ pub fn simulate(arguments: &Arguments) -> Result<Answer, Failure> {
         ..Experiment::new(Arc::clone(&profile), arguments.policy.entry, arguments.seed)
     };
     let source = load.source(&profile, arguments.seed)?;
-    let begun = believed::Begun::of(arguments, &profile)?;
+    let begun = model::Begun::of(arguments, &profile)?;
     let stopped = |error| match error {
         RunError::Engine(error) => {
             Failure::Failed(anyhow!(error).context("the simulation cannot go on"))
         }
-        error => Failure::asked(error),
+        error => Failure::usage(error),
     };
     let (run, learned) =
         run_with_belief(&experiment, source, &|_: &DriveProfile| begun.belief(), &mut ())
@@ -247,7 +245,7 @@ pub fn simulate(arguments: &Arguments) -> Result<Answer, Failure> {
                 or a request finished; lower --warmup, or raise --seconds"
         )));
     }
-    believed::keep(arguments, &*learned)?;
+    model::keep(arguments, &*learned)?;
     let of_flags = matches!(load, Load::Flags(_));
     let closed = of_flags && arguments.rate.is_none();
     let (streams, classes) = answer::by_stream(&measures, &load.labels(measures.streams.len()));
@@ -261,17 +259,17 @@ pub fn simulate(arguments: &Arguments) -> Result<Answer, Failure> {
         Load::Workload { choice, .. } => Some(format!("{:08x}", choice.fingerprint())),
         _ => None,
     };
-    Ok(Answer {
+    Ok(SimOutput {
         failed: measures.failed,
         noise: arguments.noise,
-        confidence_95: Confidence {
+        confidence_95: SimConfidence {
             response_ms: measures.confidence.response_ms,
             service_ms: measures.confidence.service_ms,
             iops: measures.confidence.iops,
         },
         streams,
         classes,
-        parameters: Asked {
+        parameters: SimParameters {
             policy: arguments.policy.text.clone(),
             drive: arguments.drive.clone(),
             workload: arguments.workload.clone(),
@@ -303,8 +301,8 @@ pub fn simulate(arguments: &Arguments) -> Result<Answer, Failure> {
     })
 }
 
-fn policy(text: &str) -> Result<Choice, headtime_sched::PolicyError> {
-    PolicyEntry::parse(text).map(|(entry, parameters)| Choice {
+fn policy(text: &str) -> Result<PolicyArgument, headtime_sched::PolicyError> {
+    PolicyEntry::parse(text).map(|(entry, parameters)| PolicyArgument {
         text: text.to_string(),
         entry,
         parameters,

@@ -15,75 +15,75 @@ use crate::traces::{PlacingArguments, TraceArguments, TraceChoice, TraceReport, 
 use headtime_console::Failure;
 use headtime_console::output::{columns, print, print_json};
 
-/// Arguments of `headtime trace`.
+/// TraceCommandArguments of `headtime trace`.
 #[derive(Debug, Args)]
-pub struct Arguments {
-    /// What to do
+pub struct TraceCommandArguments {
+    /// Action
     #[command(subcommand)]
-    pub verb: Verb,
+    pub verb: TraceVerb,
 }
 
 /// What can be done with a trace.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
-    /// Says what a trace is made of, in one pass over it
+pub enum TraceVerb {
+    /// Show the composition of a trace, in one pass
     Info(InfoArguments),
-    /// Writes a trace, or a part of it, in another format
+    /// Convert a trace, or a part of it, to another format
     Convert(Box<ConvertArguments>),
-    /// Lists the formats that are read and written
+    /// List the supported formats
     Formats(FormatsArguments),
 }
 
-/// Arguments of `headtime trace info`.
+/// TraceCommandArguments of `headtime trace info`.
 #[derive(Debug, Args)]
 #[command(after_help = FILES_HELP)]
 pub struct InfoArguments {
-    /// The files of one trace, plain, .gz or .zst; - is standard input
+    /// Files of one trace, plain, .gz or .zst; - for standard input
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
-    /// Which part of it, and how it is read.
+    /// Selection and reading of the trace.
     #[command(flatten)]
     pub reading: TraceArguments,
-    /// Prints one JSON object instead of tables
+    /// Print one JSON object instead of tables
     #[arg(long)]
     pub json: bool,
 }
 
-/// Arguments of `headtime trace convert`.
+/// TraceCommandArguments of `headtime trace convert`.
 #[derive(Debug, Args)]
 #[command(after_help = FILES_HELP)]
 pub struct ConvertArguments {
-    /// The files of one trace, plain, .gz or .zst; - is standard input
+    /// Files of one trace, plain, .gz or .zst; - for standard input
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
-    /// The format to write
+    /// Format to write
     #[arg(long, value_name = "FORMAT", value_parser = crate::traces::format)]
     pub to: &'static Format,
-    /// The file to write, packed if it ends in .gz or .zst; one that is there is replaced when the
-    /// new one is whole
+    /// File to write, compressed if it ends in .gz or .zst; an existing file is replaced once the
+    /// new one is complete
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// Which part of it, and how it is read.
+    /// Selection and reading of the trace.
     #[command(flatten)]
     pub reading: TraceArguments,
-    /// What addresses become.
+    /// Mapping of addresses.
     #[command(flatten)]
     pub placing: PlacingArguments,
-    /// Size of the drive that addresses are mapped to; without it they stay as they are
+    /// Size of the drive that addresses are mapped to [default: addresses stay unchanged]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, help_heading = "Traces")]
     pub capacity: Option<ByteSize>,
-    /// Bytes of that drive's sectors, 512 or 4096
+    /// Sector size of that drive, 512 or 4096
     #[arg(long, value_name = "BYTES", default_value = "512", value_parser = sector, requires = "capacity", help_heading = "Traces")]
     pub sector: SectorSize,
-    /// Prints one JSON object instead of sentences
+    /// Print one JSON object instead of sentences
     #[arg(long)]
     pub json: bool,
 }
 
-/// Arguments of `headtime trace formats`.
+/// TraceCommandArguments of `headtime trace formats`.
 #[derive(Debug, Args)]
 pub struct FormatsArguments {
-    /// Prints a JSON array instead of a table
+    /// Print a JSON array instead of a table
     #[arg(long)]
     pub json: bool,
 }
@@ -98,11 +98,11 @@ left.";
 ///
 /// # Errors
 /// When the trace cannot be read, is of no known format, or the file cannot be written.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &TraceCommandArguments) -> Result<(), Failure> {
     match &arguments.verb {
-        Verb::Info(arguments) => info(arguments),
-        Verb::Convert(arguments) => run_convert(arguments),
-        Verb::Formats(arguments) => formats(arguments),
+        TraceVerb::Info(arguments) => info(arguments),
+        TraceVerb::Convert(arguments) => run_convert(arguments),
+        TraceVerb::Formats(arguments) => formats(arguments),
     }
 }
 
@@ -299,7 +299,7 @@ struct Answer {
 
 fn run_convert(arguments: &ConvertArguments) -> Result<(), Failure> {
     if arguments.placing.remap.remap() != Remap::None && arguments.capacity.is_none() {
-        return Err(Failure::Asked(anyhow!(
+        return Err(Failure::Usage(anyhow!(
             "--remap maps addresses to a drive, whose size is not given; add --capacity SIZE, such \
                 as --capacity 4TB"
         )));
@@ -316,7 +316,7 @@ fn run_convert(arguments: &ConvertArguments) -> Result<(), Failure> {
                 .sectors_of(bytes.get() / u64::from(sector.bytes()) * u64::from(sector.bytes()));
             let capacity = capacity
                 .context("--capacity is no whole number of sectors")
-                .map_err(Failure::Asked)?;
+                .map_err(Failure::Usage)?;
             let (placed, report) = trace.placed(sector, capacity)?;
             let records = placed.map(|placed| TraceRecord {
                 // One drive is left of however many there were.

@@ -24,27 +24,27 @@ use headtime_console::Failure;
 use headtime_console::drive_model;
 use headtime_console::output::{print, print_json};
 
-/// Arguments of `headtime validate`.
+/// ValidateArguments of `headtime validate`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
-pub struct Arguments {
-    /// The profile: a name of `headtime profiles`, NAME@SETUP, or the path of a .toml file; without
-    /// a SETUP the one called `recorded`, if there is one
+pub struct ValidateArguments {
+    /// Profile: a name of `headtime profiles`, NAME@SETUP, or the path of a .toml file [default
+    /// SETUP: `recorded`, if it exists]
     pub profile: String,
-    /// The recording: a file with one access a line, `R|W label lba sectors response_us think_us`
+    /// Recording: a file with one access per line, `R|W label lba sectors response_us think_us`
     /// (DiskSim's validation format)
     pub trace: PathBuf,
-    /// Issues each request a think time after the simulated completion of the one before, as
+    /// Issue each request a think time after the simulated completion of the previous one, as
     /// DiskSim does, instead of at its recorded time
     #[arg(long)]
     pub closed: bool,
-    /// Prints one JSON object instead of tables
+    /// Print one JSON object instead of tables
     #[arg(long)]
     pub json: bool,
-    /// Draws both distributions of response times, and the errors, into this SVG file
+    /// Draw both distributions of response times, and the errors, into this SVG file
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
-    /// Writes every request beside its prediction into this CSV file
+    /// Write every request with its prediction into this CSV file
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
 }
@@ -58,7 +58,7 @@ its distribution.";
 
 /// The answer as JSON.
 #[derive(Debug, Serialize)]
-pub struct Answer {
+pub struct ValidateOutput {
     profile: String,
     trace: String,
     /// `recorded` or `closed`.
@@ -118,13 +118,13 @@ struct ClassAnswer {
 /// # Errors
 /// When the profile or the recording cannot be read or makes no sense, the recording lies past the
 /// drive's end, or a file cannot be written.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &ValidateArguments) -> Result<(), Failure> {
     let profile = as_recorded(drive_model::load(&arguments.profile)?)?;
     let recording = read(&arguments.trace)?;
     let issue = if arguments.closed { IssueMode::Closed } else { IssueMode::Recorded };
     let name = arguments.trace.display().to_string();
     let validation = validate(&profile, &recording, issue)
-        .map_err(|error| Failure::Asked(anyhow!(error).context(name.clone())))?;
+        .map_err(|error| Failure::Usage(anyhow!(error).context(name.clone())))?;
     if let Some(file) = &arguments.plot {
         let short = arguments
             .trace
@@ -144,7 +144,7 @@ fn as_recorded(profile: DriveProfile) -> Result<DriveProfile, Failure> {
     if profile.name.contains('@') || !profile.setup.contains_key(RECORDED) {
         return Ok(profile);
     }
-    profile.with_setup(RECORDED).map_err(Failure::asked)
+    profile.with_setup(RECORDED).map_err(Failure::usage)
 }
 
 /// The setup that recordings were made with.
@@ -154,16 +154,16 @@ fn read(file: &Path) -> Result<Recording, Failure> {
     let name = file.display().to_string();
     let bytes = std::fs::read(file)
         .with_context(|| format!("recording {name} cannot be read"))
-        .map_err(Failure::Asked)?;
+        .map_err(Failure::Usage)?;
     // What is no UTF-8 is no recording either, and the reader says where.
-    disksim_validate::read(&name, &String::from_utf8_lossy(&bytes)).map_err(Failure::asked)
+    disksim_validate::read(&name, &String::from_utf8_lossy(&bytes)).map_err(Failure::usage)
 }
 
 fn write(file: &Path, text: &str) -> Result<(), Failure> {
     Ok(std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?)
 }
 
-fn answer(validation: &Validation, profile: &str, trace: &str) -> Answer {
+fn answer(validation: &Validation, profile: &str, trace: &str) -> ValidateOutput {
     let spindle = &validation.spindle;
     let count = |operation| {
         validation.accesses().iter().filter(|access| access.recorded.operation == operation).count()
@@ -171,11 +171,11 @@ fn answer(validation: &Validation, profile: &str, trace: &str) -> Answer {
     let kind = |kind, operation: Option<Operation>, served: Option<Served>| Kind {
         kind,
         figures: validation.figures(|_, access| {
-            operation.is_none_or(|wanted| access.recorded.operation == wanted)
-                && served.is_none_or(|wanted| access.predicted.served == wanted)
+            operation.is_none_or(|required| access.recorded.operation == required)
+                && served.is_none_or(|required| access.predicted.served == required)
         }),
     };
-    Answer {
+    ValidateOutput {
         profile: profile.to_string(),
         trace: trace.to_string(),
         issue: if validation.issue == IssueMode::Recorded { "recorded" } else { "closed" },

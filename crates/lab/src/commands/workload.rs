@@ -8,39 +8,39 @@ use crate::workloads::WorkloadChoice;
 use headtime_console::Failure;
 use headtime_console::output::{columns, print, print_json};
 
-/// Arguments of `headtime workload`.
+/// WorkloadArguments of `headtime workload`.
 #[derive(Debug, Args)]
-pub struct Arguments {
-    /// What to do
+pub struct WorkloadArguments {
+    /// Action
     #[command(subcommand)]
-    pub verb: Verb,
+    pub verb: WorkloadVerb,
 }
 
 /// What can be done with a workload.
 #[derive(Debug, Subcommand)]
-pub enum Verb {
-    /// Lists the workloads that ship
+pub enum WorkloadVerb {
+    /// List the built-in workloads
     List(ListArguments),
-    /// Checks a workload and shows it as TOML: one that ships, a file of streams, or a fio job file
-    Show(ShowArguments),
+    /// Check a workload and show it as TOML: a built-in one, a file of streams, or a fio job file
+    Show(WorkloadShowArguments),
 }
 
-/// Arguments of `headtime workload list`.
+/// WorkloadArguments of `headtime workload list`.
 #[derive(Debug, Args)]
 pub struct ListArguments {
-    /// Prints a JSON array instead of a table
+    /// Print a JSON array instead of a table
     #[arg(long)]
     pub json: bool,
 }
 
-/// Arguments of `headtime workload show`.
+/// WorkloadArguments of `headtime workload show`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: headtime workload show jobs.fio > mine.toml && headtime sim --workload \
         mine.toml"
 )]
-pub struct ShowArguments {
-    /// The workload, as `headtime sim --workload` takes it
+pub struct WorkloadShowArguments {
+    /// Workload, as in `headtime sim --workload`
     #[arg(value_name = "NAME|FILE")]
     pub workload: String,
 }
@@ -58,10 +58,10 @@ struct Listed {
 ///
 /// # Errors
 /// When there is no such workload, or its file makes none.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &WorkloadArguments) -> Result<(), Failure> {
     match &arguments.verb {
-        Verb::List(arguments) => list(arguments),
-        Verb::Show(arguments) => show(arguments),
+        WorkloadVerb::List(arguments) => list(arguments),
+        WorkloadVerb::Show(arguments) => show(arguments),
     }
 }
 
@@ -93,7 +93,7 @@ fn list(arguments: &ListArguments) -> Result<(), Failure> {
     ))
 }
 
-fn show(arguments: &ShowArguments) -> Result<(), Failure> {
+fn show(arguments: &WorkloadShowArguments) -> Result<(), Failure> {
     let choice = WorkloadChoice::parse(&arguments.workload)?;
     for note in choice.notes() {
         eprintln!("headtime: {}: {note}", choice.name());

@@ -5,8 +5,8 @@ use headtime_io::{BelievedBy, MapStart};
 use headtime_mechanics::DriveProfile;
 use headtime_sched::Belief;
 
-use super::asked::Placed;
 use super::fingerprint::fnv;
+use super::spec::Located;
 use crate::beliefs;
 use headtime_console::Failure;
 
@@ -25,13 +25,11 @@ impl PlannedBelief {
     ///
     /// # Errors
     /// When they say none, or their file cannot be read.
-    pub fn load(word: &Placed<String>) -> Result<Self, Failure> {
-        let asked = |error: anyhow::Error| Failure::Asked(error.context(word.place.clone()));
-        let by: BelievedBy = word
-            .value
-            .parse()
-            .map_err(|error: headtime_io::BeliefWordError| asked(error.into()))?;
-        let fingerprint = fingerprint(&by).map_err(asked)?;
+    pub fn load(word: &Located<String>) -> Result<Self, Failure> {
+        let spec = |error: anyhow::Error| Failure::Usage(error.context(word.place.clone()));
+        let by: BelievedBy =
+            word.value.parse().map_err(|error: headtime_io::BeliefWordError| spec(error.into()))?;
+        let fingerprint = fingerprint(&by).map_err(spec)?;
         Ok(Self { text: word.value.clone(), fingerprint, by })
     }
 

@@ -12,10 +12,10 @@ use headtime_workload::{Arrival, ClientId, RequestSource};
 use serde::{Deserialize, Serialize};
 
 use super::observer::Observer;
-use super::outcome::{Ended, Figures, Outcome, StreamFigures, rounded, shares};
+use super::outcome::{CellEnd, CellOutcome, Figures, StreamOutcome, rounded, shares};
 use super::plan::{Case, Plan};
 use crate::workloads::StreamLabel;
-use headtime_console::arguments::Noise;
+use headtime_console::arguments::NoiseSwitch;
 use headtime_console::stop::Stop;
 
 /// One run.
@@ -100,11 +100,11 @@ impl Cell {
             workload_fingerprint: format!("{:08x}", workload.choice.fingerprint()),
             depth: case.depth,
             seed: self.seed,
-            requests: plan.asked.requests.value,
+            requests: plan.spec.requests.value,
             warm_up: case.warm_up,
-            noise: plan.asked.noise == Noise::On,
-            outstanding: plan.asked.outstanding.as_ref().map(|outstanding| outstanding.value),
-            queue_limit: plan.asked.queue_limit.value,
+            noise: plan.spec.noise == NoiseSwitch::On,
+            outstanding: plan.spec.outstanding.as_ref().map(|outstanding| outstanding.value),
+            queue_limit: plan.spec.queue_limit.value,
         }
     }
 
@@ -122,7 +122,7 @@ impl Cell {
     /// Requests that it runs for.
     #[must_use]
     pub fn work(&self, plan: &Plan) -> u64 {
-        plan.cases[self.case].warm_up + plan.asked.requests.value
+        plan.cases[self.case].warm_up + plan.spec.requests.value
     }
 
     /// Runs it; `None` when it was stopped before its end. Every few hundred requests `tell` is
@@ -136,31 +136,31 @@ impl Cell {
         plan: &Plan,
         stop: &Stop,
         tell: &dyn Fn(u64),
-    ) -> anyhow::Result<Option<Outcome>> {
+    ) -> anyhow::Result<Option<CellOutcome>> {
         let case = &plan.cases[self.case];
         let policy = &plan.policies[self.policy];
         let experiment = Experiment {
             profile: plan.drives[case.drive].profile.clone(),
-            instance: match plan.asked.noise {
-                Noise::On => Instance::Drawn,
-                Noise::Off => Instance::Nominal,
+            instance: match plan.spec.noise {
+                NoiseSwitch::On => Instance::Drawn,
+                NoiseSwitch::Off => Instance::Nominal,
             },
             policy: policy.entry,
             parameters: policy.parameters.clone(),
             tunables: headtime_sched::Tunables::default(),
             outstanding: plan
-                .asked
+                .spec
                 .outstanding
                 .as_ref()
                 .map(|outstanding| outstanding.value as usize),
             seed: self.seed,
             warm_up: case.warm_up,
-            requests: plan.asked.requests.value,
+            requests: plan.spec.requests.value,
             warm_up_time: None,
             length: None,
             by_stream: true,
             background: None,
-            queue_limit: plan.asked.queue_limit.value as usize,
+            queue_limit: plan.spec.queue_limit.value as usize,
         };
         let inner = plan.source(case, self.seed).map_err(|failure| anyhow!(failure.message()))?;
         let mut observer = Observer::new(experiment.warm_up, experiment.requests, tell);
@@ -190,14 +190,14 @@ impl Cell {
 fn outcome(
     run: &ObservedRun,
     observer: &Observer<'_>,
-    wanted: u64,
+    requests: u64,
     labels: &[StreamLabel],
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<CellOutcome> {
     let ObservedRun { measures, fault } = run;
     let ended = match fault {
-        None if measures.requests + measures.failed >= wanted => Ended::Full,
-        None => Ended::Drained,
-        Some(EngineError::Refused { refusal: Refusal::QueueFull { .. }, .. }) => Ended::QueueFull,
+        None if measures.requests + measures.failed >= requests => CellEnd::Full,
+        None => CellEnd::Drained,
+        Some(EngineError::Refused { refusal: Refusal::QueueFull { .. }, .. }) => CellEnd::QueueFull,
         Some(error) => return Err(error.clone()).context("the simulation cannot go on"),
     };
     let streams = measures.streams.iter().enumerate().map(|(number, stream)| {
@@ -205,9 +205,9 @@ fn outcome(
             name: format!("stream {number}"),
             class: String::new(),
         });
-        StreamFigures { name: label.name, class: label.class, figures: Figures::of_stream(stream) }
+        StreamOutcome { name: label.name, class: label.class, figures: Figures::of_stream(stream) }
     });
-    Ok(Outcome {
+    Ok(CellOutcome {
         ended,
         fell_behind: observer.fell_behind(),
         simulated_seconds: rounded(measures.simulated_seconds),

@@ -1,11 +1,10 @@
 //! `headtime compare`: policies × beliefs × drives × depths × workloads, run side by side, kept as
 //! they finish, and told in one page.
 //!
-//! [`Asked`] is what was written, [`Plan`] what it means, [`session`] computes what the folder
+//! [`CompareSpec`] is what was written, [`Plan`] what it means, [`session`] computes what the folder
 //! ([`store`]) does not have yet, [`Comparison`] is what came out, and [`page`] shows it.
 //! `docs/compare.md` says what the figures mean.
 
-mod asked;
 mod belief;
 mod cell;
 mod chart;
@@ -19,17 +18,18 @@ mod plan;
 mod progress;
 mod results;
 pub mod session;
+mod spec;
 pub mod statistics;
 pub mod store;
 mod table;
 
-pub use asked::{Asked, Placed, quoted, split_names};
 pub use belief::PlannedBelief;
 pub use cell::{Cell, Decisive};
 pub use fingerprint::build;
-pub use outcome::{Ended, Figures, Half, Outcome, Status, StreamFigures};
+pub use outcome::{CellEnd, CellOutcome, CellStatus, Figures, Half, StreamOutcome};
 #[cfg(feature = "parquet")]
 pub use parquet::parquet;
 pub use plan::{Case, LeftOut, Plan, PlannedDrive, PlannedPolicy, PlannedWorkload};
-pub use results::{Answer, CaseResult, Comparison, Entry};
-pub use table::{ALL_STREAMS, COLUMNS, Column, Kind, Line, Value};
+pub use results::{CaseResult, CompareOutput, Comparison, Entry};
+pub use spec::{CompareSpec, Located, quoted, split_names};
+pub use table::{ALL_STREAMS, COLUMNS, CellValue, Column, ColumnKind, Line};

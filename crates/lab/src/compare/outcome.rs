@@ -1,4 +1,4 @@
-//! [`Outcome`]: what one run brought, as it is kept in its cell's file.
+//! [`CellOutcome`]: what one run brought, as it is kept in its cell's file.
 //!
 //! Figures are rounded to six digits when the run ends: more than they are sure of, and what is
 //! read back from a file is then exactly what was written.
@@ -6,13 +6,13 @@
 use headtime_sim::{Distribution, Measures, StreamMeasures};
 use serde::{Deserialize, Serialize};
 
-use headtime_console::figures::{DiskTime, Times};
+use headtime_console::figures::{DiskTimeShares, Times};
 
 /// What one run brought.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct CellOutcome {
     /// How it ended.
-    pub ended: Ended,
+    pub ended: CellEnd,
     /// Requests held at its end more than when counting began; what an overloaded drive falls
     /// behind by.
     pub fell_behind: i64,
@@ -21,14 +21,14 @@ pub struct Outcome {
     /// Requests held on average, queued and at the drive.
     pub queue_depth_mean: f64,
     /// Where the drive's time went, as shares of one.
-    pub disk_time: DiskTime,
+    pub disk_time: DiskTimeShares,
     /// The first and the second half of the requests, each by itself; `None` when there are too few
     /// to tell.
     pub halves: Option<[Half; 2]>,
     /// All requests together.
     pub total: Figures,
     /// Each stream of the workload, in its order.
-    pub streams: Vec<StreamFigures>,
+    pub streams: Vec<StreamOutcome>,
     /// Response times within which the shares 1 − 10^(−k/10), k = 0, 1, 2 …, of the requests ended:
     /// ten to each nine, as many as the number of requests can tell.
     pub response_ms_by_share: Vec<f64>,
@@ -37,7 +37,7 @@ pub struct Outcome {
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ended {
+pub enum CellEnd {
     /// All requests that were to be counted were.
     Full,
     /// The workload had no more requests.
@@ -74,7 +74,7 @@ pub struct Figures {
 
 /// One stream of the workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StreamFigures {
+pub struct StreamOutcome {
     /// Its name.
     pub name: String,
     /// The class it is summed with.
@@ -100,7 +100,7 @@ pub struct Half {
 /// What a reader must know before leaning on a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Status {
+pub enum CellStatus {
     /// Nothing.
     Fine,
     /// Its halves differ by more than both intervals: the warm-up is too short, or the load
@@ -112,25 +112,25 @@ pub enum Status {
     Empty,
 }
 
-impl Outcome {
+impl CellOutcome {
     /// What a reader must know of it.
     #[must_use]
-    pub fn status(&self) -> Status {
-        if self.ended == Ended::QueueFull || self.falls_behind() {
-            Status::Overloaded
+    pub fn status(&self) -> CellStatus {
+        if self.ended == CellEnd::QueueFull || self.falls_behind() {
+            CellStatus::Overloaded
         } else if self.total.requests == 0 {
-            Status::Empty
+            CellStatus::Empty
         } else if self.halves.is_some_and(|[first, second]| first.differs(&second)) {
-            Status::NotSteady
+            CellStatus::NotSteady
         } else {
-            Status::Fine
+            CellStatus::Fine
         }
     }
 
     /// Whether requests came so much faster than they were served that the queue grew by more than
     /// a twentieth of them; a queue that merely swings does not.
     fn falls_behind(&self) -> bool {
-        self.ended == Ended::Full
+        self.ended == CellEnd::Full
             && self.fell_behind > FEWEST_BEHIND.max((self.total.requests / 20) as i64)
     }
 }
@@ -144,8 +144,8 @@ impl Half {
     }
 }
 
-impl Status {
-    /// The word in tables; empty for [`Status::Fine`].
+impl CellStatus {
+    /// The word in tables; empty for [`CellStatus::Fine`].
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -216,10 +216,10 @@ fn times(count: u64, times: &Distribution) -> Times {
 
 /// Where a drive's time went, as shares of one.
 #[must_use]
-pub(super) fn shares(spent: &headtime_sim::DiskTime) -> DiskTime {
+pub(super) fn shares(spent: &headtime_sim::DiskTime) -> DiskTimeShares {
     let total = spent.total().as_ns().max(1) as f64;
     let share = |part: headtime_units::Nanos| rounded(part.as_ns() as f64 / total);
-    DiskTime {
+    DiskTimeShares {
         seek: share(spent.seek),
         rotate: share(spent.rotate),
         transfer: share(spent.transfer),
@@ -265,15 +265,20 @@ pub(super) mod tests {
     use super::*;
 
     /// A run of 20,000 requests at so many a second.
-    pub(crate) fn outcome(iops: f64) -> Outcome {
+    pub(crate) fn outcome(iops: f64) -> CellOutcome {
         let response_ms =
             Times { count: 20_000, mean: 2.0, p50: 1.0, p95: 4.0, p99: 8.0, p999: 9.0, max: 10.0 };
-        Outcome {
-            ended: Ended::Full,
+        CellOutcome {
+            ended: CellEnd::Full,
             fell_behind: 0,
             simulated_seconds: 20_000.0 / iops,
             queue_depth_mean: 4.0,
-            disk_time: DiskTime { seek: 0.5, rotate: 0.25, transfer: 0.25, ..DiskTime::default() },
+            disk_time: DiskTimeShares {
+                seek: 0.5,
+                rotate: 0.25,
+                transfer: 0.25,
+                ..DiskTimeShares::default()
+            },
             halves: None,
             total: Figures {
                 requests: 20_000,
@@ -289,20 +294,24 @@ pub(super) mod tests {
 
     #[test]
     fn a_queue_that_swings_is_no_overload_and_one_that_grows_is() {
-        let status = |ended, fell_behind| Outcome { ended, fell_behind, ..outcome(100.0) }.status();
+        let status =
+            |ended, fell_behind| CellOutcome { ended, fell_behind, ..outcome(100.0) }.status();
         assert_eq!(
-            (status(Ended::Full, 1_000), status(Ended::Full, 1_001)),
-            (Status::Fine, Status::Overloaded)
+            (status(CellEnd::Full, 1_000), status(CellEnd::Full, 1_001)),
+            (CellStatus::Fine, CellStatus::Overloaded)
         );
-        assert_eq!(status(Ended::QueueFull, 0), Status::Overloaded);
-        assert_eq!(status(Ended::Drained, -3), Status::Fine);
-        let short = Outcome {
+        assert_eq!(status(CellEnd::QueueFull, 0), CellStatus::Overloaded);
+        assert_eq!(status(CellEnd::Drained, -3), CellStatus::Fine);
+        let short = CellOutcome {
             fell_behind: 64,
             total: Figures { requests: 300, ..Figures::default() },
             ..outcome(100.0)
         };
-        assert_eq!(short.status(), Status::Fine);
-        assert_eq!(Outcome { total: Figures::default(), ..outcome(1.0) }.status(), Status::Empty);
+        assert_eq!(short.status(), CellStatus::Fine);
+        assert_eq!(
+            CellOutcome { total: Figures::default(), ..outcome(1.0) }.status(),
+            CellStatus::Empty
+        );
     }
 
     #[test]
@@ -314,11 +323,11 @@ pub(super) mod tests {
             response_ms_mean_half_width_95: 0.5,
         };
         let status = |second| {
-            Outcome { halves: Some([half(100.0, 10.0), second]), ..outcome(100.0) }.status()
+            CellOutcome { halves: Some([half(100.0, 10.0), second]), ..outcome(100.0) }.status()
         };
-        assert_eq!(status(half(102.0, 11.0)), Status::Fine);
-        assert_eq!(status(half(102.1, 11.0)), Status::NotSteady);
-        assert_eq!(status(half(100.0, 8.9)), Status::NotSteady);
+        assert_eq!(status(half(102.0, 11.0)), CellStatus::Fine);
+        assert_eq!(status(half(102.1, 11.0)), CellStatus::NotSteady);
+        assert_eq!(status(half(100.0, 8.9)), CellStatus::NotSteady);
     }
 
     #[test]
@@ -337,13 +346,13 @@ pub(super) mod tests {
     fn what_is_written_is_what_is_read() {
         let mut before = outcome(345.678);
         before.total.iops_half_width_95 = Some(rounded(1.0 / 3.0));
-        before.streams = vec![StreamFigures {
+        before.streams = vec![StreamOutcome {
             name: "scan".to_string(),
             class: "background".to_string(),
             figures: before.total,
         }];
         let text = serde_json::to_string(&before).expect("an outcome is JSON");
-        let mut after: Outcome = serde_json::from_str(&text).expect("it was just written");
+        let mut after: CellOutcome = serde_json::from_str(&text).expect("it was just written");
         // How many requests the times are of stands beside them.
         (after.total.response_ms.count, after.total.service_ms.count) = (20_000, 20_000);
         for stream in &mut after.streams {

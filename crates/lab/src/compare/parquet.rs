@@ -11,7 +11,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 
 use super::results::Comparison;
-use super::table::{COLUMNS, Column, Kind, Value};
+use super::table::{COLUMNS, CellValue, Column, ColumnKind};
 
 /// The file's bytes: one row group, uncompressed, because it is small and every reader reads that.
 ///
@@ -33,7 +33,7 @@ pub fn parquet(comparison: &Comparison) -> anyhow::Result<Vec<u8>> {
     let mut group = writer.next_row_group()?;
     let lines = comparison.lines();
     for column in COLUMNS {
-        let values: Vec<Value> = lines.iter().map(|line| (column.of)(line)).collect();
+        let values: Vec<CellValue> = lines.iter().map(|line| (column.of)(line)).collect();
         write(&mut group, &values).with_context(|| format!("column {}", column.name))?;
     }
     group.close()?;
@@ -43,14 +43,14 @@ pub fn parquet(comparison: &Comparison) -> anyhow::Result<Vec<u8>> {
 
 fn field(column: &Column) -> anyhow::Result<Type> {
     let physical = match column.kind {
-        Kind::Text => Physical::BYTE_ARRAY,
-        Kind::Whole => Physical::INT64,
-        Kind::Number => Physical::DOUBLE,
-        Kind::YesNo => Physical::BOOLEAN,
+        ColumnKind::Text => Physical::BYTE_ARRAY,
+        ColumnKind::Whole => Physical::INT64,
+        ColumnKind::Number => Physical::DOUBLE,
+        ColumnKind::YesNo => Physical::BOOLEAN,
     };
-    let logical = (column.kind == Kind::Text).then_some(LogicalType::String);
+    let logical = (column.kind == ColumnKind::Text).then_some(LogicalType::String);
     let repetition =
-        if column.kind == Kind::YesNo { Repetition::REQUIRED } else { Repetition::OPTIONAL };
+        if column.kind == ColumnKind::YesNo { Repetition::REQUIRED } else { Repetition::OPTIONAL };
     Ok(Type::primitive_type_builder(column.name, physical)
         .with_logical_type(logical)
         .with_repetition(repetition)
@@ -59,7 +59,7 @@ fn field(column: &Column) -> anyhow::Result<Type> {
 
 fn write(
     group: &mut SerializedRowGroupWriter<'_, &mut Vec<u8>>,
-    values: &[Value],
+    values: &[CellValue],
 ) -> anyhow::Result<()> {
     let mut column = group.next_column()?.context("the schema has a column less than the table")?;
     // One where there is a value: columns are optional and not nested.
@@ -68,15 +68,15 @@ fn write(
         .map(|value| {
             i16::from(!matches!(
                 value,
-                Value::Text(None) | Value::Whole(None) | Value::Number(None)
+                CellValue::Text(None) | CellValue::Whole(None) | CellValue::Number(None)
             ))
         })
         .collect();
     match values.first() {
         None => {}
-        Some(Value::Text(_)) => {
+        Some(CellValue::Text(_)) => {
             let texts = values.iter().filter_map(|value| {
-                if let Value::Text(Some(text)) = value {
+                if let CellValue::Text(Some(text)) = value {
                     Some(ByteArray::from(text.as_str()))
                 } else {
                     None
@@ -88,30 +88,30 @@ fn write(
                 None,
             )?;
         }
-        Some(Value::Whole(_)) => {
-            let numbers = values
-                .iter()
-                .filter_map(|value| if let Value::Whole(number) = value { *number } else { None });
+        Some(CellValue::Whole(_)) => {
+            let numbers = values.iter().filter_map(|value| {
+                if let CellValue::Whole(number) = value { *number } else { None }
+            });
             column.typed::<Int64Type>().write_batch(
                 &numbers.collect::<Vec<_>>(),
                 Some(&levels),
                 None,
             )?;
         }
-        Some(Value::Number(_)) => {
-            let numbers = values
-                .iter()
-                .filter_map(|value| if let Value::Number(number) = value { *number } else { None });
+        Some(CellValue::Number(_)) => {
+            let numbers = values.iter().filter_map(|value| {
+                if let CellValue::Number(number) = value { *number } else { None }
+            });
             column.typed::<DoubleType>().write_batch(
                 &numbers.collect::<Vec<_>>(),
                 Some(&levels),
                 None,
             )?;
         }
-        Some(Value::YesNo(_)) => {
-            let answers = values
-                .iter()
-                .filter_map(|value| if let Value::YesNo(yes) = value { Some(*yes) } else { None });
+        Some(CellValue::YesNo(_)) => {
+            let answers = values.iter().filter_map(|value| {
+                if let CellValue::YesNo(yes) = value { Some(*yes) } else { None }
+            });
             column.typed::<BoolType>().write_batch(&answers.collect::<Vec<_>>(), None, None)?;
         }
     }

@@ -1,8 +1,8 @@
-//! [`Plan`]: what was asked for, understood: drives and workloads loaded, combinations that make no
+//! [`Plan`]: what was spec for, understood: drives and workloads loaded, combinations that make no
 //! sense set aside with the reason.
 //!
 //! A [`Case`] is one drive under one workload at one depth. Every policy of a case is run on the
-//! same units and is asked the same requests, so that policies are compared in pairs; that is why a
+//! same units and is spec the same requests, so that policies are compared in pairs; that is why a
 //! unit and a workload are drawn from the replica's seed and from nothing else.
 
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use headtime_sim::RunError;
 use headtime_workload::RequestSource;
 use serde::Serialize;
 
-use super::asked::{Asked, Placed};
 use super::belief::PlannedBelief;
 use super::fingerprint::fnv;
+use super::spec::{CompareSpec, Located};
 use crate::workloads::WorkloadChoice;
 use headtime_console::{Failure, drive_model};
 
 /// A comparison that can be run.
 #[derive(Clone)]
 pub struct Plan {
-    /// What was asked for.
-    pub asked: Asked,
+    /// What was spec for.
+    pub spec: CompareSpec,
     /// The policies, each by each belief, in the order of all tables.
     pub policies: Vec<PlannedPolicy>,
     /// The beliefs.
@@ -107,26 +107,26 @@ pub struct LeftOut {
 }
 
 impl Plan {
-    /// Understands what was asked for.
+    /// Understands what was spec for.
     ///
     /// # Errors
     /// When a policy, drive or workload is unknown, a number makes no sense, or nothing is left to
     /// run; the message says where it was written.
-    pub fn new(asked: Asked) -> Result<Self, Failure> {
-        asked.check()?;
-        let beliefs = once(&asked.beliefs)
+    pub fn new(spec: CompareSpec) -> Result<Self, Failure> {
+        spec.check()?;
+        let beliefs = once(&spec.beliefs)
             .into_iter()
             .map(PlannedBelief::load)
             .collect::<Result<Vec<_>, _>>()?;
-        let policies = policies(&asked.policies, &beliefs)?;
-        let baseline = baseline(asked.baseline.as_ref(), &policies)?;
-        let drives = once(&asked.drives)
+        let policies = policies(&spec.policies, &beliefs)?;
+        let baseline = baseline(spec.baseline.as_ref(), &policies)?;
+        let drives = once(&spec.drives)
             .into_iter()
             .map(PlannedDrive::load)
             .collect::<Result<Vec<_>, _>>()?;
-        let workloads = workloads(&asked.workloads)?;
+        let workloads = workloads(&spec.workloads)?;
         let mut plan = Self {
-            asked,
+            spec,
             policies,
             beliefs,
             baseline,
@@ -144,7 +144,7 @@ impl Plan {
         if plan.cases.is_empty() {
             // Several policies may be left out for one reason.
             let reasons = each_once(plan.left_out.iter().map(|left_out| left_out.reason.as_str()));
-            return Err(Failure::Asked(anyhow!(
+            return Err(Failure::Usage(anyhow!(
                 "nothing is left to compare: {}",
                 reasons.join("; ")
             )));
@@ -154,8 +154,8 @@ impl Plan {
 
     /// The seeds of the replicas.
     pub fn seeds(&self) -> impl Iterator<Item = u64> + use<> {
-        let first = self.asked.seed.value;
-        (0..self.asked.replicas.value).map(move |replica| first.wrapping_add(replica))
+        let first = self.spec.seed.value;
+        (0..self.spec.replicas.value).map(move |replica| first.wrapping_add(replica))
     }
 
     /// The requests of `case` for the replica of this seed.
@@ -164,7 +164,7 @@ impl Plan {
     /// When the workload does not fit the drive.
     pub fn source(&self, case: &Case, seed: u64) -> Result<Box<dyn RequestSource + Send>, Failure> {
         let profile = &self.drives[case.drive].profile;
-        let sector = profile.sector_size().map_err(Failure::asked)?;
+        let sector = profile.sector_size().map_err(Failure::usage)?;
         self.workloads[case.workload].choice.source(sector, profile.capacity(), seed, case.depth)
     }
 
@@ -228,7 +228,7 @@ impl Plan {
 
     fn add_cases(&mut self, drive: usize, workload: usize, able: &[usize]) {
         let PlannedWorkload { name, choice } = &self.workloads[workload];
-        let depths: Vec<u32> = once(&self.asked.depths)
+        let depths: Vec<u32> = once(&self.spec.depths)
             .iter()
             .map(|depth| u32::try_from(depth.value).expect("depths were checked"))
             .collect();
@@ -259,7 +259,7 @@ impl Plan {
                 policies: able.to_vec(),
                 warm_up: self.warm_up(depth),
             };
-            match self.source(&case, self.asked.seed.value) {
+            match self.source(&case, self.spec.seed.value) {
                 Ok(_) if able.is_empty() => {}
                 Ok(_) => cases.push(case),
                 Err(failure) => set_aside
@@ -285,15 +285,15 @@ impl Plan {
     /// A tenth of the requests, and at least two of each client: the first round of a closed loop,
     /// in which all ask at once, is not how it goes on.
     fn warm_up(&self, depth: Option<u32>) -> u64 {
-        let chosen = self.asked.warmup.as_ref().map(|warmup| warmup.value);
+        let chosen = self.spec.warmup.as_ref().map(|warmup| warmup.value);
         chosen.unwrap_or_else(|| {
-            (self.asked.requests.value / 10).max(2 * u64::from(depth.unwrap_or(0)))
+            (self.spec.requests.value / 10).max(2 * u64::from(depth.unwrap_or(0)))
         })
     }
 }
 
 impl PlannedDrive {
-    fn load(word: &Placed<String>) -> Result<Self, Failure> {
+    fn load(word: &Located<String>) -> Result<Self, Failure> {
         let profile = drive_model::load(&word.value).map_err(|failure| at(&word.place, failure))?;
         let whole =
             serde_json::to_string(&profile).context("a profile cannot be written as JSON")?;
@@ -307,11 +307,11 @@ impl PlannedDrive {
 
 /// Policies by their texts, each once by each belief; `all` is every one of the table.
 fn policies(
-    asked: &[Placed<String>],
+    spec: &[Located<String>],
     beliefs: &[PlannedBelief],
 ) -> Result<Vec<PlannedPolicy>, Failure> {
     let mut found: Vec<PlannedPolicy> = Vec::new();
-    for word in asked {
+    for word in spec {
         let every: Vec<String> = if word.value == "all" {
             POLICIES.iter().map(|entry| entry.name.to_string()).collect()
         } else {
@@ -319,7 +319,7 @@ fn policies(
         };
         for text in every {
             let (entry, parameters) = PolicyEntry::parse(&text)
-                .map_err(|error| at(&word.place, Failure::asked(error)))?;
+                .map_err(|error| at(&word.place, Failure::usage(error)))?;
             if found.iter().any(|other| other.policy == text) {
                 continue;
             }
@@ -350,9 +350,9 @@ fn policies(
 }
 
 /// Workloads, each once; two files that are called the same are called by their paths.
-fn workloads(asked: &[Placed<String>]) -> Result<Vec<PlannedWorkload>, Failure> {
-    let words = once(asked);
-    let parse = |word: &&Placed<String>| {
+fn workloads(spec: &[Located<String>]) -> Result<Vec<PlannedWorkload>, Failure> {
+    let words = once(spec);
+    let parse = |word: &&Located<String>| {
         WorkloadChoice::parse(&word.value).map_err(|failure| at(&word.place, failure))
     };
     let choices = words.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
@@ -367,12 +367,12 @@ fn workloads(asked: &[Placed<String>]) -> Result<Vec<PlannedWorkload>, Failure> 
         .collect())
 }
 
-fn baseline(asked: Option<&Placed<String>>, policies: &[PlannedPolicy]) -> Result<usize, Failure> {
-    let Some(word) = asked else { return Ok(0) };
+fn baseline(spec: Option<&Located<String>>, policies: &[PlannedPolicy]) -> Result<usize, Failure> {
+    let Some(word) = spec else { return Ok(0) };
     let named = |policy: &PlannedPolicy| policy.text == word.value || policy.policy == word.value;
     policies.iter().position(named).ok_or_else(|| {
         let known: Vec<&str> = policies.iter().map(|policy| policy.text.as_str()).collect();
-        Failure::Asked(anyhow!(
+        Failure::Usage(anyhow!(
             "{}: the baseline {} is not among the policies compared, which are {}",
             word.place,
             word.value,
@@ -385,8 +385,8 @@ fn baseline(asked: Option<&Placed<String>>, policies: &[PlannedPolicy]) -> Resul
 pub(super) const TRUTH: &str = "truth";
 
 /// Each value once, where it stands first.
-fn once<T: PartialEq>(values: &[Placed<T>]) -> Vec<&Placed<T>> {
-    let mut found: Vec<&Placed<T>> = Vec::new();
+fn once<T: PartialEq>(values: &[Located<T>]) -> Vec<&Located<T>> {
+    let mut found: Vec<&Located<T>> = Vec::new();
     for placed in values {
         if found.iter().all(|other| other.value != placed.value) {
             found.push(placed);
@@ -398,7 +398,7 @@ fn once<T: PartialEq>(values: &[Placed<T>]) -> Vec<&Placed<T>> {
 /// A failure with the place of what it is about.
 fn at(place: &str, failure: Failure) -> Failure {
     match failure {
-        Failure::Asked(error) => Failure::Asked(error.context(place.to_string())),
+        Failure::Usage(error) => Failure::Usage(error.context(place.to_string())),
         other => other,
     }
 }
@@ -418,13 +418,17 @@ fn each_once<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 mod tests {
     use super::*;
 
-    fn words(words: &[&str]) -> Vec<Placed<String>> {
-        words.iter().map(|word| Placed::new((*word).to_string(), "--flag")).collect()
+    fn words(words: &[&str]) -> Vec<Located<String>> {
+        words.iter().map(|word| Located::new((*word).to_string(), "--flag")).collect()
     }
 
     fn plan(policies: &[&str], drives: &[&str]) -> Plan {
-        let asked = Asked { policies: words(policies), drives: words(drives), ..Asked::default() };
-        Plan::new(asked).unwrap_or_else(|failure| panic!("{}", failure.message()))
+        let spec = CompareSpec {
+            policies: words(policies),
+            drives: words(drives),
+            ..CompareSpec::default()
+        };
+        Plan::new(spec).unwrap_or_else(|failure| panic!("{}", failure.message()))
     }
 
     #[test]
@@ -443,15 +447,15 @@ mod tests {
 
     #[test]
     fn every_policy_is_compared_by_every_belief_and_an_oracle_once() {
-        let asked = |beliefs: &[&str], baseline: Option<&str>| Asked {
+        let spec = |beliefs: &[&str], baseline: Option<&str>| CompareSpec {
             policies: words(&["fcfs", "sptf-oracle", "headtime"]),
             beliefs: words(beliefs),
             drives: words(&["atlas10k"]),
-            baseline: baseline.map(|name| Placed::new(name.to_string(), "--baseline")),
-            ..Asked::default()
+            baseline: baseline.map(|name| Located::new(name.to_string(), "--baseline")),
+            ..CompareSpec::default()
         };
-        let names = |asked: Asked| {
-            let plan = Plan::new(asked).unwrap_or_else(|failure| panic!("{}", failure.message()));
+        let names = |spec: CompareSpec| {
+            let plan = Plan::new(spec).unwrap_or_else(|failure| panic!("{}", failure.message()));
             let names: Vec<String> = (0..plan.policies.len())
                 .map(|place| format!("{}|{}", plan.policies[place].text, plan.belief(place)))
                 .collect();
@@ -459,7 +463,7 @@ mod tests {
         };
         let one =
             ["fcfs|compact", "sptf-oracle|truth", "headtime|compact"].map(str::to_string).to_vec();
-        assert_eq!(names(asked(&["compact"], None)), (one, "fcfs".to_string()));
+        assert_eq!(names(spec(&["compact"], None)), (one, "fcfs".to_string()));
         let several = [
             "fcfs by profile|profile",
             "fcfs by compact|compact",
@@ -469,23 +473,23 @@ mod tests {
         ];
         let several = several.map(str::to_string).to_vec();
         assert_eq!(
-            names(asked(&["profile", "compact", "profile"], Some("headtime"))),
+            names(spec(&["profile", "compact", "profile"], Some("headtime"))),
             (several.clone(), "headtime by profile".to_string())
         );
         assert_eq!(
-            names(asked(&["profile", "compact"], Some("headtime by compact"))),
+            names(spec(&["profile", "compact"], Some("headtime by compact"))),
             (several, "headtime by compact".to_string())
         );
     }
 
     #[test]
     fn a_workload_that_fits_no_depth_is_left_out_once() {
-        let asked = Asked {
+        let spec = CompareSpec {
             workloads: words(&["random:size=1000", "random"]),
             drives: words(&["atlas10k"]),
-            ..Asked::default()
+            ..CompareSpec::default()
         };
-        let plan = Plan::new(asked).unwrap_or_else(|failure| panic!("{}", failure.message()));
+        let plan = Plan::new(spec).unwrap_or_else(|failure| panic!("{}", failure.message()));
         let [left_out] = plan.left_out.as_slice() else { panic!("{:?}", plan.left_out) };
         assert_eq!((left_out.depths.as_deref(), plan.cases.len()), (Some(&[1, 4, 16, 64][..]), 4));
         assert!(left_out.reason.contains("512"), "{}", left_out.reason);
@@ -493,12 +497,12 @@ mod tests {
 
     #[test]
     fn nothing_left_to_run_is_an_error_with_its_reasons() {
-        let asked = Asked {
+        let spec = CompareSpec {
             policies: words(&["sptf-oracle"]),
             drives: words(&["exos-2x18"]),
-            ..Asked::default()
+            ..CompareSpec::default()
         };
-        let message = Plan::new(asked).map(|_| ()).expect_err("no policy can run").message();
+        let message = Plan::new(spec).map(|_| ()).expect_err("no policy can run").message();
         assert!(
             message.starts_with(
                 "nothing is left to compare: policy sptf-oracle is an oracle of one arm"
@@ -510,48 +514,52 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_named_with_its_place() {
-        for (asked, expected) in [
+        for (spec, expected) in [
             (
-                Asked { policies: words(&["fastest"]), ..Asked::default() },
+                CompareSpec { policies: words(&["fastest"]), ..CompareSpec::default() },
                 "--flag: there is no policy `fastest`; known are fcfs",
             ),
             (
-                Asked { beliefs: words(&["guess"]), ..Asked::default() },
+                CompareSpec { beliefs: words(&["guess"]), ..CompareSpec::default() },
                 "--flag: belief = guess: expected profile, matrix, compact",
             ),
             (
-                Asked { beliefs: words(&["compact:no.map"]), ..Asked::default() },
+                CompareSpec { beliefs: words(&["compact:no.map"]), ..CompareSpec::default() },
                 "--flag: map no.map cannot be read",
             ),
             (
-                Asked { drives: words(&["wd40"]), ..Asked::default() },
+                CompareSpec { drives: words(&["wd40"]), ..CompareSpec::default() },
                 "--flag: no profile is called `wd40`; known are",
             ),
-            (Asked { workloads: words(&["./no.toml"]), ..Asked::default() }, "--flag: "),
             (
-                Asked {
-                    baseline: Some(Placed::new("edf".to_string(), "--baseline")),
-                    ..Asked::default()
+                CompareSpec { workloads: words(&["./no.toml"]), ..CompareSpec::default() },
+                "--flag: ",
+            ),
+            (
+                CompareSpec {
+                    baseline: Some(Located::new("edf".to_string(), "--baseline")),
+                    ..CompareSpec::default()
                 },
                 "--baseline: the baseline edf is not among the policies compared, which are fcfs, \
                     headtime",
             ),
         ] {
-            let message = Plan::new(asked).map(|_| ()).expect_err("it is unknown").message();
+            let message = Plan::new(spec).map(|_| ()).expect_err("it is unknown").message();
             assert!(message.starts_with(expected), "`{message}` does not start with `{expected}`");
         }
     }
 
     #[test]
     fn the_warm_up_is_a_tenth_and_never_less_than_two_of_each_client() {
-        let asked = Asked { requests: Placed::new(1_000, "x"), ..Asked::default() };
-        let warm_ups = |asked: Asked| {
-            Plan::new(asked)
+        let spec = CompareSpec { requests: Located::new(1_000, "x"), ..CompareSpec::default() };
+        let warm_ups = |spec: CompareSpec| {
+            Plan::new(spec)
                 .map(|plan| plan.cases.iter().map(|case| case.warm_up).collect::<Vec<_>>())
         };
-        assert_eq!(warm_ups(asked.clone()).expect("it is right"), [100, 100, 100, 128]);
+        assert_eq!(warm_ups(spec.clone()).expect("it is right"), [100, 100, 100, 128]);
         assert_eq!(
-            warm_ups(Asked { warmup: Some(Placed::new(7, "x")), ..asked }).expect("it is right"),
+            warm_ups(CompareSpec { warmup: Some(Located::new(7, "x")), ..spec })
+                .expect("it is right"),
             [7; 4]
         );
     }

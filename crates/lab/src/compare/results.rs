@@ -10,16 +10,16 @@ use crate::papers::Estimated;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::asked::Asked;
 use super::cell::Cell;
-use super::outcome::{Outcome, Status, rounded};
+use super::outcome::{CellOutcome, CellStatus, rounded};
 use super::plan::{Case, LeftOut, Plan};
-use super::statistics::{Best, Candidate, METRICS, Metric, best, totals, worst_status};
-use super::table::{COLUMNS, Line, Value};
+use super::spec::CompareSpec;
+use super::statistics::{Best, METRICS, Metric, RankedPolicy, best, totals, worst_status};
+use super::table::{COLUMNS, CellValue, Line};
 
 /// What came out of a plan.
 pub struct Comparison {
-    /// What was asked for.
+    /// What was spec for.
     pub plan: Plan,
     /// What came out, in the order of the plan's cases.
     pub cases: Vec<CaseResult>,
@@ -38,13 +38,13 @@ pub struct Entry {
     /// The policy's place in the plan.
     pub policy: usize,
     /// One for each seed: the outcome, or why there is none.
-    pub replicas: Vec<Result<Outcome, String>>,
+    pub replicas: Vec<Result<CellOutcome, String>>,
 }
 
 impl Comparison {
     /// Puts the outcomes of [`Cell::all`] in their places.
     #[must_use]
-    pub fn new(plan: Plan, outcomes: Vec<Result<Outcome, String>>) -> Self {
+    pub fn new(plan: Plan, outcomes: Vec<Result<CellOutcome, String>>) -> Self {
         let mut cases: Vec<CaseResult> = plan
             .cases
             .iter()
@@ -75,15 +75,15 @@ impl Comparison {
     #[must_use]
     pub fn best(&self, case: &CaseResult, metric: &Metric) -> Option<Best> {
         // Who does not keep up is praised only where nobody does.
-        let keeps_up = |entry: &Entry| entry.status() < Status::Overloaded;
+        let keeps_up = |entry: &Entry| entry.status() < CellStatus::Overloaded;
         let some_keep_up = case
             .entries
             .iter()
             .any(|entry| keeps_up(entry) && !self.plan.policies[entry.policy].entry.oracle);
-        let candidates: Vec<Candidate<'_>> = case
+        let candidates: Vec<RankedPolicy<'_>> = case
             .entries
             .iter()
-            .map(|entry| Candidate {
+            .map(|entry| RankedPolicy {
                 place: entry.policy,
                 replicas: totals(&entry.outcomes()),
                 eligible: !self.plan.policies[entry.policy].entry.oracle
@@ -96,7 +96,7 @@ impl Comparison {
     /// How sure figures are, in a sentence.
     #[must_use]
     pub fn intervals(&self) -> String {
-        match self.plan.asked.replicas.value {
+        match self.plan.spec.replicas.value {
             1 => "95 % intervals of means come from batches of one run (batch means); percentiles \
                 of one run have none, and a difference is as unsure as two \
                   runs that have nothing in common. With --replicas 3 or more, intervals are \
@@ -130,11 +130,11 @@ impl Comparison {
 
     /// Everything, as it stands in `results.json`.
     #[must_use]
-    pub fn answer(&self) -> Answer<'_> {
-        Answer {
+    pub fn answer(&self) -> CompareOutput<'_> {
+        CompareOutput {
             version: env!("CARGO_PKG_VERSION"),
-            command: self.plan.asked.command(),
-            plan: &self.plan.asked,
+            command: self.plan.spec.command(),
+            plan: &self.plan.spec,
             baseline: &self.plan.policies[self.plan.baseline].text,
             intervals: self.intervals(),
             cases: self.cases.iter().map(|case| self.answer_of(case)).collect(),
@@ -255,7 +255,7 @@ impl Comparison {
                 for metric in METRICS {
                     let Some(estimate) = policy.metrics.get(metric.key) else { continue };
                     let difference = policy.against_baseline.get(metric.key);
-                    let number = |value: Option<f64>| Value::Number(value).text();
+                    let number = |value: Option<f64>| CellValue::Number(value).text();
                     let by = difference.map(|difference| difference.by);
                     let depth = case.depth.map_or_else(String::new, |depth| depth.to_string());
                     let mut row = vec![
@@ -296,13 +296,13 @@ impl Comparison {
 impl Entry {
     /// The outcomes, `None` where there is none.
     #[must_use]
-    pub fn outcomes(&self) -> Vec<Option<&Outcome>> {
+    pub fn outcomes(&self) -> Vec<Option<&CellOutcome>> {
         self.replicas.iter().map(|replica| replica.as_ref().ok()).collect()
     }
 
     /// The worst that any replica says.
     #[must_use]
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> CellStatus {
         worst_status(&self.outcomes())
     }
 }
@@ -330,10 +330,10 @@ const SUMMARY: [&str; 17] = [
 
 /// `results.json`.
 #[derive(Serialize)]
-pub struct Answer<'a> {
+pub struct CompareOutput<'a> {
     version: &'static str,
     command: String,
-    plan: &'a Asked,
+    plan: &'a CompareSpec,
     baseline: &'a str,
     intervals: String,
     cases: Vec<CaseAnswer<'a>>,
@@ -355,7 +355,7 @@ struct PolicyAnswer<'a> {
     policy: &'a str,
     belief: &'a str,
     oracle: bool,
-    status: Status,
+    status: CellStatus,
     metrics: BTreeMap<&'static str, EstimateAnswer>,
     against_baseline: BTreeMap<&'static str, DifferenceAnswer>,
     replicas: Vec<ReplicaAnswer<'a>>,
@@ -385,10 +385,10 @@ struct BestAnswer<'a> {
 #[derive(Serialize)]
 struct ReplicaAnswer<'a> {
     seed: u64,
-    status: Option<Status>,
+    status: Option<CellStatus>,
     error: Option<&'a str>,
     #[serde(flatten)]
-    outcome: Option<&'a Outcome>,
+    outcome: Option<&'a CellOutcome>,
 }
 
 impl From<Estimated> for EstimateAnswer {
@@ -402,11 +402,11 @@ impl From<Estimated> for EstimateAnswer {
 }
 
 impl<'a> ReplicaAnswer<'a> {
-    fn new(seed: u64, replica: &'a Result<Outcome, String>) -> Self {
+    fn new(seed: u64, replica: &'a Result<CellOutcome, String>) -> Self {
         let outcome = replica.as_ref().ok();
         Self {
             seed,
-            status: outcome.map(Outcome::status),
+            status: outcome.map(CellOutcome::status),
             error: replica.as_ref().err().map(String::as_str),
             outcome,
         }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::papers::{Context, ExperimentError, PointOfWork};
 
 use super::cell::{Cell, Decisive};
-use super::outcome::Outcome;
+use super::outcome::CellOutcome;
 use super::plan::Plan;
 use super::progress::Waiting;
 use super::store::{Found, Store};
@@ -17,16 +17,16 @@ use headtime_console::stop::Stop;
 /// What came out of every cell of a plan.
 pub struct Ran {
     /// In the order of [`Cell::all`]: the outcome, or why there is none.
-    pub outcomes: Vec<Result<Outcome, String>>,
+    pub outcomes: Vec<Result<CellOutcome, String>>,
     /// Cells that were there already.
     pub reused: usize,
 }
 
 /// How a run ended that did not fail.
-pub enum Session {
+pub enum CompareSession {
     /// Every cell was run.
     Finished(Ran),
-    /// It was told to stop; so many cells of all are kept.
+    /// It was counted to stop; so many cells of all are kept.
     Stopped {
         /// Cells that need not be computed again.
         kept: usize,
@@ -40,9 +40,14 @@ pub enum Session {
 ///
 /// # Errors
 /// When a cell cannot be written.
-pub fn run(plan: &Plan, store: &Store, threads: usize, stop: &Stop) -> Result<Session, Failure> {
+pub fn run(
+    plan: &Plan,
+    store: &Store,
+    threads: usize,
+    stop: &Stop,
+) -> Result<CompareSession, Failure> {
     let cells = Cell::all(plan);
-    let mut outcomes: Vec<Option<Result<Outcome, String>>> = Vec::with_capacity(cells.len());
+    let mut outcomes: Vec<Option<Result<CellOutcome, String>>> = Vec::with_capacity(cells.len());
     let (mut missing, mut useless) = (Vec::new(), 0);
     for (place, cell) in cells.iter().enumerate() {
         let decisive = cell.decisive(plan);
@@ -55,7 +60,7 @@ pub fn run(plan: &Plan, store: &Store, threads: usize, stop: &Stop) -> Result<Se
             }
         }
         outcomes.push(match found {
-            Found::Outcome(outcome) => Some(Ok(*outcome)),
+            Found::CellOutcome(outcome) => Some(Ok(*outcome)),
             Found::Nothing | Found::Useless(_) => {
                 missing.push((place, cell, decisive));
                 None
@@ -82,7 +87,7 @@ pub fn run(plan: &Plan, store: &Store, threads: usize, stop: &Stop) -> Result<Se
         .iter()
         .map(|(_, cell, decisive)| Task { cell, decisive, plan, store, stop, waiting: &waiting })
         .collect();
-    let ran = Context::new(plan.asked.seed.value, 1.0, threads, &waiting).run(&tasks);
+    let ran = Context::new(plan.spec.seed.value, 1.0, threads, &waiting).run(&tasks);
     waiting.end();
     // A task puts what goes wrong into its outcome; none answers an error.
     let ran = ran.map_err(|error| Failure::Failed(error.into()))?;
@@ -99,13 +104,13 @@ pub fn run(plan: &Plan, store: &Store, threads: usize, stop: &Stop) -> Result<Se
         }
     }
     if stopped {
-        return Ok(Session::Stopped { kept: reused + computed, of: cells.len() });
+        return Ok(CompareSession::Stopped { kept: reused + computed, of: cells.len() });
     }
     let outcomes = outcomes
         .into_iter()
         .map(|outcome| outcome.expect("every cell was there or was run"))
         .collect();
-    Ok(Session::Finished(Ran { outcomes, reused }))
+    Ok(CompareSession::Finished(Ran { outcomes, reused }))
 }
 
 /// Useless cells that are named one by one.
@@ -122,7 +127,7 @@ struct Task<'a> {
 }
 
 enum Done {
-    Computed(Box<Outcome>),
+    Computed(Box<CellOutcome>),
     Failed(String),
     NotWritten(anyhow::Error),
     Stopped,
@@ -144,9 +149,9 @@ impl PointOfWork for Task<'_> {
             return Ok(Done::Stopped);
         }
         let began = Instant::now();
-        let told = Counter::new(0);
+        let counted = Counter::new(0);
         let tell = |requests| {
-            told.set(told.get() + requests);
+            counted.set(counted.get() + requests);
             self.waiting.advance(requests);
         };
         let done = match self.cell.run(self.plan, self.stop, &tell) {
@@ -167,7 +172,7 @@ impl PointOfWork for Task<'_> {
                 Done::Failed(reason)
             }
         };
-        self.waiting.advance(self.work().saturating_sub(told.get()));
+        self.waiting.advance(self.work().saturating_sub(counted.get()));
         Ok(done)
     }
 }

@@ -13,7 +13,7 @@
 
 use crate::papers::Estimated;
 
-use super::outcome::{Figures, Outcome, Status};
+use super::outcome::{CellOutcome, CellStatus, Figures};
 use headtime_console::figures::{show_ms, show_percent};
 
 /// A figure by which policies are compared.
@@ -33,7 +33,7 @@ pub struct Metric {
     pub alone: fn(&Figures) -> Option<f64>,
     /// As text, without the unit.
     pub show: fn(f64) -> String,
-    /// Whether it is a share itself, so that a difference is told in percentage points and not in
+    /// Whether it is a share itself, so that a difference is shown in percentage points and not in
     /// percent of a percentage.
     pub is_share: bool,
 }
@@ -177,7 +177,7 @@ impl Metric {
         &self,
         replicas: &[Option<&Figures>],
         baseline: &[Option<&Figures>],
-    ) -> Option<Difference> {
+    ) -> Option<PairedDifference> {
         let both =
             replicas.iter().zip(baseline).filter_map(|(mine, theirs)| Some(((*mine)?, (*theirs)?)));
         let pairs: Vec<_> = both
@@ -198,7 +198,7 @@ impl Metric {
             ),
         };
         let base = pairs.iter().map(|(.., against)| against).sum::<f64>() / pairs.len() as f64;
-        Some(Difference {
+        Some(PairedDifference {
             by,
             share: (base != 0.0).then(|| by.times(1.0 / base)),
             paired: pairs.len() > 1,
@@ -221,8 +221,8 @@ impl Metric {
     /// A difference as text: in percent of the other's figure with its interval, or in percentage
     /// points of a share.
     #[must_use]
-    pub fn difference_text(&self, difference: &Difference) -> String {
-        let (told, unit) = match difference.share {
+    pub fn difference_text(&self, difference: &PairedDifference) -> String {
+        let (shown, unit) = match difference.share {
             _ if self.is_share => (difference.by, "points"),
             Some(share) => (share, "%"),
             None => return String::new(),
@@ -231,15 +231,15 @@ impl Metric {
             let percent = share.abs() * 100.0;
             if percent < 9.95 { format!("{percent:.1}") } else { format!("{percent:.0}") }
         };
-        let sign = match told.value {
+        let sign = match shown.value {
             value if value < 0.0 => "−",
             value if value > 0.0 => "+",
             _ => "±",
         };
-        let within = told
+        let within = shown
             .half_width
             .map_or_else(String::new, |half_width| format!(" ± {}", percent(half_width)));
-        format!("{sign}{}{within} {unit}", percent(told.value))
+        format!("{sign}{}{within} {unit}", percent(shown.value))
     }
 
     /// Whether the first figure is better than the second.
@@ -251,7 +251,7 @@ impl Metric {
 
 /// How far a policy lies from another.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Difference {
+pub struct PairedDifference {
     /// In the figure's unit.
     pub by: Estimated,
     /// As a share of the other's figure; `None` where that is nothing.
@@ -260,7 +260,7 @@ pub struct Difference {
     pub paired: bool,
 }
 
-impl Difference {
+impl PairedDifference {
     /// Whether the interval leaves out zero; `None` when there is no interval.
     #[must_use]
     pub fn is_sure(&self) -> Option<bool> {
@@ -287,7 +287,7 @@ impl Best {
         self.places.len() < self.of
     }
 
-    /// Whether there are several and none is told apart from the leader.
+    /// Whether there are several and none is shown apart from the leader.
     #[must_use]
     pub fn all_alike(&self) -> bool {
         self.of > 1 && !self.tells_apart()
@@ -295,7 +295,7 @@ impl Best {
 }
 
 /// One policy of a case, as far as [`best`] looks at it.
-pub struct Candidate<'a> {
+pub struct RankedPolicy<'a> {
     /// Its place.
     pub place: usize,
     /// Its replicas.
@@ -306,8 +306,8 @@ pub struct Candidate<'a> {
 
 /// Who of the eligible is best by `metric`; `None` when nobody has the figure.
 #[must_use]
-pub fn best(metric: &Metric, candidates: &[Candidate<'_>]) -> Option<Best> {
-    let known: Vec<(&Candidate<'_>, Estimated)> = candidates
+pub fn best(metric: &Metric, candidates: &[RankedPolicy<'_>]) -> Option<Best> {
+    let known: Vec<(&RankedPolicy<'_>, Estimated)> = candidates
         .iter()
         .filter(|candidate| candidate.eligible)
         .filter_map(|candidate| Some((candidate, metric.estimate(&candidate.replicas)?)))
@@ -333,14 +333,14 @@ pub fn best(metric: &Metric, candidates: &[Candidate<'_>]) -> Option<Best> {
 
 /// The figures of all requests of each replica, for [`Metric::estimate`].
 #[must_use]
-pub fn totals<'a>(outcomes: &[Option<&'a Outcome>]) -> Vec<Option<&'a Figures>> {
+pub fn totals<'a>(outcomes: &[Option<&'a CellOutcome>]) -> Vec<Option<&'a Figures>> {
     outcomes.iter().map(|outcome| outcome.map(|outcome| &outcome.total)).collect()
 }
 
 /// The worst that any replica says.
 #[must_use]
-pub fn worst_status(outcomes: &[Option<&Outcome>]) -> Status {
-    outcomes.iter().flatten().map(|outcome| outcome.status()).max().unwrap_or(Status::Empty)
+pub fn worst_status(outcomes: &[Option<&CellOutcome>]) -> CellStatus {
+    outcomes.iter().flatten().map(|outcome| outcome.status()).max().unwrap_or(CellStatus::Empty)
 }
 
 /// A response time, `None` when nothing responded.
@@ -406,7 +406,7 @@ mod tests {
         let difference = iops.difference(&some(&policy), &some(&baseline)).expect("both ran");
         assert_eq!(
             difference,
-            Difference {
+            PairedDifference {
                 by: Estimated::new(4.0, Some(18.0_f64.sqrt())),
                 share: difference.share,
                 paired: false
@@ -445,7 +445,8 @@ mod tests {
             runs(&[104.0, 113.0, 125.0]),
             runs(&[104.5, 112.0, 124.0]),
         );
-        let of = |place, figures, eligible| Candidate { place, replicas: some(figures), eligible };
+        let of =
+            |place, figures, eligible| RankedPolicy { place, replicas: some(figures), eligible };
         let iops = Metric::named("iops");
         let candidates = [of(0, &slow, true), of(1, &fast, true), of(2, &close, true)];
         assert_eq!(best(iops, &candidates), Some(Best { places: vec![1, 2], tested: true, of: 3 }));
@@ -468,7 +469,7 @@ mod tests {
     fn differences_read_as_signed_shares_and_those_of_shares_as_points() {
         let text = |metric: &str, value, half_width, base: f64| {
             let by = Estimated::new(value, half_width);
-            Metric::named(metric).difference_text(&Difference {
+            Metric::named(metric).difference_text(&PairedDifference {
                 by,
                 share: (base != 0.0).then(|| by.times(1.0 / base)),
                 paired: true,

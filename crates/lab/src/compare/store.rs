@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cell::Decisive;
 use super::fingerprint::fnv;
-use super::outcome::Outcome;
+use super::outcome::CellOutcome;
 use headtime_console::Failure;
 
 /// The folder of a comparison, locked for as long as this lives.
@@ -36,7 +36,7 @@ pub enum Found {
     /// Nothing.
     Nothing,
     /// What came out of it.
-    Outcome(Box<Outcome>),
+    CellOutcome(Box<CellOutcome>),
     /// A file that cannot be used, and why.
     Useless(String),
 }
@@ -46,7 +46,7 @@ pub enum Found {
 struct CellFile {
     build: String,
     decisive: Decisive,
-    outcome: Outcome,
+    outcome: CellOutcome,
 }
 
 /// The same as it is written.
@@ -54,7 +54,7 @@ struct CellFile {
 struct NewCellFile<'a> {
     build: &'a str,
     decisive: &'a Decisive,
-    outcome: &'a Outcome,
+    outcome: &'a CellOutcome,
     /// Time it took on this machine: of interest to people, and no result.
     wall_seconds: f64,
 }
@@ -105,7 +105,7 @@ impl Store {
         let path = self.cells.join(name(decisive));
         match fs::read_to_string(&path) {
             Ok(text) => match self.check(decisive, &text) {
-                Ok(outcome) => Found::Outcome(Box::new(outcome)),
+                Ok(outcome) => Found::CellOutcome(Box::new(outcome)),
                 Err(error) => Found::Useless(format!("{} {error:#}", path.display())),
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => Found::Nothing,
@@ -113,7 +113,7 @@ impl Store {
         }
     }
 
-    fn check(&self, decisive: &Decisive, text: &str) -> anyhow::Result<Outcome> {
+    fn check(&self, decisive: &Decisive, text: &str) -> anyhow::Result<CellOutcome> {
         let (before, sum) =
             text.trim_end().rsplit_once(SUM).context("is damaged: it ends too early")?;
         if sum != closing(before) {
@@ -137,9 +137,9 @@ impl Store {
     pub fn keep(
         &self,
         decisive: &Decisive,
-        outcome: &Outcome,
+        outcome: &CellOutcome,
         wall_seconds: f64,
-    ) -> anyhow::Result<Outcome> {
+    ) -> anyhow::Result<CellOutcome> {
         let file = NewCellFile { build: &self.build, decisive, outcome, wall_seconds };
         let whole = serde_json::to_string(&file).context("a cell cannot be written as JSON")?;
         let before = whole.strip_suffix('}').context("an object of JSON ends in a brace")?;
@@ -213,7 +213,7 @@ mod tests {
             .expect("the folder is ours");
         assert_eq!(store.find(&decisive(1)), Found::Nothing);
         let kept = store.keep(&decisive(1), &outcome(123.0), 0.5).expect("the folder is ours");
-        assert_eq!(store.find(&decisive(1)), Found::Outcome(Box::new(kept)));
+        assert_eq!(store.find(&decisive(1)), Found::CellOutcome(Box::new(kept)));
         assert_eq!(store.find(&decisive(2)), Found::Nothing);
         drop(store);
         fs::write(folder.path().join("cells/x.json.new"), "half").expect("the folder is ours");

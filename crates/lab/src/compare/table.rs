@@ -1,6 +1,6 @@
 //! [`COLUMNS`]: the columns of `results.csv`, and of `results.parquet` where that is built in.
 
-use super::outcome::{Ended, Figures, Outcome, StreamFigures};
+use super::outcome::{CellEnd, CellOutcome, Figures, StreamOutcome};
 use super::plan::Case;
 use super::results::Comparison;
 
@@ -9,14 +9,14 @@ pub struct Column {
     /// Its name, the unit as suffix.
     pub name: &'static str,
     /// What its values are.
-    pub kind: Kind,
+    pub kind: ColumnKind,
     /// The value of one line.
-    pub of: fn(&Line<'_>) -> Value,
+    pub of: fn(&Line<'_>) -> CellValue,
 }
 
 /// What the values of a column are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnKind {
     /// Texts.
     Text,
     /// Whole numbers.
@@ -29,14 +29,14 @@ pub enum Kind {
 
 /// One value; `None` where there is nothing to say.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    /// Of [`Kind::Text`].
+pub enum CellValue {
+    /// Of [`ColumnKind::Text`].
     Text(Option<String>),
-    /// Of [`Kind::Whole`].
+    /// Of [`ColumnKind::Whole`].
     Whole(Option<i64>),
-    /// Of [`Kind::Number`].
+    /// Of [`ColumnKind::Number`].
     Number(Option<f64>),
-    /// Of [`Kind::YesNo`].
+    /// Of [`ColumnKind::YesNo`].
     YesNo(bool),
 }
 
@@ -52,9 +52,9 @@ pub struct Line<'a> {
     /// The replica's seed.
     pub seed: u64,
     /// What came out, or why nothing did.
-    pub replica: Result<&'a Outcome, &'a String>,
+    pub replica: Result<&'a CellOutcome, &'a String>,
     /// The stream; `None` for all together.
-    pub stream: Option<&'a StreamFigures>,
+    pub stream: Option<&'a StreamOutcome>,
 }
 
 impl<'a> Line<'a> {
@@ -66,7 +66,7 @@ impl<'a> Line<'a> {
     }
 
     /// What stands for the whole cell alone.
-    fn whole(&self) -> Option<&'a Outcome> {
+    fn whole(&self) -> Option<&'a CellOutcome> {
         self.replica.ok().filter(|_| self.stream.is_none())
     }
 }
@@ -76,10 +76,10 @@ macro_rules! column {
     ($kind:ident, $name:literal, |$line:ident| $value:expr) => {
         Column {
             name: $name,
-            kind: Kind::$kind,
+            kind: ColumnKind::$kind,
             of: |$line| {
                 let of = || $value;
-                Value::$kind(of())
+                CellValue::$kind(of())
             },
         }
     };
@@ -96,8 +96,8 @@ pub const COLUMNS: &[Column] = &[
     column!(Text, "belief", |line| Some(line.comparison.plan.belief(line.policy).to_string())),
     Column {
         name: "oracle",
-        kind: Kind::YesNo,
-        of: |line| Value::YesNo(line.comparison.plan.policies[line.policy].entry.oracle),
+        kind: ColumnKind::YesNo,
+        of: |line| CellValue::YesNo(line.comparison.plan.policies[line.policy].entry.oracle),
     },
     column!(Whole, "seed", |line| i64::try_from(line.seed).ok()),
     column!(Text, "stream", |line| Some(
@@ -145,7 +145,7 @@ pub const COLUMNS: &[Column] = &[
 /// What the column *stream* says for all streams together.
 pub const ALL_STREAMS: &str = "total";
 
-impl Value {
+impl CellValue {
     /// As text; empty where there is nothing.
     #[must_use]
     pub fn text(&self) -> String {
@@ -158,18 +158,18 @@ impl Value {
     }
 }
 
-fn status_word(outcome: &Outcome) -> &'static str {
+fn status_word(outcome: &CellOutcome) -> &'static str {
     match outcome.status().word() {
         "" => "fine",
         word => word,
     }
 }
 
-fn ended_word(ended: Ended) -> &'static str {
+fn ended_word(ended: CellEnd) -> &'static str {
     match ended {
-        Ended::Full => "full",
-        Ended::Drained => "drained",
-        Ended::QueueFull => "queue full",
+        CellEnd::Full => "full",
+        CellEnd::Drained => "drained",
+        CellEnd::QueueFull => "queue full",
     }
 }
 

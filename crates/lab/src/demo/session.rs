@@ -33,7 +33,7 @@ pub struct Surroundings<'a> {
 }
 
 /// What a session left.
-pub struct Session {
+pub struct DemoSession {
     /// What was measured.
     pub run: PolicyRun,
     /// Where each volume starts on the drive, in bytes.
@@ -51,7 +51,7 @@ pub fn run(
     policy_text: &str,
     around: &Surroundings<'_>,
     viewer: &mut Viewer,
-) -> anyhow::Result<Session> {
+) -> anyhow::Result<DemoSession> {
     // A socket's path may have 107 bytes, and the folder's alone may be longer.
     let door = tempfile::Builder::new()
         .prefix("headtime-demo-")
@@ -105,7 +105,7 @@ pub fn run(
     if let Some(emulation) = drained.drive.emulation {
         drive.lateness = Some(headtime_console::monitor::lateness(&emulation));
     }
-    Ok(Session { run: policy_run(&monitor, drive, policy, policy_text, &clients), starts })
+    Ok(DemoSession { run: policy_run(&monitor, drive, policy, policy_text, &clients), starts })
 }
 
 fn config(plan: &Plan, policy: &PolicyChoice, folder: &Path, socket: &Path) -> Config {

@@ -126,12 +126,12 @@ impl Socket {
             Self::Unix(stream) => stream.as_fd(),
             Self::Tcp(stream) => stream.as_fd(),
         };
-        let wanted = if write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let events = if write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let timeout = Timespec {
             tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: patience.subsec_nanos().into(),
         };
-        match poll(&mut [PollFd::from_borrowed_fd(fd, wanted)], Some(&timeout)) {
+        match poll(&mut [PollFd::from_borrowed_fd(fd, events)], Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }

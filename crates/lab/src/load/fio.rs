@@ -264,7 +264,7 @@ mod tests {
             ..recorder.clone()
         };
         let text = job_file(&[target(recorder), target(database)], Duration::from_millis(2_500), 9);
-        for wanted in [
+        for expected in [
             "runtime=2500ms",
             "randseed=9",
             "[recorder]\nuri=nbd+unix:///recorder?socket=/tmp/h.sock\nrw=write\nbs=1048576",
@@ -272,7 +272,7 @@ mod tests {
             "rw=randrw",
             "rwmixread=70",
         ] {
-            assert!(text.contains(wanted), "{wanted} is missing from\n{text}");
+            assert!(text.contains(expected), "{expected} is missing from\n{text}");
         }
         assert_eq!(text.matches("rate=").count(), 1, "only the recorder is paced");
     }

@@ -295,7 +295,7 @@ fn disk_time(out: &mut String, report: &DemoReport) -> anyhow::Result<()> {
     out.push_str("<section>\n<h2>Where the drive's time went</h2>\n<figure class=\"wide\">");
     out.push_str(&plots::disk_time(report)?);
     out.push_str("</figure>\n<table class=\"numbers\">\n<thead><tr><th></th>");
-    let parts = headtime_console::figures::DiskTime::default().parts();
+    let parts = headtime_console::figures::DiskTimeShares::default().parts();
     for (index, (part, _)) in parts.iter().enumerate() {
         write!(
             out,

@@ -15,7 +15,7 @@ use serde::Serialize;
 pub use html::page;
 
 use headtime_console::figures::{
-    BeliefFigures, DiskTime, LatenessFigures, Times, VolumeSample, VolumeTotals,
+    BeliefFigures, DiskTimeShares, LatenessFigures, Times, VolumeSample, VolumeTotals,
 };
 
 /// Everything that one demo measured.
@@ -87,7 +87,7 @@ pub struct PolicyRun {
     /// Share of the time in which the drive had something to do.
     pub utilization: f64,
     /// Where the emulated drive's time went.
-    pub disk_time: Option<DiskTime>,
+    pub disk_time: Option<DiskTimeShares>,
     /// How late the emulation was.
     pub lateness: Option<LatenessFigures>,
     /// How wrong the belief was.

@@ -21,7 +21,7 @@ pub(crate) const COLOURS: [RGBColor; 6] = [
     RGBColor(20, 140, 130),
     RGBColor(180, 60, 90),
 ];
-/// The colors of the parts of disk time, in the order of [`headtime_console::figures::DiskTime::parts`].
+/// The colors of the parts of disk time, in the order of [`headtime_console::figures::DiskTimeShares::parts`].
 const PARTS: [RGBColor; 6] = [
     RGBColor(196, 78, 82),
     RGBColor(221, 153, 80),
@@ -174,7 +174,7 @@ pub(super) fn over_time(
 
 /// Where the drive's time went: one bar per policy.
 pub(super) fn disk_time(report: &DemoReport) -> anyhow::Result<String> {
-    let runs: Vec<(&PolicyRun, headtime_console::figures::DiskTime)> =
+    let runs: Vec<(&PolicyRun, headtime_console::figures::DiskTimeShares)> =
         report.runs.iter().filter_map(|run| Some((run, run.disk_time?))).collect();
     let (bar, gap, left, width) = (30, 14, 150, 1_064);
     let height = runs.len() as i32 * (bar + gap) + gap;

@@ -13,38 +13,37 @@ use super::TraceOptions;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Traces")]
 pub struct TraceArguments {
-    /// The trace's format, of `headtime trace formats`; found by looking at it unless given
+    /// Format of the trace, from `headtime trace formats` [default: detected]
     #[arg(long, value_name = "NAME", value_parser = format)]
     pub format: Option<&'static Format>,
-    /// Ends at the first damaged line or record instead of stepping over it
+    /// End at the first damaged line or record instead of skipping it
     #[arg(long)]
     pub strict: bool,
-    /// blktrace and blkparse: which event of a request is its time
+    /// blktrace and blkparse: event that gives a request its time
     #[arg(long, value_enum, default_value_t = ActionName::Queue)]
     pub action: ActionName,
-    /// Stretches times: 2 is twice as slow, 0.5 twice as fast
+    /// Scale times: 2 is twice as slow, 0.5 twice as fast
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = time_scale)]
     pub time_scale: TimeScale,
-    /// Leaves out what came earlier than this after the trace's first request
+    /// Skip requests earlier than this after the first request of the trace
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_nanos)]
     pub from: Nanos,
-    /// Leaves out what came at this time after the trace's first request, or later
+    /// Skip requests at this time after the first request of the trace, or later
     #[arg(long, value_name = "TIME", value_parser = parse_nanos)]
     pub until: Option<Nanos>,
-    /// Of what is left, leaves out the first so many requests
+    /// Skip this many of the remaining requests
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub skip: u64,
-    /// Of what is left then, takes so many requests at most
+    /// Maximum number of requests to take after that
     #[arg(long, value_name = "N")]
     pub take: Option<u64>,
-    /// Takes this device or volume only: its number, or MAJOR,MINOR; may be given several times
+    /// Take only this device or volume: its number, or MAJOR,MINOR; may be repeated
     #[arg(long = "device", value_name = "NUMBER", value_parser = device)]
     pub devices: Vec<u32>,
-    /// Takes this process only; may be given several times
+    /// Take only this process; may be repeated
     #[arg(long = "process", value_name = "PID")]
     pub processes: Vec<u32>,
-    /// Requests held back to put the trace in order of time; one that comes later than that is
-    /// moved
+    /// Number of requests buffered to sort the trace by time; a request later than that is moved
     #[arg(long, value_name = "N", default_value_t = trace::REORDER_WINDOW, value_parser = window)]
     pub reorder: usize,
 }
@@ -53,10 +52,10 @@ pub struct TraceArguments {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Traces")]
 pub struct PlacingArguments {
-    /// How the trace's addresses become the drive's
+    /// Mapping of the trace's addresses to the drive
     #[arg(long, value_enum, default_value_t = RemapName::None)]
     pub remap: RemapName,
-    /// Leaves out requests that do not fit the drive, instead of ending at the first
+    /// Skip requests that do not fit the drive instead of ending at the first
     #[arg(long)]
     pub drop_misfits: bool,
 }
@@ -65,14 +64,14 @@ pub struct PlacingArguments {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Traces")]
 pub struct ReplayArguments {
-    /// Where.
+    /// Mapping of addresses.
     #[command(flatten)]
     pub placing: PlacingArguments,
-    /// When requests are made: `open` at their recorded times, `closed:N` as fast as they are
-    /// served, N at a time, `think` one at a time with think times
+    /// Timing of requests: `open` at their recorded times, `closed:N` as fast as they are served, N
+    /// at a time, `think` one at a time with think times
     #[arg(long, value_name = "HOW", default_value = "open", value_parser = replay)]
     pub replay: Replay,
-    /// What makes a stream
+    /// Division of the trace into streams
     #[arg(long, value_enum, default_value_t = StreamsName::One)]
     pub streams: StreamsName,
 }
@@ -124,22 +123,22 @@ impl TraceArguments {
 /// Names of [`Action`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ActionName {
-    /// When it was handed to the block layer (Q)
+    /// Submission to the block layer (Q)
     Queue,
-    /// When it was sent to the drive (D)
+    /// Dispatch to the drive (D)
     Issue,
 }
 
 /// Names of [`Remap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RemapName {
-    /// As they stand; what does not fit is refused
+    /// Unchanged; a request that does not fit is refused
     None,
     /// Modulo the drive's size
     Wrap,
-    /// Spread over the drive in proportion, in large pieces
+    /// Scaled to the drive in large pieces
     Scale,
-    /// What is touched anywhere in the trace, packed at the drive's beginning
+    /// All addresses of the trace packed at the start of the drive
     Compact,
 }
 
@@ -159,11 +158,11 @@ impl RemapName {
 /// Names of [`Streams`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StreamsName {
-    /// The whole trace is one
+    /// One stream for the whole trace
     One,
-    /// Each device or volume
+    /// One stream for each device or volume
     Device,
-    /// Each process
+    /// One stream for each process
     Process,
 }
 

@@ -100,10 +100,10 @@ pub(super) fn open(path: &Path) -> Result<Input, Failure> {
     }
     let file = File::open(path)
         .with_context(|| format!("trace {name} cannot be opened"))
-        .map_err(Failure::Asked)?;
+        .map_err(Failure::Usage)?;
     let directory = file.metadata().is_ok_and(|known| known.is_dir());
     if directory {
-        return Err(Failure::Asked(anyhow!(
+        return Err(Failure::Usage(anyhow!(
             "trace {name} is a directory; expected a file: name the files in it"
         )));
     }
@@ -121,7 +121,7 @@ pub(super) fn fingerprint_of(path: &Path) -> Result<String, Failure> {
     const ENDS_BYTES: u64 = 1 << 20;
     let name = path.display();
     if !is_file(path) {
-        return Err(Failure::Asked(anyhow!(
+        return Err(Failure::Usage(anyhow!(
             "{name} is no file, so it cannot be recognized again; write the trace to a file"
         )));
     }

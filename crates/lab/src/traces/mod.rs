@@ -92,7 +92,7 @@ impl TraceChoice {
     /// When a file cannot be read, or its format is neither given nor recognized.
     pub fn open(paths: &[PathBuf], options: TraceOptions) -> Result<Self, Failure> {
         if paths.is_empty() || paths.len() > MAX_FILES {
-            return Err(Failure::Asked(anyhow!(
+            return Err(Failure::Usage(anyhow!(
                 "a trace of {} files; expected 1 to {MAX_FILES}",
                 paths.len()
             )));
@@ -106,7 +106,7 @@ impl TraceChoice {
             }
             let can_be_opened_again = is_file(path);
             if !can_be_opened_again && options.remap.needs_survey() {
-                return Err(Failure::Asked(anyhow!(
+                return Err(Failure::Usage(anyhow!(
                     "scaling and packing addresses read the trace twice, and {} is no file, so it \
                         can be read only once; write it to a file, or use --remap wrap",
                     called(path)
@@ -118,7 +118,7 @@ impl TraceChoice {
             (Some(format), _) => format,
             (None, Some(detection)) => detection.format,
             (None, None) => {
-                return Err(Failure::Asked(anyhow!("{} is empty; expected a trace", names(paths))));
+                return Err(Failure::Usage(anyhow!("{} is empty; expected a trace", names(paths))));
             }
         };
         Ok(Self {
@@ -179,7 +179,7 @@ impl TraceChoice {
     ) -> Result<(impl Iterator<Item = Placed> + Send + use<>, TraceReport), Failure> {
         let survey = if self.options.remap.needs_survey() { Some(self.survey()?) } else { None };
         let placement = Placement::new(self.options.remap, sector, capacity, survey.as_deref())
-            .map_err(Failure::asked)?;
+            .map_err(Failure::usage)?;
         let (records, report) = self.records()?;
         let placed = Placing::new(
             records,
@@ -234,7 +234,7 @@ impl TraceChoice {
                             called(path)
                         )
                     };
-                    taken.with_context(again).map_err(Failure::Asked)?
+                    taken.with_context(again).map_err(Failure::Usage)?
                 }
             };
             let reading = Reading { file: called(path), action: self.options.action };
@@ -256,7 +256,7 @@ impl TraceChoice {
         let (records, report) = self.records()?;
         let mut survey = self.options.remap.survey();
         for record in records {
-            survey.add(&record).map_err(Failure::asked)?;
+            survey.add(&record).map_err(Failure::usage)?;
         }
         report.check()?;
         let survey = Arc::new(survey);
@@ -302,7 +302,7 @@ fn detect(path: &Path, input: &mut Input) -> Result<Option<Detection>, Failure> 
         return Ok(None);
     }
     trace::detect(&name, sample, ends).map(Some).map_err(|error| {
-        Failure::Asked(anyhow!("{error} with --format NAME (headtime trace formats)"))
+        Failure::Usage(anyhow!("{error} with --format NAME (headtime trace formats)"))
     })
 }
 

@@ -162,7 +162,7 @@ impl TraceReport {
         }
         match self.counts.refused() {
             Some(misfit) => {
-                Err(Failure::Asked(anyhow!("{}: {misfit} (--remap, --drop-misfits)", self.name)))
+                Err(Failure::Usage(anyhow!("{}: {misfit} (--remap, --drop-misfits)", self.name)))
             }
             None => Ok(()),
         }

@@ -73,19 +73,19 @@ impl WorkloadChoice {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("toml") => Self::of_streams(
                 &name,
-                WorkloadFile::from_toml(head, &read(path)?).map_err(Failure::asked)?,
+                WorkloadFile::from_toml(head, &read(path)?).map_err(Failure::usage)?,
                 pairs,
             ),
             Some("fio" | "job" | "ini") => Self::of_streams(
                 &name,
-                fio::read(head, &read(path)?).map_err(Failure::asked)?,
+                fio::read(head, &read(path)?).map_err(Failure::usage)?,
                 pairs,
             ),
             _ if path.is_file() => Self::of_trace(&stem, path),
             _ => {
                 let names: Vec<&str> = BUILTINS.iter().map(|builtin| builtin.name).collect();
                 let known = names.join(", ");
-                Err(Failure::asked(anyhow!(
+                Err(Failure::usage(anyhow!(
                     "workload {text} is neither one that ships nor a file; expected {known}, or \
                         the path of a FILE.toml, a fio job FILE.fio or a trace (see `headtime \
                         workload list`)"
@@ -96,7 +96,7 @@ impl WorkloadChoice {
 
     fn of_streams(name: &str, file: WorkloadFile, pairs: Option<&str>) -> Result<Self, Failure> {
         let file = match pairs {
-            Some(pairs) => file.with(&format!("workload {name}"), pairs).map_err(Failure::asked)?,
+            Some(pairs) => file.with(&format!("workload {name}"), pairs).map_err(Failure::usage)?,
             None => file,
         };
         // The normalized text has all that decides the requests, and no comments.
@@ -214,7 +214,7 @@ impl WorkloadChoice {
             What::Streams(file) => {
                 let workload = file
                     .workload(sector, capacity, seed, depth.unwrap_or(DEFAULT_DEPTH))
-                    .map_err(Failure::asked)?;
+                    .map_err(Failure::usage)?;
                 Ok(Box::new(workload))
             }
             What::Trace(trace) => {
@@ -262,7 +262,7 @@ fn parts(text: &str) -> (&str, Option<&str>) {
 fn read(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path)
         .with_context(|| format!("workload {} cannot be read", path.display()))
-        .map_err(Failure::Asked)
+        .map_err(Failure::Usage)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use headtime_serve::scans::{
 
 use super::progress::Progress;
 use super::show::{finding, show};
-use super::{Meant, Start, Status, found, is_over, refused, told};
+use super::{Meant, Start, StatusArguments, found, is_over, printed, refused};
 use headtime_console::Failure;
 use headtime_console::logs::{self, Level};
 use headtime_console::stop::Stop;
@@ -30,11 +30,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 /// When the order makes no sense, the drive cannot be had, or something was found;
-/// [`Failure::Interrupted`] when it was told to stop.
+/// [`Failure::Interrupted`] when it was printed to stop.
 pub(super) fn start(start: &Start) -> Result<(), Failure> {
     let drive = locator(&start.meant.target)?;
     if start.max_impact.is_some() {
-        return Err(Failure::Asked(anyhow!(
+        return Err(Failure::Usage(anyhow!(
             "--max-impact bounds what clients of a server notice, and without a server there are \
                 none; leave it out"
         )));
@@ -115,10 +115,10 @@ pub(super) fn order(verb: &str, meant: &Meant) -> Result<(), Failure> {
         ..ScanArguments::default()
     };
     if let Some(mut client) = at_work(&drive)? {
-        return told(verb, &client.scan(verb, &arguments).map_err(refused)?, json);
+        return printed(verb, &client.scan(verb, &arguments).map_err(refused)?, json);
     }
     if verb != "scan.cancel" {
-        return Err(Failure::Asked(anyhow!(
+        return Err(Failure::Usage(anyhow!(
             "nobody scans {drive} at the moment; `headtime scan start {drive} --task {}` begins, \
                 or goes on",
             meant.task
@@ -132,14 +132,14 @@ pub(super) fn order(verb: &str, meant: &Meant) -> Result<(), Failure> {
         }))
     };
     let status = remembered.ok_or_else(not_there)?.cancel(meant.task).map_err(failure)?;
-    told(verb, &answer(vec![status]), json)
+    printed(verb, &answer(vec![status]), json)
 }
 
 /// How scans of a drive are getting on, or how far they had come.
 ///
 /// # Errors
 /// When it makes no sense, or the drive is not there.
-pub(super) fn status(drive: &str, status: &Status) -> Result<(), Failure> {
+pub(super) fn status(drive: &str, status: &StatusArguments) -> Result<(), Failure> {
     let drive = locator(drive)?;
     let task = status.task.map(|task| task.name().to_owned());
     let arguments = ScanArguments { target: None, task: task.clone(), ..ScanArguments::default() };
@@ -159,7 +159,7 @@ pub(super) fn status(drive: &str, status: &Status) -> Result<(), Failure> {
 }
 
 /// Prints an answer, and says what was found to whoever has waited for it.
-fn tell(answer: &ScanAnswer, status: &Status) -> Result<(), Failure> {
+fn tell(answer: &ScanAnswer, status: &StatusArguments) -> Result<(), Failure> {
     show(answer, status.server.json)?;
     if status.wait { found(answer) } else { Ok(()) }
 }
@@ -193,9 +193,9 @@ fn answer(scans: Vec<headtime_serve::scans::ScanStatus>) -> ScanAnswer {
 
 /// The drive that is meant; a word that is no drive's name and no file is a volume, most likely.
 fn locator(text: &str) -> Result<Locator, Failure> {
-    let locator = Locator::parse(text).map_err(Failure::asked)?;
+    let locator = Locator::parse(text).map_err(Failure::usage)?;
     match &locator {
-        Locator::Path(path) if !path.exists() => Err(Failure::Asked(anyhow!(
+        Locator::Path(path) if !path.exists() => Err(Failure::Usage(anyhow!(
             "{text} is no drive: there is no such file or device. For a volume, name its server \
                 too, with --control PATH, --drive LOCATOR or --config FILE"
         ))),
@@ -236,5 +236,5 @@ fn failure(error: AloneError) -> Failure {
                 ..
             }
     );
-    if asked { Failure::asked(error) } else { Failure::Failed(error.into()) }
+    if asked { Failure::usage(error) } else { Failure::Failed(error.into()) }
 }

@@ -13,8 +13,8 @@ pub(super) struct Progress {
     bar: Option<ProgressBar>,
     /// Nothing is shown.
     quiet: bool,
-    /// What was last told in a line.
-    told: Option<(ScanState, String, u64)>,
+    /// What was last printed in a line.
+    printed: Option<(ScanState, String, u64)>,
 }
 
 impl Progress {
@@ -26,7 +26,7 @@ impl Progress {
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar
         });
-        Self { bar, quiet, told: None }
+        Self { bar, quiet, printed: None }
     }
 
     pub(super) fn is_a_bar(&self) -> bool {
@@ -42,14 +42,14 @@ impl Progress {
             return;
         }
         let now = (status.state, status.reason.clone(), (status.share_done() * 10.0) as u64);
-        if !self.quiet && self.told.as_ref() != Some(&now) {
+        if !self.quiet && self.printed.as_ref() != Some(&now) {
             let reason = if status.reason.is_empty() {
                 String::new()
             } else {
                 format!("; {}", status.reason)
             };
             eprintln!("{}{reason}", line(status));
-            self.told = Some(now);
+            self.printed = Some(now);
         }
     }
 

@@ -21,23 +21,23 @@ use super::replay::{self, Cells, Figures, Learner, Predicted, Start};
 
 /// Which kind of map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
-    /// Structure: angles, arm times, residuals; a whole drive in megabytes
+pub enum LearnedKind {
+    /// Structure of the drive: angles, seek times, residuals; a whole drive in megabytes
     #[default]
     Compact,
-    /// The published matrix: the worst time of each pair of cells
+    /// Published matrix: the longest time of each pair of cells
     Matrix,
 }
 
 /// What a compact map begins with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum From {
-    /// All that the profile says
+pub enum InitialContent {
+    /// Everything in the profile
     #[default]
     Profile,
-    /// The profile without its slipped sectors, so that they are learned
+    /// The profile without its slipped sectors, which are then learned
     NoSlips,
-    /// The drive's size and nominal speed, nothing else
+    /// Only the drive's size and nominal speed
     Nothing,
 }
 
@@ -45,43 +45,43 @@ pub enum From {
 #[derive(Debug, Args)]
 #[command(after_help = LEARN_HELP)]
 pub struct Learn {
-    /// The recording: a file with one access a line, `R|W label lba sectors response_us think_us`
+    /// Recording: a file with one access per line, `R|W label lba sectors response_us think_us`
     /// (DiskSim's validation format)
     pub trace: PathBuf,
-    /// The drive: a name of `headtime profiles`, NAME@SETUP, or the path of a .toml file
+    /// Drive: a name of `headtime profiles`, NAME@SETUP, or the path of a .toml file
     #[arg(long)]
     pub profile: String,
-    /// The share of the recording that is learned from, its first requests; the rest is predicted
+    /// Share of the recording to learn from, its first requests; the rest is predicted
     #[arg(long, default_value = "0.5", value_parser = parse_part, value_name = "SHARE")]
     pub train: f64,
-    /// Which kind of map
+    /// LearnedKind of map
     #[arg(long, value_enum, default_value_t)]
-    pub kind: Kind,
-    /// What a compact map begins with
+    pub kind: LearnedKind,
+    /// Initial content of a compact map
     #[arg(long, value_enum, default_value_t)]
-    pub from: From,
-    /// Goes on with the map in this file instead of beginning again
+    pub from: InitialContent,
+    /// Continue with the map in this file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kind", "from"])]
     pub map: Option<PathBuf>,
-    /// Size of a matrix's cell
+    /// Cell size of a matrix
     #[arg(long, value_parser = parse_bytes, default_value = "128KiB", value_name = "SIZE")]
     pub cell: ByteSize,
-    /// Bits of a matrix's entry: 4, 8 or 16
+    /// Bits per entry of a matrix: 4, 8 or 16
     #[arg(long, default_value_t = 4)]
     pub bits: u32,
-    /// What the map may take of memory
+    /// Maximum memory for the map
     #[arg(long, value_parser = parse_bytes, default_value = "64MiB", value_name = "SIZE")]
     pub memory: ByteSize,
-    /// Writes the map into this file
+    /// Write the map into this file
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Replaces the file of --out where it is a map of the same drive
+    /// Replace the file of --out if it is a map of the same drive
     #[arg(long, requires = "out")]
     pub force: bool,
-    /// Writes every request beside its prediction into this CSV file
+    /// Write every request with its prediction into this CSV file
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-    /// Prints one JSON object instead of tables
+    /// Print one JSON object instead of tables
     #[arg(long)]
     pub json: bool,
 }
@@ -126,7 +126,7 @@ struct Learned {
 /// read or written.
 pub fn run(arguments: &Learn) -> Result<(), Failure> {
     let bits = EntryBits::from_bits(arguments.bits)
-        .ok_or_else(|| Failure::Asked(anyhow!("--bits {}; expected 4, 8 or 16", arguments.bits)))?;
+        .ok_or_else(|| Failure::Usage(anyhow!("--bits {}; expected 4, 8 or 16", arguments.bits)))?;
     let profile = drive_model::load(&arguments.profile)?;
     let recording = read(&arguments.trace)?;
     let capacity = profile.capacity();
@@ -134,7 +134,7 @@ pub fn run(arguments: &Learn) -> Result<(), Failure> {
         recording.accesses().iter().find(|access| access.extent.end().get() > capacity.get())
     {
         let name = arguments.trace.display();
-        return Err(Failure::Asked(anyhow!(
+        return Err(Failure::Usage(anyhow!(
             "{name}:{}: {:?} lies past the end of {} ({capacity})",
             past.line,
             past.extent,
@@ -148,11 +148,12 @@ pub fn run(arguments: &Learn) -> Result<(), Failure> {
             map::check_drive(path, &map, &replay::mapped(&profile)?)?;
             Start::Map(map)
         }
-        (None, From::Profile) => Start::Profile(&profile),
-        (None, From::NoSlips) => Start::Profile(&bare),
-        (None, From::Nothing) => Start::Nothing(&profile),
+        (None, InitialContent::Profile) => Start::Profile(&profile),
+        (None, InitialContent::NoSlips) => Start::Profile(&bare),
+        (None, InitialContent::Nothing) => Start::Nothing(&profile),
     };
-    let matrix = (arguments.kind == Kind::Matrix).then_some(Cells { cell: arguments.cell, bits });
+    let matrix =
+        (arguments.kind == LearnedKind::Matrix).then_some(Cells { cell: arguments.cell, bits });
     let mut learner = Learner::new(start, matrix, &profile, arguments.memory)?;
     let train = (recording.accesses().len() as f64 * arguments.train) as usize;
     let predicted = learner.replay(&recording, train);
@@ -164,7 +165,7 @@ pub fn run(arguments: &Learn) -> Result<(), Failure> {
         std::fs::write(path, csv(&predicted)?)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
-    let turn = profile.rotation_period().map_err(Failure::asked)?.as_nanos();
+    let turn = profile.rotation_period().map_err(Failure::usage)?.as_nanos();
     let answer =
         answer(arguments, &profile.name, &predicted, train, turn, &map, learner.exceedance());
     if arguments.json { print_json(&answer) } else { print(&text(&answer)) }
@@ -174,9 +175,9 @@ fn read(file: &Path) -> Result<Recording, Failure> {
     let name = file.display().to_string();
     let bytes = std::fs::read(file)
         .with_context(|| format!("recording {name} cannot be read"))
-        .map_err(Failure::Asked)?;
+        .map_err(Failure::Usage)?;
     // What is no UTF-8 is no recording either, and the reader says where.
-    disksim_validate::read(&name, &String::from_utf8_lossy(&bytes)).map_err(Failure::asked)
+    disksim_validate::read(&name, &String::from_utf8_lossy(&bytes)).map_err(Failure::usage)
 }
 
 fn answer(

@@ -132,19 +132,19 @@ impl Learner {
                     ..MatrixSettings::default()
                 };
                 of_matrix(LatencyMatrix::new(
-                    MatrixShape::new(mapped(drive)?, &settings).map_err(Failure::asked)?,
+                    MatrixShape::new(mapped(drive)?, &settings).map_err(Failure::usage)?,
                 ))
             }
             (Start::Profile(profile), None) => Self::Compact(Box::new(
-                CompactBelief::of_profile(profile, settings).map_err(Failure::asked)?,
+                CompactBelief::of_profile(profile, settings).map_err(Failure::usage)?,
             )),
             (Start::Nothing(profile), None) => {
                 let map = CompactMap::unknown(
                     mapped(profile)?,
-                    profile.rotation_period().map_err(Failure::asked)?,
+                    profile.rotation_period().map_err(Failure::usage)?,
                     settings,
                 );
-                Self::Compact(Box::new(CompactBelief::new(map.map_err(Failure::asked)?)))
+                Self::Compact(Box::new(CompactBelief::new(map.map_err(Failure::usage)?)))
             }
         })
     }
@@ -232,7 +232,7 @@ impl Learner {
 
 /// The drive of a profile, as maps name it.
 pub(super) fn mapped(profile: &DriveProfile) -> Result<MappedDrive, Failure> {
-    mapped_drive(profile).map_err(Failure::asked)
+    mapped_drive(profile).map_err(Failure::usage)
 }
 
 /// The profile as if no sector were defective: what slips took from the spares they take no more.

@@ -1,9 +1,9 @@
-//! [`Answer`]: what `headtime sim` prints, as JSON and for people.
+//! [`SimOutput`]: what `headtime sim` prints, as JSON and for people.
 
 use headtime_sim::{Measures, StreamFigures};
 use serde::Serialize;
 
-use super::{Noise, Pacing};
+use super::{NoiseSwitch, Pacing};
 use crate::traces::TraceSummary;
 use crate::workloads::StreamLabel;
 use headtime_console::figures::show_percent;
@@ -11,22 +11,22 @@ use headtime_console::output::columns;
 
 /// What is printed as JSON: the measures, and what they are of.
 #[derive(Debug, Serialize)]
-pub struct Answer {
+pub struct SimOutput {
     /// The measures.
     #[serde(flatten)]
     pub measures: Measures,
     /// Requests that ended in an error; they count nowhere else.
     pub failed: u64,
     /// Whether the unit differed from its profile.
-    pub noise: Noise,
+    pub noise: NoiseSwitch,
     /// Half-widths of 95 % intervals; null for runs too short to tell.
-    pub confidence_95: Confidence,
+    pub confidence_95: SimConfidence,
     /// What each stream got; empty where there is one only.
     pub streams: Vec<StreamAnswer>,
     /// What the streams of each class got together; empty where there is one stream only.
     pub classes: Vec<ClassAnswer>,
     /// What was asked for.
-    pub parameters: Asked,
+    pub parameters: SimParameters,
     /// What became of the trace's records; null without a trace.
     pub trace: Option<TraceSummary>,
     /// What should not go unsaid of the workload, such as options of a fio job that are left out.
@@ -37,7 +37,7 @@ pub struct Answer {
 
 /// How sure the means are.
 #[derive(Debug, Serialize)]
-pub struct Confidence {
+pub struct SimConfidence {
     /// Of the mean response.
     pub response_ms: Option<f64>,
     /// Of the mean service.
@@ -72,7 +72,7 @@ pub struct ClassAnswer {
 
 /// The arguments as they were understood. What a workload or a trace says itself is null.
 #[derive(Debug, Serialize)]
-pub struct Asked {
+pub struct SimParameters {
     pub(super) policy: String,
     pub(super) drive: String,
     /// The workload as it was written.
@@ -136,20 +136,22 @@ pub(super) fn by_stream(
 }
 
 /// The answer for people.
-pub(super) fn table(answer: &Answer) -> String {
-    let Answer { measures, parameters, .. } = answer;
+pub(super) fn table(answer: &SimOutput) -> String {
+    let SimOutput { measures, parameters, .. } = answer;
     let noise = match answer.noise {
-        Noise::On => "with noise",
-        Noise::Off => "without noise",
+        NoiseSwitch::On => "with noise",
+        NoiseSwitch::Off => "without noise",
     };
     let load = match parameters {
-        Asked { trace: Some(files), .. } => format!("trace {}", files.join(", ")),
-        Asked { workload: Some(workload), depth: Some(depth), .. } => {
+        SimParameters { trace: Some(files), .. } => format!("trace {}", files.join(", ")),
+        SimParameters { workload: Some(workload), depth: Some(depth), .. } => {
             format!("{workload} at depth {depth}")
         }
-        Asked { workload: Some(workload), .. } => workload.clone(),
-        Asked { clients: Some(clients), .. } => format!("{clients} clients"),
-        Asked { rate_per_second, .. } => format!("{} requests/s", rate_per_second.unwrap_or(0.0)),
+        SimParameters { workload: Some(workload), .. } => workload.clone(),
+        SimParameters { clients: Some(clients), .. } => format!("{clients} clients"),
+        SimParameters { rate_per_second, .. } => {
+            format!("{} requests/s", rate_per_second.unwrap_or(0.0))
+        }
     };
     let outstanding = parameters.outstanding.map_or_else(
         || "as many at the drive as the policy likes".to_string(),
@@ -222,7 +224,7 @@ pub(super) fn table(answer: &Answer) -> String {
     text
 }
 
-fn streams_table(answer: &Answer) -> String {
+fn streams_table(answer: &SimOutput) -> String {
     let head = [
         "stream",
         "class",

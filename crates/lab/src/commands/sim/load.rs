@@ -9,7 +9,7 @@ use headtime_workload::{
     Arrivals, Interarrival, Mix, Order, RequestSource, Sizes, StreamConfig, ThinkTime, Workload,
 };
 
-use super::{Arguments, Pacing};
+use super::{Pacing, SimArguments};
 use crate::traces::{ReplayArguments, TraceArguments, TraceChoice, TraceReport, TraceSummary};
 use crate::workloads::{StreamLabel, WorkloadChoice};
 use headtime_console::Failure;
@@ -25,12 +25,12 @@ pub(super) enum Load {
 }
 
 impl Load {
-    pub(super) fn of(arguments: &Arguments) -> Result<Self, Failure> {
+    pub(super) fn of(arguments: &SimArguments) -> Result<Self, Failure> {
         refuse_trace_flags(arguments)?;
         if let Some(text) = &arguments.workload {
             let choice = WorkloadChoice::parse(text)?;
             if arguments.depth.is_some() && !choice.takes_depth() {
-                return Err(Failure::Asked(anyhow!(
+                return Err(Failure::Usage(anyhow!(
                     "workload {} says itself how many requests it holds, so --depth has no \
                         meaning; leave it out, or write clients = \"depth\"",
                     choice.name()
@@ -95,11 +95,11 @@ impl Load {
         seed: u64,
     ) -> Result<Box<dyn RequestSource + Send>, Failure> {
         let (sector, capacity) =
-            (profile.sector_size().map_err(Failure::asked)?, profile.capacity());
+            (profile.sector_size().map_err(Failure::usage)?, profile.capacity());
         match self {
             Self::Flags(stream) => Ok(Box::new(
                 Workload::new(std::slice::from_ref(stream), sector, capacity, seed)
-                    .map_err(Failure::asked)?,
+                    .map_err(Failure::usage)?,
             )),
             Self::Workload { choice, depth } => choice.source(sector, capacity, seed, *depth),
             Self::Trace { choice, report, .. } => {
@@ -141,7 +141,7 @@ impl Load {
     }
 }
 
-fn of_flags(arguments: &Arguments) -> Result<StreamConfig, Failure> {
+fn of_flags(arguments: &SimArguments) -> Result<StreamConfig, Failure> {
     let base = match (arguments.rate, arguments.pacing) {
         (None, _) => StreamConfig::closed(arguments.clients),
         (Some(per_second), Pacing::Poisson) => {
@@ -150,7 +150,7 @@ fn of_flags(arguments: &Arguments) -> Result<StreamConfig, Failure> {
         (Some(per_second), Pacing::Constant) => {
             let span = Nanos::from_ms_f64(1e3 / per_second)
                 .context("--rate is too small")
-                .map_err(Failure::Asked)?;
+                .map_err(Failure::Usage)?;
             StreamConfig::open(Interarrival::Constant(span))
         }
     };
@@ -177,7 +177,7 @@ fn of_flags(arguments: &Arguments) -> Result<StreamConfig, Failure> {
 
 /// Flags of traces mean nothing without one. They all have defaults, so what was written is found
 /// by comparing with what nobody wrote.
-fn refuse_trace_flags(arguments: &Arguments) -> Result<(), Failure> {
+fn refuse_trace_flags(arguments: &SimArguments) -> Result<(), Failure> {
     let untouched =
         |command: clap::Command| command.no_binary_name(true).try_get_matches_from([""; 0]).ok();
     let reading = untouched(TraceArguments::augment_args(clap::Command::new("trace")))
@@ -193,7 +193,7 @@ fn refuse_trace_flags(arguments: &Arguments) -> Result<(), Failure> {
         replay.map(|replay| format!("{replay:?}")),
     );
     if arguments.trace.is_empty() && !is_untouched {
-        return Err(Failure::Asked(anyhow!(
+        return Err(Failure::Usage(anyhow!(
             "a flag that says how a trace is read was given, and no trace; add --trace FILE, or \
                 leave the flag out"
         )));

@@ -2,14 +2,14 @@
 
 use headtime_sim::validate::{ArrivalShift, ErrorFigures};
 
-use super::Answer;
+use super::ValidateOutput;
 use headtime_console::output::columns;
 
 /// Classes that are shown; the JSON has all of them.
 const CLASSES_SHOWN: usize = 12;
 
 /// The whole answer.
-pub(super) fn tables(answer: &Answer) -> String {
+pub(super) fn tables(answer: &ValidateOutput) -> String {
     let way = if answer.issue == "recorded" {
         "issued at their recorded times"
     } else {
@@ -34,7 +34,7 @@ pub(super) fn tables(answer: &Answer) -> String {
     text
 }
 
-fn spindle(answer: &Answer) -> String {
+fn spindle(answer: &ValidateOutput) -> String {
     let spindle = &answer.spindle;
     let measure = format!(
         "coherence {:.3} over {} completions, {:.3} over the other half; chance stays below {:.3}",
@@ -63,7 +63,7 @@ fn spindle(answer: &Answer) -> String {
     }
 }
 
-fn by_kind(answer: &Answer) -> String {
+fn by_kind(answer: &ValidateOutput) -> String {
     let head = [
         "",
         "requests",
@@ -106,7 +106,7 @@ fn row(name: &str, figures: &ErrorFigures) -> Vec<String> {
 }
 
 /// How many are a revolution off, and by how much the arm would have had to move to put them right.
-fn revolutions(answer: &Answer) -> String {
+fn revolutions(answer: &ValidateOutput) -> String {
     let line = |what: &str, share: f64, shift: &ArrivalShift, way: &str| {
         let arm = format!(
             ": an arm {:.3} ms {way} would put half of them right, {:.3} ms nine in ten",
@@ -122,7 +122,7 @@ fn revolutions(answer: &Answer) -> String {
     format!("\n{long}{short}")
 }
 
-fn unexplained(answer: &Answer) -> String {
+fn unexplained(answer: &ValidateOutput) -> String {
     if answer.classes.is_empty() {
         return String::new();
     }

@@ -145,8 +145,8 @@ impl Frame {
 }
 
 fn name_on_the_right(out: &mut String, frame: &Frame, ends: &[(&Line, (f64, f64))]) {
-    let wanted: Vec<f64> = ends.iter().map(|(_, (_, up))| *up).collect();
-    for ((line, (x, y)), up) in ends.iter().zip(spread(&wanted, LINE, frame.top, frame.bottom)) {
+    let positions: Vec<f64> = ends.iter().map(|(_, (_, up))| *up).collect();
+    for ((line, (x, y)), up) in ends.iter().zip(spread(&positions, LINE, frame.top, frame.bottom)) {
         let start = frame.right + 16.0;
         out.push_str(&format!(
             "<path class=\"leader {}\" d=\"M{} {}L{} {}L{} {}\"/>\n",
@@ -194,7 +194,7 @@ fn name_beside(out: &mut String, ends: &[(&Line, (f64, f64))], inked: &[(f64, f6
         };
         let covered = |area: &[f64; 4]| {
             let outside = area[0] < LEFT || area[2] > WIDTH || area[1] < TOP - 12.0;
-            let hidden = taken
+            let covered = taken
                 .iter()
                 .filter(|other| {
                     area[2] > other[0]
@@ -203,7 +203,7 @@ fn name_beside(out: &mut String, ends: &[(&Line, (f64, f64))], inked: &[(f64, f6
                         && other[3] > area[1]
                 })
                 .count();
-            hidden + if outside { 1_000 } else { 0 }
+            covered + if outside { 1_000 } else { 0 }
         };
         let (across, down) =
             places.min_by_key(|place| covered(&area(*place))).unwrap_or((9.0, 0.0));
@@ -216,16 +216,16 @@ fn name_class(line: &Line) -> &'static str {
     if line.dashed { "name oracle" } else { "name" }
 }
 
-/// Places at least `apart` from each other, in the order of `wanted` and as near to these as a push
+/// Places at least `apart` from each other, in the order of `positions` and as near to these as a push
 /// downwards and one upwards bring them, between `top` and `bottom`.
-fn spread(wanted: &[f64], apart: f64, top: f64, bottom: f64) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..wanted.len()).collect();
-    order.sort_by(|a, b| wanted[*a].total_cmp(&wanted[*b]));
-    let mut places = vec![0.0; wanted.len()];
+fn spread(positions: &[f64], apart: f64, top: f64, bottom: f64) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..positions.len()).collect();
+    order.sort_by(|a, b| positions[*a].total_cmp(&positions[*b]));
+    let mut places = vec![0.0; positions.len()];
     // Neighbors that would touch are taken together, centerd where they want to be.
     let mut groups: Vec<(f64, Vec<usize>)> = Vec::new();
     for index in order {
-        let mut group = (wanted[index], vec![index]);
+        let mut group = (positions[index], vec![index]);
         while let Some((center, members)) = groups.last() {
             let (above, here) = (members.len() as f64, group.1.len() as f64);
             if center + (above - 1.0) * apart / 2.0 + apart <= group.0 - (here - 1.0) * apart / 2.0
@@ -236,7 +236,7 @@ fn spread(wanted: &[f64], apart: f64, top: f64, bottom: f64) -> Vec<f64> {
             members.append(&mut group.1);
             let half = (members.len() as f64 - 1.0) * apart / 2.0;
             let mean =
-                members.iter().map(|index| wanted[*index]).sum::<f64>() / members.len() as f64;
+                members.iter().map(|index| positions[*index]).sum::<f64>() / members.len() as f64;
             group = (mean.min(bottom - half).max(top + half), members);
         }
         groups.push(group);
@@ -264,13 +264,13 @@ mod tests {
 
     #[test]
     fn names_do_not_touch_and_stay_in_their_order() {
-        let wanted = [100.0, 101.0, 99.0, 250.0, 30.0, 30.0];
-        let places = spread(&wanted, 15.0, 30.0, 280.0);
-        let mut order: Vec<usize> = (0..wanted.len()).collect();
+        let positions = [100.0, 101.0, 99.0, 250.0, 30.0, 30.0];
+        let places = spread(&positions, 15.0, 30.0, 280.0);
+        let mut order: Vec<usize> = (0..positions.len()).collect();
         order.sort_by(|a, b| places[*a].total_cmp(&places[*b]));
         assert!(
             order.windows(2).all(|pair| places[pair[1]] - places[pair[0]] >= 15.0 - 1e-9
-                && wanted[pair[0]] <= wanted[pair[1]]),
+                && positions[pair[0]] <= positions[pair[1]]),
             "{places:?}"
         );
         assert_eq!(places[3], 250.0, "who is alone stays where he is");
@@ -304,13 +304,13 @@ mod tests {
                 labels,
                 "test",
             );
-            for wanted in [
+            for positions in [
                 ">a &amp; b</text>",
                 "class=\"name oracle\"",
                 "class=\"line p1 dashed\"",
                 "<title>at 2</title>",
             ] {
-                assert!(svg.contains(wanted), "{wanted} is missing from\n{svg}");
+                assert!(svg.contains(positions), "{positions} is missing from\n{svg}");
             }
             assert_eq!(
                 (svg.matches("class=\"range\"").count(), svg.matches("<circle").count()),

@@ -8,35 +8,8 @@ use headtime_sched::POLICIES;
 use super::View;
 use crate::compare::plan::Plan;
 
-/// Colors for light and for dark paper. They are told apart also by those who see no red or green,
-/// in the order of the table of policies; names stand beside every line all the same.
-const COLOURS: [(&str, &str); 22] = [
-    ("#6f7478", "#9aa1a8"),
-    ("#8a7f1c", "#c2b64c"),
-    ("#117a55", "#3fc08f"),
-    ("#b0569b", "#e08bcb"),
-    ("#2f94c8", "#6cc4f0"),
-    ("#1f7bb0", "#58b6ea"),
-    ("#1b4fa8", "#7aa5ff"),
-    ("#7d1d4f", "#e0699f"),
-    ("#d2551a", "#ff8a4a"),
-    ("#26292c", "#e8eaec"),
-    ("#4f3aa0", "#a996ff"),
-    ("#d99a06", "#ffc94a"),
-    ("#1f9aa0", "#56d3d8"),
-    ("#7a4a22", "#cf9a6a"),
-    ("#5c6f2e", "#a9c267"),
-    ("#a83232", "#f28b82"),
-    ("#3d6b7d", "#8fbccc"),
-    ("#8d5fa8", "#c9a6e0"),
-    ("#b5852f", "#e3c07e"),
-    ("#2e7d32", "#81c784"),
-    ("#c2557a", "#f0a3bd"),
-    ("#455a9c", "#9fb0ea"),
-];
-
-/// The class of each policy of a plan: a policy without settings by the first belief has its own
-/// color, any other that too where it is free, or the next that is.
+/// The class of each policy of a plan. A policy without settings under the first drive model has its
+/// own color; any other has it too if it is free, or the next free color.
 pub(super) fn classes(plan: &Plan) -> Vec<String> {
     let mut colors = vec![0; plan.policies.len()];
     let mut taken: Vec<usize> = Vec::new();
@@ -47,13 +20,21 @@ pub(super) fn classes(plan: &Plan) -> Vec<String> {
         }) {
             let own =
                 POLICIES.iter().position(|entry| entry.name == policy.entry.name).unwrap_or(0);
-            let mut from_own = (0..COLOURS.len()).map(|step| (own + step) % COLOURS.len());
-            colors[place] =
-                from_own.find(|color| !taken.contains(color)).unwrap_or(own % COLOURS.len());
+            let mut free = std::iter::once(own).chain(POLICIES.len()..);
+            colors[place] = free.find(|color| !taken.contains(color)).unwrap_or(own);
             taken.push(colors[place]);
         }
     }
     colors.into_iter().map(|color| format!("p{color}")).collect()
+}
+
+/// Color number `place` for light and for dark paper. Consecutive colors differ in hue by the golden
+/// angle and in lightness, so that any number of them stays apart, also for readers who see no red
+/// or green. The name stands beside every line as well.
+fn color(place: usize) -> (String, String) {
+    let hue = place as f64 * 137.508 % 360.0;
+    let step = [0, 12, 6][place % 3];
+    (format!("hsl({hue:.1} 60% {}%)", 30 + step), format!("hsl({hue:.1} 70% {}%)", 76 - step))
 }
 
 /// The colors that this page needs, for light and dark.
@@ -64,7 +45,7 @@ pub(super) fn style(view: &View<'_>) -> String {
     needed.dedup();
     let (mut light, mut dark) = (String::new(), String::new());
     for place in needed {
-        let (on_light, on_dark) = COLOURS[place];
+        let (on_light, on_dark) = color(place);
         let _ = writeln!(light, ".p{place} {{ --c: {on_light}; }}");
         let _ = writeln!(dark, ".p{place} {{ --c: {on_dark}; }}");
     }
@@ -74,14 +55,14 @@ pub(super) fn style(view: &View<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::asked::{Asked, Placed};
+    use crate::compare::spec::{CompareSpec, Located};
 
     #[test]
     fn a_policy_keeps_its_color_and_its_settings_get_others() {
         let colors = |policies: &[&str]| {
             let policies =
-                policies.iter().map(|name| Placed::new((*name).to_string(), "here")).collect();
-            let plan = Plan::new(Asked { policies, ..Asked::default() })
+                policies.iter().map(|name| Located::new((*name).to_string(), "here")).collect();
+            let plan = Plan::new(CompareSpec { policies, ..CompareSpec::default() })
                 .map_err(|failure| failure.message())
                 .expect("it is right");
             classes(&plan)
@@ -96,6 +77,9 @@ mod tests {
         distinct.dedup();
         assert_eq!(distinct.len(), 4, "{several:?}");
         assert_eq!(several[1], colors(&["firmware"])[0]);
-        assert!(POLICIES.len() <= COLOURS.len(), "a policy has no color of its own; add one");
+        let mut all: Vec<(String, String)> = (0..200).map(color).collect();
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 200, "two of many policies have one color");
     }
 }

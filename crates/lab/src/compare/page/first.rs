@@ -6,14 +6,14 @@ use std::fmt::Write as _;
 use headtime_io::BelievedBy;
 
 use super::{View, capital, findings, left_out};
-use crate::compare::outcome::Status;
+use crate::compare::outcome::CellStatus;
 use crate::compare::results::{CaseResult, Entry};
 use crate::compare::statistics::{Metric, totals};
 use crate::report::html::escape;
 
 pub(super) fn first(out: &mut String, view: &View<'_>, headline: &str) {
     let plan = &view.comparison.plan;
-    let asked = &plan.asked;
+    let spec = &plan.spec;
     let of =
         |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let count =
@@ -40,11 +40,11 @@ pub(super) fn first(out: &mut String, view: &View<'_>, headline: &str) {
                 .sum(),
             "run"
         ),
-        asked.requests.value,
+        spec.requests.value,
         env!("CARGO_PKG_VERSION"),
-        asked.seed.value,
-        if asked.replicas.value > 1 {
-            format!(" and the {} after it", asked.replicas.value - 1)
+        spec.seed.value,
+        if spec.replicas.value > 1 {
+            format!(" and the {} after it", spec.replicas.value - 1)
         } else {
             String::new()
         },
@@ -76,17 +76,17 @@ pub(super) fn first(out: &mut String, view: &View<'_>, headline: &str) {
 fn warnings(out: &mut String, view: &View<'_>) {
     for (status, words) in [
         (
-            Status::Overloaded,
+            CellStatus::Overloaded,
             "requests came faster than the drive could serve them; response times are those until \
                 the run ended and would go on growing",
         ),
         (
-            Status::NotSteady,
+            CellStatus::NotSteady,
             "the first and the second half of the counted requests differ by more than their \
                 intervals: the warm-up is too short, or the load changes",
         ),
         (
-            Status::Empty,
+            CellStatus::Empty,
             "the workload ended within the warm-up, nothing was counted: ask for fewer --requests \
                 or a shorter --warmup",
         ),

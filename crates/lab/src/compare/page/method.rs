@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use super::{View, left_out};
 use crate::report::html::escape;
-use headtime_console::arguments::Noise;
+use headtime_console::arguments::NoiseSwitch;
 
 pub(super) fn method(out: &mut String, view: &View<'_>) {
     let plan = &view.comparison.plan;
-    let asked = &plan.asked;
+    let spec = &plan.spec;
     out.push_str("<section id=\"method\">\n<h2>How this was measured</h2>\n<dl>\n");
     let warm_ups: Vec<u64> = view.comparison.cases.iter().map(|case| case.case.warm_up).collect();
     let (least, most) =
@@ -16,25 +16,25 @@ pub(super) fn method(out: &mut String, view: &View<'_>) {
     let warm_up = if least == most { least.to_string() } else { format!("{least} to {most}") };
     let facts = [
         ("program", format!("headtime {}", env!("CARGO_PKG_VERSION"))),
-        ("again", asked.command()),
+        ("again", spec.command()),
         ("seeds", plan.seeds().map(|seed| seed.to_string()).collect::<Vec<_>>().join(", ")),
         (
             "counted",
-            format!("{} requests of each run, after {warm_up} that were not", asked.requests.value),
+            format!("{} requests of each run, after {warm_up} that were not", spec.requests.value),
         ),
         (
             "units",
-            match asked.noise {
-                Noise::On => {
+            match spec.noise {
+                NoiseSwitch::On => {
                     "differ from their profiles and scatter as the profiles say, drawn by the seed"
                         .to_string()
                 }
-                Noise::Off => "are exactly as their profiles say, without noise".to_string(),
+                NoiseSwitch::Off => "are exactly as their profiles say, without noise".to_string(),
             },
         ),
         (
             "at the drive",
-            asked.outstanding.as_ref().map_or_else(
+            spec.outstanding.as_ref().map_or_else(
                 || "as many commands as each policy likes".to_string(),
                 |most| format!("at most {} commands", most.value),
             ),

@@ -7,11 +7,11 @@ use crate::papers::Estimated;
 
 use super::{Scene, View, at_depth, capital, findings};
 use crate::compare::chart::{Axis, Bar, Labels, Line, Part, Spot, Stack, bars, lines, stacks};
-use crate::compare::outcome::{Figures, Outcome, nines};
+use crate::compare::outcome::{CellOutcome, Figures, nines};
 use crate::compare::results::{CaseResult, Entry};
 use crate::compare::statistics::{Metric, totals};
 use crate::report::html::escape;
-use headtime_console::figures::DiskTime;
+use headtime_console::figures::DiskTimeShares;
 
 pub(super) fn scene(out: &mut String, view: &View<'_>, scene: &Scene<'_>) {
     let workload = &view.comparison.plan.workloads[scene.workload];
@@ -67,7 +67,7 @@ pub(super) fn scene(out: &mut String, view: &View<'_>, scene: &Scene<'_>) {
         };
         figure(out, &findings::of_trade_off(view, focus), words, &trade_off(view, scene));
     }
-    let parts = DiskTime::default().parts();
+    let parts = DiskTimeShares::default().parts();
     let legend: Vec<String> = parts
         .iter()
         .enumerate()
@@ -538,7 +538,7 @@ fn of_stream(entry: &Entry, stream: usize) -> Vec<Option<&Figures>> {
 }
 
 /// Means of the replicas' response times, share by share, as far as all of them go.
-fn mean_times(outcomes: &[Option<&Outcome>]) -> Vec<f64> {
+fn mean_times(outcomes: &[Option<&CellOutcome>]) -> Vec<f64> {
     let known: Vec<&Vec<f64>> =
         outcomes.iter().flatten().map(|outcome| &outcome.response_ms_by_share).collect();
     let steps = known.iter().map(|times| times.len()).min().unwrap_or(0);
@@ -547,13 +547,13 @@ fn mean_times(outcomes: &[Option<&Outcome>]) -> Vec<f64> {
         .collect()
 }
 
-fn mean_shares(outcomes: &[Option<&Outcome>]) -> DiskTime {
-    let known: Vec<&DiskTime> =
+fn mean_shares(outcomes: &[Option<&CellOutcome>]) -> DiskTimeShares {
+    let known: Vec<&DiskTimeShares> =
         outcomes.iter().flatten().map(|outcome| &outcome.disk_time).collect();
-    let mean = |part: fn(&DiskTime) -> f64| {
+    let mean = |part: fn(&DiskTimeShares) -> f64| {
         known.iter().map(|shares| part(shares)).sum::<f64>() / known.len().max(1) as f64
     };
-    DiskTime {
+    DiskTimeShares {
         seek: mean(|shares| shares.seek),
         rotate: mean(|shares| shares.rotate),
         transfer: mean(|shares| shares.transfer),

@@ -1,4 +1,4 @@
-//! [`Asked`]: what is to be compared, as it was written on the command line or in a plan file.
+//! [`CompareSpec`]: what is to be compared, as it was written on the command line or in a plan file.
 //!
 //! A plan file holds what the flags hold, under the same names; a flag goes before the file. Each
 //! value remembers the line it stands in, so that a name that turns out to be unknown is reported
@@ -12,42 +12,42 @@ use serde::{Deserialize, Serialize, Serializer};
 use toml::Spanned;
 
 use headtime_console::Failure;
-use headtime_console::arguments::Noise;
+use headtime_console::arguments::NoiseSwitch;
 
 /// Everything that decides a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Asked {
+pub struct CompareSpec {
     /// Policies with their parameters, `all` among them perhaps.
-    pub policies: Vec<Placed<String>>,
-    /// By what places and times are believed, as `headtime sim --belief` takes it.
-    pub beliefs: Vec<Placed<String>>,
+    pub policies: Vec<Located<String>>,
+    /// By what places and times are believed, as in `headtime sim --model`.
+    pub beliefs: Vec<Located<String>>,
     /// Profiles, `NAME@SETUP` or files.
-    pub drives: Vec<Placed<String>>,
+    pub drives: Vec<Located<String>>,
     /// Workloads and traces.
-    pub workloads: Vec<Placed<String>>,
+    pub workloads: Vec<Located<String>>,
     /// Requests held by closed loops that leave it open.
-    pub depths: Vec<Placed<u64>>,
+    pub depths: Vec<Located<u64>>,
     /// The policy that the others are compared with; the first unless given.
-    pub baseline: Option<Placed<String>>,
+    pub baseline: Option<Located<String>>,
     /// The seed of the first replica; the others count on from it.
-    pub seed: Placed<u64>,
+    pub seed: Located<u64>,
     /// How often everything is run, each time on another unit with another draw of the workload.
-    pub replicas: Placed<u64>,
+    pub replicas: Located<u64>,
     /// Requests counted in each run.
-    pub requests: Placed<u64>,
+    pub requests: Located<u64>,
     /// Requests before those; `None` chooses.
-    pub warmup: Option<Placed<u64>>,
+    pub warmup: Option<Located<u64>>,
     /// Whether units differ from their profiles.
-    pub noise: Noise,
+    pub noise: NoiseSwitch,
     /// Commands at the drive at once; `None` leaves it to the policy.
-    pub outstanding: Option<Placed<u64>>,
+    pub outstanding: Option<Located<u64>>,
     /// Requests held before a run counts as overloaded.
-    pub queue_limit: Placed<u64>,
+    pub queue_limit: Located<u64>,
 }
 
 /// A value and where it was written; as JSON the value alone.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Placed<T> {
+pub struct Located<T> {
     /// The value.
     pub value: T,
     /// `FILE:LINE` in a plan file, the flag's name otherwise.
@@ -59,6 +59,7 @@ pub struct Placed<T> {
 #[serde(deny_unknown_fields)]
 struct PlanFile {
     policies: Option<Vec<Spanned<String>>>,
+    #[serde(alias = "models")]
     beliefs: Option<Vec<Spanned<String>>>,
     drives: Option<Vec<Spanned<String>>>,
     workloads: Option<Vec<Spanned<String>>>,
@@ -73,30 +74,30 @@ struct PlanFile {
     queue_limit: Option<Spanned<u64>>,
 }
 
-impl Default for Asked {
+impl Default for CompareSpec {
     fn default() -> Self {
         let words = |words: &[&str]| {
-            words.iter().map(|word| Placed::new((*word).to_string(), "the default")).collect()
+            words.iter().map(|word| Located::new((*word).to_string(), "the default")).collect()
         };
         Self {
             policies: words(&["fcfs", headtime_sched::DEFAULT_POLICY]),
             beliefs: words(&["profile"]),
             drives: words(&["nearline-20tb"]),
             workloads: words(&["random"]),
-            depths: [1, 4, 16, 64].map(|depth| Placed::new(depth, "the default")).to_vec(),
+            depths: [1, 4, 16, 64].map(|depth| Located::new(depth, "the default")).to_vec(),
             baseline: None,
-            seed: Placed::new(1, "the default"),
-            replicas: Placed::new(1, "the default"),
-            requests: Placed::new(20_000, "the default"),
+            seed: Located::new(1, "the default"),
+            replicas: Located::new(1, "the default"),
+            requests: Located::new(20_000, "the default"),
             warmup: None,
-            noise: Noise::On,
+            noise: NoiseSwitch::On,
             outstanding: None,
-            queue_limit: Placed::new(65_536, "the default"),
+            queue_limit: Located::new(65_536, "the default"),
         }
     }
 }
 
-impl Asked {
+impl CompareSpec {
     /// The defaults, with what the plan file at `path` says instead.
     ///
     /// # Errors
@@ -105,7 +106,7 @@ impl Asked {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("plan {name} cannot be read"))
-            .map_err(Failure::Asked)?;
+            .map_err(Failure::Usage)?;
         Self::parse(&name, &text)
     }
 
@@ -114,32 +115,32 @@ impl Asked {
         let file: PlanFile = toml::from_str(text).map_err(|error| {
             let place = error.span().map_or_else(|| name.to_string(), |span| place(span.start));
             // The library's words end in a remedy for unknown keys: the names that are known.
-            Failure::Asked(anyhow!("{place}: {}", error.message().replace('\n', "; ")))
+            Failure::Usage(anyhow!("{place}: {}", error.message().replace('\n', "; ")))
         })?;
-        let mut asked = Self::default();
-        let placed = Placing { place: &place };
-        placed.all(file.policies, &mut asked.policies);
-        placed.all(file.beliefs, &mut asked.beliefs);
-        placed.all(file.drives, &mut asked.drives);
-        placed.all(file.workloads, &mut asked.workloads);
-        placed.all(file.depths, &mut asked.depths);
-        placed.one(file.seed, &mut asked.seed);
-        placed.one(file.replicas, &mut asked.replicas);
-        placed.one(file.requests, &mut asked.requests);
-        placed.one(file.queue_limit, &mut asked.queue_limit);
-        asked.baseline = file.baseline.map(|found| placed.of(found));
-        asked.warmup = file.warmup.map(|found| placed.of(found));
-        asked.outstanding = file.outstanding.map(|found| placed.of(found));
+        let mut spec = Self::default();
+        let placed = Locating { place: &place };
+        placed.all(file.policies, &mut spec.policies);
+        placed.all(file.beliefs, &mut spec.beliefs);
+        placed.all(file.drives, &mut spec.drives);
+        placed.all(file.workloads, &mut spec.workloads);
+        placed.all(file.depths, &mut spec.depths);
+        placed.one(file.seed, &mut spec.seed);
+        placed.one(file.replicas, &mut spec.replicas);
+        placed.one(file.requests, &mut spec.requests);
+        placed.one(file.queue_limit, &mut spec.queue_limit);
+        spec.baseline = file.baseline.map(|found| placed.of(found));
+        spec.warmup = file.warmup.map(|found| placed.of(found));
+        spec.outstanding = file.outstanding.map(|found| placed.of(found));
         if let Some(noise) = file.noise.map(|found| placed.of(found)) {
-            asked.noise = Noise::from_str(&noise.value, false).map_err(|_| {
-                Failure::Asked(anyhow!(
+            spec.noise = NoiseSwitch::from_str(&noise.value, false).map_err(|_| {
+                Failure::Usage(anyhow!(
                     "{}: noise `{}` is neither \"on\" nor \"off\"",
                     noise.place,
                     noise.value
                 ))
             })?;
         }
-        Ok(asked)
+        Ok(spec)
     }
 
     /// Checks that every number makes sense and no list is empty.
@@ -149,13 +150,13 @@ impl Asked {
     pub fn check(&self) -> Result<(), Failure> {
         let empty = [
             ("policies", self.policies.is_empty()),
-            ("beliefs", self.beliefs.is_empty()),
+            ("models", self.beliefs.is_empty()),
             ("drives", self.drives.is_empty()),
             ("workloads", self.workloads.is_empty()),
         ];
         for (what, empty) in [&empty[..], &[("depths", self.depths.is_empty())]].concat() {
             if empty {
-                return Err(Failure::Asked(anyhow!(
+                return Err(Failure::Usage(anyhow!(
                     "{what} names none; leave it out for the default, or name at least one"
                 )));
             }
@@ -177,7 +178,7 @@ impl Asked {
             .chain(self.warmup.as_ref().map(|warmup| ("warmup", warmup, 0, MOST)));
         for (what, number, least, most) in numbers {
             if !(least..=most).contains(&number.value) {
-                return Err(Failure::Asked(anyhow!(
+                return Err(Failure::Usage(anyhow!(
                     "{}: {what} {} is not a whole number from {least} to {most}",
                     number.place,
                     number.value
@@ -196,7 +197,7 @@ impl Asked {
         let usual_beliefs: Vec<String> =
             Self::default().beliefs.into_iter().map(|belief| belief.value).collect();
         let beliefs_differ = !self.beliefs.iter().map(|belief| &belief.value).eq(&usual_beliefs);
-        parts.extend(beliefs_differ.then(|| format!("--beliefs {}", joined(&self.beliefs))));
+        parts.extend(beliefs_differ.then(|| format!("--models {}", joined(&self.beliefs))));
         parts.push(format!("--drives {}", joined(&self.drives)));
         parts.push(format!("--workloads {}", joined(&self.workloads)));
         let depths: Vec<String> = self.depths.iter().map(|depth| depth.value.to_string()).collect();
@@ -209,7 +210,7 @@ impl Asked {
             self.seed.value, self.replicas.value, self.requests.value
         ));
         parts.extend(self.warmup.iter().map(|warmup| format!("--warmup {}", warmup.value)));
-        parts.extend((self.noise == Noise::Off).then(|| "--noise off".to_string()));
+        parts.extend((self.noise == NoiseSwitch::Off).then(|| "--noise off".to_string()));
         parts.extend(
             self.outstanding
                 .iter()
@@ -224,37 +225,37 @@ impl Asked {
     }
 }
 
-impl<T> Placed<T> {
+impl<T> Located<T> {
     /// A value that stands at `place`.
     pub fn new(value: T, place: impl Into<String>) -> Self {
         Self { value, place: place.into() }
     }
 }
 
-impl<T: Serialize> Serialize for Placed<T> {
+impl<T: Serialize> Serialize for Located<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.value.serialize(serializer)
     }
 }
 
 /// Turns places in a text into lines of its file.
-struct Placing<'a> {
+struct Locating<'a> {
     place: &'a dyn Fn(usize) -> String,
 }
 
-impl Placing<'_> {
-    fn of<T>(&self, found: Spanned<T>) -> Placed<T> {
+impl Locating<'_> {
+    fn of<T>(&self, found: Spanned<T>) -> Located<T> {
         let place = (self.place)(found.span().start);
-        Placed { value: found.into_inner(), place }
+        Located { value: found.into_inner(), place }
     }
 
-    fn one<T>(&self, found: Option<Spanned<T>>, into: &mut Placed<T>) {
+    fn one<T>(&self, found: Option<Spanned<T>>, into: &mut Located<T>) {
         if let Some(found) = found {
             *into = self.of(found);
         }
     }
 
-    fn all<T>(&self, found: Option<Vec<Spanned<T>>>, into: &mut Vec<Placed<T>>) {
+    fn all<T>(&self, found: Option<Vec<Spanned<T>>>, into: &mut Vec<Located<T>>) {
         if let Some(found) = found {
             *into = found.into_iter().map(|found| self.of(found)).collect();
         }
@@ -292,7 +293,7 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
-fn joined(words: &[Placed<String>]) -> String {
+fn joined(words: &[Located<String>]) -> String {
     words.iter().map(|word| quoted(&word.value)).collect::<Vec<_>>().join(" ")
 }
 
@@ -309,7 +310,7 @@ mod tests {
 
     fn refused(text: &str) -> String {
         let parsed =
-            Asked::parse("plan.toml", text).and_then(|asked| asked.check().map(|()| asked));
+            CompareSpec::parse("plan.toml", text).and_then(|spec| spec.check().map(|()| spec));
         parsed.expect_err("it is wrong").message()
     }
 
@@ -317,11 +318,11 @@ mod tests {
     fn a_plan_file_holds_what_the_flags_hold_and_the_rest_is_the_default() {
         let text = "policies = [\"fcfs\", \"edf\"]\ndepths = [2, 8]\nseed = 9\nnoise = \
             \"off\"\nwarmup = 0\nbaseline = \"edf\"\n";
-        let asked = Asked::parse("plan.toml", text).expect("it is right");
-        assert_eq!(asked.policies[1], Placed::new("edf".to_string(), "plan.toml:1"));
-        assert_eq!((asked.seed.value, asked.noise, asked.replicas.value), (9, Noise::Off, 1));
+        let spec = CompareSpec::parse("plan.toml", text).expect("it is right");
+        assert_eq!(spec.policies[1], Located::new("edf".to_string(), "plan.toml:1"));
+        assert_eq!((spec.seed.value, spec.noise, spec.replicas.value), (9, NoiseSwitch::Off, 1));
         assert_eq!(
-            asked.command(),
+            spec.command(),
             "headtime compare --policies fcfs edf --drives nearline-20tb --workloads random \
                 --depths 2,8 --baseline edf --seed 9 --replicas 1 \
              --requests 20000 --warmup 0 --noise off"

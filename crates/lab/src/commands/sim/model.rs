@@ -12,7 +12,7 @@ use headtime_mechanics::DriveProfile;
 use headtime_sched::{Belief, Tunables};
 use headtime_serve::config::map_settings;
 
-use super::Arguments;
+use super::SimArguments;
 use crate::beliefs;
 use headtime_console::{Failure, drive_model};
 
@@ -21,12 +21,12 @@ pub(super) struct Begun(Mutex<Option<Box<dyn Belief + Send>>>);
 
 impl Begun {
     /// What the arguments ask for, for a drive of this profile.
-    pub(super) fn of(arguments: &Arguments, drive: &DriveProfile) -> Result<Self, Failure> {
+    pub(super) fn of(arguments: &SimArguments, drive: &DriveProfile) -> Result<Self, Failure> {
         let other = arguments.profile.as_deref().map(drive_model::load).transpose()?;
         if let Some(other) = other.as_ref().filter(|other| {
             other.capacity() != drive.capacity() || other.sector_bytes != drive.sector_bytes
         }) {
-            return Err(Failure::asked(anyhow!(
+            return Err(Failure::usage(anyhow!(
                 "profile {} has {} of {} bytes, and {} has {} of {}; believe the profile of a \
                     drive of the same size",
                 other.name,
@@ -38,18 +38,18 @@ impl Begun {
             )));
         }
         let profile = other.as_ref().unwrap_or(drive);
-        let settings = map_settings(&arguments.map).map_err(Failure::asked)?;
+        let settings = map_settings(&arguments.map).map_err(Failure::usage)?;
         let belief: Box<dyn Belief + Send> = match &arguments.belief {
             BelievedBy::Profile if !arguments.map.is_empty() || arguments.map_out.is_some() => {
-                return Err(Failure::asked(anyhow!(
-                    "--map and --map-out are of a latency map, and the belief is none; add \
-                        --belief matrix or --belief compact"
+                return Err(Failure::usage(anyhow!(
+                    "--map and --map-out apply to a latency map, and the drive model is the profile; \
+                        add --model matrix or --model compact"
                 )));
             }
             BelievedBy::Map { .. } if arguments.policy.entry.oracle => {
-                return Err(Failure::asked(anyhow!(
-                    "policy {} goes by the truth and by no map; leave --belief out, or choose a \
-                        policy that is no oracle",
+                return Err(Failure::usage(anyhow!(
+                    "policy {} is an oracle and uses no latency map; leave --model out, or choose \
+                        another policy",
                     arguments.policy
                 )));
             }
@@ -72,13 +72,13 @@ pub(super) fn tunables(set: &[String]) -> Result<Tunables, Failure> {
         let (name, value) = text.split_once('=').unwrap_or((text, ""));
         tunables
             .set(name, value)
-            .map_err(|error| Failure::asked(anyhow!("--set {text}: {error}")))?;
+            .map_err(|error| Failure::usage(anyhow!("--set {text}: {error}")))?;
     }
     Ok(tunables)
 }
 
 /// Keeps the map that was learned, if it is to be kept.
-pub(super) fn keep(arguments: &Arguments, learned: &dyn Belief) -> Result<(), Failure> {
+pub(super) fn keep(arguments: &SimArguments, learned: &dyn Belief) -> Result<(), Failure> {
     let Some(path) = &arguments.map_out else { return Ok(()) };
     let map: KeptMap = KeptMap::of(learned).ok_or_else(|| {
         Failure::Failed(anyhow!("the belief has become something else than a map"))
