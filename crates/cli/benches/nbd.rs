@@ -23,7 +23,7 @@ struct Contestant {
     export: &'static str,
 }
 
-/// What one visit of fio measured.
+/// The measurements of one run of fio.
 #[derive(Clone, Copy)]
 struct Visit {
     iops: f64,

@@ -71,8 +71,8 @@ fn a_simulated_drive_is_found_out_and_its_profile_can_be_simulated_at_once() {
     let (found, real) =
         (read_profile(&out), catalog::load("deskstar34gxp@nocache").expect("a profile that ships"));
     assert_eq!(found.name, "found-drive");
-    // The unit's own spindle is some hundred millionths from its model's; the truth is not seen
-    // here, so the figure's own error has to do.
+    // The instance's spindle differs from its model's by some 100 ppm. The test does not see the
+    // truth and uses the stated error of the figure.
     assert!((period_us(&found) / period_us(&real) - 1.0).abs() < 1e-3);
     let period = &answer["figures"][0];
     assert!(
@@ -105,7 +105,7 @@ fn the_table_names_what_was_found_and_what_it_cost() {
     let folder = folder();
     let out = folder.path().join("a.toml");
     let output = characterize(&[DRIVE, "-o", text(&out), "--seconds", "40"]);
-    // With so little time the profile may be a poor one; what there is has to be told.
+    // With so little time the profile may be poor; the report must list what is missing.
     assert!([0, 3].contains(&code(&output)), "{}", said(&output));
     let table = String::from_utf8(output.stdout).expect("text");
     let said = String::from_utf8(output.stderr).expect("text");
@@ -236,7 +236,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_read() {
 fn an_emulated_drive_runs_in_virtual_time_as_the_unit_of_its_backing() {
     let folder = folder();
     let backing = folder.path().join("disk.img");
-    // The unit is remembered beside the backing file once it was served.
+    // The seed of the instance is stored beside the backing file once it was served.
     let drive = format!("emulated:maxtor-20gb@nocache?backing={}", text(&backing));
     let mut server = Program::start(&[
         "emulate",

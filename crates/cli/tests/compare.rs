@@ -418,7 +418,7 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).expect("it still runs");
     }
 
-    /// Its exit code, if it has one, and the rest of what it said.
+    /// Its exit code, if any, and the rest of its messages.
     fn end(&mut self) -> (Option<i32>, String) {
         let said: Vec<String> = self.messages.by_ref().lines().map_while(Result::ok).collect();
         (self.child.wait().expect("it can be waited for").code(), said.join("\n"))
@@ -463,11 +463,11 @@ fn a_run_that_is_killed_goes_on_where_it_was_and_ends_with_the_same_bytes() {
 }
 
 #[test]
-fn told_to_stop_it_keeps_what_is_finished_and_says_how_to_go_on() {
+fn a_stopped_comparison_keeps_finished_runs_and_prints_how_to_continue() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let arguments = [&LONGER[..], &["--out", "my results"]].concat();
     let mut running = started(folder.path(), &arguments);
-    // Meanwhile nobody else may write there.
+    // Meanwhile no other process may write there.
     let other = headtime(folder.path(), &arguments);
     assert_eq!(other.status.code(), Some(1), "{}", stderr(&other));
     assert!(stderr(&other).contains(

@@ -1,8 +1,8 @@
-//! The walls of the house: which crate may import which, what floors 0 to 2 may not touch, and who
-//! may name a simulated drive's truth.
+//! The layers of the workspace: the crates that each crate may import, the modules that layers 0 to
+//! 2 may not use, and the crates that may name a simulated drive's truth.
 //!
-//! ARCHITECTURE.md says why; this test says where. A wall moves by a reason written there and a
-//! line changed here, in that order.
+//! ARCHITECTURE.md gives the reasons. A change needs a reason there and a changed line here, in
+//! that order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 struct Room {
     /// The package.
     package: &'static str,
-    /// Its floor: a room imports only rooms below, or beside it where the table says so.
+    /// Its layer. A crate imports only crates of lower layers, or of its own layer where the table
+    /// allows it.
     floor: u8,
     /// The packages of the house it may import.
     imports: &'static [&'static str],
-    /// Whether it may name `DriveTruth` and what is made from it.
+    /// True if it may name `DriveTruth` and types made from it.
     may_name_truth: bool,
 }
 
@@ -140,8 +141,8 @@ const HOUSE: &[Room] = &[
             "headtime-serve",
             "headtime-console",
         ],
-        // It compares what is believed with what perfect knowledge, or knowledge with a stated
-        // error, would bring; such rows say "oracle".
+        // It compares the drive model with perfect knowledge, or knowledge with a stated error;
+        // such rows contain "oracle".
         may_name_truth: true,
     },
     Room {
@@ -195,7 +196,7 @@ const HOUSE: &[Room] = &[
     },
 ];
 
-/// What floors 0 to 2 may not touch, and what to use instead.
+/// The words that layers 0 to 2 may not use, and their replacements.
 const FORBIDDEN: &[(&str, &str)] = &[
     ("std::time", "take `now: headtime_units::Instant` as a parameter"),
     ("SystemTime", "take `now: headtime_units::Instant` as a parameter"),

@@ -139,8 +139,8 @@ fn a_matrix_is_learned_shown_and_drawn() {
     ]);
     assert!(nothing.contains("no pair is known") && nothing.contains("100..200"), "{nothing}");
     assert!(!folder.path().join("no.svg").exists());
-    // Left out: from the first cell that was seen to the last, which is behind 15.4 million sectors
-    // and before the drive's 17.9 million.
+    // The default is from the first observed cell to the last, which lies between 15.4 million
+    // sectors and the drive's 17.9 million.
     assert!(headtime(&["show", text_of(&map), "--svg", text_of(&svg)]).status.success());
     let drawn = std::fs::read_to_string(&svg).expect("it was drawn");
     assert!(drawn.contains("14M") && !drawn.contains("16M"), "the axis ends where knowledge does");

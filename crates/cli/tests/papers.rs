@@ -9,7 +9,7 @@ use serde_json::Value;
 #[path = "common/markup.rs"]
 mod markup;
 
-/// Runs the real program in `folder`, where it leaves what it writes without being told where.
+/// Runs the real program in `folder`, which receives its default output files.
 fn headtime(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_headtime"))
         .args(arguments)

@@ -104,8 +104,8 @@ fn the_sample_is_planned_with_one_command_for_each_volume_and_what_is_left() {
     }
 }
 
-/// What is reserved must be enough, and not much more than that: the simulated drive is asked for
-/// just what was planned, one at a time so that no queue shortens the way.
+/// The reservation must suffice without being much larger than needed: the simulated drive gets
+/// exactly the planned requests, one at a time, so that no queue shortens the seeks.
 #[test]
 fn what_is_reserved_is_what_the_simulated_drive_takes() {
     for (drive, rate, size, run, reads, most) in [
@@ -154,7 +154,7 @@ fn what_is_reserved_is_what_the_simulated_drive_takes() {
 }
 
 #[test]
-fn more_than_the_drive_has_is_refused_with_who_and_how_much_is_left() {
+fn more_than_the_drive_has_is_refused_with_the_volume_and_the_free_share() {
     let needs = Needs::of(
         "[[need]]\nname = \"a\"\nrate = 40\n\n[[need]]\nname = \"b\"\nrate = 40\n\n[[need]]\nname \
             = \"c\"\nrate = 200\n\n[[need]]\nname = \"d\"\nrate = 1\n",

@@ -146,8 +146,7 @@ fn a_file_that_is_there_is_only_replaced_with_force() {
     assert!(forced.status.success() && forced.stderr.is_empty(), "{}", stderr(&forced));
     let standard = headtime(&["profile", "import", "--disksim", &system]);
     assert_eq!(std::fs::read_to_string(&out).expect("it was written"), text(&standard.stdout));
-    // Nothing half-written stays behind: the four files, their folder and the profile are all there
-    // is.
+    // No partial file remains: there are only the four files, their directory and the profile.
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder can be listed").count(), 3);
 }
 

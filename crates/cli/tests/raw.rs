@@ -92,7 +92,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // What a server that a failing test has killed left behind outlives the attachment.
+        // The state of a server that a failing test killed outlives the attachment.
         let _ = std::fs::write(self.queue_path("nomerges"), "0");
         let _ = run("losetup", &["-d", &self.device]);
     }
@@ -157,7 +157,7 @@ fn a_device_with_sectors_of_4096_bytes_is_served_to_real_clients() {
 }
 
 #[test]
-fn the_list_of_devices_says_what_each_is_and_who_uses_it() {
+fn the_list_of_devices_describes_each_and_its_users() {
     let Some(disk) = Disk::new(4096) else { return };
     let listed = |name: &str| {
         let devices: Value = serde_json::from_str(&printed(&headtime(&["devices", "--json"])))
@@ -223,8 +223,8 @@ fn after_kill_9_restore_puts_the_settings_back_and_the_volumes_are_there() {
     server.signal(Signal::KILL);
     let _ = server.end();
     assert_eq!(disk.queue("nomerges"), "2", "a killed program puts nothing back");
-    let told = printed(&headtime(&["devices", "restore"]));
-    assert!(told.contains(&format!("{}/queue/nomerges is {before} again", disk.name())), "{told}");
+    let shown = printed(&headtime(&["devices", "restore"]));
+    assert!(shown.contains(&format!("{}/queue/nomerges is {before} again", disk.name())), "{shown}");
     assert_eq!(disk.queue("nomerges"), before);
     let (server, _) = disk.serve(&[]);
     stop(server);
@@ -239,14 +239,14 @@ fn a_check_of_the_configuration_shows_what_would_be_set() {
         disk.device
     );
     std::fs::write(&file, config).expect("the folder is ours");
-    let told = printed(&headtime(&["check-config", text(&file)]));
+    let shown = printed(&headtime(&["check-config", text(&file)]));
     for expected in [
         ": fine\n",
         "merging = 2 instead of 0",
         "queue_depth = 8 instead of",
         "write_cache = write through has no effect here",
     ] {
-        assert!(told.contains(expected), "`{expected}` is not in {told}");
+        assert!(shown.contains(expected), "`{expected}` is not in {shown}");
     }
     assert_eq!(disk.queue("nomerges"), "0", "a check sets nothing");
     let answer: Value =

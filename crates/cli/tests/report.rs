@@ -1,4 +1,4 @@
-//! The demo's report, made from figures that nobody measured.
+//! The demo's report, made from invented figures.
 
 #[path = "common/markup.rs"]
 mod markup;

@@ -51,7 +51,7 @@ fn a_scrub_reads_everything_and_is_complete_over_a_restart() {
 }
 
 #[test]
-fn a_change_behind_our_back_is_found_and_one_through_us_is_not_reported() {
+fn a_change_outside_the_server_is_found_and_one_through_it_is_not_reported() {
     let place = Place::file(8);
     let server = place.serve();
     place.scanned("start", &["--task", "scrub", "--digests", "--wait"]);
@@ -60,7 +60,7 @@ fn a_change_behind_our_back_is_found_and_one_through_us_is_not_reported() {
     };
     ended(client);
     stop(server);
-    place.write_behind_its_back(5 * MIB as u64 + 77, b"rot");
+    place.write_outside_the_server(5 * MIB as u64 + 77, b"rot");
     let server = place.serve();
     let found = place.scan("start", &["--task", "scrub", "--wait"]);
     assert_eq!(found.status.code(), Some(1), "{}", said(&found));
@@ -70,10 +70,9 @@ fn a_change_behind_our_back_is_found_and_one_through_us_is_not_reported() {
     assert_eq!((&digests["compared"], &digests["not_compared"]), (&7.into(), &1.into()));
     let first = (FIRST + 5 * MIB as u64) / 512;
     assert_eq!(digests["changed"]["ranges"], serde_json::json!([[first, 2048]]));
-    // After a kill nobody knows what was written last: nothing is compared, and nothing is
-    // reported.
+    // After a kill the last writes are unknown: nothing is compared and nothing is reported.
     kill(server);
-    place.write_behind_its_back(6 * MIB as u64, b"rot");
+    place.write_outside_the_server(6 * MIB as u64, b"rot");
     let server = place.serve();
     let status = place.scanned("start", &["--task", "scrub", "--wait"]);
     assert_eq!(
@@ -229,8 +228,8 @@ fn what_clients_write_during_a_scan_is_not_held_against_the_drive() {
     let place = Place::emulated(16);
     let server = place.serve();
     place.scanned("start", &["--task", "scrub", "--digests", "--wait"]);
-    // The second pass compares, while a client overwrites a page of every mebibyte, before and
-    // behind the head.
+    // The second pass compares while a client overwrites a page of every mebibyte, before and after
+    // the scan's position.
     place.scanned("start", &["--task", "scrub"]);
     let Some(client) = nbdsh(&server.1, OVERWRITE) else { return };
     ended(client);
@@ -240,7 +239,7 @@ fn what_clients_write_during_a_scan_is_not_held_against_the_drive() {
         (&"complete".into(), &0.into()),
         "{status}"
     );
-    // And the third knows which mebibytes were written behind the head of the second.
+    // The third pass knows which mebibytes were written after the second pass had read them.
     let status = place.scanned("start", &["--task", "scrub", "--wait"]);
     assert_eq!(
         (&status["pass"], &status["digests"]["changed"]["sectors"]),
@@ -248,7 +247,7 @@ fn what_clients_write_during_a_scan_is_not_held_against_the_drive() {
         "{status}"
     );
     stop(server);
-    place.write_behind_its_back(5 * MIB as u64, b"rot");
+    place.write_outside_the_server(5 * MIB as u64, b"rot");
     let server = place.serve();
     let found = place.scan("start", &["--task", "scrub", "--wait"]);
     assert_eq!(
@@ -272,7 +271,7 @@ fn a_backup_whose_pipe_is_closed_says_so_and_clients_are_served_on() {
         .spawn()
         .expect("a shell is there");
     let mut started = place.scan("start", &["--task", "backup", "--to", text(&pipe), "--wait"]);
-    // Until the shell has opened the pipe nobody reads it.
+    // The pipe has no reader until the shell has opened it.
     while said(&started).contains("that somebody reads already") {
         started = place.scan("start", &["--task", "backup", "--to", text(&pipe), "--wait"]);
     }
@@ -318,7 +317,7 @@ fn a_backup_into_a_pipe_is_restored_and_a_stream_cut_off_is_refused() {
         .spawn()
         .expect("a shell is there");
     let mut started = place.scan("start", &["--task", "backup", "--to", text(&pipe), "--wait"]);
-    // Until the shell has opened the pipe nobody reads it.
+    // The pipe has no reader until the shell has opened it.
     while !started.status.success() {
         assert!(said(&started).contains("that somebody reads already"), "{}", said(&started));
         started = place.scan("start", &["--task", "backup", "--to", text(&pipe), "--wait"]);
@@ -384,8 +383,8 @@ fn a_full_disk_makes_a_backup_wait_and_clients_notice_nothing() {
         place.scanned("resume", &["--task", "backup"]);
         assert_eq!(place.scanned("status", &["--task", "backup", "--wait"])["state"], "complete");
         assert!(std::fs::read(&image).expect("the backup is there") == place.content);
-        // And one whose unread sectors are overwritten while it cannot write: it says so, and
-        // nobody waits for it.
+        // A backup whose unread sectors are overwritten while it cannot write reports this, and no
+        // client waits for it.
         assert!(mount("remount,size=10m").is_ok_and(|status| status.success()));
         let second = small.join("second.img");
         place.scanned("start", &["--task", "backup", "--to", text(&second)]);
@@ -428,8 +427,8 @@ fn damaged_state_is_refused_with_its_name_and_begun_again_only_when_asked() {
     let server = place.serve();
     let status = place.scanned("status", &["--task", "scrub"]);
     assert_eq!(status["state"], "broken");
-    let told = place.told("status", &["--task", "scrub"]);
-    assert!(told.starts_with("scrub of v: broken\n"), "how far it was is not known: {told}");
+    let shown = place.text("status", &["--task", "scrub"]);
+    assert!(shown.starts_with("scrub of v: broken\n"), "the progress is not known: {shown}");
     let refused = place.scan("start", &["--task", "scrub"]);
     assert!(refused.status.code() == Some(1), "{}", said(&refused));
     for part in ["checksum", text(&state), "--again"] {
@@ -441,7 +440,7 @@ fn damaged_state_is_refused_with_its_name_and_begun_again_only_when_asked() {
         "complete"
     );
     assert_eq!(
-        place.told("cancel", &["--task", "scrub"]),
+        place.text("cancel", &["--task", "scrub"]),
         "scrub of v: cancelled at 100.0 % of 4 MiB, and forgotten\n"
     );
     assert!(!state.exists());

@@ -1,5 +1,5 @@
-//! `headtime scan` of drives that nobody serves, through the real program: everything read,
-//! remembered over kills and signals, asked and told from elsewhere, and one at a time.
+//! `headtime scan` of drives that are not being served, through the real program: complete reading,
+//! state kept over kills and signals, commands from other terminals, and one scan at a time.
 
 #[path = "common/lone_scan.rs"]
 mod lone_scan;
@@ -14,7 +14,7 @@ use program::{Program, headtime, text};
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// What may be in a drive's folder after a scan.
+/// The files that a scan may leave in a drive's directory.
 const KEPT: &[&str] = &["drive.img", "drive.img.headtime", "slow.toml", ".scan", "copy.img"];
 
 #[test]
@@ -38,7 +38,7 @@ fn every_task_reads_a_file_to_the_end_and_leaves_its_state_and_nothing_else() {
         other.scanned("start", &["--task", "digest"])["digests"]["table"],
         "the same bytes on another drive"
     );
-    // Nobody is at work, and yet there is something to say.
+    // No scan is running, but its stored state is shown.
     let status = lone.scan("status", &[]);
     let text = String::from_utf8_lossy(&status.stdout).into_owned();
     for part in [
@@ -51,7 +51,7 @@ fn every_task_reads_a_file_to_the_end_and_leaves_its_state_and_nothing_else() {
     }
     assert_eq!(lone.scanned("start", &["--task", "scrub", "--digests"])["pass"], 2);
     for lone in [&lone, &other] {
-        assert_eq!(lone.left_behind(KEPT), Vec::<String>::new());
+        assert_eq!(lone.remaining_files(KEPT), Vec::<String>::new());
     }
     assert_eq!(lone.scanned("cancel", &["--task", "digest"])["state"], "complete");
     assert_eq!(lone.scan("cancel", &["--task", "digest"]).status.code(), Some(2));
@@ -78,7 +78,7 @@ fn a_change_between_two_scans_is_found_also_after_a_kill() {
     );
     let answer: Value = serde_json::from_slice(&found.stdout).expect("it prints JSON");
     let digests = &answer["scans"][0]["digests"];
-    // Nobody writes through a scan that is alone, so that a kill leaves nothing unknown.
+    // No client writes through a scan without a server, so that a kill leaves nothing unknown.
     assert_eq!((&digests["compared"], &digests["not_compared"]), (&16.into(), &0.into()));
     assert_eq!(digests["changed"]["ranges"], serde_json::json!([[14 * 2048, 2048]]));
 }
@@ -120,12 +120,12 @@ fn kill_9_loses_a_few_seconds_of_reading_and_nothing_else_whatever_the_task() {
             ),
             _ => {}
         }
-        assert_eq!(lone.left_behind(KEPT), Vec::<String>::new(), "{task}");
+        assert_eq!(lone.remaining_files(KEPT), Vec::<String>::new(), "{task}");
     }
 }
 
 #[test]
-fn a_signal_saves_and_says_how_to_go_on_and_orders_come_from_elsewhere() {
+fn a_signal_saves_and_prints_how_to_continue_and_commands_come_from_other_terminals() {
     let lone = Lone::slow();
     let scan = lone.start(&["--task", "scrub"]);
     lone.until_read("scrub", MIB);
@@ -138,7 +138,7 @@ fn a_signal_saves_and_says_how_to_go_on_and_orders_come_from_elsewhere() {
         status["state"] == "stopped" && status["bytes_done"].as_u64() >= Some(MIB as u64),
         "{status}"
     );
-    assert_eq!(lone.left_behind(KEPT), Vec::<String>::new());
+    assert_eq!(lone.remaining_files(KEPT), Vec::<String>::new());
     for order in ["pause", "resume"] {
         let nobody = lone.scan(order, &["--task", "scrub"]);
         assert!(
@@ -165,7 +165,7 @@ fn a_signal_saves_and_says_how_to_go_on_and_orders_come_from_elsewhere() {
     );
     assert_eq!(lone.scan("status", &[]).stdout, b"no scans\n");
     assert_eq!(
-        lone.left_behind(&["drive.img", "drive.img.headtime", "slow.toml"]),
+        lone.remaining_files(&["drive.img", "drive.img.headtime", "slow.toml"]),
         Vec::<String>::new()
     );
 }
@@ -204,7 +204,7 @@ fn a_drive_that_is_served_is_scanned_by_its_server_which_goes_on_with_what_was_b
     {
         assert!(said(&refused).contains(part), "`{part}` is not in {}", said(&refused));
     }
-    // The server knows of it, and so it is asked.
+    // The server knows the scan and answers.
     let known = headtime(&[
         "scan",
         "start",

@@ -1,7 +1,6 @@
-//! What may happen to a drive and to the places that a scan writes to, through the real program on
-//! a drive that nobody serves: the drive goes and comes back or does not, some of it cannot be
-//! read, there is no room, nobody reads the pipe. What happens to a server's scans beside its
-//! clients stands in `scan.rs`.
+//! Faults of a drive and of a scan's output, through the real program on a drive that is not being
+//! served: the drive disconnects and returns or does not, sectors are unreadable, space runs out,
+//! the pipe has no reader. Scans beside a server's clients are tested in `scan.rs`.
 
 #[path = "common/lone_scan.rs"]
 mod lone_scan;
@@ -16,8 +15,8 @@ use nbdkit::{Nbdkit, installed};
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// The file behind nbdkit, which takes its time for each read.
-fn behind_nbdkit(lone: &mut Lone) -> Vec<String> {
+/// The file that nbdkit serves, with a delay for each read.
+fn served_by_nbdkit(lone: &mut Lone) -> Vec<String> {
     let socket = lone.path("nbd.sock");
     lone.drive = format!("nbd+unix:///?socket={}&reconnect_timeout=0", socket.display());
     vec![
@@ -43,7 +42,7 @@ fn a_drive_that_goes_away_is_waited_for_and_nothing_is_counted_as_unreadable() {
     }
     for task in ["scrub", "backup"] {
         let mut lone = Lone::file();
-        let arguments = behind_nbdkit(&mut lone);
+        let arguments = served_by_nbdkit(&mut lone);
         let server = start(&lone, &arguments);
         let image = lone.path("copy.img");
         let more = if task == "backup" {
@@ -64,10 +63,10 @@ fn a_drive_that_goes_away_is_waited_for_and_nothing_is_counted_as_unreadable() {
         );
         assert_eq!(status["errors"]["sectors"], 0, "{status}");
         let server = start(&lone, &arguments);
-        // It would try again by itself after a while; told to, it does so at once.
+        // It retries by itself after a while, and at once on request.
         lone.until(task, "it is complete", |status| {
             if status["state"] == "waiting" {
-                // Nobody is there any more when it is complete by now.
+                // The program has ended if the scan is already complete.
                 let _ = lone.scan("resume", &["--task", task]);
             }
             status["state"] == "complete"
@@ -93,7 +92,7 @@ fn a_drive_that_does_not_come_back_can_be_left_and_taken_up_again_later() {
         return;
     }
     let mut lone = Lone::file();
-    let arguments = behind_nbdkit(&mut lone);
+    let arguments = served_by_nbdkit(&mut lone);
     let server = start(&lone, &arguments);
     let scan = lone.start(&["--task", "scrub"]);
     let before = lone.until_read("scrub", 2 * MIB);
@@ -240,7 +239,7 @@ fn a_pipe_whose_reader_goes_ends_a_backup_with_its_reason() {
         .spawn()
         .expect("a shell is there");
     let mut output = lone.scan("start", &["--task", "backup", "--to", utf8(&pipe)]);
-    // Until the shell has opened the pipe nobody reads it.
+    // The pipe has no reader until the shell has opened it.
     while said(&output).contains("that somebody reads already") {
         output = lone.scan("start", &["--task", "backup", "--to", utf8(&pipe)]);
     }

@@ -330,7 +330,7 @@ fn system_nbdsh() -> Command {
     command
 }
 
-/// Whether nbdsh works; says so when it does not.
+/// Returns true if nbdsh works; prints a note otherwise.
 fn have_nbdsh() -> bool {
     let works =
         system_nbdsh().args(["-c", "pass"]).output().is_ok_and(|output| output.status.success());

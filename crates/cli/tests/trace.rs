@@ -1,4 +1,4 @@
-//! `headtime trace` as people use it: what is said of a trace, what is written, what is refused.
+//! `headtime trace` as people use it: reports, conversions and refusals.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -178,14 +178,14 @@ fn damaged_lines_are_said_ten_times_and_counted_or_refused() {
 #[test]
 fn what_makes_no_sense_is_refused_with_exit_code_2() {
     let folder = folder();
-    let letter = file(&folder, "letter", "Dear Sir,\nplease find 3 enclosed\n");
+    let message = file(&folder, "message", "Dear Sir,\nplease find 3 enclosed\n");
     let empty = file(&folder, "empty", "");
     let spc = file(&folder, "a.spc", SPC);
     let out = folder.path().join("out");
     let missing = folder.path().join("missing");
     for (arguments, expected) in [
         (
-            &["trace", "info", text(&letter)][..],
+            &["trace", "info", text(&message)][..],
             "is of no format that is recognized: no line or record of it fits any; say which if it \
                 is one of blkparse",
         ),
@@ -255,7 +255,7 @@ fn what_makes_no_sense_is_refused_with_exit_code_2() {
         assert!(!out.exists(), "{arguments:?} left a file");
     }
     assert!(
-        said(&headtime(&["trace", "info", text(&letter)]).stderr)
+        said(&headtime(&["trace", "info", text(&message)]).stderr)
             .contains("--format NAME (headtime trace formats)")
     );
 }
@@ -429,7 +429,7 @@ fn a_trace_is_a_source_as_often_as_it_is_asked_for() {
     assert_eq!(arrivals(&mut again), once);
     assert_eq!(once.len(), 4);
     let summary = report.summary();
-    assert_eq!((summary.read, summary.asked, summary.widened, summary.damaged), (4, 4, 1, 0));
+    assert_eq!((summary.read, summary.issued, summary.widened, summary.damaged), (4, 4, 1, 0));
     assert!(report.check().is_ok());
 }
 
@@ -554,8 +554,8 @@ fn reports_may_be_read_from_another_thread() {
     is_shared(&trace);
     let (source, report) = trace.source(SectorSize::B512, Sectors::new(1 << 20)).expect("it fits");
     is_shared(&report);
-    let asked = std::thread::spawn(move || arrivals(&mut { source }).len())
+    let issued = std::thread::spawn(move || arrivals(&mut { source }).len())
         .join()
         .expect("it does not panic");
-    assert_eq!((asked, report.summary().asked), (4, 4));
+    assert_eq!((issued, report.summary().issued), (4, 4));
 }

@@ -212,8 +212,8 @@ fn iops(arguments: &[&str]) -> f64 {
     answer["iops"].as_f64().expect("a number")
 }
 
-/// A map is no profile: what it was told is used, the same run gives the same, and what it kept
-/// helps the next.
+/// A map differs from a profile: its settings are used, the same run gives the same output, and a
+/// saved map helps the next run.
 #[test]
 fn a_simulation_goes_by_a_map() {
     let folder = tempfile::tempdir().expect("a folder");

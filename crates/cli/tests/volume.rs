@@ -7,7 +7,7 @@ mod program;
 use program::{Program, headtime, text};
 use rustix::process::Signal;
 
-/// What the program said, and its exit code.
+/// The output of the program and its exit code.
 fn run(arguments: &[&str]) -> (Option<i32>, String) {
     let output = headtime(arguments);
     (

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Times of many requests, in milliseconds. All zero when there were none (see `count`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Times {
-    /// How many requests the figures are of.
+    /// The number of requests.
     #[serde(skip)]
     pub count: u64,
     /// The mean.
@@ -27,7 +27,7 @@ pub struct Times {
     pub max: f64,
 }
 
-/// Where a drive's time went, as shares of one; all zero before any time has passed.
+/// The shares of a drive's time by activity; all zero before any time has passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DiskTimeShares {
     /// Moving and settling the arm.
@@ -40,7 +40,7 @@ pub struct DiskTimeShares {
     pub overhead: f64,
     /// Nothing to do.
     pub idle: f64,
-    /// Work that nobody waits for.
+    /// Work that no client waits for.
     pub background: f64,
 }
 
@@ -59,7 +59,7 @@ impl DiskTimeShares {
     }
 }
 
-/// What one volume did within one interval, usually a second.
+/// The figures of one volume in one interval, usually a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct VolumeSample {
     /// The end of the interval, in seconds since the load began.
@@ -80,7 +80,7 @@ pub struct VolumeSample {
     pub in_flight: u64,
 }
 
-/// What one volume did over a whole run, as the server measured it.
+/// The figures of one volume over a whole run, measured at the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct VolumeTotals {
     /// Requests completed.
@@ -113,7 +113,7 @@ impl VolumeTotals {
     }
 }
 
-/// How far behind their model time the emulated drive's completions were reported, in microseconds.
+/// The delays of the emulated drive's completions against their model time, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LatenessFigures {
     /// Completions measured.
@@ -126,7 +126,7 @@ pub struct LatenessFigures {
     pub max_us: f64,
 }
 
-/// How well the scheduler's belief predicted completions, in microseconds.
+/// The prediction errors of the drive model, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct BeliefFigures {
     /// Completions it learned from.
@@ -144,11 +144,11 @@ pub struct DriveFigures {
     pub outstanding: f64,
     /// Share of the time in which the drive had something to do.
     pub utilization: f64,
-    /// Where the emulated drive's time went; `None` for drives that cannot say.
+    /// The shares of the emulated drive's time; `None` for other drives.
     pub disk_time: Option<DiskTimeShares>,
-    /// How late the emulation was; `None` for drives that are not emulated.
+    /// The lateness of the emulation; `None` for drives that are not emulated.
     pub lateness: Option<LatenessFigures>,
-    /// How wrong the belief is; `None` when it has learned nothing yet.
+    /// The errors of the drive model; `None` before it has learned anything.
     pub belief: Option<BeliefFigures>,
 }
 

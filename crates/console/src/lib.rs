@@ -15,19 +15,19 @@ pub mod view;
 /// Why the program ends without having done what it was usage to.
 #[derive(Debug)]
 pub enum Failure {
-    /// What was usage for makes no sense: an unknown name, a value out of range, a configuration
-    /// with a fault. Exit code 2.
+    /// The arguments are invalid: an unknown name, a value out of range, a faulty configuration.
+    /// Exit code 2.
     Usage(anyhow::Error),
     /// It made sense and went wrong: a file, a socket, a drive. Exit code 1.
     Failed(anyhow::Error),
     /// It was carried out, and what was looked for is not there. Exit code 3.
     NotFound(anyhow::Error),
-    /// It was told to stop before its end; the message says how to go on. Exit code 130.
+    /// The command was interrupted; the message tells how to continue. Exit code 130.
     Interrupted(anyhow::Error),
 }
 
 impl Failure {
-    /// A failure of what was usage for.
+    /// A failure because of invalid arguments.
     pub fn usage(error: impl Into<anyhow::Error>) -> Self {
         Self::Usage(error.into())
     }
@@ -43,7 +43,7 @@ impl Failure {
         }
     }
 
-    /// The message, one line: what went wrong and, behind each colon, why.
+    /// The message in one line: the failure, and after each colon its cause.
     #[must_use]
     pub fn message(&self) -> String {
         let (Self::Usage(error)

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use tracing_subscriber::filter::LevelFilter;
 
-/// How much is logged.
+/// The amount of logging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Level {
     /// Log nothing
@@ -27,7 +27,7 @@ pub fn start(level: Level) {
         Level::Info => LevelFilter::INFO,
         Level::Debug => LevelFilter::DEBUG,
     };
-    // Refused only when somebody logs already, as in a test process.
+    // Fails only if a logger is already installed, as in a test process.
     let _ = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(std::io::stderr)

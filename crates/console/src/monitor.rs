@@ -1,8 +1,8 @@
-//! Follows a server while it serves: snapshots in, figures out.
+//! Figures of a running server, computed from snapshots.
 //!
 //! The server counts from its start. A [`Monitor`] keeps the first snapshot and one from each full
-//! second, and works out what happened between them: the last second for the live view, the whole
-//! for a summary. It is told when a snapshot was taken and reads no clock.
+//! second and computes the differences: the last second for the live view, the whole run for a
+//! summary. Each snapshot carries its time; the monitor reads no clock.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::view::LiveVolume;
 /// The interval at which the live view takes snapshots. It shows something new once a second.
 pub const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What was measured between the first and the latest snapshot of one server.
+/// The differences between the first and the latest snapshot of one server.
 pub struct Monitor {
     first: StatsSnapshot,
     /// The snapshot that the latest second began with.
@@ -250,7 +250,7 @@ fn drive_figures(
     }
 }
 
-/// How late an emulated drive was, from its opening on.
+/// The lateness of an emulated drive since it was opened.
 #[must_use]
 pub fn lateness(emulation: &EmulationSnapshot) -> LatenessFigures {
     let late = &emulation.lateness;
@@ -262,7 +262,7 @@ pub fn lateness(emulation: &EmulationSnapshot) -> LatenessFigures {
     }
 }
 
-/// Where the emulated drive's time went between two snapshots, as shares of the time that went by.
+/// The shares of the emulated drive's time between two snapshots.
 fn disk_time(first: &DriveSnapshot, latest: &DriveSnapshot) -> Option<DiskTimeShares> {
     let spent = latest.emulation?.disk_time.since(&first.emulation?.disk_time);
     let all = spent.total().as_secs_f64();

@@ -1,4 +1,4 @@
-//! Being told to stop: SIGINT, SIGTERM, or the key that means it.
+//! The request to stop: SIGINT, SIGTERM, or a key.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Raised once by the first signal. The second signal ends the program at once, with the exit code
-/// that a shell gives to a signal's victim: whoever asks twice does not want to wait for a drain.
+/// A flag that the first signal raises. The second signal ends the program at once, without a
+/// drain, with the exit code that a shell reports for a signal.
 #[derive(Clone)]
 pub struct Stop {
     raised: Arc<(Mutex<bool>, Condvar)>,
@@ -58,7 +58,7 @@ impl Stop {
         self.raised.1.notify_all();
     }
 
-    /// Whether it was raised.
+    /// Returns true if the flag was raised.
     #[must_use]
     pub fn is_raised(&self) -> bool {
         *self.raised.0.lock().unwrap_or_else(PoisonError::into_inner)

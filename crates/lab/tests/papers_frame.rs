@@ -1,6 +1,6 @@
-//! The frame as a caller sees it: every experiment of the table runs, keeps the promises of its
-//! rows, and is the same whoever computed it; its files are whole, agree with each other and need
-//! nothing else.
+//! The frame from outside: every experiment of the table runs, its rows keep their promises, and
+//! its results are the same for any number of threads; its files are complete and agree with each
+//! other.
 
 use std::fs;
 use std::path::PathBuf;
@@ -153,7 +153,7 @@ fn the_files_are_whole_and_agree_with_each_other() {
     }
 }
 
-/// A hundredth of the real thing: what anybody would bet on must come out.
+/// A hundredth of the full scale: the obvious orders must come out.
 #[test]
 fn the_orders_stand_as_they_should_in_a_small_throughput_table() {
     let report = run(&EXPERIMENTS[0], 0.01, 2);

@@ -1,5 +1,5 @@
-//! The profile as text for people: TOML with comments that say how each figure was come by and how
-//! sure it is.
+//! The profile as text for people: TOML with comments that give the origin and the error of each
+//! figure.
 
 use std::fmt::Write as _;
 

@@ -1,15 +1,15 @@
-//! What people who wait see: a bar on a terminal, a line for each stage and each tenth elsewhere;
-//! both on standard error.
+//! The progress of a characterization on standard error: a bar on a terminal, otherwise a line for
+//! each stage and each tenth.
 
 use std::io::IsTerminal as _;
 
 use headtime_units::Nanos;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How far a characterization has come.
+/// The progress of a characterization.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Glimpse {
-    /// What is looked into.
+    /// The current stage.
     pub stage: &'static str,
     /// Share of the drive time that is spent, 0 to 1.
     pub progress: f64,
@@ -22,9 +22,9 @@ pub struct Showing {
     bar: Option<ProgressBar>,
     /// The drive time it may take.
     bound: Nanos,
-    /// Nothing is shown but what is said.
+    /// Only messages are shown.
     quiet: bool,
-    /// What was last printed in a line.
+    /// The progress that the last line reported.
     printed: Option<(&'static str, u64)>,
 }
 

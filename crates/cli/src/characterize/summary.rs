@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::progress::clock;
 use headtime_console::output::columns;
 
-/// What it cost.
+/// The cost of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Cost {
     /// Time in which the drive was at work.
@@ -27,7 +27,7 @@ pub struct Cost {
     pub reads: u64,
     /// Those that failed.
     pub failures: u64,
-    /// How often the drive was away in this run.
+    /// The number of times the drive disconnected in this run.
     pub interruptions: u64,
     /// The longest time from a completion to the next read in this run, microseconds.
     pub longest_gap_us: f64,
@@ -36,28 +36,28 @@ pub struct Cost {
 /// The answer as JSON.
 #[derive(Debug, Serialize)]
 pub struct CharacterizeOutput<'a> {
-    /// Which drive it is.
+    /// The identity of the drive.
     pub drive: &'a str,
-    /// What came of it, in a word: `characterized`, `doubtful`, `not_understood`,
-    /// `no_rotating_drive`, `gone`, `replaced`, `unfinished`.
+    /// The result in one word: `characterized`, `doubtful`, `not_understood`, `no_rotating_drive`,
+    /// `gone`, `replaced`, `unfinished`.
     pub kind: &'static str,
     /// The same in a sentence.
     pub verdict: String,
-    /// Where the profile is; none when there is none.
+    /// The path of the profile, if one was written.
     pub out: Option<String>,
     /// The drive; none when it does not turn or was not understood.
     pub profile: Option<&'a DriveProfile>,
     /// Each figure with its standard error; none where it was taken for granted rather than seen.
     pub figures: Vec<FigureAnswer<'a>>,
-    /// How well fresh reads were predicted.
+    /// The prediction errors of fresh reads.
     pub check: Option<&'a SelfCheck>,
-    /// What the drive does with several commands at once.
+    /// The behavior of the drive's own queue.
     pub queue: Option<&'a QueueBehavior>,
     /// Sectors that come late again and again, of those that the self-check came upon.
     pub remapped: &'a [RemappedSector],
-    /// What was not found, not understood or only sampled.
+    /// The properties that were not found, not understood or only sampled.
     pub remarks: &'a [String],
-    /// What it cost.
+    /// The cost of the measurement.
     pub cost: Cost,
 }
 
@@ -358,7 +358,7 @@ pub(super) fn check_line(check: &SelfCheck) -> String {
     )
 }
 
-/// A figure's value and how sure it is.
+/// The value of a figure and its error.
 pub(super) fn uncertainty(figure: &Figure) -> String {
     if figure.error.is_finite() {
         format!("{:.6} ± {:.2e}", figure.value, figure.error)

@@ -13,11 +13,11 @@ use headtime_probe::{Probe, Stage, Verdict};
 use super::progress::{Glimpse, Showing};
 use headtime_console::stop::Stop;
 
-/// How it went.
+/// The report of the run.
 pub struct Report {
     /// Everything that is known.
     pub probe: Probe,
-    /// How it ended.
+    /// The end of the run.
     pub ended: Result<(Ended, Counts), SubjectError>,
     /// Why the state was not saved, when it was not saved the last time it should have been.
     pub unsaved: Option<StateFileError>,
@@ -99,7 +99,7 @@ fn look_at(probe: &Probe, reads: u64) -> Glimpse {
     Glimpse { stage: probe.stage().describe(), progress: probe.progress(), reads }
 }
 
-/// Saves, and says so once when that fails, and once when it works again.
+/// Saves the state. Reports the first failure and the first success after it.
 fn keep(probe: &Probe, state: &State, showing: &Showing, unsaved: &mut Option<StateFileError>) {
     match (state.write(probe), unsaved.is_some()) {
         (Ok(()), true) => {
@@ -119,6 +119,6 @@ fn keep(probe: &Probe, state: &State, showing: &Showing, unsaved: &mut Option<St
     }
 }
 
-/// What is lost when the program is killed.
+/// The interval between saves, which bounds the loss when the program is killed.
 const SAVE_EVERY: Duration = Duration::from_secs(3);
 const SHOW_EVERY: Duration = Duration::from_millis(100);

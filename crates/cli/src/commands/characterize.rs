@@ -178,7 +178,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Where something ran out of time: that this, too, may be why.
+/// A hint for runs that ran out of time, which may be the cause.
 fn more_time(finding: &Finding, bound: Nanos) -> String {
     let cut: Vec<&str> = finding
         .remarks
@@ -198,7 +198,7 @@ fn more_time(finding: &Finding, bound: Nanos) -> String {
     )
 }
 
-/// What was found, when the drive held out to the end.
+/// The findings, if the drive stayed connected to the end.
 fn ended(report: Report, kept: &str) -> Result<(Finding, Counts), Failure> {
     let counts = match report.ended {
         Err(error) => return Err(Failure::Failed(anyhow!("{error}; {kept}"))),
@@ -272,7 +272,7 @@ fn begin(arguments: &Arguments, state: &State, settings: ProbeSettings) -> Resul
     Ok(resumed)
 }
 
-/// What the profile is called.
+/// The name of the profile.
 fn name(arguments: &Arguments) -> Result<String, Failure> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c);
     match &arguments.name {
@@ -314,7 +314,7 @@ fn consent(arguments: &Arguments, drive: &str) -> Result<(), Failure> {
     if answer.trim() == "yes" { Ok(()) } else { Err(Failure::Usage(anyhow!("nothing was begun"))) }
 }
 
-/// Whether a file could be made beside `out`.
+/// Checks that a file can be created beside `out`.
 fn try_out(out: &Path) -> Result<(), Failure> {
     if out.is_dir() {
         return Err(Failure::Usage(anyhow!(
@@ -330,7 +330,7 @@ fn try_out(out: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes the profile so that nobody ever finds a part of it, and only what can be read back.
+/// Writes the profile atomically, after checking that it can be read back.
 fn write_profile(arguments: &Arguments, profile: &DriveProfile, toml: &str) -> anyhow::Result<()> {
     let again = DriveProfile::from_toml(&profile.name, toml)
         .context("the profile cannot be read back, which is a fault of this program")?;
@@ -345,7 +345,7 @@ fn write_profile(arguments: &Arguments, profile: &DriveProfile, toml: &str) -> a
         .with_context(|| format!("cannot write {}", out.display()))
 }
 
-/// What of the failures to open makes no sense, and what went wrong.
+/// Sorts the errors of opening into invalid arguments and failures.
 fn open_failure(error: SubjectError) -> Failure {
     match error {
         SubjectError::NoVirtualTime { .. }
@@ -365,7 +365,7 @@ Ctrl-C saves and ends with code 130; a run that was killed has lost a few second
 command with --resume goes on.
 
 Exit codes: 0 the profile is written, though it may be said to be poor; 1 it was tried and went \
-wrong; 2 what was asked for makes no sense; 3 this is no rotating drive, or none that was
+wrong; 2 what was usage for makes no sense; 3 this is no rotating drive, or none that was
 understood, and there is no profile; 130 stopped in the middle.
 
 Examples:

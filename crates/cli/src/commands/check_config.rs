@@ -34,7 +34,7 @@ struct Answer {
     device: Option<Device>,
 }
 
-/// What serving would meet and do, when the drive is a block device that is there.
+/// The block device of the drive and the changes that serving would make to it.
 #[derive(Serialize)]
 struct Device {
     name: String,

@@ -1,4 +1,4 @@
-//! Which running server a verb is for, and how it is asked.
+//! The choice of a running server, and requests to it.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use crate::commands::check_config;
 use headtime_console::Failure;
 
-/// Which server.
+/// The server to address.
 #[derive(Debug, Args)]
 pub struct ServerChoice {
     /// Control socket of the server
@@ -29,7 +29,7 @@ pub struct ServerChoice {
 }
 
 impl ServerChoice {
-    /// Whether one is named at all.
+    /// Returns true if a server is named.
     #[must_use]
     pub fn is_named(&self) -> bool {
         self.control.is_some() || self.drive.is_some() || self.config.is_some()
@@ -82,7 +82,7 @@ pub fn ask<T: DeserializeOwned>(
     client.ask_for(verb, arguments).map_err(refused)
 }
 
-/// Whose fault a refusal is.
+/// Sorts a refusal into invalid arguments and failures.
 pub fn refused(error: ControlError) -> Failure {
     match &error {
         ControlError::ErrorReply(refused) if refused.kind == ErrorReplyKind::BadRequest => {

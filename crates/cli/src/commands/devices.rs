@@ -22,7 +22,7 @@ pub struct Arguments {
     pub json: bool,
 }
 
-/// What can be done beside listing.
+/// The actions other than listing.
 #[derive(Debug, Subcommand)]
 pub enum DeviceAction {
     /// Restore the kernel settings that a killed `serve` left changed; the next start on the same

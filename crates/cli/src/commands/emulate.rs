@@ -31,7 +31,7 @@ pub struct Arguments {
     /// Seed of the emulated instance [default: the one stored beside the file, 0 for a new file]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Whether the instance's times vary as the profile specifies
+    /// Variation of the instance's times as the profile specifies
     #[arg(long, value_enum, default_value_t = NoiseSwitch::On)]
     pub noise: NoiseSwitch,
     /// Maximum commands at the drive [default: the depth of its own queue]
@@ -81,8 +81,7 @@ fn emulated(arguments: &Arguments) -> Result<EmulatedLocator, Failure> {
         .profile
         .strip_prefix("emulated:")
         .map(|rest| rest.split_once('?').map_or(rest, |(name, _)| name));
-    // Looked up here as well, so that a name nobody knows is refused with code 2 like everywhere
-    // else.
+    // Loaded here as well so that an unknown name ends with exit code 2, as in other commands.
     headtime_console::drive_model::load(named.unwrap_or(&arguments.profile))?;
     if named.is_some() {
         if arguments.backing.is_some() {
@@ -122,7 +121,7 @@ fn emulated(arguments: &Arguments) -> Result<EmulatedLocator, Failure> {
     })
 }
 
-/// How late the emulation was, which decides how far its times can be trusted.
+/// Prints the lateness of the emulation, which bounds the error of its times.
 fn tell(emulation: &EmulationSnapshot, json: bool) -> Result<(), Failure> {
     let late = &emulation.lateness;
     if json {

@@ -33,8 +33,9 @@ pub struct Arguments {
 /// # Errors
 /// When no server answers, or it knows no such export or request.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let asked = ExplainArguments { target: arguments.target.clone(), last: Some(arguments.last) };
-    let answer: ExplainAnswer = ask(&mut arguments.server.choice.connect("")?, "explain", &asked)?;
+    let request = ExplainArguments { target: arguments.target.clone(), last: Some(arguments.last) };
+    let answer: ExplainAnswer =
+        ask(&mut arguments.server.choice.connect("")?, "explain", &request)?;
     if arguments.server.json { print_json(&answer) } else { print(&text(&answer)) }
 }
 

@@ -28,7 +28,7 @@ pub struct Arguments {
     pub verb: Verb,
 }
 
-/// What can be done with maps.
+/// The actions on maps.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Learn a map from the first part of a recording and predict the rest request by request
@@ -152,7 +152,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// For whoever only looks at a map, or passes it on.
+/// The memory limit for reading a map that is only shown or copied.
 const ANY_MEMORY: ByteSize = ByteSize::new(u64::MAX);
 
 fn show(arguments: &Show) -> Result<(), Failure> {

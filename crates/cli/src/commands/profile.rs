@@ -17,7 +17,7 @@ pub struct Arguments {
     pub verb: Verb,
 }
 
-/// What can be done with a profile.
+/// The actions on a profile.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Import another program's description of a drive as a profile
@@ -65,7 +65,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// What drive a profile makes.
+/// The key figures of a profile's drive.
 #[derive(Serialize)]
 struct Figures {
     name: String,

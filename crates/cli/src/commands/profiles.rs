@@ -21,7 +21,7 @@ pub struct Arguments {
     pub json: bool,
 }
 
-/// What a list says of one profile.
+/// The entry of one profile in the list.
 #[derive(Serialize)]
 struct Line {
     name: String,

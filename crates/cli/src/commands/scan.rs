@@ -1,8 +1,8 @@
-//! `headtime scan`: scrubs, backups and digests, of the volumes of a running `headtime serve` in
-//! the time that clients leave, or of a drive that nobody serves.
+//! `headtime scan`: scrubs, backups and digests of the volumes of a running server, in the time
+//! that clients leave, or of a drive that is not being served.
 //!
-//! Which of the two is meant says the command line: with `--control`, `--drive` or `--config` it
-//! names a server, and the target is a volume; without, the target is a drive (module `alone`).
+//! With `--control`, `--drive` or `--config` the command addresses a server and the target is a
+//! volume. Without them the target is a drive (module `alone`).
 
 mod alone;
 mod progress;
@@ -32,7 +32,7 @@ pub struct Arguments {
     pub order: ScanCommand,
 }
 
-/// What can be done with scans.
+/// The actions on scans.
 #[derive(Debug, Subcommand)]
 pub enum ScanCommand {
     /// Start a scan, continue a paused one, or repeat a complete one
@@ -49,7 +49,7 @@ pub enum ScanCommand {
     Restore(Restore),
 }
 
-/// Which server, and how it is answered.
+/// The server to address and the form of the output.
 #[derive(Debug, Args)]
 pub struct ServerArguments {
     /// ServerArguments to address
@@ -61,13 +61,13 @@ pub struct ServerArguments {
 }
 
 impl ServerArguments {
-    /// Whether one is named at all.
+    /// Returns true if a server is named.
     fn is_named(&self) -> bool {
         self.choice.is_named()
     }
 }
 
-/// Which scan.
+/// The scan to address.
 #[derive(Debug, Args)]
 pub struct Meant {
     /// Volume of the named server, or @drive for its whole drive; without a server, a drive that is
@@ -114,7 +114,7 @@ pub struct Start {
     pub wait: bool,
 }
 
-/// Which scans are asked about.
+/// The scans to report on.
 #[derive(Debug, Args)]
 pub struct StatusArguments {
     /// Volume of the named server, or @drive for its whole drive [default: all]; without a server,
@@ -149,7 +149,7 @@ pub struct Restore {
     pub json: bool,
 }
 
-/// How often `--wait` looks.
+/// The polling interval of `--wait`.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Does it.
@@ -239,12 +239,12 @@ fn wait(client: &mut ControlClient, arguments: &ScanArguments, json: bool) -> Re
     found(&answer)
 }
 
-/// Whether nothing more comes of any of these by itself.
+/// Returns true if none of these scans will progress by itself.
 fn is_over(answer: &ScanAnswer) -> bool {
     answer.scans.iter().all(|scan| matches!(scan.state, ScanState::Complete | ScanState::Broken))
 }
 
-/// What is wrong in the end, if anything is.
+/// The first problem that the finished scans found, if any.
 fn found(answer: &ScanAnswer) -> Result<(), Failure> {
     let bad: Vec<String> = answer.scans.iter().filter_map(finding).collect();
     if bad.is_empty() { Ok(()) } else { Err(Failure::Failed(anyhow!("{}", bad.join("; ")))) }

@@ -109,7 +109,7 @@ pub struct Arguments {
     pub log: Level,
 }
 
-/// How long clients may take to finish what is in flight when the server is told to stop.
+/// The time that clients have to finish requests in flight when the server stops.
 pub const DRAIN: Duration = Duration::from_secs(30);
 
 /// Serves until SIGTERM or SIGINT, then drains.
@@ -222,8 +222,7 @@ struct ExportLine {
     uri: String,
 }
 
-/// How the failure to start a server is told apart: nonsense in the configuration, or something
-/// that went wrong.
+/// Sorts the errors of starting a server into an invalid configuration and failures.
 pub(crate) fn start_failure(error: StartError) -> Failure {
     match error {
         StartError::Config(_) | StartError::Limits(_) | StartError::NoVolumes { .. } => {
@@ -259,7 +258,7 @@ pub(crate) fn print_exports(server: &Server, json: bool) -> Result<(), Failure> 
     print(&text)
 }
 
-/// What was served, in a line for each volume.
+/// The requests served, one line for each volume.
 fn tell_end(
     stats: &headtime_serve::StatsSnapshot,
     drained: &Drained,

@@ -21,7 +21,7 @@ pub struct Arguments {
     pub order: VolumeCommand,
 }
 
-/// What can be done with volumes.
+/// The actions on volumes.
 #[derive(Debug, Subcommand)]
 pub enum VolumeCommand {
     /// Create a volume and serve it, or add a class to a volume, named VOLUME@realtime or
@@ -54,7 +54,7 @@ pub struct Add {
     pub server: ServerArguments,
 }
 
-/// What is to be otherwise.
+/// The settings to change.
 #[derive(Debug, Args)]
 pub struct Set {
     /// Volume, or VOLUME@CLASS
@@ -235,7 +235,7 @@ fn row(volume: &VolumeStatus, class: &ClassStatus) -> Vec<String> {
     ]
 }
 
-/// A time without needless zeroes behind its point.
+/// A time without trailing zeroes.
 fn short(time: &str) -> String {
     match time.split_once(' ') {
         Some((number, unit)) if number.contains('.') => {

@@ -1,4 +1,4 @@
-//! Drives that nobody serves, and `headtime scan` on them.
+//! Drives that are not being served, and `headtime scan` on them.
 #![allow(dead_code, reason = "each of the tests that share it needs a part")]
 
 #[path = "status.rs"]
@@ -17,7 +17,7 @@ pub(crate) const MIB: usize = 1 << 20;
 /// A folder with a drive, and what is remembered of it.
 pub(crate) struct Lone {
     pub folder: tempfile::TempDir,
-    /// How the drive is named.
+    /// The locator of the drive.
     pub drive: String,
     /// The drive's bytes.
     pub content: Vec<u8>,
@@ -100,7 +100,7 @@ impl Lone {
     }
 
     /// The names of everything in the folder and below that is not in `known`.
-    pub(crate) fn left_behind(&self, known: &[&str]) -> Vec<String> {
+    pub(crate) fn remaining_files(&self, known: &[&str]) -> Vec<String> {
         let mut names = Vec::new();
         let mut folders = vec![self.folder.path().to_owned()];
         while let Some(folder) = folders.pop() {

@@ -1,5 +1,5 @@
-//! nbdkit as the server of a drive that fails: a process that can be killed and started again on
-//! the same socket, and leaves nothing behind.
+//! nbdkit as the server of a failing drive: a process that can be killed and restarted on the same
+//! socket, and that cleans up.
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ pub(crate) struct Nbdkit {
     child: Child,
 }
 
-/// Whether nbdkit with these filters is installed; says so when not.
+/// Returns true if nbdkit with these filters is installed; prints a note otherwise.
 pub(crate) fn installed(filters: &[&str]) -> bool {
     let config = Command::new("nbdkit").arg("--dump-config").output();
     let config = config
@@ -35,7 +35,7 @@ pub(crate) fn installed(filters: &[&str]) -> bool {
 impl Nbdkit {
     /// Starts `nbdkit ARGUMENTS` on a socket and waits until it listens there.
     pub(crate) fn start(socket: &Path, arguments: &[&str]) -> Self {
-        // One that was killed has left its socket behind.
+        // A killed server leaves its socket.
         let _ = std::fs::remove_file(socket);
         let folder = socket.parent().expect("a socket lies in a folder");
         let child = Command::new("nbdkit")

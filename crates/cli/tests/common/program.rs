@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A running `headtime`; killed when it is dropped, so that a failing test leaves nothing behind.
+/// A running `headtime` that is killed on drop, so that a failing test leaves no process.
 pub(crate) struct Program {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -41,7 +41,7 @@ impl Program {
         kill_process(Pid::from_child(&self.child), signal).expect("it still runs");
     }
 
-    /// Waits for its end; the rest of its output and what it said.
+    /// Waits for its end; returns the rest of its output and its messages.
     pub(crate) fn end(mut self) -> (ExitStatus, String, String) {
         let (mut rest, mut said) = (String::new(), String::new());
         self.stdout.read_to_string(&mut rest).expect("it prints UTF-8");

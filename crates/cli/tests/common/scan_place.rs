@@ -15,14 +15,14 @@ use serde_json::Value;
 
 use crate::program::{Program, headtime, text};
 
-/// Volumes lie behind the table.
+/// Volumes follow the table.
 pub(crate) const FIRST: u64 = 1 << 20;
 pub(crate) const MIB: usize = 1 << 20;
 
 /// A server's folder: its drive, and what is beside it.
 pub(crate) struct Place {
     pub folder: tempfile::TempDir,
-    /// What `--drive` says.
+    /// The value of `--drive`.
     pub drive: String,
     /// The file with the drive's bytes.
     pub bytes: PathBuf,
@@ -59,12 +59,12 @@ impl Place {
         let server = self.serve();
         stop(server);
         ChaCha8Rng::seed_from_u64(self.content.len() as u64).fill_bytes(&mut self.content);
-        self.write_behind_its_back(0, &self.content);
+        self.write_outside_the_server(0, &self.content);
         self
     }
 
     /// Writes into the drive's bytes, while no server is there.
-    pub(crate) fn write_behind_its_back(&self, offset: u64, bytes: &[u8]) {
+    pub(crate) fn write_outside_the_server(&self, offset: u64, bytes: &[u8]) {
         let file = OpenOptions::new().write(true).open(&self.bytes).expect("the drive is ours");
         file.write_all_at(bytes, FIRST + offset).expect("it can be written");
     }
@@ -98,8 +98,8 @@ impl Place {
         headtime(&[&["scan", order, "v", "--drive", &self.drive, "--json"], more].concat())
     }
 
-    /// What people are told, which must be good news.
-    pub(crate) fn told(&self, order: &str, more: &[&str]) -> String {
+    /// The text output of a command that must succeed.
+    pub(crate) fn text(&self, order: &str, more: &[&str]) -> String {
         let output = headtime(&[&["scan", order, "v", "--drive", &self.drive], more].concat());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("text")

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-/// Whether `tool` is installed; says so when it is not.
+/// Returns true if `tool` is installed; prints a note otherwise.
 pub(crate) fn have(tool: &str) -> bool {
     let found = Command::new(tool).arg("--version").stdin(Stdio::null()).output().is_ok();
     if !found {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::output::columns;
 
-/// What a map in a file knows.
+/// The figures of a map in a file.
 #[derive(Debug, Serialize)]
 pub struct MapInFile {
     file: String,
@@ -80,7 +80,7 @@ pub fn figures_text(map: &MapFigures) -> String {
     text
 }
 
-/// How the map of a running server is kept.
+/// The text for the file of a running server's map.
 #[must_use]
 pub fn kept_text(kept: &MapFileStatus) -> String {
     let mut text = String::new();
@@ -109,7 +109,7 @@ pub fn kept_text(kept: &MapFileStatus) -> String {
     text
 }
 
-/// The table of how often accesses took longer than the map said; empty when `lines` is.
+/// The table of the accesses that took longer than the map's time; empty if `lines` is empty.
 #[must_use]
 pub fn exceedance_text(lines: &[Exceeded]) -> String {
     if lines.is_empty() {

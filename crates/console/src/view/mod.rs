@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 
 use crate::figures::{DriveFigures, VolumeSample, VolumeTotals};
 
-/// How many seconds the curves of the live view reach back.
+/// The length of the live view's curves in seconds.
 pub const HISTORY: usize = 120;
 
 /// Everything the live view shows at one moment.

@@ -26,7 +26,7 @@ pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
-/// What the user asked for at the keyboard.
+/// A command from the keyboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ViewKey {
     /// `q`, Escape or Ctrl-C: stop.
@@ -65,8 +65,8 @@ impl Screen {
         Ok(())
     }
 
-    /// What was typed since the last call, if it means anything; never waits. In raw mode Ctrl-C is
-    /// a key and no signal.
+    /// Returns the command typed since the last call, if any, without waiting. In raw mode Ctrl-C
+    /// is a key and not a signal.
     ///
     /// # Errors
     /// When the terminal is gone.
@@ -91,8 +91,8 @@ impl Drop for Screen {
     }
 }
 
-/// Gives the terminal back, if it was taken; does nothing the second time. Errors are of a terminal
-/// that is gone, and nobody is left to tell.
+/// Restores the terminal if the view uses it; a second call does nothing. Errors are ignored
+/// because the terminal is gone.
 pub fn give_back() {
     if TAKEN.swap(false, Ordering::SeqCst) {
         let _ = crossterm::terminal::disable_raw_mode();
@@ -104,7 +104,7 @@ pub fn give_back() {
     }
 }
 
-/// Whether the terminal is taken over: there is one for the whole program.
+/// True while the view uses the terminal, of which the program has one.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Paints one moment over the whole of `frame`.

@@ -65,7 +65,7 @@ impl Viewer {
         }
     }
 
-    /// Whether the user asked at the keyboard to stop.
+    /// Returns true if the user requested a stop at the keyboard.
     ///
     /// # Errors
     /// When the terminal is gone.

@@ -71,7 +71,7 @@ pub struct CompareArguments {
     /// Run this share of the requests: 0.1 is faster and less precise
     #[arg(long, value_name = "SHARE", value_parser = scale)]
     pub scale: Option<f64>,
-    /// Whether instances differ from their profiles and their times vary [default: on]
+    /// Difference of instances from their profiles and variation of their times [default: on]
     #[arg(long, value_enum)]
     pub noise: Option<NoiseSwitch>,
     /// Maximum commands at the drive [default: chosen by each policy]
@@ -91,11 +91,11 @@ pub struct CompareArguments {
     pub json: bool,
 }
 
-/// Compares, writes and prints.
+/// Runs the comparison, and writes and prints its results.
 ///
 /// # Errors
-/// When the plan makes no sense, the folder cannot be written or is another run's, a run failed, or
-/// it was told to stop.
+/// When the plan is invalid, the directory cannot be written or belongs to another run, a run
+/// failed, or the comparison was interrupted.
 pub fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     let plan = Plan::new(spec(arguments)?)?;
     let stop = Stop::on_signals()?;
@@ -116,7 +116,7 @@ pub fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     };
     let comparison = Comparison::new(plan, outcomes);
     let json = comparison.json()?;
-    // The page comes last: whoever sees it finds everything else.
+    // The page comes last: when it exists, all other files exist.
     store.write("results.csv", comparison.csv()?)?;
     store.write("summary.csv", comparison.summary_csv()?)?;
     store.write("results.json", &json)?;

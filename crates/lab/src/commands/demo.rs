@@ -54,7 +54,7 @@ pub struct DemoArguments {
     pub json: bool,
 }
 
-/// Who makes the load.
+/// The generator of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum GeneratorChoice {
     /// Use fio if it is installed with its nbd engine, otherwise the built-in generator

@@ -91,7 +91,7 @@ pub fn run(arguments: &PapersArguments) -> Result<(), Failure> {
     if !arguments.json {
         return Ok(());
     }
-    // Whoever named one experiment expects one object, whatever the table holds.
+    // A single named experiment gives one object and not an array.
     let one = arguments.ids.len() == 1
         && EXPERIMENTS.iter().any(|experiment| experiment.id == arguments.ids[0]);
     match reports.as_slice() {
@@ -153,8 +153,8 @@ fn table(report: &Report) -> String {
     text
 }
 
-/// What stands in the column *why*: how far off, where the sentence says so, and the number of the
-/// rest, which many rows share.
+/// The text of the column *why*: the deviation, if the sentence begins with one, and the number of
+/// the sentence, which many rows share.
 fn mark<'a>(reason: &'a str, sentences: &mut Vec<&'a str>) -> String {
     let (before, sentence) =
         reason.split_once(": ").map_or(("", reason), |(before, after)| (before, after));

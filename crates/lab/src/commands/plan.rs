@@ -62,7 +62,7 @@ struct Planned {
     reserve_percent: f64,
 }
 
-/// What is to be reserved for one volume or class.
+/// The reservation of one volume or class.
 #[derive(Serialize)]
 struct Reservation {
     volume: String,
@@ -122,7 +122,7 @@ fn plan(file: &NeedsFile, profile: &DriveProfile) -> Result<Answer, Failure> {
     })
 }
 
-/// What a drive's profile says of costs.
+/// The costs of requests by a drive's profile.
 struct Drive<'a> {
     profile: &'a DriveProfile,
     mechanism: Mechanism,
@@ -192,8 +192,8 @@ impl<'a> Drive<'a> {
         let overhead = nanos(mixed(command(Direction::Read), command(Direction::Write)));
         let sectors = Sectors::new(need.size_bytes.div_ceil(u64::from(self.profile.sector_bytes)));
         let revolution = self.mechanism.period().as_nanos();
-        // What a run goes on with is there already where the drive reads ahead far enough, or takes
-        // writes in. Elsewhere it has just passed by when it is asked for.
+        // The next sectors of a run are in the cache if the drive reads ahead far enough, or if it
+        // caches writes. Otherwise they have just passed the head.
         let cache = self.profile.cache.filter(|cache| cache.segments > 0);
         let ahead = cache.filter(|cache| {
             !cache.whole_track && u64::from(cache.read_ahead_sectors) >= sectors.get()
@@ -225,8 +225,8 @@ impl<'a> Drive<'a> {
     }
 }
 
-/// What a sector of a long transfer takes on average in the zone with the fewest sectors on a
-/// track: switches of tracks are in it.
+/// The mean time of a sector in a long transfer, with track switches, in the zone with the fewest
+/// sectors per track.
 fn slowest_sector_ns(mechanism: &Mechanism) -> f64 {
     const TRACKS: u64 = 64;
     let layout = mechanism.layout();
@@ -247,7 +247,7 @@ fn slowest_sector_ns(mechanism: &Mechanism) -> f64 {
     access.finish.saturating_since(access.first_sector).as_ns() as f64 / (sectors.max(2) - 1) as f64
 }
 
-/// Whether a volume, or a class of one, may have this name.
+/// Checks the name of a volume or class.
 fn check_volume(name: &str) -> Result<(), String> {
     let (volume, class) =
         name.split_once('@').map_or((name, None), |(volume, class)| (volume, Some(class)));
@@ -260,7 +260,7 @@ fn check_volume(name: &str) -> Result<(), String> {
     VolumeConfig::default().set("name", volume).map_err(|error| error.to_string())
 }
 
-/// What is to be reserved for each volume, in the order in which the file names them.
+/// The reservation of each volume, in the order of the file.
 fn by_volume(needs: &[Planned]) -> Vec<Reservation> {
     let mut volumes: Vec<Reservation> = Vec::new();
     for need in needs {

@@ -102,7 +102,7 @@ fn source(path: &Path) -> anyhow::Result<SourceText> {
     })
 }
 
-/// Writes `text` to `path` so that nobody ever finds a part of it there.
+/// Writes `text` to `path` atomically.
 fn write_whole(path: &Path, text: &str, replace: bool) -> anyhow::Result<()> {
     let existing = if replace { Existing::Replace } else { Existing::Keep };
     write_atomically(path, existing, |mut file| file.write_all(text.as_bytes()))

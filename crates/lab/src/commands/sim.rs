@@ -106,7 +106,8 @@ pub struct SimArguments {
     /// Seed of the drive instance, its noise and the workload
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Whether the instance differs from its profile and its times vary as the profile specifies
+    /// Difference of the instance from its profile and variation of its times, as the profile
+    /// specifies
     #[arg(long, value_enum, default_value_t = NoiseSwitch::On)]
     pub noise: NoiseSwitch,
     /// Print one JSON object instead of a table
@@ -135,7 +136,7 @@ Examples: headtime sim --clients 32 --reads 0.7
           headtime sim --workload recorder-beside-scrub --seconds 60
           headtime sim --workload my.toml:cameras.deadline=100ms --json";
 
-/// What passes before counting begins.
+/// The warm-up before measuring begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmUp {
     /// So many requests finish.
@@ -165,14 +166,14 @@ impl std::fmt::Display for PolicyArgument {
 }
 
 impl Default for PolicyArgument {
-    /// The policy that drives are opened with when nobody chooses.
+    /// The default policy of drives.
     fn default() -> Self {
         let name = headtime_io::PolicyChoice::default().name();
         policy(name).expect("the default policy stands in the table")
     }
 }
 
-/// How the requests of an open loop follow each other.
+/// The distribution of intervals in an open loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Pacing {

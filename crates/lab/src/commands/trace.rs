@@ -23,7 +23,7 @@ pub struct TraceCommandArguments {
     pub verb: TraceVerb,
 }
 
-/// What can be done with a trace.
+/// The actions on a trace.
 #[derive(Debug, Subcommand)]
 pub enum TraceVerb {
     /// Show the composition of a trace, in one pass
@@ -106,7 +106,7 @@ pub fn run(arguments: &TraceCommandArguments) -> Result<(), Failure> {
     }
 }
 
-/// What `headtime trace info` prints as JSON.
+/// The JSON output of `headtime trace info`.
 #[derive(Debug, Serialize)]
 struct Info {
     files: Vec<String>,
@@ -285,14 +285,14 @@ fn device_name(format: &Format, device: u32) -> String {
     }
 }
 
-/// What `headtime trace convert` prints as JSON.
+/// The JSON output of `headtime trace convert`.
 #[derive(Debug, Serialize)]
 struct Answer {
     out: String,
     from: &'static str,
     to: &'static str,
     written: u64,
-    /// What the format could not say, and how often.
+    /// The properties that the format cannot express, and their counts.
     lost: std::collections::BTreeMap<String, u64>,
     reading: TraceSummary,
 }
@@ -363,7 +363,7 @@ fn write(
     convert(records, arguments.to, &arguments.out, || report.check())
 }
 
-/// What `headtime trace formats` prints of a format as JSON.
+/// The JSON output of `headtime trace formats` for one format.
 #[derive(Debug, Serialize)]
 struct Line {
     name: &'static str,

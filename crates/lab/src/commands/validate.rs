@@ -65,7 +65,7 @@ pub struct ValidateOutput {
     issue: &'static str,
     reads: usize,
     writes: usize,
-    /// Which requests the figures below are over.
+    /// The requests that the figures cover.
     judged: &'static str,
     #[serde(flatten)]
     figures: ErrorFigures,
@@ -83,7 +83,7 @@ pub struct ValidateOutput {
 
 #[derive(Debug, Serialize)]
 struct SpindleAnswer {
-    /// Which requests were fitted; `none` when the recording keeps no phase.
+    /// The requests that were fitted; `none` if the recording has no constant phase.
     fit: &'static str,
     coherent: bool,
     coherence: f64,

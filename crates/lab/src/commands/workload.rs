@@ -16,7 +16,7 @@ pub struct WorkloadArguments {
     pub verb: WorkloadVerb,
 }
 
-/// What can be done with a workload.
+/// The actions on a workload.
 #[derive(Debug, Subcommand)]
 pub enum WorkloadVerb {
     /// List the built-in workloads

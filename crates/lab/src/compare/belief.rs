@@ -33,10 +33,10 @@ impl PlannedBelief {
         Ok(Self { text: word.value.clone(), fingerprint, by })
     }
 
-    /// What a run on a drive of this profile begins with.
+    /// The drive model at the start of a run on a drive of this profile.
     ///
     /// # Errors
-    /// When such a drive cannot be believed in this way, or the map's file is not what it was.
+    /// When the model does not fit the drive, or the map's file has changed.
     pub fn begin(&self, profile: &DriveProfile) -> Result<Box<dyn Belief + Send>, Failure> {
         if fingerprint(&self.by)? != self.fingerprint {
             return Err(Failure::Failed(anyhow::anyhow!(

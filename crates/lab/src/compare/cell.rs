@@ -50,13 +50,13 @@ pub struct Decisive {
     pub workload_fingerprint: String,
     /// Requests held.
     pub depth: Option<u32>,
-    /// The seed of unit and workload.
+    /// The seed of instance and workload.
     pub seed: u64,
     /// Requests counted.
     pub requests: u64,
     /// Requests before those.
     pub warm_up: u64,
-    /// Whether the unit differs from its profile.
+    /// The noise switch.
     pub noise: bool,
     /// Commands at the drive at once.
     pub outstanding: Option<u64>,
@@ -79,7 +79,7 @@ impl Cell {
         plan.cases.iter().enumerate().flat_map(of_case).collect()
     }
 
-    /// What decides it.
+    /// The parameters that determine it.
     #[must_use]
     pub fn decisive(&self, plan: &Plan) -> Decisive {
         let case = &plan.cases[self.case];
@@ -108,7 +108,7 @@ impl Cell {
         }
     }
 
-    /// What it is, in a line.
+    /// A one-line description.
     #[must_use]
     pub fn name(&self, plan: &Plan) -> String {
         format!(
@@ -125,12 +125,10 @@ impl Cell {
         plan.cases[self.case].warm_up + plan.spec.requests.value
     }
 
-    /// Runs it; `None` when it was stopped before its end. Every few hundred requests `tell` is
-    /// told of them.
+    /// Runs the cell; `None` if it was stopped early. Calls `tell` every few hundred requests.
     ///
     /// # Errors
-    /// When the workload cannot be opened, or the run cannot go on for another reason than a full
-    /// queue.
+    /// When the workload cannot be opened, or the run fails for another reason than a full queue.
     pub fn run(
         &self,
         plan: &Plan,
@@ -209,7 +207,7 @@ fn outcome(
     });
     Ok(CellOutcome {
         ended,
-        fell_behind: observer.fell_behind(),
+        backlog_growth: observer.backlog_growth(),
         simulated_seconds: rounded(measures.simulated_seconds),
         queue_depth_mean: rounded(measures.queue_depth_mean),
         disk_time: shares(&measures.disk_time),
@@ -220,8 +218,8 @@ fn outcome(
     })
 }
 
-/// A source that ends when it is told to stop, and the run with it: what is still held is served,
-/// and nobody asks again.
+/// A source that ends at a request to stop, and the run with it: pending requests are served and no
+/// new ones arrive.
 struct Stoppable<'a> {
     inner: Box<dyn RequestSource + Send>,
     stop: &'a Stop,

@@ -1,9 +1,9 @@
-//! `headtime compare`: policies × beliefs × drives × depths × workloads, run side by side, kept as
-//! they finish, and told in one page.
+//! `headtime compare`: policies × drive models × drives × depths × workloads, run in parallel,
+//! stored as they finish, and shown in one page.
 //!
-//! [`CompareSpec`] is what was written, [`Plan`] what it means, [`session`] computes what the folder
-//! ([`store`]) does not have yet, [`Comparison`] is what came out, and [`page`] shows it.
-//! `docs/compare.md` says what the figures mean.
+//! [`CompareSpec`] is the input as written and [`Plan`] its meaning. [`session`] computes the cells
+//! that the directory ([`store`]) does not have, [`Comparison`] holds the results, and [`page`]
+//! shows them. `docs/compare.md` defines the figures.
 
 mod belief;
 mod cell;

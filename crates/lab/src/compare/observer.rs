@@ -15,12 +15,12 @@ pub(super) struct Observer<'a> {
     finished: u64,
     held: i64,
     held_at_first: i64,
-    /// When the last request that was counted finished, or the window began.
+    /// The completion of the last measured request, or the start of the window.
     until: Instant,
     halves: [HalfMeans; 2],
     responses: Histogram<u64>,
     longest: Nanos,
-    /// Told of each so many requests that finished.
+    /// Called for every few hundred finished requests.
     tell: &'a dyn Fn(u64),
 }
 
@@ -54,7 +54,7 @@ impl<'a> Observer<'a> {
 
     /// Requests held more than when counting began.
     #[must_use]
-    pub(super) fn fell_behind(&self) -> i64 {
+    pub(super) fn backlog_growth(&self) -> i64 {
         if self.finished < self.warm_up { 0 } else { self.held - self.held_at_first }
     }
 
@@ -126,7 +126,7 @@ impl HalfMeans {
 
 /// Requests between two signs of life.
 pub(super) const TOLD_EVERY: u64 = 512;
-/// Response times are told apart from a microsecond …
+/// The smallest response time of the histogram …
 const SHORTEST_NS: u64 = 1_000;
 /// … to a day, as the meter does.
 const LONGEST_NS: u64 = 86_400_000_000_000;

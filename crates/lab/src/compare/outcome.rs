@@ -1,26 +1,27 @@
-//! [`CellOutcome`]: what one run brought, as it is kept in its cell's file.
+//! [`CellOutcome`]: the results of one run, as stored in its cell's file.
 //!
-//! Figures are rounded to six digits when the run ends: more than they are sure of, and what is
-//! read back from a file is then exactly what was written.
+//! Figures are rounded to six digits at the end of the run. This is more than their precision, and
+//! a file reads back exactly as written.
 
 use headtime_sim::{Distribution, Measures, StreamMeasures};
 use serde::{Deserialize, Serialize};
 
 use headtime_console::figures::{DiskTimeShares, Times};
 
-/// What one run brought.
+/// The results of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellOutcome {
-    /// How it ended.
+    /// The end of the run.
     pub ended: CellEnd,
-    /// Requests held at its end more than when counting began; what an overloaded drive falls
-    /// behind by.
-    pub fell_behind: i64,
+    /// The growth of the queue from the start of measuring to the end of the run; large for an
+    /// overloaded drive.
+    #[serde(rename = "fell_behind")]
+    pub backlog_growth: i64,
     /// Length of the window in which requests were counted.
     pub simulated_seconds: f64,
     /// Requests held on average, queued and at the drive.
     pub queue_depth_mean: f64,
-    /// Where the drive's time went, as shares of one.
+    /// The shares of the drive's time by activity.
     pub disk_time: DiskTimeShares,
     /// The first and the second half of the requests, each by itself; `None` when there are too few
     /// to tell.
@@ -34,7 +35,7 @@ pub struct CellOutcome {
     pub response_ms_by_share: Vec<f64>,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CellEnd {
@@ -97,7 +98,7 @@ pub struct Half {
     pub response_ms_mean_half_width_95: f64,
 }
 
-/// What a reader must know before leaning on a run.
+/// The reliability of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CellStatus {
@@ -113,10 +114,10 @@ pub enum CellStatus {
 }
 
 impl CellOutcome {
-    /// What a reader must know of it.
+    /// The reliability of the run.
     #[must_use]
     pub fn status(&self) -> CellStatus {
-        if self.ended == CellEnd::QueueFull || self.falls_behind() {
+        if self.ended == CellEnd::QueueFull || self.is_overloaded() {
             CellStatus::Overloaded
         } else if self.total.requests == 0 {
             CellStatus::Empty
@@ -127,16 +128,17 @@ impl CellOutcome {
         }
     }
 
-    /// Whether requests came so much faster than they were served that the queue grew by more than
-    /// a twentieth of them; a queue that merely swings does not.
-    fn falls_behind(&self) -> bool {
+    /// Returns true if requests arrived so much faster than they were served that the queue grew by
+    /// more than a twentieth of them, beyond ordinary variation.
+    fn is_overloaded(&self) -> bool {
         self.ended == CellEnd::Full
-            && self.fell_behind > FEWEST_BEHIND.max((self.total.requests / 20) as i64)
+            && self.backlog_growth > MIN_BACKLOG_GROWTH.max((self.total.requests / 20) as i64)
     }
 }
 
 impl Half {
-    /// Whether the intervals of the two lie apart, in the rate or in the mean response.
+    /// Returns true if the intervals of the two do not overlap, in the rate or in the mean
+    /// response.
     fn differs(&self, other: &Self) -> bool {
         (self.iops - other.iops).abs() > self.iops_half_width_95 + other.iops_half_width_95
             || (self.response_ms_mean - other.response_ms_mean).abs()
@@ -214,7 +216,7 @@ fn times(count: u64, times: &Distribution) -> Times {
     }
 }
 
-/// Where a drive's time went, as shares of one.
+/// The shares of a drive's time by activity.
 #[must_use]
 pub(super) fn shares(spent: &headtime_sim::DiskTime) -> DiskTimeShares {
     let total = spent.total().as_ns().max(1) as f64;
@@ -258,7 +260,7 @@ pub(super) fn rounded(value: f64) -> f64 {
 /// The last step: 99.99 %.
 const MAX_STEPS: usize = 40;
 /// A queue that grows by no more than this is not growing.
-const FEWEST_BEHIND: i64 = 64;
+const MIN_BACKLOG_GROWTH: i64 = 64;
 
 #[cfg(test)]
 pub(super) mod tests {
@@ -270,7 +272,7 @@ pub(super) mod tests {
             Times { count: 20_000, mean: 2.0, p50: 1.0, p95: 4.0, p99: 8.0, p999: 9.0, max: 10.0 };
         CellOutcome {
             ended: CellEnd::Full,
-            fell_behind: 0,
+            backlog_growth: 0,
             simulated_seconds: 20_000.0 / iops,
             queue_depth_mean: 4.0,
             disk_time: DiskTimeShares {
@@ -294,8 +296,9 @@ pub(super) mod tests {
 
     #[test]
     fn a_queue_that_swings_is_no_overload_and_one_that_grows_is() {
-        let status =
-            |ended, fell_behind| CellOutcome { ended, fell_behind, ..outcome(100.0) }.status();
+        let status = |ended, backlog_growth| {
+            CellOutcome { ended, backlog_growth, ..outcome(100.0) }.status()
+        };
         assert_eq!(
             (status(CellEnd::Full, 1_000), status(CellEnd::Full, 1_001)),
             (CellStatus::Fine, CellStatus::Overloaded)
@@ -303,7 +306,7 @@ pub(super) mod tests {
         assert_eq!(status(CellEnd::QueueFull, 0), CellStatus::Overloaded);
         assert_eq!(status(CellEnd::Drained, -3), CellStatus::Fine);
         let short = CellOutcome {
-            fell_behind: 64,
+            backlog_growth: 64,
             total: Figures { requests: 300, ..Figures::default() },
             ..outcome(100.0)
         };
@@ -331,7 +334,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn shares_go_by_nines_as_far_as_the_requests_can_tell() {
+    fn shares_follow_nines_as_far_as_the_requests_allow() {
         assert_eq!(
             (share(0), rounded(share(10)), rounded(share(20)), rounded(share(30))),
             (0.0, 0.9, 0.99, 0.999)

@@ -1,9 +1,9 @@
-//! [`Plan`]: what was spec for, understood: drives and workloads loaded, combinations that make no
-//! sense set aside with the reason.
+//! [`Plan`]: the resolved comparison: drives and workloads loaded, impossible combinations set
+//! aside with the reason.
 //!
-//! A [`Case`] is one drive under one workload at one depth. Every policy of a case is run on the
-//! same units and is spec the same requests, so that policies are compared in pairs; that is why a
-//! unit and a workload are drawn from the replica's seed and from nothing else.
+//! A [`Case`] is one drive under one workload at one depth. Every policy of a case runs on the same
+//! instances and gets the same requests, so that policies are compared in pairs. An instance and a
+//! workload are therefore drawn from the replica's seed only.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use headtime_console::{Failure, drive_model};
 /// A comparison that can be run.
 #[derive(Clone)]
 pub struct Plan {
-    /// What was spec for.
+    /// The input of the comparison.
     pub spec: CompareSpec,
     /// The policies, each by each belief, in the order of all tables.
     pub policies: Vec<PlannedPolicy>,
@@ -35,20 +35,20 @@ pub struct Plan {
     pub drives: Vec<PlannedDrive>,
     /// The workloads.
     pub workloads: Vec<PlannedWorkload>,
-    /// What is run, in the order of all tables.
+    /// The cases, in the order of all tables.
     pub cases: Vec<Case>,
-    /// What is not, and why.
+    /// The combinations left out, with the reasons.
     pub left_out: Vec<LeftOut>,
 }
 
 /// One policy by one belief.
 #[derive(Clone)]
 pub struct PlannedPolicy {
-    /// What it is called: the policy as it was written, and its belief where several are compared.
+    /// The name: the policy as written, and its drive model where several are compared.
     pub text: String,
     /// The policy as it was written: the name, and parameters.
     pub policy: String,
-    /// The place of its belief; `None` for an oracle, which goes by the truth and runs once.
+    /// The index of its drive model; `None` for an oracle, which uses the truth and runs once.
     pub belief: Option<usize>,
     /// Its line in the table.
     pub entry: &'static PolicyEntry,
@@ -70,9 +70,9 @@ pub struct PlannedDrive {
 /// One workload.
 #[derive(Clone)]
 pub struct PlannedWorkload {
-    /// What it is called: short, unless another one is called the same.
+    /// The name, short unless another one has the same.
     pub name: String,
-    /// What it is.
+    /// The description.
     pub choice: WorkloadChoice,
 }
 
@@ -107,11 +107,11 @@ pub struct LeftOut {
 }
 
 impl Plan {
-    /// Understands what was spec for.
+    /// Resolves the input of a comparison.
     ///
     /// # Errors
-    /// When a policy, drive or workload is unknown, a number makes no sense, or nothing is left to
-    /// run; the message says where it was written.
+    /// When a policy, drive or workload is unknown, a number is invalid, or nothing is left to run;
+    /// the message names the place.
     pub fn new(spec: CompareSpec) -> Result<Self, Failure> {
         spec.check()?;
         let beliefs = once(&spec.beliefs)
@@ -168,7 +168,7 @@ impl Plan {
         self.workloads[case.workload].choice.source(sector, profile.capacity(), seed, case.depth)
     }
 
-    /// What `case` is, in a line.
+    /// A one-line description of `case`.
     #[must_use]
     pub fn name(&self, case: &Case) -> String {
         let depth = case.depth.map_or_else(String::new, |depth| format!(", depth {depth}"));
@@ -269,7 +269,7 @@ impl Plan {
         self.cases.extend(cases);
         for mut one in set_aside {
             match self.left_out.last_mut() {
-                // What goes wrong at one depth as a rule goes wrong at all: it is said once.
+                // A combination that fails at one depth usually fails at all; it is reported once.
                 Some(last)
                     if last.depths.is_some()
                         && (&last.drive, &last.workload, &last.reason)
@@ -381,7 +381,7 @@ fn baseline(spec: Option<&Located<String>>, policies: &[PlannedPolicy]) -> Resul
     })
 }
 
-/// What an oracle goes by.
+/// The drive model of an oracle.
 pub(super) const TRUTH: &str = "truth";
 
 /// Each value once, where it stands first.

@@ -1,5 +1,5 @@
-//! What people who wait see: a bar on a terminal, a line now and then elsewhere; both on standard
-//! error.
+//! The progress of a comparison on standard error: a bar on a terminal, otherwise an occasional
+//! line.
 
 use std::io::IsTerminal as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,8 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use headtime_console::stop::Stop;
 
-/// How far a comparison has come. The bar goes by requests, so that the time left is told from work
-/// and not from cells, which differ.
+/// The progress of a comparison. The bar counts requests, because cells differ in length.
 pub(super) struct Waiting {
     bar: Option<ProgressBar>,
     cells: u64,
@@ -83,7 +82,7 @@ impl Progress for Waiting {
     }
 }
 
-/// Whether the `finished`-th of `cells` is worth a line: twenty lines tell as much as a thousand.
+/// Returns true if the `finished`-th of `cells` gets a line; there are about twenty lines.
 fn said(finished: u64, cells: u64) -> bool {
     finished * 20 / cells.max(1) != (finished - 1) * 20 / cells.max(1)
 }

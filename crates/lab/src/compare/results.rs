@@ -17,15 +17,15 @@ use super::spec::CompareSpec;
 use super::statistics::{Best, METRICS, Metric, RankedPolicy, best, totals, worst_status};
 use super::table::{COLUMNS, CellValue, Line};
 
-/// What came out of a plan.
+/// The results of a plan.
 pub struct Comparison {
-    /// What was spec for.
+    /// The input of the comparison.
     pub plan: Plan,
-    /// What came out, in the order of the plan's cases.
+    /// The results, in the order of the plan's cases.
     pub cases: Vec<CaseResult>,
 }
 
-/// What came out of one case.
+/// The results of one case.
 pub struct CaseResult {
     /// The case.
     pub case: Case,
@@ -33,7 +33,7 @@ pub struct CaseResult {
     pub entries: Vec<Entry>,
 }
 
-/// What came out of one policy in one case.
+/// The results of one policy in one case.
 pub struct Entry {
     /// The policy's place in the plan.
     pub policy: usize,
@@ -65,16 +65,16 @@ impl Comparison {
         Self { plan, cases }
     }
 
-    /// What a case's baseline brought, if it ran there.
+    /// The results of a case's baseline, if it ran.
     #[must_use]
     pub fn baseline<'a>(&self, case: &'a CaseResult) -> Option<&'a Entry> {
         case.entries.iter().find(|entry| entry.policy == self.plan.baseline)
     }
 
-    /// Who of a case is best by `metric`: places of the plan's policies.
+    /// The best policies of a case by `metric`, as indices of the plan's policies.
     #[must_use]
     pub fn best(&self, case: &CaseResult, metric: &Metric) -> Option<Best> {
-        // Who does not keep up is praised only where nobody does.
+        // An overloaded policy can be best only if all are overloaded.
         let keeps_up = |entry: &Entry| entry.status() < CellStatus::Overloaded;
         let some_keep_up = case
             .entries
@@ -93,7 +93,7 @@ impl Comparison {
         best(metric, &candidates)
     }
 
-    /// How sure figures are, in a sentence.
+    /// A sentence about the intervals of the figures.
     #[must_use]
     pub fn intervals(&self) -> String {
         match self.plan.spec.replicas.value {

@@ -14,7 +14,7 @@ use super::store::{Found, Store};
 use headtime_console::Failure;
 use headtime_console::stop::Stop;
 
-/// What came out of every cell of a plan.
+/// The results of every cell of a plan.
 pub struct Ran {
     /// In the order of [`Cell::all`]: the outcome, or why there is none.
     pub outcomes: Vec<Result<CellOutcome, String>>,
@@ -22,7 +22,7 @@ pub struct Ran {
     pub reused: usize,
 }
 
-/// How a run ended that did not fail.
+/// The end of a session that did not fail.
 pub enum CompareSession {
     /// Every cell was run.
     Finished(Ran),

@@ -19,7 +19,7 @@ use headtime_console::arguments::NoiseSwitch;
 pub struct CompareSpec {
     /// Policies with their parameters, `all` among them perhaps.
     pub policies: Vec<Located<String>>,
-    /// By what places and times are believed, as in `headtime sim --model`.
+    /// The drive models, as in `headtime sim --model`.
     pub beliefs: Vec<Located<String>>,
     /// Profiles, `NAME@SETUP` or files.
     pub drives: Vec<Located<String>>,
@@ -27,17 +27,17 @@ pub struct CompareSpec {
     pub workloads: Vec<Located<String>>,
     /// Requests held by closed loops that leave it open.
     pub depths: Vec<Located<u64>>,
-    /// The policy that the others are compared with; the first unless given.
+    /// The policy to compare the others with [default: the first].
     pub baseline: Option<Located<String>>,
     /// The seed of the first replica; the others count on from it.
     pub seed: Located<u64>,
-    /// How often everything is run, each time on another unit with another draw of the workload.
+    /// The number of replicas, each with another instance and another draw of the workload.
     pub replicas: Located<u64>,
     /// Requests counted in each run.
     pub requests: Located<u64>,
     /// Requests before those; `None` chooses.
     pub warmup: Option<Located<u64>>,
-    /// Whether units differ from their profiles.
+    /// The noise switch for all runs.
     pub noise: NoiseSwitch,
     /// Commands at the drive at once; `None` leaves it to the policy.
     pub outstanding: Option<Located<u64>>,
@@ -98,10 +98,10 @@ impl Default for CompareSpec {
 }
 
 impl CompareSpec {
-    /// The defaults, with what the plan file at `path` says instead.
+    /// Reads the plan file at `path` over the defaults.
     ///
     /// # Errors
-    /// When the file cannot be read, is no TOML, or holds a key that nobody knows; with the line.
+    /// When the file cannot be read, is not TOML, or has an unknown key; with the line.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path)
@@ -262,9 +262,9 @@ impl Locating<'_> {
     }
 }
 
-/// Splits what a flag of names holds at its commas. A comma inside a name's own settings does not
-/// part: behind `sptf-expected:ageing_power=0` the piece `two_from_requests=1` is the next setting,
-/// because a setting has a `=` and no name before it.
+/// Splits a list of names at its commas. A comma within the settings of a name does not split:
+/// after `sptf-expected:ageing_power=0` the piece `two_from_requests=1` is the next setting,
+/// because it has a `=` and no name before it.
 #[must_use]
 pub fn split_names(text: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
@@ -299,7 +299,7 @@ fn joined(words: &[Located<String>]) -> String {
 
 /// Clients of one workload, as many as the generator takes.
 const MAX_DEPTH: u64 = 1_000_000;
-/// More replicas than anybody waits for.
+/// The maximum number of replicas.
 const MAX_REPLICAS: u64 = 10_000;
 /// Requests are counted in less than this, so that sums stay exact in a float.
 const MOST: u64 = 1 << 48;

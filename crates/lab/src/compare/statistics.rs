@@ -25,7 +25,7 @@ pub struct Metric {
     pub title: &'static str,
     /// Its unit for people.
     pub unit: &'static str,
-    /// Whether more is better; otherwise less is.
+    /// True if larger is better.
     pub more: bool,
     /// The figure of one run; `None` when it has none.
     pub of: fn(&Figures) -> Option<f64>,
@@ -33,8 +33,7 @@ pub struct Metric {
     pub alone: fn(&Figures) -> Option<f64>,
     /// As text, without the unit.
     pub show: fn(f64) -> String,
-    /// Whether it is a share itself, so that a difference is shown in percentage points and not in
-    /// percent of a percentage.
+    /// True for a share, whose differences are in percentage points.
     pub is_share: bool,
 }
 
@@ -151,7 +150,7 @@ impl Metric {
             .unwrap_or_else(|| panic!("{key} stands in the table of metrics"))
     }
 
-    /// What the replicas say together; `None` when none of them has the figure.
+    /// The mean over the replicas; `None` if none of them has the figure.
     #[must_use]
     pub fn estimate(&self, replicas: &[Option<&Figures>]) -> Option<Estimated> {
         let known: Vec<(&Figures, f64)> = replicas
@@ -170,7 +169,7 @@ impl Metric {
         }
     }
 
-    /// How far `replicas` lie from those of the baseline, replica by replica; `None` when there is
+    /// The difference of `replicas` from those of the baseline, in pairs; `None` if there is
     /// nothing to compare.
     #[must_use]
     pub fn difference(
@@ -242,52 +241,51 @@ impl Metric {
         format!("{sign}{}{within} {unit}", percent(shown.value))
     }
 
-    /// Whether the first figure is better than the second.
+    /// Returns true if the first figure is better than the second.
     #[must_use]
     pub fn better(&self, one: f64, other: f64) -> bool {
         if self.more { one > other } else { one < other }
     }
 }
 
-/// How far a policy lies from another.
+/// The difference between two policies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairedDifference {
     /// In the figure's unit.
     pub by: Estimated,
     /// As a share of the other's figure; `None` where that is nothing.
     pub share: Option<Estimated>,
-    /// Whether it was taken replica by replica.
+    /// True if it was computed in pairs of replicas.
     pub paired: bool,
 }
 
 impl PairedDifference {
-    /// Whether the interval leaves out zero; `None` when there is no interval.
+    /// Returns true if the interval excludes zero; `None` without an interval.
     #[must_use]
     pub fn is_sure(&self) -> Option<bool> {
         self.by.half_width.map(|half_width| self.by.value.abs() > half_width)
     }
 }
 
-/// Who is best by one metric.
+/// The best policies by one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Best {
     /// Places of the leader and of all that are not surely worse, the leader first.
     pub places: Vec<usize>,
-    /// Whether the leader was held against the others with intervals; otherwise there are none, and
-    /// only the values speak.
+    /// True if the leader was compared with the others by intervals; otherwise only by values.
     pub tested: bool,
-    /// How many there were to choose from.
+    /// The number of candidates.
     pub of: usize,
 }
 
 impl Best {
-    /// Whether anybody is surely worse than the leader.
+    /// Returns true if some policy is significantly worse than the leader.
     #[must_use]
     pub fn tells_apart(&self) -> bool {
         self.places.len() < self.of
     }
 
-    /// Whether there are several and none is shown apart from the leader.
+    /// Returns true if there are several and none differs significantly from the leader.
     #[must_use]
     pub fn all_alike(&self) -> bool {
         self.of > 1 && !self.tells_apart()
@@ -300,11 +298,11 @@ pub struct RankedPolicy<'a> {
     pub place: usize,
     /// Its replicas.
     pub replicas: Vec<Option<&'a Figures>>,
-    /// Whether it may be praised: an oracle may not, nor whoever does not keep up.
+    /// True if it may be named best: not an oracle and not overloaded.
     pub eligible: bool,
 }
 
-/// Who of the eligible is best by `metric`; `None` when nobody has the figure.
+/// The best of the eligible policies by `metric`; `None` if no policy has the figure.
 #[must_use]
 pub fn best(metric: &Metric, candidates: &[RankedPolicy<'_>]) -> Option<Best> {
     let known: Vec<(&RankedPolicy<'_>, Estimated)> = candidates
@@ -439,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_are_the_leader_and_whoever_is_not_surely_worse() {
+    fn the_best_are_the_leader_and_all_that_are_not_significantly_worse() {
         let (slow, fast, close) = (
             runs(&[100.0, 110.0, 120.0]),
             runs(&[104.0, 113.0, 125.0]),

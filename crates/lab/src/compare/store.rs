@@ -30,18 +30,18 @@ pub struct Store {
     _lock: OwnedFd,
 }
 
-/// What is there of a cell.
+/// The stored state of a cell.
 #[derive(Debug, PartialEq)]
 pub enum Found {
     /// Nothing.
     Nothing,
-    /// What came out of it.
+    /// The results.
     CellOutcome(Box<CellOutcome>),
     /// A file that cannot be used, and why.
     Useless(String),
 }
 
-/// What a cell's file holds.
+/// The content of a cell's file.
 #[derive(Debug, Deserialize)]
 struct CellFile {
     build: String,
@@ -99,7 +99,7 @@ impl Store {
         &self.folder
     }
 
-    /// What is there of the cell that `decisive` decides.
+    /// The stored state of the cell with these decisive parameters.
     #[must_use]
     pub fn find(&self, decisive: &Decisive) -> Found {
         let path = self.cells.join(name(decisive));
@@ -157,8 +157,8 @@ impl Store {
     }
 }
 
-/// Takes away what a run that was killed was writing. Nobody else writes here now, and what cannot
-/// be taken away does no harm.
+/// Removes the partial files of a killed run. No other run writes here now, and a file that cannot
+/// be removed does no harm.
 fn sweep(cells: &Path) {
     for entry in fs::read_dir(cells).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().ends_with(".new") {
@@ -173,7 +173,7 @@ fn name(decisive: &Decisive) -> String {
     format!("{:016x}.json", fnv(all.as_bytes()))
 }
 
-/// What stands before the checksum.
+/// The text before the checksum.
 const SUM: &str = ",\"crc32c\":\"";
 
 /// The checksum of `before` and the end of the object.

@@ -8,13 +8,13 @@ use super::results::Comparison;
 pub struct Column {
     /// Its name, the unit as suffix.
     pub name: &'static str,
-    /// What its values are.
+    /// The kind of its values.
     pub kind: ColumnKind,
     /// The value of one line.
     pub of: fn(&Line<'_>) -> CellValue,
 }
 
-/// What the values of a column are.
+/// The kind of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnKind {
     /// Texts.
@@ -43,7 +43,7 @@ pub enum CellValue {
 /// One stream, or all of them, of one cell.
 #[derive(Clone, Copy)]
 pub struct Line<'a> {
-    /// What it belongs to.
+    /// The comparison.
     pub comparison: &'a Comparison,
     /// The case.
     pub case: &'a Case,
@@ -51,7 +51,7 @@ pub struct Line<'a> {
     pub policy: usize,
     /// The replica's seed.
     pub seed: u64,
-    /// What came out, or why nothing did.
+    /// The results, or the reason why there are none.
     pub replica: Result<&'a CellOutcome, &'a String>,
     /// The stream; `None` for all together.
     pub stream: Option<&'a StreamOutcome>,
@@ -65,7 +65,7 @@ impl<'a> Line<'a> {
             .or(self.replica.ok().map(|outcome| &outcome.total))
     }
 
-    /// What stands for the whole cell alone.
+    /// The results of the whole cell, in its own line only.
     fn whole(&self) -> Option<&'a CellOutcome> {
         self.replica.ok().filter(|_| self.stream.is_none())
     }
@@ -128,7 +128,7 @@ pub const COLUMNS: &[Column] = &[
     column!(Whole, "deadline_requests", |line| count(line.figures()?.deadline_requests)),
     column!(Whole, "deadline_misses", |line| count(line.figures()?.deadline_misses)),
     column!(Number, "queue_depth_mean", |line| Some(line.whole()?.queue_depth_mean)),
-    column!(Whole, "fell_behind_requests", |line| Some(line.whole()?.fell_behind)),
+    column!(Whole, "fell_behind_requests", |line| Some(line.whole()?.backlog_growth)),
     column!(Number, "seek_share", |line| Some(line.whole()?.disk_time.seek)),
     column!(Number, "rotate_share", |line| Some(line.whole()?.disk_time.rotate)),
     column!(Number, "transfer_share", |line| Some(line.whole()?.disk_time.transfer)),
@@ -142,7 +142,7 @@ pub const COLUMNS: &[Column] = &[
     column!(Text, "version", |_line| Some(env!("CARGO_PKG_VERSION").to_string())),
 ];
 
-/// What the column *stream* says for all streams together.
+/// The text of the column *stream* for all streams together.
 pub const ALL_STREAMS: &str = "total";
 
 impl CellValue {

@@ -9,11 +9,11 @@ use crate::report::VolumePlan;
 /// The demo's drive and the loads on its volumes.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How the drive's model is named on command lines.
+    /// The drive as named on command lines.
     pub drive: String,
-    /// What it is, in one line.
+    /// A one-line description.
     pub drive_summary: String,
-    /// Which unit of it, and the load's own dice.
+    /// The seed of the instance and of the load.
     pub seed: u64,
     /// The volumes, in the order in which they lie on the drive.
     pub loads: Vec<VolumeLoad>,
@@ -70,7 +70,7 @@ impl Plan {
         })
     }
 
-    /// What the report says of the volumes; `starts` are their first bytes on the drive, by name.
+    /// The volumes in the report; `starts` are their first bytes on the drive, by name.
     #[must_use]
     pub fn volumes(&self, starts: &[(String, u64)]) -> Vec<VolumePlan> {
         let volume = |load: &VolumeLoad| VolumePlan {
@@ -102,7 +102,7 @@ impl Plan {
 
 /// Four high-resolution cameras, or one uncompressed one.
 const RECORDER_RATE: ByteSize = ByteSize::new(16 << 20);
-/// What a recorder with five half-MiB buffers can bear at its rate.
+/// The delay that a recorder with five buffers of half a MiB tolerates at its rate.
 const RECORDER_DEADLINE: Nanos = Nanos::from_ms(150);
 
 #[cfg(test)]

@@ -18,33 +18,34 @@ use headtime_console::monitor::{Monitor, SNAPSHOT_INTERVAL};
 use headtime_console::stop::Stop;
 use headtime_console::view::{Moment, Viewer};
 
-/// What a session needs from its surroundings.
+/// The environment of a session.
 pub struct Surroundings<'a> {
-    /// Who makes the load.
+    /// The generator of the load.
     pub generator: &'a Generator,
-    /// How long.
+    /// The duration of the load.
     pub duration: Duration,
     /// The folder for the drive's bytes; its content is left to the caller to remove.
     pub folder: &'a Path,
-    /// Told when to stop early.
+    /// The request to stop early.
     pub stop: &'a Stop,
     /// `2 of 2`, for the title.
     pub turn: String,
 }
 
-/// What a session left.
+/// The results of a session.
 pub struct DemoSession {
-    /// What was measured.
+    /// The measurements.
     pub run: PolicyRun,
-    /// Where each volume starts on the drive, in bytes.
+    /// The start of each volume on the drive, in bytes.
     pub starts: Vec<(String, u64)>,
 }
 
-/// Serves `plan`'s drive under `policy`, loads it, and returns what was measured; shorter than
-/// asked for when it was stopped.
+/// Serves `plan`'s drive under `policy`, loads it, and returns the measurements; the run is shorter
+/// if it was stopped.
 ///
 /// # Errors
-/// When the drive cannot be served, the load cannot be made, or the server does not end cleanly.
+/// When the drive cannot be served, the load cannot be generated, or the server does not end
+/// cleanly.
 pub fn run(
     plan: &Plan,
     policy: &PolicyChoice,
@@ -78,8 +79,8 @@ pub fn run(
         around.folder,
     )?;
     let began = Instant::now();
-    // Clients take a moment to connect, and to leave: what is measured begins with the first
-    // request and lasts as long as was asked for.
+    // Clients take a moment to connect and to leave: measuring begins with the first request and
+    // lasts for the given duration.
     while stats.snapshot().volumes.iter().all(|volume| volume.in_flight == 0)
         && !load.is_over()?
         && !around.stop.wait(START_SNAPSHOT_INTERVAL)
@@ -189,7 +190,7 @@ fn policy_run(
     }
 }
 
-/// How soon the first request is noticed.
+/// The polling interval for the first request.
 const START_SNAPSHOT_INTERVAL: Duration = Duration::from_millis(5);
-/// How long a load may take beyond its time before it is given up; longer than fio's own grace.
+/// The time after the end of a load at which it is abandoned; longer than fio's own grace period.
 const TOO_LATE: Duration = Duration::from_secs(60);

@@ -1,9 +1,9 @@
-//! The built-in load generator: one NBD client per volume, each on a thread of its own.
+//! The built-in load generator: one NBD client per volume, each on its own thread.
 //!
-//! Closed loop: as many requests as the load says are under way at all times. Open loop: request n
-//! is due at n × block / rate, and its response counts from the moment it was due, also when the
-//! bound on requests under way kept it from being sent. Otherwise a drive that stalls would be
-//! asked less and look better than it is.
+//! Closed loop: the load's number of requests is in flight at all times. Open loop: request n is
+//! due at n × block / rate, and its response time counts from then, even if the bound on requests
+//! in flight delayed its submission. Otherwise a stalling drive would get fewer requests and look
+//! better than it is.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -97,7 +97,7 @@ impl Drop for BuiltIn {
     }
 }
 
-/// What a client talks through.
+/// The connection of a client.
 enum Socket {
     Unix(UnixStream),
     Tcp(TcpStream),
@@ -169,7 +169,7 @@ struct Client {
     blocks: u64,
     next_block: u64,
     payload: Bytes,
-    /// When each request under way counts from.
+    /// The start of each request in flight.
     counted_from: BTreeMap<Cookie, Instant>,
     response_ns: Histogram<u64>,
     bytes: u64,
@@ -227,7 +227,7 @@ impl Client {
     ) -> anyhow::Result<ClientFigures> {
         let began = Instant::now();
         let ends = began + duration;
-        let mut asked: u64 = 0;
+        let mut issued: u64 = 0;
         loop {
             let now = Instant::now();
             let over = now >= ends || stop.load(Ordering::Relaxed);
@@ -243,13 +243,13 @@ impl Client {
             }
             let mut wake = now + TICK;
             while !over && self.counted_from.len() < self.load.in_flight {
-                let due = self.due(began, asked, now);
+                let due = self.due(began, issued, now);
                 if due > now {
                     wake = wake.min(due);
                     break;
                 }
                 self.ask(rng, due)?;
-                asked += 1;
+                issued += 1;
             }
             self.step(wake.saturating_duration_since(Instant::now()))?;
         }
@@ -260,13 +260,13 @@ impl Client {
         Ok(self.figures(seconds))
     }
 
-    /// When request number `asked` is due.
-    fn due(&self, began: Instant, asked: u64, now: Instant) -> Instant {
+    /// The due time of request number `issued`.
+    fn due(&self, began: Instant, issued: u64, now: Instant) -> Instant {
         match self.load.rate {
             Some(rate) => {
                 began
                     + Duration::from_secs_f64(
-                        asked as f64 * self.load.block.get() as f64 / rate.get() as f64,
+                        issued as f64 * self.load.block.get() as f64 / rate.get() as f64,
                     )
             }
             None => now,
@@ -403,9 +403,9 @@ impl Client {
 
 /// Ten minutes; what takes longer counts as ten minutes.
 const LONGEST_NS: u64 = 600_000_000_000;
-/// How long a server may take to open an export.
+/// The time limit for opening an export.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
-/// How long requests under way at the end may take to be answered.
+/// The time limit for requests in flight at the end.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(30);
-/// How soon a client notices that it was told to stop.
+/// The interval at which a client checks for a request to stop.
 const TICK: Duration = Duration::from_millis(50);

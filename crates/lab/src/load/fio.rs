@@ -121,8 +121,8 @@ impl Fio {
         Ok(found)
     }
 
-    /// Asks fio to end if it has not, and makes it end when it does not listen; whether it had to
-    /// be asked.
+    /// Signals fio to end if it is still running, and kills it if it does not; returns true if a
+    /// signal was needed.
     fn stop(&mut self) -> anyhow::Result<bool> {
         if self.child.try_wait().context("cannot ask for fio's state")?.is_some() {
             return Ok(false);
@@ -156,7 +156,7 @@ impl Drop for Fio {
     }
 }
 
-/// How long fio may take beyond its time, and to end when asked.
+/// The time limits for fio to finish, and to end after a signal.
 const GRACE: Duration = Duration::from_secs(15);
 
 /// fio's job file for `targets`.

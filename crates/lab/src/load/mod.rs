@@ -28,7 +28,7 @@ pub struct VolumeLoad {
     pub size: ByteSize,
     /// The volume's deadline, if it has one.
     pub deadline: Option<Nanos>,
-    /// Whether the requests follow each other by address or fall anywhere.
+    /// True if the requests are sequential, false if they are random.
     pub pattern: Pattern,
     /// Share of reads among the requests, 0 to 1; the rest are writes.
     pub reads: f64,
@@ -36,12 +36,12 @@ pub struct VolumeLoad {
     pub block: ByteSize,
     /// Requests under way at once: exactly so many without a rate, at the most so many with one.
     pub in_flight: usize,
-    /// Bytes per second asked for whatever the drive does (open loop); `None` asks again as soon as
-    /// an answer came (closed loop).
+    /// Bytes per second regardless of the drive (open loop); with `None` each completion starts the
+    /// next request (closed loop).
     pub rate: Option<ByteSize>,
 }
 
-/// Where the requests of a load fall.
+/// The addresses of a load's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// One after the other from the start of the volume.
@@ -73,7 +73,7 @@ impl VolumeLoad {
 
 const MIB: f64 = 1_048_576.0;
 
-/// Who makes a load.
+/// The generator of a load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Generator {
     /// fio with its nbd engine.
@@ -96,7 +96,7 @@ impl Generator {
         fio::find().map_or_else(|reason| Self::BuiltIn { reason }, |version| Self::Fio { version })
     }
 
-    /// How the report names it.
+    /// The name in the report.
     #[must_use]
     pub fn source(&self) -> LoadSource {
         match self {
@@ -153,10 +153,10 @@ pub enum Running {
 }
 
 impl Running {
-    /// Whether it has ended by itself.
+    /// Returns true if the load has ended by itself.
     ///
     /// # Errors
-    /// When fio cannot be asked.
+    /// When the state of fio cannot be read.
     pub fn is_over(&mut self) -> anyhow::Result<bool> {
         match self {
             Self::Fio(fio) => fio.is_over(),
@@ -164,11 +164,11 @@ impl Running {
         }
     }
 
-    /// Ends it, if it has not ended yet, and returns what each volume's client measured, in the
-    /// order of the loads; `None` for a volume whose client was stopped before it could say.
+    /// Ends the load if it is still running and returns the measurements of each volume's client,
+    /// in the order of the loads; `None` for a client that was stopped too early.
     ///
     /// # Errors
-    /// When a client failed, with what it said.
+    /// When a client failed, with its message.
     pub fn finish(self) -> anyhow::Result<Vec<Option<ClientFigures>>> {
         match self {
             Self::Fio(fio) => fio.finish(),

@@ -23,34 +23,34 @@ use crate::papers::context::PointOfWork;
 use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::load::UnitOf;
 
-/// What a probe found of one unit.
+/// The findings of a probe on one instance.
 #[derive(Clone, Debug)]
 pub struct Characterized {
     /// The drive as found.
     pub profile: DriveProfile,
-    /// How well it predicted reads that it was not made from.
+    /// Its prediction errors on reads that it was not made from.
     pub check: SelfCheck,
     /// Time for which the drive was at work for it.
     pub drive_time: Nanos,
 }
 
-/// A unit to characterize: a point of work of its own, before those that need what comes out.
+/// An instance to characterize: a point of work before the points that need its result.
 #[derive(Clone, Debug)]
 pub struct Unknown {
     /// The profile of its model.
     pub drive: &'static str,
-    /// What unit of it.
+    /// The number of the instance.
     pub unit: UnitOf,
 }
 
 /// From a completion until the next read is at the drive: what a quick host takes (guess).
 const HOST: Nanos = Nanos::from_us(1);
-/// Of the seed of the probe's own choices, against that of the unit: no number that comes up by
-/// itself.
+/// The difference between the seeds of the probe's choices and of the instance, an arbitrary
+/// number.
 const OWN_CHOICES: u64 = 0x9E37_79B9_7F4A_7C15;
 
 type Key = (String, UnitOf, u64);
-/// What was found in this run of the program.
+/// The findings of this run of the program.
 static FOUND: Mutex<BTreeMap<Key, Arc<Characterized>>> = Mutex::new(BTreeMap::new());
 
 impl Characterized {
@@ -104,15 +104,15 @@ impl PointOfWork for Unknown {
     }
 }
 
-/// Characterizes one unit of a model: the one that an [`Experiment`](headtime_sim::Experiment) of
-/// this model, unit and seed runs on.
+/// Characterizes one instance of a model: the one that an [`Experiment`](headtime_sim::Experiment)
+/// with this model, instance and seed runs on.
 ///
 /// # Errors
-/// A model that makes no drive, or a probe that did not understand it.
+/// When the model is invalid, or the probe did not understand the drive.
 fn characterize(model: &DriveProfile, unit: Instance, seed: u64) -> Result<Characterized, Cause> {
     let mut drive = SimulatedDrive::new(unit.of(model, seed)?)?;
-    // Allowed to write sectors back as they were, as the extraction that the paper's scheduler was
-    // given did: without it nobody knows how long writes settle.
+    // Rewriting sectors with their own content is allowed, as in the paper's extraction: without it
+    // the settle time of writes is unknown.
     let settings = ProbeSettings {
         allow_writes: true,
         ..ProbeSettings::for_drive(model.capacity(), model.sector_size()?, seed ^ OWN_CHOICES)

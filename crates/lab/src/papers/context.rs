@@ -1,8 +1,7 @@
-//! [`Context`]: what an experiment is handed, and how its points run side by side.
+//! [`Context`]: the input of an experiment, and the parallel execution of its points.
 //!
-//! An experiment is a list of points that do not depend on each other. Threads take them one after
-//! the other, the heaviest first; what comes out stands in the order of the list whoever computed
-//! it, so the number of threads changes nothing but the time it takes.
+//! An experiment is a list of independent points. Threads take them one by one, the largest first.
+//! Results are in the order of the list, so that the number of threads changes only the duration.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +9,7 @@ use std::thread;
 
 use crate::papers::error::ExperimentError;
 
-/// What an experiment is handed.
+/// The input of an experiment.
 pub struct Context<'a> {
     seed: u64,
     scale: f64,
@@ -18,17 +17,16 @@ pub struct Context<'a> {
     progress: &'a dyn Progress,
 }
 
-/// Told how far an experiment has come; called from several threads.
+/// A receiver of an experiment's progress; called from several threads.
 pub trait Progress: Sync {
-    /// So much more work is to come. Units are whatever the experiment counts in, simulated
-    /// requests as a rule.
+    /// Announces more work, in the experiment's own measure, usually simulated requests.
     fn expect(&self, work: u64);
 
     /// So much work is done, the last of it on `point`.
     fn done(&self, work: u64, point: &str);
 }
 
-/// Tells nobody.
+/// A receiver that ignores progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
@@ -40,13 +38,13 @@ impl Progress for Silent {
 
 /// One point of an experiment.
 pub trait PointOfWork: Sync {
-    /// What comes out.
+    /// The result.
     type Outcome: Send;
 
-    /// What it is, for people who wait.
+    /// The label in the progress display.
     fn label(&self) -> String;
 
-    /// How much work it is, in the unit of [`Progress::expect`].
+    /// The amount of work, in the measure of [`Progress::expect`].
     fn work(&self) -> u64;
 
     /// Does it.
@@ -56,7 +54,7 @@ pub trait PointOfWork: Sync {
     fn run(&self, seed: u64) -> Result<Self::Outcome, ExperimentError>;
 }
 
-/// What came out of each point, as far as it has been run.
+/// The results of the points that have been run.
 type Outcomes<P> = Mutex<Vec<Option<Result<<P as PointOfWork>::Outcome, ExperimentError>>>>;
 
 impl<'a> Context<'a> {
@@ -66,7 +64,7 @@ impl<'a> Context<'a> {
         Self { seed, scale, threads: threads.max(1), progress }
     }
 
-    /// The seed of units and workloads.
+    /// The seed of instances and workloads.
     #[must_use]
     pub fn seed(&self) -> u64 {
         self.seed
@@ -84,11 +82,11 @@ impl<'a> Context<'a> {
         ((full as f64 * self.scale) as u64).max(100)
     }
 
-    /// Runs every point and answers what came out, in the order of `points`.
+    /// Runs every point and returns the results in the order of `points`.
     ///
     /// # Errors
-    /// The error of the first point, in the order of `points`, that has one; points that nobody has
-    /// begun by then are left out.
+    /// The error of the first failed point in the order of `points`; points not begun by then are
+    /// skipped.
     pub fn run<P: PointOfWork>(&self, points: &[P]) -> Result<Vec<P::Outcome>, ExperimentError> {
         self.progress.expect(points.iter().map(P::work).sum());
         let mut heaviest_first: Vec<usize> = (0..points.len()).collect();
@@ -117,7 +115,7 @@ impl<'a> Context<'a> {
             }
         });
         let outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // Only behind an error is a point without outcome.
+        // A point has no outcome only after an error.
         let (outcomes, errors): (Vec<_>, Vec<_>) =
             outcomes.into_iter().flatten().partition(Result::is_ok);
         match errors.into_iter().find_map(Result::err) {

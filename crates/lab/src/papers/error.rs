@@ -44,7 +44,7 @@ pub enum Cause {
     /// Characterizing the drive came to nothing.
     #[error("characterizing the drive found no profile of it: {remarks}")]
     NotUnderstood {
-        /// What it said.
+        /// The message.
         remarks: String,
     },
     /// A point that only tests have.
@@ -62,7 +62,7 @@ pub enum SelectError {
             such as 'a.*', and all"
     )]
     Unknown {
-        /// What was asked for.
+        /// The parameters of the run.
         asked: String,
         /// The id that differs least.
         nearest: &'static str,
@@ -87,7 +87,7 @@ pub enum WriteError {
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// Nothing can be written in the folder.
@@ -95,7 +95,7 @@ pub enum WriteError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A result cannot be put into its form.

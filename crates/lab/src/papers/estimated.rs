@@ -1,6 +1,6 @@
-//! [`Estimated`]: a figure from simulation and how sure it is.
+//! [`Estimated`]: a figure from simulation with its interval.
 
-/// A value and half the width of its 95 % interval, in the value's own unit.
+/// A value and half the width of its 95 % interval, in the same unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimated {
     /// The value.
@@ -17,8 +17,8 @@ impl Estimated {
         Self { value, half_width }
     }
 
-    /// The mean of runs that have nothing in common, such as on several units; the interval is
-    /// Student's. One run alone has none.
+    /// The mean of independent runs, such as on several instances, with Student's interval. One run
+    /// has no interval.
     ///
     /// # Panics
     /// Without a run.
@@ -49,8 +49,8 @@ impl Estimated {
         Self { value, half_width }
     }
 
-    /// How much of the way from `none` to `all` this is: 0 at `none`, 1 at `all`. Intervals are
-    /// joined as if the three were independent.
+    /// The position of this value between `none` (0) and `all` (1). Intervals are combined as if
+    /// the three were independent.
     #[must_use]
     pub fn share_of_way(self, none: Self, all: Self) -> Self {
         let way = all.value - none.value;

@@ -32,17 +32,17 @@ pub struct Load {
     pub outstanding: Option<usize>,
     /// Requests held at any time.
     pub queue: u32,
-    /// What unit of the model the drive is.
+    /// The instance of the model.
     pub unit: UnitOf,
-    /// What the policy knows of it.
+    /// The knowledge of the policy.
     pub knowledge: Knowledge,
-    /// Added to the seed, for several units and workloads in one experiment.
+    /// An offset of the seed, for several instances and workloads in one experiment.
     pub replica: u64,
     /// Requests counted, after a tenth as many of warm-up, at least as many as are held.
     pub requests: u64,
 }
 
-/// What unit of its model a drive is.
+/// The instance of a drive's model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UnitOf {
     /// Exactly the model, without noise.
@@ -55,30 +55,30 @@ pub enum UnitOf {
     ArmErrs(u32),
 }
 
-/// What a policy is told of the drive.
+/// The drive model of a policy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Knowledge {
     /// Everything: an oracle.
     Truth,
-    /// Everything of the nominal unit, and how far the arm of the real one errs: an oracle with a
-    /// stated error.
+    /// The nominal instance exactly, and the arm error of the real one: an oracle with a stated
+    /// error.
     Nominal {
         /// The standard deviation of the arm's error in microseconds.
         spread_us: u32,
     },
-    /// The time between every two cells of the nominal unit: a latency matrix.
+    /// The time between every two cells of the nominal instance: a latency matrix.
     Cells {
         /// The size of a cell.
         bytes: u64,
-        /// Which of a pair's times the matrix keeps.
+        /// The time that the matrix stores for a pair.
         time: CellTime,
     },
-    /// What the belief learns while running: what a user gets.
+    /// The model that learns while running, as users get it.
     Learned,
 }
 
 impl UnitOf {
-    /// How rows say it.
+    /// The text in row names.
     #[must_use]
     pub fn words(self) -> String {
         match self {
@@ -88,7 +88,7 @@ impl UnitOf {
         }
     }
 
-    /// Makes the model one that a unit of this kind is drawn from, and says how it is drawn.
+    /// Adapts the model for an instance of this kind and returns how the instance is drawn.
     pub(crate) fn prepare(self, profile: &mut DriveProfile) -> Instance {
         match self {
             Self::Nominal => Instance::Nominal,
@@ -103,7 +103,7 @@ impl UnitOf {
 }
 
 impl Knowledge {
-    /// How rows say it.
+    /// The text in row names.
     #[must_use]
     pub fn words(self) -> String {
         match self {
@@ -135,7 +135,8 @@ impl Knowledge {
 }
 
 impl Load {
-    /// A policy that knows everything on a nominal unit, as many commands at the drive as it likes.
+    /// A policy with full knowledge on a nominal instance, with the policy's own limit of commands
+    /// at the drive.
     #[must_use]
     pub fn new(drive: &'static str, policy: impl Into<String>, queue: u32, requests: u64) -> Self {
         Self {
@@ -157,7 +158,7 @@ impl Load {
         Self { outstanding: Some(commands), ..self }
     }
 
-    /// The same on another unit of the model.
+    /// The same on another instance of the model.
     #[must_use]
     pub fn on(self, unit: UnitOf) -> Self {
         Self { unit, ..self }

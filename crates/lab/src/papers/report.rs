@@ -9,19 +9,18 @@ use serde::{Serialize, Serializer};
 
 use crate::papers::estimated::Estimated;
 
-/// What came out of one experiment. As JSON it is the object that `headtime papers ID --json`
-/// prints.
+/// The results of one experiment. As JSON it is the object that `headtime papers ID --json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// The experiment.
     pub id: &'static str,
-    /// The seed of units and workloads.
+    /// The seed of instances and workloads.
     pub seed: u64,
     /// The figures.
     pub rows: Vec<Row>,
-    /// What it is about.
+    /// The subject.
     pub title: &'static str,
-    /// What is reproduced: paper and section.
+    /// The paper and section that it reproduces.
     pub source: &'static str,
     /// The version of the program.
     pub version: &'static str,
@@ -29,9 +28,9 @@ pub struct Report {
     pub scale: f64,
     /// The command that repeats it.
     pub command: String,
-    /// What was held fixed, as names and values.
+    /// The fixed parameters, as names and values.
     pub parameters: Vec<Parameter>,
-    /// What a reader must know before leaning on the figures; sentences.
+    /// Reservations about the figures, as sentences.
     pub notes: Vec<String>,
     /// The plot.
     pub plot: Plot,
@@ -46,7 +45,7 @@ pub struct Parameter {
     pub value: String,
 }
 
-/// What an experiment finds; the frame makes a [`Report`] of it.
+/// The findings of an experiment, from which the frame makes a [`Report`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
     /// See [`Report::rows`].
@@ -62,17 +61,17 @@ pub struct Findings {
 /// One figure: published, measured, and whether the two agree.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// What the figure is of; says "oracle" where the drive's truth was known, and the noise the
-    /// drive had.
+    /// The subject of the figure; contains "oracle" if the drive's truth was known, and the noise
+    /// of the drive.
     pub what: String,
-    /// What was published.
+    /// The published figure.
     pub published: Published,
-    /// What came out here; `None` when it could not be run.
+    /// The measured figure; `None` if it could not be run.
     #[serde(serialize_with = "six_digits")]
     pub measured: Option<f64>,
     /// The unit of both.
     pub unit: &'static str,
-    /// Whether they agree; `None` when there is nothing to compare.
+    /// True if they agree; `None` if there is nothing to compare.
     pub holds: Option<bool>,
     /// A sentence; always there when `holds` is not true.
     pub reason: Option<String>,
@@ -84,7 +83,7 @@ pub struct Row {
     pub high: Option<f64>,
 }
 
-/// What a publication says.
+/// A published figure.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Published {
     /// Nothing. JSON: null.
@@ -100,17 +99,17 @@ pub enum Published {
 /// The plot of an experiment: panels side by side, one legend.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Plot {
-    /// What runs along the horizontal axes, with its unit.
+    /// The label of the horizontal axes, with the unit.
     pub x_label: &'static str,
-    /// What runs along the vertical axes, with its unit.
+    /// The label of the vertical axes, with the unit.
     pub y_label: &'static str,
-    /// How horizontal places are spaced.
+    /// The scale of the horizontal axes.
     pub x_axis: Axis,
     /// The panels.
     pub panels: Vec<Panel>,
 }
 
-/// How values are spaced along an axis.
+/// The scale of an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Axis {
@@ -124,7 +123,7 @@ pub enum Axis {
 /// One panel of a plot.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Panel {
-    /// What it shows.
+    /// The title.
     pub title: String,
     /// Its lines. A name that stands in several panels, or published and measured, has one color.
     pub series: Vec<Series>,
@@ -133,9 +132,9 @@ pub struct Panel {
 /// One line of a panel.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Series {
-    /// What it is of.
+    /// The name.
     pub name: String,
-    /// Whether it was published; otherwise it was measured here.
+    /// True for a published series, false for a measured one.
     pub published: bool,
     /// Its points, by rising `x`.
     pub points: Vec<Point>,
@@ -236,7 +235,7 @@ impl Row {
         Self::of(what, published, measured, unit, Some(holds), Some(reason))
     }
 
-    /// A figure that nobody published, and why it stands here.
+    /// A figure without a published counterpart, and the reason for it.
     #[must_use]
     pub fn unpublished(
         what: impl Into<String>,
@@ -296,7 +295,7 @@ impl Row {
         }
     }
 
-    /// What was measured, with its interval, as text; "–" when nothing was.
+    /// The measured figure with its interval as text; "–" if there is none.
     #[must_use]
     pub fn measured_text(&self) -> String {
         let Some(value) = self.measured else { return "–".to_string() };
@@ -382,7 +381,7 @@ impl Parameter {
     }
 }
 
-/// Figures carry six significant digits: more than they are sure of, and short enough to read.
+/// Figures have six significant digits, which is more than their precision.
 fn six_digits<S: Serializer>(value: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
     // A number written with six digits reads back as a number.
     let rounded = value.map(|value| format!("{value:.5e}").parse::<f64>().unwrap_or(value));

@@ -8,13 +8,13 @@ use crate::papers::report::{Findings, Report};
 /// One line of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
-    /// The name by which it is asked for: paper or group, a dot, figure or subject.
+    /// The name for the command line: paper or group, a dot, figure or subject.
     pub id: &'static str,
-    /// What it is about, in one line.
+    /// The subject in one line.
     pub title: &'static str,
-    /// What is reproduced: paper and section.
+    /// The paper and section that it reproduces.
     pub source: &'static str,
-    /// How long it takes on two cores, about.
+    /// The approximate duration on two cores.
     pub takes: &'static str,
     /// Runs it.
     pub find: fn(&Context<'_>) -> Result<Findings, ExperimentError>,
@@ -117,7 +117,7 @@ fn named_by(text: &str, id: &str) -> bool {
     text == "all" || fits(text, id)
 }
 
-/// Whether `id` is `pattern` with something, or nothing, in place of each `*`.
+/// Returns true if `id` matches `pattern`, where `*` stands for any text.
 fn fits(pattern: &str, id: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == id,

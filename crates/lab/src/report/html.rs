@@ -123,7 +123,7 @@ struct Row {
     better: Better,
 }
 
-/// Which of two figures is the better one.
+/// The order of two figures.
 #[derive(Clone, Copy, PartialEq)]
 enum Better {
     More,

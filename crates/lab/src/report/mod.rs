@@ -29,9 +29,9 @@ pub struct DemoReport {
     pub drive_summary: String,
     /// The seed the emulated drive's truth was drawn from, the same for each policy.
     pub seed: u64,
-    /// Seconds of load asked for, per policy.
+    /// Requested seconds of load per policy.
     pub seconds_per_policy: f64,
-    /// Who made the load.
+    /// The load generator.
     pub load: LoadSource,
     /// The volumes and what they were loaded with.
     pub volumes: Vec<VolumePlan>,
@@ -39,13 +39,13 @@ pub struct DemoReport {
     pub runs: Vec<PolicyRun>,
     /// The machine the demo ran on.
     pub machine: String,
-    /// When it ended, in seconds since 1970 (UTC).
+    /// The end of the demo, in seconds since 1970 (UTC).
     pub ended_unix_seconds: u64,
-    /// Whether it was interrupted, so that the last run is shorter than asked for.
+    /// True if the demo was interrupted, so that the last run is shorter.
     pub interrupted: bool,
 }
 
-/// Who made the load.
+/// The load generator.
 #[derive(Clone, Debug, Serialize)]
 pub struct LoadSource {
     /// `fio` or `built-in`.
@@ -61,11 +61,11 @@ pub struct LoadSource {
 pub struct VolumePlan {
     /// Its name.
     pub name: String,
-    /// What the load stands for, in one line.
+    /// The purpose of the load in one line.
     pub load: String,
     /// Its size in bytes.
     pub size_bytes: u64,
-    /// Where it starts on the drive, in bytes; `None` when the server does not say.
+    /// The start on the drive in bytes; `None` if the server does not report it.
     pub start_bytes: Option<u64>,
     /// The deadline of each of its requests, if it has one.
     pub deadline_ms: Option<f64>,
@@ -76,9 +76,9 @@ pub struct VolumePlan {
 pub struct PolicyRun {
     /// The policy with its settings.
     pub policy: String,
-    /// What the table of policies says of it.
+    /// The summary from the table of policies.
     pub summary: String,
-    /// How many commands the drive may hold; `None` leaves it to the policy.
+    /// The maximum number of commands at the drive; `None` leaves it to the policy.
     pub outstanding_limit: Option<usize>,
     /// Commands at the drive, the mean over the run's seconds.
     pub outstanding_mean: f64,
@@ -86,11 +86,11 @@ pub struct PolicyRun {
     pub seconds: f64,
     /// Share of the time in which the drive had something to do.
     pub utilization: f64,
-    /// Where the emulated drive's time went.
+    /// The shares of the emulated drive's time.
     pub disk_time: Option<DiskTimeShares>,
-    /// How late the emulation was.
+    /// The lateness of the emulation.
     pub lateness: Option<LatenessFigures>,
-    /// How wrong the belief was.
+    /// The errors of the drive model.
     pub belief: Option<BeliefFigures>,
     /// The volumes, in the order of [`DemoReport::volumes`].
     pub volumes: Vec<VolumeRun>,
@@ -101,7 +101,7 @@ pub struct PolicyRun {
 pub struct VolumeRun {
     /// Its name.
     pub name: String,
-    /// What it got, as the server measured it.
+    /// The figures measured at the server.
     pub totals: VolumeTotals,
     /// The same as the client measured it, where it does.
     pub client: Option<ClientFigures>,
@@ -129,8 +129,7 @@ pub struct ClientFigures {
 }
 
 impl DemoReport {
-    /// What a reader must know before leaning on the figures, each a sentence without its full
-    /// stop.
+    /// Reservations about the figures, each a sentence without its full stop.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let late = self
@@ -153,7 +152,7 @@ impl DemoReport {
 /// A tenth of a revolution and more: from here on lateness disturbs what the scheduler learns.
 const TOO_LATE_US: f64 = 1_000.0;
 
-/// Where a report was written.
+/// The files of a written report.
 #[derive(Clone, Debug)]
 pub struct Written {
     /// The page.

@@ -12,7 +12,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::{DemoReport, PolicyRun, VolumeRun};
 
-/// A policy's color: told apart also by those who see no red or green.
+/// A policy's color, distinguishable without red and green.
 pub(crate) const COLOURS: [RGBColor; 6] = [
     RGBColor(214, 118, 28),
     RGBColor(24, 98, 186),
@@ -35,7 +35,7 @@ pub(crate) const FAINT: RGBColor = RGBColor(226, 228, 230);
 const DEADLINE: RGBColor = RGBColor(190, 30, 45);
 pub(crate) const FONT: &str = "sans-serif";
 
-/// What a plot is drawn on.
+/// The drawing area of a plot.
 pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
 /// The color of the `index`-th run, as CSS writes it.
@@ -108,7 +108,7 @@ pub(super) fn response_cdf(report: &DemoReport, volume: usize) -> anyhow::Result
     })
 }
 
-/// What is drawn over time.
+/// The quantity drawn over time.
 #[derive(Clone, Copy)]
 pub(super) enum OverTime {
     Throughput,
@@ -172,7 +172,7 @@ pub(super) fn over_time(
     })
 }
 
-/// Where the drive's time went: one bar per policy.
+/// The shares of the drive's time, one bar per policy.
 pub(super) fn disk_time(report: &DemoReport) -> anyhow::Result<String> {
     let runs: Vec<(&PolicyRun, headtime_console::figures::DiskTimeShares)> =
         report.runs.iter().filter_map(|run| Some((run, run.disk_time?))).collect();

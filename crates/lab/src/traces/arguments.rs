@@ -9,7 +9,7 @@ use headtime_workload::trace::{
 
 use super::TraceOptions;
 
-/// How a trace is read and replayed.
+/// The options for reading and replaying a trace.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Traces")]
 pub struct TraceArguments {
@@ -48,7 +48,7 @@ pub struct TraceArguments {
     pub reorder: usize,
 }
 
-/// How a trace's addresses become a drive's.
+/// The options for mapping a trace's addresses to a drive.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Traces")]
 pub struct PlacingArguments {
@@ -60,7 +60,7 @@ pub struct PlacingArguments {
     pub drop_misfits: bool,
 }
 
-/// How a trace's requests are put to a drive.
+/// The options for replaying a trace's requests on a drive.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Traces")]
 pub struct ReplayArguments {
@@ -143,7 +143,7 @@ pub enum RemapName {
 }
 
 impl RemapName {
-    /// What it names.
+    /// The value that it names.
     #[must_use]
     pub fn remap(self) -> Remap {
         match self {
@@ -167,7 +167,7 @@ pub enum StreamsName {
 }
 
 impl StreamsName {
-    /// What it names.
+    /// The value that it names.
     #[must_use]
     pub fn streams(self) -> Streams {
         match self {

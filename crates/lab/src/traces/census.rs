@@ -15,10 +15,11 @@ use headtime_workload::Operation;
 use headtime_workload::trace::TraceRecord;
 use serde::Serialize;
 
-/// Devices and processes told apart.
+/// The maximum number of devices and processes that are distinguished.
 pub const MAX_DEVICES: usize = 65_536;
 
-/// Requests outstanding that are followed; a trace with more has response times in another unit.
+/// The maximum number of outstanding requests that are tracked; a trace with more probably has
+/// response times in another unit.
 const MAX_OUTSTANDING: usize = 1 << 20;
 
 /// Counts as they grow.
@@ -44,7 +45,7 @@ pub struct Census {
 /// Requests, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Amount {
-    /// How many.
+    /// The number of values.
     pub requests: u64,
     /// Of how many bytes together.
     pub bytes: u64,
@@ -74,11 +75,11 @@ pub struct Figures {
     pub fua: u64,
     /// By device number.
     pub devices: Vec<DeviceFigures>,
-    /// Requests of devices that were not told apart any more.
+    /// Requests of devices beyond the maximum.
     pub of_further_devices: u64,
     /// Different processes; 0 where the format knows none.
     pub processes: usize,
-    /// Whether there are more processes than that.
+    /// True if there are more processes than the maximum.
     pub further_processes: bool,
     /// Bytes of a read or write.
     pub size_bytes: Option<Distribution>,
@@ -97,12 +98,12 @@ pub struct Figures {
 pub struct DeviceFigures {
     /// Its number in the trace.
     pub device: u32,
-    /// What was asked of it.
+    /// The requests to the device.
     #[serde(flatten)]
     pub amount: Amount,
-    /// The first byte that was asked for.
+    /// The first requested byte.
     pub first_byte: u64,
-    /// The byte behind the last.
+    /// The byte after the last one.
     pub end_byte: u64,
 }
 
@@ -220,7 +221,7 @@ impl Census {
     }
 }
 
-/// What operations are called in figures.
+/// The names of operations in figures.
 fn name(operation: Operation) -> &'static str {
     match operation {
         Operation::Read => "read",
@@ -259,7 +260,7 @@ impl Spread {
     }
 
     fn distribution(&self, unit: f64) -> Option<Distribution> {
-        // Of the values that are not told apart the lowest, so that 4096 stays 4096.
+        // The lowest of the equivalent values, so that 4096 stays 4096.
         let at = |quantile| {
             self.histogram.lowest_equivalent(self.histogram.value_at_quantile(quantile)) as f64
                 / unit

@@ -9,24 +9,24 @@ use headtime_workload::trace::{Format, Losses, TraceRecord};
 
 use headtime_console::Failure;
 
-/// What was written, and what the format could not say.
+/// The records written, and the properties that the format cannot express.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Converted {
     /// Requests that were written.
     pub written: u64,
-    /// What could not be said of them, or of others.
+    /// The properties that were lost.
     pub losses: Losses,
 }
 
 /// Bytes of a trace that are gathered before they are packed and written.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Writes `records` in `format` to the file `to`, packed if it ends in .gz or .zst. `whole` is
-/// asked when all are written; if it refuses, or anything fails before, the file that was there, if
-/// any, stays as it was.
+/// Writes `records` in `format` to the file `to`, compressed if it ends in .gz or .zst. `whole` is
+/// called when all are written; if it or anything before it fails, an existing file stays
+/// unchanged.
 ///
 /// # Errors
-/// When the file cannot be written, no record can be, or `whole` refuses.
+/// When the file or a record cannot be written, or `whole` fails.
 pub fn convert(
     records: impl Iterator<Item = TraceRecord>,
     format: &Format,

@@ -14,7 +14,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 
 /// An open trace, unpacked.
 pub(super) struct Input {
-    /// What was looked at and not read yet.
+    /// Bytes that were inspected but not yet read.
     looked_at: Vec<u8>,
     from: usize,
     rest: Box<dyn Read + Send>,
@@ -27,10 +27,10 @@ impl std::fmt::Debug for Input {
 }
 
 impl Input {
-    /// What `bytes` gives, unpacked if its first bytes are those of gzip or zstd.
+    /// The content of `bytes`, decompressed if it begins as gzip or zstd does.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// When it cannot be read.
     pub(super) fn unpacking(bytes: impl Read + Send + 'static) -> io::Result<Self> {
         let mut raw = Self { looked_at: Vec::new(), from: 0, rest: Box::new(bytes) };
         let (magic, _) = raw.sample(4)?;
@@ -110,8 +110,8 @@ pub(super) fn open(path: &Path) -> Result<Input, Failure> {
     Ok(Input::unpacking(file).with_context(|| format!("trace {name} cannot be read"))?)
 }
 
-/// Whether this is a file, which can be opened again and begins again then; a pipe goes on where it
-/// was left.
+/// Returns true for a file, which can be opened again from its start; a pipe continues where it was
+/// left.
 pub(super) fn is_file(path: &Path) -> bool {
     path.as_os_str() != STANDARD_INPUT && path.metadata().is_ok_and(|known| known.is_file())
 }

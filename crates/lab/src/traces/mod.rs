@@ -38,22 +38,22 @@ use merge::Merged;
 use reader::Reader;
 use report::Damage;
 
-/// How a trace is read and replayed.
+/// The options for reading and replaying a trace.
 #[derive(Clone, Debug, Default)]
 pub struct TraceOptions {
-    /// The format; found by looking at the bytes unless given.
+    /// The format [default: detected].
     pub format: Option<&'static Format>,
-    /// Whether the first damaged line or record ends everything.
+    /// True if the first damaged line or record ends the reading.
     pub strict: bool,
-    /// Which event of a request counts, in formats with several.
+    /// The event that gives a request its time, in formats with several.
     pub action: Action,
-    /// What part of it, in which order, how fast.
+    /// The selection, order and speed of its requests.
     pub adjust: Adjust,
-    /// How its addresses become the drive's.
+    /// The mapping of its addresses to the drive.
     pub remap: Remap,
-    /// Whether requests that do not fit the drive are left out, rather than ending the replay.
+    /// True if requests that do not fit the drive are skipped instead of ending the replay.
     pub drop_misfits: bool,
-    /// When its requests are made, as which streams, with which deadline.
+    /// The timing, streams and deadlines of its requests.
     pub replay: ReplayOptions,
 }
 
@@ -63,19 +63,19 @@ pub struct TraceChoice {
     paths: Vec<PathBuf>,
     options: TraceOptions,
     format: &'static Format,
-    /// What the format was recognized by; `None` when it was given.
+    /// The evidence for the format; `None` if it was given.
     detection: Option<Detection>,
     /// For each file: its open input, where it can be read once only, as standard input and pipes
     /// can.
     once: Vec<OnceOnly>,
-    /// What a first pass learned, where addresses are scaled or packed.
+    /// The result of a first pass, for addresses that are scaled or packed.
     survey: Mutex<Option<Arc<Survey>>>,
-    /// Whether damage was said already: a trace that is read many times is damaged in the same
-    /// places each time.
+    /// True if damage was already reported; a trace that is read again is damaged in the same
+    /// places.
     said: AtomicBool,
 }
 
-/// What is left to read of an input that cannot be opened again; `None` for files.
+/// The rest of an input that cannot be opened again; `None` for files.
 type OnceOnly = Option<Mutex<Option<Input>>>;
 
 /// The path that means standard input.
@@ -138,7 +138,7 @@ impl TraceChoice {
         self.format
     }
 
-    /// What the format was recognized by; `None` when it was given.
+    /// The evidence for the format; `None` if it was given.
     #[must_use]
     pub fn detection(&self) -> Option<Detection> {
         self.detection
@@ -205,8 +205,8 @@ impl TraceChoice {
         Ok((adjusted, TraceReport::new(self.name(), counts, damage)))
     }
 
-    /// What tells this trace, read this way, from another: format, options, and each file's size
-    /// and the checksums of its first and last MiB.
+    /// A fingerprint of the trace and its options: format, options, and each file's size with the
+    /// checksums of its first and last MiB.
     ///
     /// # Errors
     /// When a file cannot be read; a pipe has no fingerprint.
@@ -290,8 +290,8 @@ impl<'a> Fingerprinted<'a> {
     }
 }
 
-/// What the beginning of a file shows it to be; `None` when it is empty, as the files of idle
-/// processors are.
+/// The format detected from the beginning of a file; `None` for an empty file, such as that of an
+/// idle processor.
 fn detect(path: &Path, input: &mut Input) -> Result<Option<Detection>, Failure> {
     let name = called(path);
     let (sample, ends) = input
@@ -306,7 +306,7 @@ fn detect(path: &Path, input: &mut Input) -> Result<Option<Detection>, Failure> 
     })
 }
 
-/// What a path is called in messages.
+/// The name of a path in messages.
 fn called(path: &Path) -> String {
     if path.as_os_str() == STANDARD_INPUT {
         "standard input".to_string()

@@ -44,7 +44,7 @@ impl<I: Read> Reader<I> {
         }
     }
 
-    /// More bytes behind those at hand.
+    /// Reads more bytes after the available ones.
     fn fill(&mut self) -> io::Result<()> {
         self.buffer.copy_within(self.from..self.to, 0);
         (self.from, self.to) = (0, self.to - self.from);

@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use headtime_console::Failure;
 
-/// Damaged lines or records that are said one by one.
+/// The maximum number of damaged lines or records that are reported one by one.
 const MAX_SAID: u64 = 10;
 
-/// What is damaged in a trace, and whether it ends the reading.
+/// The damage in a trace, and its effect on the reading.
 #[derive(Debug)]
 pub(super) struct Damage {
     strict: bool,
@@ -29,7 +29,8 @@ struct Messages {
 }
 
 impl Damage {
-    /// None yet. `strict`: the first ends the reading. `says`: they are said on standard error.
+    /// No damage yet. `strict`: the first damage ends the reading. `says`: damage is reported on
+    /// standard error.
     pub(super) fn new(strict: bool, says: bool) -> Self {
         Self {
             strict,
@@ -62,7 +63,7 @@ impl Damage {
         self.fatal.load(Ordering::Acquire)
     }
 
-    /// Says how many there were in all, when not every one was said.
+    /// Reports the total if not every damage was reported.
     pub(super) fn say_rest(&self) {
         let count = self.count();
         if self.says && !self.strict && count > MAX_SAID {
@@ -82,7 +83,7 @@ impl Damage {
     }
 }
 
-/// What became of a trace's records so far.
+/// The counts of a trace's records so far.
 #[derive(Clone, Debug)]
 pub struct TraceReport {
     name: String,
@@ -93,7 +94,7 @@ pub struct TraceReport {
 /// A report's numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TraceSummary {
-    /// Requests read from the files; those that stand behind the last one asked may not have been.
+    /// Requests read from the files; those after the last issued one may be missing.
     pub read: u64,
     /// Damaged lines or records.
     pub damaged: u64,
@@ -115,8 +116,9 @@ pub struct TraceSummary {
     pub sharing: u64,
     /// Without response time in a replay by think times.
     pub without_response: u64,
-    /// Asked of the drive.
-    pub asked: u64,
+    /// Requests issued to the drive.
+    #[serde(rename = "asked")]
+    pub issued: u64,
 }
 
 impl TraceReport {
@@ -146,15 +148,15 @@ impl TraceReport {
             widened: counts.widened.get(),
             sharing: counts.sharing.get(),
             without_response: counts.without_response.get(),
-            asked: counts.asked.get(),
+            issued: counts.asked.get(),
         }
     }
 
-    /// Whether the trace ended because it was over. To be asked when the source hands out nothing
-    /// more: a source has no way to say why.
+    /// Checks that the trace ended at its end. To be called when the source is exhausted, since a
+    /// source cannot report errors.
     ///
     /// # Errors
-    /// When a file could not be read on, a line was damaged and nothing may be, or a request does
+    /// When a file could not be read further, a line was damaged in strict mode, or a request does
     /// not fit the drive.
     pub fn check(&self) -> Result<(), Failure> {
         if let Some(message) = &self.damage.lock().fatal {
@@ -168,8 +170,7 @@ impl TraceReport {
         }
     }
 
-    /// What should not go unsaid, a sentence each; empty when every record was replayed as it
-    /// stands.
+    /// Notes, a sentence each; empty if every record was replayed unchanged.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let summary = self.summary();

@@ -20,7 +20,7 @@ use headtime_workload::{BUILTINS, Builtin, RequestSource, fio};
 use crate::traces::{TraceChoice, TraceOptions, TraceReport};
 use headtime_console::Failure;
 
-/// Requests held by a closed loop that leaves that open, when nobody chose.
+/// The default queue depth of a closed loop that does not set one.
 pub const DEFAULT_DEPTH: u32 = 16;
 
 /// A workload as the user named it.
@@ -44,12 +44,12 @@ struct Trace {
     reports: Mutex<Vec<TraceReport>>,
 }
 
-/// What a stream of a workload is called in tables.
+/// The name of a workload's stream in tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamLabel {
     /// The stream.
     pub name: String,
-    /// What it is summed with.
+    /// The class that its figures are added to.
     pub class: String,
 }
 
@@ -148,7 +148,7 @@ impl WorkloadChoice {
         }
     }
 
-    /// What of a fio job file is left out or only nearly the same, each with its line.
+    /// The options of a fio job file that are ignored or approximated, each with its line.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         match &self.what {
@@ -163,7 +163,7 @@ impl WorkloadChoice {
         self.fingerprint
     }
 
-    /// Whether the number of requests held is a parameter.
+    /// Returns true if the queue depth is a parameter.
     #[must_use]
     pub fn takes_depth(&self) -> bool {
         match &self.what {
@@ -199,7 +199,7 @@ impl WorkloadChoice {
     }
 
     /// The requests for a drive of `capacity` sectors. `depth` is the number of clients of closed
-    /// loops that leave it open; [`DEFAULT_DEPTH`] unless given.
+    /// loops that do not set it [default: [`DEFAULT_DEPTH`]].
     ///
     /// # Errors
     /// When the workload does not fit the drive, or its trace can no longer be read.
@@ -225,11 +225,11 @@ impl WorkloadChoice {
         }
     }
 
-    /// Whether all sources that were handed out so far could be read to where they were read: a
-    /// trace that breaks off ends its requests without a word.
+    /// Checks that all sources handed out so far were read without an error; a broken trace only
+    /// ends its requests.
     ///
     /// # Errors
-    /// What went wrong with the first that could not.
+    /// The error of the first source that failed.
     pub fn check(&self) -> Result<(), Failure> {
         match &self.what {
             What::Streams(_) => Ok(()),
@@ -243,17 +243,17 @@ impl WorkloadChoice {
     }
 }
 
-/// What stands before and behind the colon: of a workload that ships the first one, of a file the
-/// one behind its extension.
+/// The parts before and after the colon: the first colon for a built-in workload, the one after the
+/// extension for a file.
 fn parts(text: &str) -> (&str, Option<&str>) {
     if let Some((head, pairs)) =
         text.split_once(':').filter(|(head, _)| Builtin::find(head).is_some())
     {
         return (head, Some(pairs));
     }
-    let behind =
+    let after =
         |extension: &str| text.find(&format!("{extension}:")).map(|at| at + extension.len());
-    match [".toml", ".fio", ".job", ".ini"].into_iter().find_map(behind) {
+    match [".toml", ".fio", ".job", ".ini"].into_iter().find_map(after) {
         Some(end) => (&text[..end], Some(&text[end + 1..])),
         None => (text, None),
     }

@@ -1,8 +1,8 @@
-//! `headtime scan` of a drive that nobody serves: in the foreground, at the drive's full rate,
-//! until everything is read or somebody ends it.
+//! `headtime scan` of a drive that is not being served: in the foreground, at the drive's full
+//! rate, until everything is read or the scan is stopped.
 //!
-//! Orders from another terminal go to the program at work over its control socket; where none is at
-//! work, what is remembered is looked at, or forgotten.
+//! Commands from another terminal reach the running scan over its control socket. If no scan is
+//! running, they read or discard the stored state.
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use headtime_console::Failure;
 use headtime_console::logs::{self, Level};
 use headtime_console::stop::Stop;
 
-/// How often the bar moves.
+/// The update interval of the progress bar.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Scans until the end.
@@ -87,7 +87,7 @@ pub(super) fn start(start: &Start) -> Result<(), Failure> {
     finding(&last).map_or(Ok(()), |found| Err(Failure::Failed(anyhow!("{found}"))))
 }
 
-/// What becomes of a scan that was stopped.
+/// The message for a scan that was stopped.
 fn going_on(state_file: &str, order: &StartScan) -> String {
     let pipe = order.to.as_deref().is_some_and(is_pipe);
     match (state_file, pipe) {
@@ -102,10 +102,10 @@ fn is_pipe(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
 }
 
-/// An order for a scan without a server.
+/// Runs a command for a scan without a server.
 ///
 /// # Errors
-/// When it makes no sense, nobody is there to carry it out, or it is refused.
+/// When the command is invalid, no scan is running, or the scan refuses it.
 pub(super) fn order(verb: &str, meant: &Meant) -> Result<(), Failure> {
     let drive = locator(&meant.target)?;
     let json = meant.server.json;
@@ -135,10 +135,10 @@ pub(super) fn order(verb: &str, meant: &Meant) -> Result<(), Failure> {
     printed(verb, &answer(vec![status]), json)
 }
 
-/// How scans of a drive are getting on, or how far they had come.
+/// Prints the progress of the scans of a drive, running or stopped.
 ///
 /// # Errors
-/// When it makes no sense, or the drive is not there.
+/// When the arguments are invalid or the drive does not exist.
 pub(super) fn status(drive: &str, status: &StatusArguments) -> Result<(), Failure> {
     let drive = locator(drive)?;
     let task = status.task.map(|task| task.name().to_owned());
@@ -146,7 +146,7 @@ pub(super) fn status(drive: &str, status: &StatusArguments) -> Result<(), Failur
     while let Some(mut client) = at_work(&drive)? {
         match client.scan("scan.status", &arguments) {
             Ok(answer) if !status.wait || is_over(&answer) => return tell(&answer, status),
-            // One that ends while it is asked has saved what it knows.
+            // A scan that ends during the request has saved its state.
             Ok(_) | Err(ControlError::Gone { .. }) => std::thread::sleep(LOOK_EVERY),
             Err(error) => return Err(refused(error)),
         }
@@ -158,13 +158,13 @@ pub(super) fn status(drive: &str, status: &StatusArguments) -> Result<(), Failur
     tell(&answer(scans), status)
 }
 
-/// Prints an answer, and says what was found to whoever has waited for it.
+/// Prints an answer; after a wait, problems that the scan found are an error.
 fn tell(answer: &ScanAnswer, status: &StatusArguments) -> Result<(), Failure> {
     show(answer, status.server.json)?;
     if status.wait { found(answer) } else { Ok(()) }
 }
 
-/// Whoever scans or serves the drive, if somebody does.
+/// Connects to the program that scans or serves the drive, if there is one.
 fn at_work(drive: &Locator) -> Result<Option<ControlClient>, Failure> {
     let Some(path) = control_socket_alone(drive) else { return Ok(None) };
     match ControlClient::connect(&path) {
@@ -218,9 +218,9 @@ fn place(state: Option<&str>) -> anyhow::Result<PathChoice> {
     })
 }
 
-/// What of the failures makes no sense, and what went wrong.
+/// Sorts the errors into invalid arguments and failures.
 fn failure(error: AloneError) -> Failure {
-    let asked = matches!(
+    let usage = matches!(
         &error,
         AloneError::Scan(
             ScanError::UnknownTarget { .. }
@@ -236,5 +236,5 @@ fn failure(error: AloneError) -> Failure {
                 ..
             }
     );
-    if asked { Failure::usage(error) } else { Failure::Failed(error.into()) }
+    if usage { Failure::usage(error) } else { Failure::Failed(error.into()) }
 }

@@ -13,7 +13,7 @@ pub(super) struct Progress {
     bar: Option<ProgressBar>,
     /// Nothing is shown.
     quiet: bool,
-    /// What was last printed in a line.
+    /// The progress that the last line reported.
     printed: Option<(ScanState, String, u64)>,
 }
 
@@ -61,7 +61,7 @@ impl Progress {
     }
 }
 
-/// What stands behind the bar.
+/// The text after the bar.
 fn message(status: &ScanStatus) -> String {
     let mut message = match status.state {
         ScanState::Running => format!("{:.1} MB/s", status.bytes_per_second / 1e6),

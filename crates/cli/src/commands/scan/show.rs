@@ -113,7 +113,7 @@ fn ranges(list: &RangeList) -> String {
     format!("{} sectors: {}{more}", list.sectors, runs.join(", "))
 }
 
-/// What is wrong at the end of a scan, if anything is.
+/// The problem that a finished scan found, if any.
 pub(super) fn finding(scan: &ScanStatus) -> Option<String> {
     let name = format!("the {} of {}", scan.task, scan.target);
     let changed = scan.digests.as_ref().map_or(0, |digests| digests.changed.sectors);

@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use super::replay::{self, Cells, Figures, Learner, Predicted, Start};
 
-/// Which kind of map.
+/// The kind of map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LearnedKind {
     /// Structure of the drive: angles, seek times, residuals; a whole drive in megabytes
@@ -29,7 +29,7 @@ pub enum LearnedKind {
     Matrix,
 }
 
-/// What a compact map begins with.
+/// The initial content of a compact map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum InitialContent {
     /// Everything in the profile
@@ -198,7 +198,7 @@ fn answer(
     let region = |request: &Predicted| {
         (u128::from(request.access.extent.start.get()) * 8 / capacity) as usize
     };
-    // The rest before a request is the think time behind the one before.
+    // The idle time before a request is the think time of the previous one.
     let rested: Vec<(Nanos, &Predicted)> = predicted
         .windows(2)
         .skip(train.saturating_sub(1))

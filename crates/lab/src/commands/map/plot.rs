@@ -189,7 +189,7 @@ fn distance(area: &Area<'_>, pairs: &[Pair]) -> Result<(), Box<dyn std::error::E
     Ok(())
 }
 
-/// From light to dark, told apart also without colors.
+/// From light to dark, so that shades differ without colors as well.
 fn shade(share: f64) -> RGBColor {
     let between = |from: f64, to: f64| (from + (to - from) * share.clamp(0.0, 1.0)) as u8;
     RGBColor(between(250.0, 30.0), between(236.0, 20.0), between(190.0, 90.0))

@@ -29,7 +29,7 @@ pub(super) enum Learner {
     Matrix(Box<MatrixBelief>),
 }
 
-/// What to start from.
+/// The starting point of learning.
 pub(super) enum Start<'a> {
     Profile(&'a DriveProfile),
     /// Size and nominal speed alone.
@@ -61,7 +61,7 @@ impl Predicted {
     }
 }
 
-/// How far predictions are off, over some requests.
+/// The prediction errors over a set of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Figures {
     pub(super) requests: usize,
@@ -71,7 +71,7 @@ pub(super) struct Figures {
     pub(super) rms_ms: f64,
     /// Predictions a revolution too long or too short, give or take 0.3 ms.
     pub(super) revolution_off: f64,
-    /// Requests that took longer than the worst case said.
+    /// Requests that took longer than the predicted worst case.
     pub(super) worst_exceeded: f64,
 }
 
@@ -157,7 +157,7 @@ impl Learner {
         }
     }
 
-    /// How often the worst was exceeded by number of samples, where that is counted.
+    /// The rate at which the worst case was exceeded by number of samples, if it is counted.
     pub(super) fn exceedance(&self) -> Option<Exceedance> {
         match self {
             Self::Compact(_) => None,

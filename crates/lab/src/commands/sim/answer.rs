@@ -9,7 +9,7 @@ use crate::workloads::StreamLabel;
 use headtime_console::figures::show_percent;
 use headtime_console::output::columns;
 
-/// What is printed as JSON: the measures, and what they are of.
+/// The JSON output: the measurements and their parameters.
 #[derive(Debug, Serialize)]
 pub struct SimOutput {
     /// The measures.
@@ -17,25 +17,25 @@ pub struct SimOutput {
     pub measures: Measures,
     /// Requests that ended in an error; they count nowhere else.
     pub failed: u64,
-    /// Whether the unit differed from its profile.
+    /// The noise switch of the run.
     pub noise: NoiseSwitch,
     /// Half-widths of 95 % intervals; null for runs too short to tell.
     pub confidence_95: SimConfidence,
-    /// What each stream got; empty where there is one only.
+    /// The figures of each stream; empty for a single stream.
     pub streams: Vec<StreamAnswer>,
-    /// What the streams of each class got together; empty where there is one stream only.
+    /// The figures of each class of streams; empty for a single stream.
     pub classes: Vec<ClassAnswer>,
-    /// What was asked for.
+    /// The parameters of the run.
     pub parameters: SimParameters,
-    /// What became of the trace's records; null without a trace.
+    /// The report on the trace's records; null without a trace.
     pub trace: Option<TraceSummary>,
-    /// What should not go unsaid of the workload, such as options of a fio job that are left out.
+    /// Notes on the workload, such as ignored options of a fio job.
     pub notes: Vec<String>,
     /// The version of the program.
     pub version: &'static str,
 }
 
-/// How sure the means are.
+/// The confidence intervals of the means.
 #[derive(Debug, Serialize)]
 pub struct SimConfidence {
     /// Of the mean response.
@@ -46,19 +46,19 @@ pub struct SimConfidence {
     pub iops: Option<f64>,
 }
 
-/// What one stream got.
+/// The figures of one stream.
 #[derive(Debug, Serialize)]
 pub struct StreamAnswer {
     /// Its name.
     pub name: String,
-    /// What it is summed with.
+    /// The class that its figures are added to.
     pub class: String,
     /// Its figures.
     #[serde(flatten)]
     pub figures: StreamFigures,
 }
 
-/// What the streams of one class got together.
+/// The figures of one class of streams.
 #[derive(Debug, Serialize)]
 pub struct ClassAnswer {
     /// The class.
@@ -87,7 +87,7 @@ pub struct SimParameters {
     pub(super) rate_per_second: Option<f64>,
     pub(super) pacing: Option<Pacing>,
     pub(super) outstanding: Option<usize>,
-    /// By what places and times are believed, where it is not the profile.
+    /// The drive model, if it is not the profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) belief: Option<String>,
     /// Tunables of the scheduler.

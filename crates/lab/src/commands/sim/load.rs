@@ -1,4 +1,4 @@
-//! [`Load`]: what the drive is asked for: a stream said in flags, a workload, or a trace.
+//! [`Load`]: the source of requests: a stream described by options, a workload, or a trace.
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args as _, FromArgMatches as _};
@@ -14,7 +14,7 @@ use crate::traces::{ReplayArguments, TraceArguments, TraceChoice, TraceReport, T
 use crate::workloads::{StreamLabel, WorkloadChoice};
 use headtime_console::Failure;
 
-/// What the drive is asked for.
+/// The source of requests.
 pub(super) enum Load {
     /// One stream, as the flags say.
     Flags(StreamConfig),
@@ -51,8 +51,7 @@ impl Load {
         of_flags(arguments).map(Self::Flags)
     }
 
-    /// Whether counting begins with the first request, and ends with the last, unless the user says
-    /// otherwise.
+    /// Returns true if all requests are measured by default.
     pub(super) fn is_finite(&self) -> bool {
         match self {
             Self::Flags(_) => false,
@@ -61,7 +60,7 @@ impl Load {
         }
     }
 
-    /// Whether several streams may be told apart.
+    /// Returns true if the load may have several streams.
     pub(super) fn has_streams(&self) -> bool {
         match self {
             Self::Flags(_) => false,
@@ -70,7 +69,7 @@ impl Load {
         }
     }
 
-    /// What stream `number` is called.
+    /// The name of stream `number`.
     pub(super) fn labels(&self, count: usize) -> Vec<StreamLabel> {
         match self {
             Self::Workload { choice, .. } => choice.streams(),
@@ -110,7 +109,7 @@ impl Load {
         }
     }
 
-    /// Whether the requests ended because they were over.
+    /// Checks that the requests ended without an error.
     pub(super) fn check(&self) -> Result<(), Failure> {
         match self {
             Self::Flags(_) => Ok(()),
@@ -119,7 +118,7 @@ impl Load {
         }
     }
 
-    /// What should not go unsaid.
+    /// Notes for the user.
     pub(super) fn notes(&self) -> Vec<String> {
         match self {
             Self::Flags(_) => Vec::new(),
@@ -132,7 +131,7 @@ impl Load {
         }
     }
 
-    /// What became of a trace's records.
+    /// The report on a trace's records.
     pub(super) fn summary(&self) -> Option<TraceSummary> {
         match self {
             Self::Trace { report, .. } => report.as_ref().map(TraceReport::summary),
@@ -175,8 +174,8 @@ fn of_flags(arguments: &SimArguments) -> Result<StreamConfig, Failure> {
     Ok(stream)
 }
 
-/// Flags of traces mean nothing without one. They all have defaults, so what was written is found
-/// by comparing with what nobody wrote.
+/// Options of traces need a trace. They all have defaults, so the given ones are found by comparing
+/// with the defaults.
 fn refuse_trace_flags(arguments: &SimArguments) -> Result<(), Failure> {
     let untouched =
         |command: clap::Command| command.no_binary_name(true).try_get_matches_from([""; 0]).ok();

@@ -1,7 +1,7 @@
-//! What a simulation's scheduler believes, begins with, and leaves: a profile, or a latency map.
+//! The drive model of a simulation: a profile or a latency map.
 //!
-//! The drive is a unit drawn from its profile; the belief is given the profile, or another one, or
-//! a map, and never the unit.
+//! The drive is an instance drawn from its profile. The model gets the profile, another profile, or
+//! a map, and never the instance.
 
 use std::sync::Mutex;
 
@@ -20,7 +20,7 @@ use headtime_console::{Failure, drive_model};
 pub(super) struct Begun(Mutex<Option<Box<dyn Belief + Send>>>);
 
 impl Begun {
-    /// What the arguments ask for, for a drive of this profile.
+    /// The model that the arguments request for a drive of this profile.
     pub(super) fn of(arguments: &SimArguments, drive: &DriveProfile) -> Result<Self, Failure> {
         let other = arguments.profile.as_deref().map(drive_model::load).transpose()?;
         if let Some(other) = other.as_ref().filter(|other| {

@@ -105,7 +105,8 @@ fn row(name: &str, figures: &ErrorFigures) -> Vec<String> {
     ]
 }
 
-/// How many are a revolution off, and by how much the arm would have had to move to put them right.
+/// The number of predictions that are a revolution off, and the change of seek time that would
+/// correct them.
 fn revolutions(answer: &ValidateOutput) -> String {
     let line = |what: &str, share: f64, shift: &ArrivalShift, way: &str| {
         let arm = format!(

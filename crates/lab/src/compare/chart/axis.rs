@@ -24,8 +24,8 @@ impl Axis {
         Self::linear(title, 0.0, most)
     }
 
-    /// From a little less than the smallest of `values` to a little more than the largest, and room
-    /// for names behind that.
+    /// From a little below the smallest of `values` to a little above the largest, with room for
+    /// names after that.
     pub(crate) fn around(title: &str, values: impl Iterator<Item = f64> + Clone) -> Self {
         let (low, high) = ends(values).unwrap_or((0.0, 1.0));
         let more = if high > low { (high - low) * 0.1 } else { low.abs().max(1.0) * 0.1 };
@@ -119,7 +119,7 @@ impl Axis {
         Self { title: title.to_string(), spacing: Spacing::Linear, from, to, marks }
     }
 
-    /// What it shows, with its unit.
+    /// The label, with the unit.
     pub(super) fn title(&self) -> &str {
         &self.title
     }
@@ -129,8 +129,7 @@ impl Axis {
         &self.marks
     }
 
-    /// Where `value` stands between `start` and `end`, which stand for the ends of the axis; no
-    /// further than these.
+    /// The position of `value` between `start` and `end`, the ends of the axis, clamped to them.
     pub(super) fn place(&self, value: f64, start: f64, end: f64) -> f64 {
         let share = match self.spacing {
             Spacing::Linear => (value - self.from) / (self.to - self.from),

@@ -7,28 +7,28 @@ use super::{Axis, open, rectangle, straight, text, width_of};
 pub(crate) struct Bar {
     /// The class of its color.
     pub class: String,
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// Whether it is an oracle's.
+    /// True for an oracle.
     pub oracle: bool,
     /// Its length.
     pub value: f64,
     /// The interval of that.
     pub range: Option<(f64, f64)>,
-    /// What stands behind it.
+    /// The text after the bar.
     pub words: String,
 }
 
 /// One bar of several parts.
 #[derive(Clone, Debug)]
 pub(crate) struct Stack {
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// Whether it is an oracle's.
+    /// True for an oracle.
     pub oracle: bool,
     /// Its parts, from the left.
     pub parts: Vec<Part>,
-    /// What stands behind it.
+    /// The text after the bar.
     pub words: String,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Stack {
 pub(crate) struct Part {
     /// The class of its color.
     pub class: String,
-    /// What it is called.
+    /// The name.
     pub name: &'static str,
     /// Its length, as a share of one.
     pub share: f64,
@@ -114,7 +114,7 @@ pub(crate) fn stacks(rows: &[Stack], alternative: &str) -> String {
                 BAR,
                 &format!("{}: {} {percent}", row.name, part.name),
             ));
-            // Numbers only where they fit; the pointer is told the others.
+            // Numbers are drawn only where they fit; the tooltip shows the others.
             if width > width_of(&percent) + 4.0 {
                 out.push_str(&text(
                     &format!("inside {}", part.class),

@@ -8,9 +8,9 @@ use crate::report::html::escape;
 pub(crate) struct Line {
     /// The class of its color.
     pub class: String,
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// Whether it is dashed and hollow: an oracle's.
+    /// True for an oracle, which is drawn dashed with hollow marks.
     pub dashed: bool,
     /// Its points, in the order in which they are joined.
     pub spots: Vec<Spot>,
@@ -27,13 +27,13 @@ pub(crate) struct Spot {
     pub x_range: Option<(f64, f64)>,
     /// The interval of `y`.
     pub y_range: Option<(f64, f64)>,
-    /// What the pointer is told.
+    /// The tooltip.
     pub title: String,
-    /// Whether it has a mark of its own.
+    /// True if the point has a mark.
     pub marked: bool,
 }
 
-/// Where lines are named.
+/// The place of the lines' names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Labels {
     /// In a column on the right, each as near as it gets to the end of its line.
@@ -104,7 +104,7 @@ pub(crate) fn lines(
     out
 }
 
-/// Where the plot's own area lies.
+/// The area inside the axes.
 struct Frame {
     left: f64,
     right: f64,

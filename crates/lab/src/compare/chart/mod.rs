@@ -1,9 +1,9 @@
-//! The page's own plots, as SVG that takes its colors from the page.
+//! The plots of the page, as SVG that takes its colors from the page.
 //!
-//! They are written by hand and not by plotters, because a plot inside a page should follow the
-//! reader's light or dark, print well, name its lines where they end, and answer the pointer:
-//! shapes carry classes (`p3` is a policy's color) and titles, the page's style does the rest.
-//! Sizes are in the SVG's own units, which are about a pixel.
+//! They are written directly and not by plotters. A plot inside a page follows the reader's light
+//! or dark mode, prints well, names its lines at their ends, and has tooltips. Shapes carry classes
+//! (`p3` is a policy's color) and titles; the page's style does the rest. Sizes are in SVG units of
+//! about a pixel.
 
 mod axis;
 mod bars;
@@ -15,8 +15,7 @@ pub(super) use lines::{Labels, Line, Spot, lines};
 
 use crate::report::html::escape;
 
-/// The start of a plot: as wide as its column, described by `alternative` for those who do not see
-/// it.
+/// The start of a plot as wide as its column, with `alternative` as its text description.
 fn open(width: f64, height: f64, alternative: &str) -> String {
     format!(
         "<svg role=\"img\" viewBox=\"0 0 {} {}\" aria-label=\"{}\">\n",
@@ -64,7 +63,7 @@ fn n(length: f64) -> String {
     text.strip_suffix(".0").map_or(text.clone(), str::to_string)
 }
 
-/// About how wide `words` are at 12.5 units: sans-serif letters differ, these are on the wide side.
+/// The approximate width of `words` at font size 12.5, rather too wide than too narrow.
 fn width_of(words: &str) -> f64 {
     words.chars().count() as f64 * 6.6
 }

@@ -49,7 +49,7 @@ pub(super) fn headline(view: &View<'_>) -> String {
 
 /// The policies that are among the best by a metric in more cases than any other.
 pub(super) struct Leading {
-    /// Who: one, or several that are alike.
+    /// The policies: one, or several that do not differ.
     pub(super) places: Vec<usize>,
     cases: usize,
     of: usize,
@@ -65,8 +65,8 @@ impl Leading {
     }
 }
 
-/// Who is among the best of most cases by `metric`, and of those who is alone at the top most
-/// often; `None` when no case has a loser.
+/// The policies that are among the best by `metric` in most cases, and of these the one that leads
+/// alone most often; `None` if no case has a loser.
 fn max_often(view: &View<'_>, metric: &Metric) -> Option<Leading> {
     let bests: Vec<Best> = view
         .comparison
@@ -88,8 +88,8 @@ fn max_often(view: &View<'_>, metric: &Metric) -> Option<Leading> {
     })
 }
 
-/// For each metric of the first screen a sentence: who, how often, and by how much at the most over
-/// the baseline.
+/// A sentence for each metric of the first screen: the best policy, the number of cases, and its
+/// largest gain over the baseline.
 pub(super) fn verdicts(view: &View<'_>) -> Vec<(&'static str, Vec<usize>, String)> {
     let mut keys = vec![
         ("Most requests served", "iops"),
@@ -115,8 +115,8 @@ fn furthest(view: &View<'_>, metric: &Metric, place: usize) -> String {
     if place == baseline {
         return String::new();
     }
-    // Only where the two are told apart: the largest difference of all is found where the figures
-    // are least sure.
+    // Only significant differences count: the largest of all differences belongs to the least
+    // certain figures.
     let told_apart = |case: &&CaseResult| {
         view.comparison
             .best(case, metric)
@@ -127,7 +127,7 @@ fn furthest(view: &View<'_>, metric: &Metric, place: usize) -> String {
         let (mine, theirs) = (totals(&mine.outcomes()), totals(&theirs.outcomes()));
         let (own, other) = (metric.estimate(&mine)?.value, metric.estimate(&theirs)?.value);
         let ahead = if metric.more { own - other } else { other - own };
-        // Of a baseline at nothing no share can be told.
+        // A baseline of zero has no share.
         (other != 0.0).then(|| (ahead / other, case, own, other))
     });
     let Some((_, case, own, other)) =
@@ -149,7 +149,7 @@ fn furthest(view: &View<'_>, metric: &Metric, place: usize) -> String {
     )
 }
 
-/// What a scene's rates say.
+/// The finding on a scene's request rates.
 pub(super) fn of_rates(view: &View<'_>, case: &CaseResult) -> String {
     let metric = Metric::named("iops");
     let Some((best, value)) = leader(view, case, metric) else {
@@ -173,7 +173,7 @@ pub(super) fn of_rates(view: &View<'_>, case: &CaseResult) -> String {
     )
 }
 
-/// What a scene's mean responses say.
+/// The finding on a scene's mean response times.
 pub(super) fn of_means(view: &View<'_>, case: &CaseResult) -> String {
     let metric = Metric::named("response_ms_mean");
     let Some((best, value)) = leader(view, case, metric) else {
@@ -196,7 +196,7 @@ pub(super) fn of_means(view: &View<'_>, case: &CaseResult) -> String {
     )
 }
 
-/// What the tails of a scene's response times say.
+/// The finding on the tails of a scene's response times.
 pub(super) fn of_tails(view: &View<'_>, case: &CaseResult) -> String {
     let metric = Metric::named("response_ms_p99");
     let Some((best, value)) = leader(view, case, metric) else {
@@ -218,7 +218,7 @@ pub(super) fn of_tails(view: &View<'_>, case: &CaseResult) -> String {
     )
 }
 
-/// What a scene says of throughput against tail.
+/// The finding on a scene's throughput against its tail.
 pub(super) fn of_trade_off(view: &View<'_>, case: &CaseResult) -> String {
     let rate = leader(view, case, Metric::named("iops"));
     let tail = leader(view, case, Metric::named("response_ms_p99"));
@@ -243,7 +243,7 @@ pub(super) fn of_trade_off(view: &View<'_>, case: &CaseResult) -> String {
     }
 }
 
-/// What a scene's deadlines say.
+/// The finding on a scene's deadlines.
 pub(super) fn of_deadlines(view: &View<'_>, case: &CaseResult) -> String {
     let metric = Metric::named("deadline_miss_share");
     let Some((best, value)) = leader(view, case, metric) else {
@@ -266,7 +266,7 @@ pub(super) fn of_deadlines(view: &View<'_>, case: &CaseResult) -> String {
     )
 }
 
-/// What the drive's time says: positioning is what a scheduler can save.
+/// The finding on the drive's time: positioning is what a scheduler can save.
 pub(super) fn of_disk_time(view: &View<'_>, case: &CaseResult) -> String {
     let known: Vec<(usize, f64)> = case
         .entries
@@ -317,7 +317,7 @@ fn leader(view: &View<'_>, case: &CaseResult, metric: &Metric) -> Option<(Best, 
     Some((best, value))
 }
 
-/// Who is last of those that are no oracles, in a half-sentence that follows who is first.
+/// The last of the policies that are not oracles, as a clause that follows the first one.
 fn worst(view: &View<'_>, case: &CaseResult, metric: &Metric, verb: &str, unit: &str) -> String {
     let known =
         case.entries.iter().filter(|entry| !view.oracle(entry.policy)).filter_map(|entry| {
@@ -340,7 +340,7 @@ fn ratio(case: &CaseResult, metric: &Metric, place: usize, other: usize) -> Opti
     (place != other && theirs > 0.0).then(|| mine / theirs)
 }
 
-/// What the whole of a scene says.
+/// The summary of a scene.
 pub(super) fn of_scene(view: &View<'_>, scene: &Scene<'_>) -> String {
     let case = scene.focus();
     if view.comparison.best(case, Metric::named("iops")).is_some_and(|best| best.tells_apart()) {

@@ -1,4 +1,4 @@
-//! The first screen: who is best for what, with numbers and intervals.
+//! The first screen: the best policies by metric, with numbers and intervals.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -51,12 +51,12 @@ pub(super) fn first(out: &mut String, view: &View<'_>, headline: &str) {
     );
     out.push_str("<ul class=\"verdicts\">\n");
     for (words, places, how) in findings::verdicts(view) {
-        let mut who: Vec<String> = places.iter().take(3).map(|place| view.chip(*place)).collect();
-        who.extend((places.len() > 3).then(|| format!("and {} more", places.len() - 3)));
+        let mut chips: Vec<String> = places.iter().take(3).map(|place| view.chip(*place)).collect();
+        chips.extend((places.len() > 3).then(|| format!("and {} more", places.len() - 3)));
         let _ = writeln!(
             out,
             "<li><span>{words}</span><div>{} {}</div></li>",
-            who.join(" "),
+            chips.join(" "),
             escape(&how)
         );
     }
@@ -72,7 +72,7 @@ pub(super) fn first(out: &mut String, view: &View<'_>, headline: &str) {
     out.push_str("</section>\n");
 }
 
-/// What must be known before the figures are leaned on.
+/// The reservations about the figures.
 fn warnings(out: &mut String, view: &View<'_>) {
     for (status, words) in [
         (
@@ -149,8 +149,8 @@ fn warnings(out: &mut String, view: &View<'_>) {
     }
 }
 
-/// A table that tells by color who is best where. A drive under a workload that takes no depth has
-/// one cell as wide as all depths.
+/// A table that shows the best policy of each case by color. A workload without a depth has one
+/// cell as wide as all depths.
 fn map(out: &mut String, view: &View<'_>, title: &str, metric: &Metric) {
     let mut depths: Vec<u32> =
         view.comparison.cases.iter().filter_map(|case| case.case.depth).collect();
@@ -199,7 +199,7 @@ fn map(out: &mut String, view: &View<'_>, title: &str, metric: &Metric) {
     out.push_str("</tbody>\n</table>\n");
 }
 
-/// One cell: who is best, the figure, and how far that is from the baseline.
+/// One cell: the best policy, its figure, and the difference from the baseline.
 fn winner(out: &mut String, view: &View<'_>, case: &CaseResult, metric: &Metric, columns: usize) {
     let known = view
         .comparison

@@ -58,13 +58,13 @@ pub fn left_out(left_out: &LeftOut) -> String {
     format!("{}: {}", what.join(", "), left_out.reason)
 }
 
-/// What all parts of the page look at.
+/// The data that all parts of the page show.
 struct View<'a> {
     comparison: &'a Comparison,
     scenes: Vec<Scene<'a>>,
     /// The class of each policy's color.
     classes: Vec<String>,
-    /// Whether any request had a deadline.
+    /// True if any request had a deadline.
     deadlines: bool,
 }
 
@@ -143,7 +143,7 @@ impl<'a> Scene<'a> {
         self.cases.iter().max_by_key(|case| case.case.depth).expect("a scene has a case")
     }
 
-    /// Where the page has it.
+    /// The anchor of the scene in the page.
     fn anchor(&self) -> String {
         format!("s{}-{}", self.drive, self.workload)
     }
@@ -151,8 +151,8 @@ impl<'a> Scene<'a> {
 
 /// `words` as they begin a sentence.
 fn capital(words: &str) -> String {
-    let mut letters = words.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    let mut chars = words.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
 /// A case's depth in a sentence; nothing where there is none.

@@ -91,8 +91,7 @@ pub(super) fn scene(out: &mut String, view: &View<'_>, scene: &Scene<'_>) {
     out.push_str("</section>\n");
 }
 
-/// A plot under its finding, above a line that says how to read it; the line is markup behind an
-/// `@`.
+/// A plot below its finding and above a line that explains it; after an `@` the line is markup.
 fn figure(out: &mut String, finding: &str, reading: &str, svg: &str) {
     let reading = reading.strip_prefix('@').map_or_else(|| escape(reading), str::to_string);
     let _ = write!(
@@ -256,7 +255,7 @@ fn trade_off(view: &View<'_>, scene: &Scene<'_>) -> String {
     lines(&x, &y, &all, Labels::Beside, "throughput against the 99th percentile of response times")
 }
 
-/// Where the drive's time went, a bar for each policy, the one that positions least first.
+/// The shares of the drive's time, a bar for each policy, the one with the least positioning first.
 fn disk_time(view: &View<'_>, case: &CaseResult) -> String {
     let mut rows: Vec<(f64, Stack)> = case
         .entries

@@ -32,7 +32,7 @@ use headtime_sched::{
 };
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
-/// A full latency matrix of a nominal unit.
+/// A full latency matrix of the nominal instance.
 #[derive(Clone, Debug)]
 pub struct CellPositioning {
     mechanism: Mechanism,
@@ -43,7 +43,7 @@ pub struct CellPositioning {
     samples: u64,
 }
 
-/// Which of the times of a pair of cells a matrix keeps.
+/// The time that a matrix stores for a pair of cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellTime {
     /// The mean over all places in both cells.
@@ -55,7 +55,7 @@ pub enum CellTime {
 }
 
 impl CellTime {
-    /// How rows say it.
+    /// The text in row names.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -88,7 +88,7 @@ impl CellPositioning {
         })
     }
 
-    /// How many sectors a request of this length can be shifted by within its cell.
+    /// The number of sectors by which a request of this length can shift within its cell.
     fn room(&self, len: Sectors) -> u64 {
         self.cell_sectors.saturating_sub(len.get())
     }

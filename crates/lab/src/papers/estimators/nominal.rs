@@ -23,7 +23,7 @@ use headtime_sched::{
 use headtime_sim::{DriveTruth, OraclePositioning};
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
-/// The nominal unit as a belief about one that differs from it.
+/// The nominal instance as a model of one that differs from it.
 #[derive(Clone, Debug)]
 pub struct NominalPositioning {
     nominal: OraclePositioning,
@@ -33,11 +33,11 @@ pub struct NominalPositioning {
 }
 
 impl NominalPositioning {
-    /// The nominal unit of this profile and seed, taken for one whose arm errs by `spread_ns` (one
-    /// standard deviation).
+    /// The nominal instance of this profile and seed, as a model of one whose arm errs by
+    /// `spread_ns` (one standard deviation).
     ///
     /// # Errors
-    /// Whatever is wrong with the profile.
+    /// When the profile is invalid.
     pub fn new(profile: &DriveProfile, seed: u64, spread_ns: f64) -> Result<Self, ProfileError> {
         let nominal = OraclePositioning::new(&DriveTruth::nominal(profile, seed)?)?;
         Ok(Self { nominal, mechanism: Mechanism::nominal(profile)?, spread_ns, samples: 0 })

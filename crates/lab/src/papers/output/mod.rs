@@ -38,7 +38,7 @@ pub const FORMS: &[Form] = &[
 /// When the folder cannot be made, a form cannot be made, or a file cannot be written; files of
 /// other forms may be there already, whole.
 pub fn write(report: &Report, folder: &Path) -> Result<Vec<PathBuf>, WriteError> {
-    // All texts first: a form that cannot be made leaves nothing behind.
+    // All texts come first: a form that fails leaves no files.
     let texts = FORMS
         .iter()
         .map(|form| Ok((form, (form.text)(report)?)))

@@ -13,8 +13,7 @@ use plotters::prelude::*;
 use crate::papers::error::WriteError;
 use crate::papers::report::{Axis, Panel, Plot, Report, Series};
 
-/// Colors that are told apart also by those who see no red or green, in the order in which names
-/// appear.
+/// Colors in the order in which names appear, distinguishable without red and green.
 const COLOURS: [RGBColor; 12] = [
     RGBColor(110, 110, 110),
     RGBColor(214, 118, 28),

@@ -8,11 +8,11 @@ use headtime_io::files::{Existing, write_atomically};
 
 use crate::papers::error::WriteError;
 
-/// Makes `folder` when it is missing and tries whether a file can be written there; a long run
-/// should not end in a folder that refuses its results.
+/// Creates `folder` if it is missing and checks that a file can be written there, so that a long
+/// run does not fail at its end.
 ///
 /// # Errors
-/// [`WriteError`], with the folder and what the system said.
+/// [`WriteError`], with the folder and the system's error.
 pub fn check_folder(folder: &Path) -> Result<(), WriteError> {
     fs::create_dir_all(folder)
         .map_err(|source| WriteError::Folder { folder: folder.to_path_buf(), source })?;
@@ -21,11 +21,11 @@ pub fn check_folder(folder: &Path) -> Result<(), WriteError> {
     tried.map_err(|source| WriteError::File { path: trial, source })
 }
 
-/// Puts a file called `name` with these contents into `folder`, in place of one that is there, and
-/// answers its path.
+/// Writes a file called `name` with these contents into `folder`, replacing an existing one, and
+/// returns its path.
 ///
 /// # Errors
-/// [`WriteError`], with the file and what the system said; what was there before is there still.
+/// [`WriteError`], with the file and the system's error; an existing file is unchanged.
 pub fn write(folder: &Path, name: &str, contents: impl AsRef<[u8]>) -> Result<PathBuf, WriteError> {
     let path = folder.join(name);
     match write_atomically(&path, Existing::Replace, |mut file| file.write_all(contents.as_ref())) {
@@ -70,7 +70,7 @@ mod tests {
                 && message.ends_with("choose another with --out"),
             "{message}"
         );
-        // A folder stands where the file should: the rename fails, and nothing is left behind.
+        // A folder is in the way: the rename fails, and no partial file remains.
         fs::create_dir(folder.path().join("x.csv")).expect("the folder is ours");
         let error = write(folder.path(), "x.csv", "text").expect_err("a folder is in the way");
         assert!(error.to_string().contains("x.csv; choose another folder"), "{error}");
