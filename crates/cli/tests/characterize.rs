@@ -157,7 +157,7 @@ fn a_run_that_is_interrupted_or_killed_goes_on_and_finds_the_same_drive() {
         let (status, _, said) = program.end();
         assert_eq!(status.code(), exit, "{said}");
         if exit.is_some() {
-            assert!(said.contains("--resume goes on"), "{said}");
+            assert!(said.contains("--resume continues"), "{said}");
         }
         let kept = std::fs::read_to_string(&state).expect("a state is left");
         assert!(kept.starts_with("headtime-probe 3\n"), "{kept:.80}");
@@ -214,7 +214,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_read() {
     let (there_text, new_text) = (text(&there), text(&new));
     let missing = folder.path().join("no/such/folder/a.toml");
     for (arguments, exit, expected) in [
-        (vec![DRIVE, "-o", there_text], 2, "exists; choose another file, or say --force"),
+        (vec![DRIVE, "-o", there_text], 2, "exists; choose another file, or add --force"),
         (vec![DRIVE, "-o", new_text, "--resume"], 2, "there is nothing to resume"),
         (vec![DRIVE, "-o", text(&missing)], 1, "nothing was begun"),
         (vec!["simulated:no-such-drive", "-o", new_text], 2, "no-such-drive"),
@@ -289,7 +289,7 @@ fn an_nbd_server_that_goes_away_is_waited_for_and_then_given_up_with_its_state_k
     drop(server);
     let (status, _, said) = program.end();
     assert_eq!(status.code(), Some(1), "{said}");
-    assert!(said.contains("connection") && said.contains("--resume goes on"), "{said}");
+    assert!(said.contains("connection") && said.contains("--resume continues"), "{said}");
     assert!(state.exists() && !out.exists());
 }
 

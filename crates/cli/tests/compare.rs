@@ -259,7 +259,9 @@ fn every_policy_is_compared_by_every_belief_and_what_was_run_before_is_used() {
     assert_eq!(lines(path("x/summary.csv"))[0]["belief"], "profile");
     let page = read(path("x/report.html"));
     markup::check_well_formed(&page);
-    assert!(page.contains("sptf-expected by matrix") && page.contains("2 policies by 3 beliefs"));
+    assert!(
+        page.contains("sptf-expected by matrix") && page.contains("2 policies by 3 drive models")
+    );
 
     // A map in a file is known by what it holds.
     let learn = |seed: &str| {
@@ -480,7 +482,9 @@ fn a_stopped_comparison_keeps_finished_runs_and_prints_how_to_continue() {
     let kept = cells(&folder.path().join("my results")).len();
     let last = said.lines().last().unwrap_or_default();
     assert!(
-        last.starts_with(&format!("headtime: stopped; {kept} of 40 runs are kept. Go on with: ")),
+        last.starts_with(&format!(
+            "headtime: stopped; {kept} of 40 runs are stored. Continue with: "
+        )),
         "{said}"
     );
     assert!(

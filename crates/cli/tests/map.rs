@@ -193,7 +193,7 @@ fn a_kept_copy_is_the_same_and_what_is_there_is_replaced_only_when_asked() {
     );
     assert!(
         stdout(&headtime(&["load", text_of(&map), "--profile", "atlas10k"]))
-            .contains("fine for atlas10k")
+            .contains("valid for atlas10k")
     );
 }
 

@@ -136,7 +136,7 @@ fn a_file_that_is_there_is_only_replaced_with_force() {
     assert_eq!(refused.status.code(), Some(2));
     assert!(
         stderr(&refused)
-            .contains("mine.toml exists; choose another file, or say --force to replace it"),
+            .contains("mine.toml exists; choose another file, or add --force to replace it"),
         "{}",
         stderr(&refused)
     );

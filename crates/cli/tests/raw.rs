@@ -224,7 +224,10 @@ fn after_kill_9_restore_puts_the_settings_back_and_the_volumes_are_there() {
     let _ = server.end();
     assert_eq!(disk.queue("nomerges"), "2", "a killed program puts nothing back");
     let shown = printed(&headtime(&["devices", "restore"]));
-    assert!(shown.contains(&format!("{}/queue/nomerges is {before} again", disk.name())), "{shown}");
+    assert!(
+        shown.contains(&format!("{}/queue/nomerges is {before} again", disk.name())),
+        "{shown}"
+    );
     assert_eq!(disk.queue("nomerges"), before);
     let (server, _) = disk.serve(&[]);
     stop(server);
@@ -241,7 +244,7 @@ fn a_check_of_the_configuration_shows_what_would_be_set() {
     std::fs::write(&file, config).expect("the folder is ours");
     let shown = printed(&headtime(&["check-config", text(&file)]));
     for expected in [
-        ": fine\n",
+        ": valid\n",
         "merging = 2 instead of 0",
         "queue_depth = 8 instead of",
         "write_cache = write through has no effect here",

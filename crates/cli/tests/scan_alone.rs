@@ -45,7 +45,7 @@ fn every_task_reads_a_file_to_the_end_and_leaves_its_state_and_nothing_else() {
         "scrub of @drive: complete, 100.0 %",
         "backup of @drive: complete",
         "digest of @drive: complete",
-        "remembered in",
+        "state in",
     ] {
         assert!(text.contains(part), "`{part}` is not in {text}");
     }
@@ -132,7 +132,7 @@ fn a_signal_saves_and_prints_how_to_continue_and_commands_come_from_other_termin
     scan.signal(Signal::INT);
     let output = scan.end();
     assert_eq!(output.status.code(), Some(130), "{}", said(&output));
-    assert!(said(&output).contains("the same command goes on"), "{}", said(&output));
+    assert!(said(&output).contains("the same command continues"), "{}", said(&output));
     let status = lone.scanned("status", &[]);
     assert!(
         status["state"] == "stopped" && status["bytes_done"].as_u64() >= Some(MIB as u64),
@@ -142,7 +142,7 @@ fn a_signal_saves_and_prints_how_to_continue_and_commands_come_from_other_termin
     for order in ["pause", "resume"] {
         let nobody = lone.scan(order, &["--task", "scrub"]);
         assert!(
-            nobody.status.code() == Some(2) && said(&nobody).contains("nobody scans"),
+            nobody.status.code() == Some(2) && said(&nobody).contains("no scan of"),
             "{}",
             said(&nobody)
         );

@@ -101,7 +101,7 @@ fn a_drive_that_does_not_come_back_can_be_left_and_taken_up_again_later() {
     scan.signal(Signal::INT);
     let output = scan.end();
     assert!(
-        output.status.code() == Some(130) && said(&output).contains("the same command goes on"),
+        output.status.code() == Some(130) && said(&output).contains("the same command continues"),
         "{}",
         said(&output)
     );

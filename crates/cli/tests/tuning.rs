@@ -116,7 +116,7 @@ fn a_running_server_is_asked_and_changed_and_remembers() {
         (&status["drive"]["policy"], &status["belief"]["by"], &status["volumes"][0]["priority"]),
         (&"g-matrix".into(), &"profile".into(), &"rt/1".into())
     );
-    assert!(served.said(&["status"]).contains("believed by profile"));
+    assert!(served.said(&["status"]).contains("drive model profile"));
     assert_eq!(served.refused(&["map", "show"]).0, Some(2), "there is no map");
     let folder = served.end();
     // Without the flag, what was set counts.
@@ -165,7 +165,7 @@ fn the_map_of_a_running_server_is_saved_loaded_and_used_elsewhere() {
             && String::from_utf8_lossy(&again.stderr).contains("--force")
     );
     let served = Served::start(folder, &["--model", "compact"]);
-    assert!(served.said(&["map", "load", text(&map)]).contains("begun with a profile"));
+    assert!(served.said(&["map", "load", text(&map)]).contains("started from a profile"));
     assert_eq!(served.json(&["map", "show"])["kind"], "compact");
     let copy = served.path("copy.map");
     assert!(served.said(&["map", "save", text(&copy)]).contains("copy.map"));

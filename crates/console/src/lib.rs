@@ -8,6 +8,7 @@ pub mod logs;
 pub mod map;
 pub mod monitor;
 pub mod output;
+pub mod progress;
 pub mod scans;
 pub mod stop;
 pub mod view;

@@ -1,10 +1,9 @@
 //! The progress of a characterization on standard error: a bar on a terminal, otherwise a line for
 //! each stage and each tenth.
 
-use std::io::IsTerminal as _;
-
+use headtime_console::progress::{Remaining, bar};
 use headtime_units::Nanos;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 /// The progress of a characterization.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,13 +31,7 @@ impl Showing {
     /// Of a characterization that may take `bound` of drive time.
     #[must_use]
     pub fn new(bound: Nanos, quiet: bool) -> Self {
-        let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
-            let bar = ProgressBar::new(UNITS);
-            let style =
-                ProgressStyle::with_template("{prefix:<28} [{bar:32}] {percent:>3} %; {wide_msg}");
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-            bar
-        });
+        let bar = if quiet { None } else { bar(UNITS, Remaining::Unknown) };
         Self { bar, bound, quiet, printed: None }
     }
 
@@ -51,7 +44,7 @@ impl Showing {
         match &self.bar {
             Some(bar) => {
                 bar.set_position((progress * UNITS as f64) as u64);
-                bar.set_prefix(stage);
+                bar.set_prefix(format!("{stage:<28}"));
                 bar.set_message(message);
             }
             None => {

@@ -160,7 +160,7 @@ pub fn text(answer: &CharacterizeOutput<'_>) -> String {
         String::new()
     };
     let away = if cost.interruptions > 0 {
-        format!("; the drive was away {} times", cost.interruptions)
+        format!("; the drive disconnected {} times", cost.interruptions)
     } else {
         String::new()
     };

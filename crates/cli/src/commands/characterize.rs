@@ -89,7 +89,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let name = name(arguments)?;
     if arguments.out.exists() && !arguments.force {
         return Err(Failure::Usage(anyhow!(
-            "{} exists; choose another file, or say --force to replace it",
+            "{} exists; choose another file, or add --force to replace it",
             arguments.out.display()
         )));
     }
@@ -121,7 +121,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     try_out(&arguments.out)?;
     state.write(&probe).map_err(|error| {
         Failure::Failed(
-            anyhow!(error).context("nothing was begun, since its state could not be kept"),
+            anyhow!(error).context("nothing was begun, because its state could not be saved"),
         )
     })?;
 
@@ -132,7 +132,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let path = state.path().display();
     let kept = match &report.unsaved {
         None => {
-            format!("what is known is kept in {path}, and the same command with --resume goes on")
+            format!("the state is saved in {path}; the same command with --resume continues")
         }
         Some(error) => format!("what was found since the last saving is lost: {error}"),
     };
@@ -215,11 +215,11 @@ fn ended(report: Report, kept: &str) -> Result<(Finding, Counts), Failure> {
     let said = counts
         .last_error
         .as_ref()
-        .map_or_else(String::new, |said| format!(" (the drive said: {said})"));
+        .map_or_else(String::new, |said| format!(" (the drive reported: {said})"));
     match &finding.verdict {
         Verdict::Gone { .. } => Err(Failure::Failed(anyhow!("{sentence}{said}; {kept}"))),
         Verdict::Replaced { .. } => Err(Failure::Failed(anyhow!(
-            "{sentence}; bring that one back and say --resume, or begin again with --force"
+            "{sentence}; reconnect that drive and add --resume, or start again with --force"
         ))),
         _ => Ok((finding, counts)),
     }
@@ -303,7 +303,7 @@ fn consent(arguments: &Arguments, drive: &str) -> Result<(), Failure> {
     }
     if !std::io::stdin().is_terminal() {
         return Err(Failure::Usage(anyhow!(
-            "--allow-writes asks before it begins, and nobody is there to answer; add --yes, or \
+            "--allow-writes needs a confirmation, and standard input is no terminal; add --yes, or \
                 leave --allow-writes out"
         )));
     }

@@ -76,7 +76,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             });
         print_json(&Answer { file: name, ok: checked.is_ok(), errors: errors.collect(), device })?;
     } else if checked.is_ok() {
-        print(&format!("{name}: fine\n{}", device.as_ref().map_or_else(String::new, device_text)))?;
+        print(&format!(
+            "{name}: valid\n{}",
+            device.as_ref().map_or_else(String::new, device_text)
+        ))?;
     }
     checked.map_err(Failure::usage)
 }

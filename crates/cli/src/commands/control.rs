@@ -47,7 +47,7 @@ impl ServerChoice {
     fn control_socket(&self, otherwise: &str) -> Result<PathBuf, Failure> {
         let no_place = |what: &str| {
             Failure::usage(anyhow!(
-                "{what} has no control socket unless `serve` is told of one; name it with \
+                "{what} has no default control socket; name it with \
                     --control PATH"
             ))
         };

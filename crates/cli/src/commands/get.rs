@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// The lines for people.
 pub(crate) fn table(tunables: &[TunableStatus], long: bool) -> String {
-    let mut rows = vec![["name", "value", "said by", "default"].map(str::to_string).to_vec()];
+    let mut rows = vec![["name", "value", "set by", "default"].map(str::to_string).to_vec()];
     let shown = |text: &str| if text.is_empty() { "-".to_string() } else { text.to_string() };
     for tunable in tunables {
         rows.push(vec![

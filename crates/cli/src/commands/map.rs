@@ -229,7 +229,7 @@ fn load(arguments: &MapLoadArguments) -> Result<(), Failure> {
             return print_json(&loaded);
         }
         let how = loaded.merged.map_or(
-            "now believed".to_string(),
+            "in use".to_string(),
             |MapMerged { new, raised, kept, not_covered }| {
                 format!(
                     "added: {new} pairs were new, {raised} longer, {kept} as long, {not_covered} \
@@ -250,7 +250,7 @@ fn load(arguments: &MapLoadArguments) -> Result<(), Failure> {
     if arguments.json {
         print_json(&known)
     } else {
-        print(&format!("fine for {}\n{}", profile.name, map::figures_text(&known.map)))
+        print(&format!("valid for {}\n{}", profile.name, map::figures_text(&known.map)))
     }
 }
 

@@ -45,7 +45,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut rows = vec![["policy", "what it does", "source"].map(str::to_string).to_vec()];
     for entry in POLICIES {
         let summary = if entry.oracle {
-            format!("{} (simulation only: it is told the truth)", entry.summary)
+            format!("{} (simulation only: it knows the truth)", entry.summary)
         } else {
             entry.summary.to_string()
         };

@@ -111,7 +111,7 @@ fn check(arguments: &CheckArguments) -> Result<(), Failure> {
         format!(" of {} that are mapped", figures.mapped_sectors)
     };
     print(&format!(
-        "{}: fine\n{}\n{capacity} in {} sectors{mapped}, {} heads, {} cylinders, {:.1} rpm\nseek \
+        "{}: valid\n{}\n{capacity} in {} sectors{mapped}, {} heads, {} cylinders, {:.1} rpm\nseek \
             {:.3} ms in the mean over pairs of sectors, {:.3} ms at most",
         figures.name,
         figures.model,

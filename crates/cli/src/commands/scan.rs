@@ -259,7 +259,7 @@ fn meant(meant: &Meant) -> ScanArguments {
 }
 
 fn connect(server: &ServerArguments) -> Result<ControlClient, Failure> {
-    server.choice.connect("; or name a drive that nobody serves")
+    server.choice.connect("; or name a drive that is not being served")
 }
 
 const AFTER_HELP: &str = "\

@@ -253,7 +253,7 @@ pub(crate) fn print_exports(server: &Server, json: bool) -> Result<(), Failure> 
         .map(|report| report.volume.name.as_str())
         .collect::<Vec<_>>();
     if !kept.is_empty() {
-        text.push_str(&format!("also on the drive, and not served: {}\n", kept.join(", ")));
+        text.push_str(&format!("also on the drive, but not served: {}\n", kept.join(", ")));
     }
     print(&text)
 }
@@ -337,7 +337,7 @@ fn long_help() -> String {
         keys(SERVER_KEYS)
     );
     text.push_str(&format!(
-        "\nKeys of a volume, in [[volume]] or behind --volume NAME=SIZE,:\n{}",
+        "\nKeys of a volume, in [[volume]] or after --volume NAME=SIZE,:\n{}",
         keys(VOLUME_KEYS)
     ));
     text.push_str(&format!("\nKeys of [map], or of --map:\n{}", keys(MAP_KEYS)));

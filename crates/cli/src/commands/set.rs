@@ -72,7 +72,7 @@ fn text(changed: &TunablesChanged) -> String {
             (true, _) => String::new(),
             (false, _) => format!(", was {}", shown(&one.before)),
         };
-        let kept = if one.remembered && !changed.dry_run { "; remembered" } else { "" };
+        let kept = if one.remembered && !changed.dry_run { "; stored" } else { "" };
         text.push_str(&format!("{} {would}{}{how}{kept}\n", one.name, shown(&one.value)));
     }
     changed.notes.iter().for_each(|note| text.push_str(&format!("note: {note}\n")));

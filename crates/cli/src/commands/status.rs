@@ -72,7 +72,7 @@ fn text(status: &ServerStatus) -> String {
 
 fn belief(belief: &ModelStatus) -> String {
     let mut text =
-        format!("believed by {}, {} completions learned from", belief.by, belief.samples);
+        format!("drive model {}, {} completions learned from", belief.by, belief.samples);
     if let Some(error) = belief.error_rms_us {
         text.push_str(&format!(", wrong by {error:.0} us rms"));
     }

@@ -62,18 +62,19 @@ pub fn figures_text(map: &MapFigures) -> String {
             angles_known,
             greatest_shift,
         }) => {
-            let begun = if *from_profile { "begun with a profile" } else { "begun with nothing" };
+            let begun =
+                if *from_profile { "started from a profile" } else { "started from nothing" };
             text.push_str(&format!(
-                "{begun}, {turn_us:.3} us a turn, angles known of {:.1} % of the addresses\n",
+                "{begun}, {turn_us:.3} us per revolution, angles known of {:.1} % of the addresses\n",
                 angles_known * 100.0
             ));
             text.push_str(&if *from_profile {
                 format!(
-                    "{regions} regions lie otherwise than the profile says, by \
+                    "{regions} regions deviate from the profile, by \
                     {greatest_shift} sectors at most\n"
                 )
             } else {
-                format!("{regions} strips\n")
+                format!("{regions} segments\n")
             });
         }
     }
@@ -85,16 +86,16 @@ pub fn figures_text(map: &MapFigures) -> String {
 pub fn kept_text(kept: &MapFileStatus) -> String {
     let mut text = String::new();
     match &kept.file {
-        None => text.push_str("kept nowhere by itself\n"),
+        None => text.push_str("not saved automatically\n"),
         Some(file) if kept.refused.is_some() => {
             text.push_str(&format!(
-                "not kept in {}, which is left alone until it is moved away; begun again\n",
+                "not saved in {}, which stays unchanged until it is moved; started again\n",
                 file.display()
             ));
         }
         Some(file) => {
-            let begun = if kept.restored { "begun with it" } else { "begun again" };
-            text.push_str(&format!("kept in {}, {begun}\n", file.display()));
+            let begun = if kept.restored { "started with it" } else { "started again" };
+            text.push_str(&format!("saved in {}, {begun}\n", file.display()));
         }
     }
     if let Some(refused) = &kept.refused {
@@ -116,7 +117,7 @@ pub fn exceedance_text(lines: &[Exceeded]) -> String {
         return String::new();
     }
     let mut rows = vec![
-        ["samples before", "accesses", "longer than the map said", "rate", "95 % interval"]
+        ["samples before", "accesses", "longer than the map", "rate", "95 % interval"]
             .map(str::to_string)
             .to_vec(),
     ];
@@ -146,11 +147,11 @@ mod tests {
             saved_seconds_ago: None,
             save_failed: None,
         };
-        assert_eq!(kept_text(&kept), "kept in a.map, begun again\n");
+        assert_eq!(kept_text(&kept), "saved in a.map, started again\n");
         let refused = MapFileStatus { refused: Some("it is damaged".into()), ..kept };
         assert_eq!(
             kept_text(&refused),
-            "not kept in a.map, which is left alone until it is moved away; begun again\nrefused at \
+            "not saved in a.map, which stays unchanged until it is moved; started again\nrefused at \
                 the start: it is damaged\n"
         );
     }

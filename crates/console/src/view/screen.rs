@@ -171,7 +171,7 @@ fn draw_drive(frame: &mut ratatui::Frame<'_>, area: Rect, drive: &DriveFigures) 
     }
     if let Some(belief) = drive.belief {
         facts.extend([
-            Span::from("   belief wrong by ").dim(),
+            Span::from("   prediction error ").dim(),
             Span::from(format!("{:.0} µs rms", belief.rms_error_us)),
         ]);
     }

@@ -22,12 +22,12 @@ use headtime_console::stop::Stop;
 /// CompareArguments of `headtime compare`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Finished runs are kept in DIR/cells at once: the same command goes on where it \
+    after_help = "Finished runs are stored in DIR/cells at once: the same command continues where it \
         was cut off. Same plan and seed, same bytes in \
                   results.csv and results.json, whatever the threads.\n\nExit codes: 0 all was run \
                   (a drive that is overloaded is a result); 1 a run failed or a file \
-                  cannot be written, all else is there; 2 the plan makes no sense, nothing was \
-                  run; 130 told to stop, finished runs are kept."
+                  cannot be written, all else is there; 2 the plan is invalid, nothing was \
+                  run; 130 interrupted, finished runs are kept."
 )]
 pub struct CompareArguments {
     /// TOML file with any of: policies, models, drives, workloads, depths, baseline, seed,
@@ -109,7 +109,7 @@ pub fn run(arguments: &CompareArguments) -> Result<(), Failure> {
         session::CompareSession::Stopped { kept, of } => {
             let again: Vec<String> = std::env::args().map(|word| quoted(&word)).collect();
             return Err(Failure::Interrupted(anyhow!(
-                "stopped; {kept} of {of} runs are kept. Go on with: {}",
+                "stopped; {kept} of {of} runs are stored. Continue with: {}",
                 again.join(" ")
             )));
         }

@@ -191,7 +191,7 @@ fn policies(text: &str) -> Result<Vec<Policy>, Failure> {
 fn generator(load: GeneratorChoice) -> Result<Generator, Failure> {
     match (load, Generator::find()) {
         (GeneratorChoice::BuiltIn, _) => {
-            Ok(Generator::BuiltIn { reason: "it was asked for".to_string() })
+            Ok(Generator::BuiltIn { reason: "it was requested".to_string() })
         }
         (GeneratorChoice::Fio, Generator::BuiltIn { reason }) => Err(Failure::Failed(anyhow!(
             "fio cannot make the load: {reason}; leave --load out to do without"
@@ -300,7 +300,7 @@ fn closing(report: &DemoReport, written: &Written) -> String {
         columns(&rows, &[false, false, true, true, true, true, true, true, true, true])
     );
     if report.interrupted {
-        text.push_str("interrupted: the last run is shorter than asked for\n");
+        text.push_str("interrupted: the last run is shorter than requested\n");
     }
     if let Some(reason) = &report.load.reason {
         text.push_str(&format!("loaded by {}: {reason}\n", report.load.name));

@@ -1,6 +1,5 @@
 //! `headtime papers`: experiments that reproduce published figures.
 
-use std::io::IsTerminal as _;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -9,7 +8,8 @@ use std::thread;
 use crate::papers::{Context, EXPERIMENTS, Experiment, Progress, Report, Row, output, select};
 use anyhow::{Context as _, anyhow};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
+use headtime_console::progress;
+use indicatif::ProgressBar;
 
 use headtime_console::Failure;
 use headtime_console::output::{columns, print, print_json};
@@ -166,29 +166,20 @@ fn mark<'a>(reason: &'a str, sentences: &mut Vec<&'a str>) -> String {
     format!("{off}{}[{}]", if off.is_empty() { "" } else { " " }, number + 1)
 }
 
-/// A bar on standard error, where that is a terminal.
+/// The progress bar of an experiment.
 struct Bar {
-    bar: ProgressBar,
+    bar: Option<ProgressBar>,
     expected: Mutex<u64>,
 }
 
 impl Bar {
     fn new(id: &'static str) -> Self {
-        let bar = if std::io::stderr().is_terminal() {
-            ProgressBar::new(0)
-        } else {
-            ProgressBar::hidden()
-        };
-        let style = ProgressStyle::with_template(
-            "{prefix} [{bar:32}] {percent:>3} %, {eta} left; {wide_msg}",
-        );
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        bar.set_prefix(id);
+        let bar = progress::bar(0, progress::Remaining::Shown).map(|bar| bar.with_prefix(id));
         Self { bar, expected: Mutex::new(0) }
     }
 
     fn end(&self) {
-        self.bar.finish_and_clear();
+        self.bar.iter().for_each(ProgressBar::finish_and_clear);
     }
 }
 
@@ -196,12 +187,14 @@ impl Progress for Bar {
     fn expect(&self, work: u64) {
         let mut expected = self.expected.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *expected += work;
-        self.bar.set_length(*expected);
+        self.bar.iter().for_each(|bar| bar.set_length(*expected));
     }
 
     fn done(&self, work: u64, point: &str) {
-        self.bar.inc(work);
-        self.bar.set_message(point.to_string());
+        if let Some(bar) = &self.bar {
+            bar.inc(work);
+            bar.set_message(point.to_string());
+        }
     }
 }
 

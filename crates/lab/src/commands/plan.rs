@@ -91,18 +91,19 @@ fn plan(file: &NeedsFile, profile: &DriveProfile) -> Result<Answer, Failure> {
     let mut left = Share::WHOLE.as_billionths();
     let mut mistakes = Vec::new();
     for need in &file.needs {
-        let planned = drive.planned(need).and_then(|(planned, reserve)| match left.checked_sub(reserve) {
-            Some(rest) => {
-                left = rest;
-                Ok(planned)
-            }
-            None => Err(format!(
-                "it takes {:.2} % of disk time, and {:.2} % are left behind those before it; ask \
+        let planned =
+            drive.planned(need).and_then(|(planned, reserve)| match left.checked_sub(reserve) {
+                Some(rest) => {
+                    left = rest;
+                    Ok(planned)
+                }
+                None => Err(format!(
+                    "it takes {:.2} % of disk time, but {:.2} % are left after the others; ask \
                     for fewer requests or longer runs, or give it another drive",
-                percent(reserve),
-                percent(left)
-            )),
-        });
+                    percent(reserve),
+                    percent(left)
+                )),
+            });
         match planned {
             Ok(planned) => needs.push(planned),
             Err(mistake) => {

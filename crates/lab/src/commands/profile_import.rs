@@ -50,7 +50,7 @@ Example: headtime profile import --disksim atlas10k.parv --name my-atlas --out m
 pub fn run(arguments: &ImportArguments) -> Result<(), Failure> {
     if let Some(out) = arguments.out.as_ref().filter(|out| out.exists() && !arguments.force) {
         return Err(Failure::Usage(anyhow!(
-            "{} exists; choose another file, or say --force to replace it",
+            "{} exists; choose another file, or add --force to replace it",
             out.display()
         )));
     }

@@ -40,7 +40,7 @@ impl PlannedBelief {
     pub fn begin(&self, profile: &DriveProfile) -> Result<Box<dyn Belief + Send>, Failure> {
         if fingerprint(&self.by)? != self.fingerprint {
             return Err(Failure::Failed(anyhow::anyhow!(
-                "the map of belief {} was written to while it was being compared; start again",
+                "the map {} was changed during the comparison; start again",
                 self.text
             )));
         }

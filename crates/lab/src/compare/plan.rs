@@ -242,7 +242,7 @@ impl Plan {
         let (depths, mut set_aside): (Vec<Option<u32>>, Vec<LeftOut>) = if choice.takes_depth() {
             (depths.into_iter().map(Some).collect(), Vec::new())
         } else {
-            let reason = "the workload holds as many requests as it says itself and takes no \
+            let reason = "the workload sets its own queue depth and takes no \
                 depth: it runs once, depth –"
                 .to_string();
             (

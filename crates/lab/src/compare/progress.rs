@@ -1,11 +1,11 @@
 //! The progress of a comparison on standard error: a bar on a terminal, otherwise an occasional
 //! line.
 
-use std::io::IsTerminal as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::papers::Progress;
-use indicatif::{ProgressBar, ProgressStyle};
+use headtime_console::progress::{Remaining, bar};
+use indicatif::ProgressBar;
 
 use headtime_console::stop::Stop;
 
@@ -21,15 +21,12 @@ impl Waiting {
     /// Nothing of `cells` is done yet; once `stop` is raised, nothing more will be.
     #[must_use]
     pub(super) fn new(cells: usize, stop: Stop) -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = ProgressBar::new(0);
-            let style = ProgressStyle::with_template(
-                "{prefix} [{bar:32}] {percent:>3} %, {eta} left; {wide_msg}",
-            );
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-            bar
-        });
-        Self { bar, cells: cells as u64, finished: AtomicU64::new(0), stop }
+        Self {
+            bar: bar(0, Remaining::Shown),
+            cells: cells as u64,
+            finished: AtomicU64::new(0),
+            stop,
+        }
     }
 
     /// So many more requests have been run.

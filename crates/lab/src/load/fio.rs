@@ -106,7 +106,7 @@ impl Fio {
                 return Ok(vec![None; self.volumes.len()]);
             }
             bail!(
-                "fio ended with {status} and without figures; it said: {}",
+                "fio ended with {status} and without figures; its output: {}",
                 one_line(&format!("{figures} {said}"))
             );
         };
@@ -114,7 +114,7 @@ impl Fio {
             self.volumes.iter().map(|volume| client_figures(&parsed, volume)).collect();
         if !status.success() && !interrupted {
             bail!(
-                "fio ended with {status}; it said: {}",
+                "fio ended with {status}; its output: {}",
                 one_line(&format!("{} {said}", &figures[..figures.find('{').unwrap_or(0)]))
             );
         }

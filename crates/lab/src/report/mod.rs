@@ -4,7 +4,8 @@
 //! nothing else. The page is one file with inline SVG: it fetches nothing, so it can be mailed,
 //! archived and read without a network.
 
-pub(crate) mod html;
+mod html;
+pub(crate) mod page;
 pub(crate) mod plots;
 
 use std::path::{Path, PathBuf};

@@ -1,8 +1,5 @@
-//! The report's plots, as SVG to be put inside a page.
-//!
-//! plotters draws them; what it writes is then freed of its namespace and fixed size, so that the
-//! page stays free of links and the plots fit their column. One color and one dash per policy in
-//! every plot: the comparison is what the reader came for.
+//! The plots of reports, drawn by plotters: colors, fonts and helpers for all of them, and the plots
+//! of a demo. Each policy has one color and one dash in every plot.
 
 use std::ops::Range;
 
@@ -61,7 +58,7 @@ pub(super) fn response_cdf(report: &DemoReport, volume: usize) -> anyhow::Result
     let points =
         runs.iter().flat_map(|run| run.response_cdf.iter().map(|point| point.0)).chain(deadline_ms);
     let x = decades(points);
-    svg((520, 360), |area| {
+    drawn((520, 360), |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
             .margin_right(16)
@@ -139,7 +136,7 @@ pub(super) fn over_time(
         OverTime::Throughput => (0.0..(top * 1.1).max(0.1), "MiB/s"),
         OverTime::Misses => (0.0..(top * 1.1).max(1.0), "misses per second"),
     };
-    svg((520, 270), |area| {
+    drawn((520, 270), |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
             .margin_right(16)
@@ -178,7 +175,7 @@ pub(super) fn disk_time(report: &DemoReport) -> anyhow::Result<String> {
         report.runs.iter().filter_map(|run| Some((run, run.disk_time?))).collect();
     let (bar, gap, left, width) = (30, 14, 150, 1_064);
     let height = runs.len() as i32 * (bar + gap) + gap;
-    svg((width as u32, height.max(1) as u32), |area| {
+    drawn((width as u32, height.max(1) as u32), |area| {
         let scale = f64::from(width - left - 16);
         for (row, (run, split)) in runs.iter().enumerate() {
             let y = gap + row as i32 * (bar + gap);
@@ -230,20 +227,6 @@ pub(crate) fn number(value: f64) -> String {
     } else {
         format!("{value:.2}").trim_end_matches('0').trim_end_matches('.').to_string()
     }
-}
-
-/// A plot for the page: no namespace, and as wide as its column.
-fn svg(
-    size: (u32, u32),
-    draw: impl FnOnce(&Area<'_>) -> Result<(), Box<dyn std::error::Error>>,
-) -> anyhow::Result<String> {
-    let text = drawn(size, draw)?;
-    let sized = format!("<svg width=\"{}\" height=\"{}\"", size.0, size.1);
-    Ok(text.replacen(&sized, "<svg role=\"img\"", 1).replacen(
-        " xmlns=\"http://www.w3.org/2000/svg\"",
-        "",
-        1,
-    ))
 }
 
 /// A plot as a file of its own.

@@ -42,7 +42,7 @@ pub fn convert(
         refused = whole().err().or_else(|| {
             (converted.written == 0).then(|| {
                 Failure::Failed(anyhow!(
-                    "{name} is not written: no request is left that {} can say",
+                    "{name} is not written: no request is left that {} can express",
                     format.name
                 ))
             })

@@ -91,9 +91,9 @@ pub(super) fn start(start: &Start) -> Result<(), Failure> {
 fn going_on(state_file: &str, order: &StartScan) -> String {
     let pipe = order.to.as_deref().is_some_and(is_pipe);
     match (state_file, pipe) {
-        ("", _) => "it is remembered nowhere, so that the next one begins again".to_owned(),
+        ("", _) => "its state is stored nowhere, so that the next one starts again".to_owned(),
         (_, true) => "a backup into a pipe cannot go on; begin it again".to_owned(),
-        (file, false) => format!("the same command goes on (it is remembered in {file})"),
+        (file, false) => format!("the same command continues (its state is in {file})"),
     }
 }
 
@@ -119,7 +119,7 @@ pub(super) fn order(verb: &str, meant: &Meant) -> Result<(), Failure> {
     }
     if verb != "scan.cancel" {
         return Err(Failure::Usage(anyhow!(
-            "nobody scans {drive} at the moment; `headtime scan start {drive} --task {}` begins, \
+            "no scan of {drive} is running; `headtime scan start {drive} --task {}` begins, \
                 or goes on",
             meant.task
         )));

@@ -1,10 +1,9 @@
 //! What people see while a scan without a server runs: a bar on a terminal, a line for each tenth
 //! and each change elsewhere; both on standard error.
 
-use std::io::IsTerminal as _;
-
+use headtime_console::progress::{Remaining, bar};
 use headtime_serve::scans::{ScanState, ScanStatus};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use headtime_console::scans::{duration, line};
 
@@ -19,13 +18,7 @@ pub(super) struct Progress {
 
 impl Progress {
     pub(super) fn new(quiet: bool) -> Self {
-        let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
-            let bar = ProgressBar::new(STEPS);
-            let style =
-                ProgressStyle::with_template("{prefix} [{bar:32}] {percent:>3} %; {wide_msg}");
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-            bar
-        });
+        let bar = if quiet { None } else { bar(STEPS, Remaining::Unknown) };
         Self { bar, quiet, printed: None }
     }
 

@@ -99,9 +99,9 @@ fn lines(scan: &ScanStatus) -> Vec<String> {
         lines.push(format!("into {}", scan.output));
     }
     lines.push(if scan.state_file.is_empty() {
-        "not remembered over a restart".to_owned()
+        "its state is not kept over a restart".to_owned()
     } else {
-        format!("remembered in {}", scan.state_file)
+        format!("state in {}", scan.state_file)
     });
     lines
 }

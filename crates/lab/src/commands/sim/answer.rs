@@ -178,7 +178,7 @@ pub(super) fn table(answer: &SimOutput) -> String {
                 measures.mib_per_second
             ),
         ],
-        vec!["held on average".to_string(), format!("{:.2}", measures.queue_depth_mean)],
+        vec!["mean queue depth".to_string(), format!("{:.2}", measures.queue_depth_mean)],
     ];
     if measures.deadline_requests > 0 {
         rows.push(vec![

@@ -31,7 +31,7 @@ impl Load {
             let choice = WorkloadChoice::parse(text)?;
             if arguments.depth.is_some() && !choice.takes_depth() {
                 return Err(Failure::Usage(anyhow!(
-                    "workload {} says itself how many requests it holds, so --depth has no \
+                    "workload {} sets its own queue depth, so --depth has no \
                         meaning; leave it out, or write clients = \"depth\"",
                     choice.name()
                 )));
@@ -193,7 +193,7 @@ fn refuse_trace_flags(arguments: &SimArguments) -> Result<(), Failure> {
     );
     if arguments.trace.is_empty() && !is_untouched {
         return Err(Failure::Usage(anyhow!(
-            "a flag that says how a trace is read was given, and no trace; add --trace FILE, or \
+            "an option for reading a trace was given without a trace; add --trace FILE, or \
                 leave the flag out"
         )));
     }

@@ -27,7 +27,7 @@ impl Begun {
             other.capacity() != drive.capacity() || other.sector_bytes != drive.sector_bytes
         }) {
             return Err(Failure::usage(anyhow!(
-                "profile {} has {} of {} bytes, and {} has {} of {}; believe the profile of a \
+                "profile {} has {} of {} bytes, and {} has {} of {}; choose the profile of a \
                     drive of the same size",
                 other.name,
                 other.capacity(),
@@ -80,8 +80,7 @@ pub(super) fn tunables(set: &[String]) -> Result<Tunables, Failure> {
 /// Keeps the map that was learned, if it is to be kept.
 pub(super) fn keep(arguments: &SimArguments, learned: &dyn Belief) -> Result<(), Failure> {
     let Some(path) = &arguments.map_out else { return Ok(()) };
-    let map: KeptMap = KeptMap::of(learned).ok_or_else(|| {
-        Failure::Failed(anyhow!("the belief has become something else than a map"))
-    })?;
+    let map: KeptMap = KeptMap::of(learned)
+        .ok_or_else(|| Failure::Failed(anyhow!("the drive model is no longer a map")))?;
     headtime_console::map::write(path, &map, arguments.force).map(drop)
 }

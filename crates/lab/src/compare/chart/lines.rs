@@ -1,7 +1,7 @@
 //! [`lines()`]: one line for each policy, named where it ends.
 
 use super::{Axis, n, open, straight, text, width_of};
-use crate::report::html::escape;
+use crate::report::page::escape;
 
 /// One line.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ pub(super) use axis::Axis;
 pub(super) use bars::{Bar, Part, Stack, bars, stacks};
 pub(super) use lines::{Labels, Line, Spot, lines};
 
-use crate::report::html::escape;
+use crate::report::page::escape;
 
 /// The start of a plot as wide as its column, with `alternative` as its text description.
 fn open(width: f64, height: f64, alternative: &str) -> String {

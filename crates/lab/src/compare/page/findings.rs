@@ -33,7 +33,7 @@ pub(super) fn headline(view: &View<'_>) -> String {
             )
         }
         (Some(fast), None) => format!(
-            "{}; nobody answers 99 % sooner than all others",
+            "{}; no policy answers 99 % sooner than all others",
             said(&fast, "serves most", "serve most")
         ),
         (None, Some(soon)) => format!(
@@ -41,7 +41,7 @@ pub(super) fn headline(view: &View<'_>) -> String {
             said(&soon, "answers 99 % soonest", "answer 99 % soonest")
         ),
         (None, None) if view.comparison.plan.policies.len() < 2 => {
-            format!("{} alone, compared with nobody", view.policy(0))
+            format!("{} alone, without a comparison", view.policy(0))
         }
         (None, None) => "No policy is ahead of the others".to_string(),
     }
@@ -231,15 +231,15 @@ pub(super) fn of_trade_off(view: &View<'_>, case: &CaseResult) -> String {
         format!("{fast} leads in both{at}: nothing is traded")
     } else if tail.places.contains(&rate.places[0]) {
         format!(
-            "{fast} serves most{at}; its 99 % are not told apart from those of {soon}, the soonest"
+            "{fast} serves most{at}; its 99 % do not differ significantly from those of {soon}, the soonest"
         )
     } else if rate.places.contains(&tail.places[0]) {
         format!(
-            "{soon} answers 99 % soonest{at}; its throughput is not told apart from that of \
+            "{soon} answers 99 % soonest{at}; its throughput does not differ significantly from that of \
                 {fast}, the most"
         )
     } else {
-        format!("{fast} serves most, {soon} answers 99 % soonest{at}: nobody leads in both")
+        format!("{fast} serves most, {soon} answers 99 % soonest{at}: no policy leads in both")
     }
 }
 

@@ -9,7 +9,7 @@ use super::{View, capital, findings, left_out};
 use crate::compare::outcome::CellStatus;
 use crate::compare::results::{CaseResult, Entry};
 use crate::compare::statistics::{Metric, totals};
-use crate::report::html::escape;
+use crate::report::page::escape;
 
 pub(super) fn first(out: &mut String, view: &View<'_>, headline: &str) {
     let plan = &view.comparison.plan;
@@ -22,8 +22,8 @@ pub(super) fn first(out: &mut String, view: &View<'_>, headline: &str) {
         if count == 1 { "1 policy".to_string() } else { format!("{count} policies") };
     match plan.beliefs.as_slice() {
         [one] if one.text == BelievedBy::Profile.to_string() => {}
-        [one] => policies.push_str(&format!(" by belief {}", escape(&one.text))),
-        several => policies.push_str(&format!(" by {} beliefs", several.len())),
+        [one] => policies.push_str(&format!(" by drive model {}", escape(&one.text))),
+        several => policies.push_str(&format!(" by {} drive models", several.len())),
     }
     let _ = write!(
         out,
@@ -51,7 +51,8 @@ pub(super) fn first(out: &mut String, view: &View<'_>, headline: &str) {
     );
     out.push_str("<ul class=\"verdicts\">\n");
     for (words, places, how) in findings::verdicts(view) {
-        let mut chips: Vec<String> = places.iter().take(3).map(|place| view.chip(*place)).collect();
+        let mut chips: Vec<String> =
+            places.iter().take(3).map(|place| view.chip(*place).into_string()).collect();
         chips.extend((places.len() > 3).then(|| format!("and {} more", places.len() - 3)));
         let _ = writeln!(
             out,
@@ -232,7 +233,7 @@ fn winner(out: &mut String, view: &View<'_>, case: &CaseResult, metric: &Metric,
     // A wide cell has room for all of them.
     let shown = if columns > 1 { best.places.len() } else { 2 };
     let mut names: Vec<String> =
-        best.places.iter().take(shown).map(|place| view.chip(*place)).collect();
+        best.places.iter().take(shown).map(|place| view.chip(*place).into_string()).collect();
     names.extend(
         (best.places.len() > shown)
             .then(|| format!("<span>+{} alike</span>", best.places.len() - shown)),

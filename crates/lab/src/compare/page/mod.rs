@@ -13,11 +13,11 @@ mod method;
 mod scene;
 mod style;
 
-use std::fmt::Write as _;
+use maud::{Markup, PreEscaped, html};
 
 use super::plan::LeftOut;
 use super::results::{CaseResult, Comparison};
-use crate::report::html::escape;
+use crate::report;
 
 /// The page.
 #[must_use]
@@ -25,24 +25,14 @@ pub fn page(comparison: &Comparison) -> String {
     let view = View::new(comparison);
     let headline = findings::headline(&view);
     let mut out = String::with_capacity(256 * 1024);
-    // Writing to a text cannot fail.
-    let _ = write!(
-        out,
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta \
-            name=\"viewport\" content=\"width=device-width, \
-         initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<title>{} – \
-         headtime compare</title>\n<style>{}{}</style>\n</head>\n<body>\n<main>\n",
-        escape(&headline),
-        style::STYLE,
-        colors::style(&view),
-    );
     first::first(&mut out, &view, &headline);
     for scene in &view.scenes {
         scene::scene(&mut out, &view, scene);
     }
-    method::method(&mut out, &view);
-    out.push_str("</main>\n</body>\n</html>\n");
-    out
+    let content = html! { (PreEscaped(out)) (method::method(&view)) };
+    let style =
+        format!(":root {{ color-scheme: light dark; }}\n{}{}", style::STYLE, colors::style(&view));
+    report::page::page(&format!("{headline} – headtime compare"), &style, &content)
 }
 
 /// Why a combination is not there, in a sentence without its full stop.
@@ -106,7 +96,7 @@ impl<'a> View<'a> {
     /// Several policies in a sentence, two of them by name.
     fn names(&self, places: &[usize]) -> String {
         match places {
-            [] => "nobody".to_string(),
+            [] => "no policy".to_string(),
             [one] => self.policy(*one).to_string(),
             [one, other] => format!("{} and {}", self.policy(*one), self.policy(*other)),
             [one, others @ ..] => format!("{} and {} others", self.policy(*one), others.len()),
@@ -122,10 +112,9 @@ impl<'a> View<'a> {
     }
 
     /// A policy's name as markup: its color before it, an oracle in italics.
-    fn chip(&self, place: usize) -> String {
-        let oracle = if self.oracle(place) { " oracle" } else { "" };
-        let name = escape(self.policy(place));
-        format!("<b class=\"chip {}{oracle}\" title=\"{name}\">{name}</b>", self.class(place))
+    fn chip(&self, place: usize) -> Markup {
+        let name = self.policy(place);
+        html! { b.chip.(self.class(place)).oracle[self.oracle(place)] title=(name) { (name) } }
     }
 
     fn drive(&self, scene: &Scene<'_>) -> &'a str {

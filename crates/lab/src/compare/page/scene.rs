@@ -10,7 +10,7 @@ use crate::compare::chart::{Axis, Bar, Labels, Line, Part, Spot, Stack, bars, li
 use crate::compare::outcome::{CellOutcome, Figures, nines};
 use crate::compare::results::{CaseResult, Entry};
 use crate::compare::statistics::{Metric, totals};
-use crate::report::html::escape;
+use crate::report::page::escape;
 use headtime_console::figures::DiskTimeShares;
 
 pub(super) fn scene(out: &mut String, view: &View<'_>, scene: &Scene<'_>) {
@@ -31,7 +31,7 @@ pub(super) fn scene(out: &mut String, view: &View<'_>, scene: &Scene<'_>) {
         figure(
             out,
             &findings::of_rates(view, focus),
-            "Throughput by requests held; bars are 95 % intervals.",
+            "Throughput by queue depth; bars are 95 % intervals.",
             &over_depth(view, scene, rate),
         );
     } else if view.comparison.best(focus, rate).is_some_and(|best| best.tells_apart()) {
@@ -77,7 +77,7 @@ pub(super) fn scene(out: &mut String, view: &View<'_>, scene: &Scene<'_>) {
         out,
         &findings::of_disk_time(view, focus),
         &format!(
-            "@Where the drive's time went{}; behind each bar seek and rotation for each request. \
+            "@Where the drive's time went{}; after each bar seek and rotation for each request. \
                 <span class=\"legend\">{}</span>",
             at_depth(focus),
             legend.join(" ")
@@ -137,7 +137,7 @@ fn over_depth(view: &View<'_>, scene: &Scene<'_>, metric: &Metric) -> String {
             .map(|spot| spot.y_range.map_or(spot.y, |(_, high)| high)),
     );
     lines(
-        &Axis::depths("requests held (depth)", &depths),
+        &Axis::depths("queue depth", &depths),
         &y,
         &all,
         Labels::Right,
@@ -360,7 +360,7 @@ fn streams(out: &mut String, view: &View<'_>, case: &CaseResult) {
             } else {
                 String::new()
             };
-            let _ = write!(out, "<tr>{heading}<th>{}</th>", view.chip(entry.policy));
+            let _ = write!(out, "<tr>{heading}<th>{}</th>", view.chip(entry.policy).into_string());
             let figures = of_stream(entry, stream);
             for key in STREAM_COLUMNS {
                 let metric = Metric::named(key);
@@ -407,7 +407,7 @@ fn figures(out: &mut String, view: &View<'_>, scene: &Scene<'_>) {
             } else {
                 String::new()
             };
-            let _ = write!(out, "<tr>{heading}<th>{}</th>", view.chip(entry.policy));
+            let _ = write!(out, "<tr>{heading}<th>{}</th>", view.chip(entry.policy).into_string());
             let outcomes = entry.outcomes();
             let figures = totals(&outcomes);
             for metric in &metrics {

@@ -6,12 +6,12 @@
 
 use std::ops::Range;
 
-use plotters::coord::Shift;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::prelude::*;
 
 use crate::papers::error::WriteError;
 use crate::papers::report::{Axis, Panel, Plot, Report, Series};
+use crate::report::plots::{Area, FAINT, FONT, TEXT, drawn};
 
 /// Colors in the order in which names appear, distinguishable without red and green.
 const COLOURS: [RGBColor; 12] = [
@@ -28,16 +28,12 @@ const COLOURS: [RGBColor; 12] = [
     RGBColor(120, 180, 80),
     RGBColor(120, 80, 50),
 ];
-const TEXT: RGBColor = RGBColor(60, 64, 67);
-const FAINT: RGBColor = RGBColor(226, 228, 230);
-const FONT: &str = "sans-serif";
 /// Width and height of a panel, height of a line of the legend, width of one of its columns; in
 /// pixels.
 const PANEL: (u32, u32) = (560, 360);
 const LEGEND_LINE: i32 = 22;
 const LEGEND_COLUMN: i32 = 373;
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type DrawError = Box<dyn std::error::Error>;
 
 /// The plot of `report` as one SVG file.
@@ -52,17 +48,8 @@ pub fn svg(report: &Report) -> Result<String, WriteError> {
     let legend_columns = if columns == 1 { 1 } else { 3 };
     let legend = names.len().div_ceil(legend_columns) as u32 * LEGEND_LINE as u32 + 40;
     let size = (PANEL.0 * columns as u32, PANEL.1 * rows as u32 + legend);
-    let mut text = String::new();
-    let drawn = {
-        let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
-        draw(&area, plot, &names, (rows, columns), legend_columns)
-    };
-    drawn.map_err(|error| WriteError::Form {
-        id: report.id,
-        form: "plot",
-        cause: error.to_string(),
-    })?;
-    Ok(text)
+    drawn(size, |area| draw(area, plot, &names, (rows, columns), legend_columns))
+        .map_err(|error| WriteError::Form { id: report.id, form: "plot", cause: error.to_string() })
 }
 
 fn draw(
@@ -77,9 +64,7 @@ fn draw(
     for (panel, area) in plot.panels.iter().zip(panels.split_evenly((rows, columns))) {
         draw_panel(&area, plot, panel, names)?;
     }
-    draw_legend(&legend, names, legend_columns)?;
-    area.present()?;
-    Ok(())
+    draw_legend(&legend, names, legend_columns)
 }
 
 fn draw_panel(
