@@ -1,15 +1,15 @@
-//! What the scheduler may know about places: [`Positioning`], [`TrackMap`] where tracks are known,
-//! and [`Belief`], a positioning that learns.
+//! The scheduler's view of positions and times: [`Positioning`], [`TrackMap`] where tracks are
+//! known, and [`Belief`], a positioning that learns.
 //!
-//! The scheduler never sees a drive's mechanics. It asks a belief for the [`Target`] of each
-//! request once, when the request is submitted, and for an [`Estimate`] of each pair (where the
-//! head will be, what might come next) when it chooses.
+//! The scheduler never sees a drive's mechanics. The drive model computes the [`Target`] of each
+//! request once, at submission, and an [`Estimate`] of each pair (predicted head, candidate) at
+//! each decision.
 
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
 use crate::request::Op;
 
-/// Where a sector is believed to be.
+/// The predicted position of a sector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     /// The cylinder; a belief without geometry numbers bands of addresses instead, as long as
@@ -24,7 +24,7 @@ pub struct Position {
 /// A request's sectors as the belief sees them; computed once, when the request is submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// What is done there.
+    /// The operation.
     pub op: Op,
     /// The sectors.
     pub extent: Extent,
@@ -63,32 +63,32 @@ impl Head {
     }
 }
 
-/// What it would cost to serve a target next.
+/// The cost of serving a target next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
-    /// When the drive turns to this command: after its overhead, and not before the head is free.
+    /// The time at which the drive begins this command: after its overhead, and not before the head
+    /// is free.
     pub depart: Instant,
     /// Most likely positioning time from `depart`: seek, settle, head switch, rotation.
     pub positioning: Nanos,
     /// Expected positioning time: counts the chance of just missing the sector, which costs a
     /// revolution (docs/limits.md, 4).
     pub expected: Nanos,
-    /// A bound that positioning time does not exceed while the drive keeps to what has been seen of
-    /// it.
+    /// A bound on positioning time that holds while the drive behaves as observed so far.
     pub worst: Nanos,
     /// Media time after positioning.
     pub transfer: Nanos,
 }
 
 impl Estimate {
-    /// When the media access most likely ends.
+    /// The most likely end of the media access.
     #[must_use]
     pub fn finish(&self) -> Instant {
         self.depart + self.positioning + self.transfer
     }
 
-    /// What the request is expected to cost the drive, counted from `from`: lost time before
-    /// departure, positioning and transfer.
+    /// The expected cost of the request, counted from `from`: lost time before departure,
+    /// positioning and transfer.
     #[must_use]
     pub fn expected_cost(&self, from: Instant) -> Nanos {
         self.depart.saturating_since(from) + self.expected + self.transfer
@@ -104,11 +104,11 @@ pub struct Likely {
     pub positioning: Nanos,
 }
 
-/// What it takes to serve one target straight after another: from the end of the one to the end of
-/// the other.
+/// The cost of serving one target straight after another: from the end of the one to the end of the
+/// other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PairCost {
-    /// What is expected.
+    /// The expected cost.
     pub expected: Nanos,
     /// A bound, as [`Estimate::worst`].
     pub worst: Nanos,
@@ -116,7 +116,7 @@ pub struct PairCost {
     pub known: Certainty,
 }
 
-/// Whether a time is known, or stands in for one that is not.
+/// Whether a time is known or a substitute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Certainty {
     /// It is known as well as this belief knows anything.
@@ -329,22 +329,22 @@ pub trait TrackMap {
     fn may_stray(&self) -> bool;
 }
 
-/// A track, or the part of it whose addresses pass one after the other.
+/// A track, or the part of it with consecutive addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrackSpan {
     /// Its addresses; never empty.
     pub extent: Extent,
     /// Where it is, and the angle at which its first sector starts.
     pub start: Position,
-    /// The angle of one sector, in units of 2⁻⁶⁴ turn; all of `extent` together is one turn at
-    /// most.
+    /// The angle of one sector, in units of 2⁻⁶⁴ revolution; all of `extent` together is at most
+    /// one revolution.
     pub sector: u64,
 }
 
-/// One measured completion, with what is needed to learn from it.
+/// One measured access, with the state needed to learn from it.
 #[derive(Clone, Copy, Debug)]
 pub struct MeasuredAccess {
-    /// What was served.
+    /// The target served.
     pub target: Target,
     /// When it was sent.
     pub dispatched: Instant,
@@ -357,7 +357,7 @@ pub struct MeasuredAccess {
     pub succeeded: bool,
 }
 
-/// What a completion was, as far as its time tells.
+/// The kind of access that the measured time indicates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessKind {
     /// An access to the medium, or nothing speaks against it: the head is where it ended.
@@ -382,7 +382,7 @@ pub trait Belief: Positioning {
     fn as_any(&self) -> &dyn core::any::Any;
 }
 
-/// What a belief says of itself.
+/// The report of a drive model on itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BeliefReport {
     /// Completions learned from.
@@ -399,7 +399,7 @@ pub struct BeliefReport {
     /// Completions that came before that of a command sent earlier. The scheduler counts them: see
     /// [`Scheduler::belief_report`](crate::Scheduler::belief_report).
     pub reordered: u64,
-    /// Whether its predictions have been no better than chance lately, so that it goes by distance
-    /// alone until they hold again.
+    /// Whether recent predictions were no better than chance, so that the model uses distance alone
+    /// until they are reliable again.
     pub mistrusted: bool,
 }

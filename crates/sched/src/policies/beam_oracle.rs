@@ -199,23 +199,23 @@ impl Plan {
 }
 
 impl Step {
-    /// What is less is better. Plans that agree in it are kept in the order in which they were
-    /// found.
+    /// The sort key of a plan, smaller is better. Plans of equal key stay in the order in which
+    /// they were found.
     fn key(&self) -> (Instant, u64) {
         (self.finish, self.ends)
     }
 }
 
 impl Beam {
-    /// Whether no plan that ends at `finish` or later is kept any more.
+    /// Whether a plan that ends at `finish` or later is no longer kept.
     fn refuses(&self, finish: Instant) -> bool {
         self.steps.len() == self.width
             && self.steps.last().is_some_and(|worst| finish > worst.finish)
     }
 
-    /// Keeps `step` unless enough are better, or one of the same requests with the same last is as
-    /// good: from there on the two are alike, because who is there sooner is never later at the
-    /// next.
+    /// Keeps `step` unless enough steps are better, or one with the same requests and the same last
+    /// one is as good: from there on the two are alike, because the earlier one is never later at
+    /// the next request.
     fn offer(&mut self, step: Step) {
         let place = self.steps.partition_point(|kept| kept.key() <= step.key());
         if place == self.width {
@@ -236,9 +236,8 @@ impl Beam {
     }
 }
 
-/// A number that stands for one candidate in a set; sets are compared by their marks joined by
-/// exclusive or (splitmix64's finaliser, so that two sets of a few requests do not agree by
-/// accident).
+/// The mark of a candidate in a set; sets are compared by the exclusive or of their marks
+/// (splitmix64's finalizer, so that two sets of a few requests do not agree by accident).
 fn mark(candidate: u32) -> u64 {
     let mut mixed = (u64::from(candidate) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

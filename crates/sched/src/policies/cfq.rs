@@ -84,7 +84,7 @@ struct Cfq {
     row: VecDeque<Process>,
     /// When a request of each process in the row last went because of its age.
     expired: BTreeMap<Process, Instant>,
-    /// Who was chosen last, of which process, and whether because of its age.
+    /// The last choice, its process, and whether it was chosen because of its age.
     chosen: Option<(Ticket, Process, bool)>,
 }
 
@@ -103,8 +103,8 @@ impl Cfq {
         }
     }
 
-    /// Moves a process that has had its turn to the end of the row, lets those go that wait for
-    /// nothing, and puts newcomers at the end.
+    /// Moves a process to the end of the line after its turn, removes processes without requests,
+    /// and appends new ones.
     fn follow(&mut self, view: &View<'_>) {
         if let Some((_, process, aged)) =
             self.chosen.take_if(|(ticket, ..)| view.queue.get(*ticket).is_none())
@@ -149,8 +149,8 @@ impl Cfq {
             .map(|next| (next, false))
     }
 
-    /// What is less goes before: first whether it is the next sweep's, then how far it is, or, in
-    /// the next sweep, at which address.
+    /// The sort key of a request, smaller first: whether it belongs to the next sweep, then its
+    /// distance or, in the next sweep, its address.
     fn turn(&self, start: Lba, last: Lba) -> (bool, u64) {
         let distance = start.distance(last).get();
         match start >= last {
@@ -185,7 +185,7 @@ fn process_of(queued: &Queued) -> Process {
     (queued.request.volume, queued.request.stream)
 }
 
-/// Whether somebody waits for it: reads, and writes that must be durable.
+/// Whether a client waits for it: reads, and writes that must be durable.
 fn is_sync(queued: &Queued) -> bool {
     queued.request.op == Op::Read || queued.request.fua
 }

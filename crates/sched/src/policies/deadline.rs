@@ -78,18 +78,18 @@ struct Deadline {
     fifo_batch: usize,
     seeks_in_batch: bool,
     run: Run,
-    /// Who was chosen last, and how things stand once he is sent.
+    /// The last choice, and the state once it is sent.
     chosen: Option<(Ticket, Run)>,
 }
 
-/// Which way the bytes of a batch go.
+/// The direction of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     Read,
     Write,
 }
 
-/// How things stand.
+/// The state of batches.
 #[derive(Clone, Copy, Debug, Default)]
 struct Run {
     /// Direction, start and end of the last request; `None` before the first.
@@ -167,7 +167,7 @@ impl Policy for Deadline {
     }
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
-        // A choice counts once it has left the queue: what is chosen is not always sent at once.
+        // A choice counts once it has left the queue: it is not always sent at once.
         if let Some((_, run)) = self.chosen.take_if(|(ticket, _)| view.queue.get(*ticket).is_none())
         {
             self.run = run;

@@ -1,13 +1,12 @@
-//! A frozen queue: the order of those who waited when it was made, and nobody else; no policy, but
-//! what three of them share.
+//! A frozen queue: a batch of requests in a fixed order. Shared by three policies.
 //!
-//! When a batch is over, everybody who may go then is frozen into the next one, the oldest first
-//! where there are more than it takes, and an order is made of them once. Whoever comes later waits
-//! for the next batch. Who is cancelled meanwhile is left out.
+//! When a batch is complete, all eligible requests are frozen into the next one, the oldest first
+//! if there are more than it takes, and ordered once. A later request waits for the next batch. A
+//! cancelled request is skipped.
 //!
-//! Guarantees that nobody waits for more than the batch that is being served when he may go and
-//! those of them who were there before him: with n requests held and b to a batch, n / b batches
-//! and one more. Source: P1 section V-B, 2 (FSATF); Coffman, Klimko and Ryan 1972 (FSCAN).
+//! Guarantees that a request waits for at most the batch in service when it becomes eligible and
+//! those of the requests before it: with n requests held and b to a batch, n / b batches and one
+//! more. Source: P1 section V-B, 2 (FSATF); Coffman, Klimko and Ryan 1972 (FSCAN).
 
 use alloc::vec::Vec;
 
@@ -17,13 +16,13 @@ use crate::queue::{Queued, Ticket};
 /// A batch that is being served.
 #[derive(Default)]
 pub(crate) struct Frozen {
-    /// Those who are left, the next one last.
+    /// The remaining requests, the next one last.
     left: Vec<Ticket>,
 }
 
 impl Frozen {
-    /// Who goes next. Where the batch is over, `order` makes an order of the next, which is at most
-    /// `most` requests in the order of their arrival: their places in that row.
+    /// The next request. When the batch is complete, `order` sorts the next one, at most `most`
+    /// requests in the order of arrival, and returns their indices.
     pub(crate) fn next(
         &mut self,
         view: &View<'_>,

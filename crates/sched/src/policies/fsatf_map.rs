@@ -21,7 +21,7 @@ pub const ENTRY: PolicyEntry = PolicyEntry {
     build: |parameters| Box::new(FsatfMap::new(ENTRY.name, parameters, 0)),
 };
 
-/// The line of the exact one in the table.
+/// The table entry of the exact variant.
 pub const EXACT_ENTRY: PolicyEntry = PolicyEntry {
     name: "fsatf-map-exact",
     summary: "the shortest path through the requests that waited when the batch began; by \

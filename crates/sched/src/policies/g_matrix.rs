@@ -61,11 +61,11 @@ const MISS_TARGET: Parameter = Parameter {
 /// A command sent so long after the last one ended follows straight after it (guess: as a matrix
 /// has it).
 const BACK_TO_BACK: Nanos = Nanos::from_us(200);
-/// Accesses after which margins are computed again (chosen: a margin hangs on some hundreds at
-/// least).
+/// The number of accesses after which margins are computed again (chosen: a margin depends on some
+/// hundreds at least).
 const FITTED_AFTER: u32 = 32;
-/// Predictions kept of requests that have not ended: more than drives hold, those cancelled at the
-/// drive included.
+/// The maximum number of predictions stored for unfinished requests: more than drives hold, those
+/// cancelled at the drive included.
 const PREDICTED_MAX: usize = 256;
 
 struct GMatrix {
@@ -143,7 +143,7 @@ impl Policy for GMatrix {
     }
 }
 
-/// What keeps deadlines from what is predicted too short.
+/// The margins against underestimated times.
 struct Safeguard {
     target: f64,
     excess: ChainExcess,
@@ -155,10 +155,10 @@ struct Safeguard {
     last_finished: Instant,
 }
 
-/// What was predicted of a request when it was chosen.
+/// The prediction for a request when it was chosen.
 struct Predicted {
     request: RequestId,
-    /// Computed from here, where nobody was before it at the drive.
+    /// The start of the prediction, if the drive was idle.
     ready_at: Option<Instant>,
     time: Nanos,
 }
@@ -176,10 +176,10 @@ impl Safeguard {
         }
     }
 
-    /// `request` was chosen, and takes `time` from `ready_at` on, or from the end of whoever is
-    /// before it at the drive.
+    /// `request` was chosen, and takes `time` from `ready_at` on, or from the end of the command
+    /// before it.
     fn predict(&mut self, request: RequestId, ready_at: Option<Instant>, time: Nanos) {
-        // Who is chosen again was not sent.
+        // A request that is chosen again was not sent.
         self.predicted.retain(|predicted| predicted.request != request);
         if self.predicted.len() == PREDICTED_MAX {
             self.predicted.pop_front();
@@ -210,7 +210,7 @@ impl Safeguard {
     }
 }
 
-/// What is kept of those looked at.
+/// A list of the requests considered.
 type Few<T> = SmallVec<[T; LOOKAHEAD_MAX]>;
 
 /// Times that overtime is computed from.
@@ -270,7 +270,7 @@ mod tests {
         }
     }
 
-    /// One access after the other that is predicted to take 5 ms; answers when the last has ended.
+    /// Serves accesses predicted to take 5 ms each; returns the end of the last.
     fn serve(
         safeguard: &mut Safeguard,
         from_ms: u64,
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn margins_are_what_chains_took_longer_than_predicted() {
         let mut safeguard = Safeguard::new(0.01);
-        // One of 300 is retried; the very first follows nobody and is not counted.
+        // One of 300 is retried; the very first has no predecessor and is not counted.
         serve(&mut safeguard, 1, (0..3_000).map(|access| if access % 300 == 299 { 11 } else { 5 }));
         let retry = Nanos::from_ms(6).as_ns() as i64;
         let margins = [0, 0, 0, retry, retry, retry, retry, retry];
@@ -316,8 +316,8 @@ mod tests {
     fn idleness_errors_and_strangers_are_not_counted() {
         let mut safeguard = Safeguard::new(0.01);
         let now = serve(&mut safeguard, 1, [5, 5, 5]);
-        // A second later the platter is anywhere; then one that fails, and one that nobody chose
-        // here.
+        // A second later the platter is at any angle; then a failed request, and one chosen by
+        // another policy.
         serve(&mut safeguard, now + 1_000, [30]);
         safeguard.predict(RequestId(7), Some(safeguard.last_finished), Nanos::from_ms(5));
         safeguard.finished(&finished(7, now + 2_000, Outcome::Failed(5)));

@@ -11,8 +11,8 @@ use crate::positioning::Head;
 use crate::queue::{Queued, Ticket};
 use crate::table::{Parameter, Parameters, PolicyEntry};
 
-/// How many of the most urgent deadlines may go first when deadlines press (guess: more finds
-/// little and costs a walk each).
+/// The number of most urgent requests that compete when a deadline is at risk (guess: more finds
+/// little and costs a simulation each).
 const URGENT: usize = 8;
 
 /// Revolutions after which a late request no longer waits for cheaper ones (guess: a quarter of a
@@ -60,8 +60,8 @@ struct Headtime {
     turns: Turns,
 }
 
-/// Where short runs would cost a sequential volume more than a twentieth of what it gets, periods
-/// are longer, up to this (P5 section 2.4: granularity).
+/// The maximum period, used where short runs would cost a sequential volume more than a twentieth
+/// of its time (P5 section 2.4: granularity).
 const LONGEST_PERIOD: Nanos = Nanos::from_secs(1);
 
 /// Runs, where volumes have terms.
@@ -96,23 +96,22 @@ impl Headtime {
         if safe { cheapest } else { self.most_urgent_first(view) }
     }
 
-    /// Whether every deadline among the first `walk` holds when `first` goes now and the others
+    /// Whether every deadline among the first `walk` is met when `first` goes now and the others
     /// follow in the order of their deadlines.
     fn holds_after(&self, view: &View<'_>, first: &Queued) -> bool {
         let tail = Nanos::from_ns(
             (view.belief.revolution().as_ns() as f64 * self.tail_revolutions) as u64,
         );
         let mut head = *view.head();
-        // The head is carried by most likely times, because only those end at a real angle; what is
-        // expected beyond them is added up beside it.
+        // The head follows most likely times, because only those end at a real angle; the
+        // additional expected time is summed separately.
         let mut beyond_ns: i64 = 0;
         let mut in_time = |queued: &Queued| {
             let estimate = view.belief.estimate(&head, view.now, &queued.target);
             head = Head::after(&queued.target, estimate.finish());
             beyond_ns += estimate.expected.as_ns() as i64 - estimate.positioning.as_ns() as i64;
             let finish = estimate.finish().offset_by_ns(beyond_ns.max(0));
-            // What is late already cannot be made to hold, and must not make everything else look
-            // hopeless.
+            // A late request cannot be met any more, and must not make all others look infeasible.
             finish + tail <= due(queued) || due(queued) <= view.now
         };
         let others = view
@@ -123,8 +122,8 @@ impl Headtime {
         in_time(first) && others.into_iter().all(in_time)
     }
 
-    /// The cheapest of the most urgent deadlines that leaves the others in time, else the cheapest
-    /// of them; but who is very late goes at once.
+    /// The cheapest of the most urgent requests that leaves the others in time, else the cheapest
+    /// of them; a very late request goes at once.
     fn most_urgent_first(&self, view: &View<'_>) -> Option<Ticket> {
         let patience = view.belief.revolution() * PATIENCE_REVOLUTIONS;
         if let Some(first) =
@@ -165,8 +164,8 @@ impl Policy for Headtime {
     }
 }
 
-/// Whether `cheapest` may go as far as lateness is concerned: while something is late, only what
-/// has a deadline goes.
+/// Whether `cheapest` may go with respect to lateness: while a request is late, only requests with
+/// a deadline go.
 fn nothing_is_late_before(view: &View<'_>, cheapest: &Queued) -> bool {
     cheapest.deadline.is_some()
         || view.queue.with_deadline().next().is_none_or(|first| due(first) > view.now)

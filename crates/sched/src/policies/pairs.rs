@@ -1,13 +1,12 @@
-//! What serving one request straight after another costs, as the orders of the latency map count
-//! it; no policy, but what several of them share.
+//! The cost of serving one request straight after another, shared by the policies of the latency
+//! map.
 //!
-//! The cost of a pair is the belief's *expected* time from the end of the one to the end of the
-//! other, whatever the belief is: a map, a profile, a model. A pair that the belief does not know
-//! stands with what the belief puts in its place, which of a map is a time that grows with
-//! distance: unknown pairs are ordered by address. While `latency_matrix` is `explore`, an unknown
-//! pair that one access would make known costs a thousandth of that, so that it goes before every
-//! known one, the nearest first. While it is `ignore`, a pair costs its distance in sectors,
-//! whatever is known.
+//! The cost of a pair is the *expected* time of the drive model from the end of one request to the
+//! end of the other, whatever the model is: a map or a profile. For an unknown pair the model
+//! answers with a substitute, which grows with distance for a map, so that unknown pairs are
+//! ordered by address. While `latency_matrix` is `explore`, an unknown pair that one access would
+//! measure costs a thousandth of that, so that it precedes every known one, the nearest first.
+//! While it is `ignore`, a pair costs its distance in sectors.
 //!
 //! Source: P1 sections III-A and III-B; the settings are [`Tunables`](crate::Tunables).
 
@@ -29,7 +28,7 @@ const EXPLORED: u64 = 1_000;
 pub(crate) struct Pairs<'a> {
     view: &'a View<'a>,
     targets: &'a [Target],
-    /// Whether the arm's way alone says anything of a cost.
+    /// Whether the arm time alone bounds the cost.
     bounded: bool,
 }
 
@@ -63,7 +62,7 @@ impl Costs for Pairs<'_> {
         self.cost(from.extent.end(), to, || self.view.pair(from, to))
     }
 
-    /// The arm's way alone, and the media time.
+    /// Bounds from arm time and media time alone.
     fn least(&self, one: usize, other: usize) -> [Nanos; 2] {
         let (one, other) = (&self.targets[one], &self.targets[other]);
         let arm = |from: &Target, to: &Target| from.end.cylinder.abs_diff(to.start.cylinder);

@@ -1,25 +1,24 @@
-//! [`Period`]: how long it is until everybody who goes by turns has had a run, and how that changes
-//! without a share changing for it.
+//! [`Period`]: the time in which every tenant has one run, and how it changes without changing
+//! shares.
 //!
-//! A short period lets others wait less, a long one costs whoever reads on and on fewer returns to
-//! its place. So it is the shortest in which nobody who asks loses more than a part of what it
-//! gets: of the shortest one there may be and its doubles, so that any second has whole periods, up
-//! to a longest.
+//! A short period reduces waits; a long one costs a sequential tenant fewer returns to its
+//! position. So the period is the shortest in which no active tenant loses more than a set fraction
+//! of its time: the minimum, or that doubled repeatedly up to a maximum, so that a second contains
+//! whole periods.
 //!
-//! Were it changed from one run to the next, one tenant would have two runs of the new length before
-//! another had its first: in the second around that a share of 50 % would be 75. So it is changed
-//! in steps. Of two *rounds* one gets longer and the other shorter, for everybody alike, by a
-//! twenty-fifth each second; when next to nothing is left of the shorter one, both are one round of
-//! twice the length. Who is new to the drive gets the length it needs at once: then shares are not
-//! as they should be anyway.
+//! If it changed from one run to the next, one tenant would have two runs of the new length before
+//! another had its first: in the second around the change a share of 50 % would be 75 %. So it
+//! changes in steps. Of two *rounds* one becomes longer and the other shorter, for all tenants
+//! alike, by a twenty-fifth each second. When the shorter one is almost empty, both are one round
+//! of twice the length. A tenant new to the drive gets the required length at once: shares are not
+//! exact then anyway.
 //!
-//! Worked example, A and B with 50 % each, 500 ms that are to become a second: runs of 250, 250,
-//! 250, 250 ms (A, B, A, B); a second later 260, 260, 240, 240; 24 seconds later 490, 490, 10, 10;
-//! then 500 and 500.
+//! Worked example, A and B with 50 % each, 500 ms that change to a second: runs of 250, 250, 250,
+//! 250 ms (A, B, A, B); a second later 260, 260, 240, 240; 24 seconds later 490, 490, 10, 10; then
+//! 500 and 500.
 //!
-//! Guarantees, where runs are as long as they are to be, that from a second to the next no more
-//! than a fiftieth of a tenant's time comes earlier or later, and in ten seconds no more than a
-//! tenth of a second.
+//! Guarantees, as far as runs have their planned lengths, that from one second to the next at most
+//! a fiftieth of a tenant's time moves, and in ten seconds at most a tenth of a second.
 
 use headtime_units::{Instant, Nanos};
 
@@ -27,13 +26,13 @@ use headtime_units::{Instant, Nanos};
 const TO_SPARE: f64 = 0.75;
 /// ... and after so long (guess).
 const SPARED: Nanos = Nanos::from_secs(10);
-/// From one step to the next: what shares are promised by.
+/// The time between two steps: the second that shares are promised by.
 const STEP: Nanos = Nanos::from_secs(1);
-/// Steps from a period to its double: as many as keep what ten seconds have within a point of
-/// percent (the project's target for shares).
+/// The steps from a period to its double: enough to keep the share over ten seconds within one
+/// percentage point (the project's target for shares).
 const STEPS: u64 = 25;
 
-/// How long it is until everybody has had a run.
+/// The time in which every tenant has one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Period {
     shortest: Nanos,
@@ -65,7 +64,7 @@ pub(crate) enum Lengthen {
 }
 
 impl Period {
-    /// Always this one; none at all where each request is a turn.
+    /// A constant period; zero makes each request a run.
     pub(crate) fn fixed(period: Nanos) -> Self {
         Self {
             shortest: period,
@@ -83,7 +82,7 @@ impl Period {
         if self.is_zero() { self } else { Self { longest: longest.max(self.shortest), ..self } }
     }
 
-    /// Whether each request is a turn.
+    /// Whether each request is a run.
     pub(crate) fn is_zero(&self) -> bool {
         self.shortest.is_zero()
     }
@@ -103,8 +102,7 @@ impl Period {
         self.mean() + self.mean() * self.steps / STEPS
     }
 
-    /// What a run may use to which `mean` comes in a round of mean length, in the longer round of
-    /// two or in the shorter.
+    /// The budget of a run in a round, given its budget in a round of mean length.
     pub(crate) fn run(&self, mean: Nanos, round: Round) -> Nanos {
         let more = mean * self.steps / STEPS;
         match round {
@@ -113,13 +111,12 @@ impl Period {
         }
     }
 
-    /// Whether the run of somebody whose last one was in a longer round, or not, is in a longer
-    /// one.
+    /// The round that follows `last` for the same tenant.
     pub(crate) fn round_after(&self, last: Round) -> Round {
         if self.steps > 0 && last == Round::Short { Round::Long } else { Round::Short }
     }
 
-    /// Notes which period would do; for who is new it is lengthened at once.
+    /// Sets the required period; for a new tenant it is lengthened at once.
     pub(crate) fn fit(&mut self, now: Instant, needed_ns: f64, lengthen: Lengthen) {
         let mut fitting = 0;
         while self.after(fitting) < self.longest {
@@ -142,8 +139,8 @@ impl Period {
         self.target = if now.saturating_since(since) < SPARED { self.doubled } else { fitting };
     }
 
-    /// Goes a step towards what was noted, if it is time for one. Whose run is about to begin had
-    /// its last one in a longer round, or not.
+    /// Advances one step towards the required period, once per [`STEP`]. `last` is the round of the
+    /// tenant whose run is about to begin.
     pub(crate) fn step(&mut self, now: Instant, last: Round) {
         if (self.target == self.doubled && self.steps == 0)
             || now.saturating_since(self.stepped) < STEP
@@ -151,7 +148,7 @@ impl Period {
             return;
         }
         match (self.target > self.doubled, self.steps) {
-            // Both are one from somebody on whose longer round comes next.
+            // The two rounds merge at a tenant whose longer round comes next.
             (true, steps) if steps + 1 == STEPS && last == Round::Long => return,
             (true, steps) if steps + 1 == STEPS => {
                 (self.doubled, self.steps) = (self.doubled + 1, 0)
@@ -183,7 +180,7 @@ mod tests {
         needed * 1e6
     }
 
-    /// Two tenants with 50 % each who take turns from now on; A's and B's runs in ms, until `until`
+    /// Two tenants with 50 % each that alternate from now on; A's and B's runs in ms, until `until`
     /// seconds.
     fn runs(period: &mut Period, from: u64, until: u64, needed: f64) -> Vec<(usize, u64)> {
         let (mut now, mut last, mut runs) = (at(from), [Round::Short; 2], Vec::new());
@@ -200,7 +197,7 @@ mod tests {
         runs
     }
 
-    /// By how much at most A has more or less than half of any such span, in ms.
+    /// The maximum deviation of A from half of any such span, in ms.
     fn worst(runs: &[(usize, u64)], span: usize) -> i64 {
         let mut of_a = vec![0];
         for (tenant, ms) in runs {

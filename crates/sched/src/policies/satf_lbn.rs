@@ -34,7 +34,7 @@ impl Policy for SatfLbn {
     }
 }
 
-/// The request that starts at the least distance from `from`; among equals the one submitted first.
+/// The request that starts nearest to `from`; among equals the one submitted first.
 fn nearest(queue: &Queue, from: Lba) -> Option<&Queued> {
     let after = queue.from_lba(from).next();
     // The walk down meets the newest of an address first; the oldest is found by entering that

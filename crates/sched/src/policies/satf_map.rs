@@ -70,7 +70,7 @@ struct SatfMap {
     targets: Vec<Target>,
     /// Sent since the path was built.
     sent: usize,
-    /// What the costs on the path were counted by.
+    /// The setting that the costs on the path were computed with.
     counted_by: LatencyMatrixUse,
 }
 
@@ -108,12 +108,12 @@ impl SatfMap {
         }
     }
 
-    /// Begins again with nobody on the path.
+    /// Starts again with an empty path.
     fn forget(&mut self) {
         (self.tour, self.on_path, self.sent) = (tour(self.rebuild_after > 0), Vec::new(), 0);
     }
 
-    /// Takes those who have left the queue off the path, and answers who is to enter it.
+    /// Removes requests from the path that left the queue, and returns those to enter it.
     fn part<'q>(&mut self, view: &View<'q>) -> Vec<&'q Queued> {
         let mut queued = view.queue.by_arrival().peekable();
         let mut arrived: Vec<&Queued> = Vec::new();
@@ -149,7 +149,7 @@ impl SatfMap {
     }
 }
 
-/// A path that is built again again and again wants all pairs written down.
+/// A path that is rebuilt repeatedly stores all pairs.
 fn tour(is_rebuilt: bool) -> LiveTour {
     if is_rebuilt { LiveTour::remembering() } else { LiveTour::new() }
 }

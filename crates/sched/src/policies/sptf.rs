@@ -19,7 +19,7 @@ pub const ENTRY: PolicyEntry = PolicyEntry {
     build: |_| Box::new(Sptf { name: ENTRY.name }),
 };
 
-/// The line of the oracle in the table.
+/// The table entry of the oracle.
 pub const ORACLE_ENTRY: PolicyEntry = PolicyEntry {
     name: "sptf-oracle",
     summary: "sptf with the simulated drive's truth: the gain of perfect knowledge",
@@ -50,7 +50,7 @@ impl Policy for Sptf {
     }
 }
 
-/// Overhead that nothing hides: from when the drive could depart until it does.
+/// Overhead that is not overlapped: from the earliest possible departure to the departure.
 pub(crate) fn lost_before(depart: Instant, ready: Instant) -> Nanos {
     depart.saturating_since(ready)
 }

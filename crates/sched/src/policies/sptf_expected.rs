@@ -30,7 +30,7 @@ pub(crate) struct SptfExpected {
 }
 
 impl SptfExpected {
-    /// What can be set; shared by policies that choose by it.
+    /// The parameters, shared by policies that choose by this order.
     pub(crate) const PARAMETERS: [Parameter; 3] = [
         Parameter {
             name: "ageing_horizon_responses",
@@ -76,12 +76,12 @@ impl SptfExpected {
         self.cheapest(view).map(|ticket| first_of_run(view, ticket).unwrap_or(ticket))
     }
 
-    /// The least expected cost, with ageing.
+    /// The cheapest request by expected cost, with ageing.
     fn cheapest(&self, view: &View<'_>) -> Option<Ticket> {
         let ready = view.ready_at();
         let cost = |estimate: &Estimate| lost_before(estimate.depart, ready) + estimate.expected;
         let horizon_ns = self.horizon_responses * view.mean_response.as_ns() as f64;
-        // Before the first completion there is no mean response to measure age by.
+        // Before the first completion there is no mean response to compare ages with.
         if self.power == 0.0 || horizon_ns == 0.0 {
             return search::cheapest(view, cost);
         }
@@ -94,9 +94,10 @@ impl Policy for SptfExpected {
         ENTRY.name
     }
 
-    /// At the drive a command is no candidate any more; with few requests that choice is worth more
-    /// than the overhead hidden. But where the very next sectors are wanted, overhead that does not
-    /// hide costs a whole revolution; and an arm without a command does nothing at all.
+    /// A command at the drive is no longer a candidate; with few requests that choice is worth more
+    /// than the overlapped overhead. But if the next request continues at the end of the last
+    /// command, overhead that is not overlapped costs a whole revolution; and an arm without a
+    /// command is idle.
     fn depth(&self, view: &View<'_>) -> usize {
         let arms = view.belief.arms();
         if arms > 1 {
@@ -121,10 +122,9 @@ impl Policy for SptfExpected {
     }
 }
 
-/// The first of the reads that follow each other without a hole from where the drive reads on by
-/// itself, where they are more than all else that waits and either `cheapest` or whoever has
-/// waited longest is one of them. The drive keeps what it reads on through; what is passed over has
-/// to come by once more.
+/// The first of the reads that follow each other without a gap from where the drive reads on by
+/// itself, if they are more than half of the queue and either `cheapest` or the oldest request is
+/// one of them. The drive keeps its read-ahead; a sector passed over has to come by once more.
 fn first_of_run(view: &View<'_>, cheapest: Ticket) -> Option<Ticket> {
     let mut end = view.next_lba();
     let near = view.belief.reads_on(end);
@@ -147,8 +147,7 @@ fn first_of_run(view: &View<'_>, cheapest: Ticket) -> Option<Ticket> {
     first.filter(|_| eligible && 2 * length > view.queue.len().min(LONGEST_RUN))
 }
 
-/// What each command costs beside the medium where nothing hides it, by the next read or write
-/// there is; zero where nothing is known of it.
+/// The overhead of each command that is not overlapped, by the oldest request; zero if unknown.
 fn overhead(view: &View<'_>) -> Nanos {
     let Some(queued) = view.queue.oldest() else { return Nanos::ZERO };
     let idle = Head { free_at: view.now, ..view.last_head };
@@ -166,7 +165,7 @@ fn two_are_worth_it(held: usize, overhead: Nanos, mean_response: Nanos) -> bool 
     overhead.as_ns() as f64 * held * held >= GAIN * mean_response.as_ns() as f64
 }
 
-/// So many reads of a run are looked at (guess: more than one reader keeps waiting).
+/// The maximum number of reads examined in a run (guess: more than one reader keeps outstanding).
 const LONGEST_RUN: usize = 64;
 /// By which power of the number of candidates service times fall (docs/limits.md, the table: 0.14
 /// to 0.26).
@@ -180,7 +179,7 @@ fn factor(age: Nanos, horizon_ns: f64, power: f64) -> f64 {
     let left = 1.0 - age.as_ns() as f64 / horizon_ns;
     match power {
         _ if left <= 0.0 => 0.0,
-        // What is set where nobody says otherwise, without the cost of a power.
+        // The default, without the cost of a power.
         2.0 => left * left,
         _ => libm::pow(left, power),
     }

@@ -1,37 +1,37 @@
-//! Whose turn it is: not a policy, but what those share that go by the books of
+//! Turns by shares: the selection of the next tenant, shared by the policies that use
 //! [`Shares`](crate::Shares).
 //!
-//! What the server asks for on its own account ([`VolumeId::INTERNAL`](crate::VolumeId::OWN)) goes
-//! before everything. Payers at a limit or with nothing waiting are left out. A tenant whose bucket
-//! has enough for its first request is *owed* that. Who is owed something goes next, the earliest
-//! deadline first. Where each request is a turn, the deadline is when the tenant's bucket has, or
-//! would have, enough for it, as published; where turns are runs, it is when the bucket was, or
-//! would be, level, and of those within one period the one goes that had its run the longest ago.
-//! When nothing is owed to anybody there is *slack*: it is offered to whoever was charged the least
-//! of late, by the moving average alone (*fair*) or by that over the reservation (*proportional*).
-//! Where those who wait have reserved all of the drive there is none, and the earliest deadline
-//! goes though it is still to come (not so where each request is a turn: as published). Priority
-//! comes before either: real time, then best effort, then idle.
+//! *Selection.* The server's own requests ([`VolumeId::INTERNAL`](crate::VolumeId::INTERNAL)) go
+//! first. Tenants at a limit or without requests are skipped. A tenant is *entitled* if the bucket
+//! of its reservation has enough for its first request. Entitled tenants go first, the earliest
+//! deadline first. If each request is a turn, the deadline is the time at which the bucket has, or
+//! would have, enough for the request, as published. If turns are runs, it is the time at which the
+//! bucket was, or would be, level; within one period the tenant with the oldest last run goes.
+//! Without an entitled tenant there is *slack*, which goes to the tenant with the least recent
+//! charge, absolute (*fair*) or relative to its reservation (*proportional*). If the waiting
+//! tenants have reserved the whole drive there is no slack, and the earliest deadline goes even
+//! before it is reached (not if each request is a turn: as published). Priority comes before
+//! either: real time, then best effort, then idle.
 //!
-//! A flush is a turn of whoever waits for it; of one tenant flushes and requests take turns. Where
-//! all of the drive is reserved by those who wait, everybody has one run in a period: who is due
-//! within half of one counts as owed. Periods change by steps (`policies/period.rs`).
+//! A flush takes a turn of its tenant, alternating with the requests of that tenant. If the waiting
+//! tenants have reserved the whole drive, each has one run in a period: a tenant due within half a
+//! period counts as entitled. Periods change in steps (`policies/period.rs`).
 //!
-//! Who is chosen keeps the drive for a *run*, so that seeks from one tenant's sectors to another's
-//! stay few: its reservation's part of a period, or, of slack, as much of the period as comes to it
-//! among those who wait. A run also ends when the tenant has nothing more, comes to a limit, has
-//! another reservation, or something is owed to a tenant of higher priority; one of slack, once it
-//! has had a sixteenth of the period, when something is owed to anybody. While its last request is
-//! at the drive, nobody else is sent beside it: whoever asks for one thing after the other asks
-//! again when that is done. What a run has used is what was charged for it, estimates for what is
-//! at the drive and corrected for the rest.
+//! *Runs.* The selected tenant keeps the drive for a run, so that seeks between tenants stay few.
+//! The budget of a run is the reservation's share of a period or, for slack, the tenant's part of
+//! the period among those waiting. A run also ends when the tenant has no more requests, reaches a
+//! limit, gets another reservation, or when a tenant of higher priority is entitled. A run of slack
+//! ends, after a sixteenth of the period, when any tenant is entitled. While the last request of a
+//! run is at the drive, no other tenant is served: a client with one request at a time sends the
+//! next one when it completes. The use of a run is what was charged for it: estimates for requests
+//! at the drive, measured times for the others.
 //!
-//! Worked example, period 1 s: A has reserved 70 %, B 30 %, and both always want more. A runs for
-//! 700 ms; by then its bucket is 210 ms lower and B's as much higher. B's deadline is the earlier;
-//! B runs for 300 ms, and both are where they were.
+//! Worked example, period 1 s: A has reserved 70 %, B 30 %, and both always have requests. A runs
+//! for 700 ms; by then its bucket is 210 ms lower and B's as much higher. B's deadline is the
+//! earlier; B runs for 300 ms, and both buckets are where they were.
 //!
-//! Cost: O(tenants) for each decision, and one cost of a request for each of those who wait when a
-//! run is over.
+//! Cost: O(tenants) for each decision, and the cost of one request for each waiting tenant when a
+//! run ends.
 
 use alloc::collections::BTreeMap;
 
@@ -48,26 +48,26 @@ use crate::tunables::PriorityClass;
 /// How slack is dealt out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slack {
-    /// To whoever was charged least.
+    /// To the tenant with the least recent charge.
     Fair,
-    /// To whoever was charged least in proportion to its reservation.
+    /// To the tenant with the least recent charge relative to its reservation.
     Proportional,
 }
 
-/// Whose turn it is.
+/// The selected turn.
 pub(crate) enum Turn<'a> {
     /// This tenant's; it has requests waiting.
     Of(&'a TenantState),
-    /// That of one who waits for a flush.
+    /// The flush of a tenant.
     Flush,
-    /// Nobody's until something at the drive is done.
+    /// None until a command at the drive completes.
     AtDrive,
-    /// Nobody's until then: all who wait are at a limit.
+    /// None until then: all waiting tenants are at a limit.
     Throttled(Instant),
 }
 
 impl<'a> Turn<'a> {
-    /// What goes; `of` says which request of the tenant whose turn it is.
+    /// The choice of the policy; `of` selects a request of the tenant.
     pub(crate) fn choice(self, of: impl FnOnce(&'a TenantState) -> Option<Ticket>) -> Choice {
         match self {
             Self::Of(state) => Choice::one(of(state)),
@@ -78,17 +78,17 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// A run of slack gives way once it has had this part of the period (guess: long against a seek,
-/// short against the second that shares are promised by).
+/// The fraction of the period after which a run of slack can be interrupted (guess: long against a
+/// seek, short against the second that shares are promised by).
 const GIVES_WAY: u64 = 16;
 
-/// Of what it gets nobody is to lose more than one in so many by changing between tenants (the
+/// The reciprocal of the maximum fraction of a tenant's time lost by changing between tenants (the
 /// project's target is one in twenty).
 const LOST: f64 = 20.0;
-/// Who has come back to the drive no more often than this is new (guess: that are a few periods).
+/// The maximum number of returns to the drive of a new tenant (guess: a few periods).
 const NEW: u32 = 3;
 
-/// Who goes by turns keeps this.
+/// The state of turns.
 pub(crate) struct Turns {
     period: Period,
     slack: Slack,
@@ -103,18 +103,18 @@ pub(crate) struct Turns {
 struct Run {
     tenant: Tenant,
     priority: PriorityClass,
-    /// What was reserved for the tenant: with another reservation another run begins.
+    /// The reservation of the tenant: a changed reservation begins another run.
     reserve: Share,
     entitled: bool,
     /// Whether it is in the longer round of two.
     round: Round,
-    /// What it may use; below zero where the last one used as much too much.
+    /// The budget; negative if the last run used that much too much.
     budget_ns: i64,
-    /// What the tenant had been charged when it began.
+    /// The charge of the tenant when the run began.
     began: (u64, i64),
 }
 
-/// What can be set.
+/// The period of runs.
 pub(crate) const RUN: Parameter = Parameter {
     name: "run_ms",
     summary: "period in which every tenant has one run; 0 makes each request a run",
@@ -125,7 +125,7 @@ pub(crate) const RUN: Parameter = Parameter {
     origin: "P5 section 2.4 (granularity)",
 };
 
-/// What can be set.
+/// The distribution of slack.
 pub(crate) const SLACK: Parameter = Parameter {
     name: "slack",
     summary: "unreserved time goes to the tenant with the least recent charge: 0 absolute, 1 \
@@ -150,8 +150,7 @@ impl Turns {
         }
     }
 
-    /// The same with longer periods, up to this, where shorter ones would cost somebody more than a
-    /// part of what it gets.
+    /// Allows periods up to `longest`, where shorter ones would cost a tenant too much.
     pub(crate) fn up_to(self, longest: Nanos) -> Self {
         Self { period: self.period.up_to(longest), ..self }
     }
@@ -167,7 +166,7 @@ impl Turns {
         }
     }
 
-    /// Whose turn it is. `cost` is what a tenant's bucket must have for a request.
+    /// The next turn. `cost` is the amount that a tenant's bucket must have for a request.
     pub(crate) fn next<'a>(
         &mut self,
         view: &View<'a>,
@@ -179,7 +178,7 @@ impl Turns {
         } else {
             FlushTurns::Ignore
         };
-        // Whose run it is does not change by it.
+        // This does not end the current run.
         if let Some(own) = shares.own_waiting() {
             return Turn::of(own, flushes);
         }
@@ -251,8 +250,8 @@ impl Turns {
         Turn::of(state, flushes)
     }
 
-    /// What the tenant's last run used less than it was to, or, below zero, more: nothing of it is
-    /// lost, though half a run of mean length at most is made up for at once.
+    /// The unused budget of the tenant's last run, negative if it used more. Nothing is lost, but
+    /// at most half a run of mean length is carried over at once.
     fn carry_ns(&self, state: &TenantState, mean: Nanos) -> i64 {
         let is_whole = |last: &Run| {
             last.entitled && last.reserve == state.terms().reserve && last.is_spent(state)
@@ -265,8 +264,8 @@ impl Turns {
         })
     }
 
-    /// Says which period would do: one in which nobody who asks loses more than a part of what it
-    /// gets by changing.
+    /// Sets the required period: no active tenant may lose more than the maximum fraction by
+    /// changing.
     fn fit_period(&mut self, view: &View<'_>) {
         let needed = |state: &TenantState| {
             let reserve = state.terms().reserve.as_fraction();
@@ -286,8 +285,8 @@ impl Turns {
         self.past.get(&state.tenant()).filter(|_| !self.period.is_zero()).map(|(number, _)| *number)
     }
 
-    /// Of the tenants whose turn it is not, the one that is owed something and has the earliest
-    /// deadline of all that fall within a period from now.
+    /// Of the tenants other than the current one, the entitled one with the earliest deadline of
+    /// all within a period from now.
     pub(crate) fn urgent_tenant<'a>(
         &self,
         view: &View<'a>,
@@ -326,8 +325,7 @@ impl Turns {
 }
 
 impl<'a> Turn<'a> {
-    /// The turn of one that has something waiting or at the drive; `flushes` says whether a flush
-    /// may go.
+    /// The turn of a tenant with something queued or at the drive.
     fn of(state: &'a TenantState, flushes: FlushTurns) -> Self {
         if flushes == FlushTurns::Count && state.flush_is_next() {
             Self::Flush
@@ -344,12 +342,12 @@ impl Slack {
         if parameters.get(SLACK.name) == 0.0 { Self::Fair } else { Self::Proportional }
     }
 
-    /// What a tenant's part of slack is in proportion to.
+    /// The weight of a tenant in the distribution of slack.
     fn weight(self, state: &TenantState) -> u64 {
         match self {
             Self::Fair => 1,
-            // Who has reserved nothing counts as having reserved a thousandth: it has little, but
-            // something.
+            // A tenant without a reservation counts with a thousandth: a small weight, but not
+            // zero.
             Self::Proportional => u64::from(state.terms().reserve.as_billionths()).max(1_000_000),
         }
     }
@@ -360,18 +358,18 @@ impl Run {
     /// request.
     fn is_spent(&self, state: &TenantState) -> bool {
         let (estimated, charged) = self.used(state);
-        // Whatever comes back of what was sent before, a run has its first request.
+        // Whatever corrections of earlier charges return, a run has its first request.
         estimated > 0 && i64::try_from(charged).unwrap_or(i64::MAX) >= self.budget_ns
     }
 
-    /// Nanoseconds that were charged when requests were sent, and as they have been corrected; of
-    /// the latter, what comes back of what was sent before is no use.
+    /// The estimates charged since the run began, and the corrected charges; corrections of earlier
+    /// requests below zero do not count.
     fn used(&self, state: &TenantState) -> (u64, u64) {
         let (estimated, charged) = state.charged();
         (estimated - self.began.0, u64::try_from(charged - self.began.1).unwrap_or(0))
     }
 
-    /// Whether somebody may not wait until it is over.
+    /// Whether another tenant may not wait until the run ends.
     fn is_interrupted(
         &self,
         state: &TenantState,
@@ -397,11 +395,11 @@ impl Run {
     }
 }
 
-/// Who is owed something, the earliest first.
+/// The entitlement of a tenant; the smallest goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entitlement {
     priority: PriorityClass,
-    /// Whether there is enough for the first request.
+    /// Whether the bucket has enough for the first request.
     entitled: bool,
     /// The deadline, in nanoseconds from now; the largest number for never.
     due_in_ns: i128,
@@ -433,21 +431,21 @@ impl Entitlement {
                 last: 0,
             };
         };
-        // Where a run is more than a request, the time at which nothing was owed tells most:
-        // periods change.
+        // If a run is more than a request, the time at which the bucket was level is decisive,
+        // because periods change.
         let due_in_ns = state.due_in_ns(now, if period.is_zero() { first } else { Nanos::ZERO });
         let (period, half) = (i128::from(period.as_ns()), i128::from(period.as_ns() / 2));
         let periods = if period == 0 { 0 } else { (due_in_ns + half).div_euclid(period) };
         Self { priority, entitled: state.due_in_ns(now, first) <= 0, due_in_ns, periods, last: 0 }
     }
 
-    /// The same of one whose last run was this.
+    /// The same with the number of the tenant's last run.
     fn after(self, last: Option<u64>) -> Self {
         Self { last: last.unwrap_or(0), ..self }
     }
 
-    /// The same where nothing is left over, if so: then everybody has one run in a round, and who
-    /// is due within half a period counts as owed. Real time does not go first for that.
+    /// The same where the whole drive is reserved: then each tenant has one run in a round, and a
+    /// tenant due within half a period counts as entitled. Real time has no precedence for that.
     fn or_soon(self, nothing_left: bool) -> Self {
         if self.entitled || !nothing_left || self.periods > 0 {
             return self;
@@ -455,8 +453,8 @@ impl Entitlement {
         Self { entitled: true, priority: self.priority.max(PriorityClass::BestEffort), ..self }
     }
 
-    /// Who is owed something goes before who is not; among those by priority, among the others by
-    /// time alone: whole periods first, and within one who had its run the longest ago.
+    /// The sort key: entitled tenants before others; entitled ones by priority first; then by time
+    /// in whole periods, and within one by the oldest last run.
     fn rank(&self) -> (bool, Option<PriorityClass>, i128, u64, i128) {
         (
             !self.entitled,
@@ -474,7 +472,7 @@ impl PartialOrd for Entitlement {
     }
 }
 
-/// Who is offered slack, the least charged first.
+/// The rank of a tenant for slack, the least charged first.
 struct Offered {
     priority: PriorityClass,
     used: f64,
@@ -486,7 +484,7 @@ impl Offered {
     }
 }
 
-/// What these have reserved together.
+/// The total reservation of these tenants.
 fn reserved_by<'a>(tenants: impl Iterator<Item = &'a TenantState>) -> Share {
     tenants.fold(Share::NONE, |sum, state| {
         sum.checked_add(state.terms().reserve).unwrap_or(Share::WHOLE)

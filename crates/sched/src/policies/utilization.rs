@@ -77,7 +77,7 @@ struct Utilization {
     outstanding: usize,
 }
 
-/// What requests are charged when they are sent.
+/// The initial charge of a request.
 #[derive(Clone, Copy)]
 enum Estimates {
     Constants { random: Nanos, sequential: Nanos, near: u64 },

@@ -1,4 +1,4 @@
-//! [`Bucket`]: tokens that come in at a steady rate and are taken by what is sent, to the last
+//! [`Bucket`]: tokens that arrive at a steady rate and are spent by requests, exact to the last
 //! grain.
 //!
 //! A token is a nanosecond of disk time, a request or a sector; a grain is a billionth of a token,
@@ -6,17 +6,16 @@
 //! ever rounded.
 //!
 //! Worked example: a reservation of 30 % and a burst of 1 s fill a bucket of 300 ms at 0.3 ms a
-//! millisecond. A request estimated at 20 ms takes it from 0 to −20 ms; it took 12 ms, so 8 ms come
-//! back; 40 ms later the bucket is at 0 again.
+//! millisecond. A request estimated at 20 ms takes it from 0 to −20 ms; it took 12 ms, so 8 ms are
+//! returned; 40 ms later the bucket is at 0 again.
 //!
-//! A debt is paid by a certain time. When the bucket fills more slowly from now on that time stays,
-//! and the debt gets smaller in proportion: it was made while more came in. When it fills faster
-//! the debt stays, and is paid earlier. Example: −80 ms at 80 % are paid in 100 ms; at 20 % from
-//! now on they are −20 ms.
+//! A debt is paid by a certain time. If the rate is reduced that time stays, and the debt shrinks
+//! in proportion: it was incurred at a higher rate. If the rate rises the debt stays, and is paid
+//! earlier. Example: −80 ms at 80 % are paid in 100 ms; at 20 % from now on they are −20 ms.
 //!
-//! Guarantees `level = filled − taken + returned − spilled + forgiven`, exactly. Spilled is what
-//! came in while it was full, forgiven what was taken while it was as empty as may be, and what a
-//! slower rate takes off a debt.
+//! Guarantees `level = filled − taken + returned − spilled + forgiven`, exactly. Spilled is the
+//! inflow of a full bucket. Forgiven is what was taken at the minimum level, and what a reduced
+//! rate takes off a debt.
 
 use headtime_units::Instant;
 
@@ -33,7 +32,7 @@ pub(crate) struct Bucket {
     /// The level at `at`.
     level: i128,
     at: Instant,
-    /// What could not be kept, and what was let off, since the beginning.
+    /// Grains beyond the maximum, and grains forgiven, since the beginning.
     spilled: i128,
     forgiven: i128,
 }
@@ -44,8 +43,8 @@ impl Bucket {
         Self { rate: 0, most: 0, least: 0, level: 0, at: now, spilled: 0, forgiven: 0 }
     }
 
-    /// From now on it fills at another rate, between other bounds; what it holds stays as far as
-    /// they allow, and what it owes is paid no later than it would have been.
+    /// Changes the rate and the bounds; the level stays as far as they allow, and a debt is paid no
+    /// later than before.
     pub(crate) fn set(&mut self, now: Instant, rate: u64, least: i128, most: i128) {
         debug_assert!(least <= 0 && most >= 0, "a bucket may stand at nothing");
         self.fill(now);
@@ -58,21 +57,20 @@ impl Bucket {
         self.settle();
     }
 
-    /// Fills it to the brim; what that takes counts as forgiven.
+    /// Fills the bucket; the difference counts as forgiven.
     pub(crate) fn top_up(&mut self, now: Instant) {
         self.fill(now);
         self.forgiven += self.most - self.level;
         self.level = self.most;
     }
 
-    /// How many grains it holds, below zero when it is in debt; `now` is no earlier than any time
-    /// before.
+    /// The level in grains, negative for a debt; `now` is no earlier than any time before.
     pub(crate) fn level(&self, now: Instant) -> i128 {
         let since = i128::from(now.saturating_since(self.at).as_ns());
         (self.level + since * i128::from(self.rate)).min(self.most)
     }
 
-    /// The most it holds.
+    /// The maximum level.
     pub(crate) fn most(&self) -> i128 {
         self.most
     }
@@ -114,7 +112,7 @@ impl Bucket {
         if self.rate == 0 { i128::MAX } else { (grains - self.level(now)) / i128::from(self.rate) }
     }
 
-    /// What was forgiven less what could not be kept, since the beginning.
+    /// Forgiven less spilled grains since the beginning.
     #[cfg(test)]
     pub(crate) fn let_off(&self) -> i128 {
         self.forgiven - self.spilled
@@ -174,7 +172,7 @@ mod tests {
         assert_eq!((bucket.level(at(0)), bucket.reaches(0)), (-20 * MS, at(100)));
         bucket.set(at(50), 800_000_000, -800 * MS, 800 * MS);
         assert_eq!((bucket.level(at(50)), bucket.level(at(60))), (-10 * MS, -2 * MS));
-        // What was not used is kept as far as there is room for it.
+        // Unused grains are kept up to the maximum.
         bucket.set(at(562), 200_000_000, -200 * MS, 200 * MS);
         assert_eq!(bucket.level(at(562)), 200 * MS);
     }
@@ -207,8 +205,7 @@ mod tests {
     }
 
     proptest! {
-        /// Computed beside it: what came in, what was taken, what was returned, and the two that
-        /// bounds cost.
+        /// Compared with separate sums: filled, taken, returned, and the effect of the bounds.
         #[test]
         fn no_grain_is_lost_and_none_is_made(events in proptest::collection::vec(event(), 0..40)) {
             let mut bucket = Bucket::new(Instant::ORIGIN);
@@ -226,14 +223,14 @@ mod tests {
                 }
                 levels.push(bucket.level(now));
             }
-            // Brings what came in to the books.
+            // Updates the level.
             bucket.take(now, 0);
             prop_assert_eq!(bucket.level(now), filled - taken + returned - bucket.spilled + bucket.forgiven);
             prop_assert!(levels.iter().all(|level| *level <= 1_000_000_000 * GRAINS && *level >= -1_000_000_000 * GRAINS));
             prop_assert!(bucket.spilled >= 0 && bucket.forgiven >= 0);
         }
 
-        /// It does hold what it was said to hold at that time, and did not a nanosecond before.
+        /// It has the stated level at that time, and not a nanosecond before.
         #[test]
         fn it_reaches_a_level_when_it_says(rate in 1_u64..=1_000_000_000, debt in 0_u64..100_000_000, level in 0_i128..100_000_000) {
             let mut bucket = Bucket::new(Instant::ORIGIN);

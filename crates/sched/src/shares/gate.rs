@@ -1,16 +1,15 @@
-//! [`Gate`]: a limit or a cap, which is a bucket that shuts when nothing is left in it and opens
-//! again when there is enough for a run.
+//! [`Gate`]: a limit or a cap. It is a bucket that closes when it is empty and opens again when it
+//! has enough for a run.
 //!
 //! Worked example: a limit of 20 % with a burst of 1 s fills a bucket of 200 ms. A tenant that has
-//! used them up is shut out until a quarter of that, 50 ms, is there, which takes 250 ms; then it
-//! has a run of 50 ms and what comes in meanwhile, and not one request after each few milliseconds.
+//! used them up waits until a quarter, 50 ms, is available again, which takes 250 ms. Then it has a
+//! run of 50 ms and the inflow meanwhile, rather than one request every few milliseconds.
 
 use headtime_units::{Instant, Nanos};
 
 use super::bucket::{Bucket, GRAINS};
 
-/// No debt takes longer than this to pay (guess: twice the time that a drive is usually given to
-/// answer).
+/// The maximum time to pay a debt (guess: twice the usual command time-out of a drive).
 const LONGEST_DEBT: Nanos = Nanos::from_secs(60);
 /// Which part of its burst a tenant at its limit waits for.
 const LET_IN: i128 = 4;
@@ -19,7 +18,7 @@ const LET_IN: i128 = 4;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gate {
     bucket: Option<Bucket>,
-    /// Shut until then; not after the time it was looked at: open.
+    /// Closed until then; open if not after the last update.
     opens: Instant,
 }
 
@@ -34,13 +33,13 @@ impl Gate {
         self.opens
     }
 
-    /// How many grains it holds; `None` where nothing is limited.
+    /// The level in grains; `None` without a limit.
     pub(crate) fn level(&self, now: Instant) -> Option<i128> {
         self.bucket.as_ref().map(|bucket| bucket.level(now))
     }
 
-    /// Lets so many grains a nanosecond through, or everything; what is owed already stays owed,
-    /// and is paid no later than it would have been.
+    /// Sets the rate in grains a nanosecond, or no limit; a debt stays, and is paid no later than
+    /// before.
     pub(crate) fn set(&mut self, now: Instant, rate: Option<u64>, burst: Nanos) {
         let Some(rate) = rate else {
             *self = Self::open();
@@ -48,7 +47,7 @@ impl Gate {
         };
         let new = self.bucket.is_none();
         let bucket = self.bucket.get_or_insert_with(|| Bucket::new(now));
-        // One token at least, or a slow rate with a short burst would let nothing through.
+        // At least one token, or a low rate with a short burst would block everything.
         let most = (i128::from(rate) * i128::from(burst.as_ns())).max(GRAINS);
         bucket.set(now, rate, -i128::from(rate) * i128::from(LONGEST_DEBT.as_ns()), most);
         if new {
@@ -79,7 +78,7 @@ impl Gate {
         self.bucket.map_or(0, |bucket| bucket.let_off())
     }
 
-    /// Shuts when nothing is left, and says when it opens.
+    /// Closes the gate when the bucket is empty, and computes when it opens.
     fn update(&mut self, now: Instant) {
         let Some(bucket) = &self.bucket else { return };
         if self.opens > now || bucket.level(now) <= 0 {

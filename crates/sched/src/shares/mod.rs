@@ -1,10 +1,9 @@
-//! Shares of disk time: what volumes and their classes are promised, what they may not exceed, and
-//! the books that say where they stand.
+//! Shares of disk time: the reservations and limits of volumes and their classes, and their state.
 //!
-//! The books are mechanism and kept by the [`Scheduler`](crate::Scheduler) whatever the policy; who
-//! goes next by them is a policy's business ([`crate::policies::utilization`], `headtime`).
-//! Policies that say nothing of shares do not keep them. Source: P5 (Kaldewey and others,
-//! Virtualizing disk performance), sections 2 and 3.
+//! The state is tracked by the [`Scheduler`](crate::Scheduler) whatever the policy; a policy
+//! selects the next tenant by it ([`crate::policies::utilization`], `headtime`). Policies that do
+//! not use shares do not pay for them. Source: P5 (Kaldewey and others, Virtualizing disk
+//! performance), sections 2 and 3.
 
 mod bucket;
 mod gate;

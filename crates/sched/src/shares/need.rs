@@ -1,27 +1,26 @@
-//! What an application needs, as a reservation: [`Need::reservation`].
+//! The reservation that an application needs: [`Need::reservation`].
 //!
-//! An application that asks for runs of requests which follow each other costs, for each run, a
-//! seek, half a turn, and the transfer of each block of it: t = s + p/2 + n x. It makes r / n runs
-//! a second, so it needs the share u = (r / n) · t. The paper prints u = r / (s_max/2 + p/2 + n x),
-//! which is no share: it divides where it must multiply, and counts requests as runs. `n` is what
-//! the application has to ask for in one run, or what the scheduler serves of it before it turns to
-//! others, whichever is less.
+//! An application with runs of consecutive requests costs, for each run, a seek, half a revolution,
+//! and the transfer of each block: t = s + p/2 + n x. It makes r / n runs a second, so it needs the
+//! share u = (r / n) · t. The paper prints u = r / (s_max/2 + p/2 + n x), which is no share: it
+//! divides where it must multiply, and counts requests as runs. `n` is the length of the
+//! application's runs, or the number of requests that the scheduler serves of it in one run,
+//! whichever is less.
 //!
-//! The paper takes half the longest seek for s. That is not on the safe side: arms accelerate, so
-//! that seeks between random places take more than half of the longest on most drives (9.0 of 15.5
-//! ms on the paper's own). Whoever knows the mean gives that ([`DriveCosts::seek`]).
+//! The paper uses half the longest seek for s. That is not conservative: arms accelerate, so that
+//! seeks between random positions take more than half of the longest on most drives (9.0 of 15.5 ms
+//! on the paper's own). A known mean seek should be given instead ([`DriveCosts::seek`]).
 //!
 //! Worked example: 200 requests a second of 4 KiB in runs of 32, on a drive with a mean seek of 9
-//! ms, 8.33 ms a turn and 0.2 ms for 4 KiB: 6.25 runs a second, 9 + 4.17 + 6.4 = 19.6 ms each: a
-//! share of 12.2 %. At random it would be 200 · 13.4 ms: 267 %, more than there is.
+//! ms, 8.33 ms a revolution and 0.2 ms for 4 KiB: 6.25 runs a second, 9 + 4.17 + 6.4 = 19.6 ms
+//! each: a share of 12.2 %. At random it would be 200 · 13.4 ms: 267 %, more than the drive has.
 //!
-//! Not computed: switches of tracks and cylinders within a run, unless they are in the transfer;
-//! what a cache answers; how a queue shortens the way between random requests. Source: P5 section
-//! 2.4.
+//! Not computed: track and cylinder switches within a run, unless they are in the transfer; cache
+//! hits; how a queue shortens random positioning. Source: P5 section 2.4.
 
 use headtime_units::{Nanos, Share};
 
-/// What an application asks for.
+/// The load of an application.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Need {
     /// Requests a second; above 0.
@@ -30,23 +29,23 @@ pub struct Need {
     pub run_requests: u64,
 }
 
-/// What is to be known of a drive to tell what a request costs it.
+/// The costs of a request on a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriveCosts {
-    /// What it costs to get to a run, but for rotation: the mean seek between random places and a
+    /// The cost of reaching a run without rotation: the mean seek between random positions and a
     /// command's overhead. As published: half the longest seek.
     pub seek: Nanos,
-    /// A turn of the spindle.
+    /// The time of one revolution.
     pub revolution: Nanos,
     /// The transfer of one request: from the medium or over the bus with its overhead, whichever
     /// takes longer.
     pub transfer: Nanos,
-    /// The longest that the scheduler serves one tenant before it turns to others; [`Nanos::MAX`]
-    /// for no bound.
+    /// The maximum time that the scheduler serves one tenant at a time; [`Nanos::MAX`] for no
+    /// bound.
     pub longest_run: Nanos,
 }
 
-/// Why there is no such reservation.
+/// The reason why no reservation is enough.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum NeedError {
     /// The rate is none.
@@ -81,7 +80,7 @@ impl Need {
             return Err(NeedError::Run);
         }
         let (lost_ns, transfer_ns) = (drive.lost_ns(), drive.transfer.as_ns() as f64);
-        // What fits behind the seek in the scheduler's run; one request at least.
+        // The requests that fit after the seek in the scheduler's run; at least one.
         let of_scheduler = (drive.longest_run.as_ns() as f64 - lost_ns) / transfer_ns.max(1.0);
         let requests = (of_application as f64).min(libm::floor(of_scheduler).max(1.0));
         let run_ns = lost_ns + requests * transfer_ns;
@@ -89,9 +88,9 @@ impl Need {
         Share::from_fraction(required).ok_or(NeedError::MoreThanTheDrive { required })
     }
 
-    /// The least share of disk time with which it is served where each tenant has its run once in a
-    /// `period`, of its share of that: the less it has, the shorter its runs, and the more of them
-    /// it needs. [`DriveCosts::longest_run`] bounds them besides.
+    /// The minimum share of disk time if each tenant has one run in a `period`, of its share of
+    /// that: a smaller share has shorter runs and needs more of them. [`DriveCosts::longest_run`]
+    /// bounds them too.
     ///
     /// # Errors
     /// [`NeedError`].
@@ -107,7 +106,7 @@ impl Need {
             })
         };
         needed(Share::WHOLE)?;
-        // What is needed falls as the share grows: the least that is enough lies where they meet.
+        // The requirement falls as the share grows: the minimum is where they meet.
         let (mut too_little, mut enough) = (0, Share::WHOLE.as_billionths());
         while enough - too_little > 1 {
             let middle = too_little + (enough - too_little) / 2;
@@ -123,7 +122,7 @@ impl Need {
 }
 
 impl DriveCosts {
-    /// A seek and half a turn.
+    /// A seek and half a revolution.
     fn lost_ns(&self) -> f64 {
         self.seek.as_ns() as f64 + self.revolution.as_ns() as f64 / 2.0
     }
@@ -180,7 +179,7 @@ mod tests {
                 .reservation(&drive)
                 .expect("there is room")
         };
-        // 6.83 ms are left behind the seek: 34 requests.
+        // 6.83 ms remain after the seek: 34 requests.
         assert!(share(33) > share(34) && share(34) == share(35) && share(34) == share(1_000_000));
         let drive = DriveCosts { longest_run: Nanos::ZERO, ..DRIVE };
         let each = Need { requests_per_second: 50.0, run_requests: 9 }.reservation(&drive);
@@ -191,8 +190,8 @@ mod tests {
         );
     }
 
-    /// In order without end, 200 a second: each second has one run, so a seek and half a turn, and
-    /// 200 transfers. Half as often costs half of the former.
+    /// An endless sequential load, 200 a second: each second has one run, so a seek and half a
+    /// revolution, and 200 transfers. With half the period the former count twice.
     #[test]
     fn where_runs_come_round_once_in_a_period_a_share_is_enough_for_the_runs_that_it_makes() {
         let endless = Need { requests_per_second: 200.0, run_requests: 1 << 40 };

@@ -1,18 +1,17 @@
-//! [`Shares`]: the books of all tenants of one drive: terms, buckets, lines of requests, and
-//! admission.
+//! [`Shares`]: the state of all tenants of one drive: terms, buckets, queues, and the check of
+//! changes.
 //!
-//! Two buckets for each tenant, as published: one fills with its reservation, one with its limit,
-//! each with no more than its burst. What is sent is charged an estimate at once, and corrected
-//! when it is done by what it took: completion − max(previous completion, dispatch), seeks
-//! included. Caps in requests and sectors a second are two buckets more.
+//! Each tenant has two buckets, as published: one fills with its reservation, one with its limit,
+//! each up to its burst. A request is charged an estimate at dispatch, which is corrected at
+//! completion to the measured time: completion − max(previous completion, dispatch), seeks
+//! included. Caps in requests and sectors a second are two more buckets.
 //!
-//! A tenant without terms (a guest) has nothing reserved and nothing limited; it has books of its
-//! own from its first request on, and its fair part of what is left over.
+//! A tenant without terms (a guest) has no reservation and no limit. It has a state of its own from
+//! its first request on, and its fair share of unreserved time.
 //!
-//! Bounds: the bucket of a reservation keeps within ± share × burst (P5, section 2.1: `0 ± u`):
-//! beyond that what is used of other people's slack is no debt, and what is not used is no claim. A
-//! limit is a debt until it is paid ([`Gate`]), though for no longer than a minute: a drive that
-//! hangs does not shut anybody out for ever.
+//! Bounds: the bucket of a reservation stays within ± share × burst (P5, section 2.1: `0 ± u`).
+//! Beyond that, used slack is no debt, and unused time is no claim. A limit is a debt until it is
+//! paid ([`Gate`]), but for at most a minute: a drive that hangs does not block a tenant for ever.
 
 use alloc::vec::Vec;
 
@@ -25,20 +24,20 @@ use super::usage::{Recent, Usage, WINDOW};
 use crate::queue::{Queue, Queued, Ticket};
 use crate::request::{Op, VolumeId};
 
-/// How many requests count in the mean of those that go on, and of the rarer ones that come after
-/// others' (guess: some ten seconds of each).
+/// The number of requests in the mean of those that continue a tenant's own, and of the rarer ones
+/// after another tenant's (guess: some ten seconds of each).
 const GOING_ON: u32 = 256;
 const RETURNING: u32 = 16;
-/// A guest that has asked for nothing for so long is forgotten when another comes.
+/// A guest without requests for this long is removed when another tenant arrives.
 const FORGOTTEN: Nanos = Nanos::from_ns(WINDOW.as_ns() * 20);
 
-/// What a request is charged when it is sent.
+/// The charge of a request at dispatch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Charge {
     /// Disk time it is expected to take.
     pub estimate: Nanos,
-    /// Whether it stands whatever the request then takes: the unit of whoever counts requests and
-    /// not time.
+    /// Whether the charge is final whatever the request takes: the unit of a policy that counts
+    /// requests instead of time.
     pub fixed: bool,
 }
 
@@ -46,18 +45,19 @@ pub struct Charge {
 /// [`Scheduler::change_shares`](crate::Scheduler::change_shares) changes terms.
 #[derive(Clone, Debug)]
 pub struct Shares {
-    /// Whether anybody has or had terms, or the policy goes by tenants: before that nothing is kept.
+    /// Whether a tenant has or had terms, or the policy uses shares: before that nothing is
+    /// tracked.
     kept: bool,
     reservable: Share,
     /// By tenant.
     tenants: Vec<TenantState>,
-    /// Where the tenant asked for last stands.
+    /// The index of the last look-up.
     last: usize,
-    /// Whose read, write or flush was done last.
+    /// The tenant of the last read, write or flush.
     served_last: Option<Tenant>,
 }
 
-/// One tenant's books.
+/// The state of one tenant.
 #[derive(Clone, Debug)]
 pub(crate) struct TenantState {
     tenant: Tenant,
@@ -69,8 +69,8 @@ pub(crate) struct TenantState {
     sectors: Gate,
     usage: Usage,
     disk_time: Nanos,
-    /// What a request takes lately where the head has been for its own before, and where for
-    /// somebody else's.
+    /// Recent disk time of a request that follows one of the same tenant, and of one that follows
+    /// another tenant's.
     going_on: Recent,
     returning: Recent,
     /// All estimates, and all charges as they have been corrected by now; the latter may fall.
@@ -79,10 +79,10 @@ pub(crate) struct TenantState {
     at_drive: usize,
     /// Flushes that wait, and writes that wait for one.
     flushes: usize,
-    /// What a flush costs it lately, and whether the last that was sent for it was one.
+    /// The recent cost of a flush, and whether the last command for it was one.
     flush: Recent,
     flushed_last: bool,
-    /// Behind the last request that was sent.
+    /// The address after the last request sent.
     next_lba: Option<Lba>,
     /// When it last had something queued or at the drive.
     last_held: Instant,
@@ -95,10 +95,10 @@ pub(crate) enum FlushTurns {
     Ignore,
 }
 
-/// What became of a request at the drive.
+/// The service of a request at the drive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Took {
-    /// What the command was that served it.
+    /// The operation of the command that served it.
     pub(crate) op: Op,
     /// Whether the drive did without the head.
     pub(crate) cached: bool,
@@ -106,10 +106,10 @@ pub(crate) struct Took {
     pub(crate) disk_time: Nanos,
 }
 
-/// What one tenant has, uses and waits for.
+/// The terms, use and queue of one tenant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ShareReport {
-    /// Who.
+    /// The tenant.
     pub tenant: Tenant,
     /// Its terms; `None` for a guest.
     pub terms: Option<Terms>,
@@ -118,11 +118,11 @@ pub struct ShareReport {
     /// The share of the drive that it has been charged over the last few seconds: a moving average
     /// that weighs by age.
     pub recent: f64,
-    /// The level of the bucket of its reservation: above zero when something is owed to it.
+    /// The level of the bucket of its reservation: positive for an entitlement.
     pub reserve_level_ns: i64,
     /// The level of the bucket of its limit; `None` without a limit.
     pub limit_level_ns: Option<i64>,
-    /// A limit or cap holds it back until then.
+    /// The time until which a limit or cap holds it back.
     pub held_until: Option<Instant>,
     /// Requests that may go as far as their order is concerned, flushes included.
     pub waiting: usize,
@@ -142,19 +142,19 @@ impl Shares {
         }
     }
 
-    /// What reservations may come to together.
+    /// The total that may be reserved.
     #[must_use]
     pub fn reservable(&self) -> Share {
         self.reservable
     }
 
-    /// What is reserved.
+    /// The total reservation.
     #[must_use]
     pub fn reserved(&self) -> Share {
         sum(self.tenants.iter().filter_map(|state| state.terms))
     }
 
-    /// What may still be reserved.
+    /// The share that may still be reserved.
     #[must_use]
     pub fn unreserved(&self) -> Share {
         difference(self.reservable, self.reserved())
@@ -166,11 +166,11 @@ impl Shares {
         self.tenant(tenant)?.terms
     }
 
-    /// Whether these changes together would be made, and what would be left to reserve behind them.
-    /// A tenant may stand in several; the last counts.
+    /// Whether these changes together are valid; returns the unreserved share after them. If a
+    /// tenant occurs several times, the last change counts.
     ///
     /// # Errors
-    /// [`ShareRefusal`], for the first change that cannot be.
+    /// [`ShareRefusal`], for the first invalid change.
     pub fn check(&self, changes: &[ShareChange]) -> Result<Share, ShareRefusal> {
         let mut after: Vec<(Tenant, Terms)> =
             self.tenants.iter().filter_map(|state| Some((state.tenant, state.terms?))).collect();
@@ -203,7 +203,7 @@ impl Shares {
         else {
             return Ok(difference(reservable, sum(after.into_iter().map(|entry| entry.1))));
         };
-        // The last that asks for more than it had is the one that is told.
+        // The error names the last change that increases a reservation.
         let grows = |change: &&ShareChange| matches!(change, ShareChange::Set(tenant, terms) if self.terms(*tenant).is_none_or(|had| had.reserve < terms.reserve));
         Err(match changes.iter().rev().find(grows) {
             Some(ShareChange::Set(tenant, terms)) => {
@@ -220,7 +220,7 @@ impl Shares {
     }
 
     /// The report of one tenant at `now`, which is no earlier than the scheduler's last event;
-    /// `None` for one that has neither terms nor asked for anything of late.
+    /// `None` for a tenant without terms and recent requests.
     #[must_use]
     pub fn report(&self, tenant: Tenant, now: Instant) -> Option<ShareReport> {
         self.tenant(tenant).map(|state| state.report(now))
@@ -231,17 +231,17 @@ impl Shares {
         self.tenants.iter().map(move |state| state.report(now))
     }
 
-    /// Whether anybody has terms.
+    /// Whether a tenant has terms.
     pub(crate) fn any_terms(&self) -> bool {
         self.tenants.iter().any(|state| state.terms.is_some())
     }
 
-    /// Whether books of tenants are kept.
+    /// Whether shares are tracked.
     pub(crate) fn are_kept(&self) -> bool {
         self.kept
     }
 
-    /// Keeps books from now on; these requests wait, and these for a flush.
+    /// Starts tracking; these requests are queued, and these wait for a flush.
     pub(crate) fn keep<'a>(
         &mut self,
         now: Instant,
@@ -311,12 +311,12 @@ impl Shares {
         }
     }
 
-    /// Keeps no order in any line that nobody asks for from now on.
+    /// Drops the orders of all queues that not every policy uses.
     pub(crate) fn forget_orders(&mut self) {
         self.tenants.iter_mut().for_each(|state| state.queue.forget_orders());
     }
 
-    /// Charges what is sent; a write that waits for a flush stands for that.
+    /// Charges a dispatched request; a write that waits for a flush counts as one.
     pub(crate) fn sent(&mut self, now: Instant, queued: &Queued, charge: Charge, op: Op) {
         if !self.kept {
             return;
@@ -337,8 +337,8 @@ impl Shares {
         state.charge(now, charge.estimate.as_ns() as i64);
     }
 
-    /// Corrects what was charged for a request, now that it is known what it took. What was sent
-    /// before books were kept was charged nothing.
+    /// Corrects the charge of a completed request. A request sent before tracking began was not
+    /// charged.
     pub(crate) fn done(
         &mut self,
         now: Instant,
@@ -350,8 +350,7 @@ impl Shares {
             return;
         }
         let Took { op, cached, disk_time } = took;
-        // What the cache answers leaves the head where others had it: the way back is still to
-        // come.
+        // A cache hit leaves the head at another tenant's position: the way back is still to come.
         let goes_on = cached || self.served_last == Some(tenant);
         if !cached {
             self.served_last = Some(tenant);
@@ -372,15 +371,15 @@ impl Shares {
         }
     }
 
-    /// The books of those that have something waiting, by tenant; with `flushes` also of those that
-    /// wait for nothing but a flush.
+    /// The tenants with queued requests; with [`FlushTurns::Count`] also those that wait for a
+    /// flush alone.
     pub(crate) fn waiting(&self, flushes: FlushTurns) -> impl Iterator<Item = &TenantState> + '_ {
         self.tenants.iter().filter(move |state| {
             !state.queue.is_empty() || (flushes == FlushTurns::Count && state.flushes > 0)
         })
     }
 
-    /// How many requests wait whose tenants are at a limit of theirs.
+    /// The number of queued requests of tenants at a limit.
     pub(crate) fn held_back(&self, now: Instant) -> usize {
         self.tenants
             .iter()
@@ -389,7 +388,7 @@ impl Shares {
             .sum()
     }
 
-    /// The books of those that have something waiting or at the drive, or had within this span.
+    /// The tenants with something queued or at the drive now or within this span.
     pub(crate) fn asking(
         &self,
         now: Instant,
@@ -403,8 +402,8 @@ impl Shares {
         })
     }
 
-    /// The books of [`VolumeId::INTERNAL`] while it has something waiting: the highest number there is,
-    /// so always the last.
+    /// The state of [`VolumeId::INTERNAL`] while it has requests: the highest number, so always the
+    /// last.
     pub(crate) fn own_waiting(&self) -> Option<&TenantState> {
         self.tenants.last().filter(|state| {
             state.tenant.volume == VolumeId::INTERNAL
@@ -412,18 +411,18 @@ impl Shares {
         })
     }
 
-    /// How many tenants have books.
+    /// The number of tenants tracked.
     pub(crate) fn tenants(&self) -> usize {
         self.tenants.len()
     }
 
-    /// The books of one tenant.
+    /// The state of one tenant.
     pub(crate) fn tenant(&self, tenant: Tenant) -> Option<&TenantState> {
         let place = self.tenants.binary_search_by_key(&tenant, |state| state.tenant).ok()?;
         Some(&self.tenants[place])
     }
 
-    /// Checks that lines hold what the queue holds.
+    /// Checks that the tenants' queues contain the requests of the queue.
     ///
     /// # Panics
     /// When they do not: a fault of the scheduler.
@@ -503,7 +502,7 @@ impl TenantState {
         }
     }
 
-    /// Who.
+    /// The tenant.
     pub(crate) fn tenant(&self) -> Tenant {
         self.tenant
     }
@@ -528,17 +527,17 @@ impl TenantState {
         self.flushes > 0
     }
 
-    /// Whether that comes before its requests: it takes turns with them.
+    /// Whether a flush goes before its requests: they alternate.
     pub(crate) fn flush_is_next(&self) -> bool {
         self.flushes > 0 && (self.queue.is_empty() || !self.flushed_last)
     }
 
-    /// What a flush costs it lately; something even before the first, so that it counts.
+    /// The recent cost of a flush; at least a nanosecond, so that it counts.
     pub(crate) fn flush_cost(&self) -> Nanos {
         self.flush.mean().max(Nanos::from_ns(1))
     }
 
-    /// Behind the request it sent last.
+    /// The address after its last request.
     pub(crate) fn next_lba(&self) -> Option<Lba> {
         self.next_lba
     }
@@ -549,7 +548,7 @@ impl TenantState {
         (self.estimated.as_ns(), self.charged_ns)
     }
 
-    /// The share of the drive it has been charged of late.
+    /// The recent share of the drive that it was charged.
     pub(crate) fn recent(&self, now: Instant) -> f64 {
         self.usage.share(now)
     }
@@ -563,9 +562,8 @@ impl TenantState {
         self.reserve.due_in_ns(now, enough)
     }
 
-    /// What it loses when others have had the drive in between: how much longer the first request
-    /// then takes than those behind it. Nothing where it is not twice as long, as for requests
-    /// anywhere.
+    /// The loss by a change of tenants: the additional time of the first request compared with
+    /// those after it. Zero unless it takes twice as long, as for random requests.
     pub(crate) fn lost_by_change(&self) -> Nanos {
         let (going_on, returning) = (self.going_on.mean(), self.returning.mean());
         if !going_on.is_zero() && returning >= going_on * 2 {

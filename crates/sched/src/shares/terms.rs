@@ -1,17 +1,17 @@
-//! What a tenant is promised and what it may not exceed: [`Terms`], how they are changed, and why a
-//! change is refused.
+//! [`Terms`]: the reservation and the limits of a tenant, with their changes and the reasons to
+//! refuse a change.
 //!
-//! Worked example, all of the drive reservable: volume 1 has a reservation of 50 %, volume 2 asks
-//! for 60 %. It is refused, and told that 50 % are left. In one change volume 1 goes down to 40 %
-//! and volume 2 comes with 60 %: that is taken, because a change is judged by where it ends.
+//! Worked example, all of the drive reservable: volume 1 has a reservation of 50 %, volume 2
+//! requests 60 %. It is refused, because 50 % are available. In one change volume 1 is reduced to
+//! 40 % and volume 2 gets 60 %: that is valid, because a change is checked by its result.
 
 use headtime_units::{Nanos, Share};
 
 use crate::request::{ClassId, VolumeId};
 use crate::tunables::PriorityClass;
 
-/// Who pays for a request: a volume, or a class of it. Each tenant has terms, buckets and a line of
-/// its own.
+/// The owner of disk time: a volume, or a class of it. Each tenant has terms, buckets and a queue
+/// of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tenant {
     /// The volume.
@@ -20,21 +20,20 @@ pub struct Tenant {
     pub class: ClassId,
 }
 
-/// What a tenant is promised and what it may not exceed.
+/// The reservation and the limits of a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// The share of disk time it gets whenever it asks for that much.
+    /// The guaranteed share of disk time, if its requests need that much.
     pub reserve: Share,
-    /// The share of disk time it does not exceed, though nobody else wants it; the whole for no
-    /// limit. No less than the reservation, and at least [`Terms::MIN_LIMIT`].
+    /// The maximum share of disk time, even while others are idle; the whole for no limit. At least
+    /// the reservation and [`Terms::MIN_LIMIT`].
     pub limit: Share,
-    /// For how long its shares and caps may be saved up while it asks for less, and run ahead of:
-    /// the papers' period. From [`Terms::MIN_BURST`] to [`Terms::MAX_BURST`].
+    /// The time for which unused shares and caps can be saved up, and overdrawn: the papers'
+    /// period. From [`Terms::MIN_BURST`] to [`Terms::MAX_BURST`].
     pub burst: Nanos,
-    /// Whose turn it is among those to whom something is owed, and who is offered what nobody has
-    /// reserved: real time first, idle last.
+    /// The precedence among entitled tenants and for slack: real time first, idle last.
     pub priority: PriorityClass,
-    /// It does not exceed so many requests a second; at least 1.
+    /// The maximum number of requests a second; at least 1.
     pub requests_per_second: Option<u32>,
     /// It does not exceed so many sectors a second, which is how a rate in bytes is written here;
     /// from 1 to [`Terms::MAX_SECTORS`].
@@ -46,8 +45,7 @@ pub struct Terms {
 pub enum ShareChange {
     /// A tenant gets these terms, whether or not it had others.
     Set(Tenant, Terms),
-    /// A tenant has no terms any more: nothing reserved, nothing limited. What it has asked for
-    /// stays.
+    /// Removes the terms of a tenant: no reservation, no limits. Its queued requests stay.
     Remove(Tenant),
     /// Reservations may come to so much together.
     Reservable(Share),
@@ -56,19 +54,19 @@ pub enum ShareChange {
 /// Why a change of terms was not made. Nothing is changed then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShareRefusal {
-    /// More would be reserved than there is.
+    /// The reservations would exceed the reservable share.
     #[error(
         "{tenant} asks for {requested} of disk time; {available} are left of the {reservable} that may be \
             reserved; ask for no more, or lower another reservation first"
     )]
     TooMuch {
-        /// Who.
+        /// The tenant.
         tenant: Tenant,
-        /// The reservation asked for.
+        /// The requested reservation.
         requested: Share,
-        /// What is left for it, its own reservation included.
+        /// The available share, its own reservation included.
         available: Share,
-        /// What may be reserved.
+        /// The reservable share.
         reservable: Share,
     },
     /// Less would be reservable than is reserved.
@@ -77,9 +75,9 @@ pub enum ShareRefusal {
             lower a reservation first"
     )]
     Reserved {
-        /// What was to be reservable.
+        /// The requested reservable share.
         requested: Share,
-        /// What is reserved.
+        /// The total reservation.
         reserved: Share,
     },
     /// A limit below the reservation.
@@ -88,7 +86,7 @@ pub enum ShareRefusal {
             lower the reservation"
     )]
     LimitBelowReserve {
-        /// Who.
+        /// The tenant.
         tenant: Tenant,
         /// The limit.
         limit: Share,
@@ -102,7 +100,7 @@ pub enum ShareRefusal {
         Terms::MIN_LIMIT
     )]
     LimitTooSmall {
-        /// Who.
+        /// The tenant.
         tenant: Tenant,
         /// The limit.
         limit: Share,
@@ -114,7 +112,7 @@ pub enum ShareRefusal {
         Terms::MAX_BURST
     )]
     Burst {
-        /// Who.
+        /// The tenant.
         tenant: Tenant,
         /// The burst.
         burst: Nanos,
@@ -125,7 +123,7 @@ pub enum ShareRefusal {
             least 1, or no cap"
     )]
     NoRequests {
-        /// Who.
+        /// The tenant.
         tenant: Tenant,
     },
     /// A cap of nothing, or beyond all drives.
@@ -134,15 +132,15 @@ pub enum ShareRefusal {
         Terms::MAX_SECTORS
     )]
     Sectors {
-        /// Who.
+        /// The tenant.
         tenant: Tenant,
         /// The cap.
         sectors: u64,
     },
-    /// Terms are taken from somebody who has none.
+    /// Terms are removed from a tenant without any.
     #[error("{tenant} has no terms that could be removed")]
     Unknown {
-        /// Who.
+        /// The tenant.
         tenant: Tenant,
     },
     /// As many tenants have terms as there may be.
@@ -151,7 +149,7 @@ pub enum ShareRefusal {
         Terms::MAX_TENANTS
     )]
     TooMany {
-        /// Who.
+        /// The tenant.
         tenant: Tenant,
     },
 }
@@ -205,7 +203,7 @@ impl Terms {
     pub const MAX_BURST: Nanos = Nanos::from_secs(60);
     /// The largest cap in sectors a second.
     pub const MAX_SECTORS: u64 = 1_000_000_000_000;
-    /// The most tenants with terms on one drive.
+    /// The maximum number of tenants with terms on one drive.
     pub const MAX_TENANTS: usize = 4_096;
 
     /// Nothing but a reservation.
@@ -214,10 +212,10 @@ impl Terms {
         Self { reserve, ..Self::default() }
     }
 
-    /// What is wrong with them by themselves, whatever others have.
+    /// Checks the terms by themselves, whatever others have.
     ///
     /// # Errors
-    /// [`ShareRefusal`]; `tenant` is who it names.
+    /// [`ShareRefusal`] for `tenant`.
     pub fn check(&self, tenant: Tenant) -> Result<(), ShareRefusal> {
         let Self { reserve, limit, burst, .. } = *self;
         if limit < Self::MIN_LIMIT {

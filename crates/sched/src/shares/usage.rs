@@ -1,8 +1,8 @@
-//! [`Usage`]: how much of the drive somebody has used of late, as a moving average that weighs by
-//! age; and [`Recent`], the mean of the last so many times.
+//! [`Usage`]: the recent use of the drive, as an exponential moving average; and [`Recent`], the
+//! mean of the last times.
 //!
-//! What was used `t` ago counts with e^(−t / T). Somebody who uses a share `s` of the drive all the
-//! time comes to `s · T`, so that the average divided by T is the share.
+//! Time used `t` ago counts with e^(−t / T). A constant use of a share `s` adds up to `s · T`, so
+//! the average divided by T is the share.
 //!
 //! Worked example, T = 3 s: a second of disk time at once is a share of 33 %, three seconds later
 //! of 12 %.
@@ -31,7 +31,7 @@ impl Usage {
         self.at = now;
     }
 
-    /// The share of the drive used of late; for a moment after a correction it may be below zero.
+    /// The recent share of the drive; briefly negative after a correction.
     pub(crate) fn share(&self, now: Instant) -> f64 {
         self.weighed(now) / WINDOW.as_ns() as f64
     }
@@ -46,8 +46,8 @@ impl Usage {
     }
 }
 
-/// The mean of so many recent times, the last weighing the most; while there were fewer, of all of
-/// them.
+/// The mean of a number of recent times, the last with the highest weight; of all of them while
+/// there are fewer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recent {
     mean_ns: f64,

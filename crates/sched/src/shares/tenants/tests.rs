@@ -48,10 +48,10 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    /// Computed beside the books: what came in at the rates that were set, and what was charged,
-    /// which is what each request took, or its estimate as long as it is at the drive or where that
-    /// is fixed. The bucket of the reservation holds the difference, less what its bounds cost; so
-    /// does that of the limit.
+    /// Compared with separate sums: what came in at the rates that were set, and the charges, which
+    /// are the measured times, or the estimate while a request is at the drive or if that is fixed.
+    /// The bucket of the reservation has the difference, less the effect of its bounds; so has that
+    /// of the limit.
     #[test]
     fn what_is_charged_is_what_was_taken_and_the_buckets_hold_the_rest(events in proptest::collection::vec(event(), 0..80)) {
         let (mut shares, mut now, mut ticket) = (Shares::new(), Instant::ORIGIN, 0);
@@ -60,7 +60,7 @@ proptest! {
         shares.flush_leaves(now, TENANT);
         let mut at_drive: Vec<Charge> = Vec::new();
         let (mut settled_ns, mut disk_ns) = (0_i64, 0_u64);
-        // Grains since terms were set first, and what had been charged before.
+        // Grains since terms were first set, and the charges before.
         let (mut filled, mut limit_filled, mut before_ns) = (0_i128, 0_i128, 0_i64);
         let mut terms: Option<Terms> = None;
         for event in events {
@@ -102,7 +102,7 @@ proptest! {
             prop_assert_eq!(state.charged().1, charged_ns);
             prop_assert_eq!((state.disk_time.as_ns(), state.at_drive()), (disk_ns, at_drive.len()));
             if let Some(Terms { reserve, burst, .. }) = terms {
-                // Brings what came in to the books.
+                // Updates the levels.
                 let (mut bucket, mut limit) = (state.reserve, state.limit);
                 bucket.take(now, 0);
                 limit.take(now, 0);
@@ -110,8 +110,8 @@ proptest! {
                 let level = bucket.level(now);
                 prop_assert!(-most <= level && level <= most);
                 let since_ns = i128::from(charged_ns - before_ns) * GRAINS;
-                // What was charged before terms were set was taken from a bucket that could hold
-                // nothing, and forgiven.
+                // Charges before terms were set were taken from a bucket without room, and
+                // forgiven.
                 let before = i128::from(before_ns) * GRAINS;
                 prop_assert_eq!(level, filled - before - since_ns + bucket.let_off(), "of the reservation");
                 prop_assert_eq!(limit.level(now), Some(limit_filled - since_ns + limit.let_off()), "of the limit");
