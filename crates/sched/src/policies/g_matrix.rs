@@ -101,7 +101,7 @@ impl GMatrix {
             let margins =
                 self.safeguard.as_ref().map_or([0; LOOKAHEAD_MAX], |safeguard| safeguard.margins);
             lookahead
-                .look_by(
+                .best_order_by(
                     &Pairs::new(view, &targets),
                     &times,
                     &margins,

@@ -1,43 +1,43 @@
-//! [`ChainExcess`]: by how much chains of accesses take longer than the sum that was predicted of
-//! them.
+//! [`ChainExcess`]: the time by which chains of accesses exceed the sum of their predictions.
 //!
-//! Each access that ends is the last of a chain of one, of two, and so on up to [`LOOKAHEAD_MAX`];
-//! what those chains took beyond what was predicted is counted, by length of chain. The margin of a
-//! chain is the quantile of what was counted: so much longer, or more, only so large a share of
-//! such chains have taken. Chains are counted as wholes because neither do quantiles of single
-//! accesses add up (two retries in one chain are rarer than one), nor are single excesses
-//! independent of each other (a late report makes the next sector one just missed).
+//! Each completed access is the last of a chain of one, of two, and so on up to [`LOOKAHEAD_MAX`];
+//! the excess of each chain is counted by its length. The margin of a chain is the quantile of
+//! these counts: only the given share of chains has exceeded it. Chains are counted as wholes
+//! because the quantiles of single accesses do not add up (two retries in one chain are rarer than
+//! one), and because single excesses are not independent (a late report makes the next sector one
+//! just missed).
 //!
 //! Worked example: excesses of 1, −1, 6 and 0 ms. Chains of one exceeded by 6, 1, 0, −1, of two by
 //! 6, 5, 0. The margin that one chain in four may exceed is 6 ms for one access (the first of five
-//! places, for the next to come takes one, too); that one in two may exceed, 1 ms for one and 5 ms
-//! for two.
+//! ranks, because the next excess has one too); the margin that one in two may exceed is 1 ms for
+//! one and 5 ms for two.
 //!
-//! Guarantees: the excess of the next chain, were chains exchangeable, is above the margin with a
-//! probability of no more than the share asked for, once `1 / share` chains were counted; before,
-//! the margin is the largest excess seen, which n chains leave to be exceeded with 1/(n + 1).
-//! Counts are halved at 2¹⁷, so that what no longer happens is forgotten in some hundred thousand
-//! accesses. Not guaranteed: anything about a single request; how often it misses hangs on how
-//! often it waits until its margin is all it has. Excesses are rounded up to 0.1 ms. Cost: an
-//! access counts in eight places; a margin reads up to 1,024 numbers. 32 KiB. Source: ours; order
-//! statistics as for P1's worst of 100 measurements (docs/papers.md, `p1.exceed`).
+//! Guarantees: if chains are exchangeable, the next one exceeds the margin with at most the given
+//! probability, once `1 / share` chains were counted. Before that the margin is the largest excess
+//! seen, which is exceeded with probability 1/(n + 1) after n chains. Counts are halved at 2¹⁷, so
+//! that old behavior is forgotten within some hundred thousand accesses. Not guaranteed: anything
+//! about a single request; its miss rate depends on how often it waits until only its margin is
+//! left. Excesses are rounded up to 0.1 ms. Cost: an access updates eight counts; a margin reads up
+//! to 1,024 numbers. 32 KiB. Source: this project; order statistics as for P1's worst of 100
+//! measurements (docs/papers.md, `p1.exceed`).
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use super::LOOKAHEAD_MAX;
 
-/// Width of a step in ns: a sixtieth of a turn at 10,000 rpm (chosen).
+/// The width of a step in ns: a sixtieth of a revolution at 10,000 rpm (chosen).
 const STEP_NS: i64 = 100_000;
-/// The upper end of the lowest step: what is shorter by more counts there.
+/// The upper end of the lowest step, which counts all shorter excesses.
 const LOWEST_NS: i64 = -25_600_000;
-/// Steps up to 76.8 ms: twelve turns at 10,000 rpm; what is longer counts in the highest (chosen).
+/// Steps up to 76.8 ms: twelve revolutions at 10,000 rpm; the highest counts all longer ones
+/// (chosen).
 const STEPS: usize = 1_024;
 /// Counts are halved when there are so many (chosen).
 const MAX_COUNTED: u64 = 1 << 17;
 
-/// Margins of chains by their length: what each takes longer than predicted, or shorter where
-/// negative, in ns; that of a single access first.
+/// Margins of chains by their length, in ns: the excess over the prediction, negative if shorter;
+/// that of a single access first.
 pub type Margins = [i64; LOOKAHEAD_MAX];
 
 /// Excesses of chains of 1 to [`LOOKAHEAD_MAX`] accesses.
@@ -76,13 +76,13 @@ impl ChainExcess {
         }
     }
 
-    /// What comes next does not follow straight after what came last: no chain goes across.
+    /// The next access does not follow the last one directly: no chain contains both.
     pub fn interrupt(&mut self) {
         self.linked = 0;
     }
 
-    /// What no more than `share` (0 to 1) of chains exceed, by their length; zero of lengths that
-    /// were never seen.
+    /// The margins that at most `share` (0 to 1) of chains exceed, by their length; zero for unseen
+    /// lengths.
     #[must_use]
     pub fn margins(&self, share: f64) -> Margins {
         let mut margins = [0; LOOKAHEAD_MAX];
@@ -162,8 +162,8 @@ mod tests {
 
     #[test]
     fn the_margin_of_retries_is_one_retry_and_not_one_for_each_access() {
-        // One access in five hundred takes a turn of 6 ms more: one chain of eight in 62, and next
-        // to none takes two more.
+        // One access in five hundred takes a revolution of 6 ms more: one chain of eight in 62, and
+        // almost none twice that.
         let mut chains = ChainExcess::default();
         (0..20_000).for_each(|access| chains.observe(if access % 500 == 499 { ms(6) } else { 0 }));
         assert_eq!(chains.margins(0.001), [ms(6); LOOKAHEAD_MAX]);
@@ -186,8 +186,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-        /// By definition: of all sums over so many in a row no more than the share asked for, and
-        /// one, lie above the margin, and it is one of them, rounded up.
+        /// By definition: of all sums over that many in a row at most the given share, and one,
+        /// exceed the margin, and it is one of them, rounded up.
         #[test]
         fn margins_are_quantiles_of_the_sums(excesses in proptest::collection::vec(-3_000_i64..7_000, 1..200), share in 0.001_f64..1.0) {
             let mut chains = ChainExcess::default();

@@ -1,10 +1,10 @@
-//! One queue of six requests, ordered by hand in every way there is here.
+//! One queue of six requests, ordered by hand in every way of this module.
 //!
-//! The drive turns once in 8 ms. Request X lies on cylinder c at angle a (in eighths of a turn);
-//! the arm takes one ms per cylinder, reading an eighth of a turn one ms more. From the end of one
-//! request to the end of another it takes therefore *the smallest number of ms that is at least |c
-//! − c′| + 1 and leaves a′ − a when divided by 8*. The head stands on cylinder 5 as after a request
-//! at angle 7.
+//! A revolution takes 8 ms. Request X lies on cylinder c at angle a (in eighths of a revolution);
+//! the arm takes one ms per cylinder, reading an eighth of a revolution one ms more. So from the
+//! end of one request to the end of another it takes *the smallest number of ms that is at least |c
+//! − c′| + 1 and leaves a′ − a when divided by 8*. The head is on cylinder 5 as after a request at
+//! angle 7.
 //!
 //! ```text
 //!          c a │ to A   B   C   D   E   F      deadline
@@ -16,8 +16,8 @@
 //!    E     5 7 │    9   1   4   7   –   3         32
 //!    F     6 2 │    6   6   9   4   5   –         40
 //! ```
-//! (A to B: two cylinders and the sector make 3, but B passes only after a whole turn: 8. F to C: 3
-//! + 1 = 4, C is an eighth on: 1 is too early, 9.)
+//! (A to B: two cylinders and the sector make 3, but B passes only after a whole revolution: 8. F
+//! to C: 3 + 1 = 4, C is an eighth further: 1 is too early, 9.)
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -67,19 +67,19 @@ fn the_table_is_what_the_places_say() {
     }
 }
 
-/// A: 9 ms. B before A adds 1 + 8 − 9 = 0, behind it 8: BA, 9. C between the two adds 3 + 5 − 8 =
-/// 0, at the end 3, before B 4 + 5 − 1 = 8: BCA, 9. D at the end adds 6, anywhere else a turn:
-/// BCAD, 15. E at the end adds 1, anywhere else a turn: BCADE, 16. F at the end adds 3, anywhere
-/// else a turn: BCADEF, 19.
+/// A: 9 ms. B before A adds 1 + 8 − 9 = 0, after it 8: BA, 9. C between the two adds 3 + 5 − 8 = 0,
+/// at the end 3, before B 4 + 5 − 1 = 8: BCA, 9. D at the end adds 6, elsewhere a revolution: BCAD,
+/// 15. E at the end adds 1, elsewhere a revolution: BCADE, 16. F at the end adds 3, elsewhere a
+/// revolution: BCADEF, 19.
 #[test]
 fn inserted_in_the_order_of_the_queue() {
     assert_eq!(checked(&insert_in_order(&costs(), 6)), ("BCADEF".into(), ms(19)));
 }
 
-/// B is nearest to the head. Then F, 2 behind B: at the end, 3 ms. C, 3 behind B: before F it adds
-/// 3 + 7 − 2 = 8, before B as much, at the end 9; of equals the last: BCF, 11. D, 3 behind C:
-/// before F it adds 3 + 4 − 7 = 0: BCDF, 11. E, 1 behind D: before F it adds 1 + 3 − 4 = 0: BCDEF,
-/// 11. A: at the end it adds 6, elsewhere 8 or 16: BCDEFA, 17.
+/// B is nearest to the head. Then F, 2 after B: at the end, 3 ms. C, 3 after B: before F it adds 3
+/// + 7 − 2 = 8, before B as much, at the end 9; of equals the last: BCF, 11. D, 3 after C: before F
+/// it adds 3 + 4 − 7 = 0: BCDF, 11. E, 1 after D: before F it adds 1 + 3 − 4 = 0: BCDEF, 11. A: at
+/// the end it adds 6, elsewhere 8 or 16: BCDEFA, 17.
 #[test]
 fn inserted_the_nearest_first() {
     assert_eq!(checked(&insert_nearest_first(&costs(), 6)), ("BCDEFA".into(), ms(17)));
@@ -111,17 +111,16 @@ fn the_printed_increase_is_another_order() {
 
 /// By deadline the queue is B D C A E F, due at 10, 16, 20, 24, 32, 40.
 ///
-/// *k = 1* is EDF: B 1, D 7, C 12, A 17, E 24, F 27; nobody is late.
+/// *k = 1* is EDF: B 1, D 7, C 12, A 17, E 24, F 27; none is late.
 ///
-/// *k = 3*: of B, D and C the order BCD takes 1 + 3 + 3 = 7 and nobody is late: B goes. Of D, C and
+/// *k = 3*: of B, D and C the order BCD takes 1 + 3 + 3 = 7 and none is late: B goes. Of D, C and
 /// A: CAD takes 3 + 5 + 6 = 14, CDA 3 + 3 + 10 = 16, DCA 6 + 5 + 5 = 16: C goes, at 4. Of D, A and
 /// E: ADE takes 5 + 6 + 1 = 12, DEA 3 + 1 + 9 = 13: A goes, at 9. D, E and F are left: DEF, 6 + 1 +
 /// 3 = 10. BCADEF, 19.
 ///
 /// *k = 4*: of B, D, C and A: BCAD takes 15. B goes, then C: of D, C, A and E, CADE takes 15, CDEA
 /// 16. Now of D, A, E and F: DEFA takes 3 + 1 + 3 + 6 = 13, with A done at 17, before 24; ADEF
-/// takes
-/// 15. D goes where k = 3 sent A, then E, F and A: BCDEFA, 17.
+/// takes 15. D goes where k = 3 sent A, then E, F and A: BCDEFA, 17.
 #[test]
 fn looked_ahead_over_the_earliest_deadlines() {
     let by_deadline = [1, 3, 2, 0, 4, 5];
@@ -141,6 +140,7 @@ fn looked_ahead_over_the_earliest_deadlines() {
             "k = {k}"
         );
     }
-    let outlook = Lookahead::new(4).unwrap().look(&sorted, &deadlines, Instant::ORIGIN).unwrap();
+    let outlook =
+        Lookahead::new(4).unwrap().best_order(&sorted, &deadlines, Instant::ORIGIN).unwrap();
     assert_eq!((outlook.first, outlook.overtime, outlook.length), (0, Nanos::ZERO, ms(15)));
 }

@@ -1,18 +1,18 @@
 //! Nearest insertion of a whole queue: in the order of the queue as the paper prints it, and
 //! nearest first as the textbook has it.
 //!
-//! Both put each request where it lengthens the path least ([`Path::insert`]); they differ in whose
-//! turn it is. *In order*: the oldest that is not on the path. *Nearest first*: the one that is the
-//! fewest ms behind anybody on the path, the head included; of equals the lowest number.
+//! Both insert each request where it lengthens the path least ([`Path::insert`]); they differ in
+//! which request is next. *In order*: the oldest that is not on the path. *Nearest first*: the one
+//! that is the fewest ms after a request on the path or the head; of equals the lowest number.
 //!
 //! Worked example on a line, the head at 0, requests at 9, 1 and 5 in order of arrival, a cost of
 //! one ms per step. In order: 9; 1 before it; 5 between the two. Nearest first: 1 is nearest to the
-//! head; 5 is 4 behind 1; 9 is 4 behind 5. Both end at 1 5 9. With more of them they part: see the
+//! head; 5 is 4 after 1; 9 is 4 after 5. Both end at 1 5 9. For longer queues they differ: see the
 //! golden orders.
 //!
-//! Guarantees: every request once. Not guaranteed: any nearness to the shortest path. Cost: O(n²)
-//! for n requests, 256 of them within 200 us. Source: P1 section 3.2; Rosenkrantz, Stearns and
-//! Lewis 1974 for the nearest first.
+//! Guarantees that every request is on the path once. Not guaranteed: any approximation of the
+//! shortest path. Cost: O(n²) for n requests, 256 of them within 200 us. Source: P1 section 3.2;
+//! Rosenkrantz, Stearns and Lewis 1974 for the nearest first.
 
 use alloc::vec::Vec;
 
@@ -52,12 +52,12 @@ pub fn insert_in_order(costs: &impl Costs, count: usize) -> Path {
     Path::from(growing.order)
 }
 
-/// The path that comes of inserting requests 0 to `count`, each time the one that is nearest behind
-/// anybody on the path. O(n²).
+/// The path of inserting requests 0 to `count`, each time the one nearest after a request on the
+/// path. O(n²).
 #[must_use]
 pub fn insert_nearest_first(costs: &impl Costs, count: usize) -> Path {
     let mut growing = Growing::new(costs, count);
-    // Those who are not on the path yet, by ascending number, and how near the path each is.
+    // The requests not on the path yet, by ascending number, with their distance from the path.
     let mut left: Vec<(usize, Nanos)> =
         (0..count).map(|request| (request, costs.first(request))).collect();
     let mut nearest =
@@ -82,7 +82,7 @@ pub fn insert_nearest_first(costs: &impl Costs, count: usize) -> Path {
 struct Growing<'a, C> {
     costs: &'a C,
     order: Vec<usize>,
-    /// The cost of each request behind the one before it, by its place.
+    /// The cost of each request after the previous one, by place.
     edges: Vec<Nanos>,
 }
 

@@ -1,26 +1,25 @@
-//! [`LiveTour`]: a path through a live queue, repaired as requests come and go instead of being
+//! [`LiveTour`]: a path through a live queue, updated as requests come and go instead of being
 //! built again.
 //!
-//! An arrival is inserted where it lengthens the path least; who leaves is cut out, and his
-//! neighbors close up. When the first is sent, the head will be where it ends, so that the rest of
-//! the path stands as it is. What it takes from one request on the path to the next is written down
-//! when the two come to be neighbors.
+//! An arrival is inserted where it lengthens the path least. A request that leaves is removed, and
+//! its neighbors become adjacent. When the first is sent, the head will be at its end, so the rest
+//! of the path stays. The cost between two requests on the path is stored when they become
+//! neighbors.
 //!
-//! A tour that [remembers](LiveTour::remembering) asks for each pair once, when the later of the
-//! two arrives, and writes all of them down in a [`CostTable`]: the path can then be built again
-//! from time to time without asking again, because an insertion never moves anybody who is there
-//! already. One that does not remember asks at an arrival only for what its place hangs on
-//! ([`Costs::least`]), and for everything when it is built again.
+//! A tour [with a cost table](LiveTour::remembering) computes each pair once, when the later of the
+//! two arrives, and stores it in a [`CostTable`]: the path can then be rebuilt from time to time
+//! from stored costs, because an insertion never moves other requests. A tour without one computes
+//! only the costs that decide the place of an arrival ([`Costs::least`]), and all costs when it is
+//! rebuilt.
 //!
 //! Worked example: on a line, the head at 0, one ms a step, requests at 9 and 5 in order of
 //! arrival: the path is 5 9. Now 1 and 7 arrive: 1 5 7 9. 1 is sent; 5 is cancelled: 7 9.
 //!
-//! Guarantees: the path that arrivals alone make is that of
-//! [`insert_in_order`](super::insert_in_order) in the order in which they came, whether it
-//! remembers or not. Not guaranteed: that costs are still what they were when they were asked for;
-//! a request that stays for long is ordered by old news. Cost: an arrival among n looks at n places
-//! and asks for 2n costs, or for as many of them as bounds leave in question; a request that leaves
-//! moves n numbers. Remembering takes 8 n² bytes. Source: P1 section 3.2, on a live queue
+//! Guarantees: arrivals alone make the path of [`insert_in_order`](super::insert_in_order) in their
+//! order, with or without a table. Not guaranteed: that costs are still what they were when they
+//! were computed; a request that stays for long is ordered by old costs. Cost: an arrival among n
+//! examines n places and computes 2n costs, or as many of them as bounds leave open; a request that
+//! leaves moves n numbers. A table takes 8 n² bytes. Source: P1 section 3.2, on a live queue
 //! (SATF-MAP).
 
 use alloc::vec;
@@ -34,21 +33,21 @@ use super::{CostTable, Costs, Insertion};
 /// A path through the slots of a queue.
 #[derive(Clone, Debug, Default)]
 pub struct LiveTour {
-    /// Every pair, where that is wanted.
+    /// All pairs, if they are stored.
     table: Option<CostTable>,
     chain: Chain,
-    /// Slots that nobody has at the moment, the last to be used next.
+    /// Free slots, the last to be used next.
     free: Vec<usize>,
 }
 
 impl LiveTour {
-    /// Nobody on the path.
+    /// An empty path.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Nobody on the path, and every pair is written down as it comes.
+    /// An empty path that stores every pair.
     #[must_use]
     pub fn remembering() -> Self {
         Self { table: Some(CostTable::default()), ..Self::default() }
@@ -62,13 +61,13 @@ impl LiveTour {
         }
         let slot = self.path().len();
         if let Some(table) = self.table.as_mut().filter(|table| slot >= table.slots()) {
-            table.grow((slot + 1).next_power_of_two().max(FEWEST_SLOTS));
+            table.extend((slot + 1).next_power_of_two().max(FEWEST_SLOTS));
         }
         slot
     }
 
-    /// Puts the request in `slot` on the path where it lengthens it least. `costs` knows everybody
-    /// on the path and the newcomer by their slots.
+    /// Inserts the request in `slot` where it lengthens the path least. `costs` has all requests on
+    /// the path and the new one by slot.
     pub fn enter(&mut self, costs: &impl Costs, slot: usize) {
         let Some(table) = &mut self.table else { return self.chain.insert(costs, slot) };
         let others = self.chain.path.order();
@@ -83,15 +82,14 @@ impl LiveTour {
         self.chain.insert(&AtHead { table, costs }, slot);
     }
 
-    /// Takes the request in `slot` off the path; answers whether it was the first.
+    /// Removes the request in `slot`; returns whether it was the first.
     pub fn leave(&mut self, slot: usize) -> bool {
         let Some(place) = self.chain.remove(slot) else { return false };
         self.free.push(slot);
         place == 0
     }
 
-    /// Builds the path again in the order of `slots`, or the nearest first, from the costs written
-    /// down if it remembers. They are everybody on the path.
+    /// Rebuilds the path, from stored costs if there are any. `slots` are all requests on the path.
     ///
     /// # Panics
     /// When they are fewer or more.
@@ -114,12 +112,12 @@ impl LiveTour {
     }
 }
 
-/// A path and what its steps cost.
+/// A path and the costs of its steps.
 #[derive(Clone, Debug, Default)]
 struct Chain {
     path: Path,
-    /// By place on the path, what it takes from the one before; `None` where that has not been
-    /// asked for. The first one's is never used: the head moves.
+    /// By place on the path, the cost from the previous request; `None` if not computed. That of
+    /// the first is never used: the head moves.
     edges: Vec<Option<Nanos>>,
 }
 
@@ -149,7 +147,7 @@ impl Chain {
         self.path.insert_at(place, request);
     }
 
-    /// Takes `request` out; answers the place it had.
+    /// Removes `request`; returns its place.
     fn remove(&mut self, request: usize) -> Option<usize> {
         let place = self.path.order().iter().position(|other| *other == request)?;
         self.path.remove_at(place);
@@ -161,10 +159,10 @@ impl Chain {
     }
 }
 
-/// Room is made for so many at once.
+/// The minimum number of slots allocated.
 const FEWEST_SLOTS: usize = 16;
 
-/// What is written down of pairs, and what the costs say now from the head: that moves.
+/// Stored costs of pairs, and current costs from the head, which moves.
 struct AtHead<'a, C> {
     table: &'a CostTable,
     costs: &'a C,
@@ -288,7 +286,7 @@ mod tests {
     }
 
     proptest! {
-        /// Requests come and go anyhow; a step takes the first, or anybody else, or lets one come.
+        /// Requests come and go in any order; a step sends the first, cancels another, or adds one.
         #[test]
         fn a_live_path_is_the_same_with_bounds_and_without_and_whether_it_remembers(
             drawn in Bounded::of(2..30), steps in proptest::collection::vec((0_usize..4, any::<proptest::sample::Index>()), 1..80),
@@ -317,8 +315,8 @@ mod tests {
             }
         }
 
-        /// Of those who arrive one by one the path is that of insertion in order; built again it is
-        /// that of insertion among those who are left.
+        /// Arrivals one by one make the path of insertion in order; a rebuilt path is that of
+        /// insertion of the remaining requests.
         #[test]
         fn a_live_path_is_that_of_insertion(
             bounded in Bounded::of(1..40), gone in proptest::collection::vec(any::<bool>(), 40), nearest_first in any::<bool>(), remembers in any::<bool>(),

@@ -1,21 +1,21 @@
 //! [`Lookahead`]: EDF that tries every order of the first few deadlines.
 //!
-//! Of the queue by deadline the first k are taken, and all k! orders of them are tried from where
-//! the head is. Those whose largest overtime is least are kept; of these the one whose path is
-//! shortest wins, and of equals the one nearest to EDF. Its first request is sent; then everything
-//! is looked at again. With k = 1 this is EDF. The path counts the edge from the head to the first
-//! request, which the paper's sum leaves out: without it the drive would not care where it begins.
+//! Of the queue by deadline the first k are taken, and all k! orders of them are tried from the
+//! head's position. The orders with the least maximum overtime are kept; of these the one with the
+//! shortest path wins, and of equals the one nearest to EDF. Its first request is sent; the next
+//! decision starts again. With k = 1 this is EDF. The path includes the edge from the head to the
+//! first request, which the paper's sum leaves out: without it the start would be arbitrary.
 //!
 //! Worked example, the head free at 0, A due at 10 and B at 12. From the head A takes 6 and B 3;
-//! behind A, B takes 7; behind B, A takes 4. A B ends at 6 and 13: one ms too late. B A ends at 3
-//! and 7: nobody is late, so B goes first, against EDF. Were B due at 20, both orders would hold,
-//! and B A would still be chosen: 7 is less than 13.
+//! after A, B takes 7; after B, A takes 4. A B ends at 6 and 13: one ms too late. B A ends at 3 and
+//! 7: neither is late, so B goes first, against EDF. Were B due at 20, both orders would meet the
+//! deadlines, and B A would still be chosen: 7 is less than 13.
 //!
 //! Guarantees: among all orders of the first k, none has less overtime. Not guaranteed: anything
-//! about those behind them; what the first k choose may leave the next too little time, and
-//! overtime counts what costs say, not what the drive will do. Cost: k² costs, asked once each, and
-//! at most k! orders, cut short where they cannot win; k = 4 is 24 orders, well below a microsecond
-//! beside the costs. Source: P1 section 3.3 (G-MATRIX); Somasundara et al. 2004.
+//! about later requests; the choice of the first k may leave the next too little time, and overtime
+//! uses predicted costs. Cost: k² costs, computed once each, and at most k! orders, cut short where
+//! they cannot win; k = 4 is 24 orders, well below a microsecond beside the costs. Source: P1
+//! section 3.3 (G-MATRIX); Somasundara et al. 2004.
 
 use alloc::vec::Vec;
 
@@ -24,26 +24,26 @@ use headtime_units::{Instant, Nanos};
 use super::path::Path;
 use super::{Costs, Margins};
 
-/// The most requests that are looked ahead over: 8! = 40,320 orders.
+/// The maximum number of requests considered: 8! = 40,320 orders.
 pub const LOOKAHEAD_MAX: usize = 8;
 
-/// Nobody has to be early.
+/// No margins: a request may end just in time.
 const NO_MARGINS: Margins = [0; LOOKAHEAD_MAX];
 
-/// How far to look ahead.
+/// The number of deadlines to consider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lookahead {
     k: usize,
 }
 
-/// What looking ahead has found.
+/// The best order found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outlook {
-    /// Who goes first, as a number in the order of deadlines.
+    /// The first request, as an index in the order of deadlines.
     pub first: usize,
-    /// The largest overtime among those looked at; zero when nobody is late.
+    /// The maximum overtime among the requests considered; zero when none is late.
     pub overtime: Nanos,
-    /// What serving all those looked at takes, from the head's place on.
+    /// The length of the path from the head through them.
     pub length: Nanos,
 }
 
@@ -55,41 +55,40 @@ impl Default for Lookahead {
 }
 
 impl Lookahead {
-    /// A look at the first `k` requests by deadline; `None` unless `k` is from 1 to
+    /// A search over the first `k` requests by deadline; `None` unless `k` is from 1 to
     /// [`LOOKAHEAD_MAX`].
     #[must_use]
     pub const fn new(k: usize) -> Option<Self> {
         if k >= 1 && k <= LOOKAHEAD_MAX { Some(Self { k }) } else { None }
     }
 
-    /// How many requests are looked at.
+    /// The number of requests considered.
     #[must_use]
     pub const fn k(self) -> usize {
         self.k
     }
 
-    /// Who goes first; `None` where nobody waits.
+    /// The best order; `None` for an empty queue.
     ///
     /// Request `i` is due at `deadlines[i]`, which ascend ([`Instant::NEVER`]: no deadline); more
-    /// than k need not be named. The head is free at `free_at`.
+    /// than k are ignored. The head is free at `free_at`.
     #[must_use]
-    pub fn look(
+    pub fn best_order(
         self,
         costs: &impl Costs,
         deadlines: &[Instant],
         free_at: Instant,
     ) -> Option<Outlook> {
-        self.look_by(costs, costs, &NO_MARGINS, deadlines, free_at)
+        self.best_order_by(costs, costs, &NO_MARGINS, deadlines, free_at)
     }
 
-    /// As [`Lookahead::look`], with overtime computed from `times`, which may be the longer ones of
-    /// what is not certain, and the path measured in `costs`.
+    /// As [`Lookahead::best_order`], with overtime computed from `times`, which may be pessimistic, and
+    /// the path measured in `costs`.
     ///
-    /// The request in place n of an order is to end the nth of `margins` before its deadline
-    /// ([`ChainExcess`](super::ChainExcess); all zero: just in time), so that overtime counts from
-    /// there.
+    /// The request in place n of an order must end the nth of `margins` before its deadline
+    /// ([`ChainExcess`](super::ChainExcess); all zero: just in time); overtime counts from there.
     #[must_use]
-    pub fn look_by(
+    pub fn best_order_by(
         self,
         costs: &impl Costs,
         times: &impl Costs,
@@ -106,11 +105,11 @@ impl Lookahead {
         for (rank, request) in window[..count].iter_mut().enumerate() {
             *request = rank;
         }
-        self.look_at(costs, times, margins, (&window[..count], deadlines), None, free_at)
+        self.best_order_after(costs, times, margins, (&window[..count], deadlines), None, free_at)
     }
 
-    /// The whole queue ordered by sending the first again and again, as the paper prints it. A live
-    /// queue wants [`Lookahead::look`], which sees who has come since.
+    /// The whole queue in the order of repeated searches, as the paper prints it. A live queue uses
+    /// [`Lookahead::best_order`], which includes new arrivals.
     #[must_use]
     pub fn order_all(self, costs: &impl Costs, deadlines: &[Instant], free_at: Instant) -> Path {
         debug_assert!(
@@ -120,7 +119,7 @@ impl Lookahead {
         let mut left: Vec<usize> = (0..deadlines.len()).collect();
         let mut order = Vec::with_capacity(left.len());
         let (mut from, mut now) = (None, free_at);
-        while let Some(outlook) = self.look_at(
+        while let Some(outlook) = self.best_order_after(
             costs,
             costs,
             &NO_MARGINS,
@@ -136,8 +135,8 @@ impl Lookahead {
         Path::from(order)
     }
 
-    /// The best order of `window`, requests by ascending deadline, behind `from`.
-    fn look_at(
+    /// The best order of `window`, requests by ascending deadline, after `from`.
+    fn best_order_after(
         self,
         costs: &impl Costs,
         times: &impl Costs,
@@ -168,12 +167,12 @@ impl Lookahead {
     }
 }
 
-/// One request behind another, or first of all.
+/// The step from one request, or the head, to another.
 #[derive(Clone, Copy, Default)]
 struct Step {
-    /// What it adds to the path.
+    /// Its length on the path.
     cost: Nanos,
-    /// What it adds to the time at which requests end.
+    /// Its time for the ends of requests.
     time: Nanos,
 }
 
@@ -216,7 +215,7 @@ impl Search {
     /// Tries everything that can follow `last` when the requests in the bit mask `served` have been
     /// served.
     fn extend(&mut self, last: Option<usize>, served: u32, reached: Reached) {
-        // Neither overtime nor length can shrink on the way to the end.
+        // Neither overtime nor length can shrink towards the end.
         if self.best.is_some_and(|(least, shortest, _)| {
             (reached.overtime, reached.length) >= (least, shortest)
         }) {
@@ -255,22 +254,34 @@ mod tests {
     #[test]
     fn an_order_that_holds_goes_before_one_that_is_by_deadline() {
         let costs = (|to: usize| ms([6, 3][to]), |from: usize, _: usize| ms([7, 4][from]));
-        let look = |k: usize, deadlines: &[u64]| {
-            Lookahead::new(k).unwrap().look(&costs, &due(deadlines), Instant::ORIGIN).unwrap()
+        let best_order = |k: usize, deadlines: &[u64]| {
+            Lookahead::new(k).unwrap().best_order(&costs, &due(deadlines), Instant::ORIGIN).unwrap()
         };
-        assert_eq!(look(2, &[10, 12]), Outlook { first: 1, overtime: Nanos::ZERO, length: ms(7) });
-        assert_eq!(look(2, &[10, 20]), Outlook { first: 1, overtime: Nanos::ZERO, length: ms(7) });
-        assert_eq!(look(1, &[10, 12]), Outlook { first: 0, overtime: Nanos::ZERO, length: ms(6) });
-        // Now A must go first: behind B it would be a ms too late, B behind A is not late at all.
-        assert_eq!(look(2, &[6, 13]), Outlook { first: 0, overtime: Nanos::ZERO, length: ms(13) });
-        // Both cannot be held: 3 ms too late at the most is better than 4.
-        assert_eq!(look(2, &[3, 11]), Outlook { first: 0, overtime: ms(3), length: ms(13) });
+        assert_eq!(
+            best_order(2, &[10, 12]),
+            Outlook { first: 1, overtime: Nanos::ZERO, length: ms(7) }
+        );
+        assert_eq!(
+            best_order(2, &[10, 20]),
+            Outlook { first: 1, overtime: Nanos::ZERO, length: ms(7) }
+        );
+        assert_eq!(
+            best_order(1, &[10, 12]),
+            Outlook { first: 0, overtime: Nanos::ZERO, length: ms(6) }
+        );
+        // Now A must go first: after B it would be a ms too late, B after A is not late.
+        assert_eq!(
+            best_order(2, &[6, 13]),
+            Outlook { first: 0, overtime: Nanos::ZERO, length: ms(13) }
+        );
+        // Both cannot be met: at most 3 ms too late is better than 4.
+        assert_eq!(best_order(2, &[3, 11]), Outlook { first: 0, overtime: ms(3), length: ms(13) });
     }
 
     #[test]
     fn nobody_waiting_means_nobody_goes_and_k_has_bounds() {
         let costs = (|_: usize| ms(1), |_: usize, _: usize| ms(1));
-        assert_eq!(Lookahead::default().look(&costs, &[], Instant::ORIGIN), None);
+        assert_eq!(Lookahead::default().best_order(&costs, &[], Instant::ORIGIN), None);
         assert!(Lookahead::default().order_all(&costs, &[], Instant::ORIGIN).is_empty());
         assert_eq!((Lookahead::new(0), Lookahead::new(LOOKAHEAD_MAX + 1)), (None, None));
         assert_eq!(Lookahead::default().k(), 4);
@@ -279,15 +290,16 @@ mod tests {
     #[test]
     fn without_deadlines_the_shortest_path_of_the_window_is_left() {
         let costs = (|to: usize| ms([5, 1][to]), |_: usize, _: usize| ms(2));
-        let outlook =
-            Lookahead::default().look(&costs, &[Instant::NEVER; 2], Instant::from_ns(7)).unwrap();
+        let outlook = Lookahead::default()
+            .best_order(&costs, &[Instant::NEVER; 2], Instant::from_ns(7))
+            .unwrap();
         assert_eq!(outlook, Outlook { first: 1, overtime: Nanos::ZERO, length: ms(3) });
     }
 
     #[test]
     fn a_margin_is_kept_before_the_deadline() {
         let costs = (|to: usize| ms([6, 3][to]), |from: usize, _: usize| ms([7, 4][from]));
-        let look = |margins_ms: [u64; 2]| {
+        let best_order = |margins_ms: [u64; 2]| {
             let mut margins = NO_MARGINS;
             margins
                 .iter_mut()
@@ -295,16 +307,16 @@ mod tests {
                 .for_each(|(margin, wanted)| *margin = ms(wanted).as_ns() as i64);
             Lookahead::new(2)
                 .unwrap()
-                .look_by(&costs, &costs, &margins, &due(&[8, 20]), Instant::ORIGIN)
+                .best_order_by(&costs, &costs, &margins, &due(&[8, 20]), Instant::ORIGIN)
                 .unwrap()
         };
         // B A ends at 3 and 7, A B at 6 and 13: both hold, and the shorter goes. With two accesses
         // A has 1 ms to spare, alone 2.
-        assert_eq!(look([0, 0]), Outlook { first: 1, overtime: Nanos::ZERO, length: ms(7) });
-        assert_eq!(look([0, 1]), Outlook { first: 1, overtime: Nanos::ZERO, length: ms(7) });
-        assert_eq!(look([2, 2]), Outlook { first: 0, overtime: Nanos::ZERO, length: ms(13) });
-        // Nothing keeps 3 ms: 1 ms short is better than 2.
-        assert_eq!(look([3, 3]), Outlook { first: 0, overtime: ms(1), length: ms(13) });
+        assert_eq!(best_order([0, 0]), Outlook { first: 1, overtime: Nanos::ZERO, length: ms(7) });
+        assert_eq!(best_order([0, 1]), Outlook { first: 1, overtime: Nanos::ZERO, length: ms(7) });
+        assert_eq!(best_order([2, 2]), Outlook { first: 0, overtime: Nanos::ZERO, length: ms(13) });
+        // No order keeps 3 ms: 1 ms short is better than 2.
+        assert_eq!(best_order([3, 3]), Outlook { first: 0, overtime: ms(1), length: ms(13) });
     }
 
     /// The same by its definition: every order in full, overtime first, then length, then the order
@@ -337,13 +349,13 @@ mod tests {
                 let deadlines =
                     due(&(1..=count as u64).map(|rank| rank * step).collect::<Vec<_>>());
                 every_queue(count, places, |costs| {
-                    let look = Lookahead::new(count.max(1)).unwrap().look(
+                    let best_order = Lookahead::new(count.max(1)).unwrap().best_order(
                         &By(costs),
                         &deadlines,
                         Instant::ORIGIN,
                     );
                     assert_eq!(
-                        look,
+                        best_order,
                         by_definition(&By(costs), &orders, &deadlines, Instant::ORIGIN)
                     );
                 });
@@ -362,13 +374,13 @@ mod tests {
             let lookahead = Lookahead::new(k).unwrap();
             let count = k.min(drawn.len());
             let expected = by_definition(&drawn, &every_order(count), &deadlines[..count], free_at);
-            prop_assert_eq!(lookahead.look(&drawn, &deadlines, free_at), expected);
+            prop_assert_eq!(lookahead.best_order(&drawn, &deadlines, free_at), expected);
             // The same margin everywhere is as if all were due so much earlier.
             let earlier: Vec<Instant> = deadlines.iter().map(|due| due.saturating_back(ms(2))).collect();
             let (margins, far) = ([ms(2).as_ns() as i64; LOOKAHEAD_MAX], ms(2));
             let shifted: Vec<Instant> = earlier.iter().map(|due| *due + far).collect();
             prop_assert_eq!(
-                lookahead.look_by(&drawn, &drawn, &margins, &shifted, free_at),
+                lookahead.best_order_by(&drawn, &drawn, &margins, &shifted, free_at),
                 by_definition(&drawn, &every_order(count), &earlier[..count], free_at)
             );
             let all = lookahead.order_all(&drawn, &deadlines, free_at);
@@ -377,8 +389,8 @@ mod tests {
             everyone.sort_unstable();
             prop_assert_eq!(everyone, (0..drawn.len()).collect::<Vec<_>>());
             if k >= drawn.len() {
-                // Looking at all of them, nobody comes to be later than the first look said, and
-                // where nobody is late the path is the shortest that there is.
+                // With all requests considered none becomes later than the first search predicted,
+                // and where none is late the path is the shortest.
                 let judged = expected.unwrap();
                 let ends = (1..=drawn.len()).map(|served| free_at + length(&drawn, &all.order()[..served]));
                 let overtime = ends.zip(all.order()).map(|(end, request)| end.saturating_since(deadlines[*request])).max();

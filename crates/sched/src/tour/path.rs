@@ -1,19 +1,18 @@
-//! [`Path`]: an order of requests, kept while they come and go.
+//! [`Path`]: an order of requests, updated while they come and go.
 //!
-//! A request that arrives is inserted where it lengthens the path least: between neighbors j and k
-//! the increase is W(j,i) + W(i,k) − W(j,k), at the end it is W(last,i). The head stands before the
-//! first and has no predecessor. (The paper prints the increase with W(j,i) subtracted, a misprint:
-//! then W(i,k) alone would count, and where one comes from would not matter.) Of places that cost
-//! the same the last is taken: where all costs are equal, insertion is first come, first served.
+//! A new request is inserted where it lengthens the path least: between neighbors j and k the
+//! increase is W(j,i) + W(i,k) − W(j,k), at the end it is W(last,i). The head is before the first
+//! and has no predecessor. (The paper prints the increase with W(j,i) subtracted, a misprint: then
+//! W(i,k) alone would count, and the previous request would not matter.) Of places of equal cost
+//! the last is used: with equal costs everywhere, insertion is first come, first served.
 //!
 //! Worked example, costs in ms: the head goes to A in 4 and from A to B in 5. C is 3 from the head,
 //! 2 from A, 9 from B; from C it is 3 to A and 4 to B. Before A it adds 3 + 3 − 4 = 2, between A
 //! and B 2 + 4 − 5 = 1, at the end 9. It goes between: A C B, 10 ms instead of 9.
 //!
-//! Cost: an arrival asks for two costs per place, and for one of each edge; where bounds of costs
-//! are known ([`Costs::least`]), for two bounds per place and for as many costs as the bounds leave
-//! in question, a third or so on a drive. One that leaves costs a search and a move of numbers.
-//! Source: P1 section 3.2.
+//! Cost: an arrival computes two costs per place, and one of each edge; with bounds
+//! ([`Costs::least`]), two bounds per place and as many costs as the bounds leave open, a third or
+//! so on a drive. Removing a request costs a search and a move of numbers. Source: P1 section 3.2.
 
 use alloc::vec::Vec;
 
@@ -28,7 +27,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// Nobody yet.
+    /// An empty path.
     #[must_use]
     pub const fn new() -> Self {
         Self { order: Vec::new() }
@@ -58,14 +57,13 @@ impl Path {
         self.order.is_empty()
     }
 
-    /// What serving them all takes.
+    /// The length of the path.
     #[must_use]
     pub fn length(&self, costs: &impl Costs) -> Nanos {
         length(costs, &self.order)
     }
 
-    /// Takes `request`, which is not there yet, in where it lengthens the path least; answers the
-    /// place it got.
+    /// Inserts `request`, which is not on the path, where it lengthens it least; returns its place.
     pub fn insert(&mut self, costs: &impl Costs, request: usize) -> usize {
         debug_assert!(!self.order.contains(&request), "request {request} is on the path already");
         let (place, _) = cheapest_place(costs, &self.order, edges(costs, &self.order), request);
@@ -88,7 +86,7 @@ impl Path {
         (!self.order.is_empty()).then(|| self.order.remove(0))
     }
 
-    /// Takes `request` out wherever it is; answers whether it was there.
+    /// Removes `request`; returns whether it was on the path.
     pub fn remove(&mut self, request: usize) -> bool {
         let Some(place) = self.order.iter().position(|other| *other == request) else {
             return false;
@@ -97,23 +95,23 @@ impl Path {
         true
     }
 
-    /// Nobody any more; the memory is kept.
+    /// Removes all requests; the memory is kept.
     pub fn clear(&mut self) {
         self.order.clear();
     }
 }
 
 impl From<Vec<usize>> for Path {
-    /// The path through `order`, in which nobody is named twice.
+    /// The path through `order`, which contains no request twice.
     fn from(order: Vec<usize>) -> Self {
         Self { order }
     }
 }
 
-/// Where `request` lengthens the path through `order` least, and by how many ns; less than nothing
-/// where the stop makes the rest cheaper. Of equals the last.
+/// The place where `request` lengthens the path through `order` least, and the increase in ns;
+/// negative if the stop makes the rest cheaper. Of equals the last.
 ///
-/// `edge` is asked for the cost of the request at a place behind the one before it.
+/// `edge` is the cost of the request at a place after the previous one.
 pub(super) fn cheapest_place(
     costs: &impl Costs,
     order: &[usize],
@@ -165,9 +163,9 @@ fn cheapest(
     if to_request <= least { (end, to_request) } else { (place, least) }
 }
 
-/// As [`cheapest_place`], by asking for those costs alone that can matter: places are tried by
-/// rising bound of what they add, until no bound is below what was found. Of a place the way to the
-/// request is asked for first; with the bound of the way on it often says enough.
+/// As [`cheapest_place`], computing only the costs that can matter: places are tried by rising
+/// bound of their increase, until no bound is below the best found. The cost to the request comes
+/// first; with the bound of the cost from it that is often enough.
 fn cheapest_by_bounds(
     costs: &impl Costs,
     order: &[usize],
@@ -176,7 +174,7 @@ fn cheapest_by_bounds(
 ) -> (usize, i64) {
     let first = signed(costs.first(request));
     let Some(last) = order.len().checked_sub(1) else { return (0, first) };
-    // Of each place the bound of what it adds, and of the way on from the request.
+    // For each place the bound of its increase, and of the cost from the request onward.
     let mut bounds: Vec<(i64, i64)> = Vec::with_capacity(order.len() + 1);
     let mut to_request = first;
     for (here, next) in order.iter().enumerate() {
@@ -193,7 +191,7 @@ fn cheapest_by_bounds(
         }
         let edge = signed(edge(place));
         let bound = to_request + bounds[place].1 - edge;
-        // What cannot win need not be known exactly.
+        // A place that cannot win needs no exact cost.
         if bound > least {
             bound
         } else {
@@ -231,7 +229,7 @@ fn signed(cost: Nanos) -> i64 {
     cost.as_ns() as i64
 }
 
-/// The cost of each request of `order` behind the one before it, by its place.
+/// The cost of each request of `order` after the previous one, by place.
 pub(super) fn edges<'a>(costs: &'a impl Costs, order: &'a [usize]) -> impl Fn(usize) -> Nanos + 'a {
     |place| costs.after(place.checked_sub(1).map(|before| order[before]), order[place])
 }

@@ -2,18 +2,18 @@
 //!
 //! Held and Karp's method, from the end of the path: the shortest way to serve a set of requests
 //! beginning with one of them is an edge to another, and the shortest way to serve the set without
-//! the one, beginning with the other. Sets are bit masks, met in rising order, so that every
-//! smaller set is there when it is needed.
+//! the first, beginning with the other. Sets are bit masks in rising order, so that every smaller
+//! set is available when it is needed.
 //!
-//! Worked example: the rest of {A, B} behind A is the edge to B. The rest of {A, B, C} behind A is
-//! the edge to B and the rest of {B, C} behind B, or the edge to C and the rest of {B, C} behind C,
-//! whichever is less. The whole path is an edge from the head and the rest of everybody behind its
-//! end.
+//! Worked example: the rest of {A, B} after A is the edge to B. The rest of {A, B, C} after A is
+//! the edge to B and the rest of {B, C} after B, or the edge to C and the rest of {B, C} after C,
+//! whichever is less. The whole path is an edge from the head and the rest of all requests after
+//! its end.
 //!
-//! Guarantees the least length; of equally short paths the one that is first when compared as rows
-//! of numbers. Cost: O(2ⁿ·n²) time and O(2ⁿ·n) memory: 12 requests a millisecond or two and 400
-//! KiB, each further one more than twice that, which is why the paper's exact scheduler collapses
-//! past 8. Source: P1 section 5.3; Held and Karp 1962.
+//! Guarantees the minimum length; of equally short paths the one that is first in lexical order of
+//! request numbers. Cost: O(2ⁿ·n²) time and O(2ⁿ·n) memory: 12 requests take a millisecond or two
+//! and 400 KiB, each further one more than twice that, which is why the paper's exact scheduler
+//! collapses past 8. Source: P1 section 5.3; Held and Karp 1962.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -23,7 +23,7 @@ use headtime_units::Nanos;
 use super::Costs;
 use super::path::Path;
 
-/// The most requests that [`shortest`] takes.
+/// The maximum number of requests for [`shortest`].
 pub const SHORTEST_MAX: usize = 12;
 
 /// The shortest path from the head through requests 0 to `count`; of equals the first as a row of

@@ -1,20 +1,19 @@
-//! [`CostTable`]: costs written down once for each pair, for a queue that requests enter and leave.
+//! [`CostTable`]: stored costs of all pairs, for a queue that requests enter and leave.
 //!
-//! A belief is asked for a pair once, when the later of the two arrives, instead of each time that
-//! somebody looks at the pair. Requests have *slots*, small numbers that are used again; a slot's
-//! costs are overwritten by the next request that gets it. When a request is sent, the head will be
-//! where it ends: the costs from the head are then those from its slot
-//! ([`CostTable::depart_from`]).
+//! The cost of a pair is computed once, when the later of the two arrives. Requests have *slots*,
+//! small numbers that are reused; a slot's costs are overwritten by its next request. When a
+//! request is sent, the head will be at its end: the costs from the head are then those from its
+//! slot ([`CostTable::depart_from`]).
 //!
-//! Holds for costs that depend on the pair alone, as those of a latency map do. Where the time of
-//! departure counts (a mechanical model asked while the drive is idle) the costs from the head have
-//! to be asked again.
+//! Valid for costs that depend on the pair alone, as those of a latency map do. If the time of
+//! departure counts (a mechanical model of an idle drive) the costs from the head must be computed
+//! again.
 //!
-//! Every cost is written down twice, in the row of who goes before and in the row of who comes
-//! behind, because insertion walks along both.
+//! Every cost is stored twice, by predecessor and by successor, because insertion reads both in
+//! sequence.
 //!
 //! Cost: 8 bytes for each pair and direction, 512 KiB for 256 slots; a request that enters writes
-//! 4n numbers. A cost above 4.29 s, which no access takes, is kept as 4.29 s.
+//! 4n numbers. A cost above 4.29 s, which no access takes, is stored as 4.29 s.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -28,14 +27,14 @@ use super::Costs;
 pub struct CostTable {
     slots: usize,
     from_head: Vec<u32>,
-    /// By the one that goes before, then by the one behind it.
+    /// By predecessor, then by successor.
     between: Vec<u32>,
-    /// By the one behind, then by the one that goes before it.
+    /// By successor, then by predecessor.
     transposed: Vec<u32>,
 }
 
 impl CostTable {
-    /// Room for `slots` requests; all costs are zero.
+    /// A table for `slots` requests; all costs are zero.
     #[must_use]
     pub fn new(slots: usize) -> Self {
         Self {
@@ -52,8 +51,8 @@ impl CostTable {
         self.slots
     }
 
-    /// Makes room for `slots` requests if there is less; what is written down stays. O(slots²).
-    pub fn grow(&mut self, slots: usize) {
+    /// Extends the table to `slots` requests if it is smaller; stored costs stay. O(slots²).
+    pub fn extend(&mut self, slots: usize) {
         if slots <= self.slots {
             return;
         }
@@ -68,10 +67,10 @@ impl CostTable {
         *self = wider;
     }
 
-    /// Writes down the cost from the head's place.
+    /// Stores the cost from the head's position.
     ///
     /// # Panics
-    /// When there is no such slot, here and in the other methods.
+    /// For an invalid slot, here and in the other methods.
     pub fn set_first(&mut self, to: usize, cost: Nanos) {
         self.from_head[to] = kept(cost);
     }
@@ -83,8 +82,8 @@ impl CostTable {
         self.transposed[turned] = kept(cost);
     }
 
-    /// Writes down what `costs` says of the request in `slot` and each of `others`, in both
-    /// directions, and from the head. O(others).
+    /// Stores the costs between the request in `slot` and each of `others`, in both directions, and
+    /// from the head. O(others).
     pub fn enter(&mut self, costs: &impl Costs, slot: usize, others: &[usize]) {
         self.set_first(slot, costs.first(slot));
         for other in others {
@@ -103,7 +102,7 @@ impl CostTable {
     fn place(&self, from: usize, to: usize) -> usize {
         assert!(
             from < self.slots && to < self.slots,
-            "slots {from} and {to} of {}; make room with `grow`",
+            "slots {from} and {to} of {}; make room with `extend`",
             self.slots
         );
         from * self.slots + to
@@ -144,8 +143,8 @@ mod tests {
         table.set_first(1, ms(7));
         table.set_between(0, 1, ms(3));
         table.set_between(1, 0, Nanos::from_secs(9));
-        table.grow(5);
-        table.grow(3);
+        table.extend(5);
+        table.extend(3);
         assert_eq!((table.slots(), table.first(1), table.between(0, 1)), (5, ms(7), ms(3)));
         assert_eq!(
             table.between(1, 0),
@@ -156,14 +155,14 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "slots 0 and 2 of 2; make room with `grow`")]
+    #[should_panic(expected = "slots 0 and 2 of 2; make room with `extend`")]
     fn a_slot_that_is_not_there_is_a_fault() {
         CostTable::new(2).set_between(0, 2, ms(1));
     }
 
     proptest! {
-        /// A queue that requests enter one by one, first with the head where it was, then behind
-        /// the first of them.
+        /// A queue that requests enter one by one, first with the head at its start, then after the
+        /// first of them.
         #[test]
         fn a_table_answers_what_it_was_told(drawn in Drawn::of(1..12)) {
             let (mut table, mut path, mut others) = (CostTable::new(drawn.len()), Path::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! What the tests of this room share: costs drawn at random, every order of a few requests, every
+//! Shared parts of the tests of this module: random costs, every order of a few requests, every
 //! queue on a small drive.
 
 use alloc::vec::Vec;
@@ -14,8 +14,7 @@ pub(super) fn ms(ms: u64) -> Nanos {
     Nanos::from_ms(ms)
 }
 
-/// A queue whose costs were drawn one by one: asymmetric, without a triangle inequality, often
-/// equal.
+/// A queue with random costs: asymmetric, without a triangle inequality, often equal.
 #[derive(Clone, Debug)]
 pub(super) struct Drawn {
     from_head: Vec<u64>,
@@ -51,8 +50,8 @@ impl Costs for Drawn {
     }
 }
 
-/// Drawn costs with bounds: for each pair anything up to the cost itself, often the cost itself or
-/// nothing.
+/// Random costs with bounds: for each pair anything up to the cost itself, often the cost itself or
+/// zero.
 #[derive(Clone, Debug)]
 pub(super) struct Bounded {
     pub(super) costs: Drawn,
@@ -112,8 +111,8 @@ pub(super) fn every_order(count: usize) -> Vec<Vec<usize>> {
     orders
 }
 
-/// Hands over every queue of `count` requests on a drive of `places` places: a seek of 1 ms per
-/// place and one more, and 5 ms a turn, with place p at angle 2p/5.
+/// Passes every queue of `count` requests on a drive of `places` places: a seek of 1 ms per place
+/// plus one, and 5 ms a revolution, with place p at angle 2p/5.
 pub(super) fn every_queue(
     count: usize,
     places: usize,
