@@ -16,7 +16,7 @@ pub struct ScanId(pub u32);
 /// The options of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanOptions {
-    /// Whether the scan reads the sectors as they are at its start: a sector about to be
+    /// True if the scan reads the sectors as they are at its start: a sector about to be
     /// overwritten is read first, and the write waits for that.
     pub point_in_time: bool,
     /// The pace of the scan.
@@ -30,7 +30,7 @@ impl Default for ScanOptions {
     }
 }
 
-/// How fast a scan goes.
+/// The pace of a scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pace {
     /// In gaps and in idle time, bounded by
@@ -117,7 +117,7 @@ pub struct FillReport {
     pub delay: Nanos,
     /// Response times of clients in all, since the first scan.
     pub response: Nanos,
-    /// When the report was made.
+    /// The time at which the report was made.
     pub at: Instant,
 }
 

@@ -19,7 +19,7 @@ pub struct Command {
     pub op: Op,
     /// The sectors, one run; empty for [`Op::Flush`].
     pub extent: Extent,
-    /// Whether the drive must make the write durable before it completes; only ever set on
+    /// True if the drive must make the write durable before it completes; only ever set on
     /// [`Op::Write`], and only for a drive that honors it.
     pub fua: bool,
     /// The run of sectors within `extent` read for scans, if any; it may include sectors that no
@@ -36,13 +36,13 @@ pub struct Command {
 pub struct Done {
     /// The command.
     pub command: CommandId,
-    /// When the drive reported it, at the latest the `now` it is handed in with.
+    /// The time at which the drive reported it, at the latest the `now` it is handed in with.
     pub finished: Instant,
-    /// Whether the drive succeeded.
+    /// True if the drive succeeded.
     pub outcome: Outcome,
 }
 
-/// How a command or request ended.
+/// The outcome of a command or request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The drive succeeded.
@@ -57,17 +57,17 @@ pub enum Outcome {
 pub struct Finished {
     /// The request as it was submitted.
     pub request: Request,
-    /// When it was submitted.
+    /// The time at which it was submitted.
     pub submitted: Instant,
-    /// When it was sent to the drive for the last time.
+    /// The time at which it was sent to the drive for the last time.
     pub dispatched: Instant,
-    /// When the drive reported it.
+    /// The time at which the drive reported it.
     pub finished: Instant,
     /// Disk time charged for it (completion − max(previous completion, dispatch), split by sectors
     /// where a command served several), with that of earlier commands that failed and were sent
     /// again in parts, and of the flush that a write had to wait for.
     pub disk_time: Nanos,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
@@ -84,7 +84,7 @@ impl Finished {
         self.finished.saturating_since(self.dispatched)
     }
 
-    /// Whether the request had a deadline and completed after it.
+    /// Returns whether the request had a deadline and completed after it.
     #[must_use]
     pub fn missed(&self) -> bool {
         self.request.deadline.is_some_and(|deadline| self.finished > deadline)

@@ -14,7 +14,7 @@ use crate::shares::Charge;
 pub struct DriveTraits {
     /// The maximum number of commands at the drive; at least 1.
     pub queue_depth: usize,
-    /// Whether the drive honors force unit access on writes itself; otherwise a flush follows each
+    /// True if the drive honors force unit access on writes itself; otherwise a flush follows each
     /// such write. Zeroes and discards have no such bit on any drive and are always followed by a
     /// flush.
     pub fua: bool,
@@ -58,7 +58,7 @@ pub struct Outstanding {
     pub command: CommandId,
     /// Its sectors; for a flush those of an empty run at the start of the drive.
     pub target: Target,
-    /// When it was sent.
+    /// The time at which it was sent.
     pub dispatched: Instant,
     /// The requests it serves; none where everything is read for scans.
     pub requests: SmallVec<[Queued; 1]>,

@@ -21,7 +21,7 @@ impl Ids {
         self.table.len()
     }
 
-    /// Whether the table is empty.
+    /// Returns whether the table is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.table.is_empty()
     }

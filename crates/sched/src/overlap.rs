@@ -70,8 +70,8 @@ impl Entry {
 }
 
 impl OverlapOrder {
-    /// Whether the order is active. If it is not, [`OverlapOrder::activate`] must receive the reads
-    /// held before a request that changes sectors is entered.
+    /// Returns whether the order is active. If it is not, [`OverlapOrder::activate`] must receive
+    /// the reads held before a request that changes sectors is entered.
     pub(crate) fn is_active(&self) -> bool {
         self.active
     }
@@ -146,7 +146,7 @@ impl OverlapOrder {
         freed
     }
 
-    /// Whether a read of `extent` entered now would be free to go at once.
+    /// Returns whether a read of `extent` entered now would be free to go at once.
     pub(crate) fn read_is_free(&self, extent: Extent) -> bool {
         !self.active || self.latest_conflicts(extent, false).is_empty()
     }
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn when_a_waiting_link_is_taken_back_those_behind_it_wait_for_what_it_waited_for() {
+    fn requests_after_a_cancelled_link_wait_for_what_it_waited_for() {
         let mut order = active_order();
         order.enter(Ticket(1), Extent::from_numbers(0, 8), Op::Write);
         order.enter(Ticket(2), Extent::from_numbers(0, 8), Op::Write);

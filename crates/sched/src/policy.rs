@@ -49,7 +49,7 @@ impl<'a> View<'a> {
 }
 
 impl View<'_> {
-    /// Whether the drive can take a flush: no other flush is at the drive.
+    /// Returns whether the drive can take a flush: no other flush is at the drive.
     pub(crate) fn flush_may_go(&self) -> bool {
         !self.outstanding.iter().any(|command| command.target.op == Op::Flush)
     }
@@ -199,13 +199,15 @@ pub trait Policy: Send {
     /// policy chooses again.
     fn choose(&mut self, view: &View<'_>) -> Choice;
 
-    /// Whether the policy uses shares, so that they are tracked even while no tenant has terms.
+    /// Returns whether the policy uses shares, so that they are tracked even while no tenant has
+    /// terms.
     fn uses_shares(&self) -> bool {
         false
     }
 
-    /// Whether the policy enforces terms where a tenant has some: then it holds back tenants at a
-    /// limit and decides when a flush goes ([`Choice::Flush`]). Otherwise flushes go at once.
+    /// Returns whether the policy enforces terms where a tenant has some: then it holds back
+    /// tenants at a limit and decides when a flush goes ([`Choice::Flush`]). Otherwise flushes go
+    /// at once.
     fn enforces_limits(&self) -> bool {
         self.uses_shares()
     }

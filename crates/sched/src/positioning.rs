@@ -17,7 +17,7 @@ pub struct Position {
     pub cylinder: u32,
     /// The surface.
     pub head: u16,
-    /// Where on its track the sector starts, from the spindle's index.
+    /// The angle of its start on the track, from the spindle's index.
     pub angle: Angle,
 }
 
@@ -37,14 +37,15 @@ pub struct Target {
     pub transfer: Nanos,
 }
 
-/// Where the head is, or will be: at `place` from `free_at` on.
+/// The head, now or predicted: at `place` from `free_at` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Where the last access ends.
+    /// The end of the last access.
     pub place: Position,
     /// The first address after the last access, for orders by address.
     pub next_lba: Lba,
-    /// When the media access ends that brings the head there; in the past when the drive is idle.
+    /// The time at which the media access ends that brings the head there; in the past when the
+    /// drive is idle.
     pub free_at: Instant,
 }
 
@@ -112,11 +113,11 @@ pub struct PairCost {
     pub expected: Nanos,
     /// A bound, as [`Estimate::worst`].
     pub worst: Nanos,
-    /// Whether the belief knows this very pair.
+    /// True if the belief knows this very pair.
     pub known: Certainty,
 }
 
-/// Whether a time is known or a substitute.
+/// The certainty of a time: known, or a substitute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Certainty {
     /// It is known as well as this belief knows anything.
@@ -163,7 +164,7 @@ pub trait Positioning {
     /// implementation pays where the expected and the worst time cost more than the rest.
     fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely;
 
-    /// How well [`Positioning::estimate`] of the same arguments knows this pair of locations. A
+    /// The certainty with which [`Positioning::estimate`] of the same arguments knows this pair of locations. A
     /// model that computes instead of looking up knows all alike.
     fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Certainty;
 
@@ -334,7 +335,7 @@ pub trait TrackMap {
 pub struct TrackSpan {
     /// Its addresses; never empty.
     pub extent: Extent,
-    /// Where it is, and the angle at which its first sector starts.
+    /// Its position, and the angle at which its first sector starts.
     pub start: Position,
     /// The angle of one sector, in units of 2⁻⁶⁴ revolution; all of `extent` together is at most
     /// one revolution.
@@ -346,14 +347,14 @@ pub struct TrackSpan {
 pub struct MeasuredAccess {
     /// The target served.
     pub target: Target,
-    /// When it was sent.
+    /// The time at which it was sent.
     pub dispatched: Instant,
-    /// When the drive reported it complete.
+    /// The time at which the drive reported it complete.
     pub finished: Instant,
     /// The head before it, from the completion before; `None` for the first command, after an error
     /// and when the order is in reject.
     pub head_before: Option<Head>,
-    /// Whether the drive reported success; times of failed commands teach nothing about positions.
+    /// True if the drive reported success; times of failed commands teach nothing about positions.
     pub succeeded: bool,
 }
 
@@ -399,7 +400,7 @@ pub struct BeliefReport {
     /// Completions that came before that of a command sent earlier. The scheduler counts them: see
     /// [`Scheduler::belief_report`](crate::Scheduler::belief_report).
     pub reordered: u64,
-    /// Whether recent predictions were no better than chance, so that the model uses distance alone
+    /// True if recent predictions were no better than chance, so that the model uses distance alone
     /// until they are reliable again.
     pub mistrusted: bool,
 }

@@ -32,7 +32,7 @@ pub struct Queued {
     pub ticket: Ticket,
     /// The request.
     pub request: Request,
-    /// When it was submitted.
+    /// The time at which it was submitted.
     pub submitted: Instant,
     /// Its predicted position.
     pub target: Target,
@@ -102,7 +102,7 @@ impl Queue {
         self.by_arrival.len()
     }
 
-    /// Whether no request is eligible.
+    /// Returns whether no request is eligible.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_arrival.is_empty()

@@ -49,14 +49,14 @@ impl Op {
     /// Every operation, for tables and tests.
     pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Zero, Self::Discard, Self::Flush];
 
-    /// Whether the operation changes sectors, so that it may not overtake others on the same
-    /// sectors.
+    /// Returns whether the operation changes sectors, so that it may not overtake others on the
+    /// same sectors.
     #[must_use]
     pub const fn changes_sectors(self) -> bool {
         matches!(self, Self::Write | Self::Zero | Self::Discard)
     }
 
-    /// Whether the head has to move to the sectors.
+    /// Returns whether the head has to move to the sectors.
     #[must_use]
     pub const fn moves_head(self) -> bool {
         matches!(self, Self::Read | Self::Write | Self::Zero)
@@ -90,7 +90,7 @@ pub struct Request {
     pub op: Op,
     /// The sectors, by the drive's addresses; empty for [`Op::Flush`] and only for it.
     pub extent: Extent,
-    /// Whether a write must be durable when it completes (force unit access).
+    /// True if a write must be durable when it completes (force unit access).
     pub fua: bool,
     /// The absolute time by which it should have completed, if any.
     pub deadline: Option<Instant>,

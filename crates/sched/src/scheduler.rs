@@ -71,9 +71,9 @@ pub struct Scheduler {
     overlap: OverlapOrder,
     /// Commands that bypass the policy: parts of failed commands and discards, in order.
     own: VecDeque<Queued>,
-    /// Whether the last command was a flush, so that another kind goes next.
+    /// True if the last command was a flush, so that another kind goes next.
     flushed_last: bool,
-    /// Whether the last command other than a flush came from `own`, so that the policy is next.
+    /// True if the last command other than a flush came from `own`, so that the policy is next.
     own_went_last: bool,
     /// Flushes, and completed writes that become durable only by one.
     flushes: Vec<Queued>,
@@ -84,7 +84,7 @@ pub struct Scheduler {
     /// commands, writes that wait for a flush.
     charged_before: BTreeMap<Ticket, Nanos>,
     last_head: Head,
-    /// Whether `last_head` is the position after the last completed command, so that the next
+    /// True if `last_head` is the position after the last completed command, so that the next
     /// completion can be learned from.
     head_certain: bool,
     last_finished: Instant,
@@ -232,7 +232,7 @@ impl Scheduler {
         self.flushes.push(queued);
     }
 
-    /// Whether a write is durable only after a flush.
+    /// Returns whether a write is durable only after a flush.
     pub(super) fn needs_flush(&self, request: &Request) -> bool {
         request.fua && request.op.changes_sectors() && !(self.drive.fua && request.op == Op::Write)
     }

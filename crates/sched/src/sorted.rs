@@ -121,7 +121,7 @@ impl<K: Copy + Ord> SortedSet<K> {
         Some(taken)
     }
 
-    /// Whether the key is present.
+    /// Returns whether the key is present.
     pub(crate) fn contains(&self, key: &K) -> bool {
         self.from(key).next() == Some(key)
     }
@@ -181,7 +181,7 @@ impl<K: Copy + Ord> SortedSet<K> {
     }
 }
 
-/// How many keys of a block are less.
+/// The number of smaller keys of a block.
 fn place_of<K: Ord>(block: &[K], key: &K) -> usize {
     // The first key of all is the most frequent query: the oldest request.
     if block.first().is_none_or(|first| first >= key) {

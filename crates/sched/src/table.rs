@@ -22,7 +22,7 @@ pub struct Parameter {
     pub min: f64,
     /// The maximum accepted value.
     pub max: f64,
-    /// Whether only whole numbers are accepted.
+    /// True if only whole numbers are accepted.
     pub whole: bool,
     /// The origin of the default: a paper, a measurement, a guess.
     pub origin: &'static str,
@@ -41,7 +41,7 @@ pub struct PolicyEntry {
     pub summary: &'static str,
     /// The paper and section, or another source.
     pub source: &'static str,
-    /// Whether it must be given the simulated drive's truth, so that it exists in simulation only.
+    /// True if it must be given the simulated drive's truth, so that it exists in simulation only.
     pub oracle: bool,
     /// The parameters.
     pub parameters: &'static [Parameter],
@@ -87,13 +87,13 @@ pub enum PolicyError {
         min: f64,
         /// The largest value accepted.
         max: f64,
-        /// Whether only whole numbers are accepted.
+        /// True if only whole numbers are accepted.
         whole: bool,
     },
 }
 
 impl Parameter {
-    /// Whether `value` is within bounds, and whole where it must be.
+    /// Returns whether `value` is within bounds, and whole where it must be.
     #[must_use]
     pub fn accepts(&self, value: f64) -> bool {
         (self.min..=self.max).contains(&value) && (!self.whole || libm::trunc(value) == value)

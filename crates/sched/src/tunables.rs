@@ -110,7 +110,7 @@ pub struct IoPriority {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is no I/O priority; write rt, be or idle, with a level from 0 (most urgent) to 7 \
-        behind it, such as rt/2"
+        after it, such as rt/2"
 )]
 pub struct PriorityError {
     /// The text as given.
@@ -311,9 +311,9 @@ impl DeadlineTable {
     fn parse(text: &str) -> Result<Self, &str> {
         let mut table = Self::default();
         for part in text.split(',').filter(|part| !part.is_empty()) {
-            let (who, within) = part.split_once('=').ok_or(part)?;
+            let (name, within) = part.split_once('=').ok_or(part)?;
             let (class, level) =
-                who.split_once('/').map_or((who, None), |(class, level)| (class, Some(level)));
+                name.split_once('/').map_or((name, None), |(class, level)| (class, Some(level)));
             let class =
                 PriorityClass::ALL.into_iter().find(|known| known.name() == class).ok_or(part)?;
             let within = parse_nanos(within).map_err(|_| part)?;

@@ -68,7 +68,7 @@ impl Sectors {
         self.0
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
@@ -112,13 +112,13 @@ impl Extent {
         Lba(self.start.0 + self.len.0.saturating_sub(1))
     }
 
-    /// Whether `lba` is one of the extent's sectors.
+    /// Returns whether `lba` is one of the extent's sectors.
     #[must_use]
     pub const fn contains(self, lba: Lba) -> bool {
         self.start.0 <= lba.0 && lba.0 - self.start.0 < self.len.0
     }
 
-    /// Whether the two extents share a sector.
+    /// Returns whether the two extents share a sector.
     #[must_use]
     pub const fn overlaps(self, other: Self) -> bool {
         self.start.0 < other.end().0

@@ -158,7 +158,7 @@ impl Nanos {
         Self(self.0.saturating_mul(times))
     }
 
-    /// Whether the span has no length.
+    /// Returns whether the span has no length.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0

@@ -46,7 +46,7 @@ pub(crate) struct Fill {
 const PREDICTED: usize = 4;
 
 impl Fill {
-    /// Whether a scan or a job exists.
+    /// Returns whether a scan or a job exists.
     pub(crate) fn is_active(&self) -> bool {
         !self.scans.is_empty() || !self.jobs.is_empty()
     }

@@ -4,7 +4,7 @@
 //! background read is subtracted, once for each client it affects. With a negative balance no gap
 //! is filled and no time is taken from clients, until later responses have paid it back.
 //!
-//! *Affected clients.* After a delay the drive is behind schedule until it is idle. All held
+//! *Affected clients.* A delay lasts until the drive is idle. All held
 //! requests wait for it, and so do requests that arrive later from clients that are thinking at
 //! that moment. A client that has waited returns later by the same time, and does not wait for the
 //! delay again. So each client waits for it once, and the maximum number of requests held lately
@@ -99,13 +99,13 @@ impl Governor {
         self.last_seen
     }
 
-    /// Whether a gap may be filled.
+    /// Returns whether a gap may be filled.
     pub(crate) fn may_fill(&self) -> bool {
         self.balance_ns >= 0
     }
 
-    /// Whether clients may be delayed by this much; for more than the maximum balance, whether the
-    /// balance is full.
+    /// Returns whether clients may be delayed by this much; for more than the maximum balance,
+    /// whether the balance is full.
     pub(crate) fn affords(&self, delay: Nanos) -> bool {
         self.balance_ns.saturating_add(self.saved_ns)
             >= i64::try_from(delay.as_ns()).unwrap_or(i64::MAX).min(MAX_SAVED_NS)
@@ -124,8 +124,8 @@ impl Governor {
         turns > 0
     }
 
-    /// Whether reading the fraction `part` of a revolution's work is worth the risk that the next
-    /// request is late.
+    /// Returns whether reading the fraction `part` of a revolution's work is worth the risk that
+    /// the next request is late.
     pub(crate) fn worth_the_risk(&self, part: f64) -> bool {
         part >= self.late
     }

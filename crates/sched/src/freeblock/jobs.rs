@@ -35,9 +35,9 @@ pub(crate) struct Job {
     /// The claims to deliver.
     pub(crate) claims: Vec<Claim>,
     pub(crate) source: FillSource,
-    /// Whether a request waits for it, or it was made because one will.
+    /// True if a request waits for it, or it was made because one will.
     pub(crate) urgent: bool,
-    /// Whether it must wait for an earlier request on the same sectors.
+    /// True if it must wait for an earlier request on the same sectors.
     pub(crate) waits: bool,
     /// The earliest deadline of those that wait for it.
     pub(crate) deadline: Option<Instant>,
@@ -58,12 +58,12 @@ impl Job {
         }
     }
 
-    /// Whether a piece can be sent now.
+    /// Returns whether a piece can be sent now.
     pub(crate) fn may_go(&self) -> bool {
         !self.waits && !self.pieces.is_empty()
     }
 
-    /// Whether the job is finished.
+    /// Returns whether the job is finished.
     pub(crate) fn is_over(&self) -> bool {
         self.pieces.is_empty() && self.at_drive == 0
     }
@@ -101,7 +101,7 @@ impl Job {
         taken
     }
 
-    /// Whether a claim needs any of `piece`.
+    /// Returns whether a claim needs any of `piece`.
     pub(crate) fn is_pending(&self, piece: Extent) -> bool {
         self.claims.iter().any(|claim| claim.extent.overlaps(piece))
     }

@@ -118,13 +118,13 @@ impl PendingSectors {
         self.sectors_of(self.grains, self.len())
     }
 
-    /// Whether no sector is pending.
+    /// Returns whether no sector is pending.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.grains == 0
     }
 
-    /// Whether the sector is pending.
+    /// Returns whether the sector is pending.
     #[must_use]
     pub fn contains(&self, lba: Lba) -> bool {
         lba.get() < self.capacity && self.has(lba.get() / self.grain)

@@ -66,17 +66,17 @@ impl Scans {
         self.reading().count() as u64
     }
 
-    /// Whether a scan reads now, with pending sectors or without.
+    /// Returns whether a scan reads now, with pending sectors or without.
     pub(crate) fn any_reads(&self) -> bool {
         self.0.iter().any(Scan::reads)
     }
 
-    /// Whether a scan that reads has pending sectors.
+    /// Returns whether a scan that reads has pending sectors.
     pub(crate) fn has_pending(&self) -> bool {
         self.reading().any(|scan| !scan.pending.is_empty())
     }
 
-    /// Whether each scan that reads has at most the fraction `tail` of its sectors pending.
+    /// Returns whether each scan that reads has at most the fraction `tail` of its sectors pending.
     pub(crate) fn near_the_end(&self, tail: f64) -> bool {
         let near =
             |scan: &Scan| scan.pending.remaining().get() as f64 <= scan.whole.get() as f64 * tail;

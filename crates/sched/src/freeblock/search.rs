@@ -94,13 +94,13 @@ pub(crate) struct Rules {
     /// The maximum number of sectors left out at the ends of a track with displaced sectors.
     /// Without arm movement at most one of them is left out at the ends of the passing sectors.
     pub(crate) edge: u64,
-    /// Whether several commands on one track are allowed.
+    /// True if several commands on one track are allowed.
     pub(crate) several_per_track: bool,
-    /// Whether the rest of A's track may be read.
+    /// True if the rest of A's track may be read.
     pub(crate) after: bool,
-    /// Whether sectors right before B may be read with it.
+    /// True if sectors right before B may be read with it.
     pub(crate) merge: bool,
-    /// Whether a command of its own may be sent.
+    /// True if a command of its own may be sent.
     pub(crate) alone: bool,
 }
 
@@ -109,7 +109,7 @@ pub(crate) struct Rules {
 pub(crate) struct Piece {
     /// From the first to the last pending sector; if merged, up to the request's first sector.
     pub(crate) extent: Extent,
-    /// Whether it is read with the request, as one command.
+    /// True if it is read with the request, as one command.
     pub(crate) merged: bool,
     /// Pending sectors of the track that pass in the gap.
     pub(crate) value: u64,
@@ -208,7 +208,7 @@ impl Gap<'_> {
         Extent::from_numbers(start, end - start)
     }
 
-    /// Whether the drive model also predicts the next request in time, with some tolerance.
+    /// Returns whether the drive model also predicts the next request in time, with some tolerance.
     fn in_time(&self, piece: &Piece) -> bool {
         let revolution = self.belief.revolution();
         let tolerance = revolution / 16;
@@ -522,8 +522,8 @@ impl Search<'_> {
         }
     }
 
-    /// Whether a run lasts until another command can be at the drive: its predecessor is reported,
-    /// and the next is sent.
+    /// Returns whether a run lasts until another command can be at the drive: its predecessor is
+    /// reported, and the next is sent.
     fn outlasts_a_dispatch(&self, track: &TrackSpan, run: Extent) -> bool {
         most(track, self.gap.map.read_overhead() * 2, self.revolution) < run.len.get()
     }

@@ -27,11 +27,11 @@ pub struct FillSettings {
     pub conservatism: Option<Nanos>,
     /// The fraction by which the mean response of clients may grow.
     pub max_impact: f64,
-    /// Whether the drive reads ahead.
+    /// True if the drive reads ahead.
     pub read_ahead: ReadAhead,
-    /// Whether sectors right before a read are read together with it.
+    /// True if sectors right before a read are read together with it.
     pub merge_front: bool,
-    /// Whether sectors after a request on its track are read as a command of their own; only for a
+    /// True if sectors after a request on its track are read as a command of their own; only for a
     /// drive known not to read ahead.
     pub merge_back: bool,
     /// The number of requests of clients that must be held, the next one and those at the drive
@@ -53,7 +53,7 @@ pub struct FillSettings {
     pub tail_share: f64,
     /// Failed reads are retried in pieces down to this length.
     pub retry_grain: Sectors,
-    /// Whether the drive's own firmware is imitated, so that two commands on one track do no harm.
+    /// True if the drive's own firmware is imitated, so that two commands on one track do no harm.
     /// For oracles in simulation.
     pub in_firmware: bool,
 }
@@ -61,7 +61,7 @@ pub struct FillSettings {
 /// Settings of reading while clients are idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleSettings {
-    /// Whether it is enabled.
+    /// True if it is enabled.
     pub enabled: bool,
     /// The time from the last completion of a client's request to its start.
     pub grace: Nanos,
@@ -72,7 +72,7 @@ pub struct IdleSettings {
     pub largest: Sectors,
 }
 
-/// Whether the drive reads on by itself after a request.
+/// Read-ahead: the drive reads on by itself after a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadAhead {
     /// Unknown, so it may: at most one command per track and gap.
@@ -116,7 +116,7 @@ impl Default for IdleSettings {
 }
 
 impl FillSettings {
-    /// Whether two commands on one track do no harm.
+    /// Returns whether two commands on one track do no harm.
     pub(crate) fn several_per_track(&self) -> bool {
         self.in_firmware || self.read_ahead == ReadAhead::Off
     }

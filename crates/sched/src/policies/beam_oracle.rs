@@ -64,7 +64,7 @@ struct Candidates<'a> {
 /// An order of some requests, and where it leaves the head.
 struct Plan {
     head: Head,
-    /// When the next command would be sent: when the one before the last has ended.
+    /// The time at which the next command would be sent: when the one before the last has ended.
     sent_at: Instant,
     /// The ends of all its commands, added up; decides between plans that end together.
     ends: u64,
@@ -207,7 +207,7 @@ impl Step {
 }
 
 impl Beam {
-    /// Whether a plan that ends at `finish` or later is no longer kept.
+    /// Returns whether a plan that ends at `finish` or later is no longer kept.
     fn refuses(&self, finish: Instant) -> bool {
         self.steps.len() == self.width
             && self.steps.last().is_some_and(|worst| finish > worst.finish)

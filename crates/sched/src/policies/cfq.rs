@@ -82,7 +82,7 @@ struct Cfq {
     back_penalty: u64,
     /// Processes that wait, the next one first.
     row: VecDeque<Process>,
-    /// When a request of each process in the row last went because of its age.
+    /// The time at which a request of each process in the row last went because of its age.
     expired: BTreeMap<Process, Instant>,
     /// The last choice, its process, and whether it was chosen because of its age.
     chosen: Option<(Ticket, Process, bool)>,
@@ -185,7 +185,7 @@ fn process_of(queued: &Queued) -> Process {
     (queued.request.volume, queued.request.stream)
 }
 
-/// Whether a client waits for it: reads, and writes that must be durable.
+/// Returns whether a client waits for it: reads, and writes that must be durable.
 fn is_sync(queued: &Queued) -> bool {
     queued.request.op == Op::Read || queued.request.fua
 }

@@ -24,7 +24,7 @@ pub const ENTRY: PolicyEntry = PolicyEntry {
 /// The table entry of the exact variant.
 pub const EXACT_ENTRY: PolicyEntry = PolicyEntry {
     name: "fsatf-map-exact",
-    summary: "the shortest path through the requests that waited when the batch began; by \
+    summary: "the shortest path through the requests that waited when the batch began; \
         insertion for large ones",
     source: "P1 sections III-B and V-B, 5 (FSATF-MAP-EXACT)",
     oracle: false,

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_another_command_time_counts_from_its_end() {
+    fn after_another_command_time_counts_from_its_end() {
         let mut safeguard = Safeguard::new(0.5);
         safeguard.last_finished = at(100);
         safeguard.predict(RequestId(1), Some(at(100)), Nanos::from_ms(5));

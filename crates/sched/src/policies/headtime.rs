@@ -93,11 +93,11 @@ impl Headtime {
         let safe = cheapest.and_then(|ticket| view.queue.get(ticket)).is_some_and(|queued| {
             nothing_is_late_before(view, queued) && self.holds_after(view, queued)
         });
-        if safe { cheapest } else { self.most_urgent_first(view) }
+        if safe { cheapest } else { self.choose_urgent(view) }
     }
 
-    /// Whether every deadline among the first `walk` is met when `first` goes now and the others
-    /// follow in the order of their deadlines.
+    /// Returns whether every deadline among the first `walk` is met when `first` goes now and the
+    /// others follow in the order of their deadlines.
     fn holds_after(&self, view: &View<'_>, first: &Queued) -> bool {
         let tail = Nanos::from_ns(
             (view.belief.revolution().as_ns() as f64 * self.tail_revolutions) as u64,
@@ -124,7 +124,7 @@ impl Headtime {
 
     /// The cheapest of the most urgent requests that leaves the others in time, else the cheapest
     /// of them; a very late request goes at once.
-    fn most_urgent_first(&self, view: &View<'_>) -> Option<Ticket> {
+    fn choose_urgent(&self, view: &View<'_>) -> Option<Ticket> {
         let patience = view.belief.revolution() * PATIENCE_REVOLUTIONS;
         if let Some(first) =
             view.queue.with_deadline().next().filter(|first| due(first) + patience < view.now)
@@ -164,8 +164,8 @@ impl Policy for Headtime {
     }
 }
 
-/// Whether `cheapest` may go with respect to lateness: while a request is late, only requests with
-/// a deadline go.
+/// Returns whether `cheapest` may go with respect to lateness: while a request is late, only
+/// requests with a deadline go.
 fn nothing_is_late_before(view: &View<'_>, cheapest: &Queued) -> bool {
     cheapest.deadline.is_some()
         || view.queue.with_deadline().next().is_none_or(|first| due(first) > view.now)

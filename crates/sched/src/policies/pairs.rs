@@ -28,7 +28,7 @@ const EXPLORED: u64 = 1_000;
 pub(crate) struct Pairs<'a> {
     view: &'a View<'a>,
     targets: &'a [Target],
-    /// Whether the arm time alone bounds the cost.
+    /// True if the arm time alone bounds the cost.
     bounded: bool,
 }
 

@@ -41,21 +41,21 @@ pub(crate) struct Period {
     doubled: u32,
     /// One round of two is longer by so many steps, the other shorter.
     steps: u64,
-    /// Where it is going.
+    /// The doublings of the required period.
     target: u32,
     stepped: Instant,
     /// Since when a shorter one would do.
     spare_since: Option<Instant>,
 }
 
-/// Which of two successive rounds a run belongs to, while a period changes.
+/// The longer or the shorter of two successive rounds, while a period changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Round {
     Short,
     Long,
 }
 
-/// How a period becomes longer.
+/// The way in which a period becomes longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lengthen {
     /// For a tenant that is new to the drive: its share is not exact yet.
@@ -82,7 +82,7 @@ impl Period {
         if self.is_zero() { self } else { Self { longest: longest.max(self.shortest), ..self } }
     }
 
-    /// Whether each request is a run.
+    /// Returns whether each request is a run.
     pub(crate) fn is_zero(&self) -> bool {
         self.shortest.is_zero()
     }

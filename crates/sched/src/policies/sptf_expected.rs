@@ -156,7 +156,7 @@ fn overhead(view: &View<'_>) -> Nanos {
     before + view.now.saturating_since(view.belief.media_end(&queued.target, view.now))
 }
 
-/// Whether hiding the overhead gains more than one candidate more.
+/// Returns whether hiding the overhead gains more than one candidate more.
 fn two_are_worth_it(held: usize, overhead: Nanos, mean_response: Nanos) -> bool {
     if overhead.is_zero() || mean_response.is_zero() {
         return held >= TWO_FROM;
@@ -167,11 +167,11 @@ fn two_are_worth_it(held: usize, overhead: Nanos, mean_response: Nanos) -> bool 
 
 /// The maximum number of reads examined in a run (guess: more than one reader keeps outstanding).
 const LONGEST_RUN: usize = 64;
-/// By which power of the number of candidates service times fall (docs/limits.md, the table: 0.14
-/// to 0.26).
+/// The exponent with which service times fall with the number of candidates (docs/limits.md, the
+/// table: 0.14 to 0.26).
 const GAIN: f64 = 0.22;
-/// Where no overhead is known, and before the first completion (docs/limits.md 1: up to 8 a modern
-/// drive does better with one).
+/// The limit without a known overhead, and before the first completion (docs/limits.md 1: up to 8 a
+/// modern drive does better with one).
 const TWO_FROM: usize = 9;
 
 /// (1 − age / M)^p, and 0 from M on.

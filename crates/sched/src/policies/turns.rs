@@ -45,7 +45,7 @@ use crate::shares::{FlushTurns, Shares, Tenant, TenantState, Terms};
 use crate::table::{Parameter, Parameters};
 use crate::tunables::PriorityClass;
 
-/// How slack is dealt out.
+/// The distribution of slack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slack {
     /// To the tenant with the least recent charge.
@@ -106,7 +106,7 @@ struct Run {
     /// The reservation of the tenant: a changed reservation begins another run.
     reserve: Share,
     entitled: bool,
-    /// Whether it is in the longer round of two.
+    /// True if it is in the longer round of two.
     round: Round,
     /// The budget; negative if the last run used that much too much.
     budget_ns: i64,
@@ -354,8 +354,8 @@ impl Slack {
 }
 
 impl Run {
-    /// Whether as much was used as the run may use; a run of no length is over with its first
-    /// request.
+    /// Returns whether as much was used as the run may use; a run of no length is over with its
+    /// first request.
     fn is_spent(&self, state: &TenantState) -> bool {
         let (estimated, charged) = self.used(state);
         // Whatever corrections of earlier charges return, a run has its first request.
@@ -369,7 +369,7 @@ impl Run {
         (estimated - self.began.0, u64::try_from(charged - self.began.1).unwrap_or(0))
     }
 
-    /// Whether another tenant may not wait until the run ends.
+    /// Returns whether another tenant may not wait until the run ends.
     fn is_interrupted(
         &self,
         state: &TenantState,
@@ -399,13 +399,13 @@ impl Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entitlement {
     priority: PriorityClass,
-    /// Whether the bucket has enough for the first request.
+    /// True if the bucket has enough for the first request.
     entitled: bool,
     /// The deadline, in nanoseconds from now; the largest number for never.
     due_in_ns: i128,
     /// The same in whole periods, to the nearest; zero where a run is one request.
     periods: i128,
-    /// How many runs there had been at its last.
+    /// The number of the tenant's last run.
     last: u64,
 }
 

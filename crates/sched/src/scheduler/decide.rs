@@ -63,7 +63,7 @@ pub(crate) struct Committed {
     pub(crate) ticket: Ticket,
     /// The command that was sent last for the gap.
     pub(crate) last: CommandId,
-    /// How many were.
+    /// The number of commands sent for the gap.
     pub(crate) pieces: u8,
 }
 
@@ -81,13 +81,13 @@ pub(crate) struct Ahead {
 pub(crate) struct ExpectedStart {
     pub(crate) ticket: Ticket,
     pub(crate) target: Target,
-    /// When the policy chose it, which is when it would have been sent.
+    /// The time at which the policy chose it, which is when it would have been sent.
     pub(crate) chosen: Instant,
     /// The command before it, as long as that is at the drive.
     pub(crate) before: Option<CommandId>,
-    /// When its first sector would come by.
+    /// The time at which its first sector would come by.
     pub(crate) begin: Instant,
-    /// Whether anything was read in the gap before it.
+    /// True if anything was read in the gap before it.
     pub(crate) filled: bool,
 }
 
@@ -152,19 +152,19 @@ impl Scheduler {
         }
     }
 
-    /// Whether there is anything for the policy to decide.
+    /// Returns whether there is anything for the policy to decide.
     pub(super) fn any_for_policy(&self) -> bool {
         !self.queue.is_empty() || (self.flush_may_go() && self.flushes_have_turns())
     }
 
-    /// Whether flushes take turns as requests do: with a policy that enforces limits, while a
-    /// tenant has terms. Otherwise they go at once.
+    /// Returns whether flushes take turns as requests do: with a policy that enforces limits, while
+    /// a tenant has terms. Otherwise they go at once.
     pub(super) fn flushes_have_turns(&self) -> bool {
         !self.flushes.is_empty() && self.policy.enforces_limits() && self.shares.any_terms()
     }
 
-    /// Whether a flush may go now as far as the drive is concerned: one at a time, because two at
-    /// once promise nothing more.
+    /// Returns whether a flush may go now as far as the drive is concerned: one at a time, because
+    /// two at once promise nothing more.
     pub(super) fn flush_may_go(&self) -> bool {
         !self.flushes.is_empty()
             && !self.outstanding.iter().any(|command| command.target.op == Op::Flush)
@@ -322,8 +322,8 @@ impl Scheduler {
         self.send_filled(ticket, filled, 0)
     }
 
-    /// Whether it is known from where and when the head comes to a request, and when it must be
-    /// there.
+    /// Returns whether it is known from where and when the head comes to a request, and when it
+    /// must be there.
     fn has_gap_before(&self, queued: &Queued) -> bool {
         let cached = |op: Op| self.belief.takes_into_cache(op);
         // Before the first completion computed positions are trusted.

@@ -100,7 +100,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether these sectors, read next, are there by `until` even if the first is missed.
+    /// Returns whether these sectors, read next, are there by `until` even if the first is missed.
     fn is_read_by(&self, until: Instant, extent: Extent) -> bool {
         let view = view!(self);
         view.ready_at() + view.next(&self.belief.target(Op::Read, extent)).worst <= until

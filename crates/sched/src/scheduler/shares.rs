@@ -13,8 +13,8 @@ impl Scheduler {
         &self.shares
     }
 
-    /// Whether the policy enforces the terms of tenants, also one that tracks no shares while no
-    /// tenant has terms.
+    /// Returns whether the policy enforces the terms of tenants, also one that tracks no shares
+    /// while no tenant has terms.
     #[must_use]
     pub fn uses_shares(&self) -> bool {
         self.policy.enforces_limits()

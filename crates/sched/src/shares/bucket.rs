@@ -94,7 +94,8 @@ impl Bucket {
         self.settle();
     }
 
-    /// When it will hold so many grains if nothing is taken; the end of time when never.
+    /// Returns the time at which it will hold so many grains if nothing is taken; the end of time
+    /// when never.
     pub(crate) fn reaches(&self, grains: i128) -> Instant {
         if grains <= self.level {
             return self.at;
@@ -106,8 +107,8 @@ impl Bucket {
         u64::try_from(ns).map_or(Instant::NEVER, |ns| self.at + headtime_units::Nanos::from_ns(ns))
     }
 
-    /// When it held, or will hold, so many grains, at its rate before and after, as nanoseconds
-    /// from `now`; the largest number when never.
+    /// Returns the time at which it held, or will hold, so many grains, at its rate before and
+    /// after, as nanoseconds from `now`; the largest number when never.
     pub(crate) fn due_in_ns(&self, now: Instant, grains: i128) -> i128 {
         if self.rate == 0 { i128::MAX } else { (grains - self.level(now)) / i128::from(self.rate) }
     }

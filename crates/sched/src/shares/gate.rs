@@ -11,7 +11,7 @@ use super::bucket::{Bucket, GRAINS};
 
 /// The maximum time to pay a debt (guess: twice the usual command time-out of a drive).
 const LONGEST_DEBT: Nanos = Nanos::from_secs(60);
-/// Which part of its burst a tenant at its limit waits for.
+/// The reciprocal of the fraction of its burst that a tenant at its limit waits for.
 const LET_IN: i128 = 4;
 
 /// A limit: a bucket that shuts when it is empty.
@@ -28,7 +28,7 @@ impl Gate {
         Self { bucket: None, opens: Instant::ORIGIN }
     }
 
-    /// When it lets the next one through: `now` or earlier when it does now.
+    /// Returns the time at which it lets the next one through: `now` or earlier when it does now.
     pub(crate) fn opens(&self) -> Instant {
         self.opens
     }

@@ -36,7 +36,7 @@ const FORGOTTEN: Nanos = Nanos::from_ns(WINDOW.as_ns() * 20);
 pub struct Charge {
     /// Disk time it is expected to take.
     pub estimate: Nanos,
-    /// Whether the charge is final whatever the request takes: the unit of a policy that counts
+    /// True if the charge is final whatever the request takes: the unit of a policy that counts
     /// requests instead of time.
     pub fixed: bool,
 }
@@ -45,7 +45,7 @@ pub struct Charge {
 /// [`Scheduler::change_shares`](crate::Scheduler::change_shares) changes terms.
 #[derive(Clone, Debug)]
 pub struct Shares {
-    /// Whether a tenant has or had terms, or the policy uses shares: before that nothing is
+    /// True if a tenant has or had terms, or the policy uses shares: before that nothing is
     /// tracked.
     kept: bool,
     reservable: Share,
@@ -84,11 +84,11 @@ pub(crate) struct TenantState {
     flushed_last: bool,
     /// The address after the last request sent.
     next_lba: Option<Lba>,
-    /// When it last had something queued or at the drive.
+    /// The time at which it last had something queued or at the drive.
     last_held: Instant,
 }
 
-/// Whether a tenant that waits for a flush alone counts as waiting.
+/// The treatment of tenants that wait for a flush alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlushTurns {
     Count,
@@ -100,7 +100,7 @@ pub(crate) enum FlushTurns {
 pub(crate) struct Took {
     /// The operation of the command that served it.
     pub(crate) op: Op,
-    /// Whether the drive did without the head.
+    /// True if the drive did without the head.
     pub(crate) cached: bool,
     /// Its part of the command's disk time.
     pub(crate) disk_time: Nanos,
@@ -166,8 +166,8 @@ impl Shares {
         self.tenant(tenant)?.terms
     }
 
-    /// Whether these changes together are valid; returns the unreserved share after them. If a
-    /// tenant occurs several times, the last change counts.
+    /// Returns whether these changes together are valid; returns the unreserved share after them.
+    /// If a tenant occurs several times, the last change counts.
     ///
     /// # Errors
     /// [`ShareRefusal`], for the first invalid change.
@@ -231,12 +231,12 @@ impl Shares {
         self.tenants.iter().map(move |state| state.report(now))
     }
 
-    /// Whether a tenant has terms.
+    /// Returns whether a tenant has terms.
     pub(crate) fn any_terms(&self) -> bool {
         self.tenants.iter().any(|state| state.terms.is_some())
     }
 
-    /// Whether shares are tracked.
+    /// Returns whether shares are tracked.
     pub(crate) fn are_kept(&self) -> bool {
         self.kept
     }
@@ -517,17 +517,17 @@ impl TenantState {
         &self.queue
     }
 
-    /// How many of its requests are at the drive.
+    /// The number of its requests at the drive.
     pub(crate) fn at_drive(&self) -> usize {
         self.at_drive
     }
 
-    /// Whether it waits for a flush.
+    /// Returns whether it waits for a flush.
     pub(crate) fn wants_flush(&self) -> bool {
         self.flushes > 0
     }
 
-    /// Whether a flush goes before its requests: they alternate.
+    /// Returns whether a flush goes before its requests: they alternate.
     pub(crate) fn flush_is_next(&self) -> bool {
         self.flushes > 0 && (self.queue.is_empty() || !self.flushed_last)
     }
@@ -553,7 +553,7 @@ impl TenantState {
         self.usage.share(now)
     }
 
-    /// When, in nanoseconds from `now`, its reservation has or had enough for a request of this
+    /// The time, in nanoseconds from `now`, at which its reservation has or had enough for a request of this
     /// cost; never for one without a reservation.
     ///
     /// A bucket that cannot hold that much has enough when it is full.
@@ -573,17 +573,17 @@ impl TenantState {
         }
     }
 
-    /// How often it has come back to the drive so far; the number ends at [`RETURNING`].
+    /// The number of its returns to the drive so far, at most [`RETURNING`].
     pub(crate) fn returns(&self) -> u32 {
         self.returning.count()
     }
 
-    /// Whether anything is reserved for it.
+    /// Returns whether anything is reserved for it.
     pub(crate) fn has_reserve(&self) -> bool {
         self.reserve.rate() > 0
     }
 
-    /// When limit and caps let it send: `now` or earlier when they do now.
+    /// Returns the time at which limit and caps let it send: `now` or earlier when they do now.
     pub(crate) fn opens(&self) -> Instant {
         self.limit.opens().max(self.requests.opens()).max(self.sectors.opens())
     }

@@ -16,7 +16,7 @@ use crate::tunables::PriorityClass;
 pub struct Tenant {
     /// The volume.
     pub volume: VolumeId,
-    /// Which of its classes; 0 where it has no others.
+    /// The class; 0 for a volume without classes.
     pub class: ClassId,
 }
 

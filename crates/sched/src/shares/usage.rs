@@ -72,7 +72,7 @@ impl Recent {
         Nanos::from_ns(self.mean_ns as u64)
     }
 
-    /// How many were noted; the number ends at how many count.
+    /// The number of times recorded, at most the size of the mean.
     pub(crate) fn count(&self) -> u32 {
         self.count
     }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn who_uses_a_share_all_the_time_comes_to_that_share() {
+    fn constant_use_of_a_share_averages_to_that_share() {
         let mut usage = Usage::new(Instant::ORIGIN);
         for ms in (0..30_000).step_by(10) {
             usage.note(Instant::ORIGIN + Nanos::from_ms(ms), 4_000_000);

@@ -45,7 +45,7 @@ pub type Margins = [i64; LOOKAHEAD_MAX];
 pub struct ChainExcess {
     /// The last excesses in ns, the latest first.
     recent: [i64; LOOKAHEAD_MAX],
-    /// How many of them follow straight after each other.
+    /// The number of them that follow each other directly.
     linked: usize,
     lengths: Vec<Counts>,
 }
@@ -200,8 +200,8 @@ mod tests {
                 }
                 sums.sort_unstable_by(|one, other| other.cmp(one));
                 let rank = ((share * (sums.len() + 1) as f64) as usize).clamp(1, sums.len());
-                let wanted = sums[rank - 1].max(LOWEST_NS);
-                prop_assert!((0..STEP_NS).contains(&(margin - wanted)), "{} for {}", margin, wanted);
+                let required = sums[rank - 1].max(LOWEST_NS);
+                prop_assert!((0..STEP_NS).contains(&(margin - required)), "{} for {}", margin, required);
                 prop_assert!(sums.iter().filter(|sum| *sum > margin).count() < rank.max(2));
             }
         }

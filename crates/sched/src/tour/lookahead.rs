@@ -176,7 +176,7 @@ struct Step {
     time: Nanos,
 }
 
-/// How far an order has come.
+/// The state of a partial order.
 #[derive(Clone, Copy, Default)]
 struct Reached {
     length: Nanos,
@@ -189,7 +189,7 @@ struct Reached {
 /// All orders of a few requests, tried depth first in the order of numbers.
 struct Search {
     count: usize,
-    /// When the head is free, and the margin of each place added.
+    /// The time at which the head is free, and the margin of each place added.
     free_at: [Instant; LOOKAHEAD_MAX],
     deadlines: [Instant; LOOKAHEAD_MAX],
     begins: [Step; LOOKAHEAD_MAX],
@@ -304,7 +304,7 @@ mod tests {
             margins
                 .iter_mut()
                 .zip(margins_ms)
-                .for_each(|(margin, wanted)| *margin = ms(wanted).as_ns() as i64);
+                .for_each(|(margin, required)| *margin = ms(required).as_ns() as i64);
             Lookahead::new(2)
                 .unwrap()
                 .best_order_by(&costs, &costs, &margins, &due(&[8, 20]), Instant::ORIGIN)

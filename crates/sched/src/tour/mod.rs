@@ -68,8 +68,8 @@ pub trait Costs {
         [Nanos::ZERO; 2]
     }
 
-    /// Whether [`Costs::least`] gives more than zero. An insertion then computes only the costs
-    /// that can matter; the path is the same.
+    /// Returns whether [`Costs::least`] gives more than zero. An insertion then computes only the
+    /// costs that can matter; the path is the same.
     fn has_bounds(&self) -> bool {
         false
     }

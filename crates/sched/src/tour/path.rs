@@ -45,13 +45,13 @@ impl Path {
         self.order.first().copied()
     }
 
-    /// How many there are.
+    /// The number of requests.
     #[must_use]
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_is_gone_and_the_others_keep_their_order() {
+    fn a_removed_request_is_gone_and_the_others_keep_their_order() {
         let mut path = Path::from(alloc::vec![5, 3, 8, 1]);
         assert!(path.remove(8) && !path.remove(8));
         assert_eq!(path.take_first(), Some(5));

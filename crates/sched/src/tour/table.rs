@@ -45,7 +45,7 @@ impl CostTable {
         }
     }
 
-    /// How many slots there are.
+    /// The number of slots.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.slots

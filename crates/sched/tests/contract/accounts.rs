@@ -56,7 +56,7 @@ fn a_command_for_two_volumes_is_split_by_sectors() {
 }
 
 #[test]
-fn those_who_wait_for_one_flush_pay_alike_and_a_write_pays_for_itself_as_well() {
+fn requests_of_one_flush_pay_alike_and_a_write_pays_for_itself_too() {
     let mut session = Setup::of("fcfs").fua(false).start();
     session.accept(of_volume(1, fua(write(0, 0, 8))));
     session.step();

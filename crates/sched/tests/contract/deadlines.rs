@@ -21,7 +21,7 @@ fn queued_deadlines(session: &Session) -> Vec<(u64, Option<Instant>)> {
 }
 
 #[test]
-fn the_one_in_the_way_goes_first_because_of_who_waits_for_it() {
+fn a_blocking_request_inherits_the_deadline_of_the_waiting_one() {
     let mut session = Setup::of("edf").outstanding(1).start();
     session.accept(due(read(0, 150, 1), 40));
     session.accept(write(1, 0, 8));

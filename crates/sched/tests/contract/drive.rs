@@ -20,7 +20,7 @@ pub(crate) struct Drive {
     head: Head,
     held: Vec<(Command, Instant)>,
     in_service: Option<(Command, Instant)>,
-    /// When the last service ended at the medium.
+    /// The time at which the last service ended at the medium.
     pub busy_until: Instant,
     last_reported: Instant,
     /// Time from each dispatch, or from the completion before it, to completion, added up: what
@@ -57,7 +57,8 @@ impl Drive {
         self.held.len() + usize::from(self.in_service.is_some())
     }
 
-    /// When the next completion is reported; picks a command to serve when none is in service.
+    /// Returns the time at which the next completion is reported; picks a command to serve when
+    /// none is in service.
     pub(crate) fn next_report(&mut self) -> Option<Instant> {
         if self.in_service.is_none() && !self.held.is_empty() {
             let index = match &self.order {

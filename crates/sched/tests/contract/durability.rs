@@ -116,7 +116,7 @@ fn a_later_write_of_the_same_sectors_need_not_wait_until_the_earlier_is_durable(
 }
 
 #[test]
-fn a_flush_that_fails_fails_those_who_waited_for_it_and_nobody_else() {
+fn a_failed_flush_fails_the_requests_that_waited_for_it_and_no_others() {
     let mut session =
         Setup::of("fcfs").fua(false).failing(|command| command.op == Op::Flush).start();
     session.accept(fua(write(0, 0, 1)));

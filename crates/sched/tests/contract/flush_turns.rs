@@ -48,7 +48,7 @@ fn reads_beside_flushes(session: &mut Session, flushes: usize, secs: u64) -> f64
 /// A flush takes 2 ms here and a read anywhere some 8 ms: every other command would be more than a
 /// fifth of the time.
 #[test]
-fn who_sends_nothing_but_flushes_takes_nothing_of_what_another_has_reserved() {
+fn a_tenant_with_flushes_alone_takes_nothing_of_another_reservation() {
     for policy in ["utilization", "headtime"] {
         for (reserved, rest) in [(95.0, 0.0), (90.0, 10.0), (30.0, 70.0)] {
             for flushes in [1, 8] {
@@ -112,7 +112,7 @@ fn a_flush_comes_to_its_turn() {
 
 /// Of a tenant's own requests and flushes neither keeps the other waiting.
 #[test]
-fn flushes_and_requests_of_one_payer_take_turns() {
+fn flushes_and_requests_of_one_tenant_alternate() {
     for policy in ["utilization", "headtime"] {
         let mut session = Setup::of(policy).start();
         session.scheduler.set_share(session.now, tenant(0), reserving(50.0)).expect("free");

@@ -70,7 +70,7 @@ fn beside_scans(policy: &str, terms: Terms, scans: bool) -> (f64, f64, f64, u64)
 }
 
 #[test]
-fn while_all_who_wait_are_at_a_limit_scans_read_and_the_limited_lose_nothing() {
+fn while_all_tenants_are_at_a_limit_scans_read_and_the_tenants_lose_nothing() {
     let capped =
         Terms { requests_per_second: Some(20), burst: Nanos::from_ms(500), ..Terms::default() };
     for policy in ["utilization", "headtime"] {

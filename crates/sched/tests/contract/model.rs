@@ -22,7 +22,7 @@ struct Held {
     request: Request,
     state: State,
     cancelled: bool,
-    /// Whether the drive did it, whatever became of the flush a write may have had to wait for.
+    /// True if the drive did it, whatever became of the flush a write may have had to wait for.
     took_effect: bool,
     /// Changes of sectors that were reported as done before this request was submitted.
     done_before: BTreeSet<Ordinal>,

@@ -222,7 +222,7 @@ mod the_policys_fault {
 
     #[test]
     #[should_panic(expected = "policy faulty chose ticket 9, which is not eligible")]
-    fn choosing_who_may_not_go() {
+    fn choosing_a_request_that_is_not_eligible() {
         choosing(&[9]).pump();
     }
 
@@ -268,7 +268,7 @@ mod the_policys_fault {
     }
 
     #[test]
-    fn holding_until_now_still_lets_time_go_on() {
+    fn holding_until_now_still_advances_time() {
         let mut session = Setup::with(Box::new(Holding)).start();
         session.accept(read(0, 0, 1));
         session.pass(Nanos::from_ns(999_999));
@@ -284,7 +284,7 @@ mod the_policys_fault {
     }
 
     #[test]
-    fn who_holds_back_does_not_hold_back_discards() {
+    fn a_policy_that_holds_does_not_hold_discards() {
         let mut session = Setup::with(Box::new(Holding)).start();
         session.accept(read(0, 0, 1));
         session.accept(request(1, Op::Discard, 50, 1));

@@ -17,7 +17,7 @@ use crate::tiny::CAPACITY;
 /// Holds back for a while, again and again, whether or not anything else could be done meanwhile.
 struct Refusing {
     reason: HoldReason,
-    asked: u32,
+    pending: u32,
 }
 
 impl Policy for Refusing {
@@ -30,8 +30,8 @@ impl Policy for Refusing {
     }
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
-        self.asked += 1;
-        if self.asked.is_multiple_of(3) {
+        self.pending += 1;
+        if self.pending.is_multiple_of(3) {
             return Choice::one(view.queue.oldest().map(|oldest| oldest.ticket));
         }
         Choice::Hold { until: view.now + Nanos::from_ms(7), reason: self.reason }
@@ -97,7 +97,7 @@ fn under_every_policy_and_setting_each_gets_his_own() {
 #[test]
 fn a_policy_that_holds_back_is_obeyed_and_scans_end_all_the_same() {
     for reason in [HoldReason::Anticipation, HoldReason::Deadline, HoldReason::Throttled] {
-        let mut setup = Setup::with(Box::new(Refusing { reason, asked: 0 }));
+        let mut setup = Setup::with(Box::new(Refusing { reason, pending: 0 }));
         setup.belief.knows_tracks = true;
         let mut session = setup.start();
         session.scan(1, eager(), everything(1), POINT_IN_TIME);

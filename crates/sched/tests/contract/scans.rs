@@ -554,8 +554,8 @@ fn what_the_cache_answered_leaves_the_head_where_it_was() {
         session.accept(read(id, lba, 1));
     }
     session.run_to_end();
-    let nowhere = learned.lock().unwrap().iter().all(|measured| measured.head_before.is_none());
-    assert!(nowhere, "it has not been anywhere that is known");
+    let unknown = learned.lock().unwrap().iter().all(|measured| measured.head_before.is_none());
+    assert!(unknown, "it has not been anywhere that is known");
     assert_eq!(session.scheduler.belief_report().reordered, 0);
 }
 

@@ -165,7 +165,7 @@ fn terms_that_could_not_be_kept_are_refused_by_themselves() {
 }
 
 #[test]
-fn payers_who_always_want_more_get_what_they_reserved() {
+fn tenants_with_endless_requests_get_their_reservations() {
     for policy in ["utilization", "utilization:belief=1", "headtime"] {
         let mut session = Setup::of(policy).start();
         for (volume, reserved) in (0..).zip([60.0, 30.0, 10.0]) {
@@ -200,7 +200,7 @@ fn payers_who_always_want_more_get_what_they_reserved() {
 /// What the server asks for on its own account has no reservation and cannot have one. Without
 /// going first it would wait for as long as two clients have reserved the drive and use it.
 #[test]
-fn what_the_server_needs_itself_is_served_though_all_of_the_drive_is_reserved_and_wanted() {
+fn the_server_is_served_although_the_whole_drive_is_reserved_and_busy() {
     for policy in ["utilization", "headtime", "throughput"] {
         let mut session = Setup::of(policy).start();
         for (volume, reserved) in (0..).zip([70.0, 30.0]) {
@@ -233,7 +233,7 @@ fn what_the_server_needs_itself_is_served_though_all_of_the_drive_is_reserved_an
 }
 
 #[test]
-fn who_goes_by_shares_says_so_before_anybody_has_any() {
+fn policies_that_use_shares_report_it_before_a_tenant_has_terms() {
     for (policy, goes) in [
         ("headtime", true),
         ("utilization", true),
@@ -345,7 +345,7 @@ fn real_time_goes_before_others_and_idle_takes_what_nobody_wants() {
 /// One after the other, as a client does that waits for each answer: A's next read comes when its
 /// last is done, while B has a hundred waiting.
 #[test]
-fn who_asks_for_one_thing_after_the_other_keeps_its_run() {
+fn a_client_with_one_request_at_a_time_keeps_its_run() {
     let mut session = Setup::of("utilization").start();
     session.scheduler.set_share(session.now, tenant(0), reserving(70.0)).expect("free");
     session.scheduler.set_share(session.now, tenant(1), reserving(30.0)).expect("free");
@@ -368,7 +368,7 @@ fn who_asks_for_one_thing_after_the_other_keeps_its_run() {
 }
 
 #[test]
-fn headtime_without_terms_is_what_it_was_and_with_them_looks_at_one_payer_only() {
+fn headtime_without_terms_is_unchanged_and_with_them_considers_one_tenant() {
     let order = |terms: bool| {
         let mut session = Setup::of("headtime").start();
         if terms {
@@ -391,7 +391,7 @@ fn headtime_without_terms_is_what_it_was_and_with_them_looks_at_one_payer_only()
 /// B is owed something and has a deadline within the period: it goes in between A's run, which A
 /// goes on with.
 #[test]
-fn a_deadline_of_one_that_is_owed_something_does_not_wait_for_the_run_to_end() {
+fn a_deadline_of_an_entitled_tenant_does_not_wait_for_the_run_to_end() {
     let mut session = Setup::of("headtime").start();
     session.scheduler.set_share(session.now, tenant(1), reserving(50.0)).expect("free");
     session.scheduler.set_share(session.now, tenant(2), reserving(50.0)).expect("free");
@@ -474,9 +474,9 @@ proptest! {
                         sectors_per_second: caps.map(u64::from),
                         ..reserving(f64::from(reserve))
                     };
-                    let who = Tenant::class_of(VolumeId(volume), ClassId(class));
-                    let (before, possible) = (session.scheduler.shares().unreserved(), session.scheduler.shares().check(&[ShareChange::Set(who, terms)]));
-                    let made = session.scheduler.set_share(session.now, who, terms);
+                    let tenant_id = Tenant::class_of(VolumeId(volume), ClassId(class));
+                    let (before, possible) = (session.scheduler.shares().unreserved(), session.scheduler.shares().check(&[ShareChange::Set(tenant_id, terms)]));
+                    let made = session.scheduler.set_share(session.now, tenant_id, terms);
                     prop_assert_eq!(made.err(), possible.err());
                     prop_assert_eq!(session.scheduler.shares().unreserved(), possible.unwrap_or(before));
                 }
@@ -492,15 +492,15 @@ proptest! {
             prop_assert!(session.scheduler.shares().reserved() <= session.scheduler.shares().reservable());
         }
         session.run_to_end();
-        let by_payer: Nanos = session.scheduler.shares().reports(session.now).map(|report| report.disk_time).sum();
-        prop_assert_eq!(by_payer, session.scheduler.accounts().disk_time());
+        let by_tenant: Nanos = session.scheduler.shares().reports(session.now).map(|report| report.disk_time).sum();
+        prop_assert_eq!(by_tenant, session.scheduler.accounts().disk_time());
         prop_assert!(session.scheduler.shares().reports(session.now).all(|report| (report.waiting, report.at_drive) == (0, 0)));
     }
 
     /// Whatever the other two ask for, and however much, whoever has a reservation and something
     /// waiting gets at least that, less what a run or two may be late.
     #[test]
-    fn no_payer_starves_while_it_has_a_reservation(
+    fn no_tenant_with_a_reservation_starves(
         policy in prop_oneof![Just("utilization"), Just("utilization:slack=1"), Just("headtime")],
         reserve in 5_u8..40,
         others in 0_u8..60,
@@ -522,7 +522,7 @@ proptest! {
             session.step();
         }
         let got = session.scheduler.accounts().volume(VolumeId(0)).disk_time.as_secs_f64();
-        let owed = f64::from(reserve) / 100.0 * end.as_secs_f64();
-        prop_assert!(got > owed - 1.0 * f64::from(reserve) / 100.0 - 0.1, "{got} s of {owed} s");
+        let entitled = f64::from(reserve) / 100.0 * end.as_secs_f64();
+        prop_assert!(got > entitled - 1.0 * f64::from(reserve) / 100.0 - 0.1, "{got} s of {entitled} s");
     }
 }

@@ -35,11 +35,11 @@ pub(crate) struct TinyBelief {
     /// Overhead that writes are said to have beside that of all commands.
     pub write_overhead: Nanos,
     pub learned: Arc<Mutex<Vec<MeasuredAccess>>>,
-    /// Whether it says where the tracks are.
+    /// True if it says where the tracks are.
     pub knows_tracks: bool,
     /// What it says of every completion.
     pub says: AccessKind,
-    /// Whether it says that the drive takes writes into a cache.
+    /// True if it says that the drive takes writes into a cache.
     pub caches_writes: bool,
     /// By how many sectors it says that each track is displaced.
     pub displaced: u64,
@@ -58,7 +58,8 @@ fn place(lba: u64) -> Position {
     }
 }
 
-/// When in a revolution an angle passes; exact, because angles here are eighths of a turn.
+/// Returns the time at which in a revolution an angle passes; exact, because angles here are
+/// eighths of a turn.
 fn phase(angle: Angle) -> u64 {
     (u64::from(angle.as_raw()) * REVOLUTION.as_ns()) >> 32
 }
