@@ -93,7 +93,11 @@ fn paths(criterion: &mut Criterion) {
         (0..QUEUED as u64).map(|rank| Instant::from_ns(rank * 3_000_000)).collect();
     group.bench_function("lookahead-4/256", |bencher| {
         bencher.iter(|| {
-            Lookahead::default().best_order(black_box(&table), black_box(&deadlines), Instant::ORIGIN)
+            Lookahead::default().best_order(
+                black_box(&table),
+                black_box(&deadlines),
+                Instant::ORIGIN,
+            )
         });
     });
     group.finish();
