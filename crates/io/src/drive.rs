@@ -80,6 +80,21 @@ impl Drive {
         Self::start(opened, &options, notifier, locator.kind())
     }
 
+    /// Opens a drive of the application's own. `kind` names it where the drive does not report a
+    /// model.
+    ///
+    /// # Errors
+    /// [`OpenError::BadOption`], [`OpenError::Engine`], and the error of `open`.
+    pub fn open_custom(
+        kind: &str,
+        options: DriveOptions,
+        open: impl FnOnce(&Arc<Notifier>) -> Result<OpenedDrive, OpenError>,
+    ) -> Result<Self, OpenError> {
+        options.check()?;
+        let notifier = Arc::new(Notifier::new().map_err(OpenError::Engine)?);
+        Self::start(open(&notifier)?, &options, notifier, kind)
+    }
+
     /// `kind` is what a drive that does not say its model is called.
     pub(crate) fn start(
         opened: OpenedDrive,

@@ -28,9 +28,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Software that must survive power failures can be tried on a drive whose power is cut:
-//! [`power_cut`].
-//!
 //! # What is kept when something dies
 //! A write that was reported is in the page cache or on the device, so that killing the process
 //! loses nothing. A crash of the machine loses writes that no completed flush covers and that were
@@ -84,12 +81,21 @@ mod snapshot;
 mod sys;
 mod tuning;
 
-pub use backend::power_cut;
 pub use backend::raw::block_device_at;
 pub use believed::{
     BeliefChoice, BeliefWordError, Believed, BelievedBy, LoadMapError, Loaded, MapStart, NoMap,
     RunningMap,
 };
+/// Drives that an application brings itself: implement [`Backend`](custom::Backend) and open it
+/// with [`Drive::open_custom`].
+pub mod custom {
+    pub use crate::backend::{
+        Backend, BackendCommand, BackendCompletion, EmulationCounts, OpenedDrive,
+    };
+    pub use crate::notifier::Notifier;
+    pub use crate::profile::ReportedModel;
+}
+
 pub use block_device::{
     BlockDevice, DeviceNumber, DeviceRefusal, DeviceReject, DeviceUser, SystemPaths, Zoned,
 };

@@ -26,7 +26,7 @@ pub(crate) const SPIN: Nanos = Nanos::from_us(100);
 
 /// An eventfd that the engine waits on.
 #[derive(Debug)]
-pub(crate) struct Notifier {
+pub struct Notifier {
     eventfd: OwnedFd,
 }
 
@@ -40,7 +40,7 @@ impl Notifier {
     }
 
     /// Wakes the waiter, now or when it next waits.
-    pub(crate) fn notify(&self) {
+    pub fn notify(&self) {
         // The only error there can be is "would block" with 2⁶⁴ − 2 rings unheard, and then the
         // notifier rings anyway.
         let _ = rustix::io::write(&self.eventfd, &1_u64.to_ne_bytes());

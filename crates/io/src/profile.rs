@@ -8,9 +8,12 @@ use crate::locator::{Locator, ProfileSource};
 use crate::open_error::OpenError;
 
 /// The model of a drive, as far as the drive reports it.
-pub(crate) enum ReportedModel {
+pub enum ReportedModel {
+    /// A profile describes it.
     Profile(Box<DriveProfile>),
+    /// It reports a name.
     Named(String),
+    /// It reports nothing.
     Unknown,
 }
 

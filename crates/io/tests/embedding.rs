@@ -14,11 +14,11 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use headtime_io::power_cut::{Platter, PowerCutDrive, PowerSwitch};
 use headtime_io::{
     Drive, DriveHandle, DriveOptions, Io, IoError, Pending, StartWhenRoom, SubmitError,
 };
 use headtime_sched::{StreamId, VolumeId};
+use headtime_testkit::power_cut::{Platter, PowerCutDrive, PowerSwitch};
 use headtime_units::{Extent, Nanos, SectorSize, Sectors};
 
 const SECTOR: usize = 512;

@@ -13,9 +13,6 @@ use bytes::Bytes;
 use common::client::Client;
 use common::found::Found;
 use common::noise;
-use headtime_io::power_cut::{
-    Casualty, History, Platter, PowerCutDrive, PowerFailure, PowerSwitch,
-};
 use headtime_io::{Drive, DriveHandle, DriveOptions, Io, SubmitError};
 use headtime_nbd::NbdCommand;
 use headtime_nbd::client::Cookie;
@@ -25,13 +22,16 @@ use headtime_serve::volumes::{
     DriveShape, StoreError, TableState, Volume, VolumeSettings, VolumeSpec, VolumeStore,
 };
 use headtime_serve::{Disk, OnDone, Server};
+use headtime_testkit::power_cut::{
+    Casualty, FailedFlush, History, Platter, PowerCutDrive, PowerFailure, PowerSwitch,
+};
 use headtime_units::{ByteSize, Extent, Nanos, SectorSize, Sectors};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 const SECTORS: u64 = 32 * 2048;
 const WITH_CASUALTY: PowerFailure =
-    PowerFailure { tear: headtime_io::power_cut::Tear::Sectors, casualty: Casualty::OneBlock };
+    PowerFailure { tear: headtime_testkit::power_cut::Tear::Sectors, casualty: Casualty::OneBlock };
 /// How much is tried at each moment.
 #[derive(Clone, Copy)]
 struct Effort {
@@ -307,7 +307,7 @@ fn changes_that_fail_are_undone_on_a_drive_that_gives_up_what_it_could_not_flush
             PowerCutDrive::new(with_table.clone())
                 .seed(seed() + round)
                 .write_errors(0.05)
-                .flush_errors(0.2, true),
+                .flush_errors(0.2, FailedFlush::Forgets),
         );
         let handle = drive.handle();
         // There is nothing to be written, so that nothing comes of a flush that fails.

@@ -9,6 +9,7 @@
 
 pub mod drives;
 pub mod faults;
+pub mod power_cut;
 
 use headtime_mechanics::{Mechanism, Variation};
 use headtime_units::Nanos;

@@ -14,11 +14,12 @@
 //! and each block holds what the last recovered transaction that wrote it wrote, whole.
 
 use bytes::Bytes;
-use headtime_io::power_cut::{
-    Casualty, History, Lies, Platter, PowerCutDrive, PowerFailure, PowerSwitch,
-};
 use headtime_io::{DriveHandle, Io, IoError, Pending};
 use headtime_sched::{StreamId, VolumeId};
+use headtime_testkit::power_cut::{
+    BrokenPromises, Casualty, FailedFlush, History, Platter, PowerCutDrive, PowerFailure,
+    PowerSwitch,
+};
 use headtime_units::{Extent, SectorSize, Sectors};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -509,8 +510,11 @@ fn stores_recover_every_acknowledged_transaction_from_every_cut() {
     let mut made = 0;
     for (number, (policy, outstanding)) in stacks().enumerate() {
         let seed = seed() + 1000 + number as u64;
-        let drives =
-            [blank(), blank().fua(false), blank().write_errors(0.005).flush_errors(0.01, false)];
+        let drives = [
+            blank(),
+            blank().fua(false),
+            blank().write_errors(0.005).flush_errors(0.01, FailedFlush::Retries),
+        ];
         for drive in drives {
             let run = run(drive, policy, outstanding, 30, &nothing_written(), Bug::None, seed);
             for failure in failures() {
@@ -549,7 +553,7 @@ fn a_store_that_stops_when_a_flush_fails_survives_a_drive_that_forgets_what_it_f
     let mut stopped = 0;
     for number in 0..cuts(20) as u64 {
         let seed = seed() + 3000 + number;
-        let drive = blank().flush_errors(0.05, true);
+        let drive = blank().flush_errors(0.05, FailedFlush::Forgets);
         let run = run(drive, "headtime", None, 30, &nothing_written()[..1], Bug::None, seed);
         stopped += usize::from(run.lives.iter().any(|life| life.transactions.len() < 30));
         run.cut(50, PowerFailure::default(), seed).unwrap_or_else(|error| panic!("{error}"));
@@ -564,7 +568,7 @@ fn stores_beside_one_whose_flush_fails_are_told_when_the_drive_forgets() {
     for number in 0..20 {
         let seed = seed() + 4000 + number;
         let run = run(
-            blank().flush_errors(0.05, true),
+            blank().flush_errors(0.05, FailedFlush::Forgets),
             "headtime",
             None,
             30,
@@ -589,11 +593,11 @@ fn is_caught(drive: &PowerCutDrive, bug: Bug) -> bool {
 fn drives_that_lie_and_stores_that_are_careless_are_caught() {
     assert!(!is_caught(&blank(), Bug::None), "a good store on a good drive is caught at nothing");
     assert!(
-        is_caught(&blank().lies(Lies { flush: true, fua: false }), Bug::None),
+        is_caught(&blank().breaks(BrokenPromises { flush: true, fua: false }), Bug::None),
         "flushes that do nothing"
     );
     assert!(
-        is_caught(&blank().lies(Lies { flush: false, fua: true }), Bug::None),
+        is_caught(&blank().breaks(BrokenPromises { flush: false, fua: true }), Bug::None),
         "force unit access that is ignored"
     );
     for bug in [Bug::AcknowledgesEarly, Bug::ReusesTheLogEarly, Bug::ChecksHeadersOnly] {

@@ -13,9 +13,9 @@
 mod journal;
 mod sectors;
 
-use headtime_io::power_cut::{Casualty, PowerFailure, Tear};
 use headtime_io::{DriveOptions, PolicyChoice};
 use headtime_sched::POLICIES;
+use headtime_testkit::power_cut::{Casualty, PowerFailure, Tear};
 
 /// Every way in which the power may fail that leaves sectors readable.
 const READABLE: [PowerFailure; 3] = [

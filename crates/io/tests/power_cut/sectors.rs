@@ -11,11 +11,11 @@
 use std::sync::mpsc;
 
 use bytes::Bytes;
-use headtime_io::power_cut::{
-    Event, History, Lies, Platter, PowerCutDrive, PowerFailure, PowerSwitch,
-};
 use headtime_io::{Drive, Io, IoDone};
 use headtime_sched::{Op, RequestId, StreamId};
+use headtime_testkit::power_cut::{
+    BrokenPromises, Event, FailedFlush, History, Platter, PowerCutDrive, PowerFailure, PowerSwitch,
+};
 use headtime_units::{Extent, Nanos, SectorSize, Sectors};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -260,7 +260,9 @@ fn nothing_that_was_flushed_is_lost_under_any_policy_on_any_kind_of_drive() {
             (SectorSize::B512, blank(SectorSize::B512).write_errors(0.1)),
             (
                 SectorSize::B512,
-                blank(SectorSize::B512).flush_errors(0.4, false).fua(number % 2 == 0),
+                blank(SectorSize::B512)
+                    .flush_errors(0.4, FailedFlush::Retries)
+                    .fua(number % 2 == 0),
             ),
         ];
         for (sector, drive) in drives {
@@ -311,11 +313,17 @@ fn a_drive_or_a_stack_that_lies_is_caught() {
     let drive = blank(SectorSize::B512);
     assert!(!is_caught(&drive, Trust::Promised), "a drive that does not lie is caught at nothing");
     assert!(
-        is_caught(&drive.clone().lies(Lies { flush: true, fua: false }), Trust::Promised),
+        is_caught(
+            &drive.clone().breaks(BrokenPromises { flush: true, fua: false }),
+            Trust::Promised
+        ),
         "flushes that do nothing"
     );
     assert!(
-        is_caught(&drive.clone().lies(Lies { flush: false, fua: true }), Trust::Promised),
+        is_caught(
+            &drive.clone().breaks(BrokenPromises { flush: false, fua: true }),
+            Trust::Promised
+        ),
         "force unit access that is ignored"
     );
     assert!(

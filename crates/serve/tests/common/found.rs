@@ -3,11 +3,11 @@
 use std::sync::Mutex;
 
 use bytes::Bytes;
-use headtime_io::power_cut::Platter;
 use headtime_io::{Io, IoDone, IoError, SubmitError};
 use headtime_sched::{Op, RequestId};
 use headtime_serve::volumes::DriveShape;
 use headtime_serve::{Disk, OnDone};
+use headtime_testkit::power_cut::Platter;
 
 /// A platter without an engine, for whoever reads and repairs a table of volumes.
 pub(crate) struct Found(pub Mutex<Platter>);

@@ -32,10 +32,12 @@ use common::Sandbox;
 use common::found::Found;
 use draw::BASE;
 use headtime_io::DriveOptions;
-use headtime_io::power_cut::{Casualty, History, Platter, PowerCutDrive, PowerFailure, Tear};
 use headtime_serve::config::Config;
 use headtime_serve::volumes::{AREA_BYTES, VolumeStore};
 use headtime_serve::{Server, StartError, default_control_socket};
+use headtime_testkit::power_cut::{
+    Casualty, FailedFlush, History, Platter, PowerCutDrive, PowerFailure, Tear,
+};
 use headtime_units::{Extent, SectorSize, Sectors};
 use life::{Counts, Life, Terms};
 use model::{Ledger, SECTOR, World, told};
@@ -223,7 +225,10 @@ fn volumes_and_what_they_hold_survive_power_cuts_in_the_middle_of_orders() {
             };
             let drive =
                 PowerCutDrive::new(platter.clone()).seed(rng.random()).fua(rng.random()).record();
-            let drive = drive.write_errors(shares[0]).flush_errors(shares[1], rng.random());
+            let drive = drive.write_errors(shares[0]).flush_errors(
+                shares[1],
+                if rng.random() { FailedFlush::Forgets } else { FailedFlush::Retries },
+            );
             let (drive, switch) = drive.open(DriveOptions::default()).unwrap();
             let server = match Server::start_on(drive, &config) {
                 Ok(server) => server,

@@ -1,7 +1,7 @@
 //! A drive in memory whose power can be cut, for tests of what software keeps across a power
 //! failure.
 //!
-//! [`PowerCutDrive`] opens an ordinary [`Drive`](crate::Drive) on a [`Platter`], and a
+//! [`PowerCutDrive`] opens an ordinary [`Drive`](headtime_io::Drive) on a [`Platter`], and a
 //! [`PowerSwitch`] beside it. Whatever is going on, also with requests under way, the switch says
 //! what would be found on the platter if the power failed at this moment, by the rules below and a
 //! source of randomness; the drive itself goes on. A drive that records its [`History`] can be cut
@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use bytes::Bytes;
-//! use headtime_io::power_cut::{Platter, PowerCutDrive, PowerFailure};
+//! use headtime_testkit::power_cut::{Platter, PowerCutDrive, PowerFailure};
 //! use headtime_io::{DriveOptions, Io};
 //! use headtime_units::{Extent, SectorSize, Sectors};
 //! use rand::SeedableRng;
@@ -63,7 +63,7 @@ mod platter;
 #[cfg(test)]
 mod tests;
 
-pub use drive::{Lies, PowerCutDrive, PowerSwitch};
+pub use drive::{BrokenPromises, FailedFlush, PowerCutDrive, PowerSwitch};
 pub use failure::{Casualty, PowerFailure, Tear};
 pub use history::{Cutter, Event, EveryPlatter, History};
 pub use platter::{Platter, Unreadable};

@@ -8,6 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use headtime_belief::LinearBelief;
+use headtime_io::custom::{
+    Backend, BackendCommand, BackendCompletion, Notifier, OpenedDrive, ReportedModel,
+};
+use headtime_io::{Drive, DriveOptions, OpenError};
 use headtime_sched::{Command, Op};
 use headtime_units::{Extent, Instant, Sectors};
 use rand::{Rng, RngExt, SeedableRng};
@@ -17,18 +21,22 @@ use super::cache::WriteCache;
 use super::failure::PowerFailure;
 use super::history::{Event, History};
 use super::platter::Platter;
-use crate::backend::OpenedDrive;
-use crate::backend::{Backend, BackendCommand, BackendCompletion};
-use crate::drive::Drive;
-use crate::notifier::Notifier;
-use crate::open_error::OpenError;
-use crate::options::DriveOptions;
-use crate::profile::ReportedModel;
+
+/// The writes that a failed flush should have covered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FailedFlush {
+    /// A later flush covers them.
+    #[default]
+    Retries,
+    /// No later flush covers them. The drive drops what it cannot write and reports that once, as
+    /// ATA drives and the page cache of Linux do.
+    Forgets,
+}
 
 /// Which promises a drive makes and does not keep: some do. Software on top cannot notice before
 /// the power fails, which shows that a test can fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lies {
+pub struct BrokenPromises {
     /// Flushes are reported and settle nothing.
     pub flush: bool,
     /// Force unit access is promised and does nothing.
@@ -44,10 +52,10 @@ pub struct PowerCutDrive {
     fua: bool,
     seed: u64,
     records: bool,
-    lies: Lies,
+    promises: BrokenPromises,
     write_error_share: f64,
     flush_error_share: f64,
-    forgets_failed_flushes: bool,
+    failed_flush: FailedFlush,
 }
 
 /// Cuts the power of a drive, and makes it stand still. Outlives the drive.
@@ -72,11 +80,11 @@ struct State {
 }
 
 /// The drive as the engine sees it.
-struct Backstage {
+struct PowerCutBackend {
     shared: Arc<Shared>,
     traits: PowerCutDrive,
     rng: ChaCha8Rng,
-    under_way: Vec<(Command, Bytes)>,
+    in_progress: Vec<(Command, Bytes)>,
 }
 
 impl PowerCutDrive {
@@ -91,10 +99,10 @@ impl PowerCutDrive {
             fua: true,
             seed: 0,
             records: false,
-            lies: Lies::default(),
+            promises: BrokenPromises::default(),
             write_error_share: 0.0,
             flush_error_share: 0.0,
-            forgets_failed_flushes: false,
+            failed_flush: FailedFlush::Retries,
         }
     }
 
@@ -138,8 +146,8 @@ impl PowerCutDrive {
         self
     }
 
-    /// Whether it honors force unit access; where it does not, the scheduler flushes behind such
-    /// writes.
+    /// Sets whether the drive honors force unit access. If it does not, the scheduler flushes after
+    /// such writes.
     #[must_use]
     pub fn fua(mut self, fua: bool) -> Self {
         self.fua = fua;
@@ -148,8 +156,8 @@ impl PowerCutDrive {
 
     /// Which promises it does not keep.
     #[must_use]
-    pub fn lies(mut self, lies: Lies) -> Self {
-        self.lies = lies;
+    pub fn breaks(mut self, promises: BrokenPromises) -> Self {
+        self.promises = promises;
         self
     }
 
@@ -168,46 +176,54 @@ impl PowerCutDrive {
         self
     }
 
-    /// The share of flushes that fail with EIO, from 0 to 1. With `forgets`, what a failed flush
-    /// should have covered is covered by no later one: the drive gives up what it could not write,
-    /// and reports that once, as ATA drives and Linux' page cache do.
+    /// The share of flushes that fail with EIO, from 0 to 1. `then` says what becomes of the writes that
+    /// it should have covered.
     ///
     /// # Panics
     /// When `share` is not within 0 to 1.
     #[must_use]
-    pub fn flush_errors(mut self, share: f64, forgets: bool) -> Self {
+    pub fn flush_errors(mut self, share: f64, then: FailedFlush) -> Self {
         assert!(
             (0.0..=1.0).contains(&share),
             "a share of {share} flushes cannot fail; it must be from 0 to 1"
         );
         self.flush_error_share = share;
-        self.forgets_failed_flushes = forgets;
+        self.failed_flush = then;
         self
     }
 
-    /// EngineRunner the drive on.
+    /// Opens the drive.
     ///
     /// # Errors
     /// [`OpenError::BadOption`] and [`OpenError::Engine`]. What `options` say of files does not
     /// matter here.
     pub fn open(self, options: DriveOptions) -> Result<(Drive, PowerSwitch), OpenError> {
-        options.check()?;
-        let notifier = Arc::new(Notifier::new().map_err(OpenError::Engine)?);
+        let mut switch = None;
+        let drive = Drive::open_custom("power-cut", options, |notifier| {
+            let (opened, its_switch) = self.into_opened(notifier);
+            switch = Some(its_switch);
+            Ok(opened)
+        })?;
+        Ok((drive, switch.expect("the drive was opened with its switch")))
+    }
+
+    fn into_opened(self, notifier: &Arc<Notifier>) -> (OpenedDrive, PowerSwitch) {
         let (sector_size, capacity) = (self.platter.sector_size(), self.platter.capacity());
         let physical_sectors = u64::from(self.physical_block / sector_size.bytes());
         let history = self.records.then(|| History {
             before: self.platter.clone(),
             events: Vec::new(),
             physical_sectors,
-            forgets_failed_flushes: self.forgets_failed_flushes,
+            failed_flush: self.failed_flush,
         });
-        let cache = WriteCache::new(self.platter.clone(), self.forgets_failed_flushes);
+        let cache = WriteCache::new(self.platter.clone(), self.failed_flush);
         let state = State { live: self.platter.clone(), cache, history, events: 0, stalled: false };
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
-            notifier: Arc::clone(&notifier),
+            notifier: Arc::clone(notifier),
             physical_sectors,
         });
+        let switch = PowerSwitch { shared: Arc::clone(&shared) };
         let opened = OpenedDrive {
             belief: Box::new(LinearBelief::new(capacity)),
             model: ReportedModel::Unknown,
@@ -217,14 +233,14 @@ impl PowerCutDrive {
             queue_depth: self.queue_depth,
             fua: self.fua,
             precise: false,
-            backend: Box::new(Backstage {
-                shared: Arc::clone(&shared),
+            backend: Box::new(PowerCutBackend {
+                shared,
                 rng: ChaCha8Rng::seed_from_u64(self.seed),
-                under_way: Vec::new(),
+                in_progress: Vec::new(),
                 traits: self,
             }),
         };
-        Ok((Drive::start(opened, &options, notifier, "power-cut")?, PowerSwitch { shared }))
+        (opened, switch)
     }
 }
 
@@ -277,7 +293,7 @@ impl State {
     }
 }
 
-impl Backstage {
+impl PowerCutBackend {
     /// Carries a command out as far as it goes, and says how it ended.
     fn report(
         &mut self,
@@ -310,15 +326,15 @@ impl Backstage {
                 _ => state.live.zero(taken_in),
             }
         }
-        let lied =
-            !failed && (op == Op::Flush && self.traits.lies.flush || fua && self.traits.lies.fua);
+        let lied = !failed
+            && (op == Op::Flush && self.traits.promises.flush || fua && self.traits.promises.fua);
         let result = if failed { Err(EIO) } else { Ok(()) };
         state.happened(Event::Reported { command: id, result, lied, landed });
         result.map(|()| Bytes::new())
     }
 }
 
-impl Backend for Backstage {
+impl Backend for PowerCutBackend {
     fn describe(&self) -> String {
         "memory, power may be cut".to_owned()
     }
@@ -339,25 +355,25 @@ impl Backend for Backstage {
                 content: content.clone(),
             });
         }
-        self.under_way.push((command, content));
+        self.in_progress.push((command, content));
     }
 
     fn collect(&mut self, _now: Instant, ended: &mut Vec<BackendCompletion>) {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.state();
-        if self.under_way.is_empty() || state.stalled {
+        if self.in_progress.is_empty() || state.stalled {
             return;
         }
-        for _ in 0..self.rng.random_range(0..=self.under_way.len()) {
+        for _ in 0..self.rng.random_range(0..=self.in_progress.len()) {
             let (command, content) =
-                self.under_way.swap_remove(self.rng.random_range(0..self.under_way.len()));
+                self.in_progress.swap_remove(self.rng.random_range(0..self.in_progress.len()));
             let result = self.report(&command, &content, &mut state);
             ended.push(BackendCompletion { command: command.id, due: None, result });
         }
     }
 
     fn next_event(&self) -> Option<Instant> {
-        let idle = self.under_way.is_empty() || self.shared.state().stalled;
+        let idle = self.in_progress.is_empty() || self.shared.state().stalled;
         (!idle).then_some(Instant::ORIGIN)
     }
 

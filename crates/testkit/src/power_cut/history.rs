@@ -9,6 +9,7 @@ use headtime_units::{Extent, Sectors};
 use rand::{Rng, RngExt};
 
 use super::cache::WriteCache;
+use super::drive::FailedFlush;
 use super::failure::{PowerFailure, exposed_blocks};
 use super::platter::Platter;
 
@@ -48,7 +49,7 @@ pub struct History {
     pub(super) before: Platter,
     pub(super) events: Vec<Event>,
     pub(super) physical_sectors: u64,
-    pub(super) forgets_failed_flushes: bool,
+    pub(super) failed_flush: FailedFlush,
 }
 
 /// Cuts the power at one moment of a history, as often as wanted.
@@ -81,7 +82,7 @@ impl History {
     pub fn cutter(&self) -> Cutter<'_> {
         Cutter {
             history: self,
-            cache: WriteCache::new(self.before.clone(), self.forgets_failed_flushes),
+            cache: WriteCache::new(self.before.clone(), self.failed_flush),
             at: 0,
         }
     }

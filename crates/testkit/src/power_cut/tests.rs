@@ -11,7 +11,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::history::{Event, History};
-use super::{Casualty, Platter, PowerFailure, Tear};
+use super::{Casualty, FailedFlush, Platter, PowerFailure, Tear};
 
 const SECTORS: u64 = 32;
 
@@ -25,7 +25,7 @@ impl Script {
             before,
             events: Vec::new(),
             physical_sectors: 8,
-            forgets_failed_flushes: false,
+            failed_flush: FailedFlush::Retries,
         })
     }
 
@@ -158,7 +158,7 @@ fn lies_and_failures_settle_nothing() {
 #[test]
 fn a_drive_that_forgets_what_a_failed_flush_should_have_covered_never_settles_it() {
     let mut script = Script::new();
-    script.0.forgets_failed_flushes = true;
+    script.0.failed_flush = FailedFlush::Forgets;
     script.write(1, 0, 1).send(9, Op::Flush, 0, 0, false).end(9, Err(5), false, 0).flush(10);
     assert_eq!(script.ends_of_sector_0(), [0, 1]);
     assert_eq!(

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use headtime_sched::{CommandId, Op};
 use headtime_units::{Extent, Sectors};
 
+use super::drive::FailedFlush;
 use super::history::Event;
 use super::platter::Platter;
 
@@ -27,8 +28,8 @@ pub(super) struct WriteCache {
     flushes: BTreeMap<CommandId, u64>,
     /// Changes reported so far.
     reported: u64,
-    /// Whether what a failed flush should have covered is covered by no later one either.
-    forgets_failed_flushes: bool,
+    /// The treatment of writes that a failed flush should have covered.
+    failed_flush: FailedFlush,
 }
 
 /// A command that changes sectors.
@@ -49,14 +50,14 @@ pub(super) struct Change {
 }
 
 impl WriteCache {
-    pub(super) fn new(settled: Platter, forgets_failed_flushes: bool) -> Self {
+    pub(super) fn new(settled: Platter, failed_flush: FailedFlush) -> Self {
         Self {
             settled,
             cached: Vec::new(),
             under_way: Vec::new(),
             flushes: BTreeMap::new(),
             reported: 0,
-            forgets_failed_flushes,
+            failed_flush,
         }
     }
 
@@ -107,10 +108,9 @@ impl WriteCache {
 
     fn flushed(&mut self, covers: u64, succeeded: bool, lied: bool) {
         if !succeeded {
-            let forsaken = self
-                .cached
-                .iter_mut()
-                .filter(|change| self.forgets_failed_flushes && change.number <= covers);
+            let forsaken = self.cached.iter_mut().filter(|change| {
+                self.failed_flush == FailedFlush::Forgets && change.number <= covers
+            });
             forsaken.for_each(|change| change.forsaken = true);
         } else if !lied {
             let all = std::mem::take(&mut self.cached);
