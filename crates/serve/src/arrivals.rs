@@ -1,75 +1,74 @@
-//! Connections that have not opened an export yet, in the order they came: the first of them makes
-//! room when there is none.
+//! Connections without an open export, in order of arrival. The oldest makes room when the maximum
+//! number of connections is reached.
 //!
-//! A client that means to use an export opens it within milliseconds; one that floods the server
-//! with connections leaves them as they are. So whoever has been about it the longest goes when
-//! another comes and all places are taken. Who floods faster than an honest client opens its export
-//! still shuts it out: until it has, nobody can tell them apart.
+//! An honest client opens an export within milliseconds; a client that floods the server with
+//! connections leaves them idle. So the connection that has been idle the longest is closed for a
+//! new one. A flood that is faster than an honest client's handshake still locks that client out:
+//! until an export is open, the two look alike.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// All of them.
+/// All connections without an open export.
 #[derive(Debug, Default)]
-pub(crate) struct Arrivals(Mutex<Line>);
+pub(crate) struct Arrivals(Mutex<ArrivalList>);
 
 #[derive(Debug, Default)]
-struct Line {
+struct ArrivalList {
     next: u64,
     waiting: BTreeMap<u64, oneshot::Sender<()>>,
 }
 
-/// One of them, until dropped.
+/// One connection without an open export; removed from the list when dropped.
 #[derive(Debug)]
 pub(crate) struct Arrival {
     arrivals: Arc<Arrivals>,
     number: u64,
-    shown_out: oneshot::Receiver<()>,
+    evicted: oneshot::Receiver<()>,
 }
 
 impl Arrivals {
-    /// A client has connected. To be called where connections are accepted, in their order: whoever
-    /// comes after must find it in the line.
+    /// Registers a new connection. Call it in the order of acceptance, before the next connection
+    /// is accepted.
     pub(crate) fn begin(self: &Arc<Self>) -> Arrival {
-        let (sender, shown_out) = oneshot::channel();
-        let mut line = self.line();
-        let number = line.next;
-        line.next += 1;
-        line.waiting.insert(number, sender);
-        Arrival { arrivals: Arc::clone(self), number, shown_out }
+        let (sender, evicted) = oneshot::channel();
+        let mut list = self.list();
+        let number = list.next;
+        list.next += 1;
+        list.waiting.insert(number, sender);
+        Arrival { arrivals: Arc::clone(self), number, evicted }
     }
 
-    /// Tells the oldest to leave, if there is one. Whoever is told leaves: it opens no export any
-    /// more.
-    pub(crate) fn show_out_oldest(&self) -> bool {
-        let oldest = self.line().waiting.pop_first();
+    /// Closes the oldest connection, if there is one; it cannot open an export any more. Returns
+    /// whether there was one.
+    pub(crate) fn evict_oldest(&self) -> bool {
+        let oldest = self.list().waiting.pop_first();
         oldest.is_some_and(|(_, oldest)| {
-            // One that is just going by itself makes room, too.
-            let _told = oldest.send(());
+            // A connection that is ending by itself makes room too.
+            let _result = oldest.send(());
             true
         })
     }
 
-    /// Every statement leaves a line that makes sense.
-    fn line(&self) -> MutexGuard<'_, Line> {
+    /// The list is consistent after every statement, so a poisoned lock is safe to use.
+    fn list(&self) -> MutexGuard<'_, ArrivalList> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Arrival {
-    /// It has opened an export and is to stay; whether it may: not if it was told to make room
+    /// Marks the connection as open. Returns whether it may stay: not if it had to make room
     /// before.
     pub(crate) fn stays(self) -> bool {
-        self.arrivals.line().waiting.remove(&self.number).is_some()
+        self.arrivals.list().waiting.remove(&self.number).is_some()
     }
 
-    /// Waits until it is to make room.
-    pub(crate) async fn shown_out(&mut self) {
-        // A sender that is gone without a word belongs to a line that is gone: nobody comes any
-        // more.
-        if (&mut self.shown_out).await.is_err() {
+    /// Waits until the connection has to make room.
+    pub(crate) async fn evicted(&mut self) {
+        // A dropped list has no new connections to make room for.
+        if (&mut self.evicted).await.is_err() {
             std::future::pending().await
         }
     }
@@ -77,6 +76,6 @@ impl Arrival {
 
 impl Drop for Arrival {
     fn drop(&mut self) {
-        self.arrivals.line().waiting.remove(&self.number);
+        self.arrivals.list().waiting.remove(&self.number);
     }
 }

@@ -1,28 +1,27 @@
-//! One client's connection: a task that owns the socket and the protocol's state machine.
+//! One client connection: a task that owns the socket and the state machine of the protocol.
 //!
 //! ```text
-//! socket ─► machine ─► request ─► job ─► [memory] ─► piece ─► [a place at the scheduler] ─► disk
-//!    ▲         │                   ▲                                                         │ callback on the drive's thread
-//!    └─ reply ◄┴────── answer ◄────┴───────────────── completions ◄──────────────────────────┘
+//! socket ─► machine ─► request ─► job ─► [memory] ─► piece ─► [scheduler permit] ─► disk
+//!    ▲         │                   ▲                                               │ callback
+//!    └─ reply ◄┴────── answer ◄────┴───────────────── completions ◄────────────────┘
 //! ```
-//! The task waits for whichever comes first of: bytes to read, room to write, a completion, memory,
-//! a place, the end. It never waits for one client in a way that another could notice: what a
-//! client does not read stays in its own connection's memory, and what it does not finish sending
-//! was granted before it was read ([`crate::memory`]).
+//! The task waits for the first of: readable bytes, room to write, a completion, memory, a permit,
+//! shutdown. One client never delays another. Replies that a client does not read stay in the
+//! memory of its own connection. A payload that it does not finish sending has its memory reserved
+//! before it is read ([`crate::memory`]).
 //!
-//! # When a client leaves with requests in flight
+//! # Disconnect with requests in flight
 //!
-//! Reads that are still queued are cancelled, and so is what was not handed to the scheduler yet of
-//! a CACHE request. Writes, zeroings and trims that were taken from the socket are carried out
-//! wholly, as if the client had left a moment later: the protocol lets it expect nothing either
-//! way, and a write that was cut in the middle would be a third state that neither the client nor a
-//! file system over it computes with. A write whose payload had not arrived wholly never happens.
-//! The task lives until everything it had at the drive is over, so its memory is accounted for
+//! Queued reads are cancelled, and so are the pieces of a CACHE request that the scheduler does not
+//! have yet. Writes, WRITE_ZEROES and TRIM requests that were received completely are carried out
+//! completely. The protocol promises the client neither outcome, but a partial write would be a
+//! third state that no file system expects. A write with an incomplete payload never happens. The
+//! task lives until its last request at the drive is complete, so that its memory is accounted for
 //! until then.
 
-mod hub;
 mod opening;
 mod requests;
+mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -41,14 +40,14 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::arrivals::Arrival;
 use crate::export::Export;
-use crate::fair_semaphore::{FairClient, Permit};
-use crate::memory::{Allowance, StallMeter};
+use crate::fair_semaphore::{Permit, SemaphoreClient};
+use crate::memory::{MemoryAllowance, StallMeter};
 use crate::socket::{Attempt, Socket};
 use crate::tls::{Access, Channel};
-pub(crate) use hub::{Hub, Phase};
 use requests::{PieceDone, Running};
+pub(crate) use shared::{Phase, Shared};
 
-/// Why a connection is over.
+/// The reason why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum End {
     #[error("{0}")]
@@ -58,12 +57,12 @@ pub(crate) enum End {
     #[error("no export was opened within {0}; raise handshake_timeout if the client is honest")]
     HandshakeTimeout(Nanos),
     #[error(
-        "no export was opened, and another client came when all places were taken; raise \
+        "no export was opened, and another client came when the maximum was reached; raise \
             connections if the client is honest"
     )]
     MadeRoom,
     #[error(
-        "the client held memory that others waited for, and moved next to nothing in {0}; raise \
+        "the client held memory that others waited for, and moved almost no data in {0}; raise \
             stall_timeout or memory if the client is honest"
     )]
     Stalled(Nanos),
@@ -75,104 +74,104 @@ pub(crate) enum End {
     Tls(String),
 }
 
-type PendingPermit = Pin<Box<dyn Future<Output = Permit> + Send>>;
+type PermitFuture = Pin<Box<dyn Future<Output = Permit> + Send>>;
 
 struct ConnectionTask {
-    hub: Arc<Hub>,
+    shared: Arc<Shared>,
     channel: Channel,
-    /// What the client may see.
+    /// The exports that the client may see.
     access: Access,
-    /// TLS is to begin as soon as everything before it has left.
-    tls_wanted: bool,
+    /// TLS starts as soon as all earlier output has been sent.
+    tls_requested: bool,
     machine: Machine,
     stream: StreamId,
-    /// What the client named last, with a place among the export's clients.
+    /// The export that the client named last, with a permit to open it.
     named: Option<(Arc<Export>, Permit)>,
-    /// The place, once the export is open.
-    door: Option<Permit>,
-    /// Until an export is open.
+    /// The permit of the open export.
+    export_permit: Option<Permit>,
+    /// Present until an export is open.
     arrival: Option<Arrival>,
     export: Option<Arc<Export>>,
-    /// Where the export has its places at the scheduler.
-    places: Option<FairClient>,
-    /// Hears of the removal of the volume.
+    /// The export's client of the semaphore for pieces at the scheduler.
+    piece_permits: Option<SemaphoreClient>,
+    /// Signals the removal of the volume.
     removal: Option<watch::Receiver<bool>>,
     jobs: BTreeMap<Handle, Running>,
-    /// Requests that wait for memory, in the order they came.
+    /// Requests that wait for memory, in order of arrival.
     arrived: VecDeque<Handle>,
-    /// Requests with memory that have pieces for the scheduler.
+    /// Requests with memory and with pieces for the scheduler.
     ready: VecDeque<Handle>,
-    /// CACHE requests; only the first is worked on, so that what they read is bounded.
+    /// CACHE requests. Only the first is active, which bounds the data that they read.
     caching: VecDeque<Handle>,
     done_sender: mpsc::UnboundedSender<PieceDone>,
-    allowance: Allowance,
-    /// Bytes through the socket, both ways.
+    allowance: MemoryAllowance,
+    /// Bytes through the socket, in both directions.
     moved_bytes: u64,
     /// Nothing can be sent any more.
     gone: bool,
     end: Option<End>,
 }
 
-/// How long a farewell may take.
+/// The longest time for an orderly shutdown of the socket.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Serves one client until it is over.
+/// Serves one client until its connection ends.
 pub(crate) async fn serve(
-    hub: Arc<Hub>,
+    shared: Arc<Shared>,
     arrival: Arrival,
     socket: Socket,
     stream: StreamId,
     tls: TlsPolicy,
 ) -> End {
-    hub.connections.fetch_add(1, Ordering::Relaxed);
+    shared.connections.fetch_add(1, Ordering::Relaxed);
     let (mut client, completions) =
-        ConnectionTask::new(Arc::clone(&hub), arrival, socket, stream, tls);
+        ConnectionTask::new(Arc::clone(&shared), arrival, socket, stream, tls);
     let end = client.run(completions).await;
     if let Some(export) = &client.export {
         export.stats.closed();
     }
     let polite = !client.gone && matches!(end, End::Protocol(_) | End::ShutDown);
-    let ConnectionTask { channel, allowance, door, mut arrival, .. } = client;
-    drop((allowance, door));
+    let ConnectionTask { channel, allowance, export_permit, mut arrival, .. } = client;
+    drop((allowance, export_permit));
     if polite {
         tokio::select! {
             _took_too_long = timeout(LINGER, channel.linger()) => {}
-            () = shown_out(&mut arrival) => {}
+            () = evicted(&mut arrival) => {}
         }
     }
-    hub.connections.fetch_sub(1, Ordering::Relaxed);
+    shared.connections.fetch_sub(1, Ordering::Relaxed);
     end
 }
 
 impl ConnectionTask {
     fn new(
-        hub: Arc<Hub>,
+        shared: Arc<Shared>,
         arrival: Arrival,
         socket: Socket,
         stream: StreamId,
         tls: TlsPolicy,
     ) -> (Self, mpsc::UnboundedReceiver<PieceDone>) {
-        // Not bounded by itself: each message belongs to a place at the scheduler.
+        // The channel needs no bound of its own: each message belongs to a permit of the scheduler.
         let (done_sender, completions) = mpsc::unbounded_channel();
-        let machine = Machine::with_tls(hub.nbd_limits.clone(), tls)
+        let machine = Machine::with_tls(shared.nbd_limits.clone(), tls)
             .expect("limits are checked when the server starts");
-        // Who may open the file of a unix socket may see what is behind it; everybody else is who
-        // his certificate says.
+        // File permissions protect a unix socket. Every other client is identified by its
+        // certificate.
         let trusted = matches!(socket, Socket::Unix(_)) && tls == TlsPolicy::Off;
-        let access = if trusted { Access::All } else { hub.permissions.of(None) };
+        let access = if trusted { Access::All } else { shared.permissions.of(None) };
         let client = Self {
             access,
-            tls_wanted: false,
-            allowance: Allowance::new(hub.limits.connection_memory.get()),
-            hub,
+            tls_requested: false,
+            allowance: MemoryAllowance::new(shared.limits.connection_memory.get()),
+            shared,
             channel: Channel::new(socket),
             machine,
             stream,
             named: None,
-            door: None,
+            export_permit: None,
             arrival: Some(arrival),
             export: None,
-            places: None,
+            piece_permits: None,
             removal: None,
             jobs: BTreeMap::new(),
             arrived: VecDeque::new(),
@@ -187,15 +186,15 @@ impl ConnectionTask {
     }
 
     async fn run(&mut self, mut completions: mpsc::UnboundedReceiver<PieceDone>) -> End {
-        let limits = self.hub.limits.clone();
-        let mut phase = self.hub.phase.clone();
+        let limits = self.shared.limits.clone();
+        let mut phase = self.shared.phase.clone();
         let handshake = sleep(duration(limits.handshake_timeout));
         tokio::pin!(handshake);
         let mut stall = interval(duration(limits.stall_timeout));
         stall.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut meter = StallMeter::default();
-        let mut memory: Option<PendingPermit> = None;
-        let mut place: Option<PendingPermit> = None;
+        let mut memory: Option<PermitFuture> = None;
+        let mut piece_permit: Option<PermitFuture> = None;
         loop {
             if *phase.borrow_and_update() == Phase::Leaving {
                 return End::ShutDown;
@@ -210,7 +209,7 @@ impl ConnectionTask {
                 self.completed(done);
             }
             self.take_events();
-            if let Err(end) = self.go_over_to_tls() {
+            if let Err(end) = self.continue_tls() {
                 self.end = Some(end);
                 self.client_gone();
             }
@@ -221,23 +220,25 @@ impl ConnectionTask {
                 memory = self
                     .allowance
                     .pool()
-                    .map(|pool| Box::pin(pool.take(missing_pages)) as PendingPermit);
+                    .map(|pool| Box::pin(pool.take(missing_pages)) as PermitFuture);
             }
-            let wants_place = !self.submit_ready();
-            if wants_place && place.is_none() {
-                place =
-                    self.places.as_ref().map(|places| Box::pin(places.take(1)) as PendingPermit);
+            let wants_permit = !self.submit_ready();
+            if wants_permit && piece_permit.is_none() {
+                piece_permit = self
+                    .piece_permits
+                    .as_ref()
+                    .map(|piece_permits| Box::pin(piece_permits.take(1)) as PermitFuture);
             }
             if self.write() {
                 continue; // Replies that have left make room for requests.
             }
-            if self.is_over() {
+            if self.is_complete() {
                 return self.end.take().unwrap_or(End::Gone);
             }
 
             let reads = missing_pages == 0 && self.machine.wants_input();
             if reads && !self.gone && self.channel.has_unread() {
-                // What TLS has taken from the socket already makes no socket ready.
+                // TLS has decrypted data already, so the socket may never become readable.
                 self.read();
                 continue;
             }
@@ -248,7 +249,7 @@ impl ConnectionTask {
             tokio::select! {
                 ready = self.channel.ready(wants_read, wants_write), if wants_read || wants_write => {
                     match ready {
-                        // Seen to above, where it was left.
+                        // The top of the loop continues the handshake.
                         Ok(_) if shaking_hands => {}
                         Ok(ready) if wants_read && (ready.is_readable() || ready.is_read_closed()) => self.read(),
                         Ok(_) => {}
@@ -256,26 +257,26 @@ impl ConnectionTask {
                     }
                 }
                 Some(done) = completions.recv() => self.completed(done),
-                pages = granted(&mut memory) => {
+                pages = wait_for_permit(&mut memory) => {
                     memory = None;
                     self.allowance.add(pages);
                 }
-                taken = granted(&mut place) => {
-                    place = None;
+                taken = wait_for_permit(&mut piece_permit) => {
+                    piece_permit = None;
                     self.submit_one(taken);
                 }
                 _ = phase.changed() => {}
-                () = told(&mut self.removal) => {
+                () = volume_removed(&mut self.removal) => {
                     self.removal = None;
                     self.end = Some(End::Removed);
                     self.client_gone();
                 }
-                () = shown_out(&mut self.arrival) => return End::MadeRoom,
-                () = &mut handshake, if self.export.is_none() && self.hears() => return End::HandshakeTimeout(limits.handshake_timeout),
+                () = evicted(&mut self.arrival) => return End::MadeRoom,
+                () = &mut handshake, if self.export.is_none() && self.is_reachable() => return End::HandshakeTimeout(limits.handshake_timeout),
                 _ = stall.tick() => {
-                    if meter.tick(self.moved_bytes, self.blocked_by_client(), self.allowance.is_wanted()) {
-                        // Nothing more goes to or comes from this client; what it has at the drive
-                        // ends by itself.
+                    if meter.tick(self.moved_bytes, self.blocked_by_client(), self.allowance.is_contended()) {
+                        // Stop all traffic with this client; its requests at the drive end by
+                        // themselves.
                         self.end = Some(End::Stalled(limits.stall_timeout));
                         self.client_gone();
                     }
@@ -289,17 +290,17 @@ impl ConnectionTask {
         self.machine.output_bytes() > 0 || unfinished_payload
     }
 
-    /// Whether nothing of this client is left to be done.
-    fn is_over(&self) -> bool {
-        let told = self.gone
+    /// Returns whether this connection has nothing left to do.
+    fn is_complete(&self) -> bool {
+        let volume_removed = self.gone
             || (self.machine.is_closed()
                 && self.machine.output_bytes() == 0
                 && !self.channel.has_unsent());
-        told && self.jobs.is_empty()
+        volume_removed && self.jobs.is_empty()
     }
 
-    /// Whether the client still hears answers.
-    fn hears(&self) -> bool {
+    /// Returns whether the client can still receive answers.
+    fn is_reachable(&self) -> bool {
         !self.gone && !self.machine.is_closed()
     }
 
@@ -311,7 +312,7 @@ impl ConnectionTask {
         }
     }
 
-    /// Sends what goes; says whether anything did.
+    /// Sends as much as the socket accepts; returns whether anything was sent.
     fn write(&mut self) -> bool {
         if self.gone {
             return false;
@@ -337,10 +338,9 @@ impl ConnectionTask {
         }
     }
 
-    /// The client can be neither heard nor told anything. What it sent and the machine did not take
-    /// yet, because too much was in flight, is dropped.
+    /// Stops all traffic with the client. Input that the machine has not processed yet is dropped.
     fn client_gone(&mut self) {
-        if self.hears() {
+        if self.is_reachable() {
             self.gone = true;
             self.cancel_reads();
         }
@@ -348,25 +348,25 @@ impl ConnectionTask {
     }
 }
 
-/// Waits until the volume is removed, for ever if there is none.
-async fn told(removal: &mut Option<watch::Receiver<bool>>) {
+/// Waits until the volume is removed; without a volume, for ever.
+async fn volume_removed(removal: &mut Option<watch::Receiver<bool>>) {
     match removal {
-        // A sender that is gone is a volume that is gone.
+        // A dropped sender means that the volume is gone.
         Some(removal) => drop(removal.wait_for(|removed| *removed).await),
         None => std::future::pending().await,
     }
 }
 
-/// Waits until the connection is to make room for another, for ever if it has opened an export.
-async fn shown_out(arrival: &mut Option<Arrival>) {
+/// Waits until this connection has to make room for another; after an export was opened, for ever.
+async fn evicted(arrival: &mut Option<Arrival>) {
     match arrival {
-        Some(arrival) => arrival.shown_out().await,
+        Some(arrival) => arrival.evicted().await,
         None => std::future::pending().await,
     }
 }
 
-/// Waits for what was asked for, for ever if nothing was.
-async fn granted(waiting: &mut Option<PendingPermit>) -> Permit {
+/// Waits for the requested permit; without a request, for ever.
+async fn wait_for_permit(waiting: &mut Option<PermitFuture>) -> Permit {
     match waiting {
         Some(waiting) => waiting.await,
         None => std::future::pending().await,

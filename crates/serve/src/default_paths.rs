@@ -1,4 +1,4 @@
-//! Where a server keeps what belongs to a drive, unless somebody says otherwise.
+//! Default paths of the files that belong to a drive.
 
 use std::ffi::OsString;
 use std::os::unix::fs::FileTypeExt as _;
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use headtime_io::Locator;
 
-/// `FILE.suffix` for a drive that is a file or has its bytes in one, `ELSEWHERE/NAME.suffix` for a
-/// block device; nothing for a drive in memory or at the other end of a network.
+/// `FILE.suffix` for a drive in a file, `ELSEWHERE/NAME.suffix` for a block device; `None` for a
+/// drive in memory or on the network.
 pub(crate) fn beside(locator: &Locator, suffix: &str, elsewhere: &str) -> Option<PathBuf> {
     let file = match locator {
         Locator::Path(path) => path,
@@ -29,22 +29,20 @@ pub(crate) fn beside(locator: &Locator, suffix: &str, elsewhere: &str) -> Option
     Some(with_suffix(&Path::new(elsewhere).join(real.file_name()?)))
 }
 
-/// The control socket of the server of a drive, unless its configuration says otherwise; `None` for
-/// a drive that has no place of its own.
+/// The default path of a server's control socket; `None` for a drive without a local path.
 #[must_use]
 pub fn default_control_socket(locator: &Locator) -> Option<PathBuf> {
     crate::control::default_path(locator)
 }
 
-/// Where scans of a drive are remembered, unless its configuration says otherwise; `None` for a
-/// drive that has no place of its own.
+/// The default directory for the state of scans; `None` for a drive without a local path.
 #[must_use]
 pub fn default_state_directory(locator: &Locator) -> Option<PathBuf> {
     beside(locator, "scans", "/var/lib/headtime")
 }
 
-/// The control socket of a drive that is scanned without a server: where a server of it would have
-/// its own, or below the home of state for a drive in no place.
+/// The control socket of a scan without a server: the default of a server, or a file in the state
+/// directory of the user for a drive without a local path.
 #[must_use]
 pub fn control_socket_alone(locator: &Locator) -> Option<PathBuf> {
     default_control_socket(locator).or_else(|| {
@@ -56,15 +54,15 @@ pub fn control_socket_alone(locator: &Locator) -> Option<PathBuf> {
     })
 }
 
-/// Where scans of a drive without a server are remembered: where a server would, for an NBD
-/// server's export below [`state_home`], and nowhere for a drive whose bytes are gone afterwards.
+/// The default directory for the state of scans without a server: that of a server, [`state_home`]
+/// for an NBD server's export, and `None` for a drive that does not persist.
 pub(crate) fn state_directory_alone(locator: &Locator) -> Option<PathBuf> {
     default_state_directory(locator)
         .or_else(|| if matches!(locator, Locator::Nbd(_)) { state_home() } else { None })
 }
 
-/// The folder for what belongs to no file: `$XDG_STATE_HOME/headtime`, `/var/lib/headtime` for
-/// root, `~/.local/state/headtime` for others.
+/// The state directory of the user: `$XDG_STATE_HOME/headtime`, `/var/lib/headtime` for root,
+/// `~/.local/state/headtime` for others.
 fn state_home() -> Option<PathBuf> {
     let named =
         |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());

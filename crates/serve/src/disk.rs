@@ -1,63 +1,62 @@
-//! What the server needs of a drive: [`Disk`], implemented by the engine's handle, and by tests
-//! that want to decide themselves when and how a request ends.
+//! [`Disk`]: the server's interface to a drive. The engine's handle implements it, and so do tests
+//! that control when and how a request ends.
 
 use headtime_io::{ChangeSharesError, DriveHandle, Io, IoDone, IoError, SlowRequest, SubmitError};
 use headtime_sched::{RequestId, ShareChange, ShareReport};
 
 use crate::volumes::DriveShape;
 
-/// Called once when a request is over, on the drive's own thread: hands the result on and returns.
 pub use headtime_io::OnDone;
 
 /// A drive behind its scheduler.
 pub trait Disk: Send + Sync {
-    /// Its sectors.
+    /// The size of its sectors and their number.
     fn shape(&self) -> DriveShape;
 
-    /// Bytes of a physical sector: smaller or unaligned writes may cost a read before.
+    /// Bytes of a physical sector; smaller or unaligned writes may cost a read first.
     fn physical_block(&self) -> u32;
 
     /// Submits a request.
     ///
     /// # Errors
-    /// When it is not taken; `on_done` is never called then.
+    /// If the request is rejected; `on_done` is never called then.
     fn submit(&self, io: Io, on_done: OnDone) -> Result<RequestId, SubmitError>;
 
-    /// Takes a request back if it is still queued; its `on_done` is called in any case.
+    /// Cancels a request that is still queued; its `on_done` is called in any case.
     fn cancel(&self, id: RequestId);
 
-    /// Changes what volumes are promised, all of `changes` or none, while requests wait. A disk
-    /// without a scheduler has nobody to tell.
+    /// Changes the terms of tenants while requests wait, all of `changes` or none. A disk without a
+    /// scheduler ignores them.
     ///
     /// # Errors
-    /// Why nothing was changed.
+    /// The reason why nothing was changed.
     fn change_shares(&self, changes: Vec<ShareChange>) -> Result<(), ChangeSharesError> {
         let _nobody_to_tell = changes;
         Ok(())
     }
 
-    /// What of the drive's time each tenant is promised and has, and whether anybody goes by it.
+    /// The terms and usage of each tenant, and whether the policy honors them.
     fn shares(&self) -> (Vec<ShareReport>, bool) {
         (Vec::new(), false)
     }
 
     /// The last requests that were slow or missed their deadline, the latest last. A disk without a
-    /// scheduler remembers none.
+    /// scheduler keeps none.
     ///
     /// # Errors
-    /// Why nothing is answered.
+    /// The reason why there is no answer.
     fn slow_requests(&self) -> Result<Vec<SlowRequest>, ChangeSharesError> {
         Ok(Vec::new())
     }
 
-    /// Submits a request and waits until it is over. Not from an `on_done`, and not from a task
-    /// that others wait for.
+    /// Submits a request and waits for its completion. Must not be called from an `on_done` or from
+    /// an async task.
     fn run(&self, io: Io) -> IoDone {
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         let taken = self.submit(
             io,
             Box::new(move |done| {
-                // The receiver waits below until this was sent.
+                // The receiver waits below until this is sent.
                 let _ = sender.send(done);
             }),
         );

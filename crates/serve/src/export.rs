@@ -1,4 +1,4 @@
-//! What clients can open: a class of requests of a volume, under a name.
+//! Exports: the named block devices that clients can open. Each is a class of requests of a volume.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,15 +23,15 @@ pub(crate) struct Export {
     pub(crate) stats: Arc<ExportStats>,
 }
 
-/// All exports of a server, by name; they come and go while it serves.
+/// All exports of a server, by name. Exports can be added and removed while the server runs.
 #[derive(Debug, Default)]
 pub(crate) struct Exports {
     by_name: RwLock<BTreeMap<String, Arc<Export>>>,
-    /// How many there are.
+    /// The number of exports.
     count: Arc<AtomicUsize>,
 }
 
-/// How a drive's sectors show in its exports.
+/// The block sizes that exports report.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Blocks {
     /// Bytes of a physical sector of the drive.
@@ -45,8 +45,8 @@ impl Export {
     pub(crate) fn of(volume: &Arc<LiveVolume>, class: VolumeClass, blocks: Blocks) -> Self {
         let name = class.export(&volume.name);
         let sector = volume.sector.bytes();
-        // 4 KiB is what clients and file systems work in; a physical block of less is no reason to
-        // advise less.
+        // Clients and file systems work in blocks of 4 KiB, so a smaller physical sector is not
+        // preferred.
         let preferred =
             blocks.physical.max(4096).max(sector).next_power_of_two().min(blocks.request_bytes);
         let block_sizes = BlockSizes { minimum: sector, preferred, maximum: blocks.request_bytes };
@@ -60,7 +60,7 @@ impl Export {
         Self { name, volume: Arc::clone(volume), class, block_sizes, stats }
     }
 
-    /// The whole drive as one export.
+    /// The export of a whole drive.
     pub(crate) fn of_drive(name: &str, shape: DriveShape, blocks: Blocks) -> Self {
         let extent = Extent::new(headtime_units::Lba::new(0), shape.capacity);
         Self::of(
@@ -76,12 +76,12 @@ impl Export {
         )
     }
 
-    /// Whose share of the drive's time its requests are.
+    /// The tenant that its requests are charged to.
     pub(crate) fn tenant(&self) -> Tenant {
         Tenant { volume: self.volume.id, class: ClassId(self.class.number()) }
     }
 
-    /// What clients are told, as it is now.
+    /// The current description of the export for clients.
     pub(crate) fn info(&self) -> ExportInfo {
         let settings = self.volume.settings();
         let mut info = ExportInfo::disk(self.name.as_str(), self.volume.size().get());
@@ -95,14 +95,14 @@ impl Export {
 }
 
 impl Exports {
-    /// Adds an export under its name.
+    /// Adds an export.
     pub(crate) fn add(&self, export: Export) {
         let mut exports = self.write();
         exports.insert(export.name.clone(), Arc::new(export));
         self.counted(&exports);
     }
 
-    /// How many exports there are, now and later.
+    /// The live counter of exports.
     pub(crate) fn count(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.count)
     }
@@ -111,8 +111,8 @@ impl Exports {
         self.count.store(exports.len(), Ordering::Relaxed);
     }
 
-    /// Exports the classes that a volume has, and no others; its figures go on for those that stay.
-    /// Clients that have another open keep it until they leave.
+    /// Exports the current classes of a volume. Exports that stay keep their statistics; removed
+    /// ones stay open for their clients until they disconnect.
     pub(crate) fn serve(&self, volume: &Arc<LiveVolume>, blocks: Blocks) {
         let settings = volume.settings();
         let mut exports = self.write();
@@ -130,7 +130,7 @@ impl Exports {
         self.counted(&exports);
     }
 
-    /// Exports a volume no more.
+    /// Removes all exports of a volume.
     pub(crate) fn withdraw(&self, volume: &str) {
         let mut exports = self.write();
         for class in VolumeClass::ALL {
@@ -152,8 +152,7 @@ impl Exports {
         self.read().values().cloned().collect()
     }
 
-    /// The export called `name`, of those that `may_see`; the empty name means the only one there
-    /// is.
+    /// Finds an export among those that `may_see` allows. The empty name finds the only one.
     pub(crate) fn find(
         &self,
         name: &str,
@@ -178,7 +177,7 @@ impl Exports {
         }
     }
 
-    /// What LIST answers to a client that `may_see` some.
+    /// The answer to LIST for a client that may see some exports.
     pub(crate) fn list(&self, may_see: impl Fn(&Export) -> bool) -> Vec<ListedExport> {
         let listed = |export: &Arc<Export>| ListedExport {
             name: export.name.clone(),
@@ -187,7 +186,7 @@ impl Exports {
         self.read().values().filter(|export| may_see(export)).map(listed).collect()
     }
 
-    /// Every statement leaves a map that makes sense.
+    /// The map is consistent after every statement, so a poisoned lock is safe to use.
     fn read(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<Export>>> {
         self.by_name.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -209,7 +208,7 @@ fn names(exports: &BTreeMap<String, Arc<Export>>, may_see: impl Fn(&Export) -> b
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::volumes::{ClassNames, Classes};
+    use crate::volumes::VolumeClass::{Bulk, Realtime};
     use headtime_units::SectorSize;
 
     const BLOCKS: Blocks = Blocks { physical: 512, request_bytes: 32 << 20 };
@@ -259,7 +258,7 @@ mod tests {
         live.resize(headtime_units::Sectors::new(8));
         assert!(
             !export.info().flags.contains(ExportFlags::READ_ONLY),
-            "who opens it now sees it as it is now"
+            "a new client sees the current state"
         );
         assert_eq!(export.info().size_bytes, 4096);
     }
@@ -282,7 +281,7 @@ mod tests {
         assert_eq!(
             exports.find("rec", only_db).unwrap_err(),
             ExportRefusal::Unknown,
-            "what may not be seen is not there"
+            "an export without permission looks absent"
         );
         assert_eq!(exports.list(only_db).len(), 1);
     }
@@ -291,10 +290,9 @@ mod tests {
     fn classes_come_and_go_with_the_settings_and_a_volume_with_all_of_them() {
         let (exports, live) = (Exports::default(), volume("vol0", VolumeSettings::default()));
         exports.serve(&live, BLOCKS);
-        live.set(VolumeSettings {
-            classes: Classes::default().named(ClassNames { realtime: true, bulk: true }),
-            ..VolumeSettings::default()
-        });
+        let bulk = Some(Bulk.default_settings());
+        let realtime = Some(Realtime.default_settings());
+        live.set(VolumeSettings { realtime, bulk, ..VolumeSettings::default() });
         let before = exports.find("vol0", |_| true).unwrap();
         exports.serve(&live, BLOCKS);
         assert_eq!(names_of(&exports), ["vol0", "vol0@bulk", "vol0@realtime"]);
@@ -302,12 +300,9 @@ mod tests {
         assert_eq!(count.load(Ordering::Relaxed), 3);
         assert!(
             Arc::ptr_eq(&before, &exports.find("vol0", |_| true).unwrap()),
-            "its figures go on"
+            "its statistics continue"
         );
-        live.set(VolumeSettings {
-            classes: Classes::default().named(ClassNames { realtime: false, bulk: true }),
-            ..VolumeSettings::default()
-        });
+        live.set(VolumeSettings { bulk, ..VolumeSettings::default() });
         exports.serve(&live, BLOCKS);
         assert_eq!(names_of(&exports), ["vol0", "vol0@bulk"]);
         exports.withdraw("vol0");

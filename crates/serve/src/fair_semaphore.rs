@@ -1,28 +1,27 @@
-//! A bounded number of units of something that all exports use, of which each is guaranteed a part:
-//! places at the scheduler, pages of shared memory.
+//! A semaphore that all exports share and that guarantees each export a minimum number of units.
+//! The units are pieces at the scheduler, pages of memory, or connections.
 //!
-//! An export that is held back by a limit of its own keeps what it has for as long as that limit
-//! says. Were units given out first come, first served, it would end up with all of them, and
-//! others would stand in line before the scheduler, which would give them their share at once. So a
-//! part is kept: *the guaranteed units are divided evenly among all exports and one that may still
-//! be added* (the *floor*), and nobody is given what others lack to their floors. The rest goes to
-//! whoever asks.
+//! An export that a limit throttles keeps its units for as long as the limit says. With first come,
+//! first served it would collect all units, and other exports would wait for units although the
+//! scheduler could serve them at once. Therefore *the guaranteed units are divided evenly among all
+//! exports plus one that may still be added*; this is the *floor* of an export. No export gets
+//! units that others need to reach their floors. The rest goes to any export.
 //!
-//! Example: 16,384 places, 8,192 of them guaranteed, three exports: each has a floor of 2,048, and
-//! one more is kept for an export to come. An export that asks for everything is given 16,384 − 3 ×
-//! 2,048 = 10,240; then each of the others still finds 2,048 at any moment.
+//! Example: 16,384 units, 8,192 of them guaranteed, three exports. Each export has a floor of
+//! 2,048, and another 2,048 are reserved for a fourth export. One export can get at most 16,384 − 3
+//! × 2,048 = 10,240 units; each of the others still finds 2,048 at any moment.
 //!
-//! Who asks for more than there is waits: within an export first come, first served; between
-//! exports by turns. Nobody overtakes whoever waits for the rest, so that a large acquire is not
-//! starved by small ones; what lies within an export's own floor waits for none but its own.
+//! A request for more units than available waits: first come, first served within an export, round
+//! robin between exports. No export overtakes another that waits for units above its floor, so that
+//! small requests do not starve a large one. Units within an export's own floor wait only for
+//! requests of the same export.
 //!
-//! Guarantees: never more than all units are given out; with as many exports as there were, an
-//! export finds its floor at once. When exports are added while everything else is in use, floors
-//! become smaller for all, and those of the new ones are filled first from what comes back. Not
-//! guaranteed: anything beyond a floor.
+//! Guarantees: the units in use never exceed the total; as long as no export is added, an export
+//! finds its floor at once. Adding exports while all other units are in use lowers every floor, and
+//! returned units fill the floors of new exports first. Not guaranteed: units above a floor.
 //!
-//! Cost: one short lock for what is taken and one for what is given back, none of them held across
-//! a wait. Where exports come or go, a pass over those with clients.
+//! Cost: one short lock for each acquisition and each release, never held across a wait. Adding or
+//! removing an export takes one pass over the exports with clients.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,37 +30,37 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use headtime_sched::Tenant;
 use tokio::sync::oneshot;
 
-/// Units, and who has them.
+/// A semaphore with guarantees per export.
 #[derive(Debug)]
 pub(crate) struct FairSemaphore {
     total: u32,
     guaranteed: u32,
-    /// Exports there are.
+    /// The current number of exports.
     exports: Arc<AtomicUsize>,
-    book: Mutex<State>,
+    state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Exports that the floor was computed for.
+    /// The number of exports at the last computation of the floor.
     exports: usize,
     floor: u32,
     used: u32,
-    /// What all exports together, and one to come, lack to their floors.
-    kept: u64,
-    holders: BTreeMap<Tenant, Holder>,
-    /// Exports that wait, in the order of their turns.
-    line: VecDeque<Tenant>,
+    /// The units that all exports, and one to be added, lack to reach their floors.
+    reserved: u64,
+    exports_in_use: BTreeMap<Tenant, ExportUnits>,
+    /// Exports with waiting requests, in round-robin order.
+    queue: VecDeque<Tenant>,
     waiting: usize,
     next_ticket: u64,
 }
 
-/// An export that has clients or units.
+/// An export with clients or units.
 #[derive(Debug, Default)]
-struct Holder {
+struct ExportUnits {
     members: u32,
     used: u32,
-    line: VecDeque<Waiter>,
+    queue: VecDeque<Waiter>,
 }
 
 #[derive(Debug)]
@@ -71,14 +70,14 @@ struct Waiter {
     served: oneshot::Sender<()>,
 }
 
-/// A client of an export, as far as a semaphore is concerned.
+/// A client of an export.
 #[derive(Debug)]
-pub(crate) struct FairClient {
+pub(crate) struct SemaphoreClient {
     semaphore: Arc<FairSemaphore>,
     tenant: Tenant,
 }
 
-/// Units that were given; given back when dropped.
+/// Acquired units, released when dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     semaphore: Arc<FairSemaphore>,
@@ -86,7 +85,7 @@ pub(crate) struct Permit {
     units: u32,
 }
 
-/// A acquire on its way; taken back when dropped.
+/// A waiting request for units, withdrawn when dropped.
 struct Acquire {
     semaphore: Arc<FairSemaphore>,
     tenant: Tenant,
@@ -97,117 +96,121 @@ struct Acquire {
 }
 
 impl FairSemaphore {
-    /// `total` units, of which `guaranteed` are divided among as many exports as the counter says,
+    /// A semaphore of `total` units, of which `guaranteed` are divided among the counted exports
     /// and one more.
     pub(crate) fn new(total: u32, guaranteed: u32, exports: Arc<AtomicUsize>) -> Arc<Self> {
         assert!(guaranteed <= total, "{guaranteed} of {total} units cannot be guaranteed");
-        let mut book = State::default();
-        book.divide(guaranteed, exports.load(Ordering::Relaxed));
-        Arc::new(Self { total, guaranteed, exports, book: Mutex::new(book) })
+        let mut state = State::default();
+        state.divide(guaranteed, exports.load(Ordering::Relaxed));
+        Arc::new(Self { total, guaranteed, exports, state: Mutex::new(state) })
     }
 
-    /// A client of `tenant` has come.
-    pub(crate) fn join(self: &Arc<Self>, tenant: Tenant) -> FairClient {
-        let mut book = self.book();
-        book.holders.entry(tenant).or_default().members += 1;
-        book.divide(self.guaranteed, self.exports.load(Ordering::Relaxed));
-        FairClient { semaphore: Arc::clone(self), tenant }
+    /// Registers a client of `tenant`.
+    pub(crate) fn join(self: &Arc<Self>, tenant: Tenant) -> SemaphoreClient {
+        let mut state = self.state();
+        state.exports_in_use.entry(tenant).or_default().members += 1;
+        state.divide(self.guaranteed, self.exports.load(Ordering::Relaxed));
+        SemaphoreClient { semaphore: Arc::clone(self), tenant }
     }
 
-    /// Units given out.
+    /// The units in use.
     pub(crate) fn used(&self) -> u32 {
-        self.book().used
+        self.state().used
     }
 
-    /// Units of which none is kept for anybody in particular: what one export is sure to be given
-    /// in the end, however many there are.
-    pub(crate) fn unkept(&self) -> u32 {
+    /// The units without a guarantee: one export can get them in the end, however many exports
+    /// there are.
+    pub(crate) fn unreserved(&self) -> u32 {
         self.total - self.guaranteed
     }
 
-    /// Clients that wait.
+    /// The number of waiting requests.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
-        self.book().waiting
+        self.state().waiting
     }
 
-    /// The book, computed for as many exports as there are now. Every statement leaves a book that
-    /// makes sense.
-    fn book(&self) -> MutexGuard<'_, State> {
-        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The state, recomputed if the number of exports has changed. It is consistent after every
+    /// statement.
+    fn state(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let exports = self.exports.load(Ordering::Relaxed);
-        if book.exports != exports {
-            book.divide(self.guaranteed, exports);
+        if state.exports != exports {
+            state.divide(self.guaranteed, exports);
         }
-        book
+        state
     }
 
     fn give_back(&self, tenant: Tenant, units: u32) {
-        let mut book = self.book();
-        book.give_back(tenant, units);
-        book.serve(self.total, tenant);
-        book.forget(tenant);
+        let mut state = self.state();
+        state.give_back(tenant, units);
+        state.serve(self.total, tenant);
+        state.forget(tenant);
     }
 }
 
 impl State {
     fn divide(&mut self, guaranteed: u32, exports: usize) {
         self.exports = exports;
-        // Exports that were removed count as long as clients have them open.
-        let parts = exports.max(self.holders.len()) as u64 + 1;
+        // A removed export counts as long as clients have it open.
+        let parts = exports.max(self.exports_in_use.len()) as u64 + 1;
         self.floor = (u64::from(guaranteed) / parts) as u32;
-        let absent = parts - self.holders.len() as u64;
-        let lacking = |holder: &Holder| u64::from(self.floor.saturating_sub(holder.used));
-        self.kept =
-            self.holders.values().map(lacking).sum::<u64>() + absent * u64::from(self.floor);
+        let absent = parts - self.exports_in_use.len() as u64;
+        let lacking = |export: &ExportUnits| u64::from(self.floor.saturating_sub(export.used));
+        self.reserved =
+            self.exports_in_use.values().map(lacking).sum::<u64>() + absent * u64::from(self.floor);
     }
 
-    /// What `tenant` lacks to its floor.
+    /// The units that `tenant` lacks to reach its floor.
     fn lacking(&self, tenant: Tenant) -> u32 {
-        self.floor.saturating_sub(self.holders.get(&tenant).map_or(0, |holder| holder.used))
+        self.floor.saturating_sub(self.exports_in_use.get(&tenant).map_or(0, |export| export.used))
     }
 
-    /// Whether `units` are there for `tenant` now; `first` says that nobody waits for the rest who
-    /// came before.
+    /// Returns whether `units` are available to `tenant` now; `first` says that no other export
+    /// waits for units above its floor.
     fn fits(&self, total: u32, tenant: Tenant, units: u32, first: bool) -> bool {
         let free = total - self.used;
         let beyond = units.saturating_sub(self.lacking(tenant));
         units <= free
-            && (beyond == 0 || (first && u64::from(free) >= self.kept + u64::from(beyond)))
+            && (beyond == 0 || (first && u64::from(free) >= self.reserved + u64::from(beyond)))
     }
 
     fn take(&mut self, tenant: Tenant, units: u32) {
-        self.kept -= u64::from(self.lacking(tenant).min(units));
+        self.reserved -= u64::from(self.lacking(tenant).min(units));
         self.used += units;
-        self.holders.get_mut(&tenant).expect("who takes is a member").used += units;
+        self.exports_in_use
+            .get_mut(&tenant)
+            .expect("an export that acquires units has a client")
+            .used += units;
     }
 
     fn give_back(&mut self, tenant: Tenant, units: u32) {
         let before = self.lacking(tenant);
         self.used -= units;
-        self.holders.get_mut(&tenant).expect("who has units is in the book").used -= units;
-        self.kept += u64::from(self.lacking(tenant) - before);
+        self.exports_in_use.get_mut(&tenant).expect("an export with units has state").used -= units;
+        self.reserved += u64::from(self.lacking(tenant) - before);
     }
 
     fn first_wish(&self, tenant: Tenant) -> Option<u32> {
-        self.holders.get(&tenant)?.line.front().map(|waiter| waiter.units)
+        self.exports_in_use.get(&tenant)?.queue.front().map(|waiter| waiter.units)
     }
 
-    /// Gives to those who wait what is there, after `changed` gave something back or left the line.
+    /// Grants waiting requests what is available, after `changed` released units or stopped
+    /// waiting.
     fn serve(&mut self, total: u32, changed: Tenant) {
         while let Some(tenant) = self.next_to_serve(total, changed) {
             let waiter = self
-                .holders
+                .exports_in_use
                 .get_mut(&tenant)
-                .and_then(|holder| holder.line.pop_front())
+                .and_then(|export| export.queue.pop_front())
                 .expect("it waits");
             self.waiting -= 1;
             self.take(tenant, waiter.units);
-            self.line.retain(|other| *other != tenant);
+            self.queue.retain(|other| *other != tenant);
             if self.first_wish(tenant).is_some() {
-                self.line.push_back(tenant);
+                self.queue.push_back(tenant);
             }
-            waiter.served.send(()).expect("who stops waiting takes back its acquire first");
+            waiter.served.send(()).expect("a waiter that gives up is removed first");
         }
     }
 
@@ -218,53 +221,51 @@ impl State {
         if fits(changed, false) {
             return Some(changed);
         }
-        // Only after exports were added is less there than is kept: then anybody may be waiting for
-        // its own floor.
-        if u64::from(total - self.used) < self.kept {
-            return self.line.iter().copied().find(|tenant| fits(*tenant, false));
+        // Only after exports were added are fewer units free than guaranteed. Then any export may
+        // be waiting for its own floor.
+        if u64::from(total - self.used) < self.reserved {
+            return self.queue.iter().copied().find(|tenant| fits(*tenant, false));
         }
-        self.line.front().copied().filter(|tenant| fits(*tenant, true))
+        self.queue.front().copied().filter(|tenant| fits(*tenant, true))
     }
 
-    /// Drops an export that nobody has open and that has nothing.
+    /// Drops an export without clients and units.
     fn forget(&mut self, tenant: Tenant) {
-        if self
-            .holders
-            .get(&tenant)
-            .is_some_and(|holder| holder.members == 0 && holder.used == 0 && holder.line.is_empty())
-        {
-            self.holders.remove(&tenant);
-            // Computed again at the next look.
+        if self.exports_in_use.get(&tenant).is_some_and(|export| {
+            export.members == 0 && export.used == 0 && export.queue.is_empty()
+        }) {
+            self.exports_in_use.remove(&tenant);
+            // Forces a new computation at the next access.
             self.exports = usize::MAX;
         }
     }
 }
 
-impl FairClient {
-    /// Units that are there now and that nobody waits for who came before.
+impl SemaphoreClient {
+    /// Acquires units if they are available and no earlier request waits for them.
     pub(crate) fn try_take(&self, units: u32) -> Option<Permit> {
-        let mut book = self.semaphore.book();
-        self.take_at_once(&mut book, units)
+        let mut state = self.semaphore.state();
+        self.take_at_once(&mut state, units)
     }
 
-    fn take_at_once(&self, book: &mut State, units: u32) -> Option<Permit> {
-        if book.first_wish(self.tenant).is_some()
-            || !book.fits(self.semaphore.total, self.tenant, units, book.line.is_empty())
+    fn take_at_once(&self, state: &mut State, units: u32) -> Option<Permit> {
+        if state.first_wish(self.tenant).is_some()
+            || !state.fits(self.semaphore.total, self.tenant, units, state.queue.is_empty())
         {
             return None;
         }
-        book.take(self.tenant, units);
+        state.take(self.tenant, units);
         Some(Permit { semaphore: Arc::clone(&self.semaphore), tenant: self.tenant, units })
     }
 
-    /// Waits for units. Whoever drops the future gives up its place in the line.
+    /// Waits for units. Dropping the future gives up its position in the queue.
     pub(crate) fn take(&self, units: u32) -> impl Future<Output = Permit> + Send + use<> {
-        let mut book = self.semaphore.book();
-        let acquire = match self.take_at_once(&mut book, units) {
+        let mut state = self.semaphore.state();
+        let acquire = match self.take_at_once(&mut state, units) {
             Some(permit) => Err(permit),
-            None => Ok(self.acquire(&mut book, units)),
+            None => Ok(self.acquire(&mut state, units)),
         };
-        drop(book);
+        drop(state);
         async move {
             match acquire {
                 Ok(acquire) => acquire.granted().await,
@@ -273,15 +274,16 @@ impl FairClient {
         }
     }
 
-    fn acquire(&self, book: &mut State, units: u32) -> Acquire {
+    fn acquire(&self, state: &mut State, units: u32) -> Acquire {
         let (sender, served) = oneshot::channel();
-        let ticket = book.next_ticket;
-        book.next_ticket += 1;
-        book.waiting += 1;
-        let holder = book.holders.get_mut(&self.tenant).expect("a member is in the book");
-        holder.line.push_back(Waiter { ticket, units, served: sender });
-        if holder.line.len() == 1 {
-            book.line.push_back(self.tenant);
+        let ticket = state.next_ticket;
+        state.next_ticket += 1;
+        state.waiting += 1;
+        let export =
+            state.exports_in_use.get_mut(&self.tenant).expect("a client's export has state");
+        export.queue.push_back(Waiter { ticket, units, served: sender });
+        if export.queue.len() == 1 {
+            state.queue.push_back(self.tenant);
         }
         Acquire {
             semaphore: Arc::clone(&self.semaphore),
@@ -293,35 +295,39 @@ impl FairClient {
         }
     }
 
-    /// Whether somebody waits for units whom it would help if this export gave some back.
-    pub(crate) fn is_wanted(&self) -> bool {
-        let book = self.semaphore.book();
-        book.first_wish(self.tenant).is_some()
-            || (book.waiting > 0
-                && book.holders.get(&self.tenant).is_some_and(|holder| holder.used > book.floor))
+    /// Returns whether another request waits that units of this export would help.
+    pub(crate) fn is_contended(&self) -> bool {
+        let state = self.semaphore.state();
+        state.first_wish(self.tenant).is_some()
+            || (state.waiting > 0
+                && state
+                    .exports_in_use
+                    .get(&self.tenant)
+                    .is_some_and(|export| export.used > state.floor))
     }
 
-    /// Units of which none is kept for anybody in particular ([`FairSemaphore::unkept`]).
-    pub(crate) fn unkept(&self) -> u32 {
-        self.semaphore.unkept()
+    /// The units without a guarantee ([`FairSemaphore::unreserved`]).
+    pub(crate) fn unreserved(&self) -> u32 {
+        self.semaphore.unreserved()
     }
 }
 
-impl Drop for FairClient {
+impl Drop for SemaphoreClient {
     fn drop(&mut self) {
-        let mut book = self.semaphore.book();
-        book.holders.get_mut(&self.tenant).expect("a member is in the book").members -= 1;
-        book.forget(self.tenant);
+        let mut state = self.semaphore.state();
+        state.exports_in_use.get_mut(&self.tenant).expect("a client's export has state").members -=
+            1;
+        state.forget(self.tenant);
     }
 }
 
 impl Permit {
-    /// Units of it.
+    /// The number of units.
     pub(crate) fn units(&self) -> u32 {
         self.units
     }
 
-    /// Gives back all but `units`.
+    /// Releases all but `units`.
     pub(crate) fn keep(&mut self, units: u32) {
         let surplus = self.units.saturating_sub(units);
         if surplus > 0 {
@@ -330,7 +336,7 @@ impl Permit {
         }
     }
 
-    /// Makes one of two that the same export was given.
+    /// Merges two permits of the same export.
     pub(crate) fn merge(&mut self, mut other: Self) {
         assert!(
             self.tenant == other.tenant && Arc::ptr_eq(&self.semaphore, &other.semaphore),
@@ -348,7 +354,7 @@ impl Drop for Permit {
 
 impl Acquire {
     async fn granted(mut self) -> Permit {
-        (&mut self.served).await.expect("a acquire stays in the line until it is served");
+        (&mut self.served).await.expect("a request stays in the queue until it is served");
         self.over = true;
         Permit { semaphore: Arc::clone(&self.semaphore), tenant: self.tenant, units: self.units }
     }
@@ -359,22 +365,25 @@ impl Drop for Acquire {
         if self.over {
             return;
         }
-        let mut book = self.semaphore.book();
-        let holder = book.holders.get_mut(&self.tenant).expect("who waits is in the book");
-        let before = holder.line.len();
-        holder.line.retain(|waiter| waiter.ticket != self.ticket);
-        let (left, none_left) = (holder.line.len() < before, holder.line.is_empty());
+        let mut state = self.semaphore.state();
+        let export = state
+            .exports_in_use
+            .get_mut(&self.tenant)
+            .expect("an export with a waiting request has state");
+        let before = export.queue.len();
+        export.queue.retain(|waiter| waiter.ticket != self.ticket);
+        let (left, none_left) = (export.queue.len() < before, export.queue.is_empty());
         if left {
-            book.waiting -= 1;
+            state.waiting -= 1;
             if none_left {
-                book.line.retain(|tenant| *tenant != self.tenant);
+                state.queue.retain(|tenant| *tenant != self.tenant);
             }
         } else {
-            // It was served and nobody looked.
-            book.give_back(self.tenant, self.units);
+            // It was granted, but the future was never polled again.
+            state.give_back(self.tenant, self.units);
         }
-        book.serve(self.semaphore.total, self.tenant);
-        book.forget(self.tenant);
+        state.serve(self.semaphore.total, self.tenant);
+        state.forget(self.tenant);
     }
 }
 

@@ -1,9 +1,9 @@
-//! Volumes on a drive, the NBD exports in front of them, and the scans behind them: what stands
-//! between the engine of one drive and its clients.
+//! The server: volumes on a drive, NBD exports for clients, and scans. It connects the engine of
+//! one drive to its clients.
 //!
-//! [`Server::start`] takes a [`config::Config`], opens the drive, finds or makes its volumes
-//! ([`volumes`]) and serves each as an NBD export of its name; [`serve_alone`] serves a whole drive
-//! with nothing in front. A server has threads of its own; its API is for code that may block.
+//! [`Server::start`] opens the drive of a [`config::Config`], finds or creates its volumes
+//! ([`volumes`]) and serves each as an NBD export of its name. [`serve_alone`] serves a whole drive
+//! as one export. A server has its own threads; its API is for code that may block.
 //!
 //! ```
 //! use std::time::Duration;
@@ -27,29 +27,28 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is promised to clients
+//! # Guarantees for clients
 //!
-//! - Replies come in any order. All connections of all volumes go to one scheduler, so an export
-//!   may be opened many times (multi-conn): a completed flush on any connection covers every write
-//!   that had completed on any other.
-//! - A write that was answered survives the death of the server; what a completed flush covers, or
-//!   was written with force unit access, survives the machine's.
+//! - Replies come in any order. All connections of all volumes share one scheduler, so an export
+//! may be opened many times (multi-conn): a completed flush on any connection covers every write
+//! that had completed on any other.
+//! - An answered write survives a crash of the server. A write covered by a completed flush, or
+//! with force unit access, survives a crash of the machine.
 //! - Errors reach the request they belong to, with the system's meaning: a full file system is
-//!   ENOSPC, a failed medium EIO.
-//! - A request is answered once; what happens to requests whose client leaves stands in
-//!   `connection`'s header.
-//! - `base:allocation` says that everything is allocated. That is always true, and all that is
-//!   known of a raw drive.
+//! ENOSPC, a medium error EIO.
+//! - Each request is answered once; the header of `connection` describes requests of a client that
+//! disconnects.
+//! - `base:allocation` reports that everything is allocated, which is always true for a raw drive.
 //!
 //! # Scans
 //!
-//! [`scans`] reads volumes in the time that clients leave: scrubs, digests, backups. They are told
-//! what to do by [`Server::scans`], or over the control socket ([`control`]).
+//! [`scans`] reads volumes in disk time that clients do not use: scrubs, digests, backups. They are
+//! controlled by [`Server::scans`] or over the control socket ([`control`]).
 //!
-//! # What it costs in memory
+//! # Memory
 //!
-//! [`config::ServeLimits::memory_bound`], whatever clients do; beside that, for each scan, what
-//! [`headtime_tasks`] says and some 25 MiB at most on their way.
+//! At most [`config::ServeLimits::memory_bound`], whatever clients do, plus for each scan the
+//! memory that [`headtime_tasks`] states and about 25 MiB for data in transit.
 
 #![warn(missing_docs)]
 

@@ -1,8 +1,8 @@
-//! Where clients come in: unix sockets and TCP ports.
+//! Listening sockets for clients: unix sockets and TCP ports.
 //!
-//! A unix socket's file is created with the permissions it keeps (it takes connections only after
-//! they were set), replaces a file only when it is a socket at which nobody listens, and is removed
-//! at the end if it is still the one that was made.
+//! A unix socket has its final permissions before it accepts connections. It replaces an existing
+//! file only if that is a socket without a listener. Its file is removed at the end, unless another
+//! program has replaced it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,7 +18,7 @@ use tokio::net::{TcpListener, UnixListener};
 use crate::config::Listen;
 use crate::socket::Socket;
 
-/// An open door.
+/// A listening socket.
 #[derive(Debug)]
 pub(crate) struct Listener {
     door: Door,
@@ -35,45 +35,33 @@ enum Door {
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
-    /// Device and inode, to recognize it by.
+    /// The device and inode of the file.
     identity: Option<(u64, u64)>,
 }
 
-/// Why nobody can be awaited at an address.
+/// The reason why an address cannot be bound.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum BindError {
-    /// Somebody listens there.
+    /// Another server listens at the address.
     #[error("{address}: another server is listening there; stop it, or choose another path")]
-    Live {
-        /// The address.
-        address: Listen,
-    },
-    /// Something else than a socket is there.
+    Live { address: Listen },
+    /// The path is a file and not a socket.
     #[error(
-        "{address}: the file exists and is no socket, so it is not replaced; remove it, or choose \
+        "{address}: the file exists and is not a socket, so it is not replaced; remove it, or choose \
             another path"
     )]
-    NoSocket {
-        /// The address.
-        address: Listen,
-    },
+    NoSocket { address: Listen },
     /// The system refused.
     #[error("{address}: {doing}: {error}")]
-    System {
-        /// The address.
-        address: Listen,
-        /// What was tried.
-        doing: &'static str,
-        /// The system's answer.
-        error: io::Error,
-    },
+    System { address: Listen, doing: &'static str, error: io::Error },
 }
 
-/// Connections the system holds until they are accepted.
+/// The length of the system's queue of connections that are not yet accepted.
 const BACKLOG: i32 = 128;
 
 impl Listener {
-    /// Opens the door. Needs a tokio runtime around it.
+    /// Binds an address. Needs a tokio runtime.
     pub(crate) fn bind(address: &Listen) -> Result<Self, BindError> {
         match address {
             Listen::Unix { path, mode, .. } => {
@@ -92,12 +80,12 @@ impl Listener {
         }
     }
 
-    /// The address, with the port that the system chose if it was asked to.
+    /// The address, with the port that the system chose for port 0.
     pub(crate) fn address(&self) -> &Listen {
         &self.address
     }
 
-    /// The next client, and what it is called in messages.
+    /// Accepts the next client; returns its socket and its name for messages.
     pub(crate) async fn accept(&self) -> io::Result<(Socket, String)> {
         match &self.door {
             Door::Unix { listener, .. } => {
@@ -115,18 +103,18 @@ impl Listener {
         }
     }
 
-    /// The next client of a unix socket.
+    /// Accepts the next client of a unix socket.
     ///
     /// # Errors
-    /// The system's, or that it is no unix socket.
+    /// The system's, or that this is a TCP port.
     pub(crate) async fn accept_unix(&self) -> io::Result<tokio::net::UnixStream> {
         match &self.door {
             Door::Unix { listener, .. } => Ok(listener.accept().await?.0),
-            Door::Tcp(_) => Err(io::Error::other("a port is no unix socket")),
+            Door::Tcp(_) => Err(io::Error::other("a port is not a unix socket")),
         }
     }
 
-    /// Whether only this machine can reach it.
+    /// Returns whether only this machine can reach it.
     pub(crate) fn is_local(&self) -> bool {
         match &self.door {
             Door::Unix { .. } => true,
@@ -137,7 +125,7 @@ impl Listener {
     }
 }
 
-/// The URI under which a client of this machine finds `export` at `address`.
+/// The URI of `export` at `address` for a client on this machine.
 pub(crate) fn uri(address: &Listen, export: &str) -> NbdUri {
     let address = match address {
         Listen::Unix { path, .. } => {
@@ -174,11 +162,10 @@ fn bind_unix(
     let name = SocketAddrUnix::new(path).map_err(from_os(address, "naming the socket"))?;
     rustix::net::bind(&socket, &name).map_err(from_os(
         address,
-        "making the socket's file; is its directory there and writable?",
+        "making the socket's file; does its directory exist, and is it writable?",
     ))?;
     let mut file = SocketFile { path: path.to_path_buf(), identity: identity(path) };
-    // Until it listens nobody can connect, so there is no moment with other permissions than the
-    // ones asked for.
+    // Nothing can connect before the socket listens, so there is no moment with other permissions.
     let set = rustix::fs::chmod(path, Mode::from_raw_mode(mode))
         .and_then(|()| rustix::net::listen(&socket, BACKLOG));
     set.map_err(from_os(address, "setting the socket's permissions"))?;
@@ -188,7 +175,7 @@ fn bind_unix(
     Ok((listener, file))
 }
 
-/// Removes a socket at which nobody listens any more; refuses everything else that is in the way.
+/// Removes a socket without a listener; any other file is an error.
 fn make_way(address: &Listen, path: &Path) -> Result<(), BindError> {
     let metadata = match std::fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
@@ -200,12 +187,12 @@ fn make_way(address: &Listen, path: &Path) -> Result<(), BindError> {
     }
     match StdUnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            tracing::info!("{address}: nobody listens at the socket that is there; it is replaced");
+            tracing::info!("{address}: the existing socket has no listener; it is replaced");
             std::fs::remove_file(path)
                 .map_err(system(address, "removing the socket's file that was left behind"))
         }
         Ok(_) => Err(BindError::Live { address: address.clone() }),
-        // A full backlog, or a live socket of somebody else's: not ours to remove.
+        // A full backlog, or a live socket of another user.
         Err(_) => Err(BindError::Live { address: address.clone() }),
     }
 }
@@ -228,7 +215,7 @@ fn from_os(address: &Listen, doing: &'static str) -> impl FnOnce(rustix::io::Err
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if self.identity.is_some() && identity(&self.path) == self.identity {
-            // Left behind at worst, and then recognized as stale by the next server.
+            // If this fails, the next server recognizes the file as stale.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -298,7 +285,7 @@ mod tests {
         let error = Listener::bind(&Listen::parse("unix:/nonexistent/a.sock").unwrap())
             .unwrap_err()
             .to_string();
-        assert!(error.contains("is its directory there"), "{error}");
+        assert!(error.contains("does its directory exist"), "{error}");
         assert_eq!(
             uri(&Listen::parse("unix:/run/a b.sock").unwrap(), "v").to_string(),
             "nbd+unix:///v?socket=/run/a%20b.sock"

@@ -1,37 +1,37 @@
 //! Memory for requests in flight, shared by all connections.
 //!
-//! Each connection has a few bytes of its own, which nobody can take from it; what it needs beyond
-//! comes from one pool, of which each export is guaranteed a part ([`crate::semaphore`]). A connection
-//! asks before it reads a payload from its socket or lets a read go to the drive, so that what is
-//! not granted is not held anywhere: it waits in the client's socket. With the default of 1 MiB a
-//! client with 256 requests of 4 KiB in flight never meets the pool, whatever others do to it.
+//! Each connection has a small amount of memory of its own. The rest comes from one pool, of which
+//! each export is guaranteed a share ([`crate::fair_semaphore`]). A connection reserves memory
+//! before it reads a payload from its socket or submits a read, so that data without memory stays
+//! in the client's socket. With the default of 1 MiB a client with 256 requests of 4 KiB in flight
+//! never uses the pool.
 //!
-//! It asks for one request after the other, in the order they came, and while it waits it holds
-//! nothing but what its requests under way need. So a part of the pool that holds one request lets
-//! a client with many get on, and no two connections wait for what the other keeps idle.
+//! A connection reserves memory for one request at a time, in order of arrival. While it waits, it
+//! holds only the memory of its admitted requests. So a share of the pool that fits one request
+//! suffices for progress, and no two connections wait for memory that the other keeps idle.
 //!
-//! A client that neither reads its replies nor finishes its payloads can hold its part of the pool
-//! for as long as nobody else wants it. When somebody waits whom it would help, [`StallMeter`]
-//! finds it out.
+//! A client that neither reads its replies nor finishes its payloads can hold its share of the pool
+//! as long as no other client needs it. [`StallMeter`] detects such a client when another one
+//! waits.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use crate::config::ServeLimits;
-use crate::fair_semaphore::{FairClient, FairSemaphore, Permit};
+use crate::fair_semaphore::{FairSemaphore, Permit, SemaphoreClient};
 
-/// The pool is counted in pages, so that its units fit the semaphore's numbers.
+/// The unit of the pool: page counts fit the 32-bit numbers of the semaphore.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
-/// The pool that all connections share. Half of it is divided among exports, or less where the
-/// longest request would not fit what is left.
+/// The pool that all connections share. Half of it is guaranteed to exports, or less if the longest
+/// request would not fit the rest.
 pub(crate) fn pool(limits: &ServeLimits, exports: Arc<AtomicUsize>) -> Arc<FairSemaphore> {
     let total = pages(limits.memory.get());
-    FairSemaphore::new(total, total - unkept_pages(limits) as u32, exports)
+    FairSemaphore::new(total, total - unreserved_pages(limits) as u32, exports)
 }
 
-/// Pages of it that are guaranteed to nobody.
-pub(crate) fn unkept_pages(limits: &ServeLimits) -> u64 {
+/// The pages of the pool that are guaranteed to no export.
+pub(crate) fn unreserved_pages(limits: &ServeLimits) -> u64 {
     let total = pages(limits.memory.get());
     let longest = limits.longest_bytes().div_ceil(PAGE_BYTES).min(u64::from(total)) as u32;
     u64::from(longest.max(total - total / 2))
@@ -41,65 +41,67 @@ fn pages(bytes: u64) -> u32 {
     u32::try_from(bytes / PAGE_BYTES).unwrap_or(u32::MAX)
 }
 
-/// What one connection may hold.
+/// The memory of one connection.
 #[derive(Debug)]
-pub(crate) struct Allowance {
+pub(crate) struct MemoryAllowance {
     own_bytes: u64,
-    /// Where the rest comes from; nowhere before an export is open.
-    pool: Option<FairClient>,
+    /// The source of further memory; `None` before an export is open.
+    pool: Option<SemaphoreClient>,
     from_pool: Option<Permit>,
 }
 
-impl Allowance {
-    /// An allowance of `own_bytes`.
+impl MemoryAllowance {
+    /// An allowance of `own_bytes` without a pool.
     pub(crate) fn new(own_bytes: u64) -> Self {
         Self { own_bytes, pool: None, from_pool: None }
     }
 
-    /// From now on it is fed from a pool.
-    pub(crate) fn open(&mut self, pool: FairClient) {
+    /// Attaches the pool.
+    pub(crate) fn open(&mut self, pool: SemaphoreClient) {
         self.pool = Some(pool);
     }
 
-    /// The pool it is fed from.
-    pub(crate) fn pool(&self) -> Option<&FairClient> {
+    /// The attached pool.
+    pub(crate) fn pool(&self) -> Option<&SemaphoreClient> {
         self.pool.as_ref()
     }
 
-    /// Whether it holds anything that others wait for.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.pages() > 0 && self.pool.as_ref().is_some_and(FairClient::is_wanted)
+    /// Returns whether it holds pool memory that others wait for.
+    pub(crate) fn is_contended(&self) -> bool {
+        self.pages() > 0 && self.pool.as_ref().is_some_and(SemaphoreClient::is_contended)
     }
 
-    /// Pages that are missing for `bytes`, at most as many as there are for anybody.
+    /// The pages that `bytes` need beyond the held ones, at max_pages as many as one client can ever
+    /// get.
     pub(crate) fn missing_pages(&self, bytes: u64) -> u32 {
-        let most = self.pool.as_ref().map_or(0, FairClient::unkept);
-        let wanted =
-            bytes.saturating_sub(self.own_bytes).div_ceil(PAGE_BYTES).min(u64::from(most)) as u32;
-        wanted.saturating_sub(self.pages())
+        let max_pages = self.pool.as_ref().map_or(0, SemaphoreClient::unreserved);
+        let requested =
+            bytes.saturating_sub(self.own_bytes).div_ceil(PAGE_BYTES).min(u64::from(max_pages))
+                as u32;
+        requested.saturating_sub(self.pages())
     }
 
-    /// Gives back what is not needed for `bytes`.
+    /// Releases the memory that `bytes` do not need.
     pub(crate) fn keep(&mut self, bytes: u64) {
-        let wanted =
+        let requested =
             bytes.saturating_sub(self.own_bytes).div_ceil(PAGE_BYTES).min(u64::from(u32::MAX))
                 as u32;
-        if wanted == 0 {
+        if requested == 0 {
             self.from_pool = None;
-        } else if let Some(grant) = &mut self.from_pool {
-            grant.keep(wanted);
+        } else if let Some(permit) = &mut self.from_pool {
+            permit.keep(requested);
         }
     }
 
-    /// Takes in what the pool gave.
+    /// Adds pages from the pool.
     pub(crate) fn add(&mut self, pages: Permit) {
         match &mut self.from_pool {
-            Some(grant) => grant.merge(pages),
+            Some(permit) => permit.merge(pages),
             None => self.from_pool = Some(pages),
         }
     }
 
-    /// What it has: its own bytes and those from the pool.
+    /// Its own bytes and those from the pool.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.own_bytes + u64::from(self.pages()) * PAGE_BYTES
     }
@@ -109,7 +111,7 @@ impl Allowance {
     }
 }
 
-/// Finds out connections that hold memory others wait for and do not move.
+/// Detects connections that hold memory others wait for and make no progress.
 #[derive(Debug, Default)]
 pub(crate) struct StallMeter {
     moved_before: u64,
@@ -117,20 +119,19 @@ pub(crate) struct StallMeter {
 }
 
 impl StallMeter {
-    /// Called once a period: `moved_bytes` is what went through the socket since the connection
-    /// began, `blocked` whether the client has something to read or to send on, `wanted` whether
-    /// others wait for memory that this connection holds. Says whether the connection is to be
-    /// closed.
-    pub(crate) fn tick(&mut self, moved_bytes: u64, blocked: bool, wanted: bool) -> bool {
+    /// Called once per period. `moved_bytes` is the total through the socket, `blocked` says that
+    /// the client has something to read or to send, `contended` that others wait for memory that
+    /// this connection holds. Returns whether to close the connection.
+    pub(crate) fn tick(&mut self, moved_bytes: u64, blocked: bool, contended: bool) -> bool {
         let moved = moved_bytes - self.moved_before;
-        let stalled = blocked && self.blocked_before && wanted && moved < MIN_BYTES_A_PERIOD;
+        let stalled = blocked && self.blocked_before && contended && moved < MIN_BYTES_A_PERIOD;
         *self = Self { moved_before: moved_bytes, blocked_before: blocked };
         stalled
     }
 }
 
-/// A client that moves less in a whole period is taken for one that does not move. A guess: 2 KiB a
-/// second at the default period.
+/// A client that moves less in a whole period counts as stalled. A guess: 2 KiB/s at the default
+/// period.
 const MIN_BYTES_A_PERIOD: u64 = 64 << 10;
 
 #[cfg(test)]
@@ -138,13 +139,13 @@ mod tests {
     use super::*;
     use headtime_sched::Tenant;
 
-    fn allowance(pool: &Arc<FairSemaphore>, own_bytes: u64) -> Allowance {
-        let mut allowance = Allowance::new(own_bytes);
+    fn allowance(pool: &Arc<FairSemaphore>, own_bytes: u64) -> MemoryAllowance {
+        let mut allowance = MemoryAllowance::new(own_bytes);
         allowance.open(pool.join(Tenant::default()));
         allowance
     }
 
-    fn fill(allowance: &mut Allowance, bytes: u64) {
+    fn fill(allowance: &mut MemoryAllowance, bytes: u64) {
         let missing = allowance.missing_pages(bytes);
         let pages =
             allowance.pool().and_then(|pool| pool.try_take(missing)).expect("they are there");
@@ -172,7 +173,7 @@ mod tests {
             2
         );
         assert_eq!(
-            Allowance::new(0).missing_pages(1 << 30),
+            MemoryAllowance::new(0).missing_pages(1 << 30),
             0,
             "before an export is open there is nothing to take it from"
         );
@@ -185,7 +186,7 @@ mod tests {
                 memory: headtime_units::ByteSize::new(mebibytes << 20),
                 ..ServeLimits::default()
             };
-            pool(&limits, Arc::default()).unkept()
+            pool(&limits, Arc::default()).unreserved()
         };
         assert_eq!(pool_of(512), 256 << 8, "half");
         assert_eq!(pool_of(48), 36 << 8, "a request of 32 MiB and four pieces");
@@ -197,7 +198,7 @@ mod tests {
         let mut meter = StallMeter::default();
         assert!(!meter.tick(0, true, true), "blocked for less than a period");
         assert!(meter.tick(10, true, true));
-        assert!(!meter.tick(20, true, false), "nobody wants its memory");
+        assert!(!meter.tick(20, true, false), "no other client needs its memory");
         assert!(!meter.tick(20 + MIN_BYTES_A_PERIOD, true, true), "it moved");
         assert!(!meter.tick(20 + MIN_BYTES_A_PERIOD, false, true), "it waits for the drive");
         assert!(!meter.tick(20 + MIN_BYTES_A_PERIOD, true, true), "blocked for less than a period");

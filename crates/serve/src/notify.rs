@@ -1,18 +1,18 @@
-//! Tells systemd, if it asked, when the server is ready and when it stops (`Type=notify`). Without
+//! Notifies systemd when the server is ready and when it stops (`Type=notify`). Without
 //! `NOTIFY_SOCKET` nothing happens.
 
 use sd_notify::NotifyState;
 
-/// Sockets accept, the drive is open.
+/// The sockets accept connections, and the drive is open.
 pub(crate) fn ready() {
     tell(NotifyState::Ready);
 }
 
-/// Files are being read again; [`ready`] follows.
+/// A reload has begun; [`ready`] follows.
 pub(crate) fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell_all(&[NotifyState::Reloading, now]),
-        Err(error) => tracing::warn!("systemd could not be told: {error}"),
+        Err(error) => tracing::warn!("systemd could not be notified: {error}"),
     }
 }
 
@@ -27,6 +27,6 @@ fn tell(state: NotifyState<'_>) {
 
 fn tell_all(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!("systemd could not be told: {error}");
+        tracing::warn!("systemd could not be notified: {error}");
     }
 }

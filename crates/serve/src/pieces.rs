@@ -1,17 +1,16 @@
-//! One client's request as the scheduler sees it: a few pieces, submitted apart and joined again.
-//! No I/O.
+//! One client request as the scheduler sees it: pieces that are submitted separately and joined
+//! again. No I/O.
 //!
-//! A request of 32 MiB keeps a head for more than 100 ms, in which no other volume's deadline can
-//! be held. In pieces of a mebibyte the scheduler may put something between. Example, pieces of 1
-//! MiB: a read of 2.5 MiB at 10 MiB becomes reads of [10, 11), [11, 12) and [12, 12.5) MiB; its
-//! reply goes out when all three are there, with the error of the first that failed, if one did.
-//! Nothing says in which order pieces happen: a reader beside a split write may see a part of it,
-//! as the protocol allows.
+//! A request of 32 MiB occupies the head for more than 100 ms, during which no other volume can
+//! meet a deadline. Between pieces of 1 MiB the scheduler may send other requests. Example: a read
+//! of 2.5 MiB at 10 MiB becomes reads of [10, 11), [11, 12) and [12, 12.5) MiB. Its reply is sent
+//! when all three are complete, with the error of the first piece that failed. The order of pieces
+//! is unspecified: a reader concurrent with a split write may see part of it, as the protocol
+//! allows.
 //!
-//! All pieces of a read or write are submitted at once, since their bytes are bounded by the
-//! connection's allowance. WRITE_ZEROES and CACHE carry no bytes and may cover 4 GiB: of these at
-//! most [`WINDOW`] pieces are at the scheduler at once. TRIM is not split, because it moves no
-//! head.
+//! All pieces of a read or write are submitted at once, because the connection's memory bounds
+//! their bytes. WRITE_ZEROES and CACHE carry no bytes and may cover 4 GiB, so at most [`WINDOW`] of
+//! their pieces are at the scheduler at once. TRIM is not split, because it moves no head.
 
 use bytes::Bytes;
 use headtime_io::IoError;
@@ -19,13 +18,13 @@ use headtime_nbd::{Errno, NbdCommand};
 use headtime_sched::{Op, RequestId};
 use headtime_units::{Extent, Lba, SectorSize, Sectors};
 
-/// Most pieces of one request without payload at the scheduler at once. A guess: enough to keep a
-/// drive's queue of two full.
+/// The maximum number of pieces at the scheduler for a request without payload. A guess: enough to
+/// keep a drive's queue of two full.
 pub(crate) const WINDOW: usize = 4;
 
-/// What the answer to a finished request is.
+/// The answer to a completed request.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum JobResult {
     /// Success without data.
     Done,
     /// The data of a read, in order.
@@ -34,18 +33,18 @@ pub(crate) enum Answer {
     Failed(Errno, String),
 }
 
-/// One piece on its way to the scheduler.
+/// One piece of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// Its number within the request.
+    /// Its index within the request.
     pub(crate) index: usize,
     /// Its operation.
     pub(crate) op: Op,
-    /// Its sectors, by the drive's addresses.
+    /// Its sectors, as addresses of the drive.
     pub(crate) extent: Extent,
-    /// Whether it must be durable when it completes.
+    /// It must be durable when it completes.
     pub(crate) fua: bool,
-    /// What it writes.
+    /// Its payload.
     pub(crate) data: Bytes,
 }
 
@@ -54,29 +53,29 @@ pub(crate) struct Piece {
 pub(crate) struct Job {
     op: Op,
     fua: bool,
-    /// Whether data that was read goes to the client.
+    /// The data goes to the client.
     keeps_data: bool,
     extent: Extent,
     sector: SectorSize,
     piece: Sectors,
     payload: Bytes,
     window: usize,
-    /// Pieces handed out so far; the next one's number.
+    /// The number of pieces handed out, and the index of the next one.
     handed_out: usize,
-    /// What each piece read, as far as it is there.
+    /// The data of each piece, as it arrives.
     read: Vec<Bytes>,
-    /// The pieces at the scheduler; the number it knows them by, once it is known.
+    /// The pieces at the scheduler, with their request ids as soon as they are known.
     at_scheduler: Vec<(usize, Option<RequestId>)>,
-    /// The error of the lowest piece that failed.
+    /// The error of the lowest failed piece.
     error: Option<(usize, Errno, String)>,
     /// No further piece is handed out.
     stopped: bool,
 }
 
 impl Job {
-    /// `command` on a volume whose first sector is `base`, in pieces of `piece`. Offsets and
-    /// lengths were checked against the volume, and are whole sectors. `None` for BLOCK_STATUS,
-    /// which asks nothing of the drive.
+    /// Splits `command` into pieces of `piece` sectors, for a volume that starts at `base`. The
+    /// range was checked against the volume and is whole sectors. `None` for BLOCK_STATUS, which
+    /// needs no drive.
     pub(crate) fn new(
         command: NbdCommand,
         base: Lba,
@@ -124,7 +123,7 @@ impl Job {
         Some(job)
     }
 
-    /// Whether a piece may go to the scheduler now.
+    /// Returns whether a piece may go to the scheduler now.
     pub(crate) fn has_piece(&self) -> bool {
         !self.stopped && self.handed_out < self.count() && self.at_scheduler.len() < self.window
     }
@@ -149,20 +148,20 @@ impl Job {
         Some(Piece { index, op: self.op, extent, fua: self.fua, data })
     }
 
-    /// The scheduler knows piece `index` by this number, unless it is over already.
+    /// Records the scheduler's id of piece `index`, unless the piece is complete already.
     pub(crate) fn submitted(&mut self, index: usize, id: RequestId) {
         if let Some(entry) = self.at_scheduler.iter_mut().find(|entry| entry.0 == index) {
             entry.1 = Some(id);
         }
     }
 
-    /// Piece `index` is over. After an error no further piece is handed out.
+    /// Completes piece `index`. After an error no further piece is handed out.
     pub(crate) fn completed(&mut self, index: usize, result: Result<Bytes, IoError>) {
         self.at_scheduler.retain(|entry| entry.0 != index);
         match result {
             Ok(data) if self.keeps_data => self.read[index] = data,
             Ok(_) => {}
-            // TRIM is a hint: a drive that cannot forget sectors has done all it can.
+            // TRIM is a hint: a drive without support for it ignores it.
             Err(error) if self.op == Op::Discard && is_unsupported(error.errno()) => {}
             Err(error) => {
                 self.stopped = true;
@@ -173,28 +172,28 @@ impl Job {
         }
     }
 
-    /// Hands out no further piece; the numbers of those at the scheduler, to be cancelled.
+    /// Stops handing out pieces; returns the ids of those at the scheduler, for cancellation.
     pub(crate) fn stop(&mut self) -> impl Iterator<Item = RequestId> + '_ {
         self.stopped = true;
         self.at_scheduler.iter().filter_map(|entry| entry.1)
     }
 
-    /// Whether nothing of it is at the scheduler and nothing will be.
-    pub(crate) fn is_over(&self) -> bool {
+    /// Returns whether no piece is at the scheduler and none will be.
+    pub(crate) fn is_complete(&self) -> bool {
         self.at_scheduler.is_empty() && (self.stopped || self.handed_out == self.count())
     }
 
-    /// Bytes that the client moved with it.
+    /// The length of the request in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.sector.bytes_of(self.extent.len)
     }
 
-    /// The answer, once it is over.
-    pub(crate) fn into_answer(self) -> Answer {
+    /// The answer of a completed request.
+    pub(crate) fn into_result(self) -> JobResult {
         match self.error {
-            Some((_, errno, text)) => Answer::Failed(errno, text),
-            None if self.keeps_data => Answer::Data(self.read),
-            None => Answer::Done,
+            Some((_, errno, text)) => JobResult::Failed(errno, text),
+            None if self.keeps_data => JobResult::Data(self.read),
+            None => JobResult::Done,
         }
     }
 
@@ -203,7 +202,7 @@ impl Job {
     }
 }
 
-/// The protocol's error for one of the system's.
+/// The protocol's error for a system error.
 pub(crate) fn nbd_errno(errno: i32) -> Errno {
     use rustix::io::Errno as Os;
     match Os::from_raw_os_error(errno) {
@@ -250,13 +249,13 @@ mod tests {
             ]
         );
         for index in [2, 0, 1] {
-            assert!(!job.is_over());
+            assert!(!job.is_complete());
             job.completed(index, Ok(Bytes::from(vec![index as u8; 2])));
         }
-        assert!(job.is_over());
+        assert!(job.is_complete());
         assert_eq!(
-            job.into_answer(),
-            Answer::Data(vec![
+            job.into_result(),
+            JobResult::Data(vec![
                 Bytes::from(vec![0; 2]),
                 Bytes::from(vec![1; 2]),
                 Bytes::from(vec![2; 2])
@@ -291,11 +290,11 @@ mod tests {
         job.completed(1, Err(error(28)));
         assert_eq!(job.next_piece(), None);
         job.completed(0, Ok(Bytes::new()));
-        assert!(!job.is_over());
+        assert!(!job.is_complete());
         job.completed(2, Ok(Bytes::new()));
-        assert!(job.is_over());
+        assert!(job.is_complete());
         assert!(
-            matches!(job.into_answer(), Answer::Failed(Errno::NoSpace, text) if text.contains("no space"))
+            matches!(job.into_result(), JobResult::Failed(Errno::NoSpace, text) if text.contains("no space"))
         );
     }
 
@@ -315,8 +314,8 @@ mod tests {
             done += 1;
             at_scheduler.extend(pieces(&mut job));
         }
-        assert_eq!((done, sectors, job.is_over()), (4, u64::from(length) / 512, true));
-        assert_eq!(job.into_answer(), Answer::Done);
+        assert_eq!((done, sectors, job.is_complete()), (4, u64::from(length) / 512, true));
+        assert_eq!(job.into_result(), JobResult::Done);
     }
 
     #[test]
@@ -335,7 +334,7 @@ mod tests {
         let mut trim = job(NbdCommand::Trim { offset: 0, length: 1 << 30, fua: false });
         assert_eq!(pieces(&mut trim).len(), 1);
         trim.completed(0, Err(error(95)));
-        assert_eq!(trim.into_answer(), Answer::Done);
+        assert_eq!(trim.into_result(), JobResult::Done);
     }
 
     #[test]
@@ -343,7 +342,7 @@ mod tests {
         let mut cache = job(NbdCommand::Cache { offset: 0, length: 512 });
         assert_eq!(pieces(&mut cache)[0].op, Op::Read);
         cache.completed(0, Ok(Bytes::from_static(&[1; 512])));
-        assert_eq!(cache.into_answer(), Answer::Done);
+        assert_eq!(cache.into_result(), JobResult::Done);
     }
 
     #[test]
@@ -354,9 +353,9 @@ mod tests {
         }
         job.completed(0, Ok(Bytes::new()));
         assert_eq!(job.stop().collect::<Vec<_>>(), [RequestId(51)]);
-        assert!(!job.is_over());
+        assert!(!job.is_complete());
         job.completed(1, Err(IoError::Cancelled));
-        assert!(job.is_over());
+        assert!(job.is_complete());
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! The life of a server: opened, serving, drained.
+//! [`Server`]: the life cycle of a server.
 //!
 //! ```text
-//! start ─► bind sockets ─► open drive ─► table of volumes ─► accept ─► … ─► drain ─► flush ─► close drive
+//! start ─► bind sockets ─► open drive ─► table of volumes ─► accept ─► … ─► drain ─► flush ─► close
 //! ```
-//! [`Server`] has threads of its own and can be used from any code that may block. Sockets are
-//! bound before the drive is touched, so that what is most likely to be wrong is found before
-//! anything is written, and accept only when everything is ready.
+//! A server has its own threads and can be used from any code that may block. Sockets are bound
+//! before the drive is opened, so that the most likely errors show before anything is written. They
+//! accept connections when everything is ready.
 
 mod accept;
 mod contents;
@@ -28,7 +28,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::config::{Config, Listen};
-use crate::connection::{Hub, Phase};
+use crate::connection::{Phase, Shared};
 use crate::control::{ControlHandler, ServerParts, answer_clients};
 use crate::default_paths::default_state_directory;
 use crate::export::Blocks;
@@ -36,7 +36,7 @@ use crate::fair_semaphore::FairSemaphore;
 use crate::listener::{Listener, uri};
 use crate::maps::MapKeeper;
 use crate::memory;
-use crate::metrics::MetricsDoor;
+use crate::metrics::MetricsListener;
 use crate::notify;
 use crate::reload::Reloader;
 use crate::scans::Scans;
@@ -50,7 +50,7 @@ pub use contents::VolumeReport;
 pub use errors::StartError;
 
 pub(crate) use accept::{ACCEPT_PAUSE, CONTROL_MODE};
-pub(crate) use contents::Serving;
+pub(crate) use contents::ServedContent;
 pub(crate) use drive::open_drive;
 
 use accept::{accept, open_control_socket};
@@ -61,9 +61,9 @@ use signals::{SignalAction, Signals};
 /// A running server.
 pub struct Server {
     runtime: Runtime,
-    hub: Arc<Hub>,
+    shared: Arc<Shared>,
     phase: watch::Sender<Phase>,
-    doors: Vec<JoinHandle<()>>,
+    export_permits: Vec<JoinHandle<()>>,
     addresses: Vec<Listen>,
     metrics_address: Option<SocketAddr>,
     stats: Arc<Stats>,
@@ -74,84 +74,78 @@ pub struct Server {
     orders: Arc<Volumes>,
     tuner: Arc<Tuner>,
     maps: Arc<MapKeeper>,
-    /// Saves the map every so often, where it is saved by itself.
+    /// Saves the map periodically, if it is saved automatically.
     saver: Option<JoinHandle<()>>,
-    /// Answers at the control socket, where there is one.
+    /// Answers at the control socket, if there is one.
     control: Option<(PathBuf, JoinHandle<()>)>,
     drive: Drive,
 }
 
-/// An export and where it is found.
+/// An export and one of its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportUri {
     /// The export's name.
     pub export: String,
-    /// Where, such as `nbd+unix:///rec?socket=/run/headtime.sock`.
+    /// The URI, such as `nbd+unix:///rec?socket=/run/headtime.sock`.
     pub uri: String,
 }
 
-/// How a server ended.
+/// The result of a shutdown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drained {
-    /// Connections that still had something in flight when the time was over, and were cut.
+    /// The number of connections that still had requests in flight at the timeout and were cut.
     pub cut_connections: usize,
-    /// Whether everything that was answered is durable.
+    /// All answered writes are durable.
     pub durable: bool,
-    /// How the drive was at the end.
+    /// The last snapshot of the drive.
     pub drive: DriveSnapshot,
 }
 
-/// Threads for sockets. One moves more bytes than any disk has, and two wake each other: with 64
-/// requests of 4 KiB in flight on a drive in memory two answered 71,000 a second, one 88,000.
+/// The number of threads for sockets. One moves more bytes than any disk, and two wake each other:
+/// with 64 requests of 4 KiB in flight on a drive in memory, two threads answered 71,000 requests
+/// per second and one 88,000.
 const THREADS: usize = 1;
-/// What a connection that is told to leave at once may still take.
-pub(crate) const LEAVING: Duration = Duration::from_secs(1);
+/// The longest time for a connection to end after it was opened to.
+pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Server {
-    /// Starts what `config` says.
-    ///
-    /// # Errors
-    /// See [`StartError`].
+    /// Starts a server from a configuration.
     pub fn start(config: &Config) -> Result<Self, StartError> {
         config.check()?;
-        let wanted: Vec<VolumeSpec> =
+        let specs: Vec<VolumeSpec> =
             config.volumes.iter().map(crate::config::VolumeConfig::wanted).collect();
-        Self::open(config, &Serving::Volumes { wanted: &wanted, initialize: config.initialize })
+        Self::open(config, &ServedContent::Volumes { specs: &specs, initialize: config.initialize })
     }
 
-    /// Serves a drive that the caller has opened, with everything else as `config` says. What
-    /// `config` says of drive, policy and drive bounds is not used, but for the drive's name in
-    /// messages. The server closes the drive in the end.
-    ///
-    /// # Errors
-    /// See [`StartError`].
+    /// Serves an open drive. The configuration's drive, policy and drive bounds are ignored, except
+    /// for the name of the drive in messages. The server closes the drive at its end.
     pub fn start_on(drive: Drive, config: &Config) -> Result<Self, StartError> {
         let named =
             config.drive.clone().unwrap_or_else(|| Locator::Path("(opened by the caller)".into()));
         let config = Config { drive: Some(named), ..config.clone() };
         config.check()?;
-        let wanted: Vec<VolumeSpec> =
+        let specs: Vec<VolumeSpec> =
             config.volumes.iter().map(crate::config::VolumeConfig::wanted).collect();
         Self::open_on(
             &config,
-            &Serving::Volumes { wanted: &wanted, initialize: config.initialize },
+            &ServedContent::Volumes { specs: &specs, initialize: config.initialize },
             |_| Ok(drive),
         )
     }
 
-    pub(crate) fn open(config: &Config, serving: &Serving<'_>) -> Result<Self, StartError> {
+    pub(crate) fn open(config: &Config, serving: &ServedContent<'_>) -> Result<Self, StartError> {
         Self::open_on(config, serving, |locator| open_drive(locator, &drive_options(config)))
     }
 
-    /// Opens the drive only when everything before that succeeded.
+    /// Opens the drive only after everything before has succeeded.
     fn open_on(
         config: &Config,
-        serving: &Serving<'_>,
+        serving: &ServedContent<'_>,
         open_drive: impl FnOnce(&Locator) -> Result<Drive, OpenError>,
     ) -> Result<Self, StartError> {
         let locator = config.drive.as_ref().expect("a checked configuration names a drive");
         let limits = &config.limits;
-        let nbd_limits = Hub::nbd_limits(limits);
+        let nbd_limits = Shared::nbd_limits(limits);
         nbd_limits.check()?;
         let tls = config.tls.certificate.as_ref().map(|_| open_tls(&config.tls)).transpose()?;
         let there_is_tls = tls.is_some();
@@ -170,7 +164,7 @@ impl Server {
             let metrics = config
                 .metrics
                 .as_ref()
-                .map(|address| MetricsDoor::bind(address, config.metrics_public))
+                .map(|address| MetricsListener::bind(address, config.metrics_public))
                 .transpose()?;
             (open_control_socket(config, locator)?, metrics)
         };
@@ -185,10 +179,14 @@ impl Server {
         }
         let (phase, phase_seen) = watch::channel(Phase::Running);
         let exports = Arc::new(contents.exports);
-        let hub = Arc::new(Hub {
+        let shared = Arc::new(Shared {
             pool: memory::pool(limits, exports.count()),
-            places: FairSemaphore::new(limits.pieces, limits.pieces / 2, exports.count()),
-            doors: FairSemaphore::new(limits.connections, limits.connections / 2, exports.count()),
+            piece_permits: FairSemaphore::new(limits.pieces, limits.pieces / 2, exports.count()),
+            export_permits: FairSemaphore::new(
+                limits.connections,
+                limits.connections / 2,
+                exports.count(),
+            ),
             arrivals: Arc::default(),
             exports,
             disk,
@@ -200,39 +198,38 @@ impl Server {
             connections: AtomicUsize::new(0),
         });
         let targets = contents
-            .told
+            .opened
             .volumes
             .iter()
             .map(|report| (report.volume.name.clone(), report.volume.extent))
             .collect();
         let state = config.state.path(default_state_directory(locator));
-        // Before a client is let in: a backup that goes on must see what is overwritten from here
-        // on.
+        // Before clients connect, so that a resumed backup sees every overwrite.
         let scans = Arc::new(Scans::open(
             drive.handle(),
-            contents.told.drive,
+            contents.opened.drive,
             targets,
             state,
             config.max_impact.0,
         ));
-        let stats = Arc::new(stats(&hub, drive.handle(), Arc::clone(&scans)));
+        let stats = Arc::new(stats(&shared, drive.handle(), Arc::clone(&scans)));
         let named = config.volumes.iter().map(|volume| volume.name.clone()).collect();
         let blocks =
-            Blocks { physical: hub.disk.physical_block(), request_bytes: request_bytes(limits) };
+            Blocks { physical: shared.disk.physical_block(), request_bytes: request_bytes(limits) };
         let orders = Arc::new(Volumes::new(
-            Arc::clone(&hub.disk),
-            Arc::clone(&hub.exports),
+            Arc::clone(&shared.disk),
+            Arc::clone(&shared.exports),
             Arc::clone(&scans),
             blocks,
             named,
             contents.store,
         ));
-        // Before a client is let in, too.
+        // Also before clients connect.
         let configured = config.configured();
         let begun = Tuner::begin(
             &configured,
             config.state.path(default_state_directory(locator)).as_deref(),
-            contents.told.drive,
+            contents.opened.drive,
         );
         let tuner = Arc::new(Tuner::of(drive.handle(), configured, begun));
         let maps = Arc::new(MapKeeper::new(drive.handle(), config.map_saving));
@@ -245,7 +242,7 @@ impl Server {
             scans: Arc::clone(&scans),
             tuner: Arc::clone(&tuner),
             maps: Arc::clone(&maps),
-            exports: Arc::clone(&hub.exports),
+            exports: Arc::clone(&shared.exports),
         };
         let server = ServerParts {
             tuner: Arc::clone(&tuner),
@@ -253,9 +250,9 @@ impl Server {
             volumes: Arc::clone(&orders),
             stats: Arc::clone(&stats),
             status,
-            reloader: Reloader::new(hub.tls.clone()),
+            reloader: Reloader::new(shared.tls.clone()),
         };
-        let handler = Arc::new(ControlHandler::of_server(Arc::clone(&scans), server));
+        let handler = Arc::new(ControlHandler { scans: Arc::clone(&scans), server: Some(server) });
         let control = control
             .map(|(path, listener)| (path, runtime.spawn(answer_clients(listener, handler))));
         let addresses: Vec<Listen> =
@@ -264,8 +261,8 @@ impl Server {
             !listener.is_local() && listener.address().tls(there_is_tls) != TlsPolicy::Require
         }) {
             tracing::warn!(
-                "{}: whoever reaches this address may read and write what is not kept for others, \
-                    and everything can be read on the way; add tls=require",
+                "{}: every client that reaches this address may read and write all unrestricted exports, \
+                    and the data can be read on the network; add tls=require",
                 open_door.address()
             );
         }
@@ -276,20 +273,20 @@ impl Server {
             runtime.spawn(accept(
                 listener,
                 tls,
-                Arc::clone(&hub),
+                Arc::clone(&shared),
                 Arc::clone(&slots),
                 Arc::clone(&streams),
             ))
         };
         let metrics = metrics.map(|door| runtime.spawn(door.answer(Arc::clone(&stats))));
-        let doors = listeners.into_iter().map(open_door).chain(metrics).collect();
+        let export_permits = listeners.into_iter().map(open_door).chain(metrics).collect();
         notify::ready();
-        let OpenedDrive { volumes, opening, free, drive: _ } = contents.told;
+        let OpenedDrive { volumes, opening, free, drive: _ } = contents.opened;
         Ok(Self {
             runtime,
-            hub,
+            shared,
             phase,
-            doors,
+            export_permits,
             addresses,
             metrics_address,
             stats,
@@ -306,13 +303,13 @@ impl Server {
         })
     }
 
-    /// Where clients are awaited, with ports that the system chose.
+    /// The addresses of exports, with ports chosen by the system.
     #[must_use]
     pub fn addresses(&self) -> &[Listen] {
         &self.addresses
     }
 
-    /// Where figures are given out, if anywhere.
+    /// The address of the metrics, if they are served.
     #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics_address
@@ -321,7 +318,7 @@ impl Server {
     /// Every export at every address.
     #[must_use]
     pub fn uris(&self) -> Vec<ExportUri> {
-        let there_is_tls = self.hub.tls.is_some();
+        let there_is_tls = self.shared.tls.is_some();
         let of = |address: &Listen, name: &str| {
             let plain = uri(address, name).to_string();
             let uri = if address.tls(there_is_tls) == TlsPolicy::Require {
@@ -331,85 +328,84 @@ impl Server {
             };
             ExportUri { export: name.to_string(), uri }
         };
-        let exports = self.hub.exports.all();
+        let exports = self.shared.exports.all();
         self.addresses
             .iter()
             .flat_map(|address| exports.iter().map(move |export| of(address, &export.name)))
             .collect()
     }
 
-    /// All volumes on the drive by address as they were at the start; empty when the whole drive is
-    /// served.
+    /// The volumes of the drive at the start, by address; empty if the whole drive is served.
     #[must_use]
     pub fn volumes(&self) -> &[VolumeReport] {
         &self.volumes
     }
 
-    /// What the drive's table of volumes was like; `None` when the whole drive is served.
+    /// The state of the table of volumes at the start; `None` if the whole drive is served.
     #[must_use]
     pub fn opening(&self) -> Option<&TableState> {
         self.opening.as_ref()
     }
 
-    /// What is not allocated on the drive.
+    /// The unallocated space at the start.
     #[must_use]
     pub fn free(&self) -> ByteSize {
         self.free
     }
 
-    /// The server's figures; may be kept and asked from any thread, also while the server drains.
+    /// The statistics. The handle works on any thread, also while the server drains.
     #[must_use]
     pub fn stats(&self) -> Arc<Stats> {
         Arc::clone(&self.stats)
     }
 
-    /// The scans of the drive; may be kept and asked from any thread.
+    /// The scans of the drive. The handle works on any thread.
     #[must_use]
     pub fn scans(&self) -> Arc<Scans> {
         Arc::clone(&self.scans)
     }
 
-    /// The volumes, to be changed while they are served; may be kept and used from any thread that
-    /// may block.
+    /// The volumes, for changes while the server runs. The handle works on any thread that may
+    /// block.
     #[must_use]
     pub fn volume_orders(&self) -> Arc<Volumes> {
         Arc::clone(&self.orders)
     }
 
-    /// Changes what may be changed while serving; may be kept and asked from any thread.
+    /// The tunables. The handle works on any thread.
     #[must_use]
     pub fn tuner(&self) -> Arc<Tuner> {
         Arc::clone(&self.tuner)
     }
 
-    /// Saves, loads and shows the latency map; may be kept and asked from any thread.
+    /// The latency map. The handle works on any thread.
     #[must_use]
     pub fn maps(&self) -> Arc<MapKeeper> {
         Arc::clone(&self.maps)
     }
 
-    /// Where orders are taken, if anywhere.
+    /// The path of the control socket, if there is one.
     #[must_use]
     pub fn control_socket(&self) -> Option<&Path> {
         self.control.as_ref().map(|(path, _)| path.as_path())
     }
 
-    /// Reads again what may change in files; may be kept and used from any thread that may block.
+    /// Reloads files. The handle works on any thread that may block.
     #[must_use]
     pub fn reloader(&self) -> Reloader {
-        Reloader::new(self.hub.tls.clone())
+        Reloader::new(self.shared.tls.clone())
     }
 
     /// Changes the policy until the server ends.
     ///
     /// # Errors
-    /// [`TuneError`] when the drive is closing or overwhelmed.
+    /// [`TuneError`] if the drive is closing or overloaded.
     pub fn set_policy(&self, policy: &PolicyChoice) -> Result<(), TuneError> {
         self.tuner.set_policy(policy)
     }
 
-    /// Serves until SIGTERM or SIGINT, then drains for at most `timeout`; a second signal cuts that
-    /// short. SIGHUP has files read again ([`Reloader`]).
+    /// Serves until SIGTERM or SIGINT, then drains for at most `timeout`; a second signal ends the
+    /// draining. SIGHUP reloads files ([`Reloader`]).
     #[must_use]
     pub fn run_until_signal(self, timeout: Duration) -> Drained {
         let runtime = self.runtime.handle().clone();
@@ -422,13 +418,13 @@ impl Server {
             reloader.on_hangup();
         }
         tracing::info!(
-            "a signal to end: draining for at most {timeout:?}; a second one ends at once"
+            "shutting down by signal: draining for at most {timeout:?}; a second signal ends it"
         );
         self.drain_unless(timeout, signals.next())
     }
 
-    /// Stops accepting, refuses new requests, lets those in flight finish for at most `timeout`,
-    /// makes everything durable and closes the drive.
+    /// Stops accepting, rejects new requests, waits for those in flight for at most `timeout`,
+    /// makes everything durable, and closes the drive.
     #[must_use]
     pub fn drain(self, timeout: Duration) -> Drained {
         self.drain_unless(timeout, std::future::pending())
@@ -436,38 +432,41 @@ impl Server {
 
     fn drain_unless(self, timeout: Duration, enough: impl Future<Output = ()>) -> Drained {
         notify::stopping();
-        let Self { runtime, hub, phase, doors, scans, maps, saver, control, drive, .. } = self;
+        let Self {
+            runtime, shared, phase, export_permits, scans, maps, saver, control, drive, ..
+        } = self;
         let cut_connections = runtime.block_on(async {
-            for door in doors.into_iter().chain(control.map(|(_, door)| door)).chain(saver) {
+            for door in export_permits.into_iter().chain(control.map(|(_, door)| door)).chain(saver)
+            {
                 door.abort();
-                // Waited for, so that the socket's file is gone.
+                // Wait, so that the file of the socket is removed.
                 let _cancelled = door.await;
             }
             phase.send_replace(Phase::Draining);
             let deadline = Instant::now() + timeout;
-            let nobody = async { while_connected(&hub, deadline).await };
+            let nobody = async { while_connected(&shared, deadline).await };
             tokio::select! { () = nobody => {}, () = enough => {} }
-            let cut = hub.connections.load(Ordering::Relaxed);
+            let cut = shared.connections.load(Ordering::Relaxed);
             phase.send_replace(Phase::Leaving);
-            while_connected(&hub, Instant::now() + LEAVING).await;
+            while_connected(&shared, Instant::now() + CLOSE_TIMEOUT).await;
             cut
         });
-        // Nobody writes any more, so that what scans remember holds until the next start.
+        // No client writes any more, so the saved state of scans stays valid.
         scans.close();
-        // Taken from the drive while it is there, written when it is safe.
-        let map = maps.take_last();
-        // Closing the drive makes everything durable too, and does not wait for ever for a drive
-        // that hangs.
+        // Take the map while the drive is open, and write it when the drive is safe.
+        let map = maps.copy_for_last_save();
+        // Closing the drive makes everything durable, and gives up a drive that hangs after a time
+        // limit.
         let report = drive.shutdown();
         map.iter().for_each(|map| maps.save_last(map));
-        runtime.shutdown_timeout(LEAVING);
+        runtime.shutdown_timeout(CLOSE_TIMEOUT);
         Drained { cut_connections, durable: report.is_clean(), drive: report.last }
     }
 }
 
 impl Drained {
-    /// What the program answers to its caller: 0 when everything that was answered is durable and
-    /// nobody was cut off, 1 otherwise.
+    /// The exit code of the program: 0 if all answered writes are durable and no connection was
+    /// cut, otherwise 1.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         u8::from(self.cut_connections > 0 || !self.durable)
@@ -483,39 +482,39 @@ impl fmt::Debug for Server {
     }
 }
 
-/// TLS by what its files say, with a warning for what will keep clients out.
+/// Loads the TLS files and logs a warning for everything that will reject clients.
 fn open_tls(config: &TlsConfig) -> Result<Arc<Tls>, TlsError> {
     let (tls, files) = Tls::open(config)?;
     files.notes.iter().for_each(|note| tracing::warn!("tls: {note}"));
     Ok(Arc::new(tls))
 }
 
-fn stats(hub: &Arc<Hub>, drive: DriveHandle, scans: Arc<Scans>) -> Stats {
-    let exports = Arc::clone(&hub.exports);
-    let hub = Arc::clone(hub);
+fn stats(shared: &Arc<Shared>, drive: DriveHandle, scans: Arc<Scans>) -> Stats {
+    let exports = Arc::clone(&shared.exports);
+    let shared = Arc::clone(shared);
     let probe = Box::new(move || Gauges {
-        connections: hub.connections.load(Ordering::Relaxed),
-        shared_bytes: u64::from(hub.pool.used()) * memory::PAGE_BYTES,
+        connections: shared.connections.load(Ordering::Relaxed),
+        shared_bytes: u64::from(shared.pool.used()) * memory::PAGE_BYTES,
         scans: scans.status(),
         drive: drive.snapshot(),
     });
     Stats { exports, probe, started: Instant::now() }
 }
 
-/// Saves the map every so often, for ever.
+/// Saves the map periodically, for ever.
 async fn save_maps(maps: Arc<MapKeeper>, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
         let maps = Arc::clone(&maps);
-        // What fails is said by the keeper.
-        let _ = tokio::task::spawn_blocking(move || maps.save_by_itself()).await;
+        // The keeper logs errors.
+        let _ = tokio::task::spawn_blocking(move || maps.save_automatically()).await;
     }
 }
 
 /// Waits until no connection is left, or until `deadline`.
-async fn while_connected(hub: &Hub, deadline: Instant) {
+async fn while_connected(shared: &Shared, deadline: Instant) {
     const LOOK_EVERY: Duration = Duration::from_millis(5);
-    while hub.connections.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {
+    while shared.connections.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }

@@ -1,4 +1,4 @@
-//! A client's socket, unix or TCP, as readiness and attempts that never wait.
+//! A client's socket, unix or TCP, with nonblocking operations.
 
 use std::io::{self, IoSlice};
 
@@ -14,23 +14,23 @@ pub(crate) enum Socket {
     Tcp(TcpStream),
 }
 
-/// What an attempt came to.
+/// The result of a nonblocking operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
-    /// So many bytes moved.
+    /// The number of bytes transferred.
     Moved(usize),
     /// The socket is not ready.
     NotNow,
-    /// The other side has gone.
+    /// The other side has closed the connection.
     Gone,
 }
 
-/// Most pieces in one write: what the system takes (IOV_MAX is 1,024) and more than a reply has.
+/// The maximum number of buffers per write: below the system's limit (IOV_MAX is 1,024) and more
+/// than a reply has.
 const WRITE_PIECES: usize = 64;
 
 impl Socket {
-    /// A TCP connection: small replies go at once, and a peer that vanished without a word is
-    /// noticed in time.
+    /// Wraps a TCP connection: small replies are sent at once, and a lost peer is detected.
     pub(crate) fn tcp(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         sockopt::set_socket_keepalive(&stream, true)?;
@@ -40,7 +40,7 @@ impl Socket {
         Ok(Self::Tcp(stream))
     }
 
-    /// Waits until one of the wanted attempts is worth while.
+    /// Waits until reading or writing, as requested, is possible.
     pub(crate) async fn ready(&self, read: bool, write: bool) -> io::Result<Ready> {
         let interest = match (read, write) {
             (true, true) => Interest::READABLE | Interest::WRITABLE,
@@ -53,7 +53,7 @@ impl Socket {
         }
     }
 
-    /// Reads what is there; `Gone` at the end of the stream.
+    /// Reads the available data; `Gone` at the end of the stream.
     pub(crate) fn try_read(&self, buffer: &mut impl BufMut) -> Attempt {
         if !buffer.has_remaining_mut() {
             return Attempt::NotNow;
@@ -68,7 +68,7 @@ impl Socket {
         }
     }
 
-    /// Writes as much as goes without waiting.
+    /// Writes as much as possible without blocking.
     pub(crate) fn try_write<'a>(&self, chunks: impl Iterator<Item = &'a [u8]>) -> Attempt {
         let mut slices = [IoSlice::new(&[]); WRITE_PIECES];
         let mut count = 0;
@@ -82,16 +82,15 @@ impl Socket {
         })
     }
 
-    /// Says farewell and reads on, without keeping anything, until the other side has closed too. A
-    /// socket closed with unread bytes in it resets the connection, and replies that are still on
-    /// their way would be lost with it.
+    /// Shuts the socket down and discards input until the other side has closed too. Closing a
+    /// socket with unread bytes resets the connection and would lose replies in transit.
     pub(crate) async fn linger(mut self) {
-        let farewell = match &mut self {
+        let shutdown = match &mut self {
             Self::Unix(stream) => stream.shutdown().await,
             Self::Tcp(stream) => stream.shutdown().await,
         };
         let mut scrap = Vec::with_capacity(4096);
-        while farewell.is_ok() && self.ready(true, false).await.is_ok() {
+        while shutdown.is_ok() && self.ready(true, false).await.is_ok() {
             scrap.clear();
             if self.try_read(&mut (&mut scrap).limit(4096)) == Attempt::Gone {
                 return;

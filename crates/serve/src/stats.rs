@@ -1,9 +1,9 @@
-//! What was served: counts and response times of each export, cheap to take many times a second.
+//! Statistics of the server: counts and response times of each export, cheap enough to read many
+//! times per second.
 //!
-//! Response time runs from the moment a request was taken from the socket to the moment its last
-//! piece was reported by the drive. Everything counts from the server's start; a live view keeps
-//! its last snapshot and asks [`VolumeStats::since`] for the difference, so that several views do
-//! not disturb each other.
+//! The response time runs from the receipt of a request to the completion of its last piece at the
+//! drive. All counts start with the server. A live view keeps its last snapshot and subtracts it
+//! with [`VolumeStats::since`], so that several views do not disturb each other.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,80 +17,79 @@ use headtime_units::{ByteSize, Nanos};
 use crate::export::Exports;
 use crate::scans::ScanStatus;
 
-/// Response times in microseconds: up to an hour, with two significant digits (an error of at most
+/// Response times in microseconds, up to an hour, with two significant digits (an error of at most
 /// 1 %).
 pub type ResponseTimes = Histogram<u64>;
 
-/// The server at one moment.
+/// A snapshot of the server.
 #[derive(Clone, Debug)]
 pub struct StatsSnapshot {
-    /// Time since the server started.
+    /// The time since the server started.
     pub uptime: Duration,
-    /// Each export, in the order of their names.
+    /// The exports, sorted by name.
     pub volumes: Vec<VolumeStats>,
-    /// Clients connected, with or without an open export.
+    /// The number of clients, with or without an open export.
     pub connections: usize,
-    /// Bytes in use of the memory that connections share.
+    /// The bytes in use of the memory that connections share.
     pub shared_memory: ByteSize,
     /// Scans, by target and task.
     pub scans: Vec<ScanStatus>,
-    /// The drive behind it all.
+    /// The drive.
     pub drive: DriveSnapshot,
 }
 
-/// One export.
+/// The statistics of one export.
 #[derive(Clone, Debug)]
 pub struct VolumeStats {
-    /// The volume's number; its disk time is under this number in [`DriveSnapshot::accounts`].
+    /// The volume's number, and the key of its disk time in [`DriveSnapshot::accounts`].
     pub id: VolumeId,
-    /// The export's name: the volume's, with `@` and the class behind it unless it is the volume's
-    /// own.
+    /// The export's name: `VOLUME` or `VOLUME@CLASS`.
     pub name: String,
     /// The volume's name.
     pub volume: String,
     /// Its size.
     pub size: ByteSize,
-    /// The time each read and write has.
+    /// The time from arrival to deadline of each read and write.
     pub deadline: Option<Nanos>,
-    /// Clients that have it open.
+    /// The number of clients that have it open.
     pub connections: u64,
-    /// Requests taken in and not yet answered.
+    /// The number of unanswered requests.
     pub in_flight: u64,
     /// Reads.
     pub reads: OpStats,
-    /// Writes; without WRITE_ZEROES.
+    /// Writes, without WRITE_ZEROES.
     pub writes: OpStats,
     /// Flushes, trims, WRITE_ZEROES, cache and status requests.
     pub others: OpStats,
-    /// Reads and writes that had a deadline.
+    /// Reads and writes with a deadline.
     pub deadline_requests: u64,
-    /// Of those, the ones whose response took longer, or that failed.
+    /// Those that were late or failed.
     pub deadline_misses: u64,
-    /// Of those, the ones that failed.
+    /// Those that failed.
     pub deadline_failures: u64,
 }
 
-/// One kind of request.
+/// The statistics of one kind of request.
 #[derive(Clone, Debug)]
 pub struct OpStats {
-    /// Requests that ended well.
+    /// Successful requests.
     pub requests: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Requests that failed.
+    /// Failed requests.
     pub errors: u64,
-    /// Response times of those that ended well.
+    /// Response times of successful requests.
     pub response: ResponseTimes,
 }
 
-/// Takes snapshots of a server, also while it drains; any thread may hold it.
+/// A source of snapshots of a server, also while it shuts down; any thread may use it.
 pub struct Stats {
     pub(crate) exports: Arc<Exports>,
     pub(crate) probe: Box<dyn Fn() -> Gauges + Send + Sync>,
     pub(crate) started: Instant,
 }
 
-/// What is not counted but looked at.
+/// Values that are read, not counted.
 pub(crate) struct Gauges {
     pub(crate) connections: usize,
     pub(crate) shared_bytes: u64,
@@ -98,7 +97,7 @@ pub(crate) struct Gauges {
     pub(crate) drive: DriveSnapshot,
 }
 
-/// The kinds of requests that are counted apart.
+/// The kinds of requests that are counted separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
@@ -106,14 +105,14 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// The books of one export.
+/// The live statistics of one export.
 #[derive(Debug)]
 pub(crate) struct ExportStats {
     current: Mutex<VolumeStats>,
 }
 
 impl Stats {
-    /// The server now. Takes some tens of microseconds, 200 ms at the most.
+    /// Takes a snapshot. This takes some tens of microseconds, 200 ms at most.
     #[must_use]
     pub fn snapshot(&self) -> StatsSnapshot {
         let gauges = (self.probe)();
@@ -129,7 +128,7 @@ impl Stats {
 }
 
 impl StatsSnapshot {
-    /// The volumes by name.
+    /// The exports by name.
     #[must_use]
     pub fn by_name(&self) -> BTreeMap<&str, &VolumeStats> {
         self.volumes.iter().map(|volume| (volume.name.as_str(), volume)).collect()
@@ -137,8 +136,8 @@ impl StatsSnapshot {
 }
 
 impl VolumeStats {
-    /// What happened since `earlier`, an earlier snapshot of the same volume; connections and
-    /// requests in flight are those of now.
+    /// The counts since `earlier`, an earlier snapshot of the same export. The numbers of
+    /// connections and of requests in flight are the current ones.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -152,7 +151,7 @@ impl VolumeStats {
         }
     }
 
-    /// Reads and writes together.
+    /// The sum of reads and writes.
     #[must_use]
     pub fn total(&self) -> OpStats {
         let mut response = self.reads.response.clone();
@@ -174,7 +173,7 @@ impl OpStats {
     fn since(&self, earlier: &Self) -> Self {
         let mut response = self.response.clone();
         if response.subtract(&earlier.response).is_err() {
-            // `earlier` is of another server: everything is new.
+            // `earlier` comes from another server: everything is new.
             response = self.response.clone();
         }
         Self {
@@ -213,18 +212,18 @@ impl ExportStats {
         }
     }
 
-    /// The figures now.
+    /// The current statistics.
     pub(crate) fn snapshot(&self) -> VolumeStats {
         self.lock().clone()
     }
 
-    /// The volume has this size and deadline from now on.
+    /// Sets the size and deadline of the volume.
     pub(crate) fn set(&self, size: ByteSize, deadline: Option<Nanos>) {
         let mut current = self.lock();
         (current.size, current.deadline) = (size, deadline);
     }
 
-    /// Clients that have it open.
+    /// The number of clients that have it open.
     pub(crate) fn connections(&self) -> u64 {
         self.lock().connections
     }
@@ -241,8 +240,7 @@ impl ExportStats {
         self.lock().in_flight += 1;
     }
 
-    /// A request is over without an outcome to be counted: its client left before it went to the
-    /// drive.
+    /// Ends a request that is not counted: its client left before it went to the drive.
     pub(crate) fn dropped(&self) {
         self.lock().in_flight -= 1;
     }
@@ -270,7 +268,7 @@ impl ExportStats {
         op.response.saturating_record(u64::try_from(response.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// Sums that a panicking thread left are still sums.
+    /// Sums are consistent after a panic, so a poisoned lock is safe to use.
     fn lock(&self) -> MutexGuard<'_, VolumeStats> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -278,14 +276,14 @@ impl ExportStats {
 
 fn response_times() -> ResponseTimes {
     Histogram::new_with_bounds(1, HIGHEST_US, 2)
-        .expect("two digits up to an hour is a size that a histogram can have")
+        .expect("two digits up to an hour are valid bounds of a histogram")
 }
 
 fn add(sum: &mut ResponseTimes, more: &ResponseTimes) {
     sum.add(more).expect("histograms of response times all have the same bounds");
 }
 
-/// An hour; what takes longer counts as an hour.
+/// An hour; longer times count as an hour.
 const HIGHEST_US: u64 = 3_600_000_000;
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! [`ServerStatus`]: a running server in one answer, for people and programs: what drive, what is
-//! believed of it, what was set, volumes and counters.
+//! [`ServerStatus`]: the state of a running server, for people and programs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,93 +13,93 @@ use crate::scans::{ScanStatus, Scans};
 use crate::stats::{OpStats, Stats, VolumeStats};
 use crate::tuner::{TunableStatus, Tuner};
 
-/// A running server at one moment. Counts are since it started.
+/// The state of a running server. Counts run since its start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServerStatus {
     /// The program's version.
     pub version: String,
-    /// Time since the server started.
+    /// The time since the server started.
     pub uptime_seconds: f64,
     /// The drive.
     pub drive: DriveStatus,
-    /// What is believed of it.
+    /// The drive model.
     pub belief: ModelStatus,
-    /// What may be changed, as it is; the policy first.
+    /// The tunables with their values, the policy first.
     pub tunables: Vec<TunableStatus>,
     /// The exports, by name.
     pub volumes: Vec<ExportStatus>,
-    /// Clients connected.
+    /// The number of clients.
     pub connections: usize,
-    /// Bytes in use of the memory that connections share.
+    /// The bytes in use of the memory that connections share.
     pub shared_memory_bytes: u64,
     /// Scans, by target and task.
     pub scans: Vec<ScanStatus>,
-    /// By which part the mean response of clients has grown by scans, as measured.
+    /// The measured growth of the mean response time of clients by scans, as a share.
     pub impact: f64,
-    /// By which part it may.
+    /// The largest such growth that is allowed.
     pub max_impact: f64,
 }
 
-/// The drive behind a server.
+/// The state of a drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DriveStatus {
-    /// How it was named.
+    /// Its locator.
     pub locator: String,
-    /// Its model, as far as it says.
+    /// Its product name, if known.
     pub model: String,
-    /// What moves the bytes.
+    /// The backend.
     pub backend: String,
     /// Its size.
     pub capacity_sectors: u64,
-    /// Its logical sector.
+    /// Its logical sector size.
     pub sector_bytes: u32,
-    /// The policy at work, without parameters.
+    /// The active policy, without parameters.
     pub policy: String,
-    /// Requests held that are not at the drive.
+    /// Requests in the scheduler's queue.
     pub queued: usize,
     /// Commands at the drive.
     pub outstanding: usize,
-    /// Requests that failed, by the system's code.
+    /// Failed requests, by the system's error code.
     pub errors: BTreeMap<i32, u64>,
-    /// Requests taken back.
+    /// Cancelled requests.
     pub cancelled: u64,
-    /// Commands that the drive has left without an answer for long, now.
+    /// Commands that the drive has not answered for a long time.
     pub slow_commands: usize,
-    /// Of these, those that were given up.
+    /// Of these, the commands that were given up.
     pub given_up_commands: usize,
-    /// Of a drive behind NBD: `connected`, or why it is not.
+    /// A drive over NBD: `connected`, or the reason why it is not.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub link: Option<String>,
 }
 
-/// What is believed of a drive.
+/// The state of a drive model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelStatus {
-    /// By what: `profile`, `distance`, `matrix` or `compact`.
+    /// The kind of model: `profile`, `distance`, `matrix` or `compact`.
     pub by: String,
-    /// Completions learned from.
+    /// The number of completions that it learned from.
     pub samples: u64,
-    /// The time of a revolution, where one is known.
+    /// The time of a revolution, if known.
     pub period_us: Option<f64>,
-    /// Root mean square of recent errors of prediction, whole revolutions taken out.
+    /// The root mean square of recent prediction errors without whole revolutions.
     pub error_rms_us: Option<f64>,
-    /// Share of recent predictions that were wrong by about a revolution.
+    /// The share of recent predictions that were wrong by about a revolution.
     pub missed_revolutions: Option<f64>,
-    /// Completions that the drive's cache answered.
+    /// Completions from the drive's cache.
     pub cache_hits: u64,
-    /// Completions that came out of the order in which commands were sent.
+    /// Completions out of the order of dispatch.
     pub reordered: u64,
-    /// Whether predictions are no better than chance, so that it goes by distance.
+    /// Predictions are no better than chance, so the model orders by distance.
     pub mistrusted: bool,
-    /// What the latency map knows, where there is one.
+    /// The contents of the latency map, if there is one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub map: Option<MapFigures>,
-    /// How it is kept.
+    /// The state of the map's file.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub kept: Option<MapFileStatus>,
 }
 
-/// One export.
+/// The state of one export.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExportStatus {
     /// Its number.
@@ -109,46 +108,46 @@ pub struct ExportStatus {
     pub name: String,
     /// Its size.
     pub size_bytes: u64,
-    /// The time that each read and write has.
+    /// The time from arrival to deadline of each read and write.
     pub deadline_ms: Option<f64>,
     /// Its I/O priority, which may give its requests deadlines.
     pub priority: Option<String>,
-    /// Clients that have it open.
+    /// The number of clients that have it open.
     pub connections: u64,
-    /// Requests taken in and not yet answered.
+    /// The number of unanswered requests.
     pub in_flight: u64,
     /// Reads.
     pub reads: OpStatus,
     /// Writes.
     pub writes: OpStatus,
-    /// Everything else.
+    /// All other requests.
     pub others: OpStatus,
-    /// Requests at the drive that had a deadline, of their own or by the table of priorities.
+    /// Requests at the drive with a deadline, their own or by priority.
     pub deadline_requests: u64,
-    /// Of those, the ones that completed after it.
+    /// Those that completed after it.
     pub deadline_misses: u64,
-    /// Disk time charged.
+    /// The disk time charged to it.
     pub disk_time_ms: f64,
 }
 
-/// One kind of request.
+/// The statistics of one kind of request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OpStatus {
-    /// Requests that ended well.
+    /// Successful requests.
     pub requests: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Requests that failed.
+    /// Failed requests.
     pub errors: u64,
-    /// Mean response time of those that ended well; `None` without any.
+    /// The mean response time of successful requests, if there are any.
     pub response_ms_mean: Option<f64>,
-    /// Half took no longer.
+    /// The median.
     pub response_ms_p50: Option<f64>,
-    /// 99 of 100 took no longer.
+    /// The 99th percentile.
     pub response_ms_p99: Option<f64>,
 }
 
-/// What a status is put together from.
+/// The sources of a status.
 pub(crate) struct StatusSource {
     pub(crate) locator: String,
     pub(crate) drive: DriveHandle,

@@ -19,7 +19,7 @@ use headtime_nbd::client::Cookie;
 use headtime_sched::RequestId;
 use headtime_serve::config::Config;
 use headtime_serve::volumes::{
-    DriveShape, StoreError, TableState, Volume, VolumeSettings, VolumeSpec, VolumeStore,
+    DriveShape, SettingsChange, StoreError, TableState, Volume, VolumeSpec, VolumeStore,
 };
 use headtime_serve::{Disk, OnDone, Server};
 use headtime_testkit::power_cut::{
@@ -165,12 +165,12 @@ struct Tried {
     exhausted: usize,
 }
 
-fn wanted(name: &str, mebibytes: u64, deadline_ms: u64) -> VolumeSpec {
+fn spec(name: &str, mebibytes: u64, deadline_ms: u64) -> VolumeSpec {
     let deadline = (deadline_ms > 0).then(|| Nanos::from_ms(deadline_ms));
     VolumeSpec {
         name: name.to_string(),
         size: Some(ByteSize::new(mebibytes << 20)),
-        settings: VolumeSettings { deadline, ..VolumeSettings::default() }.into(),
+        settings: SettingsChange { deadline: Some(deadline), ..SettingsChange::default() },
     }
 }
 
@@ -182,21 +182,18 @@ enum Change {
 
 fn change(store: &mut VolumeStore, disk: &dyn Disk, change: &Change) -> Result<(), StoreError> {
     match change {
-        Change::Ensure(wanted) => store.ensure(disk, wanted).map(drop),
+        Change::Ensure(spec) => store.ensure(disk, spec).map(drop),
         Change::Remove(name) => store.remove(disk, name),
     }
 }
 
 /// The table that a change would make, from a store that keeps it in memory only.
-fn planned(store: &VolumeStore, wanted: &Change) -> Vec<Volume> {
+fn planned(store: &VolumeStore, spec: &Change) -> Vec<Volume> {
     let mut table = store.table().clone();
-    match wanted {
-        Change::Ensure(wanted) => {
-            let _created = wanted
-                .iter()
-                .map(|wanted| table.ensure(wanted))
-                .collect::<Result<Vec<_>, _>>()
-                .unwrap();
+    match spec {
+        Change::Ensure(spec) => {
+            let _created =
+                spec.iter().map(|spec| table.ensure(spec)).collect::<Result<Vec<_>, _>>().unwrap();
         }
         Change::Remove(name) => {
             let _removed = table.remove(name).unwrap();
@@ -207,11 +204,11 @@ fn planned(store: &VolumeStore, wanted: &Change) -> Vec<Volume> {
 
 fn changes() -> Vec<Change> {
     vec![
-        Change::Ensure(vec![wanted("a", 2, 0)]),
-        Change::Ensure(vec![wanted("b", 3, 0), wanted("c", 1, 50)]),
-        Change::Ensure(vec![wanted("a", 2, 100)]),
+        Change::Ensure(vec![spec("a", 2, 0)]),
+        Change::Ensure(vec![spec("b", 3, 0), spec("c", 1, 50)]),
+        Change::Ensure(vec![spec("a", 2, 100)]),
         Change::Remove("b"),
-        Change::Ensure((0..16).map(|number| wanted(&format!("many{number}"), 1, 0)).collect()),
+        Change::Ensure((0..16).map(|number| spec(&format!("many{number}"), 1, 0)).collect()),
         Change::Remove("a"),
     ]
 }
@@ -223,13 +220,13 @@ fn a_cut_at_any_moment_of_any_change_leaves_the_table_before_or_after_it() {
     let mut ledger = Ledger::default();
     let (mut store, opening) = VolumeStore::open(&handle, false).unwrap();
     assert_eq!(opening, TableState::Fresh);
-    for wanted in changes() {
+    for spec in changes() {
         ledger.0.push(Entry {
-            volumes: planned(&store, &wanted),
+            volumes: planned(&store, &spec),
             begun: switch.moment(),
             known: None,
         });
-        change(&mut store, &handle, &wanted).unwrap();
+        change(&mut store, &handle, &spec).unwrap();
         ledger.0.last_mut().unwrap().known = Some(switch.moment());
     }
     let history = switch.history().unwrap();
@@ -259,12 +256,12 @@ fn a_program_that_dies_within_a_change_and_comes_back_before_the_power_fails_los
                 begun: switch.moment(),
                 known: None,
             };
-            let first = Change::Ensure(vec![wanted("a", 2, 0)]);
+            let first = Change::Ensure(vec![spec("a", 2, 0)]);
             ledger.0.push(enter(&store, &first));
             change(&mut store, &handle, &first).unwrap();
             ledger.0.last_mut().unwrap().known = Some(switch.moment());
 
-            let second = Change::Ensure(vec![wanted("b", 2, 0)]);
+            let second = Change::Ensure(vec![spec("b", 2, 0)]);
             ledger.0.push(enter(&store, &second));
             let dying = Dying { handle: handle.clone(), left: AtomicUsize::new(dies_after) };
             assert_eq!(change(&mut store, &dying, &second).is_ok(), dies_after == 4);
@@ -273,7 +270,7 @@ fn a_program_that_dies_within_a_change_and_comes_back_before_the_power_fails_los
                 let _dead_or_not = VolumeStore::open(&dying, false);
                 (store, _) = VolumeStore::open(&handle, false).unwrap();
             }
-            let third = Change::Ensure(vec![wanted("c", 2, 0)]);
+            let third = Change::Ensure(vec![spec("c", 2, 0)]);
             let begun = switch.moment();
             change(&mut store, &handle, &third).unwrap();
             // With the second change or without it, but with the third.
@@ -317,18 +314,18 @@ fn changes_that_fail_are_undone_on_a_drive_that_gives_up_what_it_could_not_flush
         let mut ledger =
             Ledger(vec![Entry { volumes: Vec::new(), begun: 0, known: Some(switch.moment()) }]);
         for _ in 0..20 {
-            let wanted = Change::Ensure(vec![wanted(
+            let spec = Change::Ensure(vec![spec(
                 &format!("v{}", rng.random_range(0..12)),
                 1,
                 rng.random_range(1..5000),
             )]);
             let before = store.table().clone();
             ledger.0.push(Entry {
-                volumes: planned(&store, &wanted),
+                volumes: planned(&store, &spec),
                 begun: switch.moment(),
                 known: None,
             });
-            match change(&mut store, &handle, &wanted) {
+            match change(&mut store, &handle, &spec) {
                 Ok(()) => ledger.0.last_mut().unwrap().known = Some(switch.moment()),
                 Err(error) => {
                     assert_eq!(*store.table(), before, "{error}");
@@ -364,17 +361,17 @@ fn one_cut_after_another_leaves_a_table_that_opens() {
                 known: Some(0),
             }]);
             for _ in 0..rng.random_range(0..4) {
-                let wanted = Change::Ensure(vec![wanted(
+                let spec = Change::Ensure(vec![spec(
                     &format!("v{}", rng.random_range(0..12)),
                     1,
                     rng.random_range(1..500) + generation,
                 )]);
                 ledger.0.push(Entry {
-                    volumes: planned(&store, &wanted),
+                    volumes: planned(&store, &spec),
                     begun: switch.moment(),
                     known: None,
                 });
-                change(&mut store, &handle, &wanted).unwrap();
+                change(&mut store, &handle, &spec).unwrap();
                 ledger.0.last_mut().unwrap().known = Some(switch.moment());
             }
             let history = switch.history().unwrap();
@@ -406,7 +403,7 @@ fn an_unreadable_block_in_one_slot_is_repaired_and_elsewhere_refused_or_left_alo
         TableState::Fresh,
         "the first table was being written there when the power failed"
     );
-    store.ensure(&disk, &[wanted("a", 2, 0)]).unwrap();
+    store.ensure(&disk, &[spec("a", 2, 0)]).unwrap();
     for first in [0, 1024] {
         spoil(first);
         let (repaired, opening) = VolumeStore::open(&disk, false).unwrap();

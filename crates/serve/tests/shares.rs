@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use common::Sandbox;
 use common::client::Client;
-use headtime_nbd::NbdCommand;
-use headtime_serve::control::{ControlClient, ExplainArguments, VolumeArguments};
+use headtime_nbd::Command;
+use headtime_serve::control::{ControlClient, ExplainAnswer, ExplainArguments, VolumeArguments};
 use headtime_serve::{Server, StatsSnapshot};
 
 const TWO: &str = "policy = \"utilization\"\n[[volume]]\nname = \"a\"\nsize = \
@@ -43,7 +43,7 @@ async fn read_many(
     let mut read = |client: &mut Client<_>| {
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        client.submit(NbdCommand::Read {
+        client.submit(Command::Read {
             offset: (state >> 33) % places * u64::from(length),
             length,
             unfragmented: false,
@@ -133,7 +133,10 @@ fn reserves_and_limits_hold_over_nbd_and_change_while_clients_read() {
         set(&mut control, "a", &[("deadline", "1ms")]);
         share_of_a(&server, 0.3).await;
         let answer = control
-            .explain(&ExplainArguments { target: Some("a".to_owned()), last: Some(50) })
+            .ask_for::<ExplainAnswer>(
+                "explain",
+                &ExplainArguments { target: Some("a".to_owned()), last: Some(50) },
+            )
             .unwrap();
         assert!(!answer.requests.is_empty() && answer.requests.len() <= 50, "{answer:?}");
         let mut parts = std::collections::BTreeSet::new();
@@ -155,16 +158,22 @@ fn reserves_and_limits_hold_over_nbd_and_change_while_clients_read() {
             "{answer:?}"
         );
         let one = answer.requests[0].request.to_string();
-        let again = control.explain(&ExplainArguments { target: Some(one), last: None });
+        let again = control.ask_for::<ExplainAnswer>(
+            "explain",
+            &ExplainArguments { target: Some(one), last: None },
+        );
         assert!(again.map_or_else(
-            |error| error.to_string().contains("not among"),
+            |error| error.to_string().contains("no slow or missed request"),
             |answer| answer.requests.len() == 1
         ));
         let unknown = control
-            .explain(&ExplainArguments { target: Some("c".to_owned()), last: None })
+            .ask_for::<ExplainAnswer>(
+                "explain",
+                &ExplainArguments { target: Some("c".to_owned()), last: None },
+            )
             .unwrap_err()
             .to_string();
-        assert!(unknown.contains("there are a, b"), "{unknown}");
+        assert!(unknown.contains("the exports are a, b"), "{unknown}");
     });
     let shares = server.stats().snapshot().drive.shares;
     assert_eq!(shares.iter().filter(|report| report.terms.is_some()).count(), 2, "{shares:?}");

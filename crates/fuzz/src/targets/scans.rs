@@ -206,14 +206,14 @@ fn volume_order(table: &mut VolumeTable, request: &ControlRequest) {
     };
     let before = table.clone();
     let (name, class) = VolumeClass::of_export(&order.name);
-    let wanted =
+    let spec =
         VolumeSpec { name: order.name.clone(), size: order.size, settings: order.settings.clone() };
     let done = match (request.verb.as_str(), class) {
         (_, None) => return,
         ("volume.remove", Some(VolumeClass::Ordinary)) => table.remove(name).map(|_| ()),
         ("volume.remove", Some(class)) => table.change_class(name, class, None).map(|_| ()),
-        ("volume.add", Some(VolumeClass::Ordinary)) => table.add(&wanted).map(|_| ()),
-        (_, Some(VolumeClass::Ordinary)) => table.change(&wanted, order.cut_data).map(|_| ()),
+        ("volume.add", Some(VolumeClass::Ordinary)) => table.add(&spec).map(|_| ()),
+        (_, Some(VolumeClass::Ordinary)) => table.change(&spec, order.cut_data).map(|_| ()),
         (_, Some(class)) => table.change_class(name, class, Some(&order.settings)).map(|_| ()),
     };
     match done {

@@ -550,7 +550,7 @@ impl ServeLimits {
     /// less the maximum of a CACHE request.
     pub(crate) fn grantable_bytes(&self) -> u64 {
         let window = WINDOW as u64 * self.piece.get();
-        let unkept = memory::unkept_pages(self) * memory::PAGE_BYTES;
+        let unkept = memory::unreserved_pages(self) * memory::PAGE_BYTES;
         (self.connection_memory.get() + unkept).saturating_sub(window).max(self.request.get())
     }
 

@@ -1,5 +1,5 @@
-//! The way to an open export: what the machine reports until then, TLS, and which export a client
-//! may have. What it reports afterwards is handed on to [`super::requests`].
+//! The handshake: TLS, export lists, and opening of an export. Requests on an open export go to
+//! [`super::requests`].
 
 use std::sync::Arc;
 
@@ -16,41 +16,43 @@ impl ConnectionTask {
         while let Some(event) = self.machine.poll_event() {
             match event {
                 ServerEvent::ListExports => {
-                    let list = self.hub.exports.list(|export| self.access.sees(&export.name));
+                    let list = self.shared.exports.list(|export| self.access.sees(&export.name));
                     self.machine.answer_list(&list).expect(
-                        "a list was asked for, and names were checked when the exports were made",
+                        "the client requested a list, and names were checked when the exports were made",
                     );
                 }
                 ServerEvent::LookupExport { name, .. } => self.look_up(&name),
                 ServerEvent::Opened(_) => {
-                    let (export, door) =
+                    let (export, export_permit) =
                         self.named.take().expect("an export is opened that was looked up");
                     if !self.arrival.take().is_some_and(Arrival::stays) {
                         self.end = Some(End::MadeRoom);
                         return self.client_gone();
                     }
-                    self.door = Some(door);
+                    self.export_permit = Some(export_permit);
                     export.stats.opened();
                     self.removal = Some(export.volume.removal());
-                    self.allowance.open(self.hub.pool.join(export.tenant()));
-                    self.places = Some(self.hub.places.join(export.tenant()));
+                    self.allowance.open(self.shared.pool.join(export.tenant()));
+                    self.piece_permits = Some(self.shared.piece_permits.join(export.tenant()));
                     self.export = Some(export);
                 }
-                ServerEvent::StartTls => self.tls_wanted = true,
+                ServerEvent::StartTls => self.tls_requested = true,
                 ServerEvent::Request(request) => self.begin(request.handle, request.command),
                 ServerEvent::Closed(reason) => self.closed(reason),
             }
         }
     }
 
-    /// Begins TLS when it was asked for and everything before it has left, and goes on with its
-    /// handshake.
-    pub(super) fn go_over_to_tls(&mut self) -> Result<(), End> {
+    /// Starts TLS once it is requested and all earlier output is sent, and continues its handshake.
+    pub(super) fn continue_tls(&mut self) -> Result<(), End> {
         let wrong = |error: String| End::Tls(error);
-        if self.tls_wanted && !self.gone && self.machine.output_bytes() == 0 {
-            self.tls_wanted = false;
-            let tls =
-                self.hub.tls.as_ref().ok_or_else(|| wrong("there is no certificate".to_owned()))?;
+        if self.tls_requested && !self.gone && self.machine.output_bytes() == 0 {
+            self.tls_requested = false;
+            let tls = self
+                .shared
+                .tls
+                .as_ref()
+                .ok_or_else(|| wrong("there is no certificate".to_owned()))?;
             self.channel.start_tls(tls.in_force()).map_err(|error| wrong(error.to_string()))?;
         }
         if self.gone
@@ -59,34 +61,36 @@ impl ConnectionTask {
         {
             return Ok(());
         }
-        self.access = self.hub.permissions.of(self.channel.client_certificate());
-        self.machine.tls_started().expect("TLS was asked for, and everything before it has left");
+        self.access = self.shared.permissions.of(self.channel.client_certificate());
+        self.machine
+            .tls_started()
+            .expect("the client requested TLS, and all earlier output is sent");
         Ok(())
     }
 
     fn look_up(&mut self, name: &str) {
-        let draining = *self.hub.phase.borrow() != Phase::Running;
+        let draining = *self.shared.phase.borrow() != Phase::Running;
         let found = if draining {
             Err(ExportRefusal::ShuttingDown)
         } else {
-            self.hub.exports.find(name, |export| self.access.sees(&export.name))
+            self.shared.exports.find(name, |export| self.access.sees(&export.name))
         };
-        // What was named before and not opened has its place no more.
+        // An export that was named before and not opened loses its permit.
         self.named = None;
         let found = found.and_then(|export| {
-            let door = self
-                .hub
-                .doors
+            let export_permit = self
+                .shared
+                .export_permits
                 .join(export.tenant())
                 .try_take(1)
                 .ok_or_else(|| ExportRefusal::Policy(CROWDED.to_owned()))?;
-            self.named = Some((Arc::clone(&export), door));
+            self.named = Some((Arc::clone(&export), export_permit));
             Ok(export)
         });
         let answer = found.map(|export| export.info());
         self.machine
             .answer_export(answer)
-            .expect("an export was asked for, and its description was checked when it was made");
+            .expect("the client named an export, and its description was checked when it was made");
     }
 
     fn closed(&mut self, reason: CloseReason) {
@@ -95,6 +99,6 @@ impl ConnectionTask {
     }
 }
 
-/// What the client hears that finds no place among an export's clients.
-const CROWDED: &str = "the export has as many connections as may be open beside what is kept for \
+/// The answer to a client if the export has too many connections.
+const CROWDED: &str = "the export has its maximum number of connections; the rest is reserved for \
     other exports; close some, or raise connections";

@@ -1,5 +1,5 @@
-//! Requests of an open export: taken from the machine, given memory, handed to the disk piece by
-//! piece, answered.
+//! Requests of an open export: admission to memory, submission to the disk piece by piece, and the
+//! reply.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,11 +13,11 @@ use headtime_units::{Nanos, Sectors};
 
 use super::ConnectionTask;
 use crate::fair_semaphore::Permit;
-use crate::pieces::{Answer, Job, Piece, WINDOW};
+use crate::pieces::{Job, JobResult, Piece, WINDOW};
 use crate::stats::Kind;
 use crate::volumes::Pass;
 
-/// A piece that is over.
+/// A completed piece.
 pub(super) struct PieceDone {
     handle: Handle,
     index: usize,
@@ -25,10 +25,10 @@ pub(super) struct PieceDone {
     at: Instant,
 }
 
-/// A request and what has to be known to account for it.
+/// A request in progress, with the data for its statistics.
 pub(super) struct Running {
     job: Job,
-    /// Holds what the volume lets it have until it is over.
+    /// Dropped when the request is complete ([`crate::volumes`]).
     pass: Pass,
     kind: Kind,
     caches: bool,
@@ -37,7 +37,8 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Bytes that are held for it only once it goes on; a payload is held from before it is read.
+    /// The reply's bytes, reserved when the request is admitted. A payload is reserved before it is
+    /// read.
     fn held_bytes_of_reply(&self) -> u64 {
         if self.kind == Kind::Read { self.job.bytes() } else { 0 }
     }
@@ -45,7 +46,7 @@ impl Running {
 
 impl ConnectionTask {
     pub(super) fn cancel_reads(&mut self) {
-        let disk = Arc::clone(&self.hub.disk);
+        let disk = Arc::clone(&self.shared.disk);
         let reads =
             self.jobs.values_mut().filter(|running| running.caches || running.kind == Kind::Read);
         for running in reads {
@@ -54,7 +55,7 @@ impl ConnectionTask {
         let over: Vec<Handle> = self
             .jobs
             .iter()
-            .filter(|(_, running)| running.job.is_over())
+            .filter(|(_, running)| running.job.is_complete())
             .map(|(handle, _)| *handle)
             .collect();
         over.into_iter().for_each(|handle| self.finish(handle));
@@ -70,7 +71,7 @@ impl ConnectionTask {
         let caches = matches!(command, NbdCommand::Cache { .. });
         let (_, length) = command.range();
         let sector = export.volume.sector;
-        let piece = Sectors::new(self.hub.limits.piece.get() / u64::from(sector.bytes()));
+        let piece = Sectors::new(self.shared.limits.piece.get() / u64::from(sector.bytes()));
         let started = Instant::now();
         export.stats.begun();
         let pass = match export.volume.begin(export.class, &command) {
@@ -84,7 +85,7 @@ impl ConnectionTask {
             }
         };
         let Some(job) = Job::new(command, export.volume.extent().start, sector, piece) else {
-            // A raw disk has no holes to tell of: all of it is allocated.
+            // A raw disk has no holes: all of it is allocated.
             let status = [StatusExtent { length: length as u32, state: 0 }];
             let answered = self.machine.reply_extents(handle, &status);
             answered.expect("a status request of at least one byte is answered with all of it");
@@ -96,9 +97,9 @@ impl ConnectionTask {
         self.arrived.push_back(handle);
     }
 
-    /// Lets requests that have arrived go on, in their order, as far as there is memory for them;
-    /// says how many pages the next one lacks. While one lacks any, the connection holds no more
-    /// than those before it need: what it has too little of to go on, others may use.
+    /// Admits waiting requests in order, as far as memory allows. Returns the pages that the next
+    /// request lacks. While it lacks any, the connection holds only the memory of admitted
+    /// requests, so that others can use the rest.
     pub(super) fn admit(&mut self) -> u32 {
         loop {
             let served = self.served_bytes();
@@ -129,10 +130,10 @@ impl ConnectionTask {
         is_there
     }
 
-    /// Hands pieces to the scheduler as long as there are places; says whether all went.
+    /// Submits pieces as long as the scheduler has permits; returns whether all were submitted.
     pub(super) fn submit_ready(&mut self) -> bool {
         while self.next_ready().is_some() {
-            match self.places.as_ref().and_then(|places| places.try_take(1)) {
+            match self.piece_permits.as_ref().and_then(|piece_permits| piece_permits.try_take(1)) {
                 Some(place) => self.submit_one(place),
                 None => return false,
             }
@@ -140,8 +141,8 @@ impl ConnectionTask {
         true
     }
 
-    /// The first request that has a piece for the scheduler; those before it that have none are
-    /// dropped from the line.
+    /// The first request with a piece for the scheduler; requests before it without one leave the
+    /// queue.
     fn next_ready(&mut self) -> Option<Handle> {
         while let Some(handle) = self.ready.front() {
             if self.jobs.get(handle).is_some_and(|running| running.job.has_piece()) {
@@ -169,18 +170,18 @@ impl ConnectionTask {
             fua,
             data,
             priority,
-            // The time is the request's, from its arrival; what was spent waiting for memory is
-            // gone.
+            // The deadline counts from the arrival of the request, so the time spent waiting for
+            // memory is gone.
             deadline: deadline
                 .map(|deadline| deadline.saturating_sub(waited).max(Nanos::from_ns(1))),
             ..Io::new(op, extent)
         };
         let sender = self.done_sender.clone();
-        let taken = self.hub.disk.submit(
+        let taken = self.shared.disk.submit(
             io,
             Box::new(move |done| {
                 drop(place);
-                // A connection that was torn down at once no longer listens.
+                // A connection that was cut no longer receives.
                 let _ = sender.send(PieceDone {
                     handle,
                     index,
@@ -204,14 +205,14 @@ impl ConnectionTask {
         let Some(running) = self.jobs.get_mut(&done.handle) else { return };
         running.last_completion = running.last_completion.max(done.at);
         running.job.completed(done.index, done.result);
-        if running.job.is_over() {
+        if running.job.is_complete() {
             self.finish(done.handle);
         } else if running.job.has_piece() && !self.ready.contains(&done.handle) {
             self.ready.push_back(done.handle);
         }
     }
 
-    /// Answers a request that is over.
+    /// Replies to a completed request.
     fn finish(&mut self, handle: Handle) {
         let Some(Running { job, pass, kind, caches, started, last_completion, .. }) =
             self.jobs.remove(&handle)
@@ -221,11 +222,11 @@ impl ConnectionTask {
         let export = self.export.as_ref().expect("requests follow the opening of an export");
         drop(pass);
         let bytes = job.bytes();
-        let answer = job.into_answer();
-        if kind == Kind::Read && !self.hears() {
+        let answer = job.into_result();
+        if kind == Kind::Read && !self.is_reachable() {
             export.stats.dropped();
         } else {
-            let failed = matches!(answer, Answer::Failed(..));
+            let failed = matches!(answer, JobResult::Failed(..));
             export.stats.ended(kind, bytes, last_completion - started, failed);
         }
         if caches {
@@ -236,14 +237,14 @@ impl ConnectionTask {
             return;
         }
         let replied = match answer {
-            Answer::Done => self.machine.reply_done(handle),
-            Answer::Failed(errno, text) => self.machine.reply_error(handle, errno, &text),
-            Answer::Data(read) => self
+            JobResult::Done => self.machine.reply_done(handle),
+            JobResult::Failed(errno, text) => self.machine.reply_error(handle, errno, &text),
+            JobResult::Data(read) => self
                 .machine
                 .reply_segments(handle, &read.into_iter().map(Segment::Data).collect::<Vec<_>>()),
         };
         if let Err(error) = replied {
-            // A drive that gave less than was asked is the one way to come here.
+            // The drive returned less data than requested.
             tracing::error!(
                 "{}: the drive's answer does not fit the request: {error}",
                 export.name
@@ -254,12 +255,11 @@ impl ConnectionTask {
         }
     }
 
-    /// Bytes that are needed by what was admitted: requests that are being worked on, replies, the
-    /// window of a CACHE request.
+    /// Bytes held for admitted requests, replies, and the window of a CACHE request.
     fn served_bytes(&self) -> u64 {
-        // The machine forgets requests when the client leaves, but what is at the drive still has
-        // its memory: then nothing is given back.
-        if !self.hears() {
+        // The machine forgets requests when the client leaves, but requests at the drive still use
+        // their memory.
+        if !self.is_reachable() {
             return self.allowance.held_bytes();
         }
         let arrived: u64 = self
@@ -272,20 +272,19 @@ impl ConnectionTask {
             + caching
     }
 
-    /// Bytes that are needed beyond those before whatever is next in line may go on: a request that
-    /// has arrived, or a payload that is to.
+    /// Bytes that the next request or payload needs beyond the held ones.
     fn next_bytes(&self) -> u64 {
         match self.arrived.front().map(|handle| self.jobs.get(handle)) {
             Some(Some(running)) if running.caches && self.caching.is_empty() => self.window_bytes(),
             Some(Some(running)) => running.held_bytes_of_reply(),
             Some(None) => 0,
-            None if self.hears() => self.machine.receiving_bytes(),
+            None if self.is_reachable() => self.machine.receiving_bytes(),
             None => 0,
         }
     }
 
-    /// What a CACHE request has at the drive at once.
+    /// Bytes of a CACHE request at the drive at once.
     fn window_bytes(&self) -> u64 {
-        WINDOW as u64 * self.hub.limits.piece.get()
+        WINDOW as u64 * self.shared.limits.piece.get()
     }
 }

@@ -1,4 +1,4 @@
-//! The other side of the control channel: [`ControlClient`], for the command line.
+//! [`ControlClient`]: the client side of the control channel, for the command line.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{
-    ControlRequest, ControlResponse, ErrorReply, ExplainAnswer, ExplainArguments, ScanAnswer,
-    ScanArguments, VERSION, VolumeAnswer, VolumeArguments,
+    ControlRequest, ControlResponse, ErrorReply, ScanAnswer, ScanArguments, VERSION, VolumeAnswer,
+    VolumeArguments,
 };
 
 /// A connection to a running server.
@@ -21,60 +21,51 @@ pub struct ControlClient {
     next_id: u64,
 }
 
-/// Why there is no answer.
+/// The reason why a request has no answer. `path` is the control socket.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum ControlError {
-    /// Nobody listens there.
-    #[error("{}: {error}; is `headtime serve` running, by the same user, with this control socket?", path.display())]
-    NoServer {
-        /// The socket.
-        path: PathBuf,
-        /// The system's answer.
-        error: io::Error,
-    },
-    /// The connection broke.
-    #[error("{}: the server went away before it answered: {error}", path.display())]
-    Gone {
-        /// The socket.
-        path: PathBuf,
-        /// The system's answer.
-        error: io::Error,
-    },
-    /// It speaks another language.
-    #[error("{}: the answer cannot be read: {what}; is that the control socket of a server of this version?", path.display())]
-    Strange {
-        /// The socket.
-        path: PathBuf,
-        /// What is wrong.
-        what: String,
-    },
-    /// The server says no.
+    /// No server listens at the socket.
+    #[error(
+        "{}: {error}; is `headtime serve` running, by the same user, with this control socket?",
+        path.display()
+    )]
+    NoServer { path: PathBuf, error: io::Error },
+    /// The connection broke before the answer arrived.
+    #[error("{}: the server closed the connection before it answered: {error}", path.display())]
+    Gone { path: PathBuf, error: io::Error },
+    /// The answer is not one of this protocol.
+    #[error(
+        "{}: the answer cannot be read: {reason}; is this the control socket of a server of this \
+            version?",
+        path.display()
+    )]
+    Protocol { path: PathBuf, reason: String },
+    /// The server answered with an error.
     #[error("{}", .0.message)]
     ErrorReply(ErrorReply),
 }
 
-/// Longer than a scan may take to see to what it is told, or a volume to let its requests end.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest wait for an answer. Scans acknowledge a command, and volumes finish their requests,
+/// in less time.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 impl ControlClient {
-    /// Connects.
+    /// Connects to the control socket at `path`.
     ///
     /// # Errors
     /// [`ControlError::NoServer`].
     pub fn connect(path: &Path) -> Result<Self, ControlError> {
-        let stream = UnixStream::connect(path).and_then(|stream| {
-            stream.set_read_timeout(Some(PATIENCE))?;
+        let connected = UnixStream::connect(path).and_then(|stream| {
+            stream.set_read_timeout(Some(TIMEOUT))?;
             Ok(stream)
         });
         let stream =
-            stream.map_err(|error| ControlError::NoServer { path: path.to_owned(), error })?;
+            connected.map_err(|error| ControlError::NoServer { path: path.to_owned(), error })?;
         Ok(Self { stream: BufReader::new(stream), path: path.to_owned(), next_id: 1 })
     }
 
-    /// Asks for something of scans, such as `scan.status`.
-    ///
-    /// # Errors
-    /// See [`ControlError`].
+    /// Sends a verb of scans, such as `scan.status`.
     pub fn scan(
         &mut self,
         verb: &str,
@@ -83,10 +74,7 @@ impl ControlClient {
         self.ask_for(verb, arguments)
     }
 
-    /// Asks for something of volumes, such as `volume.list`.
-    ///
-    /// # Errors
-    /// See [`ControlError`].
+    /// Sends a verb of volumes, such as `volume.list`.
     pub fn volume(
         &mut self,
         verb: &str,
@@ -95,33 +83,18 @@ impl ControlClient {
         self.ask_for(verb, arguments)
     }
 
-    /// Asks where the time of slow and missed requests went.
-    ///
-    /// # Errors
-    /// See [`ControlError`].
-    pub fn explain(&mut self, arguments: &ExplainArguments) -> Result<ExplainAnswer, ControlError> {
-        self.ask_for("explain", arguments)
-    }
-
-    /// Asks for anything whose answer is a `T`.
-    ///
-    /// # Errors
-    /// See [`ControlError`].
+    /// Sends a verb whose answer is a `T`.
     pub fn ask_for<T: DeserializeOwned>(
         &mut self,
         verb: &str,
         arguments: &impl Serialize,
     ) -> Result<T, ControlError> {
-        let arguments =
-            serde_json::to_value(arguments).map_err(|error| self.strange(error.to_string()))?;
+        let arguments = serde_json::to_value(arguments).map_err(|error| self.malformed(error))?;
         let answer = self.ask(verb, arguments)?;
-        serde_json::from_value(answer).map_err(|error| self.strange(error.to_string()))
+        serde_json::from_value(answer).map_err(|error| self.malformed(error))
     }
 
-    /// Asks for anything.
-    ///
-    /// # Errors
-    /// See [`ControlError`].
+    /// Sends a verb and returns its answer as JSON.
     pub fn ask(
         &mut self,
         verb: &str,
@@ -130,33 +103,28 @@ impl ControlClient {
         let id = self.next_id;
         self.next_id += 1;
         let request = ControlRequest { v: VERSION, id, verb: verb.to_owned(), arguments };
-        let mut line =
-            serde_json::to_string(&request).map_err(|error| self.strange(error.to_string()))?;
+        let mut line = serde_json::to_string(&request).map_err(|error| self.malformed(error))?;
         line.push('\n');
         let mut answer = String::new();
-        let bad_request = self
+        let read = self
             .stream
             .get_mut()
             .write_all(line.as_bytes())
-            .and_then(|()| self.stream.read_line(&mut answer));
-        let read =
-            bad_request.map_err(|error| ControlError::Gone { path: self.path.clone(), error })?;
-        if read == 0 {
-            return Err(ControlError::Gone {
-                path: self.path.clone(),
-                error: io::ErrorKind::UnexpectedEof.into(),
-            });
-        }
+            .and_then(|()| self.stream.read_line(&mut answer))
+            .and_then(|read| if read == 0 { Err(EOF.into()) } else { Ok(()) });
+        read.map_err(|error| ControlError::Gone { path: self.path.clone(), error })?;
         let answer: ControlResponse =
-            serde_json::from_str(&answer).map_err(|error| self.strange(error.to_string()))?;
+            serde_json::from_str(&answer).map_err(|error| self.malformed(error))?;
         match answer {
-            ControlResponse { error: Some(refused), .. } => Err(ControlError::ErrorReply(refused)),
+            ControlResponse { error: Some(reply), .. } => Err(ControlError::ErrorReply(reply)),
             ControlResponse { ok: Some(ok), id: of, .. } if of == id => Ok(ok),
-            _ => Err(self.strange("it is of another request".to_owned())),
+            _ => Err(self.malformed("it belongs to another request")),
         }
     }
 
-    fn strange(&self, what: String) -> ControlError {
-        ControlError::Strange { path: self.path.clone(), what }
+    fn malformed(&self, reason: impl ToString) -> ControlError {
+        ControlError::Protocol { path: self.path.clone(), reason: reason.to_string() }
     }
 }
+
+const EOF: io::ErrorKind = io::ErrorKind::UnexpectedEof;

@@ -1,4 +1,4 @@
-//! The verb that says where the time of slow and missed requests went.
+//! The verb `explain`: how the time of slow and missed requests was spent.
 
 use std::collections::BTreeMap;
 
@@ -6,33 +6,22 @@ use headtime_io::{RealClock, SlowRequest};
 use headtime_sched::RequestId;
 use serde::{Deserialize, Serialize};
 
-use super::server_verbs::{answer, read};
-use super::verbs::{ControlVerb, bad_request};
-use super::{ErrorReply, ErrorReplyKind};
+use super::{ErrorReply, ErrorReplyKind, bad_request};
 use crate::volumes::Volumes;
 
-pub(super) const EXPLAIN: ControlVerb = ControlVerb::new(
-    "explain",
-    "says where the time of the last slow and missed requests went",
-    |handler, arguments| {
-        answer(&explain(&handler.server()?.volumes, &read("explain", arguments)?)?)
-    },
-);
-
-/// What `explain` is told.
+/// The arguments of `explain`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExplainArguments {
-    /// An export, or the number of a request that an earlier answer named; all exports unless
-    /// given.
+    /// An export, or the number of a request from an earlier answer [default: all exports].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// How many at most, the latest; all that are remembered unless given.
+    /// The maximum number of requests, the latest ones [default: all that are kept].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<usize>,
 }
 
-/// What `explain` answers.
+/// The answer to `explain`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExplainAnswer {
     /// The requests, the latest last.
@@ -42,31 +31,34 @@ pub struct ExplainAnswer {
 /// A request that was slow, failed or missed its deadline.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExplainedRequest {
-    /// Its number, of a piece where a long request was split.
+    /// The number of the request; for a piece of a long request, the number of the piece.
     pub request: u64,
-    /// Its export; empty for what the server does for itself, and for volumes that are gone.
+    /// The export; empty for the server's own requests and for removed volumes.
     pub export: String,
-    /// What it did.
+    /// The operation.
     pub op: String,
-    /// Where, in bytes from the start of the volume.
+    /// The offset from the start of the volume.
     pub offset_bytes: u64,
-    /// How much.
+    /// The length.
     pub length_bytes: u64,
-    /// How long ago it was submitted to the drive's scheduler.
+    /// The time since its submission to the scheduler.
     pub ago_seconds: f64,
-    /// From its submission to the drive's report.
+    /// The time from its submission to the drive's completion.
     pub response_ms: f64,
-    /// How long after its submission it was due.
+    /// The time from its submission to its deadline.
     pub deadline_ms: Option<f64>,
-    /// Whether it completed after that.
+    /// It completed after its deadline.
     pub missed: bool,
-    /// Whether it failed.
+    /// It failed.
     pub failed: bool,
-    /// Where its time went; the parts add up to the response.
+    /// The components of the response time; they add up to it.
     pub parts_ms: BTreeMap<String, f64>,
 }
 
-fn explain(volumes: &Volumes, arguments: &ExplainArguments) -> Result<ExplainAnswer, ErrorReply> {
+pub(super) fn explain(
+    volumes: &Volumes,
+    arguments: &ExplainArguments,
+) -> Result<ExplainAnswer, ErrorReply> {
     let slow = volumes
         .slow_requests()
         .map_err(|error| ErrorReply::new(ErrorReplyKind::Failed, error.to_string()))?;
@@ -80,7 +72,7 @@ fn explain(volumes: &Volumes, arguments: &ExplainArguments) -> Result<ExplainAns
     {
         let known: Vec<&str> = exports.iter().map(|(_, _, name)| name.as_str()).collect();
         return Err(bad_request(format!(
-            "there is no export {target}; there are {}",
+            "there is no export {target}; the exports are {}",
             known.join(", ")
         )));
     }
@@ -105,15 +97,15 @@ fn explain(volumes: &Volumes, arguments: &ExplainArguments) -> Result<ExplainAns
             parts_ms: parts.map(|(name, part)| (name.to_owned(), part.as_ms_f64())).collect(),
         }
     };
-    let meant = |request: &&SlowRequest| number.is_none_or(|number| request.id == number);
-    let mut requests: Vec<ExplainedRequest> = slow.iter().filter(meant).map(explained).collect();
+    let selected = |request: &&SlowRequest| number.is_none_or(|number| request.id == number);
+    let mut requests: Vec<ExplainedRequest> = slow.iter().filter(selected).map(explained).collect();
     if let Some(target) = arguments.target.as_ref().filter(|_| number.is_none()) {
         requests.retain(|request| request.export == *target);
     }
     if requests.is_empty() && number.is_some() {
         return Err(bad_request(
-            "that request is not among the slow and missed ones that are remembered; ask without a \
-                number to see which are",
+            "the server keeps no slow or missed request of this number; leave the number out to \
+                see those it keeps",
         ));
     }
     requests.drain(..requests.len().saturating_sub(arguments.last.unwrap_or(usize::MAX)));

@@ -1,8 +1,8 @@
-//! [`ControlHandler`]: what orders over the control socket are carried out on.
+//! [`ControlHandler`]: the parts of a server that control verbs act on.
 
 use std::sync::Arc;
 
-use super::{ErrorReply, ErrorReplyKind};
+use super::{ErrorReply, bad_request};
 use crate::maps::MapKeeper;
 use crate::reload::Reloader;
 use crate::scans::Scans;
@@ -11,13 +11,14 @@ use crate::status::StatusSource;
 use crate::tuner::Tuner;
 use crate::volumes::Volumes;
 
-/// Scans, and the server around them where there is one.
+/// The scans of a drive, and the server around them if there is one.
 pub(crate) struct ControlHandler {
-    pub(super) scans: Arc<Scans>,
-    server: Option<ServerParts>,
+    pub(crate) scans: Arc<Scans>,
+    /// `None` for a scan without a server.
+    pub(crate) server: Option<ServerParts>,
 }
 
-/// What a server can be told and bad_request beside its scans.
+/// The parts of a server beside its scans.
 pub(crate) struct ServerParts {
     pub(crate) tuner: Arc<Tuner>,
     pub(crate) maps: Arc<MapKeeper>,
@@ -28,22 +29,11 @@ pub(crate) struct ServerParts {
 }
 
 impl ControlHandler {
-    /// Of a scan that has a drive without a server.
-    pub(crate) fn of_scans(scans: Arc<Scans>) -> Self {
-        Self { scans, server: None }
-    }
-
-    /// Of a server.
-    pub(crate) fn of_server(scans: Arc<Scans>, server: ServerParts) -> Self {
-        Self { scans, server: Some(server) }
-    }
-
     pub(super) fn server(&self) -> Result<&ServerParts, ErrorReply> {
         self.server.as_ref().ok_or_else(|| {
-            ErrorReply::new(
-                ErrorReplyKind::BadRequest,
-                "no server has this drive, but a scan without one, which takes orders for scans \
-                    only; serve the drive with `headtime serve`",
+            bad_request(
+                "no server has this drive: a scan without a server takes verbs of scans only; \
+                    serve the drive with `headtime serve`",
             )
         })
     }

@@ -1,4 +1,4 @@
-//! The server's side of the control channel.
+//! The server side of the control channel.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use super::{
 };
 use crate::listener::Listener;
 
-/// Where the socket is unless somebody says otherwise: beside the file of the drive, in
-/// `/run/headtime` for a block device, nowhere for a drive that is in no place.
+/// The default path of the socket: next to the file of the drive, in `/run/headtime` for a block
+/// device, `None` for a drive without a local path.
 pub(crate) fn default_path(locator: &Locator) -> Option<PathBuf> {
     crate::default_paths::beside(locator, "control", "/run/headtime")
 }
 
-/// Answers whoever connects, for ever.
+/// Accepts and answers clients, for ever.
 pub(crate) async fn answer_clients(listener: Listener, handler: Arc<ControlHandler>) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let socket = match listener.accept_unix().await {
             Ok(socket) => socket,
@@ -36,14 +36,16 @@ pub(crate) async fn answer_clients(listener: Listener, handler: Arc<ControlHandl
                 continue;
             }
         };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-            tracing::warn!("a control connection was turned away: {MAX_CONNECTIONS} are open");
+        let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
+            tracing::warn!(
+                "a control connection was rejected: {MAX_CONNECTIONS} are open, the maximum"
+            );
             tokio::spawn(async move {
                 let message = format!(
-                    "{MAX_CONNECTIONS} control connections are open, as many as there may be; end \
-                        one, or try again later"
+                    "{MAX_CONNECTIONS} control connections are open, the maximum; close one, or \
+                        try again later"
                 );
-                say(&mut { socket }, &refusal(ErrorReplyKind::Failed, message)).await;
+                send(&mut { socket }, &error_response(ErrorReplyKind::Failed, message)).await;
             });
             continue;
         };
@@ -53,69 +55,70 @@ pub(crate) async fn answer_clients(listener: Listener, handler: Arc<ControlHandl
             let mut lines = BufReader::new(read);
             loop {
                 let answer = match next_line(&mut lines).await {
-                    Line::Whole(line) => {
+                    Input::Line(line) => {
                         let handler = Arc::clone(&handler);
-                        // Scans answer when their threads have seen to it, which may take a while.
+                        // A verb may wait for the thread of a scan.
                         tokio::task::spawn_blocking(move || answer_line(&handler, &line)).await
                     }
-                    Line::TooLong => {
+                    Input::TooLong => {
                         let message =
-                            format!("the line is longer than {MAX_LINE} bytes; no request is");
-                        say(&mut write, &refusal(ErrorReplyKind::BadRequest, message)).await;
+                            format!("the line is longer than {MAX_LINE} bytes, the maximum");
+                        send(&mut write, &error_response(ErrorReplyKind::BadRequest, message))
+                            .await;
                         break;
                     }
-                    Line::None => break,
+                    Input::End => break,
                 };
                 let Ok(answer) = answer else { break };
-                if !say(&mut write, &answer).await {
+                if !send(&mut write, &answer).await {
                     break;
                 }
             }
-            drop(place);
+            drop(permit);
         });
     }
 }
 
-/// What comes next from a client.
-enum Line {
-    /// A line, without its end.
-    Whole(Vec<u8>),
-    /// More than any request is.
+/// The next input from a client.
+enum Input {
+    /// A line without its line feed.
+    Line(Vec<u8>),
+    /// A line of more than [`MAX_LINE`] bytes.
     TooLong,
-    /// Nothing: it is gone, went in the middle of a line, or has had nothing to say for too long.
-    None,
+    /// The client closed the connection, or sent no complete line in time.
+    End,
 }
 
-/// The next line. Who says nothing for a while is taken for gone: there are few places, and one who
-/// is there can come again.
-async fn next_line(from: &mut (impl tokio::io::AsyncBufRead + Unpin)) -> Line {
+/// Reads the next line. An idle client is disconnected, because connections are few; it can connect
+/// again.
+async fn next_line(from: &mut (impl tokio::io::AsyncBufRead + Unpin)) -> Input {
     let mut line = Vec::new();
-    let mut most = from.take(MAX_LINE as u64);
-    let read = tokio::time::timeout(PATIENCE, most.read_until(b'\n', &mut line)).await;
+    let mut limited = from.take(MAX_LINE as u64);
+    let read = tokio::time::timeout(TIMEOUT, limited.read_until(b'\n', &mut line)).await;
     let whole = line.last() == Some(&b'\n');
     match read {
         Ok(Ok(_)) if whole => {
             line.pop();
-            Line::Whole(line)
+            Input::Line(line)
         }
-        Ok(Ok(read)) if read == MAX_LINE => Line::TooLong,
-        _ => Line::None,
+        Ok(Ok(read)) if read == MAX_LINE => Input::TooLong,
+        _ => Input::End,
     }
 }
 
-/// Writes an answer; whether it was taken.
-async fn say(to: &mut (impl tokio::io::AsyncWrite + Unpin), answer: &ControlResponse) -> bool {
+/// Writes an answer and returns whether the client accepted it.
+async fn send(to: &mut (impl tokio::io::AsyncWrite + Unpin), answer: &ControlResponse) -> bool {
     let Ok(mut text) = serde_json::to_string(answer) else { return false };
     text.push('\n');
-    matches!(tokio::time::timeout(PATIENCE, to.write_all(text.as_bytes())).await, Ok(Ok(())))
+    matches!(tokio::time::timeout(TIMEOUT, to.write_all(text.as_bytes())).await, Ok(Ok(())))
 }
 
-fn refusal(kind: ErrorReplyKind, message: String) -> ControlResponse {
+fn error_response(kind: ErrorReplyKind, message: String) -> ControlResponse {
     ControlResponse::of(0, Err(ErrorReply::new(kind, message)))
 }
 
-/// How long a client may leave a line unfinished, or an answer unread.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest time for a client to complete a line or read an answer.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn answer_line(handler: &ControlHandler, line: &[u8]) -> ControlResponse {
     match ControlRequest::read(line) {

@@ -1,75 +1,64 @@
-//! The verb of the live view: counts since the server's start, so that several views do not disturb
-//! each other. [`TopSample::since`] makes the figures of an interval.
+//! The verb `top`: counters since the server started. [`TopSample::since`] computes the counts of an
+//! interval, so that several views do not disturb each other.
 
 use std::collections::BTreeMap;
 
 use headtime_sched::{ClassId, Tenant};
 use serde::{Deserialize, Serialize};
 
-use super::server_verbs::{answer, nothing};
-use super::verbs::ControlVerb;
 use crate::stats::{StatsSnapshot, VolumeStats};
 use crate::volumes::VolumeClass;
 
-pub(super) const TOP: ControlVerb = ControlVerb::new(
-    "top",
-    "counts of every export since the server started, for a live view",
-    |handler, arguments| {
-        nothing("top", &arguments)?;
-        answer(&TopSample::of(&handler.server()?.stats.snapshot()))
-    },
-);
-
-/// A server at one moment; counts are since it started.
+/// The counters of a server; counts run since its start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TopSample {
-    /// Time since the server started.
+    /// The time since the server started.
     pub uptime_seconds: f64,
-    /// The policy at work.
+    /// The active policy.
     pub policy: String,
-    /// Whether it goes by what is promised.
+    /// The policy honors reservations and limits.
     pub goes_by_shares: bool,
-    /// Commands at the drive.
+    /// The number of commands at the drive.
     pub outstanding: usize,
-    /// Requests that wait to go there.
+    /// The number of requests in the scheduler's queue.
     pub queued: usize,
-    /// Disk time that reading for scans took.
+    /// Disk time of reads for scans.
     pub scan_seconds: f64,
     /// The exports, by name.
     pub exports: Vec<TopExport>,
 }
 
-/// One export.
+/// The counters of one export.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TopExport {
     /// Its name.
     pub name: String,
-    /// The part of the drive's time that is its own.
+    /// The reserved share of the drive's time.
     pub reserve_percent: Option<f64>,
-    /// The most of the drive's time that it is given.
+    /// The limit on its share of the drive's time.
     pub limit_percent: Option<f64>,
-    /// Disk time that it was charged.
+    /// The disk time charged to it.
     pub disk_seconds: f64,
-    /// Whether a limit holds it back now.
+    /// A limit throttles it now.
     pub held_back: bool,
-    /// Clients that have it open.
+    /// The number of clients that have it open.
     pub connections: u64,
-    /// Requests taken in and not yet answered.
+    /// The number of unanswered requests.
     pub in_flight: u64,
-    /// Reads and writes that ended well.
+    /// Successful reads and writes.
     pub requests: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Those that failed.
+    /// Failed reads and writes.
     pub errors: u64,
     /// Reads and writes with a deadline that missed it.
     pub deadline_misses: u64,
-    /// Response times of reads and writes: microseconds, and how many took so long.
+    /// The distribution of response times of reads and writes: microseconds and count.
     pub response_us: BTreeMap<u64, u64>,
 }
 
 impl TopSample {
-    fn of(snapshot: &StatsSnapshot) -> Self {
+    pub(super) fn of(snapshot: &StatsSnapshot) -> Self {
         let drive = &snapshot.drive;
         Self {
             uptime_seconds: snapshot.uptime.as_secs_f64(),
@@ -82,8 +71,8 @@ impl TopSample {
         }
     }
 
-    /// What happened since `earlier`, an earlier sample of the same server; what is no count is as
-    /// it is now. An export that was not there then counts from nothing.
+    /// The counts since `earlier`, an earlier sample of the same server; other fields keep their
+    /// current values. A new export counts from zero.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let before = |export: &TopExport| {
@@ -124,18 +113,17 @@ impl TopExport {
         }
     }
 
-    /// The response time in microseconds that this part of the requests did not exceed; nothing
-    /// when there were none.
+    /// The quantile `part` of the response times in microseconds; `None` without requests.
     #[must_use]
     pub fn response_quantile_us(&self, part: f64) -> Option<u64> {
         let all: u64 = self.response_us.values().sum();
-        let wanted = ((part * all as f64).ceil() as u64).max(1);
+        let requested = ((part * all as f64).ceil() as u64).max(1);
         let mut seen = 0;
         self.response_us
             .iter()
             .find(|(_, count)| {
                 seen += **count;
-                seen >= wanted
+                seen >= requested
             })
             .map(|(us, _)| *us)
     }
@@ -151,7 +139,7 @@ fn export(stats: &VolumeStats, snapshot: &StatsSnapshot) -> TopExport {
         .iter()
         .find(|(id, _)| *id == stats.id)
         .filter(|_| tenant.class == ClassId(0));
-    // Without books of tenants there are those of volumes.
+    // A policy without shares keeps accounts of volumes only.
     let disk_time =
         share.map(|report| report.disk_time).or(account.map(|(_, account)| account.disk_time));
     let terms = share.and_then(|report| report.terms);
@@ -194,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_difference_of_two_samples_is_what_happened_between() {
+    fn the_difference_of_two_samples_counts_the_interval() {
         let between =
             sample(3.0, 10, &[(100, 4), (200, 5), (900, 1)]).since(&sample(1.0, 3, &[(100, 3)]));
         let [a] = &between.exports[..] else { panic!("{between:?}") };

@@ -1,76 +1,51 @@
-//! The verbs of volumes, and what they look like on the wire: settings go in as text under the
-//! names that a configuration has for them ([`VOLUME_KEYS`](crate::config::VOLUME_KEYS)), and come
-//! back as numbers with their units in their names.
+//! The verbs of volumes. Settings arrive as text under the keys of a configuration
+//! ([`VOLUME_KEYS`](crate::config::VOLUME_KEYS)); answers give numbers with units in their names.
 
 use std::collections::BTreeMap;
 
 use headtime_units::{ByteSize, Nanos, Share};
 use serde::{Deserialize, Serialize};
 
-use super::verbs::{ControlVerb, bad_request};
-use super::{ControlHandler, ErrorReply, ErrorReplyKind};
+use super::verbs::{Answer, Arguments, parse_arguments, to_json};
+use super::{ControlHandler, ErrorReply, bad_request};
 use crate::config::VolumeConfig;
 use crate::volumes::{ClassNow, OrderError, VolumeNow, VolumeOrder, Volumes, VolumesNow};
 
-pub(super) const ADD: ControlVerb = ControlVerb::new(
-    "volume.add",
-    "makes a volume, or gives one a class, and serves it",
-    |handler, arguments| ordered(handler, arguments, |volumes, order| volumes.add(order)),
-);
-pub(super) const SET: ControlVerb = ControlVerb::new(
-    "volume.set",
-    "changes settings and size of a volume, or settings of a class",
-    |handler, arguments| ordered(handler, arguments, |volumes, order| volumes.set(order)),
-);
-pub(super) const REMOVE: ControlVerb =
-    ControlVerb::new("volume.remove", "takes a volume or a class away", |handler, arguments| {
-        ordered(handler, arguments, |volumes, order| volumes.remove(order))
-    });
-pub(super) const LIST: ControlVerb =
-    ControlVerb::new("volume.list", "tells of all volumes on the drive", |handler, arguments| {
-        VolumeArguments::read(arguments)?;
-        answered(volumes(handler)?.list(), false)
-    });
-pub(super) const SHOW: ControlVerb =
-    ControlVerb::new("volume.show", "tells of one volume", |handler, arguments| {
-        ordered(handler, arguments, |volumes, order| volumes.show(&order.name))
-    });
-
-/// What the verbs of volumes are told.
+/// The arguments of the verbs of volumes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct VolumeArguments {
     /// The volume, or `VOLUME@CLASS`.
     pub name: String,
-    /// What is to be set: keys of a configuration's `[[volume]]` and their values as text, `size`
-    /// among them.
+    /// New settings: keys of a configuration's `[[volume]]`, including `size`, with their values as
+    /// text.
     pub settings: BTreeMap<String, String>,
-    /// Whether a volume that shrinks may lose what its end holds.
+    /// A volume that shrinks may lose the data at its end.
     pub cut_data: bool,
-    /// Whether it may be taken from clients and scans that use it.
+    /// The volume may be taken from clients and scans that use it.
     pub force: bool,
-    /// Whether it is only to be found out what would come of it.
+    /// Check the command without carrying it out.
     pub dry_run: bool,
 }
 
-/// What the verbs of volumes answer.
+/// The answer to the verbs of volumes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VolumeAnswer {
-    /// The volumes that were meant, as they are now, or would be.
+    /// The selected volumes after the command.
     pub volumes: Vec<VolumeStatus>,
-    /// Bytes that no volume has.
+    /// Unallocated bytes.
     pub free_bytes: u64,
-    /// Of these, the longest run: the largest volume that can be made.
+    /// The longest free extent: the size of the largest new volume.
     pub largest_free_bytes: u64,
-    /// How much of the drive's time may still be reserved.
+    /// The unreserved share of the drive's time.
     pub free_share_percent: f64,
-    /// Whether nothing was done.
+    /// The command was checked and not carried out.
     pub dry_run: bool,
-    /// What else there is to be said.
+    /// Remarks for people.
     pub notes: Vec<String>,
 }
 
-/// One volume.
+/// The state of one volume.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VolumeStatus {
     /// Its name.
@@ -79,21 +54,21 @@ pub struct VolumeStatus {
     pub number: u32,
     /// Its size.
     pub size_bytes: u64,
-    /// Where it begins on the drive.
+    /// Its first sector on the drive.
     pub first_sector: u64,
-    /// Whether writes are refused.
+    /// Writes are refused.
     pub read_only: bool,
-    /// Text for people.
+    /// Free text.
     pub description: String,
-    /// Whether it is served whatever volumes a configuration names.
+    /// It is served whichever volumes a configuration names.
     pub always_served: bool,
     /// Its classes, the ordinary one first.
     pub classes: Vec<ClassStatus>,
-    /// Scans that are not over.
+    /// Unfinished scans.
     pub scans: Vec<String>,
 }
 
-/// One class of a volume.
+/// The state of one class of a volume.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClassStatus {
     /// Its export.
@@ -101,39 +76,32 @@ pub struct ClassStatus {
     /// Its I/O priority, if it has one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub priority: Option<String>,
-    /// The part of the drive's time that is its own.
+    /// The reserved share of the drive's time.
     pub reserve_percent: f64,
-    /// The most of the drive's time that it is given.
+    /// The largest share of the drive's time.
     pub limit_percent: Option<f64>,
-    /// For how long it may save up what it does not use.
+    /// The longest time for which it saves up unused disk time.
     pub burst_seconds: Option<f64>,
-    /// The most requests a second.
+    /// The maximum number of requests per second.
     pub iops_limit: Option<u32>,
-    /// The most bytes a second.
+    /// The maximum number of bytes per second.
     pub bandwidth_limit_bytes: Option<u64>,
-    /// How long after its arrival each read and write is due.
+    /// The time from the arrival of a read or write to its deadline.
     pub deadline_seconds: Option<f64>,
-    /// Clients that have it open; nothing when it is not served.
+    /// The number of clients that have it open; `None` if it is not served.
     pub connections: Option<u64>,
 }
 
 impl VolumeArguments {
-    /// Reads the arguments of a request; those that are left out are as in the default.
-    ///
-    /// # Errors
-    /// [`ErrorReplyKind::BadRequest`], with what is wrong.
+    /// Parses the arguments of a request; missing ones have their defaults.
     pub fn read(arguments: serde_json::Value) -> Result<Self, ErrorReply> {
-        if arguments.is_null() {
-            return Ok(Self::default());
-        }
-        serde_json::from_value(arguments)
-            .map_err(|error| bad_request(format!("the arguments of a volume: {error}")))
+        parse_arguments("a volume", arguments)
     }
 
-    /// The order that they give.
+    /// The command in the arguments.
     ///
     /// # Errors
-    /// [`ErrorReplyKind::BadRequest`], with every setting that is wrong.
+    /// [`ErrorReplyKind::BadRequest`](super::ErrorReplyKind::BadRequest) with every invalid setting.
     pub fn order(&self) -> Result<VolumeOrder, ErrorReply> {
         if self.name.is_empty() {
             return Err(bad_request("a name is missing; name a volume, or VOLUME@CLASS"));
@@ -141,7 +109,7 @@ impl VolumeArguments {
         let mut config = VolumeConfig::default();
         let set = |(key, text): (&String, &String)| match key.as_str() {
             "name" => {
-                Some("a volume keeps its name; add another one and copy what it holds".to_owned())
+                Some("a volume keeps its name; add another volume and copy the data".to_owned())
             }
             key => config.set(key, text).err().map(|error| error.to_string()),
         };
@@ -155,43 +123,29 @@ impl VolumeArguments {
     }
 }
 
-fn volumes(handler: &ControlHandler) -> Result<&Volumes, ErrorReply> {
-    Ok(&handler.server()?.volumes)
+pub(super) fn list(handler: &ControlHandler, arguments: Arguments) -> Answer {
+    arguments.parse::<VolumeArguments>()?;
+    volume_answer(handler.server()?.volumes.list()?, false)
 }
 
-fn ordered(
+pub(super) fn change(
     handler: &ControlHandler,
-    arguments: serde_json::Value,
-    act: impl FnOnce(&Volumes, &VolumeOrder) -> Result<VolumesNow, OrderError>,
-) -> Result<serde_json::Value, ErrorReply> {
-    let order = VolumeArguments::read(arguments)?.order()?;
-    answered(act(volumes(handler)?, &order), order.dry_run)
+    arguments: Arguments,
+    change: fn(&Volumes, &VolumeOrder) -> Result<VolumesNow, OrderError>,
+) -> Answer {
+    let order = arguments.parse::<VolumeArguments>()?.order()?;
+    volume_answer(change(&handler.server()?.volumes, &order)?, order.dry_run)
 }
 
-fn answered(
-    outcome: Result<VolumesNow, OrderError>,
-    dry_run: bool,
-) -> Result<serde_json::Value, ErrorReply> {
-    let now = outcome.map_err(|error| {
-        ErrorReply::new(
-            if error.is_bad_request() {
-                ErrorReplyKind::BadRequest
-            } else {
-                ErrorReplyKind::Failed
-            },
-            error.to_string(),
-        )
-    })?;
-    let answer = VolumeAnswer {
+fn volume_answer(now: VolumesNow, dry_run: bool) -> Answer {
+    to_json(&VolumeAnswer {
         volumes: now.volumes.iter().map(VolumeStatus::of).collect(),
         free_bytes: now.free.total.get(),
         largest_free_bytes: now.free.largest.get(),
         free_share_percent: percent(now.free_share),
         dry_run,
         notes: now.notes,
-    };
-    serde_json::to_value(answer)
-        .map_err(|error| ErrorReply::new(ErrorReplyKind::Failed, error.to_string()))
+    })
 }
 
 impl VolumeStatus {
@@ -228,7 +182,7 @@ impl ClassStatus {
     }
 }
 
-/// A share in percent, as it was written: 7 % is 7 and not 7.000000000000001.
+/// The share in percent without rounding errors: 7 % is 7 and not 7.000000000000001.
 fn percent(share: Share) -> f64 {
     f64::from(share.as_billionths()) / 1e7
 }

@@ -21,7 +21,7 @@ fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
 }
 
 /// Takes one at a time until there is none.
-fn all_there_is(member: &FairClient) -> Vec<Permit> {
+fn all_there_is(member: &SemaphoreClient) -> Vec<Permit> {
     std::iter::from_fn(|| member.try_take(1)).collect()
 }
 
@@ -60,7 +60,7 @@ fn what_lies_within_a_floor_waits_for_nobody_and_the_rest_goes_by_turns() {
     let of_b = [b.try_take(1), b.try_take(1)].map(|permit| permit.expect("its floor"));
     let mut more_of_b = pin!(b.take(1));
     assert_eq!(semaphore.waiting(), 3);
-    assert!(a.is_wanted() && b.is_wanted());
+    assert!(a.is_contended() && b.is_contended());
     let waits = |future: &mut Pin<&mut _>| poll(Pin::as_mut(future)).is_pending();
     assert!(more_of_a.iter_mut().all(waits));
     assert!(poll(more_of_b.as_mut()).is_pending());
@@ -115,7 +115,8 @@ fn what_comes_back_after_exports_were_added_fills_their_floors_first() {
     let mut of_a = all_there_is(&a);
     assert_eq!(of_a.len(), 9);
     semaphore.exports.store(5, Ordering::Relaxed);
-    let others: Vec<FairClient> = (2..6).map(|number| semaphore.join(tenant(number))).collect();
+    let others: Vec<SemaphoreClient> =
+        (2..6).map(|number| semaphore.join(tenant(number))).collect();
     let first: Vec<Permit> = others.iter().filter_map(|member| member.try_take(1)).collect();
     assert_eq!(first.len(), 3, "what was kept for one to come");
     let mut last = pin!(others[3].take(1));
@@ -136,13 +137,13 @@ proptest! {
         let guaranteed = total * percent / 100;
         let floor = guaranteed / (exports as u32 + 1);
         let semaphore = semaphore(total, guaranteed, exports);
-        let members: Vec<FairClient> = (0..exports as u32).map(|number| semaphore.join(tenant(number))).collect();
+        let members: Vec<SemaphoreClient> = (0..exports as u32).map(|number| semaphore.join(tenant(number))).collect();
         let mut held: Vec<(usize, Permit)> = Vec::new();
         let mut waiting: Vec<(usize, Wished)> = Vec::new();
         for (who, units, what) in steps {
             let who = who % exports;
             match what {
-                0 | 1 => waiting.push((who, Box::pin(members[who].take(units.min(semaphore.unkept().max(1)))))),
+                0 | 1 => waiting.push((who, Box::pin(members[who].take(units.min(semaphore.unreserved().max(1)))))),
                 2 if !held.is_empty() => drop(held.swap_remove(units as usize % held.len())),
                 3 if !waiting.is_empty() => drop(waiting.swap_remove(units as usize % waiting.len())),
                 _ => held.extend(members[who].try_take(units).map(|permit| (who, permit))),

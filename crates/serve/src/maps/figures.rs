@@ -1,4 +1,4 @@
-//! [`MapFigures`]: what a latency map knows, in figures, for people and programs.
+//! [`MapFigures`]: the contents of a latency map in numbers.
 
 use headtime_belief::compact::CompactMap;
 use headtime_belief::maps::KeptMap;
@@ -6,23 +6,23 @@ use headtime_belief::matrix::{Directions, Exceedance, LatencyMatrix, MappedDrive
 use headtime_io::RunningMap;
 use serde::{Deserialize, Serialize};
 
-/// What a map knows.
+/// The contents of a map in numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MapFigures {
     /// `matrix` or `compact`.
     pub kind: String,
-    /// The model of drive.
+    /// The product name of the drive.
     pub model: String,
-    /// Its size.
+    /// The size of the drive.
     pub capacity_sectors: u64,
-    /// Its logical sector.
+    /// Its logical sector size.
     pub sector_bytes: u32,
-    /// What only the one kind has.
+    /// The numbers of one kind of map.
     #[serde(flatten)]
     pub of: MapFiguresOfKind,
 }
 
-/// What only the one kind of map has.
+/// The numbers of one kind of map.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum MapFiguresOfKind {
@@ -32,69 +32,69 @@ pub enum MapFiguresOfKind {
     Compact(CompactFigures),
 }
 
-/// What a matrix knows.
+/// The contents of a matrix.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MatrixFigures {
-    /// Sectors of a cell.
+    /// The sectors per cell.
     pub cell_sectors: u64,
-    /// Bits of an entry.
+    /// The bits per entry.
     pub entry_bits: u32,
-    /// The step of an entry.
+    /// The resolution of an entry.
     pub step_us: f64,
-    /// Whether there and back are two.
+    /// The two directions between cells have separate entries.
     pub both_directions: bool,
-    /// Cells of the drive.
+    /// The number of cells of the drive.
     pub cells_on_drive: u32,
-    /// Cells that the map covers.
+    /// The number of cells in the map.
     pub cells_covered: u32,
-    /// Pairs of these.
+    /// The number of pairs of these cells.
     pub pairs_covered: u64,
-    /// Pairs of which a time is known.
+    /// The number of pairs with a time.
     pub pairs_known: u64,
-    /// Accesses that it was told.
+    /// The number of observed accesses.
     pub observations: u64,
-    /// The longest time ever told.
+    /// The longest observed time.
     pub longest_ms: f64,
-    /// What it takes of memory.
+    /// The size in memory.
     pub memory_bytes: u64,
-    /// How often pairs took longer than the map said; empty where that is not counted.
+    /// The rates at which pairs exceeded their times; empty if they are not counted.
     pub exceedance: Vec<Exceeded>,
 }
 
-/// What a compact map knows.
+/// The contents of a compact map.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CompactFigures {
-    /// Whether it began with a profile.
+    /// It started from a profile.
     pub from_profile: bool,
     /// The time of a revolution.
     pub turn_us: f64,
-    /// Regions that differ from the profile, or strips whose angles are known.
+    /// The number of regions that differ from the profile, or of segments with known angles.
     pub regions: usize,
-    /// The share of addresses whose angle is known.
+    /// The share of addresses with a known angle.
     pub angles_known: f64,
-    /// The greatest shift of addresses against the profile, in sectors.
+    /// The largest shift of addresses against the profile, in sectors.
     pub greatest_shift: i64,
 }
 
-/// How often pairs took longer than the map said, by the samples that they had had.
+/// The rate at which pairs with a given number of samples exceeded their times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Exceeded {
-    /// So many samples, up to twice as many.
+    /// The lower bound of the number of samples; the next row has twice as many.
     pub samples: u8,
-    /// Accesses to such pairs.
+    /// The number of accesses to such pairs.
     pub trials: u64,
-    /// Those that took longer.
+    /// The number of accesses that took longer.
     pub exceeded: u64,
     /// Their share.
     pub rate: f64,
-    /// Bounds of the rate with 95 % confidence (Wilson).
+    /// The lower bound of the rate with 95 % confidence (Wilson).
     pub low: f64,
-    /// The upper one.
+    /// The upper bound.
     pub high: f64,
 }
 
 impl MapFigures {
-    /// Of a map that is kept.
+    /// The numbers of a stored map.
     #[must_use]
     pub fn of(map: &KeptMap) -> Self {
         match map {
@@ -103,7 +103,7 @@ impl MapFigures {
         }
     }
 
-    /// Of the map of a running drive; a matrix is not copied for it.
+    /// The numbers of the map of a running drive; a matrix is not copied.
     #[must_use]
     pub fn of_running(map: &RunningMap) -> Self {
         match map {
@@ -157,12 +157,12 @@ impl MapFigures {
     }
 }
 
-/// The lines of a table of exceedances, few: by powers of two of the samples.
+/// Groups a table of exceedances by powers of two of the samples.
 #[must_use]
 pub fn exceeded(table: &Exceedance) -> Vec<Exceeded> {
     let mut lines: Vec<Exceeded> = Vec::new();
     for row in table.rows() {
-        // 1, 2 to 3, 4 to 7 …: named by the first.
+        // The groups 1, 2 to 3, 4 to 7 … have the name of their first number.
         let samples = if row.samples == 0 { 0 } else { 1 << row.samples.ilog2() };
         match lines.last_mut().filter(|line| line.samples == samples) {
             Some(line) => {
@@ -186,7 +186,7 @@ pub fn exceeded(table: &Exceedance) -> Vec<Exceeded> {
     lines
 }
 
-/// The 95 % interval of a rate after `trials` with `hits`.
+/// The 95 % confidence interval of a rate after `trials` with `hits`.
 fn wilson(hits: f64, trials: f64) -> (f64, f64) {
     const Z: f64 = 1.959_964;
     let rate = hits / trials;

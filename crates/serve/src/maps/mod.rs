@@ -1,10 +1,8 @@
-//! The latency map of a server's drive: saved, loaded and shown while it serves ([`MapKeeper`]),
-//! and saved by itself.
+//! [`MapKeeper`]: saves, loads and shows the latency map of a running server's drive.
 //!
-//! The map has a file when `belief` names one. It is restored from there at the start and saved
-//! there at the end, and every so often in between, because a server that is killed has no end. A
-//! file that was refused at the start is left alone by all of that: nothing is saved by itself
-//! until it is out of the way.
+//! The map has a file if `belief` names one. It is restored from the file at the start and saved at
+//! the end, and periodically in between in case the server is killed. A file that was refused at
+//! the start is never overwritten automatically.
 
 mod figures;
 
@@ -21,19 +19,19 @@ pub use figures::{
     CompactFigures, Exceeded, MapFigures, MapFiguresOfKind, MatrixFigures, exceeded,
 };
 
-/// When the map is saved into its file by itself.
+/// The times at which the map is saved automatically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapSaving {
-    /// At the end, and every so often before.
+    /// At the end, and periodically before.
     Every(Duration),
     /// At the end only.
     End,
-    /// Only when somebody says so.
+    /// Only by command.
     Never,
 }
 
 impl Default for MapSaving {
-    /// Every ten minutes (guess: what a map learns in less is soon learned again).
+    /// Every ten minutes (guess: a map soon learns again what it learned in less time).
     fn default() -> Self {
         Self::Every(Duration::from_secs(600))
     }
@@ -43,104 +41,93 @@ impl Default for MapSaving {
 pub struct MapKeeper {
     drive: DriveHandle,
     saving: MapSaving,
-    /// Held while a map is written: one after the other, because the later one has seen more.
+    /// Serializes saves, so that an older map never replaces a newer one.
     writing: Mutex<()>,
-    last: Mutex<Last>,
+    last: Mutex<SaveState>,
 }
 
 #[derive(Default)]
-struct Last {
+struct SaveState {
     saved: Option<(Instant, MapSaved)>,
-    /// Completions that the belief had learned from then.
+    /// The number of completions that the model had learned from at the last save.
     samples: u64,
     failed: Option<String>,
-    /// Whether this program has written the map's own file, so that what is there is no longer what
-    /// was refused at the start.
+    /// This program has written the map's own file, so it no longer has the refused content.
     own_written: bool,
 }
 
-/// A map that was saved.
+/// The result of saving a map.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MapSaved {
-    /// Where.
+    /// The file.
     pub file: PathBuf,
-    /// Its bytes.
+    /// Its size.
     pub bytes: u64,
 }
 
-/// A map that was loaded.
+/// The result of loading a map.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MapLoaded {
-    /// From where.
+    /// The file.
     pub file: PathBuf,
-    /// What merging did; `None` where the map was replaced.
+    /// The result of merging; `None` if the map was replaced.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub merged: Option<MapMerged>,
-    /// What is known now.
+    /// The contents of the map afterwards.
     pub map: MapFigures,
 }
 
-/// What merging did.
+/// The result of merging two maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MapMerged {
-    /// Pairs that were unknown before.
+    /// Pairs without a time before.
     pub new: u64,
-    /// Pairs whose time became longer.
+    /// Pairs with a longer time.
     pub raised: u64,
-    /// Pairs whose time was as long already.
+    /// Pairs with an unchanged time.
     pub kept: u64,
-    /// Pairs that the map does not cover.
+    /// Pairs outside the map.
     pub not_covered: u64,
 }
 
-/// How the map is kept.
+/// The state of a map's file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MapFileStatus {
-    /// Its file, if it has one.
+    /// The file, if there is one.
     pub file: Option<PathBuf>,
-    /// Whether it began with that.
+    /// The map was restored from the file at the start.
     pub restored: bool,
-    /// Why not, where there was one.
+    /// The reason why the file was refused at the start.
     pub refused: Option<String>,
-    /// When it was last saved, anywhere, in seconds before now.
+    /// The time since the last save to any file.
     pub saved_seconds_ago: Option<f64>,
-    /// Why it was not the last time that this was tried.
+    /// The reason why the last save failed.
     pub save_failed: Option<String>,
 }
 
-/// Why an order was not carried out. Nothing was changed.
+/// The reason why a command failed. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum MapOrderError {
-    /// There is no map.
+    /// The drive has no map.
     #[error(transparent)]
     NoMap(#[from] NoMap),
-    /// It is not read or written.
+    /// A file cannot be read or written.
     #[error(transparent)]
     File(#[from] MapFileError),
-    /// It is not one for this drive.
+    /// The map does not fit the drive.
     #[error("map {}: {error}", file.display())]
-    Load {
-        /// Where it is.
-        file: PathBuf,
-        /// Why not.
-        error: LoadMapError,
-    },
-    /// Nobody said where.
-    #[error("the map has no file: name one, or serve the drive with belief = {by}:FILE")]
-    NoFile {
-        /// What it is believed by.
-        by: &'static str,
-    },
-    /// The path means something else to the server.
-    #[error("{} is no absolute path, and the server has a working directory of its own; write the whole path", path.display())]
-    Relative {
-        /// The path.
-        path: PathBuf,
-    },
+    Load { file: PathBuf, error: LoadMapError },
+    /// The map has no file of its own.
+    #[error("the map has no file; name one, or serve the drive with belief = {by}:FILE")]
+    NoFile { by: &'static str },
+    /// A relative path.
+    #[error("{} is not an absolute path, and the server has its own working directory; write the whole path", path.display())]
+    Relative { path: PathBuf },
 }
 
 impl MapOrderError {
-    /// Whether the order makes no sense, rather than having gone wrong.
+    /// Returns whether the command was invalid, as opposed to having failed.
     #[must_use]
     pub fn is_bad_request(&self) -> bool {
         match self {
@@ -157,21 +144,21 @@ impl MapOrderError {
 impl MapKeeper {
     pub(crate) fn new(drive: DriveHandle, saving: MapSaving) -> Self {
         let keeper = Self { drive, saving, writing: Mutex::default(), last: Mutex::default() };
-        keeper.look_for_folder();
+        keeper.check_directory();
         keeper
     }
 
-    /// A map that cannot be saved is better found out now than when it has been learned.
-    fn look_for_folder(&self) {
-        let believed = self.drive.believed();
-        let Some(file) = believed.file.as_ref().filter(|_| self.saving != MapSaving::Never) else {
+    /// Warns at the start if the map could not be saved later.
+    fn check_directory(&self) {
+        let model = self.drive.believed();
+        let Some(file) = model.file.as_ref().filter(|_| self.saving != MapSaving::Never) else {
             return;
         };
         let folder =
             file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !folder.is_dir() {
             let failed = format!(
-                "{} is no folder, so that {} cannot be written; make it, and the map is saved \
+                "{} is not a directory, so {} cannot be written; create it, and the map is saved \
                     there",
                 folder.display(),
                 file.display()
@@ -181,41 +168,38 @@ impl MapKeeper {
         }
     }
 
-    /// What the map knows.
-    ///
-    /// # Errors
-    /// [`NoMap`].
+    /// The contents of the map.
     pub fn show(&self) -> Result<MapFigures, NoMap> {
         self.drive.map().map(|map| MapFigures::of_running(&map))
     }
 
-    /// How it is kept; `None` where there is no map.
+    /// The state of the map's file; `None` without a map.
     #[must_use]
     pub fn kept(&self) -> Option<MapFileStatus> {
-        let believed = self.drive.believed();
-        believed.map.as_ref()?;
+        let model = self.drive.believed();
+        model.map.as_ref()?;
         let last = self.lock();
         Some(MapFileStatus {
-            file: believed.file.clone(),
-            restored: believed.restored,
-            refused: believed.refused.clone().filter(|_| !last.own_written),
+            file: model.file.clone(),
+            restored: model.restored,
+            refused: model.refused.clone().filter(|_| !last.own_written),
             saved_seconds_ago: last.saved.as_ref().map(|(at, _)| at.elapsed().as_secs_f64()),
             save_failed: last.failed.clone(),
         })
     }
 
-    /// Saves the map into `to`, or into its own file; another file that is there is replaced with
-    /// `force` only, and only if it is a map of the same drive.
+    /// Saves the map to `to`, or to its own file. Another existing file is replaced only with
+    /// `force`, and only if it is a map of the same drive.
     ///
     /// # Errors
-    /// See [`MapOrderError`]; what was there is as it was.
+    /// See [`MapOrderError`]; the existing file is unchanged then.
     pub fn save(&self, to: Option<&Path>, force: bool) -> Result<MapSaved, MapOrderError> {
-        let believed = self.drive.believed();
-        let own = believed.file.as_deref();
+        let model = self.drive.believed();
+        let own = model.file.as_deref();
         let path = match to.or(own) {
             None => {
                 self.drive.map()?;
-                return Err(MapOrderError::NoFile { by: believed.by });
+                return Err(MapOrderError::NoFile { by: model.by });
             }
             Some(path) if to.is_some() && !path.is_absolute() => {
                 return Err(MapOrderError::Relative { path: path.to_owned() });
@@ -224,13 +208,13 @@ impl MapKeeper {
         };
         let samples = self.drive.snapshot().belief.samples;
         let map = self.drive.map()?.keep();
-        // Its own file, as long as it is: what was refused there is somebody else's.
+        // Its own file needs no `force`, unless it was refused at the start.
         let replace =
-            force || (Some(path) == own && (believed.refused.is_none() || self.lock().own_written));
+            force || (Some(path) == own && (model.refused.is_none() || self.lock().own_written));
         self.write(path, &map, replace, samples)
     }
 
-    /// Goes by the map in a file from now on instead of what was learned, or, to `merge`, by both.
+    /// Replaces the learned map by the map in a file, or merges the two.
     ///
     /// # Errors
     /// See [`MapOrderError`]; nothing was changed then.
@@ -238,9 +222,9 @@ impl MapKeeper {
         if !from.is_absolute() {
             return Err(MapOrderError::Relative { path: from.to_owned() });
         }
-        let believed = self.drive.believed();
-        let settings = believed.map.as_ref().ok_or(NoMap::NotBelieved { by: believed.by })?;
-        // What is merged is only looked at, and may be larger than what is kept.
+        let model = self.drive.believed();
+        let settings = model.map.as_ref().ok_or(NoMap::NotBelieved { by: model.by })?;
+        // A merged file is only read, so it may exceed the memory limit.
         let memory = if merge { ByteSize::new(u64::MAX) } else { settings.memory };
         let map = read_map(from, memory)?;
         let loaded = self
@@ -259,7 +243,7 @@ impl MapKeeper {
         Ok(MapLoaded { file: from.to_owned(), merged, map: self.show()? })
     }
 
-    /// How long until it is time to save by itself; `None` where that is never before the end.
+    /// The interval of automatic saves, if there are any before the end.
     pub(crate) fn saves_every(&self) -> Option<Duration> {
         match self.saving {
             MapSaving::Every(time) if self.own_file().is_some() => Some(time),
@@ -267,25 +251,25 @@ impl MapKeeper {
         }
     }
 
-    /// Saves what was learned since the last time, if anything was.
-    pub(crate) fn save_by_itself(&self) {
+    /// Saves the map if it has learned anything since the last save.
+    pub(crate) fn save_automatically(&self) {
         let Some(path) = self.own_file() else { return };
         let samples = self.drive.snapshot().belief.samples;
         if self.lock().saved.is_some() && samples == self.lock().samples {
             return;
         }
         match self.drive.map() {
-            Ok(map) => self.write_by_itself(&path, &map.keep(), samples),
+            Ok(map) => self.write_or_log(&path, &map.keep(), samples),
             Err(error) => tracing::warn!("the latency map is not saved: {error}"),
         }
     }
 
-    /// The map as it is to be saved in the end, taken while the drive is still there.
-    pub(crate) fn take_last(&self) -> Option<LastMap> {
+    /// Copies the map for the last save, while the drive is open.
+    pub(crate) fn copy_for_last_save(&self) -> Option<MapCopy> {
         let path = self.own_file().filter(|_| self.saving != MapSaving::Never)?;
         let samples = self.drive.snapshot().belief.samples;
         match self.drive.map() {
-            Ok(map) => Some(LastMap { path, map: map.keep(), samples }),
+            Ok(map) => Some(MapCopy { path, map: map.keep(), samples }),
             Err(error) => {
                 tracing::warn!("the latency map is not saved: {error}");
                 None
@@ -293,12 +277,12 @@ impl MapKeeper {
         }
     }
 
-    /// Saves what was taken.
-    pub(crate) fn save_last(&self, last: &LastMap) {
-        self.write_by_itself(&last.path, &last.map, last.samples);
+    /// Saves the copied map.
+    pub(crate) fn save_last(&self, last: &MapCopy) {
+        self.write_or_log(&last.path, &last.map, last.samples);
     }
 
-    fn write_by_itself(&self, path: &Path, map: &KeptMap, samples: u64) {
+    fn write_or_log(&self, path: &Path, map: &KeptMap, samples: u64) {
         if let Err(error) = self.write(path, map, true, samples) {
             tracing::warn!("the latency map is not saved: {error}");
         }
@@ -319,7 +303,7 @@ impl MapKeeper {
                 let saved = MapSaved { file: path.to_owned(), bytes };
                 let own_written =
                     last.own_written || self.drive.believed().file.as_deref() == Some(path);
-                *last = Last {
+                *last = SaveState {
                     saved: Some((Instant::now(), saved.clone())),
                     samples,
                     failed: None,
@@ -334,20 +318,20 @@ impl MapKeeper {
         }
     }
 
-    /// The map's own file, unless what is there was refused at the start and still is there.
+    /// The map's own file, unless it still has content that was refused at the start.
     fn own_file(&self) -> Option<PathBuf> {
-        let believed = self.drive.believed();
-        let path = believed.file.clone()?;
-        (believed.refused.is_none() || self.lock().own_written || !path.exists()).then_some(path)
+        let model = self.drive.believed();
+        let path = model.file.clone()?;
+        (model.refused.is_none() || self.lock().own_written || !path.exists()).then_some(path)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Last> {
+    fn lock(&self) -> MutexGuard<'_, SaveState> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A map that is saved when its drive is closed.
-pub(crate) struct LastMap {
+/// A copy of the map for the last save.
+pub(crate) struct MapCopy {
     path: PathBuf,
     map: KeptMap,
     samples: u64,

@@ -1,9 +1,9 @@
-//! A server's figures as Prometheus reads them: every metric in one table ([`METRICS`]), all from
-//! one snapshot.
+//! The Prometheus metrics of a server: a table of all metrics ([`METRICS`]), filled from one
+//! snapshot.
 //!
-//! Base units, `_total` behind what only grows, and few labels: `volume` and `class` (as many as
-//! there are exports), `op` (three), and names that are counted on one hand. Nothing is labeled by
-//! client, address or sector.
+//! Names follow the conventions: base units, and `_total` after counters. Labels are few: `volume`
+//! and `class` (one per export), `op` (three values), and a few enumerations. No label has a
+//! client, an address or a sector.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ use crate::volumes::VolumeClass;
 pub struct MetricFamily {
     /// Its name without `headtime_`, unit and `_total`.
     pub name: &'static str,
-    /// What it says.
+    /// Its description.
     pub help: &'static str,
     /// Its unit, if it has one.
     pub unit: Option<&'static str>,
@@ -32,11 +32,11 @@ pub struct MetricFamily {
     values: fn(&StatsSnapshot, &mut Values<'_>) -> fmt::Result,
 }
 
-/// The metrics, in the order in which they are given out.
+/// The metrics, in the order of the output.
 pub const METRICS: &[MetricFamily] = &[
     MetricFamily {
         name: "request_duration",
-        help: "Response times of requests that ended well, from their arrival to the drive's last \
+        help: "Response times of successful requests, from their arrival to the drive's last \
             report",
         unit: Some("seconds"),
         labels: &["volume", "class", "op"],
@@ -45,7 +45,7 @@ pub const METRICS: &[MetricFamily] = &[
     },
     MetricFamily {
         name: "request",
-        help: "Bytes of requests that ended well",
+        help: "Bytes of successful requests",
         unit: Some("bytes"),
         labels: &["volume", "class", "op"],
         kind: MetricType::Counter,
@@ -53,7 +53,7 @@ pub const METRICS: &[MetricFamily] = &[
     },
     MetricFamily {
         name: "request_errors",
-        help: "Requests that failed",
+        help: "Failed requests",
         unit: None,
         labels: &["volume", "class", "op"],
         kind: MetricType::Counter,
@@ -61,7 +61,7 @@ pub const METRICS: &[MetricFamily] = &[
     },
     MetricFamily {
         name: "requests_in_flight",
-        help: "Requests taken in and not yet answered",
+        help: "Unanswered requests",
         unit: None,
         labels: &["volume", "class"],
         kind: MetricType::Gauge,
@@ -95,7 +95,7 @@ pub const METRICS: &[MetricFamily] = &[
     },
     MetricFamily {
         name: "deadline_requests",
-        help: "Reads and writes that had a deadline",
+        help: "Reads and writes with a deadline",
         unit: None,
         labels: &["volume", "class"],
         kind: MetricType::Counter,
@@ -130,7 +130,7 @@ pub const METRICS: &[MetricFamily] = &[
     },
     MetricFamily {
         name: "share_reserve",
-        help: "The part of the drive's time that is reserved",
+        help: "The reserved share of the drive's time",
         unit: Some("ratio"),
         labels: &["volume", "class"],
         kind: MetricType::Gauge,
@@ -140,7 +140,7 @@ pub const METRICS: &[MetricFamily] = &[
     },
     MetricFamily {
         name: "share_limit",
-        help: "The most of the drive's time that is given",
+        help: "The largest share of the drive's time that is granted",
         unit: Some("ratio"),
         labels: &["volume", "class"],
         kind: MetricType::Gauge,
@@ -150,7 +150,7 @@ pub const METRICS: &[MetricFamily] = &[
     },
     MetricFamily {
         name: "share_used",
-        help: "The part of the drive's time that was charged over the last few seconds",
+        help: "The share of the drive's time charged over the last few seconds",
         unit: Some("ratio"),
         labels: &["volume", "class"],
         kind: MetricType::Gauge,
@@ -158,7 +158,7 @@ pub const METRICS: &[MetricFamily] = &[
     },
     MetricFamily {
         name: "model_error",
-        help: "By how much recent predictions of when a sector passes were off, root mean square",
+        help: "Root mean square error of recent predictions of the rotational position",
         unit: Some("seconds"),
         labels: &[],
         kind: MetricType::Gauge,
@@ -176,7 +176,7 @@ pub const METRICS: &[MetricFamily] = &[
     },
     MetricFamily {
         name: "requests_queued",
-        help: "Requests held that are not at the drive",
+        help: "Requests in the scheduler's queue",
         unit: None,
         labels: &[],
         kind: MetricType::Gauge,
@@ -184,7 +184,7 @@ pub const METRICS: &[MetricFamily] = &[
     },
     MetricFamily {
         name: "commands_hung",
-        help: "Commands that the drive left without an answer for long (slow), and of these those \
+        help: "Commands that the drive has not answered for a long time (slow), and of these those \
             given up (given_up)",
         unit: None,
         labels: &["state"],
@@ -209,7 +209,7 @@ pub const METRICS: &[MetricFamily] = &[
     },
     MetricFamily {
         name: "drive_connected",
-        help: "Of a drive behind NBD: whether it is there",
+        help: "Whether a drive over NBD is connected",
         unit: None,
         labels: &[],
         kind: MetricType::Gauge,
@@ -221,7 +221,7 @@ pub const METRICS: &[MetricFamily] = &[
     },
     MetricFamily {
         name: "connections",
-        help: "Clients connected, with or without an open export",
+        help: "Clients, with or without an open export",
         unit: None,
         labels: &[],
         kind: MetricType::Gauge,
@@ -229,7 +229,7 @@ pub const METRICS: &[MetricFamily] = &[
     },
     MetricFamily {
         name: "shared_memory",
-        help: "Memory in use that connections share for requests in flight",
+        help: "Shared memory in use for requests in flight",
         unit: Some("bytes"),
         labels: &[],
         kind: MetricType::Gauge,
@@ -237,7 +237,7 @@ pub const METRICS: &[MetricFamily] = &[
     },
     MetricFamily {
         name: "scans",
-        help: "Scans that are not over",
+        help: "Unfinished scans",
         unit: None,
         labels: &[],
         kind: MetricType::Gauge,
@@ -253,12 +253,11 @@ pub const METRICS: &[MetricFamily] = &[
     },
 ];
 
-/// The upper ends of the buckets of response times, in seconds: from a cache hit to what nobody
-/// waits for any more.
+/// The upper bounds of the histogram of response times, in seconds.
 const BUCKETS: [f64; 16] =
     [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0];
 
-/// The figures as text, as Prometheus and OpenMetrics have it.
+/// The metrics as OpenMetrics text.
 pub(super) fn exposition(snapshot: StatsSnapshot) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("headtime");
     registry.register_collector(Box::new(Taken(snapshot)));
@@ -267,7 +266,7 @@ pub(super) fn exposition(snapshot: StatsSnapshot) -> Result<String, fmt::Error> 
     Ok(text)
 }
 
-/// A snapshot, to be collected once.
+/// A snapshot, collected once.
 #[derive(Debug)]
 struct Taken(StatsSnapshot);
 
@@ -283,7 +282,7 @@ impl Collector for Taken {
     }
 }
 
-/// Where the values of one metric go.
+/// The encoder of the values of one metric.
 struct Values<'e> {
     encoder: MetricEncoder<'e>,
     kind: MetricType,

@@ -1,9 +1,8 @@
-//! `/metrics` for Prometheus and `/healthz` for whoever watches over the server, over HTTP.
+//! The HTTP endpoints `/metrics` for Prometheus and `/healthz` for monitoring.
 //!
-//! Figures say what volumes there are and what is done with them, so that nobody but this machine
-//! may ask for them unless the configuration says so. A request is answered from a snapshot and
-//! changes nothing; at most 16 are open at once, and one that does not say what it wants within 5 s
-//! is closed.
+//! The metrics name the volumes and show their use, so only this machine may read them unless the
+//! configuration allows more. A request is answered from a snapshot and changes nothing. At most 16
+//! connections are open at once; a connection without a request within 5 s is closed.
 
 mod exposition;
 
@@ -29,49 +28,40 @@ pub use exposition::{METRICS, MetricFamily};
 
 use crate::stats::{Stats, StatsSnapshot};
 
-/// Clients at once; one more is closed at once.
+/// The maximum number of connections; the next one is closed at once.
 const MAX_CONNECTIONS: usize = 16;
-/// How long a client may take to say what it wants.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// A snapshot older than this is of an engine that does not answer.
+/// The longest time for a client to send its request.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// A snapshot older than this means that the engine does not respond.
 const STALE: Nanos = Nanos::from_secs(2);
 
-/// Where figures are given out, unless the address does not do.
+/// The listening socket of the metrics.
 #[derive(Debug)]
-pub(crate) struct MetricsDoor {
+pub(crate) struct MetricsListener {
     listener: TcpListener,
 }
 
-/// Why figures are not given out.
+/// The reason why metrics are not served.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum MetricsError {
-    /// Others could reach it.
+    /// Other machines could reach the address.
     #[error(
         "metrics at {address}: {reached} can be reached from other machines, and the figures name \
-            the volumes and tell what is done with them; \
+            the volumes and show their use; \
          choose 127.0.0.1 or [::1], or say metrics_public = true"
     )]
-    Public {
-        /// The address as given.
-        address: String,
-        /// What it means.
-        reached: SocketAddr,
-    },
+    Public { address: String, reached: SocketAddr },
     /// The system refused.
     #[error(
         "metrics at {address}: {error}; write HOST:PORT, such as 127.0.0.1:9464, with a port that \
             is free"
     )]
-    System {
-        /// The address as given.
-        address: String,
-        /// The system's answer.
-        error: io::Error,
-    },
+    System { address: String, error: io::Error },
 }
 
-impl MetricsDoor {
-    /// Opens the door. Needs a tokio runtime around it.
+impl MetricsListener {
+    /// Binds the address. Needs a tokio runtime.
     pub(crate) fn bind(address: &str, public: bool) -> Result<Self, MetricsError> {
         let system = |error| MetricsError::System { address: address.to_owned(), error };
         let found: Vec<SocketAddr> = address.to_socket_addrs().map_err(system)?.collect();
@@ -83,19 +73,19 @@ impl MetricsDoor {
         Ok(Self { listener: TcpListener::from_std(listener).map_err(system)? })
     }
 
-    /// Where it is, with the port that the system chose if it was asked to.
+    /// The address, with the port that the system chose for port 0.
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Answers whoever asks, for ever.
+    /// Accepts and answers clients, for ever.
     pub(crate) async fn answer(self, stats: Arc<Stats>) {
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {
             let socket = match self.listener.accept().await {
                 Ok((socket, _)) => socket,
                 Err(error) => {
-                    tracing::warn!("a client of the metrics could not be accepted: {error}");
+                    tracing::warn!("a metrics client could not be accepted: {error}");
                     tokio::time::sleep(crate::server::ACCEPT_PAUSE).await;
                     continue;
                 }
@@ -106,16 +96,16 @@ impl MetricsDoor {
                 let answer = service_fn(move |request| answer(request, Arc::clone(&stats)));
                 let mut http = hyper::server::conn::http1::Builder::new();
                 http.timer(TokioTimer::new())
-                    .header_read_timeout(PATIENCE)
+                    .header_read_timeout(TIMEOUT)
                     .max_buf_size(16 << 10)
                     .keep_alive(false);
                 let served = tokio::time::timeout(
-                    2 * PATIENCE,
+                    2 * TIMEOUT,
                     http.serve_connection(TokioIo::new(socket), answer),
                 )
                 .await;
                 if !matches!(served, Ok(Ok(()))) {
-                    tracing::debug!("a client of the metrics went away or took too long");
+                    tracing::debug!("a metrics client disconnected or was too slow");
                 }
                 drop(place);
             });
@@ -142,13 +132,13 @@ async fn answer(
     let Ok(snapshot) = snapshot else {
         return Ok(plain(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "the figures cannot be had\n".to_owned(),
+            "the metrics are not available\n".to_owned(),
         ));
     };
     if !metrics {
-        let troubles = troubles(&snapshot);
-        let healthy = troubles.is_empty();
-        let text = if healthy { "ok\n".to_owned() } else { troubles.join("\n") + "\n" };
+        let problems = problems(&snapshot);
+        let healthy = problems.is_empty();
+        let text = if healthy { "ok\n".to_owned() } else { problems.join("\n") + "\n" };
         return Ok(plain(
             if healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE },
             text,
@@ -166,7 +156,7 @@ async fn answer(
     })
 }
 
-/// What the text is, for Prometheus.
+/// The content type of the metrics.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 fn plain(status: StatusCode, text: String) -> Response<Full<Bytes>> {
@@ -175,22 +165,22 @@ fn plain(status: StatusCode, text: String) -> Response<Full<Bytes>> {
     response
 }
 
-/// What keeps the server from serving as it should.
-fn troubles(snapshot: &StatsSnapshot) -> Vec<String> {
+/// The problems that affect the service.
+fn problems(snapshot: &StatsSnapshot) -> Vec<String> {
     let drive = &snapshot.drive;
-    let mut troubles = Vec::new();
+    let mut problems = Vec::new();
     let age = RealClock.now().saturating_since(drive.taken);
     if age > STALE {
-        troubles.push(format!("the drive's engine has not answered for {age}"));
+        problems.push(format!("the drive's engine has not answered for {age}"));
     }
     if drive.hung.given_up > 0 {
-        troubles.push(format!(
+        problems.push(format!(
             "the drive does not answer {} commands that were given up",
             drive.hung.given_up
         ));
     }
     if let Some(LinkState::Away { cause, .. }) = drive.link.as_ref().map(|link| &link.state) {
-        troubles.push(format!("the drive is not connected: {cause}"));
+        problems.push(format!("the drive is not connected: {cause}"));
     }
-    troubles
+    problems
 }

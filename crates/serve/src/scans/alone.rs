@@ -1,17 +1,16 @@
-//! A scan without a server: this program has the drive for itself, reads it as fast as it goes, and
-//! takes orders over a control socket as a server does.
+//! [`ScanAlone`]: a scan without a server. The program has the drive to itself, reads at full
+//! speed, and accepts commands over a control socket like a server.
 //!
 //! ```text
-//! control socket ─► drive ─► which drive is it ─► its state, locked ─► goes on, or begins ─► … ─► remembers, closes
+//! control socket ─► drive ─► identity ─► state, locked ─► resume or start ─► … ─► save, close
 //! ```
-//! It is the same scan as a server's over `@drive`, with the same state: one that a server has
-//! begun goes on without it, and the other way round. What differs comes of nobody writing through
-//! this program: its state knows of every write at any moment, so that a program that is killed has
-//! lost nothing but a few seconds of reading, digests are compared on, and no journal is needed.
-//! What other programs write to the drive meanwhile, or between two runs, nobody sees.
+//! It uses the same state as a server's scan of `@drive`: either can continue what the other began.
+//! No client writes through this program, so its state covers every write at any moment. A killed
+//! program therefore loses only a few seconds of reading, digests stay comparable, and no journal
+//! is needed. Writes of other programs, during the scan or between two runs, go unnoticed.
 //!
-//! Two of them at one drive are kept apart by the drive's own lock, by the control socket, and by a
-//! lock beside the state. An NBD server's export has no lock of its own.
+//! The drive's own lock, the control socket, and a lock file next to the state keep two such
+//! programs apart. An export of an NBD server has no lock of its own.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,122 +28,82 @@ use crate::config::{Listen, PathChoice};
 use crate::control::{ControlClient, ControlHandler, ScanArguments, answer_clients};
 use crate::default_paths::{control_socket_alone, state_directory_alone};
 use crate::listener::{BindError, Listener};
-use crate::server::{CONTROL_MODE, LEAVING, open_drive};
+use crate::server::{CLOSE_TIMEOUT, CONTROL_MODE, open_drive};
 
-/// Which drive is scanned without a server, and how.
+/// The drive and settings of a scan without a server.
 #[derive(Clone, Debug)]
 pub struct AloneOptions {
     /// The drive.
     pub drive: Locator,
-    /// What is believed of it.
+    /// The drive's profile.
     pub profile: Option<ProfileSource>,
-    /// Where the scan is remembered.
+    /// The location of the state.
     pub state: PathChoice,
 }
 
-/// A scan at work, with a drive of its own.
+/// A running scan with a drive of its own.
 pub struct ScanAlone {
     scans: Arc<Scans>,
     task: TaskKind,
     runtime: Runtime,
     control: Option<JoinHandle<()>>,
     drive: headtime_io::Drive,
-    /// Let go of last.
+    /// Released last.
     _lock: Option<StateLock>,
 }
 
-/// Why a drive is not scanned.
+/// The reason why a drive is not scanned.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum AloneError {
-    /// A server has it.
+    /// A server has the drive.
     #[error(
-        "{drive} is served by a running headtime, which has it for itself; let that one scan it: \
+        "{drive} is served by a running headtime, which uses it exclusively; start the scan there: \
             `headtime scan start VOLUME --task {task} --control {}`, with {WHOLE_DRIVE} as VOLUME \
             for all of it",
         control.display()
     )]
-    Served {
-        /// The drive.
-        drive: String,
-        /// What was to be done.
-        task: TaskKind,
-        /// The server's control socket.
-        control: PathBuf,
-    },
-    /// Another scan has it.
+    Served { drive: String, task: TaskKind, control: PathBuf },
+    /// Another scan has the drive.
     #[error(
         "{drive} is being scanned already; see `headtime scan status {drive}`, and wait for its \
             end or cancel it"
     )]
-    Scanned {
-        /// The drive.
-        drive: String,
-    },
-    /// The state is used by another program, which has the drive by another name, perhaps.
-    #[error("{} is used by another headtime that scans the same drive; wait for its end, or remember this scan elsewhere with --state", path.display())]
-    StateInUse {
-        /// The state.
-        path: PathBuf,
-    },
+    Scanned { drive: String },
+    /// Another program uses the state, perhaps with the drive under another name.
+    #[error("{} is used by another headtime that scans the same drive; wait for its end, or choose another directory with --state", path.display())]
+    StateInUse { path: PathBuf },
     /// The state cannot be locked.
-    #[error("{}: {error}; name a directory that can be written with --state, or remember nothing with --state off", path.display())]
-    State {
-        /// The state.
-        path: PathBuf,
-        /// The system's answer.
-        error: io::Error,
-    },
+    #[error("{}: {error}; name a directory that can be written with --state, or keep no state with --state off", path.display())]
+    State { path: PathBuf, error: io::Error },
     /// The drive cannot be opened.
     #[error("drive {drive}: {error}{}", if error.may_pass_soon() { "; if a `headtime serve` has it, scan its volumes there (headtime scan start VOLUME --control SOCKET)" } else { "" })]
-    Drive {
-        /// The drive.
-        drive: String,
-        /// Why.
-        error: OpenError,
-    },
+    Drive { drive: String, error: OpenError },
     /// The drive does not answer.
-    #[error("drive {drive}: its beginning cannot be read: {error}; look after the drive")]
-    Silent {
-        /// The drive.
-        drive: String,
-        /// Why.
-        error: IoError,
-    },
-    /// Which drive it is cannot be found out.
-    #[error("drive {drive}: {error}; is it there, and may you read it?")]
-    Unknown {
-        /// The drive.
-        drive: String,
-        /// Why.
-        error: io::Error,
-    },
-    /// What is remembered is of a scan with other settings.
+    #[error("drive {drive}: its first MiB cannot be read: {error}; check the drive")]
+    Silent { drive: String, error: IoError },
+    /// The drive cannot be identified.
+    #[error("drive {drive}: {error}; does it exist, and may you read it?")]
+    Unknown { drive: String, error: io::Error },
+    /// The stored scan has other settings.
     #[error(
-        "the {task} of {drive} that is under way {how}; go on with it as it was started, or forget \
+        "the {task} of {drive} in progress {how}; resume it with the same settings, or discard \
             it with --again"
     )]
-    OtherSettings {
-        /// The drive.
-        drive: String,
-        /// The task.
-        task: TaskKind,
-        /// In what it differs.
-        how: String,
-    },
+    OtherSettings { drive: String, task: TaskKind, how: String },
     /// The scan itself.
     #[error(transparent)]
     Scan(#[from] ScanError),
-    /// Threads were refused.
+    /// A thread cannot be started.
     #[error("the threads of the scan cannot be started: {0}; raise the limit on threads")]
     Threads(io::Error),
 }
 
 impl ScanAlone {
-    /// Takes the drive and starts, or goes on with what is remembered of an earlier scan. `order`
-    /// names [`WHOLE_DRIVE`].
+    /// Opens the drive and starts or resumes a scan. `order` names [`WHOLE_DRIVE`].
     ///
     /// # Errors
-    /// See [`AloneError`]. Nothing was read or begun then.
+    /// See [`AloneError`]. Nothing was read or started then.
     pub fn start(options: &AloneOptions, order: &StartScan) -> Result<Self, AloneError> {
         let AloneOptions { drive: locator, profile, state } = options;
         let (name, task) = (locator.to_string(), order.task);
@@ -156,7 +115,7 @@ impl ScanAlone {
         let runtime = runtime.map_err(AloneError::Threads)?;
         let door = {
             let _inside = runtime.enter();
-            open_door(locator, task)?
+            bind_control_socket(locator, task)?
         };
         let drive_options = DriveOptions { profile: profile.clone(), ..DriveOptions::default() };
         let drive = open_drive(locator, &drive_options)
@@ -168,12 +127,12 @@ impl ScanAlone {
         let files = directory
             .as_deref()
             .map(|directory| StateFile::new(directory, uuid, WHOLE_DRIVE, task.name()));
-        let lock = files.as_ref().map(taken).transpose()?;
+        let lock = files.as_ref().map(lock_state).transpose()?;
         let scans = Arc::new(Scans::alone(handle, uuid, directory));
         if order.again {
             scans.start(order)?;
         } else {
-            scans.take_up(WHOLE_DRIVE, task)?;
+            scans.restore(WHOLE_DRIVE, task)?;
             match scans.status().into_iter().next() {
                 Some(status)
                     if matches!(
@@ -181,7 +140,7 @@ impl ScanAlone {
                         ScanState::Running | ScanState::Paused | ScanState::Waiting
                     ) =>
                 {
-                    must_fit(&status, order, &name)?;
+                    check_same_settings(&status, order, &name)?;
                     scans.resume(WHOLE_DRIVE, task)?;
                 }
                 _ => drop(scans.start(order)?),
@@ -190,34 +149,34 @@ impl ScanAlone {
         let control = door.map(|listener| {
             runtime.spawn(answer_clients(
                 listener,
-                Arc::new(ControlHandler::of_scans(Arc::clone(&scans))),
+                Arc::new(ControlHandler { scans: Arc::clone(&scans), server: None }),
             ))
         });
         Ok(Self { scans, task, runtime, control, drive, _lock: lock })
     }
 
-    /// How it is getting on; `None` when somebody has cancelled it.
+    /// The status; `None` after a cancellation.
     #[must_use]
     pub fn status(&self) -> Option<ScanStatus> {
         self.scans.status().into_iter().find(|status| status.task == self.task.name())
     }
 
-    /// Remembers the scan and lets go of the drive.
+    /// Saves the scan and closes the drive.
     pub fn end(self) {
         let Self { scans, runtime, control, drive, .. } = self;
         if let Some(door) = control {
             door.abort();
-            // Waited for, so that the socket's file is gone.
+            // Wait, so that the file of the socket is removed.
             let _cancelled = runtime.block_on(door);
         }
         scans.close();
-        // Nothing was written, so that nothing can be left undurable.
+        // Nothing was written, so nothing needs to be durable.
         let _report = drive.shutdown();
-        runtime.shutdown_timeout(LEAVING);
+        runtime.shutdown_timeout(CLOSE_TIMEOUT);
     }
 }
 
-/// What is remembered of the scans of a drive that nobody is at.
+/// The stored scans of a drive without a running program.
 #[derive(Debug)]
 pub struct Remembered {
     directory: PathBuf,
@@ -225,10 +184,7 @@ pub struct Remembered {
 }
 
 impl Remembered {
-    /// Looks which drive it is; `None` for one whose scans are remembered nowhere.
-    ///
-    /// # Errors
-    /// [`AloneError::Unknown`].
+    /// Identifies the drive; `None` if its scans have no state.
     pub fn of(drive: &Locator, state: &PathChoice) -> Result<Option<Self>, AloneError> {
         let Some(directory) = state.path(state_directory_alone(drive)) else { return Ok(None) };
         let uuid = identity::of_closed_drive(drive)
@@ -236,7 +192,7 @@ impl Remembered {
         Ok(Some(Self { directory, drive: uuid }))
     }
 
-    /// The scans of the whole drive. One that was at work is [stopped](ScanState::Stopped) now.
+    /// The scans of the whole drive. An interrupted one is [stopped](ScanState::Stopped).
     #[must_use]
     pub fn status(&self) -> Vec<ScanStatus> {
         TASKS.iter().filter_map(|entry| self.status_of(entry.kind)).collect()
@@ -271,15 +227,15 @@ impl Remembered {
         Some(ScanStatus { state, reason, output: note("output"), ..ScanStatus::of(&scan, empty) })
     }
 
-    /// Forgets a scan; how it was.
+    /// Removes the state of a scan and returns its last status.
     ///
     /// # Errors
-    /// [`AloneError::Scan`] when there is none, [`AloneError::StateInUse`], [`AloneError::State`].
+    /// [`AloneError::Scan`] if there is none, [`AloneError::StateInUse`], [`AloneError::State`].
     pub fn cancel(&self, task: TaskKind) -> Result<ScanStatus, AloneError> {
         let not_there = || ScanError::NotThere { target: WHOLE_DRIVE.to_owned(), task };
         let status = self.status_of(task).ok_or_else(not_there)?;
         let files = self.files(task);
-        let _lock = taken(&files)?;
+        let _lock = lock_state(&files)?;
         files
             .remove()
             .map_err(|error| AloneError::State { path: files.path().to_owned(), error })?;
@@ -292,7 +248,7 @@ impl Remembered {
 }
 
 impl Scans {
-    /// The scans of a drive that nobody else uses; nothing is taken up yet.
+    /// The scans of a drive without clients; no stored scan is resumed yet.
     fn alone(
         handle: headtime_io::DriveHandle,
         drive: [u8; 16],
@@ -303,19 +259,19 @@ impl Scans {
     }
 }
 
-/// The door for orders. Where somebody else is behind it already, says who.
-fn open_door(locator: &Locator, task: TaskKind) -> Result<Option<Listener>, AloneError> {
+/// Binds the control socket. If another program listens there, the error names it.
+fn bind_control_socket(locator: &Locator, task: TaskKind) -> Result<Option<Listener>, AloneError> {
     let Some(path) = control_socket_alone(locator) else { return Ok(None) };
     if let Some(directory) = path.parent() {
-        // What comes of it is seen when the socket is made.
+        // An error shows when the socket is bound.
         let _ = std::fs::create_dir_all(directory);
     }
     match Listener::bind(&Listen::Unix { path: path.clone(), mode: CONTROL_MODE, tls: None }) {
         Ok(listener) => Ok(Some(listener)),
-        Err(BindError::Live { .. }) => Err(who_is_there(locator, task, &path)),
+        Err(BindError::Live { .. }) => Err(socket_owner_error(locator, task, &path)),
         Err(error) => {
             tracing::warn!(
-                "{error}; there is no control socket, so that nobody can ask after this scan or \
+                "{error}; there is no control socket, so no other program can query or \
                     end it from elsewhere"
             );
             Ok(None)
@@ -323,7 +279,7 @@ fn open_door(locator: &Locator, task: TaskKind) -> Result<Option<Listener>, Alon
     }
 }
 
-fn who_is_there(locator: &Locator, task: TaskKind, path: &Path) -> AloneError {
+fn socket_owner_error(locator: &Locator, task: TaskKind, path: &Path) -> AloneError {
     let answer = ControlClient::connect(path)
         .and_then(|mut client| client.scan("scan.status", &ScanArguments::default()));
     if answer.is_ok_and(|answer| answer.alone) {
@@ -332,14 +288,18 @@ fn who_is_there(locator: &Locator, task: TaskKind, path: &Path) -> AloneError {
     AloneError::Served { drive: locator.to_string(), task, control: path.to_owned() }
 }
 
-fn taken(files: &StateFile) -> Result<StateLock, AloneError> {
+fn lock_state(files: &StateFile) -> Result<StateLock, AloneError> {
     let path = || files.path().to_owned();
     let lock = files.lock().map_err(|error| AloneError::State { path: path(), error })?;
     lock.ok_or_else(|| AloneError::StateInUse { path: path() })
 }
 
-/// Whether a scan that goes on is the one that is asked for.
-fn must_fit(status: &ScanStatus, order: &StartScan, drive: &str) -> Result<(), AloneError> {
+/// Checks that the stored scan has the requested settings.
+fn check_same_settings(
+    status: &ScanStatus,
+    order: &StartScan,
+    drive: &str,
+) -> Result<(), AloneError> {
     let other = |how: String| {
         Err(AloneError::OtherSettings { drive: drive.to_owned(), task: order.task, how })
     };

@@ -1,13 +1,13 @@
-//! The files of a scan: its state, which is replaced whole, and the journal of a backup.
+//! The files of a scan: its state, which is replaced atomically, and the journal of a backup.
 //!
-//! # What survives what
-//! - *kill -9*: everything that was kept. The state is written aside, made durable and renamed;
-//!   what a backup keeps between two saves stands in its journal, which is written before the
-//!   overwrite of those sectors may go on.
-//! - *a power failure*: the state as it was saved last. Of a backup the point in time is lost with
-//!   it, because writes that came after that were answered; it says so.
-//! - *a clean end*: everything, and what was written through the server since each mebibyte was
-//!   digested.
+//! # Durability
+//! - *kill -9*: all kept data survives. The state is written to a new file, made durable and
+//! renamed. Between two saves a backup records kept sectors in its journal, before their overwrite
+//! may continue.
+//! - *power failure*: the last saved state survives. A backup loses its point in time, because
+//! later writes were answered, and its status says so.
+//! - *clean shutdown*: everything survives, including the writes through the server since each
+//! mebibyte was digested.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
@@ -19,14 +19,14 @@ use headtime_tasks::Scan;
 use headtime_units::Extent;
 use rustix::fs::{FlockOperation, flock};
 
-/// Where a scan remembers itself.
+/// The state file of a scan.
 #[derive(Clone, Debug)]
 pub(super) struct StateFile {
     path: PathBuf,
 }
 
 impl StateFile {
-    /// The state of `task` over `target` of this drive, in `directory`.
+    /// The state file of `task` on `target` of this drive, in `directory`.
     pub(super) fn new(directory: &Path, drive: [u8; 16], target: &str, task: &str) -> Self {
         let drive: String = drive.iter().map(|byte| format!("{byte:02x}")).collect();
         Self { path: directory.join(format!("{drive}.{target}.{task}.scan")) }
@@ -43,7 +43,7 @@ impl StateFile {
         }
     }
 
-    /// Replaces the state. A crash leaves the old one or the new one.
+    /// Replaces the state. After a crash the old or the new state is there.
     pub(super) fn save(&self, scan: &Scan, closed: bool) -> io::Result<()> {
         self.make_directory()?;
         write_atomically(&self.path, Existing::Replace, |file| {
@@ -63,7 +63,7 @@ impl StateFile {
         self.path.parent().map_or(Ok(()), std::fs::create_dir_all)
     }
 
-    /// Forgets the scan.
+    /// Removes the state.
     pub(super) fn remove(&self) -> io::Result<()> {
         for path in [self.path.clone(), self.journal_path()] {
             match std::fs::remove_file(path) {
@@ -74,8 +74,8 @@ impl StateFile {
         Ok(())
     }
 
-    /// Keeps every other program from using this state as long as the answer lives; `None` when one
-    /// does.
+    /// Locks the state against other programs until the lock is dropped; `None` if another program
+    /// has it.
     pub(super) fn lock(&self) -> io::Result<Option<StateLock>> {
         self.make_directory()?;
         let path = self.path.with_extension("lock");
@@ -91,7 +91,7 @@ impl StateFile {
                 Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
                 Err(errno) => return Err(errno.into()),
             }
-            // Whoever had it before may have removed it in between; then it is nobody's.
+            // The previous owner may have removed the file in between; then the lock is void.
             let (held, there) = (file.metadata()?, std::fs::metadata(&path));
             if there.is_ok_and(|there| there.ino() == held.ino() && there.dev() == held.dev()) {
                 return Ok(Some(StateLock { path, _file: file }));
@@ -103,8 +103,8 @@ impl StateFile {
         self.path.with_extension("journal")
     }
 
-    /// The journal that belongs to the scan which began at `begun`, behind what it holds; made if
-    /// it is not there, emptied if it is of another scan.
+    /// Opens the journal of the scan that started at `begun`, for appending. Creates it if it is
+    /// missing and empties it if it belongs to another scan.
     pub(super) fn journal(&self, begun: u64) -> io::Result<Journal> {
         self.make_directory()?;
         let mut file =
@@ -115,7 +115,7 @@ impl StateFile {
         if head == journal.head() { Ok(journal) } else { journal.emptied() }
     }
 
-    /// Counts what the journal says as kept. A record that was cut off ends it.
+    /// Marks the sectors in the journal as kept. An incomplete record ends the replay.
     pub(super) fn replay(&self, begun: u64, scan: &mut Scan) -> io::Result<()> {
         let bytes = match std::fs::read(self.journal_path()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -143,7 +143,7 @@ impl StateFile {
     }
 }
 
-/// State that only this program uses. The system lets go of it when the program is killed.
+/// A lock on a state file. The system releases it when the program dies.
 #[derive(Debug)]
 pub(super) struct StateLock {
     path: PathBuf,
@@ -152,12 +152,12 @@ pub(super) struct StateLock {
 
 impl Drop for StateLock {
     fn drop(&mut self) {
-        // Left behind at worst, and nobody's then.
+        // A file that cannot be removed is an unlocked file.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// What a backup has kept since its state was saved.
+/// The sectors that a backup has kept since its last save.
 #[derive(Debug)]
 pub(super) struct Journal {
     file: File,
@@ -165,12 +165,11 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Writes down what the scan is about to count as kept.
+    /// Appends the sectors that the scan is about to mark as kept.
     pub(super) fn write(&mut self, scan: &Scan) -> io::Result<()> {
         let (kept, failed) = scan.pending();
         let mut records = Vec::new();
-        // Errors first: sectors that count as kept without the error that belongs to them would be
-        // zeroes that nobody explains.
+        // Errors first: a kept sector without its error would be a zero sector without explanation.
         let all =
             failed.iter().map(|extent| (*extent, FAILED)).chain(kept.map(|extent| (extent, KEPT)));
         for (extent, kind) in all {
@@ -184,7 +183,7 @@ impl Journal {
         self.file.write_all(&records)
     }
 
-    /// The state was saved: nothing has to be remembered here.
+    /// Removes all records after a save.
     pub(super) fn emptied(mut self) -> io::Result<Self> {
         self.file.set_len(0)?;
         let head = self.head();
@@ -275,7 +274,7 @@ mod tests {
     fn state_is_used_by_one_program_at_a_time_and_by_the_next_when_that_has_ended() {
         let folder = tempfile::tempdir().unwrap();
         let files = StateFile::new(folder.path(), [1; 16], "v", "scrub");
-        let lock = files.lock().unwrap().expect("nobody else is there");
+        let lock = files.lock().unwrap().expect("the state is not locked");
         assert!(files.lock().unwrap().is_none());
         let other = StateFile::new(folder.path(), [1; 16], "v", "digest");
         assert!(other.lock().unwrap().is_some(), "another scan has a lock of its own");

@@ -1,5 +1,5 @@
-//! Which drive it is, for a drive that nobody serves: by its table of volumes where it has one, so
-//! that a server of it and a scan without one remember the same; by its name otherwise.
+//! The identity of a drive without a server: the UUID of its table of volumes if it has one, so
+//! that a server and a scan without a server share their state; otherwise its name.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -16,8 +16,8 @@ use crate::volumes::{AREA_BYTES, DriveUuid};
 /// The identity of an open drive.
 ///
 /// # Errors
-/// The drive's, when it does not answer. Sectors that cannot be read are no error: they are not
-/// part of a table that counts.
+/// The error of a drive that does not answer. Unreadable sectors are no error: they do not belong
+/// to a valid table.
 pub(super) fn of_open_drive(handle: &DriveHandle, locator: &Locator) -> Result<[u8; 16], IoError> {
     let area = Sectors::new(AREA_BYTES / u64::from(handle.sector_size().bytes()));
     if handle.capacity() < area {
@@ -42,10 +42,7 @@ pub(super) fn of_open_drive(handle: &DriveHandle, locator: &Locator) -> Result<[
     Ok(table_of(&bytes).unwrap_or_else(|| by_name(locator)))
 }
 
-/// The identity of a drive that is not open, with nothing changed on it and nobody kept from it.
-///
-/// # Errors
-/// The system's, or the server's.
+/// The identity of a drive that is not open. The drive is neither changed nor locked.
 pub(super) fn of_closed_drive(locator: &Locator) -> io::Result<[u8; 16]> {
     let start_of = |path: &Path| {
         let mut bytes = Vec::new();
@@ -64,13 +61,13 @@ pub(super) fn of_closed_drive(locator: &Locator) -> io::Result<[u8; 16]> {
     Ok(table_of(&bytes).unwrap_or_else(|| by_name(locator)))
 }
 
-/// As a server would have it.
+/// The UUID of a valid table.
 fn table_of(area: &[u8]) -> Option<[u8; 16]> {
     DriveUuid::of_area(area).map(|DriveUuid(uuid)| uuid)
 }
 
-/// The disk's serial number, the file's path, the server's URI: what stays the same as long as it
-/// is the same drive.
+/// The serial number of a disk, the path of a file or the URI of a server: a name that stays with
+/// the drive.
 fn by_name(locator: &Locator) -> [u8; 16] {
     let file = |path: &Path| {
         format!(
@@ -87,7 +84,7 @@ fn by_name(locator: &Locator) -> [u8; 16] {
     Subject::identity_by_name(&name)
 }
 
-/// A block device that says which it is; a partition by its number on that disk.
+/// The model and serial number of a block device, with the partition number.
 fn disk(path: &Path) -> Option<String> {
     let device = block_device_at(path, &RawOptions::default().system).ok()??;
     let part = device.name.strip_prefix(device.disk_name()).unwrap_or_default();
@@ -98,7 +95,7 @@ fn disk(path: &Path) -> Option<String> {
     ))
 }
 
-/// Whether some sectors cannot be read, rather than the drive.
+/// Returns whether this is a medium error, as opposed to an error of the drive.
 fn is_of_medium(error: &IoError) -> bool {
     error.errno() == rustix::io::Errno::IO.raw_os_error() && !matches!(error, IoError::EngineFailed)
 }
@@ -128,7 +125,7 @@ mod tests {
         assert_eq!(of_open_drive(&drive.handle(), &locator).unwrap(), uuid);
         drop(drive);
         assert_eq!(of_closed_drive(&locator).unwrap(), uuid);
-        // One copy is enough.
+        // One valid copy is enough.
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[100] ^= 1;
         assert_eq!(table_of(&bytes), Some(uuid));

@@ -1,12 +1,11 @@
-//! The scans of a server: started, paused, resumed, cancelled, asked about; remembered over
-//! restarts.
+//! The scans of a drive: start, pause, resume, cancel and status. Their state survives restarts.
 //!
-//! There is one scan for each target (a volume, or the whole drive) and task. Each has a thread of
-//! its own (`runner`) between the drive's feed and its files (`files`). A scan that was running
-//! when the server ended runs again when the server starts, before any client is let in.
+//! There is one scan for each target (a volume or the whole drive) and task. Each has its own
+//! thread (`runner`) between the drive's feed and its files (`files`). A scan that was running when
+//! the server ended resumes when the server starts, before any client connects.
 //!
-//! A drive that nobody serves is scanned by [`ScanAlone`]: the same scans, files and orders, of one
-//! task, with no clients beside it.
+//! [`ScanAlone`] scans a drive without a server: the same scans, files and commands, for one task
+//! and without clients.
 
 mod alone;
 mod files;
@@ -33,24 +32,24 @@ use headtime_units::{Extent, Sectors, Share};
 pub use alone::{AloneError, AloneOptions, Remembered, ScanAlone};
 use files::StateFile;
 use output::OutputFile;
-use runner::{CommandMessage, Phase, Runner, ScanCommand, Work, this_boot, words_of};
+use runner::{CommandMessage, Phase, Runner, RunnerState, ScanCommand, this_boot, words_of};
 pub use status::{DigestFigures, RangeList, ScanState, ScanStatus, SourceBytes};
 
-/// The name of the whole drive as a target; no volume can have it.
+/// The name of the whole drive as a target; no volume can have this name.
 pub const WHOLE_DRIVE: &str = "@drive";
 
-/// A scan that is to be started, or to go on.
+/// A request to start or resume a scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartScan {
     /// A volume's name, or [`WHOLE_DRIVE`].
     pub target: String,
-    /// What is to be done.
+    /// The task.
     pub task: TaskKind,
-    /// Of a scrub: whether it compares digests.
+    /// A scrub compares digests.
     pub digests: bool,
-    /// Of a backup: where it goes, a file that is not there yet or a named pipe.
+    /// The output of a backup: a new file or a named pipe.
     pub to: Option<PathBuf>,
-    /// Whether what is remembered of an earlier one is thrown away.
+    /// Discard the state of an earlier scan.
     pub again: bool,
 }
 
@@ -63,89 +62,62 @@ pub struct Scans {
     directory: Option<PathBuf>,
     slots: Mutex<BTreeMap<(String, TaskKind), Slot>>,
     fill: Mutex<FillSettings>,
-    /// Whether the drive is here for one scan and for nobody else.
+    /// No clients use the drive.
     alone: bool,
 }
 
 struct Slot {
     status: Arc<Mutex<ScanStatus>>,
     stop: Arc<AtomicBool>,
-    /// `None` of a scan whose state cannot be read.
+    /// `None` for a scan whose state cannot be read.
     thread: Option<(Sender<CommandMessage>, JoinHandle<()>)>,
 }
 
-/// Why a scan is not as it was wanted.
+/// The reason why a command for a scan failed.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum ScanError {
-    /// The server has no such target.
+    /// An unknown target.
     #[error(
-        "there is no volume {target} on this drive; there are {known}, and {WHOLE_DRIVE} for all \
+        "there is no volume {target} on this drive; the targets are {known}, and {WHOLE_DRIVE} for all \
             of the drive"
     )]
-    UnknownTarget {
-        /// The name.
-        target: String,
-        /// The volumes.
-        known: String,
-    },
-    /// There is no such scan.
+    UnknownTarget { target: String, known: String },
+    /// No such scan.
     #[error("there is no {task} of {target}; start one first")]
-    NotThere {
-        /// The target.
-        target: String,
-        /// The task.
-        task: TaskKind,
-    },
-    /// It is at work.
-    #[error("the {task} of {target} is running already; cancel it first if another is wanted")]
-    Running {
-        /// The target.
-        target: String,
-        /// The task.
-        task: TaskKind,
-    },
-    /// What there is cannot go on.
+    NotThere { target: String, task: TaskKind },
+    /// The scan is running.
+    #[error("the {task} of {target} is running already; cancel it first to start another")]
+    Running { target: String, task: TaskKind },
+    /// The scan cannot be resumed.
     #[error(
-        "the {task} of {target} cannot go on: {reason}; start it with --again, which forgets it"
+        "the {task} of {target} cannot be resumed: {reason}; start it with --again, which discards its state"
     )]
-    Broken {
-        /// The target.
-        target: String,
-        /// The task.
-        task: TaskKind,
-        /// Why.
-        reason: String,
-    },
-    /// A backup that goes nowhere, or something else that goes somewhere.
+    Broken { target: String, task: TaskKind, reason: String },
+    /// A missing output of a backup, or an output of another task.
     #[error("{0}")]
     Output(String),
-    /// The file of a backup cannot be had.
-    #[error("{}: {error}; name a file that is not there yet, or a named pipe (mkfifo) that somebody reads already", path.display())]
-    OutputFile {
-        /// The file.
-        path: PathBuf,
-        /// The system's answer.
-        error: std::io::Error,
-    },
+    /// The output of a backup cannot be opened.
+    #[error("{}: {error}; name a new file, or a named pipe (mkfifo) that another program reads", path.display())]
+    OutputFile { path: PathBuf, error: std::io::Error },
     /// The drive is closing.
-    #[error("the drive takes no change: {0}")]
+    #[error("the drive rejects the change: {0}")]
     Drive(#[from] SubmitError),
-    /// A thread was refused.
+    /// A thread cannot be started.
     #[error("the thread of a scan cannot be started: {0}; raise the limit on threads")]
     Thread(std::io::Error),
 }
 
-/// How long a scan may take to see to what it is told.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// The unit in which writes between two passes are remembered: that of digests.
+/// The longest wait until a scan has carried out a command.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The granularity at which writes between two passes are recorded: that of digests.
 const REGION_BYTES: u64 = 1 << 20;
 
 impl Scans {
-    /// The scans of a drive: those remembered in `directory`, and such as are to come. `targets`
-    /// are the volumes, `drive` is the drive's identity.
+    /// Opens the scans of a drive and resumes those with state in `directory`. `targets` are the
+    /// volumes, `drive` is the identity of the drive.
     ///
-    /// What cannot be read of an earlier scan is told by its status, and forgotten when it is
-    /// started again.
+    /// The status of a scan with unreadable state says so; starting it again discards the state.
     pub(crate) fn open(
         handle: DriveHandle,
         drive: [u8; 16],
@@ -155,9 +127,9 @@ impl Scans {
     ) -> Self {
         let fill = FillSettings { max_impact: max_impact.as_fraction(), ..handle.usual_fill() };
         let scans = Self::new(handle, drive, targets, directory, fill, false);
-        for (target, task) in scans.possible() {
-            if let Err(error) = scans.take_up(&target, task) {
-                tracing::warn!("the {task} of {target} is not taken up again: {error}");
+        for (target, task) in scans.possible_scans() {
+            if let Err(error) = scans.restore(&target, task) {
+                tracing::warn!("the {task} of {target} cannot be resumed: {error}");
             }
         }
         scans
@@ -171,7 +143,7 @@ impl Scans {
         fill: FillSettings,
         alone: bool,
     ) -> Self {
-        // Whoever reads it in a status has a working directory of his own.
+        // A client that reads the path in a status may have another working directory.
         let directory =
             directory.map(|directory| std::path::absolute(&directory).unwrap_or(directory));
         let mut targets = targets;
@@ -180,7 +152,7 @@ impl Scans {
             Extent::new(headtime_units::Lba::new(0), handle.capacity()),
         ));
         if handle.set_fill(fill).is_err() {
-            tracing::warn!("the drive closed before its scans were set up");
+            tracing::warn!("the drive was closed before its scans were set up");
         }
         Self {
             handle,
@@ -193,21 +165,21 @@ impl Scans {
         }
     }
 
-    /// Goes on with what is remembered of a scan, if anything is.
-    fn take_up(&self, target: &str, task: TaskKind) -> Result<(), ScanError> {
+    /// Resumes a scan with stored state, if there is one.
+    fn restore(&self, target: &str, task: TaskKind) -> Result<(), ScanError> {
         if let Some(slot) = self.remembered(target, task)? {
             self.lock().insert((target.to_owned(), task), slot);
         }
         Ok(())
     }
 
-    /// Whether the drive is here for one scan and for nobody else.
+    /// Returns whether no clients use the drive.
     #[must_use]
     pub fn is_alone(&self) -> bool {
         self.alone
     }
 
-    fn possible(&self) -> Vec<(String, TaskKind)> {
+    fn possible_scans(&self) -> Vec<(String, TaskKind)> {
         let tasks = || TASKS.iter().map(|entry| entry.kind);
         self.targets()
             .iter()
@@ -215,10 +187,7 @@ impl Scans {
             .collect()
     }
 
-    /// Starts a scan, or lets one go on that was paused; a complete one is done once more.
-    ///
-    /// # Errors
-    /// See [`ScanError`].
+    /// Starts a scan, resumes a paused one, or repeats a complete one.
     pub fn start(&self, start: &StartScan) -> Result<ScanStatus, ScanError> {
         let StartScan { target, task, .. } = start;
         let (target, task) = (target.clone(), *task);
@@ -227,7 +196,7 @@ impl Scans {
             (TaskKind::Backup, _) | (_, None) => {}
             (_, Some(_)) => {
                 return Err(ScanError::Output(format!(
-                    "a {task} writes nothing, so leave the output out"
+                    "a {task} writes no output; leave the output out"
                 )));
             }
         }
@@ -257,17 +226,11 @@ impl Scans {
     }
 
     /// Stops reading for a scan until it is resumed.
-    ///
-    /// # Errors
-    /// [`ScanError::NotThere`].
     pub fn pause(&self, target: &str, task: TaskKind) -> Result<ScanStatus, ScanError> {
         self.tell(target, task, ScanCommand::Pause)
     }
 
-    /// Goes on with a paused scan, or tries at once what another waits for.
-    ///
-    /// # Errors
-    /// [`ScanError::NotThere`], [`ScanError::Broken`].
+    /// Resumes a paused scan, or retries at once what another waits for.
     pub fn resume(&self, target: &str, task: TaskKind) -> Result<ScanStatus, ScanError> {
         let status = self.tell(target, task, ScanCommand::Resume)?;
         match status.state {
@@ -278,11 +241,7 @@ impl Scans {
         }
     }
 
-    /// Ends a scan and forgets what is remembered of it. What a backup has written stays where it
-    /// is, and is no backup.
-    ///
-    /// # Errors
-    /// [`ScanError::NotThere`].
+    /// Ends a scan and removes its state. The file of a backup stays, incomplete.
     pub fn cancel(&self, target: &str, task: TaskKind) -> Result<ScanStatus, ScanError> {
         let Some(slot) = self.lock().get(&(target.to_owned(), task)).map(Slot::status) else {
             return Err(ScanError::NotThere { target: target.to_owned(), task });
@@ -297,16 +256,13 @@ impl Scans {
         self.lock().values().map(Slot::status).collect()
     }
 
-    /// By which part the mean response of clients may grow.
+    /// The largest allowed growth of the mean response time of clients, as a share.
     #[must_use]
     pub fn max_impact(&self) -> f64 {
         self.fill.lock().unwrap_or_else(PoisonError::into_inner).max_impact
     }
 
-    /// Changes that, for all scans of the drive.
-    ///
-    /// # Errors
-    /// [`ScanError::Drive`].
+    /// Changes the allowed growth for all scans of the drive.
     pub fn set_max_impact(&self, share: Share) -> Result<(), ScanError> {
         let mut fill = self.fill.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = FillSettings { max_impact: share.as_fraction(), ..*fill };
@@ -315,23 +271,22 @@ impl Scans {
         Ok(())
     }
 
-    /// By which part the mean response of clients has grown, as measured since the first scan.
+    /// The measured growth of the mean response time of clients since the first scan, as a share.
     #[must_use]
     pub fn impact(&self) -> f64 {
         self.handle.snapshot().fill.impact()
     }
 
-    /// A volume lies there from now on, or nowhere. What is at work on it as it was is the caller's
-    /// to end before.
+    /// Sets or removes the extent of a target. The caller must have ended its scans.
     pub(crate) fn set_target(&self, target: &str, extent: Option<Extent>) {
         let mut targets = self.targets();
         targets.retain(|(name, _)| name != target);
         targets.extend(extent.map(|extent| (target.to_owned(), extent)));
     }
 
-    /// The scans of a target that are not over.
-    pub(crate) fn at_work(&self, target: &str) -> Vec<TaskKind> {
-        let at_work = |slot: &Slot| {
+    /// The unfinished scans of a target.
+    pub(crate) fn unfinished(&self, target: &str) -> Vec<TaskKind> {
+        let unfinished = |slot: &Slot| {
             matches!(
                 slot.status().state,
                 ScanState::Running | ScanState::Paused | ScanState::Waiting
@@ -339,18 +294,17 @@ impl Scans {
         };
         self.lock()
             .iter()
-            .filter(|((name, _), slot)| name == target && at_work(slot))
+            .filter(|((name, _), slot)| name == target && unfinished(slot))
             .map(|((_, task), _)| *task)
             .collect()
     }
 
-    /// Ends all scans of a target and forgets what is remembered of them.
+    /// Ends all scans of a target and removes their state.
     pub(crate) fn forget_all(&self, target: &str) {
         TASKS.iter().for_each(|entry| self.forget(target, entry.kind));
     }
 
-    /// Remembers all scans and ends their threads; nothing may be written through the drive after
-    /// this.
+    /// Saves all scans and ends their threads. Nothing may be written to the drive afterwards.
     pub(crate) fn close(&self) {
         let slots = std::mem::take(&mut *self.lock());
         for slot in slots.values() {
@@ -365,7 +319,7 @@ impl Scans {
         &self,
         target: &str,
         task: TaskKind,
-        wish: ScanCommand,
+        command: ScanCommand,
     ) -> Result<ScanStatus, ScanError> {
         let key = (target.to_owned(), task);
         let not_there = || ScanError::NotThere { target: target.to_owned(), task };
@@ -375,10 +329,10 @@ impl Scans {
             (slot.thread.as_ref().map(|(sender, _)| sender.clone()), Arc::clone(&slot.status))
         };
         if let Some(sender) = sender {
-            let (done, seen_to) = mpsc::channel();
-            if sender.send(CommandMessage { wish, done }).is_ok() {
-                // One that is busy does it when it can.
-                let _ = seen_to.recv_timeout(PATIENCE);
+            let (done, acknowledged) = mpsc::channel();
+            if sender.send(CommandMessage { command, done }).is_ok() {
+                // A busy scan carries the command out later.
+                let _ = acknowledged.recv_timeout(TIMEOUT);
             }
         }
         let status = status.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -392,7 +346,7 @@ impl Scans {
             slot.end(ScanCommand::Cancel);
         }
         if let Some(Err(error)) = self.files(target, task).map(|files| files.remove()) {
-            tracing::warn!(%error, "the state of an earlier scan cannot be removed");
+            tracing::warn!(%error, "the state of an earlier scan cannot be removed; remove the file");
         }
     }
 
@@ -404,9 +358,7 @@ impl Scans {
         let mut path = String::new();
         if start.task == TaskKind::Backup {
             let to = start.to.as_ref().ok_or_else(|| {
-                ScanError::Output(
-                    "a backup needs to be told where it goes; add --to FILE".to_owned(),
-                )
+                ScanError::Output("a backup needs an output; add --to FILE".to_owned())
             })?;
             let file = OutputFile::create(to, bytes)
                 .map_err(|error| ScanError::OutputFile { path: to.clone(), error })?;
@@ -426,7 +378,7 @@ impl Scans {
         Ok(NewRunner { scan, marks, output, first, phase: Phase::Running })
     }
 
-    /// What is remembered of a scan, if anything is.
+    /// Loads the stored state of a scan, if there is one.
     fn remembered(&self, target: &str, task: TaskKind) -> Result<Option<Slot>, ScanError> {
         let Some(files) = self.files(target, task) else { return Ok(None) };
         let unreadable = |reason: String| {
@@ -463,7 +415,7 @@ impl Scans {
         if let Some(marks) = &marks {
             let known = closed.then(|| words_of(scan.note("marks").unwrap_or_default())).flatten();
             if !known.is_some_and(|words| marks.set_words(&words)) {
-                // Whatever was written before the program was killed was not told.
+                // Writes since the last save were not recorded.
                 marks.mark_all();
             }
         }
@@ -486,7 +438,7 @@ impl Scans {
         self.launch(NewRunner { scan, marks, output, first: Vec::new(), phase }).map(Some)
     }
 
-    /// The image of a backup that was interrupted, with everything counted that is in it.
+    /// Opens the image of an interrupted backup and replays its journal.
     fn reopen(
         &self,
         files: &StateFile,
@@ -494,16 +446,16 @@ impl Scans {
         closed: bool,
     ) -> Result<OutputFile, String> {
         if scan.settings().form == BackupForm::Stream {
-            return Err("the program ended while the backup went into a pipe, whose reader has a \
-                part of it only"
-                .to_owned());
-        }
-        if !closed && scan.note("boot") != Some(&this_boot()) {
             return Err(
-                "the machine went down during the backup, and what was overwritten at the \
-                end may be missing in it"
+                "the program ended while the backup was written to a pipe, and its reader has a \
+                part of it only"
                     .to_owned(),
             );
+        }
+        if !closed && scan.note("boot") != Some(&this_boot()) {
+            return Err("the machine went down during the backup, and data overwritten near the \
+                end may be missing in it"
+                .to_owned());
         }
         let begun = scan.note("begun").and_then(|begun| begun.parse().ok()).unwrap_or(0);
         files
@@ -529,7 +481,7 @@ impl Scans {
         };
         let status = Arc::new(Mutex::new(status));
         let stop = Arc::new(AtomicBool::new(false));
-        let (sender, told) = mpsc::channel();
+        let (sender, commands) = mpsc::channel();
         if let Some(marks) = &marks {
             self.handle.watch_writes(marks)?;
         }
@@ -541,14 +493,14 @@ impl Scans {
             output,
             files,
             status: Arc::clone(&status),
-            told,
+            commands,
             stop: Arc::clone(&stop),
             phase,
             alone: self.alone,
-            work: Work::default(),
+            state: RunnerState::default(),
         };
-        // Before this returns everything is wanted: a point in time begins, or goes on, before a
-        // client is let in.
+        // All sectors are requested before this returns, so that the point in time of a backup
+        // begins or continues before a client connects.
         runner.begin_with(&first);
         let thread = std::thread::Builder::new()
             .name(format!("scan-{task}"))
@@ -591,7 +543,7 @@ impl Scans {
             .map(|directory: &Path| StateFile::new(directory, self.drive, target, task.name()))
     }
 
-    /// Where a scan with digests learns what was written; others need not know.
+    /// The record of writes for a scan with digests; other scans need none.
     fn marks_of(&self, scan: &Scan) -> Option<Arc<WriteMarks>> {
         let region = Sectors::new(REGION_BYTES / u64::from(scan.subject().sector_size.bytes()));
         scan.digests().map(|_| Arc::new(WriteMarks::new(scan.subject().extent, region)))
@@ -602,12 +554,12 @@ impl Scans {
     }
 }
 
-/// What a runner is made of.
+/// The parts of a new runner.
 struct NewRunner {
     scan: Scan,
     marks: Option<Arc<WriteMarks>>,
     output: Option<OutputFile>,
-    /// What is to be written before everything else.
+    /// Output that precedes everything else.
     first: Vec<Output>,
     phase: Phase,
 }
@@ -617,15 +569,15 @@ impl Slot {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn end(self, wish: ScanCommand) {
+    fn end(self, command: ScanCommand) {
         let Some((sender, thread)) = self.thread else { return };
         let (done, _) = mpsc::channel();
-        // One that has ended already needs not be told.
-        let _ = sender.send(CommandMessage { wish, done });
+        // A thread that has ended needs no command.
+        let _ = sender.send(CommandMessage { command, done });
         drop(sender);
         if thread.join().is_err() {
             tracing::error!(
-                "the thread of a scan failed; what it read since it was saved last is read again"
+                "the thread of a scan failed; data read since its last save is read again"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! Where a backup is written: a sparse image, or a pipe.
+//! The output of a backup: a sparse image or a pipe.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -17,17 +17,17 @@ pub(super) struct OutputFile {
     form: BackupForm,
 }
 
-/// How often a pipe that takes nothing is given up for a look at what else there is to do.
-const LOOK_UP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+/// The interval at which a write to a blocked pipe checks for the end of the scan.
+const POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 impl OutputFile {
-    /// Whether what is at `path` makes the output an image or a stream.
+    /// The form of the output at `path`.
     pub(super) fn form_of(path: &Path) -> BackupForm {
         let pipe = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo());
         if pipe { BackupForm::Stream } else { BackupForm::Image }
     }
 
-    /// A new image of `bytes` bytes, or a pipe that somebody reads.
+    /// Creates an image of `bytes` bytes, or opens a pipe that has a reader.
     pub(super) fn create(path: &Path, bytes: u64) -> io::Result<Self> {
         let form = Self::form_of(path);
         let file = match form {
@@ -45,14 +45,12 @@ impl OutputFile {
         Ok(Self { file, path: path.to_owned(), form })
     }
 
-    /// The image that an earlier program began.
+    /// Opens the image of an earlier run.
     pub(super) fn reopen(path: &Path, bytes: u64) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).open(path)?;
         let len = file.metadata()?.len();
         if len != bytes {
-            return Err(io::Error::other(format!(
-                "it is {len} bytes long and was made with {bytes}"
-            )));
+            return Err(io::Error::other(format!("it has {len} bytes; expected {bytes}")));
         }
         Ok(Self { file, path: path.to_owned(), form: BackupForm::Image })
     }
@@ -65,8 +63,7 @@ impl OutputFile {
         self.form
     }
 
-    /// Writes everything, or as much as goes until `stop` is raised, which is an error of kind
-    /// `Interrupted` then.
+    /// Writes all outputs. If `stop` is set meanwhile, fails with `Interrupted`.
     pub(super) fn write(&mut self, outputs: &[Output], stop: &AtomicBool) -> io::Result<()> {
         outputs.iter().try_for_each(|output| match output {
             Output::At { offset, bytes } => self.file.write_all_at(bytes, *offset),
@@ -85,8 +82,8 @@ impl OutputFile {
                     if stop.load(Ordering::Acquire) {
                         return Err(io::ErrorKind::Interrupted.into());
                     }
-                    // An interrupted or failed wait is a wait that ended early.
-                    let _ = poll(&mut [PollFd::new(&self.file, PollFlags::OUT)], Some(&LOOK_UP));
+                    // An interrupted or failed wait only ends early.
+                    let _ = poll(&mut [PollFd::new(&self.file, PollFlags::OUT)], Some(&POLL));
                 }
                 Err(error) => return Err(error),
             }
@@ -94,7 +91,7 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Makes what was written durable; a pipe has nothing to make durable.
+    /// Makes the image durable; no effect on a pipe.
     pub(super) fn sync(&self) -> io::Result<()> {
         match self.form {
             BackupForm::Image => self.file.sync_data(),

@@ -1,11 +1,11 @@
-//! The thread of one scan: takes what the drive has read for it, hands it to the task, writes,
-//! saves, and does as it is told.
+//! The thread of one scan: it passes data from the drive to the task, writes the output, saves the
+//! state, and carries out commands.
 //!
 //! ```text
-//! feed ─► scan (books, task) ─► output file ─► journal ─► kept ─► the engine may let overwrites go
+//! feed ─► scan (records, task) ─► output file ─► journal ─► kept ─► engine allows overwrites
 //! ```
-//! What is in the way of a scan (no room for its image or its state, a drive that does not answer)
-//! makes it wait, not fail; it tries again by itself. Only the loss of a point in time ends one.
+//! An obstacle (no space for the image or the state, a drive that does not answer) makes a scan
+//! wait and retry, not fail. Only the loss of its point in time ends a scan.
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,21 +25,21 @@ use super::files::{Journal, StateFile};
 use super::output::OutputFile;
 use super::status::{ScanState, ScanStatus};
 
-/// What a scan is told.
+/// A command for a scan.
 pub(super) enum ScanCommand {
     Pause,
     Resume,
-    /// Another pass over what is complete.
+    /// Start another pass of a complete scan.
     Again,
-    /// End and forget everything.
+    /// End the scan and remove its state.
     Cancel,
-    /// The server ends: remember everything.
+    /// Save the state, because the server ends.
     Close,
 }
 
-/// A wish, and whom to tell when it was seen to.
+/// A command, and the channel that acknowledges it.
 pub(super) struct CommandMessage {
-    pub(super) wish: ScanCommand,
+    pub(super) command: ScanCommand,
     pub(super) done: Sender<()>,
 }
 
@@ -50,37 +50,36 @@ pub(super) struct Runner {
     pub(super) output: Option<OutputFile>,
     pub(super) files: Option<StateFile>,
     pub(super) status: Arc<Mutex<ScanStatus>>,
-    pub(super) told: Receiver<CommandMessage>,
-    /// Raised when it is to end, so that a pipe that takes nothing does not hold it up.
+    pub(super) commands: Receiver<CommandMessage>,
+    /// Set when the scan has to end, so that a blocked pipe does not delay it.
     pub(super) stop: Arc<AtomicBool>,
     pub(super) phase: Phase,
-    /// Whether nobody but the scan uses the drive: then nothing can be written that it does not
-    /// know of.
+    /// No clients use the drive, so the state covers every write.
     pub(super) alone: bool,
-    pub(super) work: Work,
+    pub(super) state: RunnerState,
 }
 
-/// What a runner has besides what it was made with.
+/// The working state of a runner.
 #[derive(Default)]
-pub(super) struct Work {
+pub(super) struct RunnerState {
     feed: Option<ScanFeed>,
     journal: Option<Journal>,
-    /// Reads that failed one after the other: errors of the medium if another succeeds, otherwise
-    /// the drive is gone.
+    /// Consecutive failed reads: medium errors if a later read succeeds, otherwise the drive is
+    /// gone.
     suspects: Vec<(Extent, i32, bool, Source)>,
     unsaved: bool,
     saved: Option<Instant>,
     save_took: Duration,
-    shown: Option<Instant>,
-    /// Bytes done at moments of the last seconds.
+    status_updated: Option<Instant>,
+    /// Bytes done at recent times.
     rate: VecDeque<(Instant, u64)>,
-    /// What was done when everything had been told the last time and something was missing.
-    told_with: Option<u64>,
-    /// What was told and has to come again, because it could not be kept or the drive was away.
+    /// The progress when the feed was last exhausted with sectors missing.
+    exhausted_at: Option<u64>,
+    /// Sectors to read again, because their data could not be kept or the drive was gone.
     lost: Vec<Extent>,
 }
 
-/// What a runner is doing.
+/// The phase of a scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Running,
@@ -91,7 +90,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// As it is remembered: what waits goes on by itself.
+    /// The stored name of the phase: a waiting scan resumes by itself.
     pub(super) fn word(&self) -> &'static str {
         match self {
             Self::Running | Self::Waiting { .. } => "running",
@@ -103,8 +102,8 @@ impl Phase {
 }
 
 impl Runner {
-    /// Writes what comes first, remembers that it is at work, and wants what is missing: from then
-    /// on nothing is overwritten that a point in time needs.
+    /// Writes the first output, saves the state and requests the missing sectors. From then on no
+    /// sector is overwritten that a point in time needs.
     pub(super) fn begin_with(&mut self, first: &[Output]) {
         if let Err(error) = self.write(first) {
             self.cannot_write(&error);
@@ -113,15 +112,15 @@ impl Runner {
             self.open_feed();
         }
         self.save(false);
-        self.show();
+        self.update_status();
     }
 
-    /// Works until it is told to end.
+    /// Runs until a command ends the scan.
     pub(super) fn run(mut self) {
         loop {
-            match self.told.try_recv() {
-                Ok(told) => {
-                    if self.obey(told) {
+            match self.commands.try_recv() {
+                Ok(commands) => {
+                    if self.carry_out(commands) {
                         return;
                     }
                     continue;
@@ -132,63 +131,67 @@ impl Runner {
                 }
                 Err(TryRecvError::Empty) => {}
             }
-            match self.work.feed.as_ref().map(|feed| feed.next(LOOK_UP)) {
-                Some(Some(event)) => self.take(event),
+            match self.state.feed.as_ref().map(|feed| feed.next(POLL)) {
+                Some(Some(event)) => self.handle_event(event),
                 Some(None) => {}
-                None => match self.told.recv_timeout(LOOK_UP_IDLE) {
-                    Ok(told) => {
-                        if self.obey(told) {
+                None => match self.commands.recv_timeout(POLL_IDLE) {
+                    Ok(commands) => {
+                        if self.carry_out(commands) {
                             return;
                         }
                     }
                     Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
                 },
             }
-            self.look_after();
+            self.periodic_work();
         }
     }
 
-    /// Does what is due by the clock.
-    fn look_after(&mut self) {
+    /// Performs periodic state.
+    fn periodic_work(&mut self) {
         let now = Instant::now();
         if matches!(&self.phase, Phase::Waiting { until, .. } if now >= *until) {
-            self.go_on();
+            self.continue_scan();
         }
-        let pause = SAVE_EVERY.max(self.work.save_took * SAVE_SHARE);
-        if self.work.unsaved && self.work.saved.is_none_or(|saved| now >= saved + pause) {
+        let pause = SAVE_EVERY.max(self.state.save_took * SAVE_SHARE);
+        if self.state.unsaved && self.state.saved.is_none_or(|saved| now >= saved + pause) {
             self.save(false);
         }
-        if self.work.shown.is_none_or(|shown| now >= shown + SHOW_EVERY) {
-            self.show();
+        if self
+            .state
+            .status_updated
+            .is_none_or(|status_updated| now >= status_updated + STATUS_EVERY)
+        {
+            self.update_status();
         }
     }
 
-    /// Whether that was the end.
-    fn obey(&mut self, CommandMessage { wish, done }: CommandMessage) -> bool {
-        let over = match wish {
+    /// Carries out a command; returns whether it ends the scan.
+    fn carry_out(&mut self, CommandMessage { command, done }: CommandMessage) -> bool {
+        let over = match command {
             ScanCommand::Pause if matches!(self.phase, Phase::Running | Phase::Waiting { .. }) => {
                 self.phase = Phase::Paused;
-                self.work.feed.iter().for_each(ScanFeed::pause);
+                self.state.feed.iter().for_each(ScanFeed::pause);
                 self.save(false);
                 false
             }
             ScanCommand::Resume if matches!(self.phase, Phase::Paused | Phase::Waiting { .. }) => {
-                self.go_on();
+                self.continue_scan();
                 self.save(false);
                 false
             }
             ScanCommand::Again if self.phase == Phase::Complete => {
                 self.scan.again();
                 self.phase = Phase::Running;
-                self.work.rate.clear();
+                self.state.rate.clear();
                 self.open_feed();
                 self.save(false);
                 false
             }
             ScanCommand::Pause | ScanCommand::Resume | ScanCommand::Again => false,
             ScanCommand::Cancel => {
-                self.work.feed = None;
-                self.work.journal = None;
+                self.state.feed = None;
+                self.state.journal = None;
                 if let Some(Err(error)) = self.files.as_ref().map(StateFile::remove) {
                     tracing::warn!(%error, "the state of a cancelled scan cannot be removed");
                 }
@@ -199,98 +202,98 @@ impl Runner {
                 true
             }
         };
-        self.show();
-        // Nobody waits any more, perhaps.
+        self.update_status();
+        // The sender may have stopped waiting.
         let _ = done.send(());
         over
     }
 
-    /// The server ends: what was told and not taken yet is read again after the restart, unless its
-    /// point in time would be lost.
+    /// Ends the scan for a shutdown. Sectors that were read and not processed are read again after
+    /// the restart, unless that would mark_lost the point in time.
     fn close(&mut self) {
-        if let Some(feed) = self.work.feed.take() {
-            // What is there already is a matter of memory, and may have taken the word that it was
-            // written with it; what is at the drive comes again.
+        if let Some(feed) = self.state.feed.take() {
+            // Process the data in memory, which may carry the only record of a write. Reads at the
+            // drive are repeated later.
             feed.stop();
             while let Some(event) =
                 feed.next(Duration::ZERO).filter(|event| *event != ScanEvent::Closed)
             {
-                self.take(event);
+                self.handle_event(event);
             }
         }
         if self.is_stream() && !matches!(self.phase, Phase::Complete | Phase::Broken { .. }) {
-            self.break_off(
-                "the program ended while the backup went into a pipe, whose reader has \
+            self.fail(
+                "the program ended while the backup was written to a pipe, and its reader has \
                 a part of it only",
             );
         }
-        self.work.unsaved = true;
+        self.state.unsaved = true;
         self.save(true);
     }
 
-    fn take(&mut self, event: ScanEvent) {
+    fn handle_event(&mut self, event: ScanEvent) {
         match event {
             ScanEvent::Read { extent, bytes, source, written } => {
-                self.believe_suspects();
+                self.deliver_suspects();
                 self.deliver(extent, Ok(&bytes), written, source_of(source));
             }
             ScanEvent::Failed { extent, errno, source, written } => {
                 let gone = GONE.iter().any(|gone| gone.raw_os_error() == errno);
-                if self.work.suspects.is_empty() && !gone {
+                if self.state.suspects.is_empty() && !gone {
                     tracing::warn!(
                         "a scan of {} cannot read {extent}: {}",
                         self.scan.subject().target,
                         io::Error::from_raw_os_error(errno)
                     );
                 }
-                self.work.suspects.push((extent, errno, written, source_of(source)));
-                if gone || self.work.suspects.len() >= MAX_SUSPECTS {
+                self.state.suspects.push((extent, errno, written, source_of(source)));
+                if gone || self.state.suspects.len() >= MAX_SUSPECTS {
                     self.reject_drive(errno);
                 }
             }
             ScanEvent::Exhausted => {
-                self.believe_suspects();
+                self.deliver_suspects();
                 self.end_of_pass();
             }
             ScanEvent::Overtaken { extent } => {
-                self.break_off(&format!(
-                    "{extent} was overwritten before what it held was kept, so \
+                self.fail(&format!(
+                    "{extent} was overwritten before its data was kept, so \
                     that the copy would not be of one moment"
                 ));
             }
             ScanEvent::Closed => {
-                self.work.feed = None;
+                self.state.feed = None;
                 if !matches!(self.phase, Phase::Complete | Phase::Broken { .. }) {
                     self.phase = Phase::Waiting {
                         reason: "the drive is closed".to_owned(),
-                        until: Instant::now() + TRY_AGAIN,
+                        until: Instant::now() + RETRY_AFTER,
                     };
                 }
             }
         }
     }
 
-    /// Another read has succeeded, or there is none left: what failed before lies with the medium.
-    fn believe_suspects(&mut self) {
-        for (extent, errno, written, source) in std::mem::take(&mut self.work.suspects) {
+    /// A later read succeeded, or none is left: the earlier failures are medium errors.
+    fn deliver_suspects(&mut self) {
+        for (extent, errno, written, source) in std::mem::take(&mut self.state.suspects) {
             self.deliver(extent, Err(errno), written, source);
         }
     }
 
-    /// Nothing can be read: those sectors are not counted as unreadable, and tried again.
+    /// Nothing can be read: the failed sectors do not count as unreadable and are read again.
     fn reject_drive(&mut self, errno: i32) {
-        let suspects = std::mem::take(&mut self.work.suspects);
+        let suspects = std::mem::take(&mut self.state.suspects);
         for (extent, ..) in &suspects {
-            self.lose(*extent);
+            self.mark_lost(*extent);
         }
         let error = io::Error::from_raw_os_error(errno);
-        self.wait_for(&format!("the drive does not answer: {error}; look after the drive"));
+        self.wait_for(&format!("the drive does not answer: {error}; check the drive"));
     }
 
-    /// These sectors were told in vain.
-    fn lose(&mut self, extent: Extent) {
-        self.work.feed.iter().for_each(|feed| feed.not_kept(extent));
-        self.work.lost.push(extent);
+    /// Marks sectors as not kept, to be read again.
+    fn mark_lost(&mut self, extent: Extent) {
+        self.state.feed.iter().for_each(|feed| feed.not_kept(extent));
+        self.state.lost.push(extent);
     }
 
     fn deliver(&mut self, extent: Extent, read: Result<&[u8], i32>, written: bool, source: Source) {
@@ -299,15 +302,15 @@ impl Runner {
         match self.write(&out) {
             Ok(()) => {
                 self.scan.keep();
-                let Self { scan, work, .. } = self;
-                if let Some(feed) = work.feed.as_ref().filter(|_| work.journal.is_some()) {
+                let Self { scan, state, .. } = self;
+                if let Some(feed) = state.feed.as_ref().filter(|_| state.journal.is_some()) {
                     feed.keep(|extent| scan.is_kept(extent));
                 }
-                self.work.unsaved = true;
+                self.state.unsaved = true;
             }
             Err(error) => {
                 self.scan.forget();
-                self.lose(extent);
+                self.mark_lost(extent);
                 self.cannot_write(&error);
             }
         }
@@ -317,12 +320,12 @@ impl Runner {
         if let Some(output) = &mut self.output {
             output.write(out, &self.stop)?;
         }
-        if self.keeps_a_journal() && self.work.journal.is_none() {
+        if self.keeps_a_journal() && self.state.journal.is_none() {
             let begun = self.begun();
-            self.work.journal =
+            self.state.journal =
                 self.files.as_ref().map(|files| files.journal(begun)).transpose()?;
         }
-        self.work.journal.as_mut().map_or(Ok(()), |journal| journal.write(&self.scan))
+        self.state.journal.as_mut().map_or(Ok(()), |journal| journal.write(&self.scan))
     }
 
     fn cannot_write(&mut self, error: &io::Error) {
@@ -331,21 +334,21 @@ impl Runner {
             .as_ref()
             .map(|output| output.path().display().to_string())
             .unwrap_or_default();
-        let path = if self.work.journal.is_none() && self.keeps_a_journal() {
+        let path = if self.state.journal.is_none() && self.keeps_a_journal() {
             format!("the journal of {path}")
         } else {
             path
         };
         if self.is_stream() {
-            self.break_off(&format!("the pipe {path} takes nothing more: {error}"));
+            self.fail(&format!("the pipe {path} accepts no more data: {error}"));
         } else {
             self.wait_for(&format!(
-                "{path} cannot be written: {error}; make room, or see to its file system"
+                "{path} cannot be written: {error}; free space, or check its file system"
             ));
         }
     }
 
-    /// Everything that was wanted has been told.
+    /// The feed is exhausted: every requested sector was delivered.
     fn end_of_pass(&mut self) {
         if matches!(self.phase, Phase::Complete | Phase::Broken { .. }) {
             return;
@@ -359,68 +362,68 @@ impl Runner {
             match written {
                 Ok(()) => {
                     self.phase = Phase::Complete;
-                    self.work.feed = None;
+                    self.state.feed = None;
                     self.output = None;
                     self.save(false);
-                    self.show();
+                    self.update_status();
                 }
                 Err(error) => self.cannot_write(&error),
             }
             return;
         }
-        // What is missing could not be kept, or was left over of incomplete grains.
+        // The data of missing sectors could not be kept, or was part of incomplete grains.
         let done = self.scan.sectors_done().get();
         if self.phase == Phase::Running {
-            if self.work.told_with == Some(done) {
-                self.wait_for("what is missing was read and did not come; it is tried again");
+            if self.state.exhausted_at == Some(done) {
+                self.wait_for("missing sectors were read without data; they are read again");
             } else {
-                self.want_missing();
+                self.request_missing();
             }
-            self.work.told_with = Some(done);
+            self.state.exhausted_at = Some(done);
         }
     }
 
-    /// Tries what was in the way again.
-    fn go_on(&mut self) {
+    /// Retries after an obstacle.
+    fn continue_scan(&mut self) {
         self.phase = Phase::Running;
-        if self.work.feed.is_none() {
+        if self.state.feed.is_none() {
             self.open_feed();
             return;
         }
-        self.work.told_with = None;
-        self.want_lost();
-        self.work.feed.iter().for_each(ScanFeed::resume);
+        self.state.exhausted_at = None;
+        self.request_lost();
+        self.state.feed.iter().for_each(ScanFeed::resume);
     }
 
-    /// Wants again what was told in vain; the rest of what is missing is wanted already.
-    fn want_lost(&mut self) {
-        let lost = std::mem::take(&mut self.work.lost);
-        let Some(feed) = self.work.feed.as_ref().filter(|_| !lost.is_empty()) else { return };
-        let mut wanted =
+    /// Requests lost sectors again; the feed has the other missing ones.
+    fn request_lost(&mut self) {
+        let lost = std::mem::take(&mut self.state.lost);
+        let Some(feed) = self.state.feed.as_ref().filter(|_| !lost.is_empty()) else { return };
+        let mut sectors =
             PendingSectors::new(self.handle.capacity(), Sectors::new(self.scan.grain()));
         lost.into_iter()
             .filter(|extent| !self.scan.is_kept(*extent))
-            .for_each(|extent| wanted.insert(extent));
-        feed.again(wanted);
+            .for_each(|extent| sectors.insert(extent));
+        feed.again(sectors);
     }
 
-    /// Everything that was wanted has been told, and yet this is missing.
-    fn want_missing(&mut self) {
-        self.work.lost.clear();
-        if let Some(feed) = &self.work.feed {
+    /// Requests all missing sectors after the feed was exhausted.
+    fn request_missing(&mut self) {
+        self.state.lost.clear();
+        if let Some(feed) = &self.state.feed {
             feed.again(self.missing());
         }
     }
 
     fn missing(&self) -> PendingSectors {
-        let mut wanted =
+        let mut sectors =
             PendingSectors::new(self.handle.capacity(), Sectors::new(self.scan.grain()));
-        self.scan.missing().for_each(|extent| wanted.insert(extent));
-        wanted
+        self.scan.missing().for_each(|extent| sectors.insert(extent));
+        sectors
     }
 
     fn open_feed(&mut self) {
-        self.work.lost.clear();
+        self.state.lost.clear();
         let kind = self.scan.kind();
         let start = ScanStart {
             wanted: self.missing(),
@@ -431,12 +434,12 @@ impl Runner {
             queue_bytes: QUEUE_BYTES,
         };
         match self.handle.start_scan(start) {
-            Ok(feed) => self.work.feed = Some(feed),
-            Err(error) => self.wait_for(&format!("the drive takes no scan: {error}")),
+            Ok(feed) => self.state.feed = Some(feed),
+            Err(error) => self.wait_for(&format!("the drive rejects the scan: {error}")),
         }
     }
 
-    /// Something is in the way: reads nothing more for a while.
+    /// Pauses reading for a while because of an obstacle.
     fn wait_for(&mut self, reason: &str) {
         let new = !matches!(&self.phase, Phase::Waiting { reason: before, .. } if before == reason);
         if new {
@@ -446,32 +449,32 @@ impl Runner {
                 self.scan.subject().target
             );
         }
-        self.work.feed.iter().for_each(ScanFeed::pause);
+        self.state.feed.iter().for_each(ScanFeed::pause);
         if !matches!(self.phase, Phase::Paused | Phase::Complete | Phase::Broken { .. }) {
             self.phase =
-                Phase::Waiting { reason: reason.to_owned(), until: Instant::now() + TRY_AGAIN };
+                Phase::Waiting { reason: reason.to_owned(), until: Instant::now() + RETRY_AFTER };
         }
-        self.show();
+        self.update_status();
     }
 
-    fn break_off(&mut self, reason: &str) {
+    fn fail(&mut self, reason: &str) {
         tracing::error!(
             "the {} of {} cannot be finished: {reason}",
             self.scan.kind(),
             self.scan.subject().target
         );
-        self.phase = Phase::Broken { reason: format!("{reason}; begin it again") };
-        self.work.feed = None;
+        self.phase = Phase::Broken { reason: format!("{reason}; start it again") };
+        self.state.feed = None;
         self.output = None;
         self.save(false);
-        self.show();
+        self.update_status();
     }
 
-    /// Remembers the scan. What a running backup has written need not be durable: after a power
-    /// failure its point in time is lost anyway.
+    /// Saves the state. The output of a running backup need not be durable, because a power failure
+    /// loses its point in time anyway.
     fn save(&mut self, closed: bool) {
         let Some(files) = &self.files else { return };
-        // Alone there is no write that the state does not know of, whenever the program ends.
+        // Without clients the state covers every write, whenever the program ends.
         let closed = closed || self.alone;
         let began = Instant::now();
         self.scan.set_note("phase", self.phase.word());
@@ -483,23 +486,23 @@ impl Runner {
         let synced = self.output.as_ref().filter(|_| closed).map_or(Ok(()), OutputFile::sync);
         let saved = synced
             .and_then(|()| files.save(&self.scan, closed))
-            .and_then(|()| self.work.journal.as_mut().map_or(Ok(()), Journal::empty));
-        self.work.saved = Some(Instant::now());
-        self.work.save_took = began.elapsed();
+            .and_then(|()| self.state.journal.as_mut().map_or(Ok(()), Journal::empty));
+        self.state.saved = Some(Instant::now());
+        self.state.save_took = began.elapsed();
         match saved {
-            Ok(()) => self.work.unsaved = false,
+            Ok(()) => self.state.unsaved = false,
             Err(error) => {
                 let path = files.path().display().to_string();
                 self.wait_for(&format!(
-                    "{path} cannot be written: {error}; make room, or see to its file system"
+                    "{path} cannot be written: {error}; free space, or check its file system"
                 ));
             }
         }
     }
 
-    fn show(&mut self) {
+    fn update_status(&mut self) {
         let now = Instant::now();
-        self.work.shown = Some(now);
+        self.state.status_updated = Some(now);
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = ScanStatus::of(&self.scan, status.clone());
         (next.state, next.reason) = match &self.phase {
@@ -509,9 +512,9 @@ impl Runner {
             Phase::Complete => (ScanState::Complete, String::new()),
             Phase::Broken { reason } => (ScanState::Broken, reason.clone()),
         };
-        let rate = &mut self.work.rate;
+        let rate = &mut self.state.rate;
         rate.push_back((now, next.bytes_done));
-        while rate.front().is_some_and(|(then, _)| now - *then > RATE_OVER) && rate.len() > 2 {
+        while rate.front().is_some_and(|(then, _)| now - *then > RATE_WINDOW) && rate.len() > 2 {
             rate.pop_front();
         }
         let (then, before) = rate.front().copied().unwrap_or((now, next.bytes_done));
@@ -524,7 +527,8 @@ impl Runner {
         *status = next;
     }
 
-    /// What distinguishes this scan from others of the same target and task, for the journal.
+    /// The start time, which distinguishes this scan from others of the same target and task in the
+    /// journal.
     fn begun(&self) -> u64 {
         self.scan.note("begun").and_then(|begun| begun.parse().ok()).unwrap_or(0)
     }
@@ -540,12 +544,12 @@ impl Runner {
     }
 }
 
-/// The words of a bitmap as text.
+/// Formats the words of a bitmap as hexadecimal text.
 pub(super) fn hex_of(words: &[u64]) -> String {
     words.iter().map(|word| format!("{word:016x}")).collect()
 }
 
-/// And back; `None` when it is none.
+/// Parses the text of [`hex_of`].
 pub(super) fn words_of(hex: &str) -> Option<Vec<u64>> {
     let words = hex
         .as_bytes()
@@ -554,7 +558,7 @@ pub(super) fn words_of(hex: &str) -> Option<Vec<u64>> {
     words.collect()
 }
 
-/// This boot of the machine: what the page cache held is there as long as it lasts.
+/// The boot id of the machine: the page cache survives a crash of the program, but not a reboot.
 pub(super) fn this_boot() -> String {
     std::fs::read_to_string(Path::new("/proc/sys/kernel/random/boot_id"))
         .map(|text| text.trim().to_owned())
@@ -571,7 +575,7 @@ fn source_of(source: FillSource) -> Source {
     }
 }
 
-/// Errors of a drive that is not there, rather than of its medium.
+/// Errors of a drive that is gone, as opposed to medium errors.
 const GONE: [Errno; 7] = [
     Errno::NODEV,
     Errno::NXIO,
@@ -581,18 +585,18 @@ const GONE: [Errno; 7] = [
     Errno::SHUTDOWN,
     Errno::NOMEDIUM,
 ];
-/// Blocks that fail one after the other, with nothing read in between: 16 MiB in blocks of 4 KiB,
-/// more than a scratch, less than a drive.
+/// The maximum number of consecutive failed blocks: 16 MiB in blocks of 4 KiB, more than a scratch,
+/// less than a drive.
 const MAX_SUSPECTS: usize = 4096;
-/// What waits for the task at most, about.
+/// The approximate bound on data that waits for the task.
 const QUEUE_BYTES: u64 = 4 << 20;
-/// How often a runner looks whether it was told something.
-const LOOK_UP: Duration = Duration::from_millis(20);
-const LOOK_UP_IDLE: Duration = Duration::from_millis(200);
-const SHOW_EVERY: Duration = Duration::from_millis(200);
-const RATE_OVER: Duration = Duration::from_secs(10);
-/// How often state is saved, and at most this part of the time is spent on it.
+/// The interval at which a runner checks for commands.
+const POLL: Duration = Duration::from_millis(20);
+const POLL_IDLE: Duration = Duration::from_millis(200);
+const STATUS_EVERY: Duration = Duration::from_millis(200);
+const RATE_WINDOW: Duration = Duration::from_secs(10);
+/// The interval between saves, and the divisor of the share of time spent on saving.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
 const SAVE_SHARE: u32 = 20;
-/// How long something is in the way before it is looked at again.
-const TRY_AGAIN: Duration = Duration::from_secs(5);
+/// The time until an obstacle is checked again.
+const RETRY_AFTER: Duration = Duration::from_secs(5);

@@ -1,111 +1,110 @@
-//! What there is to say about a scan: [`ScanStatus`], the same in answers, in the live view and in
-//! JSON.
+//! [`ScanStatus`]: the status of a scan in answers, in the live view and in JSON.
 
 use headtime_tasks::{Ranges, Scan, Source};
 use headtime_units::SectorSize;
 use serde::{Deserialize, Serialize};
 
-/// Whether a scan is at work.
+/// The state of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScanState {
     /// It reads whenever there is time.
     Running,
-    /// Somebody has paused it.
+    /// A user has paused it.
     Paused,
-    /// Something is in its way, and it goes on by itself when that is gone.
+    /// An obstacle blocks it; it resumes by itself.
     Waiting,
-    /// Everything was read.
+    /// All sectors were read.
     Complete,
-    /// It cannot be finished any more.
+    /// It can never be finished.
     Broken,
-    /// Nobody is at work on it: a scan without a server, that goes on when it is started again.
+    /// A scan without a server that is not running; it resumes when it is started again.
     Stopped,
 }
 
-/// One scan at one moment.
+/// The status of one scan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScanStatus {
     /// The volume's name, or `@drive`.
     pub target: String,
     /// The task's name.
     pub task: String,
-    /// Whether it is at work.
+    /// The state.
     pub state: ScanState,
-    /// Why it waits or is broken, in words; empty otherwise.
+    /// The reason why it waits or is broken; empty otherwise.
     pub reason: String,
-    /// Which pass over the sectors this is, from 1.
+    /// The number of the pass, from 1.
     pub pass: u32,
-    /// Bytes to be read in a pass.
+    /// Bytes of a pass.
     pub bytes: u64,
-    /// Of these, the ones that were read and kept.
+    /// Bytes read and kept.
     pub bytes_done: u64,
-    /// Bytes a second over the last seconds.
+    /// The rate over the last seconds.
     pub bytes_per_second: f64,
-    /// Time left at that rate; `None` while there is none.
+    /// The time left at that rate, if it is not zero.
     pub seconds_left: Option<f64>,
-    /// Where the time came from in which this pass was read.
+    /// Bytes of this pass by the source of disk time.
     pub sources: SourceBytes,
-    /// Sectors that could not be read.
+    /// Unreadable sectors.
     pub errors: RangeList,
-    /// Of tasks with digests.
+    /// The results of tasks with digests.
     pub digests: Option<DigestFigures>,
-    /// Where a backup goes; empty for others.
+    /// The output of a backup; empty for others.
     pub output: String,
-    /// The file that remembers the scan; empty when nothing does.
+    /// The state file; empty without one.
     pub state_file: String,
 }
 
-/// Bytes by the time in which they were read.
+/// Bytes by the source of disk time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceBytes {
-    /// Between two requests.
+    /// Gaps between two requests.
     pub gaps: u64,
-    /// In one command with a request.
+    /// Commands that also serve a request.
     pub merged: u64,
-    /// While nobody wanted anything.
+    /// Idle time.
     pub idle: u64,
-    /// Between requests, in the share that the bound on impact allows.
+    /// The share of time that the bound on impact allows.
     pub share: u64,
-    /// Before they were overwritten.
+    /// Reads before an overwrite.
     pub before_write: u64,
 }
 
-/// Runs of sectors by the drive's addresses.
+/// Ranges of sectors, as addresses of the drive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RangeList {
-    /// Sectors in all.
+    /// The total number of sectors.
     pub sectors: u64,
-    /// The first runs, first sector and how many.
+    /// The first ranges: first sector and length.
     pub ranges: Vec<(u64, u64)>,
-    /// Runs that are not listed here; the state file has up to 16,384.
+    /// The number of further ranges; the state file has up to 16,384.
     pub more: usize,
 }
 
-/// What digests have shown.
+/// The results of digests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DigestFigures {
     /// Mebibytes compared with the last pass.
     pub compared: u64,
-    /// Mebibytes not compared, because they were written since or cannot be read.
+    /// Mebibytes that were written since or are unreadable, and so not compared.
     pub not_compared: u64,
-    /// Those that have changed although nobody wrote them through the server.
+    /// Mebibytes that changed without a write through the server.
     pub changed: RangeList,
-    /// A digest of all of them, in hexadecimal, when all have one.
+    /// The digest of all digests in hexadecimal, if all are known.
     pub table: Option<String>,
 }
 
-/// Runs that an answer lists.
+/// The maximum number of ranges in an answer.
 const MAX_LISTED: usize = 64;
 
 impl ScanStatus {
-    /// How much is done, 0 to 1.
+    /// The share done, 0 to 1.
     #[must_use]
     pub fn share_done(&self) -> f64 {
         if self.bytes == 0 { 1.0 } else { self.bytes_done as f64 / self.bytes as f64 }
     }
 
-    /// What the books of a scan say; the rest is left as it is in `before`.
+    /// The status from the records of a scan; all other fields come from `before`.
     pub(super) fn of(scan: &Scan, before: Self) -> Self {
         let size = scan.subject().sector_size;
         let bytes = |source: Source| {
@@ -154,7 +153,7 @@ impl ScanStatus {
 }
 
 impl SourceBytes {
-    /// Each part with its name.
+    /// Each source with its name.
     #[must_use]
     pub fn parts(&self) -> [(&'static str, u64); 5] {
         [
@@ -178,7 +177,7 @@ impl RangeList {
         }
     }
 
-    /// The runs as bytes of a drive with sectors of this size: first byte and how many.
+    /// The ranges in bytes for this sector size: first byte and length.
     pub fn in_bytes(&self, size: SectorSize) -> impl Iterator<Item = (u64, u64)> + '_ {
         let bytes = u64::from(size.bytes());
         self.ranges.iter().map(move |(start, len)| (start * bytes, len * bytes))

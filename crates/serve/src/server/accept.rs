@@ -1,5 +1,5 @@
-//! Where clients and orders come in: connections are accepted as long as there are places, and each
-//! is served by a task of its own.
+//! Accepts clients and control connections. Each client is served by its own task, up to the
+//! maximum number of connections.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,21 +14,19 @@ use tokio::time::timeout;
 
 use crate::arrivals::Arrivals;
 use crate::config::{Config, Listen, PathChoice};
-use crate::connection::{Hub, serve};
+use crate::connection::{Shared, serve};
 use crate::default_paths::default_control_socket;
 use crate::listener::{BindError, Listener};
 
-/// After the system refused a connection for want of descriptors or memory, the time until the next
-/// try.
+/// The pause after the system refused a connection for lack of descriptors or memory.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How long a connection that is told to make room may take. It has nothing under way and leaves at
-/// once, so only a machine that stands still takes as long.
-const MAKING_ROOM: Duration = Duration::from_secs(2);
-/// Orders are for the server's own user.
+/// The longest wait for a connection that has to make room. It has no requests, so only a stalled
+/// machine takes this long.
+const EVICTION_TIMEOUT: Duration = Duration::from_secs(2);
+/// Only the server's own user may use the control socket.
 pub(crate) const CONTROL_MODE: u32 = 0o600;
 
-/// The door for orders, if there is to be one. One that nobody asked for is done without when it
-/// cannot be had.
+/// Binds the control socket, if there is one. Only an explicitly configured socket is required.
 pub(super) fn open_control_socket(
     config: &Config,
     locator: &Locator,
@@ -38,7 +36,7 @@ pub(super) fn open_control_socket(
     if let Some(directory) =
         path.parent().filter(|directory| !asked_for && directory.starts_with("/run"))
     {
-        // What comes of it is seen when the socket is made.
+        // An error shows when the socket is bound.
         let _ = std::fs::create_dir_all(directory);
     }
     match Listener::bind(&Listen::Unix { path: path.clone(), mode: CONTROL_MODE, tls: None }) {
@@ -54,23 +52,22 @@ pub(super) fn open_control_socket(
     }
 }
 
-/// A place for a connection; if need be, that of the one that has been about opening an export for
-/// the longest.
+/// Acquires a connection permit, if necessary by closing the oldest connection without an export.
 async fn slot(slots: &Arc<Semaphore>, arrivals: &Arrivals) -> Option<OwnedSemaphorePermit> {
     if let Ok(slot) = Arc::clone(slots).try_acquire_owned() {
         return Some(slot);
     }
-    if !arrivals.show_out_oldest() {
+    if !arrivals.evict_oldest() {
         return None;
     }
-    timeout(MAKING_ROOM, Arc::clone(slots).acquire_owned()).await.ok()?.ok()
+    timeout(EVICTION_TIMEOUT, Arc::clone(slots).acquire_owned()).await.ok()?.ok()
 }
 
-/// Lets clients in at one address, for ever.
+/// Accepts clients at one address, for ever.
 pub(super) async fn accept(
     listener: Listener,
     tls: TlsPolicy,
-    hub: Arc<Hub>,
+    shared: Arc<Shared>,
     slots: Arc<Semaphore>,
     streams: Arc<AtomicU32>,
 ) {
@@ -86,21 +83,21 @@ pub(super) async fn accept(
                 continue;
             }
         };
-        let Some(slot) = slot(&slots, &hub.arrivals).await else {
+        let Some(slot) = slot(&slots, &shared.arrivals).await else {
             tracing::warn!(
-                "{peer} was turned away: {} connections have an export open, the limit; raise \
+                "{peer} was rejected: {} connections have an export open, the maximum; raise \
                     connections",
-                hub.limits.connections
+                shared.limits.connections
             );
             continue;
         };
         let stream = StreamId(streams.fetch_add(1, Ordering::Relaxed));
-        let hub = Arc::clone(&hub);
-        // Here and not in the task: when the next one comes, the task may not have begun.
-        let arrival = hub.arrivals.begin();
+        let shared = Arc::clone(&shared);
+        // Register it here: the task may not run before the next connection is accepted.
+        let arrival = shared.arrivals.begin();
         tokio::spawn(async move {
             tracing::debug!("{peer} connected");
-            let end = serve(hub, arrival, socket, stream, tls).await;
+            let end = serve(shared, arrival, socket, stream, tls).await;
             tracing::info!("{peer}: {end}");
             drop(slot);
         });

@@ -1,5 +1,4 @@
-//! What is on a drive when a server opens it: its volumes, made as they are wanted, and the exports
-//! in front of them.
+//! Opens the volumes of a drive, creates missing ones, and makes their exports.
 
 use headtime_io::{DriveHandle, DriveIdentity};
 use headtime_units::ByteSize;
@@ -12,37 +11,36 @@ use crate::volumes::{
     shares,
 };
 
-/// One volume on the drive.
+/// A volume of the drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeReport {
     /// The volume.
     pub volume: Volume,
     /// Its size.
     pub size: ByteSize,
-    /// What was done to have it; `None` for a volume that is on the drive and was not asked for: it
-    /// stays, and is not served.
+    /// The effect on the volume; `None` for a volume that is not served.
     pub ensured: Option<Ensured>,
 }
 
-/// What of a drive is served.
-pub(crate) enum Serving<'a> {
-    /// Volumes; all that are there when none is named.
-    Volumes { wanted: &'a [VolumeSpec], initialize: bool },
+/// The part of a drive to serve.
+pub(crate) enum ServedContent<'a> {
+    /// These volumes; all volumes if the list is empty.
+    Volumes { specs: &'a [VolumeSpec], initialize: bool },
     /// The whole drive under this name.
     Whole { name: &'a str },
 }
 
-/// What was found and made on a drive.
+/// The volumes and exports of a drive.
 pub(super) struct Contents {
     pub(super) exports: Exports,
-    pub(super) told: OpenedDrive,
-    /// The table, where there is one.
+    pub(super) opened: OpenedDrive,
+    /// The table, if there is one.
     pub(super) store: Option<VolumeStore>,
 }
 
-/// And what of it is told to whoever started the server.
+/// The facts about a drive for the user of the server.
 pub(super) struct OpenedDrive {
-    /// The drive's identity; zeroes for one that is served whole.
+    /// The identity of the drive; zeroes if it is served whole.
     pub(super) drive: [u8; 16],
     pub(super) volumes: Vec<VolumeReport>,
     pub(super) opening: Option<TableState>,
@@ -52,7 +50,7 @@ pub(super) struct OpenedDrive {
 impl Contents {
     pub(super) fn of(
         disk: &DriveHandle,
-        serving: &Serving<'_>,
+        serving: &ServedContent<'_>,
         limits: &ServeLimits,
     ) -> Result<Self, StoreError> {
         let (shape, blocks) = (
@@ -60,35 +58,33 @@ impl Contents {
             Blocks { physical: disk.physical_block(), request_bytes: request_bytes(limits) },
         );
         let exports = Exports::default();
-        let (wanted, initialize) = match *serving {
-            Serving::Volumes { wanted, initialize } => (wanted, initialize),
-            Serving::Whole { name } => {
+        let (specs, initialize) = match *serving {
+            ServedContent::Volumes { specs, initialize } => (specs, initialize),
+            ServedContent::Whole { name } => {
                 exports.add(Export::of_drive(name, shape, blocks));
-                let told = OpenedDrive {
+                let opened = OpenedDrive {
                     drive: [0; 16],
                     volumes: Vec::new(),
                     opening: None,
                     free: ByteSize::default(),
                 };
-                return Ok(Self { exports, told, store: None });
+                return Ok(Self { exports, opened, store: None });
             }
         };
         let (mut store, opening) = VolumeStore::open(disk, initialize)?;
         if let TableState::Repaired(wrong) = &opening {
             tracing::warn!(
                 "one of the two copies of the drive's table of volumes was damaged ({wrong}) and \
-                    was made again from the other; unless the last server was killed, see to the \
+                    was restored from the other; unless the last server was killed, check the \
                     drive"
             );
         }
-        let done = store.ensure(disk, wanted)?;
+        let done = store.ensure(disk, specs)?;
         let table = store.table();
-        let ensured = |volume: &Volume| match wanted
-            .iter()
-            .position(|wanted| wanted.name == volume.name)
+        let ensured = |volume: &Volume| match specs.iter().position(|spec| spec.name == volume.name)
         {
             Some(index) => Some(done[index]),
-            None => (wanted.is_empty() || volume.settings.always_served).then_some(Ensured::Reused),
+            None => (specs.is_empty() || volume.settings.always_served).then_some(Ensured::Reused),
         };
         let report = |volume: &Volume| VolumeReport {
             volume: volume.clone(),
@@ -110,20 +106,19 @@ impl Contents {
             exports.serve(&LiveVolume::new(&served.volume, shape.sector), blocks);
         }
         let uuid = table.uuid();
-        // Refused only by a drive that is closing, which nobody will look for.
-        let _ =
-            disk.identify_by(DriveIdentity::from_start(AREA_BYTES, move |area| uuid.is_of(area)));
-        let told = OpenedDrive {
+        // Fails only for a drive that is closing.
+        let _ = disk.identify_by(DriveIdentity::from_start(AREA_BYTES, move |area| uuid.is_of(area)));
+        let opened = OpenedDrive {
             drive: uuid.0,
             volumes,
             opening: Some(opening),
             free: table.free().total,
         };
-        Ok(Self { exports, told, store: Some(store) })
+        Ok(Self { exports, opened, store: Some(store) })
     }
 }
 
-/// The longest read or write, as the protocol can say it.
+/// The longest read or write that the protocol allows.
 pub(super) fn request_bytes(limits: &ServeLimits) -> u32 {
     limits.request.get().min(1 << 30) as u32
 }

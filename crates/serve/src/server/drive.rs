@@ -1,4 +1,4 @@
-//! The drive as a server opens it.
+//! Opens the drive of a server.
 
 use std::time::{Duration, Instant};
 
@@ -7,13 +7,13 @@ use headtime_units::ByteSize;
 
 use crate::config::Config;
 
-/// How long a drive may be in use by a server that was killed: longer than commands of a healthy
-/// drive take.
-const LETTING_GO: Duration = Duration::from_secs(2);
-/// And how often that is looked at.
-const TRY_AGAIN: Duration = Duration::from_millis(20);
+/// How long a drive may still be in use after its server was killed: longer than commands of a
+/// healthy drive take.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The interval between attempts.
+const RETRY_EVERY: Duration = Duration::from_millis(20);
 
-/// What the engine is told of the drive.
+/// The options of the drive for the engine.
 pub(super) fn drive_options(config: &Config) -> DriveOptions {
     let limits = &config.limits;
     let bytes =
@@ -27,23 +27,22 @@ pub(super) fn drive_options(config: &Config) -> DriveOptions {
         belief: BeliefChoice { by: config.model.clone(), settings: config.map.clone() },
         tunables: config.tunables.clone(),
         create_bytes: config.create.map(ByteSize::get),
-        // The server's own bounds are the ones that hold; twice as much leaves room for requests
-        // that are over and not yet forgotten.
+        // The server has its own, tighter bounds. Twice as many requests leave room for completed
+        // ones that the engine still holds.
         max_requests: 2 * limits.pieces as usize + 64,
         max_bytes: 2 * bytes + (64 << 20),
         ..DriveOptions::default()
     }
 }
 
-/// Opens the drive. One that is in use is tried again for a while: after a kill -9 the system lets
-/// go of the file only when the last command that was under way has ended, and whoever restarts a
-/// server at once should not have to know that.
+/// Opens the drive and retries for a while if it is in use. After a kill -9 the system releases the
+/// file only when the last command has completed, and an immediate restart should succeed.
 pub(crate) fn open_drive(locator: &Locator, options: &DriveOptions) -> Result<Drive, OpenError> {
-    let enough = Instant::now() + LETTING_GO;
+    let enough = Instant::now() + RELEASE_TIMEOUT;
     loop {
         match Drive::open(locator, options.clone()) {
             Err(error) if error.may_pass_soon() && Instant::now() < enough => {
-                std::thread::sleep(TRY_AGAIN)
+                std::thread::sleep(RETRY_EVERY)
             }
             opened => return opened,
         }

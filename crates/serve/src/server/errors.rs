@@ -1,4 +1,4 @@
-//! Why a server does not start.
+//! [`StartError`]: the reason why a server does not start.
 
 use headtime_io::OpenError;
 use headtime_nbd::LimitsError;
@@ -9,51 +9,39 @@ use crate::metrics::MetricsError;
 use crate::tls::TlsError;
 use crate::volumes::StoreError;
 
-/// Why a server does not start. Nothing is being served then; what was changed on the drive says
-/// the message.
+/// The reason why a server does not start. Nothing is served then; the message names changes of the
+/// drive.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum StartError {
-    /// The configuration is incomplete or contradicts itself.
+    /// The configuration is incomplete or contradictory.
     #[error(transparent)]
     Config(#[from] TextErrors),
-    /// Limits that cannot be kept together.
+    /// Contradictory limits.
     #[error("limits: {0}")]
     Limits(#[from] LimitsError),
-    /// An address cannot be listened at.
+    /// An address cannot be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// There is no TLS as it was asked for.
+    /// TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Figures cannot be given out.
+    /// The metrics cannot be served.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
     /// The drive cannot be opened.
     #[error("drive {locator}: {error}")]
-    Drive {
-        /// The drive's locator.
-        locator: String,
-        /// Why.
-        error: OpenError,
-    },
-    /// The table of volumes cannot be had, or not with these volumes.
+    Drive { locator: String, error: OpenError },
+    /// The table of volumes, or one of the volumes, is unusable.
     #[error("drive {locator}: {error}")]
-    Volumes {
-        /// The drive's locator.
-        locator: String,
-        /// Why.
-        error: StoreError,
-    },
-    /// The drive has no volumes and none was asked for.
+    Volumes { locator: String, error: StoreError },
+    /// The drive has no volumes, and none was requested.
     #[error(
         "drive {locator} has no volumes yet, so there is nothing to serve; name one with its size, \
             such as --volume vol0=10GiB"
     )]
-    NoVolumes {
-        /// The drive's locator.
-        locator: String,
-    },
-    /// A thread was refused.
+    NoVolumes { locator: String },
+    /// The threads cannot be started.
     #[error("the server's threads cannot be started: {0}; raise the limit on threads")]
     Threads(std::io::Error),
 }

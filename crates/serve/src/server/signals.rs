@@ -1,15 +1,15 @@
-//! What the system asks of a server by signals.
+//! The signals that end or reload a server.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM, SIGINT and SIGHUP; made once, so that none is lost between two waits.
+/// SIGTERM, SIGINT and SIGHUP. It is created once, so that no signal is lost between two waits.
 pub(super) struct Signals {
     terminate: Option<Signal>,
     interrupt: Option<Signal>,
     hangup: Option<Signal>,
 }
 
-/// What a signal asks for.
+/// The action for a signal.
 #[derive(PartialEq, Eq)]
 pub(super) enum SignalAction {
     End,
@@ -17,14 +17,14 @@ pub(super) enum SignalAction {
 }
 
 impl Signals {
-    /// Listens from here on. A signal that cannot be had never comes, which is logged.
+    /// Starts to listen. A signal that cannot be received is logged and never arrives.
     pub(super) fn new() -> Self {
         let listen = |kind: SignalKind| {
             let heard = signal(kind);
-            let told = |error| {
+            let log_error = |error| {
                 tracing::error!("signal {} cannot be received: {error}", kind.as_raw_value())
             };
-            heard.map_err(told).ok()
+            heard.map_err(log_error).ok()
         };
         let (terminate, interrupt, hangup) =
             (SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup());

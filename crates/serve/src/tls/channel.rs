@@ -1,8 +1,8 @@
-//! A client's stream: a socket, and TLS on it once both sides have agreed to. As [`Socket`],
-//! readiness and attempts that never wait.
+//! [`Channel`]: the stream of a client, a socket with optional TLS. Like [`Socket`], it never
+//! blocks.
 //!
-//! Beside what the socket's connection has, TLS holds at most [`TLS_BYTES`]: what was encrypted and
-//! not sent yet, and a record or two that came and was not taken yet.
+//! In addition to the connection's memory, TLS uses at most [`TLS_BYTES`]: encrypted data that is
+//! not sent yet, and one or two received records.
 
 use std::io::{self, BufRead as _, IoSlice, Read, Write};
 use std::sync::Arc;
@@ -14,20 +14,19 @@ use tokio::io::Ready;
 
 use crate::socket::{Attempt, Socket};
 
-/// The most that TLS holds for a connection: what waits to be sent, a handshake message, and two
-/// records.
+/// The maximum memory of TLS per connection: data to send, a handshake message, and two records.
 pub const TLS_BYTES: u64 = (SEND_BYTES + 64 * 1024 + 2 * 17 * 1024) as u64;
-/// Bytes that are encrypted ahead of the socket.
+/// The maximum number of bytes that are encrypted ahead of the socket.
 const SEND_BYTES: usize = 64 << 10;
-/// Most pieces in one write.
+/// The maximum number of buffers per write.
 const WRITE_PIECES: usize = 64;
 
-/// A client's stream.
+/// The stream of a client.
 #[derive(Debug)]
 pub(crate) struct Channel {
     socket: Socket,
     tls: Option<Box<ServerConnection>>,
-    /// Bytes that were decrypted and not taken yet.
+    /// The number of decrypted bytes that are not read yet.
     unread: usize,
 }
 
@@ -36,7 +35,7 @@ impl Channel {
         Self { socket, tls: None, unread: 0 }
     }
 
-    /// From now on everything goes through TLS; [`Channel::shake_hands`] comes first.
+    /// Switches to TLS; [`Channel::shake_hands`] comes first.
     pub(crate) fn start_tls(&mut self, config: Arc<ServerConfig>) -> Result<(), rustls::Error> {
         let mut session = ServerConnection::new(config)?;
         session.set_buffer_limit(Some(SEND_BYTES));
@@ -48,13 +47,13 @@ impl Channel {
         self.tls.as_ref().is_some_and(|session| session.is_handshaking())
     }
 
-    /// Does what can be done of the handshake; whether it is over, or what went wrong.
+    /// Continues the handshake as far as possible; returns whether it is complete.
     pub(crate) fn shake_hands(&mut self) -> Result<bool, String> {
         let Self { socket, tls: Some(session), unread } = self else { return Ok(true) };
         loop {
             let sent = session.write_tls_all(socket);
             if sent == Attempt::Gone {
-                return Err("the client went away".to_owned());
+                return Err("the client disconnected".to_owned());
             }
             if !session.is_handshaking() {
                 return Ok(true);
@@ -62,37 +61,37 @@ impl Channel {
             match session.take_records(socket, unread) {
                 Ok(Attempt::Moved(_)) => {}
                 Ok(Attempt::NotNow) => return Ok(false),
-                Ok(Attempt::Gone) => return Err("the client went away".to_owned()),
+                Ok(Attempt::Gone) => return Err("the client disconnected".to_owned()),
                 Err(error) => {
-                    // What is wrong is told the client as far as its socket takes it.
-                    let _told = session.write_tls_all(socket);
+                    // Send the alert as far as the socket accepts it.
+                    let _sent = session.write_tls_all(socket);
                     return Err(error.to_string());
                 }
             }
         }
     }
 
-    /// The client's certificate, if it showed one that is trusted.
+    /// The client's certificate, if it presented a trusted one.
     pub(crate) fn client_certificate(&self) -> Option<&CertificateDer<'static>> {
         self.tls.as_ref()?.peer_certificates()?.first()
     }
 
-    /// Waits until one of the wanted attempts is worth while.
+    /// Waits until reading or writing, as requested, is possible.
     pub(crate) async fn ready(&self, read: bool, write: bool) -> io::Result<Ready> {
         self.socket.ready(read, write).await
     }
 
-    /// Whether something can be read without the socket being ready.
+    /// Returns whether data can be read without a readable socket.
     pub(crate) fn has_unread(&self) -> bool {
         self.unread > 0
     }
 
-    /// Whether something was written that the socket has not taken yet.
+    /// Returns whether the socket has not accepted all written data yet.
     pub(crate) fn has_unsent(&self) -> bool {
         self.tls.as_ref().is_some_and(|session| session.wants_write())
     }
 
-    /// Reads what is there; `Gone` at the end of the stream.
+    /// Reads the available data; `Gone` at the end of the stream.
     pub(crate) fn try_read(&mut self, buffer: &mut impl BufMut) -> Attempt {
         let Self { socket, tls, unread } = self;
         let Some(session) = tls else { return socket.try_read(buffer) };
@@ -110,8 +109,8 @@ impl Channel {
                     return Attempt::Moved(count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => *unread = 0,
-                // The end, said or not: a client that was cut off and one that was cut off by
-                // somebody else look alike, and neither's half message counts.
+                // The end of the stream, with or without a closing message: an incomplete request
+                // does not count in either case.
                 Ok(_) | Err(_) => return Attempt::Gone,
             }
             match session.take_records(socket, unread) {
@@ -119,14 +118,14 @@ impl Channel {
                 Ok(attempt) => return attempt,
                 Err(error) => {
                     tracing::debug!("a client's TLS records: {error}");
-                    let _told = session.write_tls_all(socket);
+                    let _sent = session.write_tls_all(socket);
                     return Attempt::Gone;
                 }
             }
         }
     }
 
-    /// Writes as much as goes without waiting.
+    /// Writes as much as possible without blocking.
     pub(crate) fn try_write<'a>(&mut self, chunks: impl Iterator<Item = &'a [u8]>) -> Attempt {
         let Self { socket, tls, .. } = self;
         let Some(session) = tls else { return socket.try_write(chunks) };
@@ -144,13 +143,13 @@ impl Channel {
         if taken > 0 { Attempt::Moved(taken) } else { Attempt::NotNow }
     }
 
-    /// Sends on what was written before; `Gone` when nothing can be sent any more.
+    /// Continues sending written data; `Gone` if nothing can be sent any more.
     pub(crate) fn flush(&mut self) -> Attempt {
         let Self { socket, tls, .. } = self;
         tls.as_mut().map_or(Attempt::NotNow, |session| session.write_tls_all(socket))
     }
 
-    /// Says farewell and waits until the other side has, too.
+    /// Closes the stream in order and waits for the other side.
     pub(crate) async fn linger(mut self) {
         if let Some(session) = &mut self.tls {
             session.send_close_notify();
@@ -167,12 +166,12 @@ impl Channel {
     }
 }
 
-/// What a TLS session does with a socket that never waits.
+/// The operations of a TLS session on a nonblocking socket.
 trait OnSocket {
-    /// Sends what is encrypted, as far as the socket takes it: `NotNow` when something is left.
+    /// Sends encrypted data as far as the socket accepts it: `NotNow` if some is left.
     fn write_tls_all(&mut self, socket: &Socket) -> Attempt;
 
-    /// Takes records from the socket and decrypts them.
+    /// Receives records and decrypts them.
     fn take_records(
         &mut self,
         socket: &Socket,
@@ -208,7 +207,7 @@ impl OnSocket for ServerConnection {
     }
 }
 
-/// The socket as what rustls reads from and writes to.
+/// The socket as the reader and writer of rustls.
 struct Raw<'s>(&'s Socket);
 
 impl Read for Raw<'_> {

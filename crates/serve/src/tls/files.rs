@@ -1,9 +1,8 @@
-//! [`Tls`]: what TLS reads from files, in force until it is read again.
+//! [`Tls`]: the TLS configuration from files, which can be reloaded.
 //!
-//! Reading again is all or nothing: files that do not go together leave what is in force as it is.
-//! Whoever has shaken hands goes on as he was let in; whoever comes after meets what is in force
-//! then, also with a session of before: what can be resumed belongs to a [`ServerConfig`] and goes
-//! with it, so that a certificate that was revoked is not let in by its memory.
+//! A reload is atomic: inconsistent files change nothing. Open connections stay; new ones use the
+//! new files, including resumed sessions. Session tickets belong to a [`ServerConfig`] and
+//! disappear with it, so a revoked certificate cannot resume a session.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -18,29 +17,28 @@ use x509_parser::prelude::{CertificateRevocationList, FromDer as _, X509Certific
 
 use super::{TlsConfig, TlsError};
 
-/// TLS as a server has it. May be kept and told to read its files again from any thread that may
-/// block.
+/// The TLS configuration of a server. Any thread that may block can reload it.
 #[derive(Debug)]
 pub struct Tls {
     files: TlsConfig,
     in_force: RwLock<Arc<ServerConfig>>,
-    /// Held while files are read, so that who began earlier does not put older files in force.
+    /// Serializes reloads, so that an older read never replaces a newer one.
     reading: Mutex<()>,
 }
 
-/// What was read from files and is in force.
+/// The facts about the loaded files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TlsFiles {
-    /// Until when the server's certificate is good, for people.
+    /// The end of the validity of the server's certificate.
     pub certificate_until: String,
-    /// How many certificates the revocation lists name; `None` without a file of lists.
+    /// The number of certificates in the revocation lists; `None` without such a file.
     pub revoked_certificates: Option<u64>,
-    /// What will keep clients out, and what to do about it.
+    /// Reasons why clients will be rejected, with remedies.
     pub notes: Vec<String>,
 }
 
 impl Tls {
-    /// Reads certificates, keys and lists; answers also what was read.
+    /// Loads certificates, key and lists.
     pub(crate) fn open(config: &TlsConfig) -> Result<(Self, TlsFiles), TlsError> {
         let (in_force, files) = read(config)?;
         Ok((
@@ -53,11 +51,11 @@ impl Tls {
         ))
     }
 
-    /// Reads all files again, by the names they had at the start. New connections meet what was
-    /// read; open ones stay as they are.
+    /// Reloads all files under their names from the start. New connections use the new files; open
+    /// ones stay.
     ///
     /// # Errors
-    /// [`TlsError`], with what was in force still in force.
+    /// [`TlsError`]; the old files stay in use.
     pub fn reload(&self) -> Result<TlsFiles, TlsError> {
         let _one_at_a_time = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let (read, files) = read(&self.files)?;
@@ -65,14 +63,14 @@ impl Tls {
         Ok(files)
     }
 
-    /// What a client that comes now meets.
+    /// The configuration for a new client.
     pub(crate) fn in_force(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.in_force.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 fn read(config: &TlsConfig) -> Result<(Arc<ServerConfig>, TlsFiles), TlsError> {
-    let missing = |what: &str| TlsError::Setup(format!("{what} is not named"));
+    let missing = |what: &str| TlsError::Setup(format!("{what} is not given"));
     let certificate = config.certificate.as_deref().ok_or_else(|| missing("certificate"))?;
     let key_file = config.key.as_deref().ok_or_else(|| missing("key"))?;
     let chain = certificates("certificate", certificate)?;
@@ -97,8 +95,8 @@ fn read(config: &TlsConfig) -> Result<(Arc<ServerConfig>, TlsFiles), TlsError> {
     Ok((Arc::new(builder.with_single_cert(chain, key).map_err(setup)?), files))
 }
 
-/// Who is let in: whose certificate one of the authorities signed, and nobody's list revokes. A
-/// certificate of whose revocation nothing is known, or nothing recent, is refused.
+/// The verifier of client certificates: one of the authorities must have signed a certificate, and
+/// no list may revoke it. A certificate without a current revocation list is rejected.
 fn verifier(
     authorities: &Path,
     lists: Option<&Path>,
@@ -133,7 +131,7 @@ impl TlsFiles {
         self.certificate_until = parsed.validity().not_after.to_string();
         if !parsed.validity().is_valid() {
             let note = format!(
-                "{}: the certificate is good from {} to {}, and clients refuse it now; renew it",
+                "{}: the certificate is valid from {} to {}, so clients reject it now; renew it",
                 path.display(),
                 parsed.validity().not_before,
                 self.certificate_until
@@ -158,7 +156,7 @@ impl TlsFiles {
             revoked += parsed.iter_revoked_certificates().count() as u64;
             if let Some(due) = parsed.next_update().filter(|due| *due < now) {
                 let note = format!(
-                    "{}: the list of {} was to be replaced by {due}, so that clients whose \
+                    "{}: the list of {} expired at {due}, so clients whose \
                         certificates it signed are refused; fetch its next list",
                     path.display(),
                     parsed.issuer()
@@ -172,7 +170,7 @@ impl TlsFiles {
                 X509Certificate::from_der(root).map_err(|error| wrong(error.to_string()))?;
             if issuers.iter().all(|issuer| issuer != parsed.subject().as_raw()) {
                 let note = format!(
-                    "{}: there is no list of {}, so that clients whose certificates it signed are \
+                    "{}: there is no list of {}, so clients whose certificates it signed are \
                         refused; add its list, even an empty one",
                     path.display(),
                     parsed.subject()
@@ -219,7 +217,7 @@ mod tests {
             Tls::open(&TlsConfig::default())
                 .unwrap_err()
                 .to_string()
-                .contains("certificate is not named")
+                .contains("certificate is not given")
         );
     }
 }

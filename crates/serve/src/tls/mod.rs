@@ -1,5 +1,5 @@
-//! TLS in front of exports: the server's certificate, whose clients' certificates are trusted, and
-//! what each client may see.
+//! TLS for exports: the server's certificate, the authorities for clients' certificates, and the
+//! permissions of clients.
 //!
 //! ```toml
 //! listen = ["unix:/run/headtime/nbd.sock", "tcp:0.0.0.0:10809,tls=require"]
@@ -14,10 +14,10 @@
 //! name = "vm1.example.org"                         # a DNS name or the common name in its certificate
 //! exports = ["vm1", "vm1@*"]
 //! ```
-//! Without a `[[client]]` everybody who gets in sees every export. With one, a client sees what the
-//! entries of its names list and nothing else, not even by name; `*` stands for whoever there is,
-//! and for anything at the end of an export's name. A unix socket without TLS is guarded by its
-//! file's permissions, and whoever may open it sees everything.
+//! Without a `[[client]]` every client sees every export. With one, a client sees only the exports
+//! in the entries for its names, and cannot even list others. The name `*` matches any client; a
+//! `*` at the end of an export matches any suffix. A unix socket without TLS is protected by its
+//! file permissions, and its clients see everything.
 
 mod channel;
 mod files;
@@ -31,21 +31,20 @@ pub(crate) use channel::Channel;
 pub use channel::TLS_BYTES;
 pub use files::{Tls, TlsFiles};
 
-/// Where certificates and keys are; PEM files.
+/// The PEM files with certificates and keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsConfig {
     /// The server's chain, its own certificate first.
     pub certificate: Option<PathBuf>,
     /// The server's private key.
     pub key: Option<PathBuf>,
-    /// Who signs the certificates of clients; clients need none when there is none.
+    /// The authorities for clients' certificates; without them clients need no certificate.
     pub client_ca: Option<PathBuf>,
-    /// Which of those certificates are good no more: revocation lists of everybody who signs; none
-    /// are looked at when there is none.
+    /// The revocation lists of all these authorities; without them revocation is not checked.
     pub client_crl: Option<PathBuf>,
 }
 
-/// What a client may see.
+/// The exports that a client may see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientConfig {
     /// A DNS name or the common name in its certificate; `*` for any client.
@@ -54,44 +53,38 @@ pub struct ClientConfig {
     pub exports: Vec<String>,
 }
 
-/// Why there is no TLS, or not what the files say by now.
+/// The reason why TLS cannot be set up or reloaded.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum TlsError {
-    /// A file cannot be read, or is none of its kind.
-    #[error("tls: {what} {}: {error}; it has to be a PEM file that the server can read", path.display())]
-    File {
-        /// What it should be.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        error: String,
-    },
-    /// The parts do not go together.
+    /// A file cannot be read or parsed.
+    #[error("tls: {what} {}: {error}; expected a PEM file that the server can read", path.display())]
+    File { what: &'static str, path: PathBuf, error: String },
+    /// The files do not match.
     #[error(
         "tls: {0}; check that key and certificate belong together and are of a kind in use today \
             (RSA from 2048 bits, ECDSA, Ed25519)"
     )]
     Setup(String),
-    /// Nothing can be read again.
+    /// There is nothing to reload.
     #[error(
-        "there is no [tls] in the configuration, and nothing else is read again while serving; \
-            restart the server for what was changed"
+        "there is no [tls] in the configuration, and nothing else can be reloaded; \
+            restart the server for other changes"
     )]
     None,
 }
 
-/// What clients may see, by the names in their certificates.
+/// The permissions of clients, by the names in their certificates.
 #[derive(Debug, Default)]
 pub(crate) struct Permissions {
     clients: Vec<ClientConfig>,
 }
 
-/// What one client may see.
+/// The permissions of one client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     All,
-    /// What one of these patterns names.
+    /// The exports that match one of these patterns.
     Some(Vec<String>),
 }
 
@@ -100,23 +93,27 @@ impl Permissions {
         Self { clients }
     }
 
-    /// What a client with this certificate may see; `None` for one that showed none.
+    /// The permissions of a client with this certificate, or without one.
     pub(crate) fn of(&self, certificate: Option<&CertificateDer<'_>>) -> Access {
         if self.clients.is_empty() {
             return Access::All;
         }
         let names = certificate.map(|certificate| names_in(certificate)).unwrap_or_default();
-        let meant = |client: &&ClientConfig| {
+        let selected = |client: &&ClientConfig| {
             client.name == "*" || names.iter().any(|name| name.eq_ignore_ascii_case(&client.name))
         };
         Access::Some(
-            self.clients.iter().filter(meant).flat_map(|client| client.exports.clone()).collect(),
+            self.clients
+                .iter()
+                .filter(selected)
+                .flat_map(|client| client.exports.clone())
+                .collect(),
         )
     }
 }
 
 impl Access {
-    /// Whether an export of this name is among it.
+    /// Returns whether a client may see this export.
     pub(crate) fn sees(&self, export: &str) -> bool {
         let matches = |pattern: &String| match pattern.strip_suffix('*') {
             Some(start) => export.starts_with(start),
@@ -179,7 +176,7 @@ mod tests {
         assert_eq!(
             permissions.of(None),
             Access::Some(vec!["public".to_owned()]),
-            "who shows nothing is anybody"
+            "a client without a certificate matches only `*`"
         );
         assert_eq!(Permissions::default().of(None), Access::All);
         let some = Access::Some(vec!["vm1".to_owned(), "vm1@*".to_owned()]);

@@ -1,13 +1,12 @@
-//! [`Tuner`]: what may be changed of a server while it serves, by `headtime get` and `set`.
+//! [`Tuner`]: the tunables of a running server, for `headtime get` and `set`.
 //!
-//! Whose word counts, the first that says anything: what was *set* since the server started, the
-//! *configuration* (file or flags), what was set earlier and is *remembered*, the *default*. So a
-//! setting survives a restart as long as the configuration leaves it open, as with the settings of
-//! volumes; where it does not, `set` says so.
+//! The first source with a value wins: `set` since the start, the *configuration* (file or flags),
+//! a *stored* earlier `set`, the *default*. A setting thus survives a restart unless the
+//! configuration has a value, as for settings of volumes; `set` reports this case.
 //!
-//! A `set` is one step: every name and value is looked at before anything is changed, what is to be
-//! remembered is on the disk before the drive is told, and the drive takes all of it between two
-//! requests. Two at once go one after the other.
+//! A `set` is atomic: all names and values are checked before anything changes, the values are
+//! stored before the drive gets them, and the drive applies all of them between two requests.
+//! Concurrent calls are carried out one after the other.
 
 mod stored;
 pub(crate) mod values;
@@ -19,65 +18,65 @@ use headtime_io::DriveHandle;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use values::OUTSTANDING_MAX;
-pub use values::{Changeable, Values, changeables};
+pub use values::{TunableInfo, Values, changeables};
 
 use stored::{Lines, StoredValues};
 
-/// Changes what may be changed of a server.
+/// Reads and changes the tunables of a server.
 pub struct Tuner {
     drive: DriveHandle,
-    kept: Option<StoredValues>,
-    /// What the configuration says.
+    stored: Option<StoredValues>,
+    /// The values of the configuration.
     configured: Configured,
     now: Mutex<Now>,
 }
 
-/// What a configuration says of what may be changed later.
+/// The tunables in a configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Configured {
-    /// The values, those it leaves open at their default.
+    /// The values; defaults for those that the configuration leaves open.
     pub values: Values,
-    /// What it says.
+    /// The names with a value in the configuration.
     pub names: BTreeSet<&'static str>,
 }
 
 #[derive(Clone)]
 struct Now {
     values: Values,
-    /// What was set, now or before, and counts.
+    /// Values of `set`, now or stored.
     set: BTreeMap<&'static str, String>,
-    /// What is remembered; what was set until the server ends is not.
+    /// Values to store; those with `until_restart` are not.
     remembered: BTreeMap<&'static str, String>,
 }
 
-/// Something that may be changed, as it is.
+/// A tunable with its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TunableStatus {
     /// Its name.
     pub name: String,
-    /// Its value, as a text that can be set.
+    /// Its value, as a text for `set`.
     pub value: String,
-    /// Who says so: `default`, `configuration` or `set`.
+    /// The source of the value: `default`, `configuration` or `set`.
     pub source: String,
-    /// What it is when nobody says otherwise.
+    /// Its default.
     pub default: String,
-    /// What it takes.
+    /// The accepted values.
     pub takes: String,
-    /// What it does.
+    /// Its effect.
     pub summary: String,
 }
 
-/// What is to be changed.
+/// A request to change tunables.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SetTunables {
-    /// Names and values.
+    /// Names and new values.
     pub set: Vec<SetOne>,
-    /// Names that go back to what the configuration or the default says.
+    /// Names to reset to the configuration or the default.
     pub reset: Vec<String>,
-    /// Whether nothing is changed, but looked at.
+    /// Check the request without carrying it out.
     pub dry_run: bool,
-    /// Whether it holds until the server ends, and is not remembered.
+    /// The change ends with the server and is not stored.
     pub until_restart: bool,
 }
 
@@ -91,56 +90,56 @@ pub struct SetOne {
     pub value: String,
 }
 
-/// What was changed.
+/// The result of a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TunablesChanged {
-    /// What was named, as it is now, or would be.
+    /// The named tunables after the change.
     pub changed: Vec<TunableChange>,
-    /// Whether nothing was changed, but looked at.
+    /// The request was checked and not carried out.
     pub dry_run: bool,
-    /// What should not go unsaid, such as that the configuration says otherwise.
+    /// Remarks, such as a different value in the configuration.
     pub notes: Vec<String>,
 }
 
-/// One that was named.
+/// A changed tunable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TunableChange {
     /// The name.
     pub name: String,
     /// Its value before.
     pub before: String,
-    /// Its value from now on.
+    /// Its value after the change.
     pub value: String,
-    /// Whether it holds after a restart.
+    /// The value survives a restart.
     pub remembered: bool,
 }
 
-/// Why nothing was changed, or told.
+/// The reason why tunables were not changed or shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TuneError {
-    /// What was asked for makes no sense.
+    /// Invalid names or values in a change.
     #[error("nothing was changed: {}", .0.join("; "))]
     Asked(Vec<String>),
-    /// What was to be told is nothing that there is.
+    /// Unknown names in a query.
     #[error("{}", .0.join("; "))]
     NoSuch(Vec<String>),
-    /// It does, and went wrong.
+    /// A valid change failed.
     #[error("nothing was changed: {0}")]
     Failed(String),
 }
 
 impl Tuner {
-    /// What the configuration and what is remembered say together, as texts for a drive that is
-    /// about to be opened; what is remembered and cannot be used is said.
+    /// Combines the configuration with the stored values, for a drive that is about to be opened.
+    /// Unusable stored values are logged.
     pub(crate) fn begin(
         configured: &Configured,
         state: Option<&std::path::Path>,
         drive: [u8; 16],
-    ) -> Begun {
-        let kept = state.map(|state| StoredValues::new(state, drive));
-        let lines = kept.as_ref().map_or_else(|| Ok(Lines::new()), StoredValues::read);
+    ) -> StartupTunables {
+        let stored = state.map(|state| StoredValues::new(state, drive));
+        let lines = stored.as_ref().map_or_else(|| Ok(Lines::new()), StoredValues::read);
         let lines = lines.unwrap_or_else(|message| {
-            tracing::warn!("what was set is not remembered: {message}");
+            tracing::warn!("stored tunables cannot be used: {message}");
             Lines::new()
         });
         let mut now = Now {
@@ -150,14 +149,12 @@ impl Tuner {
         };
         for (name, value) in lines {
             let Some(known) = changeables().find(|known| known.name == name) else {
-                tracing::warn!(
-                    "a remembered setting of `{name}` is left out: there is no such tunable"
-                );
+                tracing::warn!("the stored value of `{name}` is ignored: there is no such tunable");
                 continue;
             };
             if configured.names.contains(known.name) {
                 tracing::info!(
-                    "{name} was set to `{value}`, and the configuration says `{}`, which counts",
+                    "{name}: the stored value `{value}` is ignored, because the configuration has `{}`",
                     now.values.get(known.name).unwrap_or_default()
                 );
                 continue;
@@ -167,26 +164,23 @@ impl Tuner {
                     now.set.insert(known.name, value.clone());
                     now.remembered.insert(known.name, value);
                 }
-                Err(message) => tracing::warn!("a remembered setting is left out: {message}"),
+                Err(message) => tracing::warn!("a stored value is ignored: {message}"),
             }
         }
-        Begun { kept, now }
+        StartupTunables { stored, now }
     }
 
-    /// Tells the drive what was remembered, and takes over.
-    pub(crate) fn of(drive: DriveHandle, configured: Configured, begun: Begun) -> Self {
-        let Begun { kept, now } = begun;
+    /// Applies the stored values to the drive.
+    pub(crate) fn of(drive: DriveHandle, configured: Configured, startup: StartupTunables) -> Self {
+        let StartupTunables { stored, now } = startup;
         let change = now.values.change_from(&configured.values);
         if let Err(refused) = drive.tune(change) {
-            tracing::warn!("what was set before is not in force: {refused}");
+            tracing::warn!("stored tunables have no effect: {refused}");
         }
-        Self { drive, kept, configured, now: Mutex::new(now) }
+        Self { drive, stored, configured, now: Mutex::new(now) }
     }
 
-    /// Those of these names, or all, as they are.
-    ///
-    /// # Errors
-    /// [`TuneError::NoSuch`].
+    /// The tunables with these names, or all, with their values.
     pub fn get(&self, names: &[String]) -> Result<Vec<TunableStatus>, TuneError> {
         let now = self.lock();
         let wrong: Vec<String> =
@@ -194,23 +188,20 @@ impl Tuner {
         if !wrong.is_empty() {
             return Err(TuneError::NoSuch(wrong));
         }
-        let meant =
-            |known: &Changeable| names.is_empty() || names.iter().any(|name| name == known.name);
-        Ok(changeables().filter(meant).map(|known| self.status(&now, &known)).collect())
+        let selected =
+            |known: &TunableInfo| names.is_empty() || names.iter().any(|name| name == known.name);
+        Ok(changeables().filter(selected).map(|known| self.status(&now, &known)).collect())
     }
 
-    /// Changes all of what is named, or nothing.
-    ///
-    /// # Errors
-    /// See [`TuneError`].
-    pub fn set(&self, wanted: &SetTunables) -> Result<TunablesChanged, TuneError> {
+    /// Changes all named tunables, or none.
+    pub fn set(&self, requested: &SetTunables) -> Result<TunablesChanged, TuneError> {
         let mut now = self.lock();
         let mut next = now.clone();
-        let named = self.look(wanted, &mut next)?;
+        let named = self.check_names(requested, &mut next)?;
         let mut notes = Vec::new();
-        let keeps = self.kept.is_some();
+        let keeps = self.stored.is_some();
         for name in &named {
-            if wanted.until_restart {
+            if requested.until_restart {
                 continue;
             }
             let Some(value) = next.set.get(name) else {
@@ -221,15 +212,15 @@ impl Tuner {
             if self.configured.names.contains(name) {
                 let says = self.configured.values.get(name).unwrap_or_default();
                 notes.push(format!(
-                    "the configuration says {name} = {says}, which counts again \
+                    "the configuration has {name} = {says}, which applies again \
                     after a restart; change it there too"
                 ));
             }
         }
-        if !keeps && !wanted.until_restart && !wanted.set.is_empty() {
+        if !keeps && !requested.until_restart && !requested.set.is_empty() {
             notes.push(
-                "this server remembers nothing, so this holds until it ends; write it into the \
-                    configuration, or name a directory with state"
+                "this server stores no tunables, so the change ends with it; write it into the \
+                    configuration, or set a state directory"
                     .to_owned(),
             );
         }
@@ -243,32 +234,36 @@ impl Tuner {
                 && !self.configured.names.contains(name),
         };
         let changed = named.iter().map(change).collect();
-        if !wanted.dry_run {
+        if !requested.dry_run {
             self.carry_out(&now, &next)?;
             *now = next;
         }
-        Ok(TunablesChanged { changed, dry_run: wanted.dry_run, notes })
+        Ok(TunablesChanged { changed, dry_run: requested.dry_run, notes })
     }
 
-    /// Changes the policy, as `set` does, until the server ends.
+    /// Changes the policy until the server ends.
     pub(crate) fn set_policy(&self, policy: &headtime_io::PolicyChoice) -> Result<(), TuneError> {
         let set = vec![SetOne { name: "policy".to_owned(), value: policy.to_string() }];
         self.set(&SetTunables { set, until_restart: true, ..SetTunables::default() }).map(drop)
     }
 
-    /// Looks at every name and value, and changes `next`; returns the names, each once.
-    fn look(&self, wanted: &SetTunables, next: &mut Now) -> Result<Vec<&'static str>, TuneError> {
+    /// Checks every name and value and applies them to `next`; returns the names, each once.
+    fn check_names(
+        &self,
+        requested: &SetTunables,
+        next: &mut Now,
+    ) -> Result<Vec<&'static str>, TuneError> {
         let (mut named, mut wrong) = (Vec::new(), Vec::new());
         let mut name_once = |name: &str, wrong: &mut Vec<String>| {
             let known = changeables().find(|known| known.name == name)?;
             if named.contains(&known.name) {
-                wrong.push(format!("{name} is named twice; name it once"));
+                wrong.push(format!("{name} is given twice; give it once"));
                 return None;
             }
             named.push(known.name);
             Some(known.name)
         };
-        for SetOne { name, value } in &wanted.set {
+        for SetOne { name, value } in &requested.set {
             match next.values.set(name, value) {
                 Ok(()) => {
                     if let Some(known) = name_once(name, &mut wrong) {
@@ -278,7 +273,7 @@ impl Tuner {
                 Err(message) => wrong.push(message),
             }
         }
-        for name in &wanted.reset {
+        for name in &requested.reset {
             match self.configured.values.get(name) {
                 Ok(value) => {
                     if let Some(known) = name_once(name, &mut wrong) {
@@ -290,36 +285,36 @@ impl Tuner {
             }
         }
         if named.is_empty() && wrong.is_empty() {
-            wrong.push("nothing is named; write NAME=VALUE, such as lookahead_k=6".to_owned());
+            wrong.push("no tunable is given; write NAME=VALUE, such as lookahead_k=6".to_owned());
         }
         if wrong.is_empty() { Ok(named) } else { Err(TuneError::Asked(wrong)) }
     }
 
-    /// Remembers first: what is on the disk and not in force is mended by a restart, the other way
-    /// round it would be lost in one.
+    /// Stores the values first: after a failure a restart applies stored values, whereas values
+    /// that were not stored would be lost.
     fn carry_out(&self, now: &Now, next: &Now) -> Result<(), TuneError> {
         let (before, after) = (now.lines(), next.lines());
         let remembers = before != after;
-        if let Some(kept) = self.kept.as_ref().filter(|_| remembers) {
-            kept.write(&after).map_err(|error| {
+        if let Some(stored) = self.stored.as_ref().filter(|_| remembers) {
+            stored.write(&after).map_err(|error| {
                 TuneError::Failed(format!(
-                    "it cannot be remembered: writing {} failed: {error}; make room, or let it \
+                    "the values cannot be stored: writing {} failed: {error}; free space, or use \
                         hold --until-restart",
-                    kept.path().display()
+                    stored.path().display()
                 ))
             })?;
         }
         self.drive.tune(next.values.change_from(&now.values)).map_err(|refused| {
             if let Some(Err(error)) =
-                self.kept.as_ref().filter(|_| remembers).map(|kept| kept.write(&before))
+                self.stored.as_ref().filter(|_| remembers).map(|stored| stored.write(&before))
             {
-                tracing::warn!("what was not set is remembered: {error}");
+                tracing::warn!("the stored tunables include values that were not set: {error}");
             }
             TuneError::Failed(refused.to_string())
         })
     }
 
-    fn status(&self, now: &Now, known: &Changeable) -> TunableStatus {
+    fn status(&self, now: &Now, known: &TunableInfo) -> TunableStatus {
         let source = match known.name {
             name if now.set.contains_key(name) => "set",
             name if self.configured.names.contains(name) => "configuration",
@@ -335,20 +330,20 @@ impl Tuner {
         }
     }
 
-    /// What a thread that panicked left is one state or the other: it is replaced whole.
+    /// The value is replaced as a whole, so a poisoned lock is safe to use.
     fn lock(&self) -> MutexGuard<'_, Now> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What was found before the drive is told.
-pub(crate) struct Begun {
-    kept: Option<StoredValues>,
+/// The tunables before the drive is open.
+pub(crate) struct StartupTunables {
+    stored: Option<StoredValues>,
     now: Now,
 }
 
 impl Now {
-    /// What is to be remembered.
+    /// The values to store.
     fn lines(&self) -> Lines {
         self.remembered.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
     }

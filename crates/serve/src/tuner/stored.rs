@@ -1,4 +1,4 @@
-//! [`StoredValues`]: what was set while serving, remembered across restarts in a small text file.
+//! [`StoredValues`]: the tunables that were set on a running server, stored in a small text file.
 //!
 //! ```text
 //! headtime tunables 1
@@ -6,25 +6,25 @@
 //! policy g-matrix:lookahead_k=4
 //! crc32c 1f0c33aa
 //! ```
-//! Written aside, synced and renamed: a crash leaves the old file or the new one. A file that is
-//! damaged is left alone and said; the next `set` replaces it.
+//! The file is replaced atomically: after a crash the old or the new file is there. A damaged file
+//! is reported and left unchanged until the next `set`.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use headtime_io::files::{self, Existing, write_atomically};
 
-/// The file.
+/// The file with the stored tunables of a drive.
 #[derive(Clone, Debug)]
 pub(super) struct StoredValues {
     path: PathBuf,
 }
 
-/// Names and texts, in the order in which they were written.
+/// Names and values in the order of the file.
 pub(super) type Lines = Vec<(String, String)>;
 
 impl StoredValues {
-    /// What was set of this drive, in `directory`.
+    /// The stored values of this drive, in `directory`.
     pub(super) fn new(directory: &Path, drive: [u8; 16]) -> Self {
         let drive: String = drive.iter().map(|byte| format!("{byte:02x}")).collect();
         Self { path: directory.join(format!("{drive}.tunables")) }
@@ -34,10 +34,10 @@ impl StoredValues {
         &self.path
     }
 
-    /// What is remembered; nothing where nothing was kept.
+    /// Reads the stored values; none without a file.
     ///
     /// # Errors
-    /// What is wrong with the file, as a sentence that names it.
+    /// A sentence that names the file and its fault.
     pub(super) fn read(&self) -> Result<Lines, String> {
         let fails = |what: &str| {
             format!("{}: {what}; remove it, or set the tunables again", self.path.display())
@@ -45,7 +45,7 @@ impl StoredValues {
         let text = match std::fs::read(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Lines::new()),
             Err(error) => return Err(fails(&error.to_string())),
-            Ok(bytes) => String::from_utf8(bytes).map_err(|_| fails("it is no text"))?,
+            Ok(bytes) => String::from_utf8(bytes).map_err(|_| fails("it is not text"))?,
         };
         let body = files::unseal(&text).map_err(fails)?;
         let mut lines = body.lines();
@@ -53,10 +53,10 @@ impl StoredValues {
             Some(VERSION) => {}
             Some(version) => {
                 return Err(fails(&format!(
-                    "its format is {version}, this program knows {VERSION}; use a newer program"
+                    "it has format {version}, and this program knows {VERSION}; use a newer program"
                 )));
             }
-            None => return Err(fails("it does not begin as tunables do")),
+            None => return Err(fails("it does not begin with a header of tunables")),
         }
         let pair = |line: &str| {
             line.split_once(' ').map_or_else(
@@ -67,10 +67,10 @@ impl StoredValues {
         Ok(lines.map(pair).collect())
     }
 
-    /// Remembers these instead.
+    /// Replaces the stored values.
     ///
     /// # Errors
-    /// The system's, with the file that it is about; what was remembered still is.
+    /// The system's error with the file; the old values stay stored.
     pub(super) fn write(&self, lines: &[(String, String)]) -> io::Result<()> {
         if let Some(directory) = self.path.parent() {
             std::fs::create_dir_all(directory)?;
@@ -92,15 +92,15 @@ mod tests {
     #[test]
     fn what_was_written_is_read_and_what_is_damaged_is_said() {
         let folder = tempfile::tempdir().expect("a folder");
-        let kept = StoredValues::new(&folder.path().join("state"), [7; 16]);
-        assert_eq!(kept.read(), Ok(Vec::new()), "nothing was kept");
+        let stored = StoredValues::new(&folder.path().join("state"), [7; 16]);
+        assert_eq!(stored.read(), Ok(Vec::new()), "nothing was stored");
         let lines: Lines =
             [("deadlines", ""), ("policy", "headtime"), ("deadlines", "rt=50ms,be=1s")]
                 .map(|(a, b)| (a.into(), b.into()))
                 .to_vec();
-        kept.write(&lines).expect("the folder is ours");
-        assert_eq!(kept.read().as_deref(), Ok(&lines[..]));
-        let whole = std::fs::read_to_string(kept.path()).unwrap();
+        stored.write(&lines).expect("the folder is ours");
+        assert_eq!(stored.read().as_deref(), Ok(&lines[..]));
+        let whole = std::fs::read_to_string(stored.path()).unwrap();
         for (bad, says) in [
             (whole[..whole.len() - 5].to_owned(), "checksum"),
             (whole.replace("rt=50ms", "rt=51ms"), "checksum"),
@@ -108,8 +108,8 @@ mod tests {
             (files::seal("dear diary\n".to_owned()), "does not begin"),
             (String::new(), "cut off"),
         ] {
-            std::fs::write(kept.path(), &bad).unwrap();
-            let message = kept.read().expect_err(&bad);
+            std::fs::write(stored.path(), &bad).unwrap();
+            let message = stored.read().expect_err(&bad);
             assert!(message.contains(says) && message.contains(".tunables"), "{message}");
         }
     }

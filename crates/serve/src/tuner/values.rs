@@ -1,54 +1,53 @@
-//! [`Values`]: everything that may be changed of a running server, by name and as text, and the
-//! table of the names.
+//! [`Values`]: the tunables of a server as text, and the table of their names.
 
 use headtime_io::{PolicyChoice, Tuning};
 use headtime_sched::{DEFAULT_POLICY, TUNABLES, Tunables};
 
-/// Something that may be changed while serving.
+/// A tunable of a running server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Changeable {
-    /// Its name: in the configuration, for `headtime get` and `set`.
+pub struct TunableInfo {
+    /// Its name in the configuration and for `headtime get` and `set`.
     pub name: &'static str,
-    /// What texts it takes, with their range.
+    /// The accepted values.
     pub takes: &'static str,
-    /// What it does, in one line.
+    /// Its effect, in one line.
     pub summary: &'static str,
-    /// The text of its default.
+    /// Its default, as text.
     pub default: &'static str,
 }
 
-/// The values of all of them.
+/// The values of all tunables.
 #[derive(Clone, Debug, Default)]
 pub struct Values {
-    /// Who chooses what goes to the drive next.
+    /// The scheduling policy.
     pub policy: PolicyChoice,
-    /// How many commands the drive holds, whatever the policy would like.
+    /// The maximum number of commands at the drive; `None` leaves it to the policy.
     pub outstanding: Option<usize>,
     /// The scheduler's tunables.
     pub tunables: Tunables,
 }
 
-const POLICY: Changeable = Changeable {
+const POLICY: TunableInfo = TunableInfo {
     name: "policy",
     takes: "a policy's name, with parameters as NAME:parameter=value,…; see `headtime policies`",
-    summary: "who chooses what goes to the drive next; requests that wait are carried over",
+    summary: "the policy that chooses the next command; waiting requests are kept",
     default: DEFAULT_POLICY,
 };
 
-const OUTSTANDING: Changeable = Changeable {
+const OUTSTANDING: TunableInfo = TunableInfo {
     name: "outstanding",
     takes: "a whole number from 1 to 65536, or policy",
-    summary: "how many commands the drive holds at once; policy: as many as the policy likes",
+    summary: "the maximum number of commands at the drive; policy: the policy decides",
     default: "policy",
 };
 
-/// The most commands at once that make sense to be asked for.
+/// The largest accepted value of `outstanding`.
 pub(crate) const OUTSTANDING_MAX: usize = 65_536;
 
-/// Everything that may be changed while serving: the policy, what the drive holds, and the
-/// scheduler's tunables under the names of their paper.
-pub fn changeables() -> impl Iterator<Item = Changeable> {
-    let of_scheduler = |(at, tunable): (usize, &headtime_sched::Tunable)| Changeable {
+/// All tunables: the policy, the number of commands at the drive, and the scheduler's tunables
+/// under the names of their paper.
+pub fn changeables() -> impl Iterator<Item = TunableInfo> {
+    let of_scheduler = |(at, tunable): (usize, &headtime_sched::Tunable)| TunableInfo {
         name: tunable.name,
         takes: tunable.takes,
         summary: tunable.summary,
@@ -57,17 +56,17 @@ pub fn changeables() -> impl Iterator<Item = Changeable> {
     [POLICY, OUTSTANDING].into_iter().chain(TUNABLES.iter().enumerate().map(of_scheduler))
 }
 
-/// The text of the default of each of the scheduler's tunables, in the order of its table; a test
-/// says that it is so.
+/// The default of each of the scheduler's tunables, in the order of its table. A test compares
+/// them.
 pub(crate) const fn default_of(tunable: usize) -> &'static str {
     ["use", "", "policy", "clock"][tunable]
 }
 
 impl Values {
-    /// Changes one.
+    /// Sets one tunable.
     ///
     /// # Errors
-    /// A message that names it, what was given and what is accepted; nothing is changed then.
+    /// A message with the name, the value and the accepted values; nothing is changed then.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         match name {
             "policy" => {
@@ -79,7 +78,7 @@ impl Values {
                 let count =
                     value.parse().ok().filter(|count| (1..=OUTSTANDING_MAX).contains(count));
                 self.outstanding = Some(count.ok_or_else(|| {
-                    format!("outstanding: `{value}` is no value; write {}", OUTSTANDING.takes)
+                    format!("outstanding: `{value}` is not valid; write {}", OUTSTANDING.takes)
                 })?);
             }
             _ if TUNABLES.iter().any(|tunable| tunable.name == name) => {
@@ -90,10 +89,10 @@ impl Values {
         Ok(())
     }
 
-    /// One of them, as a text that [`Values::set`] takes.
+    /// The value of a tunable, as a text for [`Values::set`].
     ///
     /// # Errors
-    /// That there is none of that name, with those that there are.
+    /// A message with the known names.
     pub fn get(&self, name: &str) -> Result<String, String> {
         match name {
             "policy" => Ok(self.policy.to_string()),
@@ -104,7 +103,7 @@ impl Values {
         }
     }
 
-    /// What has to be told to a drive that goes by `before` so that it goes by these.
+    /// The changes from `before` to these values, for the drive.
     pub(crate) fn change_from(&self, before: &Self) -> Tuning {
         Tuning {
             tunables: (self.tunables != before.tunables).then(|| self.tunables.clone()),
@@ -143,7 +142,7 @@ mod tests {
             (
                 "outstanding",
                 "0",
-                "outstanding: `0` is no value; write a whole number from 1 to 65536, or policy",
+                "outstanding: `0` is not valid; write a whole number from 1 to 65536, or policy",
             ),
             ("policy", "elevator", "policy: there is no policy `elevator`; known are fcfs"),
             ("policy", "sptf-oracle", "`headtime sim` only"),

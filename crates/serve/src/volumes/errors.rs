@@ -1,243 +1,131 @@
-//! Why a table of volumes, or a change of one, is refused.
+//! The errors of the table of volumes.
 
 use headtime_units::{ByteSize, Extent, Share};
 
 use super::slot;
 use super::table::FreeSpace;
 
-/// Why a volume cannot be had as wanted. Nothing is changed.
+/// An invalid change of the table of volumes. Nothing is changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum VolumeError {
-    /// The name breaks the rules.
+    /// An invalid name.
     #[error(
         "volume name `{name}`: expected 1 to 64 of A-Z a-z 0-9 . _ -, not beginning with a dot or \
             dash; choose another name"
     )]
-    Name {
-        /// The name as given.
-        name: String,
-    },
-    /// The description breaks the rules.
+    Name { name: String },
+    /// An invalid description.
     #[error(
         "volume {name}: the description has {bytes} bytes or a control character in it; expected \
-            one line of at most {} bytes",
+            one line of at largest {} bytes",
         slot::DESCRIPTION_BYTES
     )]
-    Description {
-        /// The volume.
-        name: String,
-        /// Length of the description in bytes.
-        bytes: usize,
-    },
-    /// A deadline of nothing.
+    Description { name: String, bytes: usize },
+    /// A deadline of zero.
     #[error(
-        "volume {name}: a deadline of 0 s cannot be held; leave the deadline out, or give a time \
+        "volume {name}: a deadline of 0 s cannot be met; leave the deadline out, or give a time \
             such as 100ms"
     )]
-    Deadline {
-        /// The volume.
-        name: String,
-    },
-    /// More reserved than allowed.
+    Deadline { name: String },
+    /// A reservation above the limit.
     #[error(
         "volume {name}: a reserve of {reserve} is more than its limit of {limit}; lower the \
             reserve, or raise the limit"
     )]
-    ReserveAboveLimit {
-        /// The volume.
-        name: String,
-        /// What is to be reserved for it.
-        reserve: Share,
-        /// The most it is given.
-        limit: Share,
-    },
-    /// A limit that lets nothing through.
-    #[error("volume {name}: {what} of 0 lets nothing through; leave it out (`none`), or raise it")]
-    Nothing {
-        /// The volume.
-        name: String,
-        /// The setting.
-        what: &'static str,
-    },
-    /// It cannot grow where it lies.
+    ReserveAboveLimit { name: String, reserve: Share, limit: Share },
+    /// A limit of zero.
+    #[error("volume {name}: {what} of 0 allows no request; leave it out (`none`), or raise it")]
+    Nothing { name: String, what: &'static str },
+    /// Too little free space after the volume.
     #[error(
-        "volume {name} cannot grow to {} where it lies: behind it {} is free, so that it can have \
-            at most {} bytes; \
+        "volume {name} cannot grow to {} at its address: {} is free after it, so it can have \
+            at largest {} bytes; \
          ask for that, or add a larger volume and copy its content",
-        exactly(*wanted), behind, most.get()
+        exactly(*requested), free_after, largest.get()
     )]
-    NoRoomBehind {
-        /// The volume.
-        name: String,
-        /// The size asked for.
-        wanted: ByteSize,
-        /// What is free behind it.
-        behind: ByteSize,
-        /// The largest size it can have.
-        most: ByteSize,
-    },
-    /// It would lose its end.
+    CannotGrow { name: String, requested: ByteSize, free_after: ByteSize, largest: ByteSize },
+    /// Shrinking would lose data.
     #[error(
-        "volume {name} has {}, and at {} all behind that would be lost; make sure that nobody uses \
-            the end, then say so with `--cut-data` (`cut_data` at the control socket)",
-        exactly(*remembered), exactly(*wanted)
+        "volume {name} has {}, and at {} the data after that would be lost; make sure that nothing uses \
+            the end, then add `--cut-data` (`cut_data` at the control socket)",
+        exactly(*remembered), exactly(*requested)
     )]
-    Cuts {
-        /// The volume.
-        name: String,
-        /// Its size.
-        remembered: ByteSize,
-        /// The size asked for.
-        wanted: ByteSize,
-    },
-    /// More would be reserved than there is.
+    Cuts { name: String, remembered: ByteSize, requested: ByteSize },
+    /// More reserved than available.
     #[error(
-        "{name}: {wanted} of the drive's time cannot be reserved, because {free} is free; ask for \
+        "{name}: {requested} of the drive's time cannot be reserved, because {free} is free; ask for \
             no more, or lower another reserve"
     )]
-    Reserved {
-        /// The volume or class.
-        name: String,
-        /// What was asked for, with what other classes of the volume have.
-        wanted: Share,
-        /// What it could have.
-        free: Share,
-    },
-    /// A setting of a whole volume, given to a class.
+    Reserved { name: String, requested: Share, free: Share },
+    /// A setting of the whole volume for a class.
     #[error("{export}: {key} is a setting of the whole volume; set it on {name}")]
-    OfVolume {
-        /// The class's export.
-        export: String,
-        /// The setting.
-        key: &'static str,
-        /// The volume.
-        name: String,
-    },
-    /// The volume exists.
+    OfVolume { export: String, key: &'static str, name: String },
+    /// The volume exists already.
     #[error(
         "volume {name} is on the drive already; change it with `headtime volume set`, or choose \
             another name"
     )]
-    Exists {
-        /// The volume.
-        name: String,
-    },
+    Exists { name: String },
     /// The volume exists with another size.
     #[error(
         "volume {name} has {} on the drive, but {} was asked for; ask for {} bytes, leave the size \
             out, or choose another name (`headtime volume set {name} size=…` resizes it)",
-        exactly(*remembered), exactly(*wanted), remembered.get()
+        exactly(*remembered), exactly(*requested), remembered.get()
     )]
-    OtherSize {
-        /// The volume.
-        name: String,
-        /// Its size on the drive.
-        remembered: ByteSize,
-        /// The size asked for.
-        wanted: ByteSize,
-    },
+    OtherSize { name: String, remembered: ByteSize, requested: ByteSize },
     /// A new volume without a size.
     #[error(
         "volume {name} is not on the drive yet, so it needs a size, such as {name}=10GiB; the \
             drive has {known}"
     )]
-    NoSize {
-        /// The volume.
-        name: String,
-        /// The names on the drive, or that there are none.
-        known: String,
-    },
-    /// The size is zero or no whole number of sectors.
-    #[error("volume {name}: {} is no whole number of sectors of {sector} bytes; ask for {} bytes", exactly(*wanted), next_multiple(*wanted, *sector))]
-    Size {
-        /// The volume.
-        name: String,
-        /// The size asked for.
-        wanted: ByteSize,
-        /// The drive's sector in bytes.
-        sector: u32,
-    },
-    /// It does not fit.
+    NoSize { name: String, known: String },
+    /// A size of zero, or not a whole number of sectors.
+    #[error("volume {name}: {} is not a whole number of sectors of {sector} bytes; ask for {} bytes", exactly(*requested), next_multiple(*requested, *sector))]
+    Size { name: String, requested: ByteSize, sector: u32 },
+    /// Not enough contiguous free space.
     #[error(
-        "volume {name}: {} does not fit: {} is free, the largest run {}; ask for at most {} bytes",
-        exactly(*wanted), free.total, free.largest, free.largest.get()
+        "volume {name}: {} does not fit: {} is free, the largest run {}; ask for at largest {} bytes",
+        exactly(*requested), free.total, free.largest, free.largest.get()
     )]
-    NoSpace {
-        /// The volume.
-        name: String,
-        /// The size asked for.
-        wanted: ByteSize,
-        /// What is free.
-        free: FreeSpace,
-    },
-    /// The table is full.
+    NoSpace { name: String, requested: ByteSize, free: FreeSpace },
+    /// A full table.
     #[error(
         "volume {name}: the drive's table has room for {} volumes and classes, and is full; use \
             fewer, larger ones",
         slot::MAX_ENTRIES
     )]
-    TooMany {
-        /// The volume.
-        name: String,
-    },
-    /// No volume of that name.
+    TooMany { name: String },
+    /// An unknown volume.
     #[error("there is no volume {name} on the drive; it has {known}")]
-    Unknown {
-        /// The name asked for.
-        name: String,
-        /// The names on the drive, or that there are none.
-        known: String,
-    },
+    Unknown { name: String, known: String },
 }
 
-/// Why a table that was read cannot be true.
+/// An inconsistent table on the drive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum TableError {
-    /// A volume with a name or description that could not have been written.
+    /// A volume with an invalid name or description.
     #[error(transparent)]
     Volume(#[from] VolumeError),
-    /// Two volumes of one name or number.
+    /// Two volumes with one name or number.
     #[error("two volumes are called {name} or have the number {id}")]
-    Twice {
-        /// The name.
-        name: String,
-        /// The number.
-        id: u32,
-    },
-    /// A number that was never given out.
-    #[error("volume {name} has number {id}, but the next number to be given out is {next}")]
-    Number {
-        /// The volume.
-        name: String,
-        /// Its number.
-        id: u32,
-        /// The next number.
-        next: u32,
-    },
-    /// An extent that is empty, not aligned, in the metadata area or past the end of the drive.
+    Twice { name: String, id: u32 },
+    /// A number that was never assigned.
+    #[error("volume {name} has number {id}, but the next unused number is {next}")]
+    Number { name: String, id: u32, next: u32 },
+    /// An extent that is empty, unaligned, in the metadata area or past the end of the drive.
     #[error(
         "volume {name} lies at {extent}, which is not aligned, or not between the metadata area \
             and the end of the drive at LBA {capacity}"
     )]
-    Extent {
-        /// The volume.
-        name: String,
-        /// Its extent.
-        extent: Extent,
-        /// The drive's size in sectors.
-        capacity: u64,
-    },
-    /// Two volumes share sectors.
+    Extent { name: String, extent: Extent, capacity: u64 },
+    /// Two volumes that share sectors.
     #[error("volumes {first} and {second} overlap")]
-    Overlap {
-        /// The one with the lower address.
-        first: String,
-        /// The other.
-        second: String,
-    },
+    Overlap { first: String, second: String },
 }
 
-/// A size for messages in which two sizes must not look alike.
+/// Formats a size such that different sizes never look alike.
 fn exactly(size: ByteSize) -> String {
     format!("{size} ({} bytes)", size.get())
 }

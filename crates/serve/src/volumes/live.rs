@@ -1,10 +1,10 @@
-//! A volume as it is being served: what of it changes under the clients that have it open.
+//! [`LiveVolume`]: the state of a volume that can change while clients have it open.
 //!
-//! Every request passes [`LiveVolume::begin`], which knows where the volume ends *now* and whether
-//! it may be written *now*, whatever its client was told when it opened the export. A volume that
-//! shrinks or goes first lets in nothing more that would not be allowed afterwards, then waits
-//! until everything let in before is over ([`LiveVolume::wait_for_earlier`]), and only then are its
-//! sectors free for others: nothing of the old volume is on its way to them any more.
+//! Every request passes [`LiveVolume::begin`], which checks it against the current size and the
+//! current write protection, whatever the client saw when it opened the export. When a volume
+//! shrinks or is removed, the server first rejects new requests that the change forbids, then waits
+//! for all earlier requests ([`LiveVolume::wait_for_earlier`]). Only then are its sectors free for
+//! other volumes.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use super::settings::{VolumeClass, VolumeSettings};
 use super::table::Volume;
 
-/// One served volume; all its exports share it.
+/// A served volume, shared by all its exports.
 #[derive(Debug)]
 pub(crate) struct LiveVolume {
     /// Its number.
@@ -28,7 +28,7 @@ pub(crate) struct LiveVolume {
     /// Its first sector, which never changes.
     start: Lba,
     state: Mutex<State>,
-    /// Somebody waits for requests to be over.
+    /// Signals that requests completed.
     fewer: Condvar,
     removed: watch::Sender<bool>,
 }
@@ -37,30 +37,31 @@ pub(crate) struct LiveVolume {
 struct State {
     len: Sectors,
     settings: VolumeSettings,
-    /// Goes up when the volume becomes less; requests of two adjacent epochs are counted apart.
+    /// Incremented when the volume shrinks or is removed. Requests of two adjacent epochs are
+    /// counted separately.
     epoch: u64,
     in_flight: [u64; 2],
 }
 
-/// A request that was let in; over when dropped.
+/// An admitted request, completed when dropped.
 #[derive(Debug)]
 pub(crate) struct Pass {
     volume: Arc<LiveVolume>,
     epoch: u64,
-    /// How long after its arrival it is due.
+    /// The time from its arrival to its deadline.
     pub(crate) deadline: Option<Nanos>,
-    /// What says when it is due where nothing else does.
+    /// The priority, which gives a deadline to a request without one.
     pub(crate) priority: Option<IoPriority>,
 }
 
 impl LiveVolume {
-    /// A volume of the table, on a drive with such sectors.
+    /// The live state of a volume of the table.
     pub(crate) fn new(volume: &Volume, sector: SectorSize) -> Arc<Self> {
         let Volume { id, name, extent, settings } = volume.clone();
         Self::of(id, name, extent, settings, sector)
     }
 
-    /// A run of sectors that is no volume of a table: a whole drive.
+    /// The live state of a range of sectors that is no volume of a table, such as a whole drive.
     pub(crate) fn of(
         id: VolumeId,
         name: String,
@@ -81,22 +82,22 @@ impl LiveVolume {
         })
     }
 
-    /// Its sectors by the drive's addresses, as they are now.
+    /// Its current sectors, as addresses of the drive.
     pub(crate) fn extent(&self) -> Extent {
         Extent::new(self.start, self.state().len)
     }
 
-    /// Its size now.
+    /// Its current size.
     pub(crate) fn size(&self) -> ByteSize {
         ByteSize::new(self.sector.bytes_of(self.state().len))
     }
 
-    /// Its settings now.
+    /// Its current settings.
     pub(crate) fn settings(&self) -> VolumeSettings {
         self.state().settings.clone()
     }
 
-    /// Lets a request of a class in, or says why not. `removed` volumes let nothing in.
+    /// Admits a request of a class, or returns the error for the client.
     pub(crate) fn begin(
         self: &Arc<Self>,
         class: VolumeClass,
@@ -118,10 +119,7 @@ impl LiveVolume {
             offset.checked_add(length).is_some_and(|end| end <= self.sector.bytes_of(state.len));
         if !fits && !matches!(command, NbdCommand::Flush) {
             let errno = if writes { Errno::NoSpace } else { Errno::Invalid };
-            return Err((
-                errno,
-                "the volume has become smaller and ends before this; open it again",
-            ));
+            return Err((errno, "the volume has shrunk and ends before this; open it again"));
         }
         let epoch = state.epoch;
         state.in_flight[(epoch & 1) as usize] += 1;
@@ -131,39 +129,38 @@ impl LiveVolume {
         Ok(Pass { volume: Arc::clone(self), epoch, deadline, priority })
     }
 
-    /// From now on these settings hold.
+    /// Replaces the settings.
     pub(crate) fn set(&self, settings: VolumeSettings) {
         self.state().settings = settings;
     }
 
-    /// From now on it ends there. After a cut, [`LiveVolume::wait_for_earlier`].
+    /// Changes the length. After shrinking, call [`LiveVolume::wait_for_earlier`].
     pub(crate) fn resize(&self, len: Sectors) {
         self.state().len = len;
     }
 
-    /// From now on nothing is let in, and those who have it open leave; or the other way round.
+    /// Rejects all new requests and disconnects clients, or reverts this.
     pub(crate) fn remove(&self, removed: bool) {
         let _state = self.state();
         self.removed.send_replace(removed);
     }
 
-    /// To hear of the volume's removal.
+    /// A receiver that signals the removal.
     pub(crate) fn removal(&self) -> watch::Receiver<bool> {
         self.removed.subscribe()
     }
 
-    /// Requests that are not over.
+    /// The number of admitted requests.
     pub(crate) fn in_flight(&self) -> u64 {
         self.state().in_flight.iter().sum()
     }
 
-    /// Waits until everything that was let in before this call is over; whether it is, within
-    /// `patience`. Only one may wait at a time.
+    /// Waits until all requests admitted before this call are complete, for at most `patience`;
+    /// returns whether they are. Only one thread may wait at a time.
     pub(crate) fn wait_for_earlier(&self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
         let mut state = self.state();
-        // What is left of an earlier wait that was given up has to be over too, before its count
-        // can be used again.
+        // Requests of an earlier wait that timed out must be complete before its counter is reused.
         let earlier = [(state.epoch.wrapping_add(1) & 1) as usize, (state.epoch & 1) as usize];
         for (turn, index) in earlier.into_iter().enumerate() {
             if turn == 1 {
@@ -181,7 +178,7 @@ impl LiveVolume {
         true
     }
 
-    /// Every statement leaves a state that makes sense.
+    /// The state is consistent after every statement, so a poisoned lock is safe to use.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -259,10 +256,9 @@ mod tests {
         let first = volume.begin(VolumeClass::Ordinary, &read(0, 512)).unwrap();
         assert!(!volume.wait_for_earlier(NOW));
         let later = volume.begin(VolumeClass::Ordinary, &read(0, 512)).unwrap();
-        assert!(!volume.wait_for_earlier(NOW), "the first is not over yet");
+        assert!(!volume.wait_for_earlier(NOW), "the first is still in flight");
         drop(first);
-        // The wait that was given up has begun an epoch, so that `later` counts as earlier than
-        // this one.
+        // The wait that timed out began an epoch, so `later` counts as earlier than this one.
         assert!(!volume.wait_for_earlier(NOW));
         drop(later);
         let beside = Arc::clone(&volume);
@@ -275,7 +271,7 @@ mod tests {
         drop(held);
         assert!(
             waiter.join().unwrap(),
-            "a request that came after the wait began is not waited for"
+            "a request admitted after the wait began does not delay it"
         );
         assert_eq!(volume.in_flight(), 1);
         drop(later);

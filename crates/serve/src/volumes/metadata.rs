@@ -1,5 +1,5 @@
-//! Which slot counts, and which writes turn one table into the next. No I/O: bytes in, [`MetadataStep`]s
-//! out.
+//! The choice between the two slots, and the writes that replace a table. No I/O: bytes in,
+//! [`MetadataStep`]s out.
 //!
 //! A change from table T to T′, with slot A holding (generation 6, T) and slot B (generation 7, T):
 //!
@@ -7,16 +7,16 @@
 //! write A (8, T′) · flush · write B (9, T′) · flush
 //!   torn here ▲ B still says (7, T)    ▲ from here on A says (8, T′)
 //! ```
-//! A crash during the first write leaves T, anything later leaves T′. What is guaranteed needs only
-//! that a completed flush makes what was written before it durable, not that sectors of one write
-//! reach the disk in order.
+//! A crash during the first write leaves T, a later crash leaves T′. The guarantee needs only that
+//! a completed flush makes all earlier writes durable. Sectors of one write may reach the disk in
+//! any order.
 //!
-//! What is read when a drive is opened may be in its cache only: the program that wrote it may have
-//! died before its flush. A flush comes therefore before anything is written over the other slot;
-//! without it a power failure could leave both slots torn.
+//! Data read at startup may be in the drive's cache only, because the program that wrote it may
+//! have died before its flush. Therefore a flush comes before the first write; without it a power
+//! failure could leave both slots torn.
 //!
-//! A drive's first table goes to slot B: a power failure may leave the block that was being written
-//! unreadable, and a drive whose very first sector cannot be read is not known to be empty.
+//! The first table of a drive goes to slot B. A power failure may leave the block being written
+//! unreadable, and a drive with an unreadable first sector cannot be recognized as empty.
 
 use super::slot::{self, SLOT_BYTES, SlotContent};
 use super::table::{DriveShape, VolumeTable};
@@ -24,64 +24,62 @@ use super::uuid::DriveUuid;
 use super::{AREA_BYTES, slot::SlotError};
 use headtime_units::Sectors;
 
-/// The table that counts, and where the next one goes.
+/// The current table and the slot of the next one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metadata {
     table: VolumeTable,
     /// The highest generation on the drive.
     generation: u64,
-    /// The slot that holds it.
+    /// The slot that holds this generation.
     current: usize,
 }
 
-/// One thing to do on the drive; each is done only when the one before it has completed.
+/// One operation on the drive. Each starts only after the previous one has completed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MetadataStep {
-    /// Write `bytes`, a whole number of sectors, at byte `offset` of the drive.
+    /// Writes `bytes`, a whole number of sectors, at byte `offset` of the drive.
     Write {
-        /// Where, in bytes from the start of the drive.
+        /// The position in bytes.
         offset: u64,
-        /// What.
+        /// The data.
         bytes: Vec<u8>,
     },
-    /// Make everything written before durable.
+    /// Makes all earlier writes durable.
     Flush,
 }
 
-/// An opened metadata area. Carry the steps out before anything else is done with the drive.
+/// An opened metadata area. Carry out the steps before any other use of the drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenedMetadata {
-    /// What is true once the steps are done.
+    /// The metadata after the steps.
     pub metadata: Metadata,
-    /// What has to be done; only a flush when both slots were whole.
+    /// The steps; a single flush if both slots were valid.
     pub steps: Vec<MetadataStep>,
-    /// What was found.
+    /// The state of the table before the steps.
     pub opening: TableState,
 }
 
-/// What was found on a drive that could be opened.
+/// The state of the table on a drive that could be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableState {
-    /// Zeroes: the drive is taken into use.
+    /// All zeroes: a new drive.
     Fresh,
-    /// Other content, which `initialize` allowed to be overwritten.
+    /// Other content, which `initialize` allows to be overwritten.
     Initialized,
-    /// A table in both slots.
+    /// A valid table in both slots.
     Whole,
-    /// A table in one slot; the other is repaired. The text says what was wrong with it.
+    /// A valid table in one slot; the other is repaired. The text describes the damage.
     Repaired(String),
 }
 
-/// Why a drive is not opened. Nothing has been written.
+/// The reason why a drive is not opened. Nothing has been written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum MetadataError {
-    /// Too small for the metadata and one volume.
+    /// The drive is too small for the metadata and one volume.
     #[error("the drive has {bytes} bytes; expected at least {} (1 MiB for the table of volumes, 1 MiB for volumes); use a larger drive", 2 * AREA_BYTES)]
-    TooSmall {
-        /// The drive's size in bytes.
-        bytes: u64,
-    },
-    /// Content that is not ours.
+    TooSmall { bytes: u64 },
+    /// The drive holds foreign data.
     #[error(
         "the drive holds other content: its first MiB is neither empty nor a table of volumes; \
          check that it is the right drive, then allow overwriting it with `initialize` (everything \
@@ -94,56 +92,34 @@ pub enum MetadataError {
          nothing was changed. Restore the first MiB of the drive from a backup, or start over with \
          `initialize` (all volumes are lost)"
     )]
-    Damaged {
-        /// What is wrong with slot A.
-        a: String,
-        /// What is wrong with slot B.
-        b: String,
-    },
-    /// A newer program wrote it.
+    Damaged { a: String, b: String },
+    /// A newer program wrote the table.
     #[error(
         "the drive's table of volumes has format {version}; this program knows format {}; use a \
             newer program",
         slot::FORMAT_VERSION
     )]
-    Unsupported {
-        /// The format on the drive.
-        version: u32,
-    },
-    /// The drive's sectors are not what the table says.
+    Unsupported { version: u32 },
+    /// The sector size has changed.
     #[error(
         "the drive has sectors of {drive} bytes, its table of volumes says {table}; serve it the \
             way it was initialized"
     )]
-    SectorSize {
-        /// The drive's sector in bytes.
-        drive: u32,
-        /// The table's.
-        table: u32,
-    },
-    /// The drive is smaller than it was.
+    SectorSize { drive: u32, table: u32 },
+    /// The drive has shrunk.
     #[error(
         "the drive has {drive} sectors, its table of volumes says {table}: it was cut off, or \
             copied incompletely; \
          serve it at its full size"
     )]
-    Shrunk {
-        /// The drive's sectors.
-        drive: u64,
-        /// The table's.
-        table: u64,
-    },
+    Shrunk { drive: u64, table: u64 },
 }
 
 impl Metadata {
-    /// Reads a metadata area of which every sector could be read: [`Metadata::open_what_is_left`]
-    /// of it.
-    ///
-    /// # Errors
-    /// See [`MetadataError`].
+    /// Opens a metadata area without unreadable sectors; see [`Metadata::open_what_is_left`].
     ///
     /// # Panics
-    /// When `area` has another length and the drive is not too small.
+    /// If `area` has another length and the drive is large enough.
     pub fn open(
         area: &[u8],
         shape: DriveShape,
@@ -153,18 +129,15 @@ impl Metadata {
         Self::open_what_is_left(area, &[], shape, initialize, fresh)
     }
 
-    /// Reads the metadata area.
+    /// Opens a metadata area.
     ///
-    /// `area` are the first [`AREA_BYTES`] of a drive of `shape`, with zeroes in place of the
-    /// sectors that could not be read, and `unreadable` the numbers of these; `initialize` allows
-    /// content without a valid table to be overwritten; `fresh` becomes the drive's UUID if it gets
-    /// its first table now.
-    ///
-    /// # Errors
-    /// See [`MetadataError`].
+    /// `area` holds the first [`AREA_BYTES`] of a drive of `shape`, with zeroes for unreadable
+    /// sectors; `unreadable` lists the numbers of these sectors. `initialize` allows content
+    /// without a valid table to be overwritten. `fresh` is the UUID for a drive that gets its first
+    /// table.
     ///
     /// # Panics
-    /// When `area` has another length and the drive is not too small.
+    /// If `area` has another length and the drive is large enough.
     pub fn open_what_is_left(
         area: &[u8],
         unreadable: &[u64],
@@ -185,8 +158,7 @@ impl Metadata {
         let contents = [0, 1].map(|index| {
             let bytes = slot_bytes(index);
             match slot::decode(&area[bytes.start as usize..bytes.end as usize]) {
-                // What could not be read is behind the end of these, which is what their checksums
-                // and lengths say.
+                // The checksum and length are valid, so the unreadable sectors lie after the table.
                 whole @ (SlotContent::Table { .. } | SlotContent::Unsupported { .. }) => whole,
                 other => lost(index).map_or(other, |sector| SlotContent::Unreadable { sector }),
             }
@@ -196,8 +168,8 @@ impl Metadata {
         }
         let newest = (0..2).filter_map(|index| Some((generation(&contents[index])?, index))).max();
         let Some((newest_generation, current)) = newest else {
-            // Blank is also a drive whose first table was being written to slot B when the power
-            // failed.
+            // A drive is also blank if the power failed during the write of its first table to slot
+            // B.
             let first_table = slot_bytes(1);
             let readable = unreadable
                 .iter()
@@ -236,13 +208,13 @@ impl Metadata {
         }
     }
 
-    /// The table that counts.
+    /// The current table.
     #[must_use]
     pub fn table(&self) -> &VolumeTable {
         &self.table
     }
 
-    /// The steps that make `table` the one that counts, and what is true after them.
+    /// The steps that make `table` current, and the metadata after them.
     #[must_use]
     pub fn plan(&self, table: VolumeTable) -> (Self, Vec<MetadataStep>) {
         let older = 1 - self.current;
@@ -253,9 +225,9 @@ impl Metadata {
         (after, steps)
     }
 
-    /// What is true when carrying out a [plan](Metadata::plan) from here failed at one of its steps
-    /// and this table shall go on to count: planning it once more writes the slot first that is not
-    /// surely whole, with a generation above all that may be on the drive.
+    /// The metadata after a [plan](Metadata::plan) failed at `step` and this table stays current. A
+    /// new plan then writes the slot first that may be damaged, with a generation above all that
+    /// may be on the drive.
     #[must_use]
     pub fn after_failure(&self, step: usize) -> Self {
         let first_slot_is_whole = step > FIRST_FLUSH;
@@ -267,7 +239,7 @@ impl Metadata {
         }
     }
 
-    /// Brings the slot that does not count up to date.
+    /// The steps that update the other slot.
     fn repair(&self) -> (Self, Vec<MetadataStep>) {
         let after = Self {
             table: self.table.clone(),
@@ -289,15 +261,15 @@ impl Metadata {
     }
 }
 
-/// The step of a plan after which the slot that it writes first is durable.
+/// The index of the step after which the first written slot is durable.
 const FIRST_FLUSH: usize = 1;
 
-/// The bytes of a slot on the drive.
+/// The byte range of a slot on the drive.
 fn slot_bytes(index: usize) -> std::ops::Range<u64> {
     slot_offset(index)..slot_offset(index) + SLOT_BYTES as u64
 }
 
-/// Where a slot starts on the drive, in bytes.
+/// The byte offset of a slot on the drive.
 fn slot_offset(index: usize) -> u64 {
     index as u64 * (AREA_BYTES / 2)
 }
@@ -326,7 +298,7 @@ fn fault(content: &SlotContent) -> String {
         SlotContent::Blank => "empty".to_string(),
         SlotContent::Foreign => "overwritten by something else".to_string(),
         SlotContent::Damaged(SlotError::Checksum { stored, computed }) => {
-            format!("not written whole or rotted: checksum {computed:#010x}, not {stored:#010x}")
+            format!("torn or corrupted: checksum {computed:#010x}, not {stored:#010x}")
         }
         SlotContent::Damaged(error) => error.to_string(),
         SlotContent::Unreadable { sector } => format!("sector {sector} cannot be read"),
@@ -355,7 +327,7 @@ fn checked_shape(table: VolumeTable, shape: DriveShape) -> Result<VolumeTable, M
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::volumes::{VolumeSettings, VolumeSpec};
+    use crate::volumes::{SettingsChange, VolumeSpec};
     use headtime_units::{ByteSize, Nanos, SectorSize};
     use proptest::prelude::*;
 
@@ -379,9 +351,9 @@ mod tests {
             self.carry_out_until(steps, usize::MAX, |_| true);
         }
 
-        /// Carries out `steps` but for the sectors after the first `sectors`; of the write in which
-        /// that happens, `lands` says which of the sectors that should not have been reached are
-        /// there all the same. Says whether everything was done.
+        /// Carries out `steps` up to sector number `sectors`. For the interrupted write, `lands`
+        /// selects the later sectors that were written all the same. Returns whether everything was
+        /// carried out.
         fn carry_out_until(
             &mut self,
             steps: &[MetadataStep],
@@ -405,18 +377,18 @@ mod tests {
         }
     }
 
-    fn wanted(name: &str, mebibytes: u64, deadline_ms: u64) -> VolumeSpec {
+    fn spec(name: &str, mebibytes: u64, deadline_ms: u64) -> VolumeSpec {
         let deadline = (deadline_ms > 0).then(|| Nanos::from_ms(deadline_ms));
         VolumeSpec {
             name: name.to_string(),
             size: Some(ByteSize::new(mebibytes << 20)),
-            settings: VolumeSettings { deadline, ..VolumeSettings::default() }.into(),
+            settings: SettingsChange { deadline: Some(deadline), ..SettingsChange::default() },
         }
     }
 
     fn with_volume(metadata: &Metadata, name: &str) -> (Metadata, Vec<MetadataStep>) {
         let mut table = metadata.table().clone();
-        table.ensure(&wanted(name, 3, 0)).unwrap();
+        table.ensure(&spec(name, 3, 0)).unwrap();
         metadata.plan(table)
     }
 
@@ -520,7 +492,7 @@ mod tests {
         assert_eq!(grown.metadata.table().free().total, ByteSize::new(61 << 20));
     }
 
-    /// One thing somebody does to the table.
+    /// A random change of the table.
     #[derive(Clone, Debug)]
     enum Change {
         Ensure { name: u8, mebibytes: u64, deadline_ms: u64 },
@@ -529,15 +501,15 @@ mod tests {
     }
 
     impl Change {
-        /// The changed table; refused changes leave it as it is.
+        /// The changed table; an invalid change leaves it unchanged.
         fn apply(&self, table: &VolumeTable) -> VolumeTable {
             let mut table = table.clone();
             let _refused = match self {
                 Self::Ensure { name, mebibytes, deadline_ms } => {
-                    table.ensure(&wanted(&format!("v{name}"), *mebibytes, *deadline_ms)).is_err()
+                    table.ensure(&spec(&format!("v{name}"), *mebibytes, *deadline_ms)).is_err()
                 }
                 Self::Resize { name, mebibytes, cut_data } => {
-                    table.change(&wanted(&format!("v{name}"), *mebibytes, 0), *cut_data).is_err()
+                    table.change(&spec(&format!("v{name}"), *mebibytes, 0), *cut_data).is_err()
                 }
                 Self::Remove { name } => table.remove(&format!("v{name}")).is_err(),
             };
@@ -545,8 +517,8 @@ mod tests {
         }
     }
 
-    /// A change, and after how many sectors the power fails, if it does; `lands` picks sectors of
-    /// the torn write that are there out of order.
+    /// A change, and the number of sectors before the power failure, if there is one. `lands`
+    /// selects sectors of the torn write that were written out of order.
     #[derive(Clone, Debug)]
     struct Round {
         change: Change,
@@ -586,8 +558,8 @@ mod tests {
         }
     }
 
-    /// Opens and repairs the drive, which must say one of the tables, and must not fall back once a
-    /// repair was made.
+    /// Opens and repairs the drive. It must find one of the tables, and never an older one after a
+    /// repair.
     fn reopen(
         platter: &mut Platter,
         before: Option<&VolumeTable>,

@@ -1,12 +1,12 @@
-//! The volumes of a running server: made, changed, taken away, listed. Every order is carried out
-//! wholly or not at all, and is durable before it is answered.
+//! Changes of the volumes of a running server. Each command is carried out completely or not at
+//! all, and is durable before it is answered.
 //!
-//! An order is checked against the table and against what is reserved first; `dry_run` ends there.
-//! Then, where the volume becomes less, the clients' side: nothing more is let in that the order
-//! forbids, and what was let in before is waited for. Then the table on the drive, which is where
-//! the order happens or not: a crash leaves the table before or after it ([`super::Metadata`]).
-//! Last the clients' side where the volume becomes more, and what the scheduler knows of shares. An
-//! order that fails on the way puts back what was done for it.
+//! A command is first checked against the table and the reservations; `dry_run` stops there. If the
+//! volume shrinks or is removed, clients come next: forbidden requests are rejected, and earlier
+//! ones are waited for. Then the table on the drive is replaced, which is the commit point: after a
+//! crash the drive has the table before or after the command ([`super::Metadata`]). Finally clients
+//! see growth, and the scheduler gets the new shares. A command that fails undoes its earlier
+//! steps.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,162 +25,123 @@ use crate::disk::Disk;
 use crate::export::{Blocks, Export, Exports};
 use crate::scans::Scans;
 
-/// The volumes of a server, to be changed while it serves. Any thread may hold it; orders are
-/// carried out one after the other.
+/// The volumes of a server. Any thread may use it; commands are carried out one after the other.
 pub struct Volumes {
     disk: Arc<dyn Disk>,
     exports: Arc<Exports>,
     scans: Arc<Scans>,
     blocks: Blocks,
-    /// Those that the configuration names, and so will name at the next start.
+    /// The volumes named in the configuration.
     configured: Vec<String>,
-    /// `None` where the whole drive is served.
+    /// `None` if the whole drive is served.
     store: Mutex<Option<VolumeStore>>,
 }
 
-/// What is to be done with a volume, or with one of its classes.
+/// A command for a volume or one of its classes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeOrder {
-    /// The volume's name; with `@` and a class behind it, that class.
+    /// `VOLUME` or `VOLUME@CLASS`.
     pub name: String,
-    /// Its size.
+    /// The new size.
     pub size: Option<ByteSize>,
-    /// What of its settings is to be otherwise.
+    /// The change of its settings.
     pub settings: SettingsChange,
-    /// Whether the end of a volume that shrinks may be lost.
+    /// A volume that shrinks may lose the data at its end.
     pub cut_data: bool,
-    /// Whether it may be taken from clients and scans that use it.
+    /// The volume may be taken from clients and scans that use it.
     pub force: bool,
-    /// Whether it is only to be found out what would come of it.
+    /// Check the command without carrying it out.
     pub dry_run: bool,
 }
 
-/// What volumes there are, or would be.
+/// The volumes after a command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VolumesNow {
-    /// The volumes that were asked about or changed.
+    /// The selected volumes.
     pub volumes: Vec<VolumeNow>,
-    /// What is not allocated.
+    /// The unallocated space.
     pub free: FreeSpace,
-    /// What of the drive's time may still be reserved.
+    /// The unreserved share of the drive's time.
     pub free_share: Share,
-    /// What else there is to be said.
+    /// Remarks for people.
     pub notes: Vec<String>,
 }
 
-/// One volume.
+/// The state of one volume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VolumeNow {
-    /// As it stands in the table.
+    /// Its entry in the table.
     pub volume: Volume,
     /// Its size.
     pub size: ByteSize,
-    /// Each of its classes.
+    /// Its classes.
     pub classes: Vec<ClassNow>,
-    /// Scans that are not over.
+    /// Unfinished scans.
     pub scans: Vec<TaskKind>,
 }
 
-/// One class of a volume.
+/// The state of one class of a volume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassNow {
-    /// Its export.
+    /// The name of its export.
     pub export: String,
-    /// What it is promised and may not exceed.
+    /// Its guarantees and limits.
     pub settings: ClassSettings,
-    /// Clients that have it open; `None` for a volume that is not served.
+    /// The number of clients that have it open; `None` if it is not served.
     pub connections: Option<u64>,
 }
 
-/// Why an order was not carried out. Nothing has changed, unless the text says so.
+/// The reason why a command failed. Nothing has changed, unless the message says otherwise.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum OrderError {
-    /// The table does not allow it, or cannot be written.
+    /// The table does not allow the command, or cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There is no table.
+    /// The drive has no table.
     #[error(
         "the whole drive is served as one export, so it has no volumes; serve it with `headtime \
             serve`"
     )]
     WholeDrive,
-    /// No such class.
+    /// An unknown class.
     #[error(
         "`{export}`: a volume has the classes realtime and bulk; write {volume}@realtime or \
             {volume}@bulk"
     )]
-    UnknownClass {
-        /// The name as given.
-        export: String,
-        /// The volume.
-        volume: String,
-    },
-    /// The volume has no such class.
+    UnknownClass { export: String, volume: String },
+    /// A class that the volume does not have.
     #[error("volume {volume} has no class {class}; it has {has}")]
-    NoClass {
-        /// The volume.
-        volume: String,
-        /// The class.
-        class: &'static str,
-        /// Those that it has.
-        has: String,
-    },
-    /// Something that a class has not.
+    NoClass { volume: String, class: &'static str, has: String },
+    /// A size for a class.
     #[error("{export} is a class and shares the sectors of its volume; give a size to {volume}")]
-    ClassSize {
-        /// The class's export.
-        export: String,
-        /// The volume.
-        volume: String,
-    },
-    /// The scheduler does not take it.
+    ClassSize { export: String, volume: String },
+    /// The scheduler rejects the terms.
     #[error("{name}: {refusal}")]
-    Terms {
-        /// The volume, or class.
-        name: String,
-        /// Why.
-        refusal: ShareRefusal,
-    },
-    /// It stands on the drive, and the scheduler could not be told.
+    Terms { name: String, refusal: ShareRefusal },
+    /// The change is on the drive, but the scheduler does not have it.
     #[error(
-        "volume {name} is changed on the drive, but the scheduler was not told: {error}; it goes \
-            by the change after a restart"
+        "volume {name} is changed on the drive, but the scheduler was not shares_set: {error}; it goes \
+            takes effect after a restart"
     )]
-    Shares {
-        /// The volume.
-        name: String,
-        /// Why.
-        error: ChangeSharesError,
-    },
-    /// Somebody uses it.
+    Shares { name: String, error: ChangeSharesError },
+    /// Clients or scans use the volume.
     #[error(
-        "volume {name} is in use by {by}; stop them, or say so with `--force` (`force` at the \
-            control socket), which takes it away from them"
+        "volume {name} is in use by {by}; stop them, or add `--force` (`force` at the \
+            control socket), which takes the volume from them"
     )]
-    InUse {
-        /// The volume.
-        name: String,
-        /// By whom.
-        by: String,
-    },
-    /// What was under way did not end.
+    InUse { name: String, by: String },
+    /// Requests in flight did not complete.
     #[error(
-        "volume {name}: {requests} requests were still under way after {patience:?}; nothing was \
-            changed. See to the drive and try again"
+        "volume {name}: {requests} requests were still in flight after {patience:?}; nothing was \
+            changed. Check the drive and try again"
     )]
-    Busy {
-        /// The volume.
-        name: String,
-        /// How many.
-        requests: u64,
-        /// How long was waited.
-        patience: Duration,
-    },
+    Busy { name: String, requests: u64, patience: Duration },
 }
 
-/// How long requests under way are waited for: longer than a healthy drive takes for the deepest
-/// queue of one connection.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The longest wait for requests in flight: longer than a healthy drive takes for the deepest queue
+/// of one connection.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Volumes {
     pub(crate) fn new(
@@ -194,19 +155,13 @@ impl Volumes {
         Self { disk, exports, scans, blocks, configured, store: Mutex::new(store) }
     }
 
-    /// All volumes on the drive, by address; those that are not served among them.
-    ///
-    /// # Errors
-    /// [`OrderError::WholeDrive`].
+    /// All volumes of the drive by address, including those that are not served.
     pub fn list(&self) -> Result<VolumesNow, OrderError> {
         let mut store = self.store();
         Ok(self.now(opened(&mut store)?.table(), |_| true, Vec::new()))
     }
 
     /// One volume.
-    ///
-    /// # Errors
-    /// [`OrderError::WholeDrive`], and [`VolumeError::Unknown`].
     pub fn show(&self, name: &str) -> Result<VolumesNow, OrderError> {
         let mut store = self.store();
         let table = opened(&mut store)?.table();
@@ -220,7 +175,7 @@ impl Volumes {
         self.disk.slow_requests()
     }
 
-    /// Every class of every volume on the drive, with its export's name.
+    /// Every class of every volume, with the name of its export.
     pub(crate) fn export_names(&self) -> Vec<(Volume, VolumeClass, String)> {
         let mut store = self.store();
         let volumes =
@@ -235,57 +190,51 @@ impl Volumes {
         volumes.into_iter().flat_map(classes).collect()
     }
 
-    /// Bytes of a sector of the drive.
+    /// The sector size of the drive.
     pub(crate) fn sector_bytes(&self) -> u32 {
         self.sector().bytes()
     }
 
-    /// Makes a volume and serves it at once, or gives a volume a class.
-    ///
-    /// # Errors
-    /// See [`OrderError`].
+    /// Adds a volume and serves it at once, or adds a class to a volume.
     pub fn add(&self, order: &VolumeOrder) -> Result<VolumesNow, OrderError> {
-        let (name, class) = parts(order)?;
+        let (name, class) = volume_and_class(order)?;
         if class != VolumeClass::Ordinary {
             return self.set_class(order, name, class);
         }
         let settings = SettingsChange { always_served: Some(true), ..order.settings.clone() };
-        let wanted = VolumeSpec { name: order.name.clone(), size: order.size, settings };
+        let spec = VolumeSpec { name: order.name.clone(), size: order.size, settings };
         let mut store = self.store();
         let store = opened(&mut store)?;
         let mut after = store.table().clone();
-        after.add(&wanted)?;
-        self.may_promise(store.table(), &after, &order.name)?;
-        let notes = self.without_effect(&after, name);
+        after.add(&spec)?;
+        self.check_terms(store.table(), &after, &order.name)?;
+        let notes = self.ignored_terms_note(&after, name);
         if order.dry_run {
             return Ok(self.now(&after, |volume| volume.name == name, notes));
         }
-        let volume = store.change(&*self.disk, |table| table.add(&wanted).cloned())?;
-        // A crash behind a removal may have left what was remembered of another of this name.
+        let volume = store.change(&*self.disk, |table| table.add(&spec).cloned())?;
+        // After a crash during a removal, scans of an earlier volume of this name may have left
+        // state.
         self.scans.forget_all(name);
         self.scans.set_target(name, Some(volume.extent));
-        // Before it can be opened, so that its first request goes by its terms.
-        let told = self.tell_shares(None, Some(&volume));
+        // The terms come first, so that they cover the first request.
+        let shares_set = self.set_shares(None, Some(&volume));
         self.exports.serve(&LiveVolume::new(&volume, self.sector()), self.blocks);
-        told?;
+        shares_set?;
         tracing::info!(volume = name, "added");
         Ok(self.now(store.table(), |volume| volume.name == name, notes))
     }
 
-    /// Changes a volume's settings and size, or a class's settings; those that are served notice at
-    /// once.
+    /// Changes settings and size of a volume, or settings of a class, with immediate effect.
     ///
-    /// Clients that have it open go on seeing the size that it had when they opened it, because NBD
-    /// has no other way; what lies beyond its end is refused.
-    ///
-    /// # Errors
-    /// See [`OrderError`].
+    /// Clients keep seeing the size from when they opened the export, because NBD has no way to
+    /// announce a new one. Requests past the new end are rejected.
     pub fn set(&self, order: &VolumeOrder) -> Result<VolumesNow, OrderError> {
-        let (name, class) = parts(order)?;
+        let (name, class) = volume_and_class(order)?;
         if class != VolumeClass::Ordinary {
             return self.set_class(order, name, class);
         }
-        let wanted = VolumeSpec {
+        let spec = VolumeSpec {
             name: order.name.clone(),
             size: order.size,
             settings: order.settings.clone(),
@@ -293,16 +242,16 @@ impl Volumes {
         let mut store = self.store();
         let store = opened(&mut store)?;
         let mut after = store.table().clone();
-        let changed = after.change(&wanted, order.cut_data)?.clone();
+        let changed = after.change(&spec, order.cut_data)?.clone();
         let before =
             store.table().find(name).expect("a volume that can be changed is there").clone();
-        self.may_promise(store.table(), &after, &order.name)?;
+        self.check_terms(store.table(), &after, &order.name)?;
         let resized = changed.extent != before.extent;
-        let scans = self.scans.at_work(name);
+        let scans = self.scans.unfinished(name);
         if resized && !scans.is_empty() && !order.force {
             return Err(in_use(name, 0, &scans));
         }
-        let mut notes = self.without_effect(&after, name);
+        let mut notes = self.ignored_terms_note(&after, name);
         if resized && self.connections(name) > 0 {
             notes.push(format!(
                 "clients that have {name} open see its new size when they open it again"
@@ -315,19 +264,18 @@ impl Volumes {
         let shrinks = changed.extent.len < before.extent.len;
         if let Some(live) = live.as_ref().filter(|_| shrinks) {
             live.resize(changed.extent.len);
-            if !live.wait_for_earlier(PATIENCE) {
+            if !live.wait_for_earlier(TIMEOUT) {
                 live.resize(before.extent.len);
                 return Err(OrderError::Busy {
                     name: name.to_owned(),
                     requests: live.in_flight(),
-                    patience: PATIENCE,
+                    patience: TIMEOUT,
                 });
             }
         }
-        let done =
-            store.change(&*self.disk, |table| table.change(&wanted, order.cut_data).cloned());
+        let done = store.change(&*self.disk, |table| table.change(&spec, order.cut_data).cloned());
         if resized && done.is_ok() {
-            // What was remembered of the volume as it was says nothing of it as it is.
+            // The state of scans describes the volume before it was resized.
             self.scans.forget_all(name);
         }
         let settled = done.as_ref().unwrap_or(&before);
@@ -338,17 +286,14 @@ impl Volumes {
             self.exports.serve(&live, self.blocks);
         }
         let changed = done?;
-        self.tell_shares(Some(&before), Some(&changed))?;
+        self.set_shares(Some(&before), Some(&changed))?;
         Ok(self.now(store.table(), |volume| volume.name == name, notes))
     }
 
-    /// Takes a volume, or a class of one, away. Its sectors are free for others when this returns,
-    /// and hold what they held.
-    ///
-    /// # Errors
-    /// See [`OrderError`].
+    /// Removes a volume, or a class of one. Its sectors are free when this returns; their data
+    /// stays.
     pub fn remove(&self, order: &VolumeOrder) -> Result<VolumesNow, OrderError> {
-        let (name, class) = parts(order)?;
+        let (name, class) = volume_and_class(order)?;
         let mut store = self.store();
         let store = opened(&mut store)?;
         let mut after = store.table().clone();
@@ -369,7 +314,7 @@ impl Volumes {
             });
         }
         let (connections, scans) = match class {
-            VolumeClass::Ordinary => (self.connections(name), self.scans.at_work(name)),
+            VolumeClass::Ordinary => (self.connections(name), self.scans.unfinished(name)),
             class => (
                 self.export(&class.export(name)).map_or(0, |export| export.stats.connections()),
                 Vec::new(),
@@ -383,8 +328,8 @@ impl Volumes {
             && self.configured.iter().any(|configured| configured == name)
         {
             notes.push(format!(
-                "the configuration names {name}: take it out there too, or the next \
-                start makes it again, with nothing in it"
+                "the configuration names {name}: remove it there too, or the next \
+                start adds it again, empty"
             ));
         }
         if order.dry_run {
@@ -393,7 +338,7 @@ impl Volumes {
         if class != VolumeClass::Ordinary {
             let volume = store
                 .change(&*self.disk, |table| table.change_class(name, class, None).cloned())?;
-            self.settle(&before, &volume)?;
+            self.apply_settings(&before, &volume)?;
             notes.extend((connections > 0).then(|| {
                 format!("clients that have {} open keep it until they leave", order.name)
             }));
@@ -403,13 +348,13 @@ impl Volumes {
         self.exports.withdraw(name);
         if let Some(live) = &live {
             live.remove(true);
-            if !live.wait_for_earlier(PATIENCE) {
+            if !live.wait_for_earlier(TIMEOUT) {
                 live.remove(false);
                 self.exports.serve(live, self.blocks);
                 return Err(OrderError::Busy {
                     name: name.to_owned(),
                     requests: live.in_flight(),
-                    patience: PATIENCE,
+                    patience: TIMEOUT,
                 });
             }
         }
@@ -423,7 +368,7 @@ impl Volumes {
         self.scans.forget_all(name);
         self.scans.set_target(name, None);
         tracing::info!(volume = name, "removed");
-        self.tell_shares(Some(&before), None)?;
+        self.set_shares(Some(&before), None)?;
         Ok(self.now(store.table(), |_| false, notes))
     }
 
@@ -443,38 +388,38 @@ impl Volumes {
         let store = opened(&mut store)?;
         let mut after = store.table().clone();
         after.change_class(name, class, Some(&order.settings))?;
-        self.may_promise(store.table(), &after, &order.name)?;
-        let notes = self.without_effect(&after, name);
+        self.check_terms(store.table(), &after, &order.name)?;
+        let notes = self.ignored_terms_note(&after, name);
         if !order.dry_run {
             let before =
                 store.table().find(name).expect("a volume that can be changed is there").clone();
             let volume = store.change(&*self.disk, |table| {
                 table.change_class(name, class, Some(&order.settings)).cloned()
             })?;
-            self.settle(&before, &volume)?;
+            self.apply_settings(&before, &volume)?;
         }
         Ok(self.now(&after, |volume| volume.name == name, notes))
     }
 
-    /// Lets clients and the scheduler see the settings of a volume that changed in the table.
-    fn settle(&self, before: &Volume, volume: &Volume) -> Result<(), OrderError> {
-        let told = self.tell_shares(Some(before), Some(volume));
+    /// Applies changed settings of a volume to clients and the scheduler.
+    fn apply_settings(&self, before: &Volume, volume: &Volume) -> Result<(), OrderError> {
+        let shares_set = self.set_shares(Some(before), Some(volume));
         if let Some(live) = self.exports.volume(&volume.name) {
             live.set(volume.settings.clone());
             self.exports.serve(&live, self.blocks);
         }
-        told
+        shares_set
     }
 
-    /// Tells the scheduler what changed of a volume that is served.
-    fn tell_shares(
+    /// Sends the scheduler the changed terms of a served volume.
+    fn set_shares(
         &self,
         before: Option<&Volume>,
         after: Option<&Volume>,
     ) -> Result<(), OrderError> {
         let changes = shares::changes(before, after, self.sector());
         let name = after.or(before).map_or("", |volume| volume.name.as_str());
-        // One that is not served was never told of.
+        // The scheduler has no terms of a volume that is not served.
         if changes.is_empty()
             || (before.is_some() && after.is_some() && self.exports.volume(name).is_none())
         {
@@ -485,29 +430,29 @@ impl Volumes {
             .map_err(|error| OrderError::Shares { name: name.to_owned(), error })
     }
 
-    /// Whether what is promised after a change can be kept.
-    fn may_promise(
+    /// Checks that the reservations and terms after a change are possible.
+    fn check_terms(
         &self,
         before: &VolumeTable,
         after: &VolumeTable,
         name: &str,
     ) -> Result<(), OrderError> {
-        after.may_reserve(before, name)?;
+        after.check_reservations(before, name)?;
         let (volume, _) = VolumeClass::of_export(name);
         let checked =
             after.find(volume).map_or(Ok(()), |volume| shares::check(volume, self.sector()));
         checked.map_err(|(name, refusal)| OrderError::Terms { name, refusal })
     }
 
-    /// What is promised and nobody goes by.
-    fn without_effect(&self, after: &VolumeTable, name: &str) -> Vec<String> {
+    /// A note about terms that the policy ignores.
+    fn ignored_terms_note(&self, after: &VolumeTable, name: &str) -> Vec<String> {
         let promised = after
             .find(name)
             .is_some_and(|volume| !shares::changes(None, Some(volume), self.sector()).is_empty());
         let (_, goes_by_shares) = self.disk.shares();
         let note = || {
-            "the policy at work does not go by reserve, limit and priority; headtime, which is the \
-                default, and utilization do: `headtime set policy=headtime`, or serve with \
+            "the active policy ignores reserve, limit and priority; headtime, which is the \
+                default, and utilization honor them: `headtime set policy=headtime`, or serve with \
                 --policy headtime"
                 .to_owned()
         };
@@ -521,7 +466,7 @@ impl Volumes {
     fn now(
         &self,
         table: &VolumeTable,
-        meant: impl Fn(&Volume) -> bool,
+        selected: impl Fn(&Volume) -> bool,
         notes: Vec<String>,
     ) -> VolumesNow {
         let of = |volume: &Volume| VolumeNow {
@@ -531,10 +476,10 @@ impl Volumes {
                 .classes()
                 .map(|(class, settings)| self.class_now(class.export(&volume.name), settings))
                 .collect(),
-            scans: self.scans.at_work(&volume.name),
+            scans: self.scans.unfinished(&volume.name),
             volume: volume.clone(),
         };
-        let volumes = table.volumes().iter().filter(|volume| meant(volume)).map(of).collect();
+        let volumes = table.volumes().iter().filter(|volume| selected(volume)).map(of).collect();
         let free_share =
             u64::from(Share::WHOLE.as_billionths()).saturating_sub(table.reserved_billionths());
         VolumesNow {
@@ -557,7 +502,7 @@ impl Volumes {
         self.exports.find(name, |_| true).ok()
     }
 
-    /// Clients of all classes of a volume.
+    /// The number of clients of all classes of a volume.
     fn connections(&self, name: &str) -> u64 {
         VolumeClass::ALL
             .into_iter()
@@ -566,8 +511,7 @@ impl Volumes {
             .sum()
     }
 
-    /// A thread that panicked in the middle of an order left a store that knows itself to be
-    /// doubtful.
+    /// After a panic during a command, the store knows that its last write may be incomplete.
     fn store(&self) -> MutexGuard<'_, Option<VolumeStore>> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -579,8 +523,8 @@ fn opened<'s>(
     store.as_mut().ok_or(OrderError::WholeDrive)
 }
 
-/// The volume and class of an order.
-fn parts(order: &VolumeOrder) -> Result<(&str, VolumeClass), OrderError> {
+/// The volume and class that a command names.
+fn volume_and_class(order: &VolumeOrder) -> Result<(&str, VolumeClass), OrderError> {
     let (volume, class) = VolumeClass::of_export(&order.name);
     Ok((
         volume,
@@ -606,7 +550,7 @@ impl From<VolumeError> for OrderError {
 }
 
 impl OrderError {
-    /// Whether the order made no sense, rather than went wrong.
+    /// Returns whether the command was invalid, as opposed to having failed.
     #[must_use]
     pub fn is_bad_request(&self) -> bool {
         let failed = matches!(

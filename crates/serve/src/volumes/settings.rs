@@ -1,83 +1,63 @@
-//! What can be set on a volume ([`VolumeSettings`]), and changes of some of it that leave the rest as it
-//! is ([`SettingsChange`]).
+//! The settings of a volume ([`VolumeSettings`]) and partial changes of them ([`SettingsChange`]).
 
 use headtime_sched::{IoPriority, PriorityClass};
 use headtime_units::{Nanos, Share};
 
-/// What can be set on a volume.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The settings of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeSettings {
-    /// Every read and write gets this long from its arrival, if set; from 1 ns.
-    pub deadline: Option<Nanos>,
+    /// The ordinary class, which every volume has.
+    pub ordinary: ClassSettings,
+    /// The class `NAME@realtime`, if the volume has it.
+    pub realtime: Option<ClassSettings>,
+    /// The class `NAME@bulk`, if the volume has it.
+    pub bulk: Option<ClassSettings>,
     /// Writes are refused.
     pub read_only: bool,
-    /// Text for people; at most [`super::slot::DESCRIPTION_BYTES`] bytes of UTF-8 without control
+    /// Free text; at most [`super::slot::DESCRIPTION_BYTES`] bytes of UTF-8 without control
     /// characters.
     pub description: String,
-    /// The part of the drive's time that is the volume's whenever it wants it.
-    pub reserve: Share,
-    /// The most of the drive's time that it is given; `None` for whatever nobody else wants.
-    pub limit: Option<Share>,
-    /// How much of its time a volume that was idle may have saved up, as that time at its own rate;
-    /// `None` leaves it to the scheduler.
-    pub burst: Option<Nanos>,
-    /// The most requests a second; from 1.
-    pub iops_limit: Option<u32>,
-    /// The most bytes a second; from 1.
-    pub bandwidth_limit: Option<u64>,
-    /// The I/O priority of its requests: how urgent they are beside those of other volumes, as far
-    /// as nobody's reservation decides it, and when they are due where [`VolumeSettings::deadline`] does
-    /// not say it and `deadlines` does. Without one they are as best effort, and not due.
-    pub priority: Option<IoPriority>,
-    /// Its classes beside the ordinary one, whose requests all of the above is about.
-    pub classes: Classes,
-    /// It was added to a running server: it is served from then on, whatever volumes a
+    /// The volume was added to a running server. It is served from then on, whichever volumes a
     /// configuration names.
     pub always_served: bool,
 }
 
-/// A class of requests of one volume: each has an export of its own.
+/// A class of requests of one volume. Each class has an export of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum VolumeClass {
     /// `vol0`.
     #[default]
     Ordinary,
-    /// `vol0@realtime`: goes first, unless set otherwise.
+    /// `vol0@realtime`: scheduled first by default.
     Realtime,
-    /// `vol0@bulk`: goes last, unless set otherwise.
+    /// `vol0@bulk`: scheduled last by default.
     Bulk,
 }
 
-/// What the requests of one class are promised and what they may not exceed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Guarantees and limits of the requests of one class. A reservation of one class is not available
+/// to the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassSettings {
-    /// See [`VolumeSettings::deadline`].
+    /// Time from the arrival of a read or write to its deadline; at least 1 ns.
     pub deadline: Option<Nanos>,
-    /// See [`VolumeSettings::reserve`].
+    /// The share of the drive's time that the class is entitled to whenever it has requests.
     pub reserve: Share,
-    /// See [`VolumeSettings::limit`].
+    /// The largest share of the drive's time; `None` for no limit.
     pub limit: Option<Share>,
-    /// See [`VolumeSettings::burst`].
+    /// The largest entitlement that an idle class saves up, as time at its own rate; `None` for
+    /// the scheduler's default.
     pub burst: Option<Nanos>,
-    /// See [`VolumeSettings::iops_limit`].
+    /// The maximum number of requests per second; at least 1.
     pub iops_limit: Option<u32>,
-    /// See [`VolumeSettings::bandwidth_limit`].
+    /// The maximum number of bytes per second; at least 1.
     pub bandwidth_limit: Option<u64>,
-    /// See [`VolumeSettings::priority`].
+    /// The I/O priority: the order among volumes for time that no reservation covers. It also sets
+    /// deadlines if `deadline` is absent and the tunable `deadlines` says so. Without a priority,
+    /// requests are best effort and have no deadline.
     pub priority: Option<IoPriority>,
 }
 
-/// The classes a volume has exports for beside [`VolumeClass::Ordinary`], each with settings of its own:
-/// what is reserved for one is not the others'.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Classes {
-    /// `vol0@realtime`.
-    pub realtime: Option<ClassSettings>,
-    /// `vol0@bulk`.
-    pub bulk: Option<ClassSettings>,
-}
-
-/// Which classes there are beside [`VolumeClass::Ordinary`].
+/// The optional classes of a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassNames {
     /// [`VolumeClass::Realtime`].
@@ -86,123 +66,76 @@ pub struct ClassNames {
     pub bulk: bool,
 }
 
-/// What of the settings is to be otherwise; `None` leaves a setting as it is, and where a setting
-/// itself may be absent, `Some(None)` takes it away.
+/// A partial change of settings. `None` leaves a setting unchanged; `Some(None)` removes a setting
+/// that may be absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SettingsChange {
-    /// See [`VolumeSettings::deadline`].
+    /// See [`ClassSettings::deadline`].
     pub deadline: Option<Option<Nanos>>,
     /// See [`VolumeSettings::read_only`].
     pub read_only: Option<bool>,
     /// See [`VolumeSettings::description`].
     pub description: Option<String>,
-    /// See [`VolumeSettings::reserve`].
+    /// See [`ClassSettings::reserve`].
     pub reserve: Option<Share>,
-    /// See [`VolumeSettings::limit`].
+    /// See [`ClassSettings::limit`].
     pub limit: Option<Option<Share>>,
-    /// See [`VolumeSettings::burst`].
+    /// See [`ClassSettings::burst`].
     pub burst: Option<Option<Nanos>>,
-    /// See [`VolumeSettings::iops_limit`].
+    /// See [`ClassSettings::iops_limit`].
     pub iops_limit: Option<Option<u32>>,
-    /// See [`VolumeSettings::bandwidth_limit`].
+    /// See [`ClassSettings::bandwidth_limit`].
     pub bandwidth_limit: Option<Option<u64>>,
-    /// See [`VolumeSettings::priority`].
+    /// See [`ClassSettings::priority`].
     pub priority: Option<Option<IoPriority>>,
-    /// Which classes there are beside the ordinary one; those that stay keep their settings, those
-    /// that come have the usual ones.
+    /// The optional classes after the change. Existing classes keep their settings; new ones get
+    /// [`VolumeClass::default_settings`].
     pub classes: Option<ClassNames>,
     /// See [`VolumeSettings::always_served`].
     pub always_served: Option<bool>,
 }
 
-impl Default for VolumeSettings {
-    fn default() -> Self {
-        Self {
-            deadline: None,
-            read_only: false,
-            description: String::new(),
-            reserve: Share::NONE,
-            limit: None,
-            burst: None,
-            iops_limit: None,
-            bandwidth_limit: None,
-            priority: None,
-            classes: Classes::default(),
-            always_served: false,
-        }
-    }
-}
-
 impl SettingsChange {
-    /// The settings after the change.
+    /// The settings of the whole volume after the change.
     #[must_use]
-    pub fn of(&self, before: &VolumeSettings) -> VolumeSettings {
-        let Self {
-            deadline,
-            read_only,
-            description,
-            reserve,
-            limit,
-            burst,
-            iops_limit,
-            bandwidth_limit,
-            priority,
-            classes,
-            always_served,
-        } = self;
+    pub fn apply_to(&self, before: &VolumeSettings) -> VolumeSettings {
+        let class = |old: Option<ClassSettings>, kept: Option<bool>, class: VolumeClass| match kept
+        {
+            None => old,
+            Some(kept) => kept.then(|| old.unwrap_or_else(|| class.default_settings())),
+        };
+        let realtime = self.classes.map(|names| names.realtime);
+        let bulk = self.classes.map(|names| names.bulk);
         VolumeSettings {
-            deadline: deadline.unwrap_or(before.deadline),
-            read_only: read_only.unwrap_or(before.read_only),
-            description: description.clone().unwrap_or_else(|| before.description.clone()),
-            reserve: reserve.unwrap_or(before.reserve),
-            limit: limit.unwrap_or(before.limit),
-            burst: burst.unwrap_or(before.burst),
-            iops_limit: iops_limit.unwrap_or(before.iops_limit),
-            bandwidth_limit: bandwidth_limit.unwrap_or(before.bandwidth_limit),
-            priority: priority.unwrap_or(before.priority),
-            classes: classes.map_or(before.classes, |names| before.classes.named(names)),
-            always_served: always_served.unwrap_or(before.always_served),
+            ordinary: self.apply_to_class(before.ordinary),
+            realtime: class(before.realtime, realtime, VolumeClass::Realtime),
+            bulk: class(before.bulk, bulk, VolumeClass::Bulk),
+            read_only: self.read_only.unwrap_or(before.read_only),
+            description: self.description.clone().unwrap_or_else(|| before.description.clone()),
+            always_served: self.always_served.unwrap_or(before.always_served),
         }
     }
-}
 
-impl From<VolumeSettings> for SettingsChange {
-    /// The change after which exactly these settings hold, but for those of classes.
-    fn from(settings: VolumeSettings) -> Self {
-        let VolumeSettings {
-            deadline,
-            read_only,
-            description,
-            reserve,
-            limit,
-            burst,
-            iops_limit,
-            bandwidth_limit,
-            priority,
-            classes,
-            always_served,
-        } = settings;
-        Self {
-            deadline: Some(deadline),
-            read_only: Some(read_only),
-            description: Some(description),
-            reserve: Some(reserve),
-            limit: Some(limit),
-            burst: Some(burst),
-            iops_limit: Some(iops_limit),
-            bandwidth_limit: Some(bandwidth_limit),
-            priority: Some(priority),
-            classes: Some(classes.names()),
-            always_served: Some(always_served),
+    /// The settings of one class after the change; settings of the whole volume have no effect.
+    #[must_use]
+    pub fn apply_to_class(&self, before: ClassSettings) -> ClassSettings {
+        ClassSettings {
+            deadline: self.deadline.unwrap_or(before.deadline),
+            reserve: self.reserve.unwrap_or(before.reserve),
+            limit: self.limit.unwrap_or(before.limit),
+            burst: self.burst.unwrap_or(before.burst),
+            iops_limit: self.iops_limit.unwrap_or(before.iops_limit),
+            bandwidth_limit: self.bandwidth_limit.unwrap_or(before.bandwidth_limit),
+            priority: self.priority.unwrap_or(before.priority),
         }
     }
 }
 
 impl VolumeClass {
-    /// Every class, the volume's own first.
+    /// Every class, the ordinary one first.
     pub const ALL: [Self; 3] = [Self::Ordinary, Self::Realtime, Self::Bulk];
 
-    /// The name behind the `@` of its exports; empty for the volume's own.
+    /// The part after the `@` in the name of its export; empty for the ordinary class.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -212,19 +145,19 @@ impl VolumeClass {
         }
     }
 
-    /// The export of `volume` for this class.
+    /// The name of the export of `volume` for this class.
     #[must_use]
     pub fn export(self, volume: &str) -> String {
         if self == Self::Ordinary { volume.to_owned() } else { format!("{volume}@{}", self.name()) }
     }
 
-    /// The class of this name behind the `@`.
+    /// The optional class with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|class| *class != Self::Ordinary && class.name() == name)
     }
 
-    /// The volume and class that an export's name says.
+    /// The volume and class in the name of an export.
     #[must_use]
     pub fn of_export(export: &str) -> (&str, Option<Self>) {
         export
@@ -232,135 +165,77 @@ impl VolumeClass {
             .map_or((export, Some(Self::Ordinary)), |(volume, class)| (volume, Self::named(class)))
     }
 
-    /// What the scheduler knows the class by.
+    /// The number of the class in the scheduler and in the table on the drive.
     #[must_use]
     pub const fn number(self) -> u8 {
-        match self {
-            Self::Ordinary => 0,
-            Self::Realtime => 1,
-            Self::Bulk => 2,
-        }
+        self as u8
     }
 
-    /// The settings of this class unless somebody says otherwise.
+    /// The settings of a new class.
     #[must_use]
-    pub fn usual(self) -> ClassSettings {
+    pub fn default_settings(self) -> ClassSettings {
         let priority = match self {
             Self::Ordinary => None,
             Self::Realtime => Some(IoPriority::default_of(PriorityClass::RealTime)),
             Self::Bulk => Some(IoPriority::default_of(PriorityClass::Idle)),
         };
-        ClassSettings { priority, ..ClassSettings::of(&VolumeSettings::default()) }
-    }
-}
-
-impl ClassSettings {
-    /// What a volume's settings say of its ordinary class.
-    #[must_use]
-    pub fn of(settings: &VolumeSettings) -> Self {
-        let VolumeSettings {
-            deadline,
-            reserve,
-            limit,
-            burst,
-            iops_limit,
-            bandwidth_limit,
-            priority,
-            ..
-        } = *settings;
-        Self { deadline, reserve, limit, burst, iops_limit, bandwidth_limit, priority }
-    }
-
-    /// VolumeSettings that say this of the ordinary class, and nothing else.
-    #[must_use]
-    pub fn alone(self) -> VolumeSettings {
-        let Self { deadline, reserve, limit, burst, iops_limit, bandwidth_limit, priority } = self;
-        VolumeSettings {
-            deadline,
-            reserve,
-            limit,
-            burst,
-            iops_limit,
-            bandwidth_limit,
-            priority,
-            ..VolumeSettings::default()
-        }
+        ClassSettings { priority, ..ClassSettings::default() }
     }
 }
 
 impl VolumeSettings {
-    /// What they say of a class; `None` of one that the volume does not have.
+    /// The settings of a class; `None` if the volume does not have it.
     #[must_use]
     pub fn of_class(&self, class: VolumeClass) -> Option<ClassSettings> {
         match class {
-            VolumeClass::Ordinary => Some(ClassSettings::of(self)),
-            VolumeClass::Realtime => self.classes.realtime,
-            VolumeClass::Bulk => self.classes.bulk,
+            VolumeClass::Ordinary => Some(self.ordinary),
+            VolumeClass::Realtime => self.realtime,
+            VolumeClass::Bulk => self.bulk,
         }
     }
 
-    /// The classes that the volume has, and what is said of each; the ordinary one first.
+    /// Sets or removes an optional class.
+    ///
+    /// # Panics
+    /// For [`VolumeClass::Ordinary`] without settings: every volume has it.
+    pub fn set_class(&mut self, class: VolumeClass, settings: Option<ClassSettings>) {
+        match class {
+            VolumeClass::Ordinary => {
+                self.ordinary = settings.expect("a volume always has its ordinary class")
+            }
+            VolumeClass::Realtime => self.realtime = settings,
+            VolumeClass::Bulk => self.bulk = settings,
+        }
+    }
+
+    /// The classes of the volume with their settings, the ordinary class first.
     pub fn classes(&self) -> impl Iterator<Item = (VolumeClass, ClassSettings)> + '_ {
         VolumeClass::ALL.into_iter().filter_map(|class| Some((class, self.of_class(class)?)))
     }
 
-    /// All that is reserved for the volume and its classes, in billionths of the drive's time.
+    /// The sum of the reservations of all classes, in billionths of the drive's time.
     #[must_use]
     pub fn reserved_billionths(&self) -> u64 {
         self.classes().map(|(_, class)| u64::from(class.reserve.as_billionths())).sum()
     }
 }
 
-impl Classes {
-    /// Which there are.
-    #[must_use]
-    pub fn names(&self) -> ClassNames {
-        ClassNames { realtime: self.realtime.is_some(), bulk: self.bulk.is_some() }
-    }
-
-    /// These classes, those that are there already with their settings.
-    #[must_use]
-    pub fn named(&self, names: ClassNames) -> Self {
-        let class = |there: Option<ClassSettings>, wanted: bool, class: VolumeClass| {
-            wanted.then(|| there.unwrap_or_else(|| class.usual()))
-        };
-        Self {
-            realtime: class(self.realtime, names.realtime, VolumeClass::Realtime),
-            bulk: class(self.bulk, names.bulk, VolumeClass::Bulk),
-        }
-    }
-
-    /// Gives a class settings, or takes it away.
-    ///
-    /// # Panics
-    /// For [`VolumeClass::Ordinary`], which is no part of these.
-    pub fn set(&mut self, class: VolumeClass, settings: Option<ClassSettings>) {
-        match class {
-            VolumeClass::Ordinary => panic!("the ordinary class is always there"),
-            VolumeClass::Realtime => self.realtime = settings,
-            VolumeClass::Bulk => self.bulk = settings,
-        }
-    }
-}
-
 impl ClassNames {
-    /// Reads `realtime+bulk`, one of them, or `none`.
+    /// Parses `realtime+bulk`, one of the two names, or `none`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let mut names = Self::default();
-        for name in text.split('+').filter(|_| text != "none") {
-            match VolumeClass::named(name)? {
-                VolumeClass::Ordinary => {}
-                VolumeClass::Realtime => names.realtime = true,
-                VolumeClass::Bulk => names.bulk = true,
-            }
+        match text {
+            "none" => Some(Self::default()),
+            "realtime" => Some(Self { realtime: true, bulk: false }),
+            "bulk" => Some(Self { realtime: false, bulk: true }),
+            "realtime+bulk" | "bulk+realtime" => Some(Self { realtime: true, bulk: true }),
+            _ => None,
         }
-        Some(names)
     }
 }
 
 impl std::fmt::Display for ClassNames {
-    /// The text that [`ClassNames::parse`] reads back.
+    /// The text that [`ClassNames::parse`] accepts.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match (self.realtime, self.bulk) {
             (false, false) => "none",
@@ -376,30 +251,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_of_nothing_changes_nothing_and_one_from_settings_leaves_exactly_them() {
+    fn a_change_replaces_only_what_it_names() {
         let settings = VolumeSettings {
-            deadline: Some(Nanos::from_ms(5)),
-            reserve: Share::from_fraction(0.25).expect("a quarter"),
-            limit: Some(Share::WHOLE),
-            iops_limit: Some(7),
-            priority: Some(IoPriority::default_of(PriorityClass::Idle)),
-            always_served: true,
+            ordinary: ClassSettings { limit: Some(Share::WHOLE), ..ClassSettings::default() },
             description: "text".to_owned(),
             ..VolumeSettings::default()
         };
-        assert_eq!(SettingsChange::default().of(&settings), settings);
-        assert_eq!(SettingsChange::from(settings.clone()).of(&VolumeSettings::default()), settings);
+        assert_eq!(SettingsChange::default().apply_to(&settings), settings);
         let without = SettingsChange { limit: Some(None), ..SettingsChange::default() };
-        assert_eq!(without.of(&settings), VolumeSettings { limit: None, ..settings });
+        let ordinary = ClassSettings::default();
+        assert_eq!(without.apply_to(&settings), VolumeSettings { ordinary, ..settings });
     }
 
     #[test]
-    fn classes_have_names_exports_and_a_text_that_is_read_back() {
+    fn class_names_and_exports_parse_back() {
         for text in ["none", "realtime", "bulk", "realtime+bulk"] {
-            assert_eq!(
-                ClassNames::parse(text).map(|names| names.to_string()).as_deref(),
-                Some(text)
-            );
+            let names = ClassNames::parse(text).map(|names| names.to_string());
+            assert_eq!(names.as_deref(), Some(text));
         }
         for wrong in ["", "all", "realtime+", "realtime,bulk"] {
             assert_eq!(ClassNames::parse(wrong), None, "{wrong}");
@@ -411,28 +279,23 @@ mod tests {
     }
 
     #[test]
-    fn classes_that_stay_keep_their_settings_and_reservations_add_up() {
+    fn remaining_classes_keep_their_settings_and_reservations_add_up() {
         let share = |fraction| Share::from_fraction(fraction).expect("a share");
-        let bulk = ClassSettings { reserve: share(0.1), ..VolumeClass::Bulk.usual() };
+        let bulk = ClassSettings { reserve: share(0.1), ..VolumeClass::Bulk.default_settings() };
         let before = VolumeSettings {
-            reserve: share(0.2),
-            classes: Classes { realtime: None, bulk: Some(bulk) },
+            ordinary: ClassSettings { reserve: share(0.2), ..ClassSettings::default() },
+            bulk: Some(bulk),
             ..VolumeSettings::default()
         };
-        let both = SettingsChange {
-            classes: ClassNames::parse("realtime+bulk"),
-            ..SettingsChange::default()
-        }
-        .of(&before);
+        let classes = ClassNames::parse("realtime+bulk");
+        let both = SettingsChange { classes, ..SettingsChange::default() }.apply_to(&before);
         assert_eq!(
-            (both.classes.bulk, both.classes.realtime),
-            (Some(bulk), Some(VolumeClass::Realtime.usual()))
+            (both.bulk, both.realtime),
+            (Some(bulk), Some(VolumeClass::Realtime.default_settings()))
         );
         assert_eq!((both.reserved_billionths(), both.classes().count()), (300_000_000, 3));
-        let none =
-            SettingsChange { classes: ClassNames::parse("none"), ..SettingsChange::default() }
-                .of(&both);
-        assert_eq!(none.classes, Classes::default());
-        assert_eq!(ClassSettings::of(&bulk.alone()), bulk);
+        let none = SettingsChange { classes: ClassNames::parse("none"), ..Default::default() };
+        let none = none.apply_to(&both);
+        assert_eq!((none.realtime, none.bulk), (None, None));
     }
 }

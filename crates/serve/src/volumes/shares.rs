@@ -1,4 +1,4 @@
-//! What the scheduler is told of volumes: each class is a tenant with terms of its own.
+//! The scheduler's view of volumes: each class is a tenant with its own terms.
 
 use headtime_sched::{ClassId, IoPriority, ShareChange, ShareRefusal, Tenant, Terms};
 use headtime_units::{SectorSize, Share};
@@ -12,8 +12,8 @@ pub fn tenant(volume: &Volume, class: VolumeClass) -> Tenant {
     Tenant::class_of(volume.id, ClassId(class.number()))
 }
 
-/// The terms of a class, on a drive with such sectors; `None` for one that is promised nothing and
-/// may have everything, like whoever is not known at all.
+/// The terms of a class; `None` for a class without guarantees and limits, which the scheduler need
+/// not know.
 #[must_use]
 pub fn terms(settings: &ClassSettings, sector: SectorSize) -> Option<Terms> {
     let usual = Terms::default();
@@ -25,16 +25,14 @@ pub fn terms(settings: &ClassSettings, sector: SectorSize) -> Option<Terms> {
         burst: burst.unwrap_or(usual.burst),
         priority: priority.map_or(usual.priority, IoPriority::class),
         requests_per_second: iops_limit,
-        // What is less than a sector a second rounds up to one: a limit that lets something
-        // through.
+        // A limit below one sector per second is rounded up to one.
         sectors_per_second: bandwidth_limit
             .map(|bytes| (bytes / u64::from(sector.bytes())).clamp(1, Terms::MAX_SECTORS)),
     };
     (terms != usual).then_some(terms)
 }
 
-/// What the scheduler has to be told when a volume that was `before` is `after`: nothing of what
-/// stays.
+/// The changes of terms from `before` to `after`; unchanged terms are left out.
 #[must_use]
 pub fn changes(
     before: Option<&Volume>,
@@ -55,11 +53,10 @@ pub fn changes(
     VolumeClass::ALL.into_iter().filter_map(change).collect()
 }
 
-/// Whether each class of a volume has terms that the scheduler takes; otherwise the class's export
-/// and why not.
+/// Checks that the scheduler accepts the terms of each class.
 ///
 /// # Errors
-/// The first that it does not take.
+/// The export of the first class with invalid terms, and the reason.
 pub fn check(volume: &Volume, sector: SectorSize) -> Result<(), (String, ShareRefusal)> {
     for (class, settings) in volume.settings.classes() {
         let checked = terms(&settings, sector).unwrap_or_default().check(tenant(volume, class));
@@ -84,6 +81,10 @@ mod tests {
         }
     }
 
+    fn ordinary(ordinary: ClassSettings) -> Volume {
+        volume(VolumeSettings { ordinary, ..VolumeSettings::default() })
+    }
+
     fn of(before: Option<&Volume>, after: Option<&Volume>) -> Vec<ShareChange> {
         changes(before, after, SectorSize::B4096)
     }
@@ -93,7 +94,7 @@ mod tests {
         let share = Share::from_fraction(0.25).unwrap();
         let (plain, shared) = (
             volume(VolumeSettings::default()),
-            volume(VolumeSettings { reserve: share, ..VolumeSettings::default() }),
+            ordinary(ClassSettings { reserve: share, ..ClassSettings::default() }),
         );
         assert!(of(None, Some(&plain)).is_empty() && of(Some(&shared), Some(&shared)).is_empty());
         let tenant = Tenant::of(VolumeId(3));
@@ -104,7 +105,7 @@ mod tests {
         assert_eq!(of(Some(&shared), Some(&plain)), [ShareChange::Remove(tenant)]);
         assert_eq!(of(Some(&shared), None), [ShareChange::Remove(tenant)]);
         let mut classes = shared.clone();
-        classes.settings.classes.set(VolumeClass::Bulk, Some(VolumeClass::Bulk.usual()));
+        classes.settings.bulk = Some(VolumeClass::Bulk.default_settings());
         let bulk = Terms { priority: PriorityClass::Idle, ..Terms::default() };
         assert_eq!(
             of(Some(&shared), Some(&classes)),
@@ -114,19 +115,19 @@ mod tests {
 
     #[test]
     fn limits_are_put_in_the_scheduler_s_units_and_checked_by_it() {
-        let settings = VolumeSettings {
+        let settings = ClassSettings {
             bandwidth_limit: Some(1 << 20),
             iops_limit: Some(7),
             burst: Some(Nanos::from_secs(2)),
-            ..VolumeSettings::default()
+            ..ClassSettings::default()
         };
-        let terms = terms(&ClassSettings::of(&settings), SectorSize::B4096).unwrap();
+        let terms = terms(&settings, SectorSize::B4096).unwrap();
         assert_eq!(
             (terms.sectors_per_second, terms.requests_per_second, terms.burst),
             (Some(256), Some(7), Nanos::from_secs(2))
         );
         let (export, refusal) = check(
-            &volume(VolumeSettings { burst: Some(Nanos::from_ns(1)), ..VolumeSettings::default() }),
+            &ordinary(ClassSettings { burst: Some(Nanos::from_ns(1)), ..ClassSettings::default() }),
             SectorSize::B512,
         )
         .unwrap_err();

@@ -1,7 +1,7 @@
 //! One slot of the metadata area: a table of volumes as bytes.
 //!
-//! All integers little-endian, everything not named zero. The header keeps its meaning in every
-//! future version, so that an old program can tell a newer table from a damaged one.
+//! All integers are little-endian; all bytes not named are zero. The header keeps its meaning in
+//! every future version, so that an old program can distinguish a newer table from a damaged one.
 //!
 //! | offset | bytes | header |
 //! |---|---|---|
@@ -27,7 +27,7 @@
 //! | 32 | 1 | bytes of the name |
 //! | 33 | 1 | bytes of the description |
 //! | 34 | 1 | I/O priority (version 2): 0 = none, 8 × class + level + 1 with the classes real time, best effort, idle |
-//! | 35 | 1 | 0 for a volume; for a class of the volume of this number 1 realtime, 2 bulk (version 2): its entry stands behind that of its volume, and of what is before it only the deadline counts |
+//! | 35 | 1 | 0 for a volume; 1 realtime, 2 bulk for a class of the volume of this number (version 2): its entry follows that of its volume, and of the fields above only the deadline is used |
 //! | 36 | 4 | reserve in billionths of the drive's time (version 2) |
 //! | 40 | 4 | limit in billionths of the drive's time, 0 = none (version 2) |
 //! | 44 | 4 | requests a second, 0 = no limit (version 2) |
@@ -36,8 +36,8 @@
 //! | 240 | 8 | burst in nanoseconds, 0 = none given (version 2) |
 //! | 248 | 8 | bytes a second, 0 = no limit (version 2) |
 //!
-//! A table of version 1 has zeroes where version 2 says more. It is written as version 2 with the
-//! next change; programs that know version 1 only refuse it then.
+//! A table of version 1 has zeroes in the fields of version 2. The next change writes it as version
+//! 2, which programs for version 1 refuse to read.
 
 use headtime_sched::{IoPriority, PriorityClass, VolumeId};
 use headtime_units::{Extent, Nanos, SectorSize, Sectors, Share};
@@ -49,13 +49,13 @@ use super::uuid::DriveUuid;
 
 /// Bytes of one slot; a multiple of every sector size.
 pub const SLOT_BYTES: usize = 256 << 10;
-/// Most volumes and classes a table holds: what fits a slot behind the header.
+/// The maximum number of entries (volumes and classes) of a table: as many as fit a slot.
 pub const MAX_ENTRIES: usize = (SLOT_BYTES - HEADER_BYTES) / ENTRY_BYTES;
-/// Longest name in bytes.
+/// The maximum length of a name in bytes.
 pub const NAME_BYTES: usize = 64;
-/// Longest description in bytes.
+/// The maximum length of a description in bytes.
 pub const DESCRIPTION_BYTES: usize = 128;
-/// The format this program writes; it reads all from [`OLDEST_VERSION`] on.
+/// The format that this program writes; it reads all from [`OLDEST_VERSION`] on.
 pub const FORMAT_VERSION: u32 = 2;
 /// The oldest format this program reads.
 pub const OLDEST_VERSION: u32 = 1;
@@ -70,65 +70,57 @@ const CRC_AT: usize = 16;
 const READ_ONLY: u32 = 1;
 const ALWAYS_SERVED: u32 = 2;
 
-/// What stands in a slot.
+/// The content of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlotContent {
     /// Zeroes only.
     Blank,
-    /// Something else than a slot.
+    /// Data that is not a slot.
     Foreign,
-    /// A slot that was not written whole, or has rotted.
+    /// A torn or corrupted slot.
     Damaged(SlotError),
-    /// A slot with a sector that the drive cannot read, and no whole table in front of it.
+    /// A slot with an unreadable sector and without a valid table before it.
     Unreadable {
         /// The sector, counted from the start of the drive.
         sector: u64,
     },
-    /// An undamaged slot of a format this program does not know.
+    /// An undamaged slot of an unknown format.
     Unsupported {
         /// Its format version.
         version: u32,
     },
-    /// A table.
+    /// A valid table.
     Table {
-        /// Which of two tables is the later.
+        /// The larger generation is the later table.
         generation: u64,
         /// The table.
         table: VolumeTable,
     },
 }
 
-/// What is wrong with a slot that starts like one.
+/// The damage of a slot that starts with a valid magic.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum SlotError {
-    /// The length cannot be.
+    /// An impossible length.
     #[error("its length of {length} bytes does not fit the slot of {SLOT_BYTES}")]
-    Length {
-        /// The length as read.
-        length: u32,
-    },
-    /// The checksum does not match: the ordinary sign of a torn write.
-    #[error("its checksum is {computed:#010x}, not {stored:#010x} as it says")]
-    Checksum {
-        /// The checksum as read.
-        stored: u32,
-        /// The checksum of what was read.
-        computed: u32,
-    },
-    /// A field that could not have been written.
+    Length { length: u32 },
+    /// A wrong checksum, the usual sign of a torn write.
+    #[error("its checksum is {computed:#010x}; expected {stored:#010x}")]
+    Checksum { stored: u32, computed: u32 },
+    /// A field with an impossible value.
     #[error("its {0} cannot be")]
     Field(&'static str),
-    /// A table that cannot be.
+    /// An inconsistent table.
     #[error(transparent)]
     Table(#[from] TableError),
 }
 
-/// The table as bytes: header and entries, filled up with zeroes to whole blocks of
-/// [`BLOCK_BYTES`]: a drive writes no less at once, and a block that was left unreadable is made
-/// readable again.
+/// Encodes a table: header and entries, padded with zeroes to whole blocks of [`BLOCK_BYTES`]. A
+/// drive writes whole blocks, and writing a block makes an unreadable one readable again.
 ///
 /// # Panics
-/// When the table has more than [`MAX_ENTRIES`], which [`VolumeTable::ensure`] prevents.
+/// If the table has more than [`MAX_ENTRIES`], which [`VolumeTable::ensure`] prevents.
 #[must_use]
 pub fn encode(table: &VolumeTable, generation: u64) -> Vec<u8> {
     let count = table.volumes().iter().map(|volume| entries_of(&volume.settings)).sum::<usize>();
@@ -163,7 +155,7 @@ pub fn encode(table: &VolumeTable, generation: u64) -> Vec<u8> {
     bytes
 }
 
-/// What stands in a slot of [`SLOT_BYTES`] bytes. Never panics, whatever the bytes.
+/// Decodes a slot of [`SLOT_BYTES`] bytes. Never panics, whatever the bytes.
 #[must_use]
 pub fn decode(bytes: &[u8]) -> SlotContent {
     if bytes.iter().all(|byte| *byte == 0) {
@@ -219,8 +211,7 @@ fn decode_table(bytes: &[u8], version: u32) -> Result<(u64, VolumeTable), SlotEr
                 volume
                     .ok_or(SlotError::Field("class of another volume"))?
                     .settings
-                    .classes
-                    .set(class, Some(settings));
+                    .set_class(class, Some(settings));
             }
         }
     }
@@ -228,12 +219,12 @@ fn decode_table(bytes: &[u8], version: u32) -> Result<(u64, VolumeTable), SlotEr
     Ok((u64_at(bytes, 24), table))
 }
 
-/// How many entries a volume with these settings takes.
+/// The number of entries of a volume with these settings.
 pub(super) fn entries_of(settings: &VolumeSettings) -> usize {
     settings.classes().count()
 }
 
-/// What is the volume's and not of one of its classes.
+/// Encodes the fields of the volume that its classes do not have.
 fn encode_volume(volume: &Volume, entry: &mut [u8]) {
     let VolumeSettings { read_only, description, always_served, .. } = &volume.settings;
     let flags =
@@ -241,7 +232,7 @@ fn encode_volume(volume: &Volume, entry: &mut [u8]) {
     put(entry, 4, &flags.to_le_bytes());
     put(entry, 8, &volume.extent.start.get().to_le_bytes());
     put(entry, 16, &volume.extent.len.get().to_le_bytes());
-    // Both lengths are below 256: names and descriptions were checked when they entered the table.
+    // Both lengths are below 256: the table checked names and descriptions.
     put(entry, 32, &[volume.name.len() as u8, description.len() as u8]);
     put(entry, 48, volume.name.as_bytes());
     put(entry, 112, description.as_bytes());
@@ -271,10 +262,10 @@ fn decode_volume(entry: &[u8], version: u32) -> Result<Volume, SlotError> {
     if flags & !known != 0 {
         return Err(SlotError::Field("volume flags"));
     }
-    let of_class = if version == OLDEST_VERSION {
+    let ordinary = if version == OLDEST_VERSION {
         ClassSettings {
             deadline: some(u64_at(entry, 24)).map(Nanos::from_ns),
-            ..VolumeClass::Ordinary.usual()
+            ..ClassSettings::default()
         }
     } else {
         decode_class(entry)?
@@ -287,7 +278,8 @@ fn decode_volume(entry: &[u8], version: u32) -> Result<Volume, SlotError> {
             read_only: flags & READ_ONLY != 0,
             description: text(112, entry[33], DESCRIPTION_BYTES, "volume description")?,
             always_served: flags & ALWAYS_SERVED != 0,
-            ..of_class.alone()
+            ordinary,
+            ..VolumeSettings::default()
         },
     })
 }
@@ -315,7 +307,7 @@ fn priority_code(priority: IoPriority) -> u8 {
     class as u8 * 8 + priority.level() + 1
 }
 
-/// The priority of a code, if it is one; 0 is none.
+/// The priority of a code, if the code is valid; 0 is no priority.
 fn priority_of(code: u8) -> Option<Option<IoPriority>> {
     let Some(code) = code.checked_sub(1) else { return Some(None) };
     let class = CLASSES.get(usize::from(code / 8))?;
@@ -353,17 +345,17 @@ mod tests {
     fn table() -> VolumeTable {
         let shape = DriveShape { sector: SectorSize::B4096, capacity: Sectors::new(1 << 32) };
         let mut table = VolumeTable::empty(DriveUuid([3; 16]), shape);
-        let settings = VolumeSettings {
-            deadline: Some(Nanos::from_ms(100)),
-            read_only: true,
-            description: "four häuser".to_string(),
-            ..VolumeSettings::default()
+        let settings = SettingsChange {
+            deadline: Some(Some(Nanos::from_ms(100))),
+            read_only: Some(true),
+            description: Some("four häuser".to_string()),
+            ..SettingsChange::default()
         };
         table
             .ensure(&VolumeSpec {
                 name: "rec".to_string(),
                 size: Some(ByteSize::new(1 << 30)),
-                settings: settings.into(),
+                settings,
             })
             .unwrap();
         table
@@ -376,7 +368,7 @@ mod tests {
         table
     }
 
-    /// The same with everything that version 2 adds.
+    /// The same table with all additions of version 2.
     fn table_with_shares() -> VolumeTable {
         let mut table = table();
         let settings = SettingsChange {
@@ -423,7 +415,7 @@ mod tests {
         bytes[8] = 1;
         let crc = checksum(&bytes[..768]);
         put(&mut bytes, CRC_AT, &crc.to_le_bytes());
-        // The checksum of the very bytes that version 1 wrote of this table.
+        // The checksum of the bytes that version 1 wrote for this table.
         assert_eq!(crc, 0xa74f_66fc, "{crc:#010x}");
         assert_eq!(
             decode(&padded(bytes.clone())),
@@ -441,12 +433,12 @@ mod tests {
         assert_eq!(&bytes[..12], b"HEADTIME\x02\0\0\0");
         assert_eq!(u32_at(&bytes, 12), 1280);
         assert_eq!(&bytes[256 + 48..256 + 51], b"rec");
-        // A change of the format has to change the version: this checksum pins every byte of
+        // A change of the format has to change the version: this checksum covers every byte of
         // version 2.
         assert_eq!(u32_at(&bytes, CRC_AT), 0x5e0f_afaf, "{:#010x}", u32_at(&bytes, CRC_AT));
     }
 
-    /// A volume without one has a zero there, as it had in version 1.
+    /// A volume without a priority has a zero there, as in version 1.
     #[test]
     fn priorities_come_back_and_codes_that_are_none_are_refused() {
         for code in 0..=24 {
@@ -459,21 +451,19 @@ mod tests {
         assert_eq!(priority_of(24), Some(IoPriority::new(PriorityClass::Idle, 7)));
         assert!((25..=u8::MAX).all(|code| priority_of(code).is_none()));
         let mut table = table();
-        let settings = VolumeSettings {
-            priority: IoPriority::new(PriorityClass::RealTime, 2),
-            ..VolumeSettings::default()
-        };
+        let priority = IoPriority::new(PriorityClass::RealTime, 2);
+        let settings = SettingsChange { priority: Some(priority), ..SettingsChange::default() };
         table
             .ensure(&VolumeSpec {
                 name: "now".to_string(),
                 size: Some(ByteSize::new(1 << 20)),
-                settings: settings.clone().into(),
+                settings,
             })
             .unwrap();
         let SlotContent::Table { table, .. } = decode(&padded(encode(&table, 1))) else {
             panic!("it was encoded")
         };
-        assert_eq!(table.find("now").unwrap().settings, settings);
+        assert_eq!(table.find("now").unwrap().settings.ordinary.priority, priority);
     }
 
     #[test]

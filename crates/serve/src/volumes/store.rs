@@ -1,5 +1,5 @@
-//! The metadata area on a real drive: carries [`Metadata`]'s steps out through the scheduler, as
-//! the server's own requests.
+//! [`VolumeStore`]: the metadata area on a real drive. It carries out [`Metadata`]'s steps through
+//! the scheduler, as requests of the server itself.
 
 use bytes::Bytes;
 use headtime_io::{Io, IoError};
@@ -13,68 +13,51 @@ use super::table::{Ensured, VolumeSpec, VolumeTable};
 use super::uuid::DriveUuid;
 use crate::disk::Disk;
 
-/// A drive's table of volumes, kept on the drive.
+/// The table of volumes on a drive.
 #[derive(Debug)]
 pub struct VolumeStore {
     metadata: Metadata,
-    /// A change failed half-way and could not be undone yet, so that the drive may hold what it
-    /// would have made of the table.
-    doubtful: bool,
+    /// A change failed and could not be undone yet, so the drive may hold the changed table.
+    rollback_pending: bool,
 }
 
-/// Why the table cannot be read or changed.
+/// The reason why the table cannot be read or changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum StoreError {
-    /// The drive is not one of ours, or damaged.
+    /// The metadata area cannot be opened.
     #[error(transparent)]
     Open(#[from] MetadataError),
-    /// A volume cannot be had as wanted.
+    /// An invalid change of a volume.
     #[error(transparent)]
     Volume(#[from] VolumeError),
     /// The drive failed.
     #[error("{doing} the drive's table of volumes: {error}")]
-    Io {
-        /// What was being done.
-        doing: &'static str,
-        /// The drive's error.
-        error: IoError,
-    },
-    /// The drive failed within a change, and again when the table was to be put back.
+    Io { doing: &'static str, error: IoError },
+    /// The drive failed during a change, and again during its rollback.
     #[error(
-        "{doing} the drive's table of volumes: {error}; putting it back as it was: {again}. Until \
+        "{doing} the drive's table of volumes: {error}; undoing the change: {again}. Until \
             that succeeds, which the next change tries first, a restart may find the change made"
     )]
-    NotPutBack {
-        /// What was being done.
-        doing: &'static str,
-        /// The drive's error.
-        error: Box<IoError>,
-        /// And the second.
-        again: Box<IoError>,
-    },
-    /// What a volume is promised is nothing that the scheduler takes.
+    NotPutBack { doing: &'static str, error: Box<IoError>, again: Box<IoError> },
+    /// The scheduler rejects the terms of a volume.
     #[error("{name}: {refusal}")]
-    Terms {
-        /// The volume, or class.
-        name: String,
-        /// Why not.
-        refusal: ShareRefusal,
-    },
-    /// The scheduler was not told what volumes are promised.
-    #[error("what volumes are promised: {0}")]
+    Terms { name: String, refusal: ShareRefusal },
+    /// The scheduler rejected the change of terms.
+    #[error("the terms of the volumes cannot be set: {0}")]
     Shares(String),
-    /// No random bytes for the drive's UUID.
+    /// The system has no random bytes for the drive's UUID.
     #[error("the system gives no random bytes for the drive's UUID: {0}")]
     Random(String),
 }
 
 impl VolumeStore {
-    /// Reads the table, takes a fresh drive into use, repairs a damaged copy. `initialize` allows
+    /// Reads the table, initializes a new drive, and repairs a damaged slot. `initialize` allows
     /// content without a valid table to be overwritten.
     ///
     /// # Errors
-    /// See [`StoreError`]. After a failed write the drive holds the table before, the one after, or
-    /// none yet.
+    /// See [`StoreError`]. After a failed write the drive holds the old table, the new one, or none
+    /// yet.
     pub fn open(disk: &dyn Disk, initialize: bool) -> Result<(Self, TableState), StoreError> {
         let shape = disk.shape();
         let area = AREA_BYTES / u64::from(shape.sector.bytes());
@@ -87,64 +70,60 @@ impl VolumeStore {
             Metadata::open_what_is_left(&bytes, &unreadable, shape, initialize, random_uuid()?)?;
         carry_out(disk, opened.steps)
             .map_err(|failed| StoreError::Io { doing: failed.doing, error: failed.error })?;
-        Ok((Self { metadata: opened.metadata, doubtful: false }, opened.opening))
+        Ok((Self { metadata: opened.metadata, rollback_pending: false }, opened.opening))
     }
 
-    /// The table that counts. A change that failed is none of it and never becomes one: it is
-    /// undone on the drive too, at once or before the next change.
+    /// The current table. A failed change never becomes part of it: it is undone on the drive too,
+    /// at once or before the next change.
     #[must_use]
     pub fn table(&self) -> &VolumeTable {
         self.metadata.table()
     }
 
-    /// Makes all the volumes exist as wanted, or none: one change of the table, durable when this
+    /// Makes all volumes exist as specified, or changes nothing. The change is durable when this
     /// returns.
     ///
     /// # Errors
-    /// See [`StoreError`]; a volume that cannot be had changes nothing.
+    /// See [`StoreError`]; an invalid volume changes nothing.
     pub fn ensure(
         &mut self,
         disk: &dyn Disk,
-        wanted: &[VolumeSpec],
+        specs: &[VolumeSpec],
     ) -> Result<Vec<Ensured>, StoreError> {
         self.change(disk, |table| {
             let before = table.clone();
-            let done =
-                wanted.iter().map(|wanted| table.ensure(wanted)).collect::<Result<_, _>>()?;
-            // Judged by where it ends; the last that asks for more than it had is the one that is
-            // told.
+            let done = specs.iter().map(|spec| table.ensure(spec)).collect::<Result<_, _>>()?;
+            // Only the sum after all changes counts. The error names the last volume whose
+            // reservation grew.
             let reserved = |table: &VolumeTable, name: &str| {
                 table.find(name).map_or(0, |volume| volume.settings.reserved_billionths())
             };
-            let grown = wanted
+            let grown = specs
                 .iter()
                 .rev()
-                .find(|wanted| reserved(table, &wanted.name) > reserved(&before, &wanted.name));
-            grown.map_or(Ok(()), |wanted| table.may_reserve(&before, &wanted.name))?;
+                .find(|spec| reserved(table, &spec.name) > reserved(&before, &spec.name));
+            grown.map_or(Ok(()), |spec| table.check_reservations(&before, &spec.name))?;
             Ok(done)
         })
     }
 
-    /// Makes the table what `change` makes of it: durable when this returns, or not changed at all.
+    /// Applies `change` to the table: durable when this returns, or not changed at all.
     ///
     /// # Errors
-    /// See [`StoreError`]; what `change` refuses changes nothing.
+    /// See [`StoreError`]; an error of `change` changes nothing.
     pub fn change<T>(
         &mut self,
         disk: &dyn Disk,
         change: impl FnOnce(&mut VolumeTable) -> Result<T, VolumeError>,
     ) -> Result<T, StoreError> {
-        self.end_reject(disk)?;
+        self.finish_rollback(disk)?;
         let mut table = self.table().clone();
         let done = change(&mut table)?;
         self.replace(disk, table)?;
         Ok(done)
     }
 
-    /// Takes a volume out of the table; its sectors are free when this returns.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
+    /// Removes a volume; its sectors are free when this returns.
     pub fn remove(&mut self, disk: &dyn Disk, name: &str) -> Result<(), StoreError> {
         self.change(disk, |table| table.remove(name)).map(|_removed| ())
     }
@@ -163,11 +142,11 @@ impl VolumeStore {
         })
     }
 
-    /// Puts the table that counts back where a change failed half-way and could not be undone:
-    /// whoever serves goes by that table, and a volume that is being served must not lose its
-    /// sectors to another because its removal, which failed, is found on the drive.
-    fn end_reject(&mut self, disk: &dyn Disk) -> Result<(), StoreError> {
-        if self.doubtful {
+    /// Writes the current table again if the rollback of a failed change is pending. Otherwise a
+    /// removal that failed could be found on the drive after a restart, and a served volume would
+    /// lose its sectors to another.
+    fn finish_rollback(&mut self, disk: &dyn Disk) -> Result<(), StoreError> {
+        if self.rollback_pending {
             self.undo(disk).map_err(|Failed { doing, error, .. }| StoreError::Io { doing, error })
         } else {
             Ok(())
@@ -178,32 +157,33 @@ impl VolumeStore {
         self.write(disk, self.table().clone())
     }
 
-    /// Makes `table` the one that counts, on the drive and here; after a failure the one before
-    /// counts here, and which counts on the drive is in reject.
+    /// Makes `table` current, on the drive and here. After a failure the old table stays current
+    /// here, and either may be on the drive.
     fn write(&mut self, disk: &dyn Disk, table: VolumeTable) -> Result<(), Failed> {
         let (after, steps) = self.metadata.plan(table);
-        self.doubtful = true;
+        self.rollback_pending = true;
         carry_out(disk, steps)
             .inspect_err(|failed| self.metadata = self.metadata.after_failure(failed.step))?;
         self.metadata = after;
-        self.doubtful = false;
+        self.rollback_pending = false;
         Ok(())
     }
 }
 
-/// Steps that were not all carried out.
+/// An operation that failed.
 struct Failed {
-    /// The first that was not.
+    /// The index of the failed step.
     step: usize,
     doing: &'static str,
     error: IoError,
 }
 
-/// Reads the first `area` sectors; those that cannot be read as zeroes, and their numbers.
+/// Reads the first `area` sectors. Unreadable sectors are returned as zeroes, with a list of their
+/// numbers.
 ///
 /// # Errors
-/// When the drive fails in another way, or more than half of the sectors cannot be read: then it is
-/// the drive that is damaged.
+/// Other errors of the drive, or more than half of the sectors unreadable: then the drive is
+/// damaged.
 fn read_what_is_left(disk: &dyn Disk, area: u64) -> Result<(Bytes, Vec<u64>), StoreError> {
     let read = |extent| disk.run(Io { volume: VolumeId::INTERNAL, ..Io::read(extent) }).result;
     let failed = |error| StoreError::Io { doing: "reading", error };

@@ -1,9 +1,8 @@
 //! The table of volumes: names, extents, settings; allocation by first fit.
 //!
-//! Invariants, checked by [`VolumeTable::check`] on everything that comes from a drive: names are
-//! unique and well formed, ids are unique and below `next_id`, extents start on
-//! [`ALIGNMENT_BYTES`], lie behind the metadata area and on the drive, and no two overlap. Volumes
-//! are kept in the order of their addresses.
+//! Invariants, checked by [`VolumeTable::check`] for everything read from a drive: names are unique
+//! and valid, ids are unique and below `next_id`, extents start on [`ALIGNMENT_BYTES`], lie after
+//! the metadata area and on the drive, and do not overlap. Volumes are sorted by address.
 
 use headtime_sched::VolumeId;
 use headtime_units::{ByteSize, Extent, Lba, Nanos, SectorSize, Sectors, Share};
@@ -13,58 +12,57 @@ use super::settings::{ClassSettings, SettingsChange, VolumeClass, VolumeSettings
 use super::uuid::DriveUuid;
 use super::{ALIGNMENT_BYTES, AREA_BYTES, slot};
 
-/// What of a drive matters to the table.
+/// The size of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriveShape {
-    /// Its logical sector.
+    /// Its logical sector size.
     pub sector: SectorSize,
-    /// How many it has.
+    /// The number of its sectors.
     pub capacity: Sectors,
 }
 
 /// One volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
-    /// Its number, never given to another volume of this drive; from 1, since 0 is a whole drive
-    /// without volumes.
+    /// Its number, never reused on this drive. Numbers start at 1; 0 is a whole drive without
+    /// volumes.
     pub id: VolumeId,
     /// Its name: 1 to 64 of `A–Z a–z 0–9 . _ -`.
     pub name: String,
-    /// Its sectors, by the drive's addresses.
+    /// Its sectors, as addresses of the drive.
     pub extent: Extent,
     /// Its settings.
     pub settings: VolumeSettings,
 }
 
-/// A volume as somebody wants it.
+/// A requested volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeSpec {
     /// Its name.
     pub name: String,
-    /// Its size; `None` takes whatever size the drive remembers.
+    /// Its size; `None` accepts the size on the drive.
     pub size: Option<ByteSize>,
-    /// What of its settings is to be otherwise than remembered, or than the default for a new
-    /// volume.
+    /// The change from the settings on the drive, or from the defaults for a new volume.
     pub settings: SettingsChange,
 }
 
-/// What [`VolumeTable::ensure`] did.
+/// The effect of [`VolumeTable::ensure`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ensured {
-    /// The volume was there as wanted.
+    /// The volume exists as specified.
     Reused,
-    /// The volume was there with other settings, which are replaced.
+    /// The volume exists, and its settings were changed.
     Changed,
     /// The volume is new.
     Created,
 }
 
-/// What is not allocated, in pieces as they can be.
+/// The unallocated space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FreeSpace {
-    /// All of it together.
+    /// The sum.
     pub total: ByteSize,
-    /// The largest volume that fits.
+    /// The size of the largest new volume.
     pub largest: ByteSize,
 }
 
@@ -84,10 +82,10 @@ impl VolumeTable {
         Self { uuid, shape, next_id: 1, volumes: Vec::new() }
     }
 
-    /// A table from its parts, checked.
+    /// A table from its parts.
     ///
     /// # Errors
-    /// The first invariant that does not hold.
+    /// The first violated invariant.
     pub fn from_parts(
         uuid: DriveUuid,
         shape: DriveShape,
@@ -100,19 +98,19 @@ impl VolumeTable {
         Ok(table)
     }
 
-    /// The drive's own name.
+    /// The UUID of the drive.
     #[must_use]
     pub fn uuid(&self) -> DriveUuid {
         self.uuid
     }
 
-    /// The drive's sectors as the table knows them.
+    /// The size of the drive according to the table.
     #[must_use]
     pub fn shape(&self) -> DriveShape {
         self.shape
     }
 
-    /// The number the next new volume gets.
+    /// The number of the next new volume.
     #[must_use]
     pub fn next_id(&self) -> u32 {
         self.next_id
@@ -124,56 +122,56 @@ impl VolumeTable {
         &self.volumes
     }
 
-    /// The volume called `name`.
+    /// Finds a volume by name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&Volume> {
         self.volumes.iter().find(|volume| volume.name == name)
     }
 
-    /// A volume's size.
+    /// The size of a volume.
     #[must_use]
     pub fn size_of(&self, volume: &Volume) -> ByteSize {
         ByteSize::new(self.shape.sector.bytes_of(volume.extent.len))
     }
 
-    /// Makes the volume exist as wanted: reuses the one of that name, or allocates a new one.
+    /// Makes a volume exist as specified: reuses the one with this name, or allocates a new one.
     ///
     /// # Errors
     /// See [`VolumeError`]; nothing is changed then.
-    pub fn ensure(&mut self, wanted: &VolumeSpec) -> Result<Ensured, VolumeError> {
-        check_name(&wanted.name)?;
+    pub fn ensure(&mut self, spec: &VolumeSpec) -> Result<Ensured, VolumeError> {
+        check_name(&spec.name)?;
         let sector = self.shape.sector;
-        if let Some(volume) = self.volumes.iter().find(|volume| volume.name == wanted.name) {
-            let settings = wanted.settings.of(&volume.settings);
-            check_volume(&wanted.name, &settings)?;
-            self.room_for(&wanted.name, &volume.settings, &settings)?;
+        if let Some(volume) = self.volumes.iter().find(|volume| volume.name == spec.name) {
+            let settings = spec.settings.apply_to(&volume.settings);
+            check_volume(&spec.name, &settings)?;
+            self.check_entries(&spec.name, &volume.settings, &settings)?;
             let remembered = ByteSize::new(sector.bytes_of(volume.extent.len));
-            if let Some(size) = wanted.size.filter(|size| *size != remembered) {
+            if let Some(size) = spec.size.filter(|size| *size != remembered) {
                 return Err(VolumeError::OtherSize {
-                    name: wanted.name.clone(),
+                    name: spec.name.clone(),
                     remembered,
-                    wanted: size,
+                    requested: size,
                 });
             }
             if volume.settings == settings {
                 return Ok(Ensured::Reused);
             }
-            let name = &wanted.name;
+            let name = &spec.name;
             self.volumes
                 .iter_mut()
                 .filter(|volume| volume.name == *name)
                 .for_each(|volume| volume.settings = settings.clone());
             return Ok(Ensured::Changed);
         }
-        let name = wanted.name.clone();
-        let settings = wanted.settings.of(&VolumeSettings::default());
+        let name = spec.name.clone();
+        let settings = spec.settings.apply_to(&VolumeSettings::default());
         check_volume(&name, &settings)?;
-        let Some(size) = wanted.size else {
-            return Err(VolumeError::NoSize { known: self.known(), name });
+        let Some(size) = spec.size else {
+            return Err(VolumeError::NoSize { known: self.known_names(), name });
         };
         let len = sector.sectors_of(size.get()).filter(|len| !len.is_zero());
         let Some(len) = len else {
-            return Err(VolumeError::Size { name, wanted: size, sector: sector.bytes() });
+            return Err(VolumeError::Size { name, requested: size, sector: sector.bytes() });
         };
         if self.entries() + slot::entries_of(&settings) > slot::MAX_ENTRIES
             || self.next_id == u32::MAX
@@ -182,7 +180,7 @@ impl VolumeTable {
         }
         let gap = self.gaps().enumerate().find(|(_, gap)| gap.len >= len);
         let Some((index, gap)) = gap else {
-            return Err(VolumeError::NoSpace { name, wanted: size, free: self.free() });
+            return Err(VolumeError::NoSpace { name, requested: size, free: self.free() });
         };
         let id = VolumeId(self.next_id);
         self.next_id += 1;
@@ -191,73 +189,73 @@ impl VolumeTable {
         Ok(Ensured::Created)
     }
 
-    /// Makes a new volume.
+    /// Adds a new volume.
     ///
     /// # Errors
-    /// [`VolumeError::Exists`], and what [`VolumeTable::ensure`] says; nothing is changed then.
-    pub fn add(&mut self, wanted: &VolumeSpec) -> Result<&Volume, VolumeError> {
-        check_name(&wanted.name)?;
-        if self.find(&wanted.name).is_some() {
-            return Err(VolumeError::Exists { name: wanted.name.clone() });
+    /// [`VolumeError::Exists`] and the errors of [`VolumeTable::ensure`]; nothing is changed then.
+    pub fn add(&mut self, spec: &VolumeSpec) -> Result<&Volume, VolumeError> {
+        check_name(&spec.name)?;
+        if self.find(&spec.name).is_some() {
+            return Err(VolumeError::Exists { name: spec.name.clone() });
         }
-        self.ensure(wanted)?;
-        Ok(self.find(&wanted.name).expect("the volume was just made"))
+        self.ensure(spec)?;
+        Ok(self.find(&spec.name).expect("the volume was just made"))
     }
 
-    /// Changes a volume's settings, and its size if one is given: it grows into what is free behind
-    /// it, and shrinks only when `cut_data` says that its end may be lost. Its first sector stays
-    /// where it is.
+    /// Changes the settings of a volume, and its size if one is given. It grows into free space
+    /// after it, and shrinks only if `cut_data` allows the data at its end to be lost. Its first
+    /// sector stays the same.
     ///
     /// # Errors
     /// See [`VolumeError`]; nothing is changed then.
-    pub fn change(&mut self, wanted: &VolumeSpec, cut_data: bool) -> Result<&Volume, VolumeError> {
+    pub fn change(&mut self, spec: &VolumeSpec, cut_data: bool) -> Result<&Volume, VolumeError> {
         let sector = self.shape.sector;
-        let name = wanted.name.clone();
+        let name = spec.name.clone();
         let Some(index) = self.volumes.iter().position(|volume| volume.name == name) else {
-            return Err(VolumeError::Unknown { name, known: self.known() });
+            return Err(VolumeError::Unknown { name, known: self.known_names() });
         };
         let before = &self.volumes[index];
-        let settings = wanted.settings.of(&before.settings);
+        let settings = spec.settings.apply_to(&before.settings);
         check_volume(&name, &settings)?;
         let mut extent = before.extent;
-        if let Some(size) = wanted.size {
+        if let Some(size) = spec.size {
             let len = sector.sectors_of(size.get()).filter(|len| !len.is_zero());
             let len = len.ok_or_else(|| VolumeError::Size {
                 name: name.clone(),
-                wanted: size,
+                requested: size,
                 sector: sector.bytes(),
             })?;
             let end = self
                 .volumes
                 .get(index + 1)
                 .map_or(self.shape.capacity.get(), |next| next.extent.start.get());
-            let most = end - extent.start.get();
+            let max_sectors = end - extent.start.get();
             let bytes = |sectors: u64| ByteSize::new(sector.bytes_of(Sectors::new(sectors)));
-            if len.get() > most {
-                return Err(VolumeError::NoRoomBehind {
+            if len.get() > max_sectors {
+                return Err(VolumeError::CannotGrow {
                     name,
-                    wanted: size,
-                    behind: bytes(most - extent.len.get()),
-                    most: bytes(most),
+                    requested: size,
+                    free_after: bytes(max_sectors - extent.len.get()),
+                    largest: bytes(max_sectors),
                 });
             }
             if len < extent.len && !cut_data {
                 return Err(VolumeError::Cuts {
                     name,
                     remembered: bytes(extent.len.get()),
-                    wanted: size,
+                    requested: size,
                 });
             }
             extent.len = len;
         }
-        self.room_for(&name, &self.volumes[index].settings, &settings)?;
+        self.check_entries(&name, &self.volumes[index].settings, &settings)?;
         let volume = &mut self.volumes[index];
         (volume.extent, volume.settings) = (extent, settings);
         Ok(volume)
     }
 
-    /// Gives a class of a volume settings, changed from those it has or from the usual ones; or
-    /// takes it away, with `None`.
+    /// Changes the settings of a class, starting from the current or the default ones; `None`
+    /// removes the class.
     ///
     /// # Errors
     /// See [`VolumeError`]; nothing is changed then.
@@ -268,7 +266,7 @@ impl VolumeTable {
         change: Option<&SettingsChange>,
     ) -> Result<&Volume, VolumeError> {
         let Some(index) = self.volumes.iter().position(|volume| volume.name == name) else {
-            return Err(VolumeError::Unknown { name: name.to_owned(), known: self.known() });
+            return Err(VolumeError::Unknown { name: name.to_owned(), known: self.known_names() });
         };
         let before = &self.volumes[index].settings;
         let mut settings = before.clone();
@@ -286,25 +284,25 @@ impl VolumeTable {
                     key,
                     name: name.to_owned(),
                 }),
-                None => Ok(ClassSettings::of(
-                    &change.of(&before.of_class(class).unwrap_or_else(|| class.usual()).alone()),
+                None => Ok(change.apply_to_class(
+                    before.of_class(class).unwrap_or_else(|| class.default_settings()),
                 )),
             }
         });
-        settings.classes.set(class, changed.transpose()?);
+        settings.set_class(class, changed.transpose()?);
         check_volume(name, &settings)?;
-        self.room_for(name, before, &settings)?;
+        self.check_entries(name, before, &settings)?;
         let volume = &mut self.volumes[index];
         volume.settings = settings;
         Ok(volume)
     }
 
-    /// Places that volumes and their classes take in a slot.
+    /// The number of entries of all volumes and classes in a slot.
     fn entries(&self) -> usize {
         self.volumes.iter().map(|volume| slot::entries_of(&volume.settings)).sum()
     }
 
-    fn room_for(
+    fn check_entries(
         &self,
         name: &str,
         before: &VolumeSettings,
@@ -318,22 +316,19 @@ impl VolumeTable {
         }
     }
 
-    /// All that is reserved of the drive's time, in billionths; more than the whole if somebody
-    /// wrote such a table.
+    /// The sum of all reservations in billionths of the drive's time. A table from elsewhere may
+    /// exceed the whole.
     #[must_use]
     pub fn reserved_billionths(&self) -> u64 {
         self.volumes.iter().map(|volume| volume.settings.reserved_billionths()).sum()
     }
 
-    /// Whether no more is reserved than there is, or at least no more than `before`: who asks for
-    /// less may always have it. `name` is whose change that is.
-    ///
-    /// # Errors
-    /// [`VolumeError::Reserved`].
-    pub fn may_reserve(&self, before: &Self, name: &str) -> Result<(), VolumeError> {
-        let (reservable, wanted) =
+    /// Checks that reservations do not exceed the drive's time, or at least not those of `before`:
+    /// lowering a reservation is always allowed. `name` is the volume or class of the change.
+    pub fn check_reservations(&self, before: &Self, name: &str) -> Result<(), VolumeError> {
+        let (reservable, spec) =
             (u64::from(Share::WHOLE.as_billionths()), self.reserved_billionths());
-        if wanted <= reservable.max(before.reserved_billionths()) {
+        if spec <= reservable.max(before.reserved_billionths()) {
             return Ok(());
         }
         let (volume, _) = VolumeClass::of_export(name);
@@ -343,24 +338,21 @@ impl VolumeTable {
         };
         Err(VolumeError::Reserved {
             name: name.to_owned(),
-            wanted: share(its),
-            free: share(its.saturating_sub(wanted - reservable)),
+            requested: share(its),
+            free: share(its.saturating_sub(spec - reservable)),
         })
     }
 
-    /// Takes a volume out of the table; its sectors are free from then on, its number is never
-    /// given out again.
-    ///
-    /// # Errors
-    /// [`VolumeError::Unknown`].
+    /// Removes a volume; its sectors are free from then on. Its number is never reused.
     pub fn remove(&mut self, name: &str) -> Result<Volume, VolumeError> {
         let index = self.volumes.iter().position(|volume| volume.name == name);
-        index
-            .map(|index| self.volumes.remove(index))
-            .ok_or_else(|| VolumeError::Unknown { name: name.to_string(), known: self.known() })
+        index.map(|index| self.volumes.remove(index)).ok_or_else(|| VolumeError::Unknown {
+            name: name.to_string(),
+            known: self.known_names(),
+        })
     }
 
-    /// What is not allocated.
+    /// The unallocated space.
     #[must_use]
     pub fn free(&self) -> FreeSpace {
         let bytes = |gap: Extent| self.shape.sector.bytes_of(gap.len);
@@ -377,10 +369,10 @@ impl VolumeTable {
         self
     }
 
-    /// Whether every invariant in the module's header holds.
+    /// Checks every invariant of the module header.
     ///
     /// # Errors
-    /// The first that does not.
+    /// The first violated invariant.
     pub fn check(&self) -> Result<(), TableError> {
         let sector = self.shape.sector;
         for (index, volume) in self.volumes.iter().enumerate() {
@@ -413,7 +405,7 @@ impl VolumeTable {
         Ok(())
     }
 
-    /// The free run before each volume and the one behind the last, in order; each starts aligned
+    /// The free extent before each volume and the one after the last, in order; each starts aligned
     /// and may be empty.
     fn gaps(&self) -> impl Iterator<Item = Extent> + '_ {
         let sector = self.shape.sector;
@@ -430,7 +422,7 @@ impl VolumeTable {
         })
     }
 
-    fn known(&self) -> String {
+    fn known_names(&self) -> String {
         if self.volumes.is_empty() {
             return "no volumes".to_string();
         }
@@ -439,10 +431,7 @@ impl VolumeTable {
     }
 }
 
-/// Whether a volume may be called `name`.
-///
-/// # Errors
-/// [`VolumeError::Name`].
+/// Checks the name of a volume.
 pub fn check_name(name: &str) -> Result<(), VolumeError> {
     let allowed = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-');
     let ok = (1..=slot::NAME_BYTES).contains(&name.len())
@@ -451,10 +440,7 @@ pub fn check_name(name: &str) -> Result<(), VolumeError> {
     if ok { Ok(()) } else { Err(VolumeError::Name { name: name.to_string() }) }
 }
 
-/// Whether volume `name` may have this description.
-///
-/// # Errors
-/// [`VolumeError::Description`].
+/// Checks the description of volume `name`.
 pub fn check_description(name: &str, description: &str) -> Result<(), VolumeError> {
     let ok =
         description.len() <= slot::DESCRIPTION_BYTES && !description.chars().any(char::is_control);
@@ -474,7 +460,7 @@ fn check_volume(name: &str, settings: &VolumeSettings) -> Result<(), VolumeError
     Ok(())
 }
 
-/// Whether what is said of the class with this export can be kept.
+/// Checks the settings of the class with this export.
 fn check_class(name: &str, settings: &ClassSettings) -> Result<(), VolumeError> {
     if settings.deadline.is_some_and(Nanos::is_zero) {
         return Err(VolumeError::Deadline { name: name.to_string() });
@@ -498,12 +484,12 @@ fn check_class(name: &str, settings: &ClassSettings) -> Result<(), VolumeError> 
     }
 }
 
-/// Alignment of volumes in sectors.
+/// The alignment of volumes in sectors.
 fn alignment(sector: SectorSize) -> u64 {
     ALIGNMENT_BYTES / u64::from(sector.bytes())
 }
 
-/// The metadata area in sectors.
+/// The length of the metadata area in sectors.
 fn area(sector: SectorSize) -> u64 {
     AREA_BYTES / u64::from(sector.bytes())
 }
@@ -521,7 +507,7 @@ mod tests {
         )
     }
 
-    fn wanted(name: &str, bytes: u64) -> VolumeSpec {
+    fn spec(name: &str, bytes: u64) -> VolumeSpec {
         VolumeSpec {
             name: name.to_string(),
             size: Some(ByteSize::new(bytes)),
@@ -533,37 +519,36 @@ mod tests {
     fn the_first_hole_that_is_large_enough_is_taken() {
         let mut table = table(100);
         for (name, size) in [("a", 10), ("b", 5), ("c", 20)] {
-            assert_eq!(table.ensure(&wanted(name, size * MIB)), Ok(Ensured::Created));
+            assert_eq!(table.ensure(&spec(name, size * MIB)), Ok(Ensured::Created));
         }
         table.remove("b").unwrap();
-        assert_eq!(table.ensure(&wanted("large", 6 * MIB)), Ok(Ensured::Created));
-        assert_eq!(table.ensure(&wanted("small", 4 * MIB)), Ok(Ensured::Created));
+        assert_eq!(table.ensure(&spec("large", 6 * MIB)), Ok(Ensured::Created));
+        assert_eq!(table.ensure(&spec("small", 4 * MIB)), Ok(Ensured::Created));
         let starts: Vec<(&str, u64)> = table
             .volumes()
             .iter()
             .map(|volume| (volume.name.as_str(), volume.extent.start.get() / 2048))
             .collect();
         assert_eq!(starts, [("a", 1), ("small", 11), ("c", 16), ("large", 36)]);
-        assert_eq!(
-            table.find("small").unwrap().id,
-            VolumeId(5),
-            "the number of b is not given out again"
-        );
+        assert_eq!(table.find("small").unwrap().id, VolumeId(5), "the number of b is not reused");
         table.check().unwrap();
     }
 
     #[test]
     fn a_volume_that_exists_is_reused_changed_or_refused_with_both_sizes() {
         let mut table = table(100);
-        table.ensure(&wanted("rec", 10 * MIB)).unwrap();
-        assert_eq!(table.ensure(&wanted("rec", 10 * MIB)), Ok(Ensured::Reused));
-        let mut changed = VolumeSpec { size: None, ..wanted("rec", 0) };
+        table.ensure(&spec("rec", 10 * MIB)).unwrap();
+        assert_eq!(table.ensure(&spec("rec", 10 * MIB)), Ok(Ensured::Reused));
+        let mut changed = VolumeSpec { size: None, ..spec("rec", 0) };
         changed.settings.deadline = Some(Some(Nanos::from_ms(100)));
         assert_eq!(table.ensure(&changed), Ok(Ensured::Changed));
-        assert_eq!(table.find("rec").unwrap().settings.deadline, Some(Nanos::from_ms(100)));
+        assert_eq!(
+            table.find("rec").unwrap().settings.ordinary.deadline,
+            Some(Nanos::from_ms(100))
+        );
         let before = table.clone();
         assert_eq!(
-            table.ensure(&wanted("rec", 20 * MIB)).unwrap_err().to_string(),
+            table.ensure(&spec("rec", 20 * MIB)).unwrap_err().to_string(),
             "volume rec has 10 MiB (10485760 bytes) on the drive, but 20 MiB (20971520 bytes) was \
                 asked for; ask for 10485760 bytes, \
              leave the size out, or choose another name (`headtime volume set rec size=…` resizes \
@@ -575,49 +560,49 @@ mod tests {
     #[test]
     fn refusals_say_what_is_possible() {
         let mut table = table(100);
-        table.ensure(&wanted("a", 50 * MIB)).unwrap();
-        table.ensure(&wanted("b", 9 * MIB)).unwrap();
+        table.ensure(&spec("a", 50 * MIB)).unwrap();
+        table.ensure(&spec("b", 9 * MIB)).unwrap();
         table.remove("a").unwrap();
-        let text = |table: &mut VolumeTable, wanted: VolumeSpec| {
-            table.ensure(&wanted).unwrap_err().to_string()
+        let text = |table: &mut VolumeTable, spec: VolumeSpec| {
+            table.ensure(&spec).unwrap_err().to_string()
         };
         assert_eq!(
-            text(&mut table, wanted("c", 60 * MIB)),
+            text(&mut table, spec("c", 60 * MIB)),
             "volume c: 60 MiB (62914560 bytes) does not fit: 90 MiB is free, the largest run 50 \
-                MiB; ask for at most 52428800 bytes"
+                MiB; ask for at max_sectors 52428800 bytes"
         );
         assert_eq!(
-            text(&mut table, wanted("c", 1000)),
-            "volume c: 1000 B (1000 bytes) is no whole number of sectors of 512 bytes; ask for \
+            text(&mut table, spec("c", 1000)),
+            "volume c: 1000 B (1000 bytes) is not a whole number of sectors of 512 bytes; ask for \
                 1024 bytes"
         );
         assert_eq!(
-            text(&mut table, VolumeSpec { size: None, ..wanted("c", 0) }),
+            text(&mut table, VolumeSpec { size: None, ..spec("c", 0) }),
             "volume c is not on the drive yet, so it needs a size, such as c=10GiB; the drive has \
                 the volumes b"
         );
         for name in ["", "a b", "ä", "../x", "-x", ".x", &"x".repeat(65)] {
             assert_eq!(
-                table.ensure(&wanted(name, MIB)),
+                table.ensure(&spec(name, MIB)),
                 Err(VolumeError::Name { name: name.to_string() }),
                 "{name}"
             );
         }
-        assert!(matches!(table.ensure(&wanted("c", 0)), Err(VolumeError::Size { .. })));
+        assert!(matches!(table.ensure(&spec("c", 0)), Err(VolumeError::Size { .. })));
     }
 
     #[test]
     fn a_full_drive_and_a_full_table_are_refused() {
         let mut small = table(2);
-        small.ensure(&wanted("a", MIB)).unwrap();
+        small.ensure(&spec("a", MIB)).unwrap();
         assert_eq!(small.free(), FreeSpace::default());
-        assert!(matches!(small.ensure(&wanted("b", 512)), Err(VolumeError::NoSpace { .. })));
+        assert!(matches!(small.ensure(&spec("b", 512)), Err(VolumeError::NoSpace { .. })));
         let mut many = table(4096);
         for index in 0..slot::MAX_ENTRIES {
-            many.ensure(&wanted(&format!("v{index}"), 512)).unwrap();
+            many.ensure(&spec(&format!("v{index}"), 512)).unwrap();
         }
         assert_eq!(
-            many.ensure(&wanted("more", 512)),
+            many.ensure(&spec("more", 512)),
             Err(VolumeError::TooMany { name: "more".to_string() })
         );
         many.check().unwrap();
@@ -659,33 +644,30 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_grows_into_what_is_free_behind_it_and_shrinks_only_when_told() {
+    fn a_volume_grows_into_free_space_and_shrinks_only_with_permission() {
         let mut table = table(100);
         for (name, size) in [("a", 10), ("b", 5), ("c", 20)] {
-            table.add(&wanted(name, size * MIB)).unwrap();
+            table.add(&spec(name, size * MIB)).unwrap();
         }
         table.remove("b").unwrap();
         let size =
             |table: &VolumeTable, name: &str| table.size_of(table.find(name).unwrap()).get() / MIB;
-        table.change(&wanted("a", 15 * MIB), false).unwrap();
+        table.change(&spec("a", 15 * MIB), false).unwrap();
         assert_eq!(size(&table, "a"), 15);
         let before = table.clone();
         assert_eq!(
-            table.change(&wanted("a", 16 * MIB), true).unwrap_err().to_string(),
-            "volume a cannot grow to 16 MiB (16777216 bytes) where it lies: behind it 0 B is free, \
-                so that it can have at most 15728640 bytes; \
+            table.change(&spec("a", 16 * MIB), true).unwrap_err().to_string(),
+            "volume a cannot grow to 16 MiB (16777216 bytes) at its address: 0 B is free after it, \
+                so it can have at max_sectors 15728640 bytes; \
              ask for that, or add a larger volume and copy its content"
         );
-        assert!(matches!(
-            table.change(&wanted("a", 14 * MIB), false),
-            Err(VolumeError::Cuts { .. })
-        ));
-        assert!(matches!(table.change(&wanted("a", 1000), true), Err(VolumeError::Size { .. })));
-        assert!(matches!(table.change(&wanted("x", MIB), true), Err(VolumeError::Unknown { .. })));
-        assert!(matches!(table.add(&wanted("a", MIB)), Err(VolumeError::Exists { .. })));
-        assert_eq!(table, before, "what is refused changes nothing");
-        table.change(&wanted("a", 3 * MIB), true).unwrap();
-        table.change(&wanted("c", 84 * MIB), false).unwrap();
+        assert!(matches!(table.change(&spec("a", 14 * MIB), false), Err(VolumeError::Cuts { .. })));
+        assert!(matches!(table.change(&spec("a", 1000), true), Err(VolumeError::Size { .. })));
+        assert!(matches!(table.change(&spec("x", MIB), true), Err(VolumeError::Unknown { .. })));
+        assert!(matches!(table.add(&spec("a", MIB)), Err(VolumeError::Exists { .. })));
+        assert_eq!(table, before, "invalid changes change nothing");
+        table.change(&spec("a", 3 * MIB), true).unwrap();
+        table.change(&spec("c", 84 * MIB), false).unwrap();
         assert_eq!(
             (size(&table, "a"), size(&table, "c"), table.free().largest.get() / MIB),
             (3, 84, 12)
@@ -697,7 +679,7 @@ mod tests {
     fn settings_that_cannot_be_kept_together_are_refused_with_both() {
         let mut table = table(100);
         let share = |fraction: f64| Share::from_fraction(fraction).unwrap();
-        let mut asked = wanted("a", MIB);
+        let mut asked = spec("a", MIB);
         asked.settings.reserve = Some(share(0.5));
         asked.settings.limit = Some(Some(share(0.25)));
         assert_eq!(
@@ -708,11 +690,7 @@ mod tests {
         asked.settings.limit = Some(Some(Share::NONE));
         asked.settings.reserve = None;
         assert!(
-            table
-                .add(&asked)
-                .unwrap_err()
-                .to_string()
-                .contains("a limit of 0 lets nothing through")
+            table.add(&asked).unwrap_err().to_string().contains("a limit of 0 allows no request")
         );
         asked.settings.limit = None;
         asked.settings.reserve = Some(share(0.5));
@@ -721,7 +699,7 @@ mod tests {
         let lower = VolumeSpec {
             size: None,
             settings: SettingsChange { limit: Some(Some(share(0.4))), ..SettingsChange::default() },
-            ..wanted("a", 0)
+            ..spec("a", 0)
         };
         assert!(matches!(table.change(&lower, false), Err(VolumeError::ReserveAboveLimit { .. })));
     }

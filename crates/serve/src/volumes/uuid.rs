@@ -1,17 +1,17 @@
-//! [`DriveUuid`]: which drive it is, by its table of volumes.
+//! [`DriveUuid`]: the identity of a drive, from its table of volumes.
 
 use std::fmt;
 
 use super::AREA_BYTES;
 use super::slot::{self, SLOT_BYTES, SlotContent};
 
-/// A drive's own name, drawn when its first table was written; never changes afterwards.
+/// The UUID of a drive, created at random with its first table; never changes afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriveUuid(pub [u8; 16]);
 
 impl DriveUuid {
-    /// That of the drive whose first [`AREA_BYTES`] these are; `None` when no whole table is there.
-    /// Of two tables the newer counts.
+    /// The UUID in the first [`AREA_BYTES`] of a drive, from the newer of two tables; `None`
+    /// without a valid table.
     pub(crate) fn of_area(area: &[u8]) -> Option<Self> {
         let table_at = |offset: usize| match slot::decode(area.get(offset..offset + SLOT_BYTES)?) {
             SlotContent::Table { generation, table } => Some((generation, table.uuid())),
@@ -24,25 +24,23 @@ impl DriveUuid {
         newest.map(|(_, uuid)| uuid)
     }
 
-    /// Whether these are the first [`AREA_BYTES`] of the drive with this name.
+    /// Checks that `area` holds the first [`AREA_BYTES`] of this drive.
     ///
     /// # Errors
-    /// What makes it another drive, for people.
+    /// The difference, for people.
     pub(crate) fn is_of(self, area: &[u8]) -> Result<(), String> {
         match Self::of_area(area) {
             Some(found) if found == self => Ok(()),
             Some(found) => {
-                Err(format!("its table of volumes is that of drive {found}, and it was {self}"))
+                Err(format!("its table of volumes is that of drive {found}; expected {self}"))
             }
-            None => Err(format!(
-                "it has no table of volumes that can be read, and had that of drive {self}"
-            )),
+            None => Err(format!("it has no valid table of volumes; expected that of drive {self}")),
         }
     }
 }
 
 impl fmt::Display for DriveUuid {
-    /// The usual 8-4-4-4-12 hexadecimal digits.
+    /// Formats the usual 8-4-4-4-12 hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, byte) in self.0.iter().enumerate() {
             if matches!(index, 4 | 6 | 8 | 10) {

@@ -116,7 +116,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     /// Honest clients, whose bytes are checked, beside hostile ones, over a disk that completes in
-    /// random order, with little memory and few places.
+    /// random order, with little memory and few piece_permits.
     #[test]
     fn whatever_hostile_clients_send_honest_ones_are_served_and_everything_is_given_back(
         honest in proptest::collection::vec(steps(), 1..4),
@@ -178,11 +178,11 @@ proptest! {
             bench.phase.send_replace(Phase::Draining);
             tokio::time::sleep(Duration::from_millis(5)).await;
             bench.phase.send_replace(Phase::Leaving);
-            bench.until("all connections over", |bench| bench.hub.connections.load(Ordering::Relaxed) == 0).await;
+            bench.until("all connections over", |bench| bench.shared.connections.load(Ordering::Relaxed) == 0).await;
             completing.abort();
             bench.disk.let_go();
-            assert_eq!(bench.hub.pool.used(), 0, "memory was not given back");
-            bench.until("all places given back", |bench| bench.hub.places.used() == 0).await;
+            assert_eq!(bench.shared.pool.used(), 0, "memory was not given back");
+            bench.until("all piece_permits given back", |bench| bench.shared.piece_permits.used() == 0).await;
             assert!(bench.disk.script().max_held <= pieces as usize);
         });
     }

@@ -134,9 +134,9 @@ impl Disk for ScriptedDisk {
     }
 }
 
-/// A hub over a scripted disk with the volumes `a` and `b`, and tasks that serve whoever connects.
+/// A shared over a scripted disk with the volumes `a` and `b`, and tasks that serve whoever connects.
 struct Bench {
-    hub: Arc<Hub>,
+    shared: Arc<Shared>,
     disk: Arc<ScriptedDisk>,
     phase: watch::Sender<Phase>,
     streams: u32,
@@ -166,21 +166,25 @@ impl Bench {
             exports.serve(&LiveVolume::new(&volume, SectorSize::B512), blocks);
         }
         let (phase, phase_seen) = watch::channel(Phase::Running);
-        let hub = Hub {
+        let shared = Shared {
             pool: crate::memory::pool(&limits, exports.count()),
-            places: FairSemaphore::new(limits.pieces, limits.pieces / 2, exports.count()),
-            doors: FairSemaphore::new(limits.connections, limits.connections / 2, exports.count()),
+            piece_permits: FairSemaphore::new(limits.pieces, limits.pieces / 2, exports.count()),
+            export_permits: FairSemaphore::new(
+                limits.connections,
+                limits.connections / 2,
+                exports.count(),
+            ),
             arrivals: Arc::default(),
             exports: Arc::new(exports),
             disk: Arc::clone(&disk) as Arc<dyn Disk>,
             tls: None,
             permissions: Permissions::default(),
-            nbd_limits: Hub::nbd_limits(&limits),
+            nbd_limits: Shared::nbd_limits(&limits),
             phase: phase_seen,
             connections: AtomicUsize::new(0),
             limits,
         };
-        Self { hub: Arc::new(hub), disk, phase, streams: 0 }
+        Self { shared: Arc::new(shared), disk, phase, streams: 0 }
     }
 
     /// A connected stream with a server behind it.
@@ -188,8 +192,8 @@ impl Bench {
         let (ours, theirs) = UnixStream::pair().unwrap();
         self.streams += 1;
         let task = tokio::spawn(serve(
-            Arc::clone(&self.hub),
-            self.hub.arrivals.begin(),
+            Arc::clone(&self.shared),
+            self.shared.arrivals.begin(),
             Socket::Unix(theirs),
             StreamId(self.streams),
             TlsPolicy::Off,
@@ -214,19 +218,20 @@ impl Bench {
     /// Everything that was lent has been given back.
     async fn until_quiet(&self) {
         self.until("all connections over", |bench| {
-            bench.hub.connections.load(Ordering::Relaxed) == 0
+            bench.shared.connections.load(Ordering::Relaxed) == 0
         })
         .await;
-        assert_eq!(self.hub.pool.used(), 0, "memory was not given back");
-        assert_eq!(self.hub.pool.waiting(), 0);
-        self.until("all places given back", |bench| bench.hub.places.used() == 0).await;
+        assert_eq!(self.shared.pool.used(), 0, "memory was not given back");
+        assert_eq!(self.shared.pool.waiting(), 0);
+        self.until("all piece_permits given back", |bench| bench.shared.piece_permits.used() == 0)
+            .await;
         for stats in self.stats() {
             assert_eq!((stats.in_flight, stats.connections), (0, 0), "{}", stats.name);
         }
     }
 
     fn stats(&self) -> Vec<crate::stats::VolumeStats> {
-        self.hub.exports.all().iter().map(|export| export.stats.snapshot()).collect()
+        self.shared.exports.all().iter().map(|export| export.stats.snapshot()).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! What one client asks for is done, answered, or ended.
 
 use super::*;
+use crate::volumes::ClassSettings;
 
 #[tokio::test]
 async fn what_is_written_is_read_back_from_its_own_volume_only() {
@@ -65,8 +66,9 @@ async fn an_error_reaches_the_request_it_belongs_to_with_its_meaning() {
 
 #[tokio::test]
 async fn long_requests_reach_the_disk_in_pieces_with_deadline_and_fua() {
-    let settings =
-        VolumeSettings { deadline: Some(Nanos::from_ms(100)), ..VolumeSettings::default() };
+    let deadline = Some(Nanos::from_ms(100));
+    let ordinary = ClassSettings { deadline, ..ClassSettings::default() };
+    let settings = VolumeSettings { ordinary, ..VolumeSettings::default() };
     let mut bench = Bench::with(ServeLimits::default(), settings);
     let mut client = bench.open("a").await;
     let payload = pattern(3, (2 * MIB + 512) as usize);

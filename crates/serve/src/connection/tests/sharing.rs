@@ -1,4 +1,4 @@
-//! Memory, places and connections that clients share: nobody takes what is another's, and all is
+//! Memory, piece_permits and connections that clients share: nobody takes what is another's, and all is
 //! given back.
 
 use super::*;
@@ -21,8 +21,8 @@ async fn a_client_that_does_not_read_holds_up_nobody_and_no_more_memory_than_its
         client.send().await;
         slow.push(client);
     }
-    bench.until("the pool is used up", |bench| bench.hub.pool.waiting() > 0).await;
-    assert!(u64::from(bench.hub.pool.used()) * 4096 <= 8 * MIB);
+    bench.until("the pool is used up", |bench| bench.shared.pool.waiting() > 0).await;
+    assert!(u64::from(bench.shared.pool.used()) * 4096 <= 8 * MIB);
     let mut quick = bench.open("b").await;
     for index in 0..50 {
         quick.write(index * 4096, pattern(index as u8, 4096)).await.unwrap();
@@ -58,7 +58,7 @@ async fn a_client_that_keeps_memory_others_wait_for_is_shown_out() {
     client.submit(read(0, 4 << 20));
     client.send().await;
     bench
-        .until("it holds the pool", |bench| u64::from(bench.hub.pool.used()) * 4096 >= 3 * MIB)
+        .until("it holds the pool", |bench| u64::from(bench.shared.pool.used()) * 4096 >= 3 * MIB)
         .await;
     let mut other = bench.open("b").await;
     assert_eq!(other.read(0, 4 << 20).await.unwrap().len(), 4 << 20);
@@ -70,7 +70,7 @@ async fn a_client_that_keeps_memory_others_wait_for_is_shown_out() {
     let header = client.machine.poll_output().unwrap();
     client.stream.write_all(&header).await.unwrap();
     bench
-        .until("it holds the pool", |bench| u64::from(bench.hub.pool.used()) * 4096 >= 3 * MIB)
+        .until("it holds the pool", |bench| u64::from(bench.shared.pool.used()) * 4096 >= 3 * MIB)
         .await;
     assert_eq!(other.read(0, 4 << 20).await.unwrap().len(), 4 << 20);
     assert!(matches!(idle_writer.await.unwrap(), End::Stalled(_)));
@@ -93,7 +93,7 @@ async fn the_disk_never_holds_more_pieces_than_there_are_places() {
         client.send().await;
         clients.push(client);
     }
-    bench.until("all places are taken", |bench| bench.disk.held() == 3).await;
+    bench.until("all piece_permits are taken", |bench| bench.disk.held() == 3).await;
     let mut answered = 0;
     for client in &mut clients {
         for _ in 0..10 {
@@ -139,13 +139,13 @@ async fn an_export_that_is_held_back_leaves_places_and_memory_to_others() {
         client.send().await;
         greedy.push(client);
     }
-    // Floors of two places and 2 MiB for each of two exports and one to come.
+    // Floors of two piece_permits and 2 MiB for each of two exports and one to come.
     bench
         .until("a has what it is given of the pool", |bench| {
-            u64::from(bench.hub.pool.used()) * 4096 > 7 * MIB
+            u64::from(bench.shared.pool.used()) * 4096 > 7 * MIB
         })
         .await;
-    bench.until("a has all places it is given", |bench| bench.disk.held() == 8).await;
+    bench.until("a has all piece_permits it is given", |bench| bench.disk.held() == 8).await;
     let mut other = bench.open("b").await;
     let of_b = |bench: &Bench| {
         bench.disk.script().held.iter().filter(|(_, io, _)| io.volume == VolumeId(2)).count()
@@ -175,7 +175,7 @@ async fn an_export_that_is_held_back_leaves_places_and_memory_to_others() {
             }
         }
         assert_eq!((of_b(&bench), bench.disk.held()), (0, 8), "round {round}: a has what it had");
-        assert!(u64::from(bench.hub.pool.used()) * 4096 <= 8 * MIB);
+        assert!(u64::from(bench.shared.pool.used()) * 4096 <= 8 * MIB);
     }
     assert!(bench.disk.script().max_held <= 12);
     drop((greedy, other));
@@ -215,7 +215,7 @@ async fn two_connections_never_wait_for_what_the_other_keeps_idle() {
         timeout(Duration::from_secs(60), client).await.expect("they get on").unwrap();
     }
     bench.until_quiet().await;
-    assert_eq!(bench.hub.pool.used(), 0);
+    assert_eq!(bench.shared.pool.used(), 0);
 }
 
 #[tokio::test]
@@ -273,11 +273,11 @@ async fn connections_of_one_export_leave_room_for_those_of_another() {
         clients.push(bench.open("b").await);
     }
     clients.remove(0).leave().await;
-    bench.until("a place is free again", |bench| bench.hub.doors.used() == 9).await;
+    bench.until("a place is free again", |bench| bench.shared.export_permits.used() == 9).await;
     clients.push(bench.open("a").await);
     drop(clients);
     bench.until_quiet().await;
-    assert_eq!(bench.hub.doors.used(), 0);
+    assert_eq!(bench.shared.export_permits.used(), 0);
 }
 
 #[tokio::test]

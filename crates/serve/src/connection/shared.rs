@@ -1,4 +1,4 @@
-//! [`Hub`]: what all connections of a server share.
+//! [`Shared`]: the state that all connections of a server share.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -13,8 +13,8 @@ use crate::export::Exports;
 use crate::fair_semaphore::FairSemaphore;
 use crate::tls::{Permissions, Tls};
 
-/// What all connections of a server share.
-pub(crate) struct Hub {
+/// The state that all connections of a server share.
+pub(crate) struct Shared {
     pub(crate) exports: Arc<Exports>,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) tls: Option<Arc<Tls>>,
@@ -23,37 +23,37 @@ pub(crate) struct Hub {
     pub(crate) nbd_limits: ServerLimits,
     /// Pages of memory ([`crate::memory`]).
     pub(crate) pool: Arc<FairSemaphore>,
-    /// Places at the scheduler.
-    pub(crate) places: Arc<FairSemaphore>,
-    /// Connections that have an export open.
-    pub(crate) doors: Arc<FairSemaphore>,
-    /// Connections that have none open yet.
+    /// Pieces at the scheduler.
+    pub(crate) piece_permits: Arc<FairSemaphore>,
+    /// Connections with an open export.
+    pub(crate) export_permits: Arc<FairSemaphore>,
+    /// Connections without an open export.
     pub(crate) arrivals: Arc<Arrivals>,
     pub(crate) phase: watch::Receiver<Phase>,
-    /// Connections being served.
+    /// The number of connections.
     pub(crate) connections: AtomicUsize,
 }
 
-/// What the server is doing.
+/// The phase of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Serving.
     Running,
-    /// Answering what is in flight, refusing what is new.
+    /// Answering requests in flight and rejecting new ones.
     Draining,
-    /// Leaving at once.
+    /// Closing connections at once.
     Leaving,
 }
 
-impl Hub {
-    /// Limits of a hub, as the protocol machine wants them.
+impl Shared {
+    /// The limits for the protocol's state machine.
     pub(crate) fn nbd_limits(limits: &ServeLimits) -> ServerLimits {
         ServerLimits {
             max_request_bytes: limits.request.get().min(1 << 30) as u32,
             max_in_flight: limits.connection_requests,
-            // What no connection could ever be given memory for would wait in vain.
+            // A larger request would wait for memory for ever.
             max_in_flight_bytes: limits.connection_bytes.get().min(limits.grantable_bytes()),
-            // One extent is all there ever is to say: everything is allocated.
+            // One extent describes every export: all of it is allocated.
             max_extents: 16,
             ..ServerLimits::default()
         }

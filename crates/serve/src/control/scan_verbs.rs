@@ -1,0 +1,133 @@
+//! The verbs of scans.
+
+use std::path::PathBuf;
+
+use headtime_tasks::TaskKind;
+use headtime_units::Share;
+use serde::{Deserialize, Serialize};
+
+use super::verbs::{Answer, Arguments, parse_arguments, parse_task, to_json};
+use super::{ControlHandler, ErrorReply, bad_request};
+use crate::scans::{ScanError, ScanStatus, Scans, StartScan};
+
+/// The arguments of the verbs of scans.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ScanArguments {
+    /// A volume's name, or `@drive`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// The task's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// Start: a scrub compares digests.
+    pub digests: bool,
+    /// Start: the output of a backup, an absolute path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<PathBuf>,
+    /// Start: discard the state of an earlier scan first.
+    pub again: bool,
+    /// The largest share by which the mean response time of clients may grow, from now on, for all
+    /// scans of the drive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_impact: Option<f64>,
+}
+
+/// The answer to the verbs of scans.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScanAnswer {
+    /// The selected scans.
+    pub scans: Vec<ScanStatus>,
+    /// The measured growth of the mean response time of clients, as a share.
+    pub impact: f64,
+    /// The largest such growth that is allowed.
+    pub max_impact: f64,
+    /// The answer comes from a scan without a server.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
+}
+
+impl ScanArguments {
+    /// Parses the arguments of a request; missing ones have their defaults.
+    pub fn read(arguments: serde_json::Value) -> Result<Self, ErrorReply> {
+        parse_arguments("a scan", arguments)
+    }
+
+    fn target(&self) -> Result<&str, ErrorReply> {
+        let target = self.target.as_deref();
+        target.ok_or_else(|| bad_request("a target is missing; name a volume, or @drive"))
+    }
+
+    fn task(&self) -> Result<TaskKind, ErrorReply> {
+        let task = self.task.as_deref();
+        parse_task(
+            task.ok_or_else(|| bad_request("a task is missing; name scrub, backup or digest"))?,
+        )
+    }
+}
+
+pub(super) fn start(handler: &ControlHandler, arguments: Arguments) -> Answer {
+    let (scans, arguments) = (&*handler.scans, arguments.parse::<ScanArguments>()?);
+    let task = arguments.task()?;
+    let share = |fraction: f64| {
+        Share::from_fraction(fraction).ok_or_else(|| {
+            bad_request(format!("max_impact: {fraction} is out of range (0 to 1); write a share"))
+        })
+    };
+    let max_impact = arguments.max_impact.map(share).transpose()?;
+    if scans.is_alone() {
+        return Err(bad_request(
+            "the drive is used by a scan without a server, which takes no other; wait for its end, \
+                or serve the drive and start both scans there",
+        ));
+    }
+    if let Some(to) = arguments.to.as_ref().filter(|to| !to.is_absolute()) {
+        return Err(bad_request(format!(
+            "{} is not an absolute path, and the server has its own working directory; write the \
+                whole path",
+            to.display()
+        )));
+    }
+    let start = StartScan {
+        target: arguments.target()?.to_owned(),
+        task,
+        digests: arguments.digests,
+        to: arguments.to,
+        again: arguments.again,
+    };
+    if let Some(share) = max_impact {
+        scans.set_max_impact(share)?;
+    }
+    scan_answer(scans, vec![scans.start(&start)?])
+}
+
+pub(super) fn change(
+    handler: &ControlHandler,
+    arguments: Arguments,
+    change: fn(&Scans, &str, TaskKind) -> Result<ScanStatus, ScanError>,
+) -> Answer {
+    let arguments: ScanArguments = arguments.parse()?;
+    let task = arguments.task()?;
+    let changed = change(&handler.scans, arguments.target()?, task)?;
+    scan_answer(&handler.scans, vec![changed])
+}
+
+pub(super) fn status(handler: &ControlHandler, arguments: Arguments) -> Answer {
+    let ScanArguments { target, task, .. } = arguments.parse()?;
+    let task = task.as_deref().map(parse_task).transpose()?.map(TaskKind::name);
+    let mut scans = handler.scans.status();
+    scans.retain(|status| {
+        target.as_ref().is_none_or(|target| *target == status.target)
+            && task.is_none_or(|task| task == status.task)
+    });
+    scan_answer(&handler.scans, scans)
+}
+
+fn scan_answer(scans: &Scans, selected: Vec<ScanStatus>) -> Answer {
+    to_json(&ScanAnswer {
+        scans: selected,
+        impact: scans.impact(),
+        max_impact: scans.max_impact(),
+        alone: scans.is_alone(),
+    })
+}
