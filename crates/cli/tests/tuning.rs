@@ -113,10 +113,10 @@ fn a_running_server_is_asked_and_changed_and_remembers() {
     );
     let status = served.json(&["status"]);
     assert_eq!(
-        (&status["drive"]["policy"], &status["belief"]["by"], &status["volumes"][0]["priority"]),
+        (&status["drive"]["policy"], &status["model"]["by"], &status["volumes"][0]["priority"]),
         (&"g-matrix".into(), &"profile".into(), &"rt/1".into())
     );
-    assert!(served.said(&["status"]).contains("drive model profile"));
+    assert!(served.said(&["status"]).contains("drive model: profile"));
     assert_eq!(served.refused(&["map", "show"]).0, Some(2), "there is no map");
     let folder = served.end();
     // Without the flag, what was set counts.
@@ -152,7 +152,7 @@ fn the_map_of_a_running_server_is_saved_loaded_and_used_elsewhere() {
             "8",
             "--requests",
             "1500",
-            "--model",
+            "--belief",
             "compact",
             "--json",
         ];
@@ -164,8 +164,8 @@ fn the_map_of_a_running_server_is_saved_loaded_and_used_elsewhere() {
         again.status.code() == Some(2)
             && String::from_utf8_lossy(&again.stderr).contains("--force")
     );
-    let served = Served::start(folder, &["--model", "compact"]);
-    assert!(served.said(&["map", "load", text(&map)]).contains("started from a profile"));
+    let served = Served::start(folder, &["--belief", "compact"]);
+    assert!(served.said(&["map", "load", text(&map)]).contains("begun with a profile"));
     assert_eq!(served.json(&["map", "show"])["kind"], "compact");
     let copy = served.path("copy.map");
     assert!(served.said(&["map", "save", text(&copy)]).contains("copy.map"));
@@ -180,7 +180,7 @@ fn the_map_of_a_running_server_is_saved_loaded_and_used_elsewhere() {
         "sim",
         "--drive",
         "atlas10k",
-        "--model",
+        "--belief",
         "matrix",
         "--map",
         "cell=1MiB",
@@ -195,7 +195,7 @@ fn the_map_of_a_running_server_is_saved_loaded_and_used_elsewhere() {
         code == Some(2) && message.contains("matrix map") && message.contains("compact map"),
         "{message}"
     );
-    assert_eq!(served.json(&["status"])["belief"]["map"]["from_profile"], true);
+    assert_eq!(served.json(&["status"])["model"]["map"]["from_profile"], true);
     drop(served.end());
 }
 
@@ -212,32 +212,32 @@ fn iops(arguments: &[&str]) -> f64 {
     answer["iops"].as_f64().expect("a number")
 }
 
-/// A map differs from a profile: its settings are used, the same run gives the same output, and a
-/// saved map helps the next run.
+/// A map is no profile: what it was told is used, the same run gives the same, and what it kept
+/// helps the next.
 #[test]
 fn a_simulation_goes_by_a_map() {
     let folder = tempfile::tempdir().expect("a folder");
     let map = folder.path().join("atlas.map");
-    let nothing = ["--policy", "sptf-expected", "--model", "compact", "--map", "from=nothing"];
+    let nothing = ["--policy", "sptf-expected", "--belief", "compact", "--map", "from=nothing"];
     let first = iops(&[&nothing[..], &["--map-out", text(&map), "--seed", "3"]].concat());
     assert_eq!(
         iops(&[&nothing[..], &["--seed", "3"]].concat()),
         first,
         "the same seed, the same run"
     );
-    let by_profile = iops(&["--policy", "sptf-expected", "--model", "compact", "--seed", "3"]);
+    let by_profile = iops(&["--policy", "sptf-expected", "--belief", "compact", "--seed", "3"]);
     assert!(by_profile > 1.1 * first, "{by_profile} with the profile, {first} with nothing");
     let ignored = iops(&[
         "--policy",
         "satf-map",
-        "--model",
+        "--belief",
         "compact",
         "--set",
         "latency_matrix=ignore",
         "--seed",
         "3",
     ]);
-    let used = iops(&["--policy", "satf-map", "--model", "compact", "--seed", "3"]);
+    let used = iops(&["--policy", "satf-map", "--belief", "compact", "--seed", "3"]);
     assert!(used > ignored, "{used} by the map, {ignored} by address");
     let refused = |arguments: &[&str]| {
         let output = headtime(&[&["sim", "--drive", "atlas10k"], arguments].concat());
@@ -245,7 +245,7 @@ fn a_simulation_goes_by_a_map() {
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     let file = format!("compact:{}", text(&map));
-    let foreign = headtime(&["sim", "--drive", "cheetah15k5", "--model", &file]);
+    let foreign = headtime(&["sim", "--drive", "cheetah15k5", "--belief", &file]);
     let message = String::from_utf8_lossy(&foreign.stderr).into_owned();
     assert!(
         foreign.status.code() == Some(2)
@@ -254,11 +254,11 @@ fn a_simulation_goes_by_a_map() {
         "{message}"
     );
     for (arguments, says) in [
-        (&["--model", "compact:/nowhere.map"][..], "cannot be read"),
-        (&["--model", "truth"], "matrix:FILE"),
-        (&["--model", "matrix", "--policy", "sptf-oracle"], "uses no latency map"),
-        (&["--map", "cell=4KiB"], "--model matrix"),
-        (&["--model", "matrix", "--map", "bits=5"], "4, 8 or 16"),
+        (&["--belief", "compact:/nowhere.map"][..], "cannot be read"),
+        (&["--belief", "truth"], "matrix:FILE"),
+        (&["--belief", "matrix", "--policy", "sptf-oracle"], "by no map"),
+        (&["--map", "cell=4KiB"], "--belief matrix"),
+        (&["--belief", "matrix", "--map", "bits=5"], "4, 8 or 16"),
         (&["--set", "lookahead_k=0"], "from 1 to 8"),
         (&["--profile", "nearline-20tb"], "the same size"),
     ] {

@@ -71,7 +71,7 @@ impl MemoryAllowance {
         self.pages() > 0 && self.pool.as_ref().is_some_and(SemaphoreClient::is_contended)
     }
 
-    /// The pages that `bytes` need beyond the held ones, at max_pages as many as one client can ever
+    /// The pages that `bytes` need beyond the held ones, at most as many as one client can ever
     /// get.
     pub(crate) fn missing_pages(&self, bytes: u64) -> u32 {
         let max_pages = self.pool.as_ref().map_or(0, SemaphoreClient::unreserved);

@@ -23,7 +23,7 @@ pub struct ServerStatus {
     /// The drive.
     pub drive: DriveStatus,
     /// The drive model.
-    pub belief: ModelStatus,
+    pub model: ModelStatus,
     /// The tunables with their values, the policy first.
     pub tunables: Vec<TunableStatus>,
     /// The exports, by name.
@@ -165,7 +165,7 @@ impl StatusSource {
         ServerStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_seconds: stats.uptime.as_secs_f64(),
-            belief: self.belief(drive),
+            model: self.model(drive),
             tunables: self.tuner.get(&[]).unwrap_or_default(),
             volumes: stats.volumes.iter().map(|volume| self.volume(volume, drive)).collect(),
             connections: stats.connections,
@@ -199,7 +199,7 @@ impl StatusSource {
         }
     }
 
-    fn belief(&self, now: &DriveSnapshot) -> ModelStatus {
+    fn model(&self, now: &DriveSnapshot) -> ModelStatus {
         let report = now.belief;
         ModelStatus {
             by: now.believes.to_owned(),

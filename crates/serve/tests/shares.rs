@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use common::Sandbox;
 use common::client::Client;
-use headtime_nbd::Command;
+use headtime_nbd::NbdCommand;
 use headtime_serve::control::{ControlClient, ExplainAnswer, ExplainArguments, VolumeArguments};
 use headtime_serve::{Server, StatsSnapshot};
 
@@ -43,7 +43,7 @@ async fn read_many(
     let mut read = |client: &mut Client<_>| {
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        client.submit(Command::Read {
+        client.submit(NbdCommand::Read {
             offset: (state >> 33) % places * u64::from(length),
             length,
             unfragmented: false,

@@ -296,7 +296,7 @@ fn orders_over_the_socket_are_whole_or_refused() {
     );
     let status = client.ask("status", Value::Null).expect("it is a server");
     assert_eq!(
-        (&status["tunables"][0]["value"], &status["belief"]["by"], &status["volumes"][0]["name"]),
+        (&status["tunables"][0]["value"], &status["model"]["by"], &status["volumes"][0]["name"]),
         (&json!("edf"), &json!("distance"), &json!("rec"))
     );
     for (verb, arguments, kind, says) in [

@@ -15,10 +15,10 @@ use headtime_console::output::{columns, print, print_json};
 #[derive(Debug, Args)]
 #[command(after_help = "Example: headtime status --drive /dev/disk/by-id/ata-X --json")]
 pub struct Arguments {
-    /// Server to address
+    /// Which server
     #[command(flatten)]
     pub server: ServerChoice,
-    /// Print JSON
+    /// Prints JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -61,7 +61,7 @@ fn text(status: &ServerStatus) -> String {
     if let Some(link) = &drive.link {
         text.push_str(&format!("connection: {link}\n"));
     }
-    text.push_str(&belief(&status.belief));
+    text.push_str(&model(&status.model));
     text.push_str(&format!("\n{}", get::table(&status.tunables, false)));
     text.push_str(&format!("\n{}", volumes(status)));
     for scan in &status.scans {
@@ -70,20 +70,19 @@ fn text(status: &ServerStatus) -> String {
     text
 }
 
-fn belief(belief: &ModelStatus) -> String {
-    let mut text =
-        format!("drive model {}, {} completions learned from", belief.by, belief.samples);
-    if let Some(error) = belief.error_rms_us {
-        text.push_str(&format!(", wrong by {error:.0} us rms"));
+fn model(model: &ModelStatus) -> String {
+    let mut text = format!("drive model: {}, learned from {} completions", model.by, model.samples);
+    if let Some(error) = model.error_rms_us {
+        text.push_str(&format!(", error {error:.0} us rms"));
     }
-    if belief.mistrusted {
+    if model.mistrusted {
         text.push_str(", not trusted at the moment");
     }
     text.push('\n');
-    if let Some(map) = &belief.map {
+    if let Some(map) = &model.map {
         text.push_str(&map::figures_text(map));
     }
-    if let Some(kept) = &belief.kept {
+    if let Some(kept) = &model.kept {
         text.push_str(&map::kept_text(kept));
     }
     text

@@ -100,5 +100,5 @@ impl ConnectionTask {
 }
 
 /// The answer to a client if the export has too many connections.
-const CROWDED: &str = "the export has its maximum number of connections; the rest is reserved for \
-    other exports; close some, or raise connections";
+const CROWDED: &str = "the export has its maximum number of connections, because the rest is \
+    reserved for other exports; close some, or raise connections";

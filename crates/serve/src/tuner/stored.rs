@@ -104,7 +104,7 @@ mod tests {
         for (bad, says) in [
             (whole[..whole.len() - 5].to_owned(), "checksum"),
             (whole.replace("rt=50ms", "rt=51ms"), "checksum"),
-            (files::seal("headtime tunables 2\nx y\n".to_owned()), "format is 2"),
+            (files::seal("headtime tunables 2\nx y\n".to_owned()), "has format 2"),
             (files::seal("dear diary\n".to_owned()), "does not begin"),
             (String::new(), "cut off"),
         ] {

@@ -18,7 +18,7 @@ pub enum VolumeError {
     /// An invalid description.
     #[error(
         "volume {name}: the description has {bytes} bytes or a control character in it; expected \
-            one line of at largest {} bytes",
+            one line of at most {} bytes",
         slot::DESCRIPTION_BYTES
     )]
     Description { name: String, bytes: usize },
@@ -40,7 +40,7 @@ pub enum VolumeError {
     /// Too little free space after the volume.
     #[error(
         "volume {name} cannot grow to {} at its address: {} is free after it, so it can have \
-            at largest {} bytes; \
+            at most {} bytes; \
          ask for that, or add a larger volume and copy its content",
         exactly(*requested), free_after, largest.get()
     )]
@@ -85,7 +85,7 @@ pub enum VolumeError {
     Size { name: String, requested: ByteSize, sector: u32 },
     /// Not enough contiguous free space.
     #[error(
-        "volume {name}: {} does not fit: {} is free, the largest run {}; ask for at largest {} bytes",
+        "volume {name}: {} does not fit: {} is free, the largest run {}; ask for at most {} bytes",
         exactly(*requested), free.total, free.largest, free.largest.get()
     )]
     NoSpace { name: String, requested: ByteSize, free: FreeSpace },

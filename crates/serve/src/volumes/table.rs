@@ -569,7 +569,7 @@ mod tests {
         assert_eq!(
             text(&mut table, spec("c", 60 * MIB)),
             "volume c: 60 MiB (62914560 bytes) does not fit: 90 MiB is free, the largest run 50 \
-                MiB; ask for at max_sectors 52428800 bytes"
+                MiB; ask for at most 52428800 bytes"
         );
         assert_eq!(
             text(&mut table, spec("c", 1000)),
@@ -658,7 +658,7 @@ mod tests {
         assert_eq!(
             table.change(&spec("a", 16 * MIB), true).unwrap_err().to_string(),
             "volume a cannot grow to 16 MiB (16777216 bytes) at its address: 0 B is free after it, \
-                so it can have at max_sectors 15728640 bytes; \
+                so it can have at most 15728640 bytes; \
              ask for that, or add a larger volume and copy its content"
         );
         assert!(matches!(table.change(&spec("a", 14 * MIB), false), Err(VolumeError::Cuts { .. })));

@@ -182,7 +182,7 @@ proptest! {
             completing.abort();
             bench.disk.let_go();
             assert_eq!(bench.shared.pool.used(), 0, "memory was not given back");
-            bench.until("all piece_permits given back", |bench| bench.shared.piece_permits.used() == 0).await;
+            bench.until("all permits released", |bench| bench.shared.piece_permits.used() == 0).await;
             assert!(bench.disk.script().max_held <= pieces as usize);
         });
     }

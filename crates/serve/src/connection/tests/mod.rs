@@ -223,8 +223,7 @@ impl Bench {
         .await;
         assert_eq!(self.shared.pool.used(), 0, "memory was not given back");
         assert_eq!(self.shared.pool.waiting(), 0);
-        self.until("all piece_permits given back", |bench| bench.shared.piece_permits.used() == 0)
-            .await;
+        self.until("all permits released", |bench| bench.shared.piece_permits.used() == 0).await;
         for stats in self.stats() {
             assert_eq!((stats.in_flight, stats.connections), (0, 0), "{}", stats.name);
         }

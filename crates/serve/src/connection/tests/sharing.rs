@@ -1,5 +1,5 @@
-//! Memory, piece_permits and connections that clients share: nobody takes what is another's, and all is
-//! given back.
+//! Memory, permits and connections that clients share: no client takes the share of another, and
+//! everything is released in the end.
 
 use super::*;
 
@@ -93,7 +93,7 @@ async fn the_disk_never_holds_more_pieces_than_there_are_places() {
         client.send().await;
         clients.push(client);
     }
-    bench.until("all piece_permits are taken", |bench| bench.disk.held() == 3).await;
+    bench.until("all permits are in use", |bench| bench.disk.held() == 3).await;
     let mut answered = 0;
     for client in &mut clients {
         for _ in 0..10 {
@@ -139,13 +139,13 @@ async fn an_export_that_is_held_back_leaves_places_and_memory_to_others() {
         client.send().await;
         greedy.push(client);
     }
-    // Floors of two piece_permits and 2 MiB for each of two exports and one to come.
+    // Floors of two permits and 2 MiB for each of two exports and one to come.
     bench
         .until("a has what it is given of the pool", |bench| {
             u64::from(bench.shared.pool.used()) * 4096 > 7 * MIB
         })
         .await;
-    bench.until("a has all piece_permits it is given", |bench| bench.disk.held() == 8).await;
+    bench.until("a has its maximum of permits", |bench| bench.disk.held() == 8).await;
     let mut other = bench.open("b").await;
     let of_b = |bench: &Bench| {
         bench.disk.script().held.iter().filter(|(_, io, _)| io.volume == VolumeId(2)).count()
@@ -267,7 +267,7 @@ async fn connections_of_one_export_leave_room_for_those_of_another() {
     }
     let (stream, refused) = bench.connect();
     let reason = Client::over(stream, "a").await.err().expect("there is no room").to_string();
-    assert!(reason.contains("kept for other exports"), "{reason}");
+    assert!(reason.contains("reserved for other exports"), "{reason}");
     refused.await.unwrap();
     for _ in 0..2 {
         clients.push(bench.open("b").await);
