@@ -269,11 +269,11 @@ fn a_backup_whose_pipe_is_closed_says_so_and_clients_are_served_on() {
         .expect("a shell is there");
     let mut started = place.scan("start", &["--task", "backup", "--to", text(&pipe), "--wait"]);
     // The pipe has no reader until the shell has opened it.
-    while said(&started).contains("that somebody reads already") {
+    while said(&started).contains("that another program reads") {
         started = place.scan("start", &["--task", "backup", "--to", text(&pipe), "--wait"]);
     }
     assert!(
-        started.status.code() == Some(1) && said(&started).contains("takes nothing more"),
+        started.status.code() == Some(1) && said(&started).contains("accepts no more data"),
         "{}",
         said(&started)
     );
@@ -304,7 +304,7 @@ fn a_backup_into_a_pipe_is_restored_and_a_stream_cut_off_is_refused() {
     let server = place.serve();
     let nobody = place.scan("start", &["--task", "backup", "--to", text(&pipe)]);
     assert!(
-        nobody.status.code() == Some(1) && said(&nobody).contains("that somebody reads already"),
+        nobody.status.code() == Some(1) && said(&nobody).contains("that another program reads"),
         "{}",
         said(&nobody)
     );
@@ -316,7 +316,7 @@ fn a_backup_into_a_pipe_is_restored_and_a_stream_cut_off_is_refused() {
     let mut started = place.scan("start", &["--task", "backup", "--to", text(&pipe), "--wait"]);
     // The pipe has no reader until the shell has opened it.
     while !started.status.success() {
-        assert!(said(&started).contains("that somebody reads already"), "{}", said(&started));
+        assert!(said(&started).contains("that another program reads"), "{}", said(&started));
         started = place.scan("start", &["--task", "backup", "--to", text(&pipe), "--wait"]);
     }
     assert!(reader.wait_with_output().expect("it ends with the pipe").status.success());
@@ -369,7 +369,7 @@ fn a_full_disk_makes_a_backup_wait_and_clients_notice_nothing() {
         let status = place.until("backup", "it waits", |status| status["state"] == "waiting");
         assert!(
             status["reason"].as_str().is_some_and(
-                |reason| reason.contains("No space left") && reason.contains("make room")
+                |reason| reason.contains("No space left") && reason.contains("free space")
             ),
             "{status}"
         );

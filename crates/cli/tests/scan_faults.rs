@@ -201,7 +201,7 @@ fn without_room_for_the_state_or_the_image_a_scan_waits_and_goes_on_when_there_i
         let scan = lone.start(&["--task", "scrub", "--state", utf8(&state)]);
         let full = |status: &Value| {
             status["reason"].as_str().is_some_and(|reason| {
-                reason.contains("No space left") && reason.contains("make room")
+                reason.contains("No space left") && reason.contains("free space")
             })
         };
         lone.until("scrub", "it says that there is no room", |status| {
@@ -240,12 +240,12 @@ fn a_pipe_whose_reader_goes_ends_a_backup_with_its_reason() {
         .expect("a shell is there");
     let mut output = lone.scan("start", &["--task", "backup", "--to", utf8(&pipe)]);
     // The pipe has no reader until the shell has opened it.
-    while said(&output).contains("that somebody reads already") {
+    while said(&output).contains("that another program reads") {
         output = lone.scan("start", &["--task", "backup", "--to", utf8(&pipe)]);
     }
     reader.wait().expect("it ends after its bytes");
     assert!(
-        output.status.code() == Some(1) && said(&output).contains("takes nothing more"),
+        output.status.code() == Some(1) && said(&output).contains("accepts no more data"),
         "{}",
         said(&output)
     );

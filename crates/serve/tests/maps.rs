@@ -282,7 +282,10 @@ fn a_map_whose_folder_is_not_there_says_so_from_the_start_and_is_saved_once_it_i
     let server = sandbox.serve(&matrix(&file));
     let failed =
         server.maps().kept().expect("it goes by one").save_failed.expect("it cannot be saved");
-    assert!(failed.contains("later is no folder") && failed.contains("make it"), "{failed}");
+    assert!(
+        failed.contains("later is not a directory") && failed.contains("create it"),
+        "{failed}"
+    );
     std::fs::create_dir(sandbox.path("later")).expect("the folder is ours");
     read(&sandbox, 24);
     end(server);
@@ -363,7 +366,7 @@ fn a_compact_map_begins_with_the_profile_or_is_told_the_speed() {
     let server =
         sandbox.serve(&format!("belief = \"compact\"\n[map]\nfrom = \"nothing\"\n{VOLUME}"));
     assert!(!of(server.maps().show().expect("it goes by one")).from_profile);
-    assert!(refusal(&server, "map.save", json!({})).contains("belief = compact:FILE"));
+    assert!(refusal(&server, "map.save", json!({})).contains("model = compact:FILE"));
     end(server);
 
     let plain = Sandbox::with_file_drive(16);

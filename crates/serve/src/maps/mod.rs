@@ -1,6 +1,6 @@
 //! [`MapKeeper`]: saves, loads and shows the latency map of a running server's drive.
 //!
-//! The map has a file if `belief` names one. It is restored from the file at the start and saved at
+//! The map has a file if `model` names one. It is restored from the file at the start and saved at
 //! the end, and periodically in between in case the server is killed. A file that was refused at
 //! the start is never overwritten automatically.
 
@@ -119,7 +119,7 @@ pub enum MapOrderError {
     #[error("map {}: {error}", file.display())]
     Load { file: PathBuf, error: LoadMapError },
     /// The map has no file of its own.
-    #[error("the map has no file; name one, or serve the drive with belief = {by}:FILE")]
+    #[error("the map has no file; name one, or serve the drive with model = {by}:FILE")]
     NoFile { by: &'static str },
     /// A relative path.
     #[error("{} is not an absolute path, and the server has its own working directory; write the whole path", path.display())]

@@ -107,7 +107,8 @@ impl Contents {
         }
         let uuid = table.uuid();
         // Fails only for a drive that is closing.
-        let _ = disk.identify_by(DriveIdentity::from_start(AREA_BYTES, move |area| uuid.is_of(area)));
+        let _ =
+            disk.identify_by(DriveIdentity::from_start(AREA_BYTES, move |area| uuid.is_of(area)));
         let opened = OpenedDrive {
             drive: uuid.0,
             volumes,
