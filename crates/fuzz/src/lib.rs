@@ -1,44 +1,43 @@
-//! What fuzzing does with everything that reads what others wrote: one table of targets for
-//! cargo-fuzz (`fuzz/`) and for ordinary tests.
+//! Fuzzing of all readers of foreign data: one table of targets for cargo-fuzz (`fuzz/`) and for
+//! ordinary tests.
 //!
-//! A target takes any bytes. It must not panic, must end, and must not take memory beyond
-//! [`FuzzTarget::memory`]; what it asserts beyond that stands in its file. The corpora in
-//! `fuzz/corpus/TARGET` run as tests on a stable compiler, each file as it is and mutated by a
-//! fixed seed (`tests/corpora.rs`), so that a finding that was put there never comes back.
-//! Searching for new ones is `make fuzz`; what it comes by lies in `fuzz/found`, and what broke
-//! something in `fuzz/artifacts`.
+//! A target accepts any bytes. It must not panic, must end, and must not use more memory than
+//! [`FuzzTarget::memory`]; its file has further assertions. The corpora in `fuzz/corpus/TARGET` run
+//! as tests on a stable compiler: each file unchanged and mutated with a fixed seed
+//! (`tests/corpora.rs`), so that an old finding never returns. `make fuzz` searches for new
+//! findings; interesting inputs go to `fuzz/found`, failing ones to `fuzz/artifacts`.
 
 mod targets;
 
 pub use targets::TARGETS;
 
-/// One thing that reads bytes from outside.
+/// One reader of foreign data.
 #[derive(Clone, Copy)]
 pub struct FuzzTarget {
-    /// Its name: of the fuzz target, of its corpus folder, and of its line here.
+    /// The name of the fuzz target, of its corpus folder, and of its line here.
     pub name: &'static str,
-    /// What is read.
+    /// The kind of data.
     pub about: &'static str,
-    /// Folders in the repository with further samples, beside its corpus.
+    /// Folders in the repository with further samples.
     pub samples: &'static [&'static str],
-    /// Most bytes of memory in use at once beyond what was in use before: a number for a reader
-    /// that keeps what it reads, times the input, and what it takes in any case.
+    /// The maximum additional memory in use at once: a constant plus a multiple of the input for
+    /// readers that keep data.
     pub memory: Memory,
-    /// Reads them.
+    /// The function that reads the data.
     pub run: fn(&[u8]),
 }
 
 /// A bound on memory, linear in the length of the input.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
-    /// In any case.
+    /// The constant part in bytes.
     pub base: usize,
-    /// For each byte of input.
+    /// Bytes per byte of input.
     pub per_byte: usize,
 }
 
 impl Memory {
-    /// The bound for an input of so many bytes.
+    /// The bound for an input of this length.
     #[must_use]
     pub fn of(self, input_bytes: usize) -> usize {
         self.base + self.per_byte * input_bytes
@@ -46,10 +45,10 @@ impl Memory {
 }
 
 impl FuzzTarget {
-    /// The target of this name.
+    /// Finds a target by name.
     ///
     /// # Panics
-    /// When there is none: the name stands in a file of `fuzz/fuzz_targets` only.
+    /// If there is none: only a file of `fuzz/fuzz_targets` has the name.
     #[must_use]
     pub fn find(name: &str) -> &'static Self {
         TARGETS
@@ -59,10 +58,10 @@ impl FuzzTarget {
     }
 }
 
-/// Runs a target; what `fuzz/fuzz_targets/NAME.rs` calls.
+/// Runs a target, for `fuzz/fuzz_targets/NAME.rs`.
 ///
 /// # Panics
-/// When the input breaks what the target promises.
+/// If the input violates an assertion of the target.
 pub fn run(name: &str, input: &[u8]) {
     (FuzzTarget::find(name).run)(input);
 }

@@ -1,5 +1,5 @@
-//! Every file of every corpus through its target, as it is and mutated by a fixed seed; memory is
-//! bounded by the target's own word.
+//! Runs every file of every corpus, unchanged and mutated with a fixed seed, and checks the memory
+//! bound of its target.
 
 use std::alloc::System;
 use std::collections::BTreeSet;
@@ -14,12 +14,12 @@ use rand_chacha::ChaCha8Rng;
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
-/// Mutations of each sample.
+/// The number of mutations of each sample.
 const MUTATIONS: u32 = 200;
-/// Inputs grow no longer than this by mutation.
+/// The maximum length of a mutated input.
 const LONGEST: usize = 128 << 10;
 
-/// One test for everything: the memory that is measured is the process's, so nothing else may run
+/// One test for everything: the measured memory is that of the process, so nothing else may run
 /// beside it.
 #[test]
 fn no_sample_and_no_mutation_of_one_breaks_its_target() {
@@ -112,7 +112,7 @@ fn check(target: &FuzzTarget, input: &[u8], what: &str) {
     }
 }
 
-/// What is wrong with what the target makes of the input, if anything is.
+/// The error of the target on the input, if there is one.
 fn breaks(target: &FuzzTarget, input: &[u8]) -> Option<String> {
     let before = ALLOCATOR.allocated();
     let peak_before = ALLOCATOR.max_allocated();
@@ -124,7 +124,7 @@ fn breaks(target: &FuzzTarget, input: &[u8]) -> Option<String> {
         return Some(text.unwrap_or_else(|| "it panics".to_owned()));
     }
     let peak = ALLOCATOR.max_allocated();
-    // The peak is that of the whole process so far: it tells of this input only if it rose.
+    // The peak covers the whole process so far, so it concerns this input only if it rose.
     let taken = if peak > peak_before { peak.saturating_sub(before) } else { 0 };
     let bound = target.memory.of(input.len());
     (taken > bound).then(|| {

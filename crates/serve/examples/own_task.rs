@@ -1,11 +1,10 @@
-//! A background task of one's own: how much of a drive is zeroes, found out in whatever order its
-//! sectors come, remembered over restarts, in time that nobody else wants.
-//!
+//! A background task of an application: the share of zeroes on a drive, computed in any order of
+//! sectors, stored across restarts, in disk time that no client uses.
 //! ```text
-//! cargo run --example own_task -- DRIVE [STATE]      such as simulated:hp-c2247a, drive.img, nbd://localhost/disk0
+//! cargo run --example own_task -- DRIVE [STATE]      such as simulated:hp-c2247a or drive.img
 //! ```
-//! The drive reads for the scan beside everything else that the program does with it, as long as
-//! the feed is there; here that is nothing.
+//! The drive reads for the scan beside all other requests of the program, as long as the feed
+//! exists; this example has none.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -25,19 +24,19 @@ use headtime_units::{Extent, Lba, Sectors};
 /// Counts the bytes of sectors that are all zero.
 struct CountZeroes {
     sector_bytes: usize,
-    /// Shared, because the scan has the task for itself.
+    /// Shared, because the scan owns the task.
     zeroes: Arc<AtomicU64>,
 }
 
 impl Task for CountZeroes {
     fn settings(&self) -> TaskSettings {
-        // Like a scrub: it takes sectors as they are when it comes by.
+        // Like a scrub: it uses sectors as they are when they are read.
         TaskKind::Scrub.into()
     }
 
     fn take(&mut self, piece: &Piece<'_>, _out: &mut Vec<Output>) {
-        // Whole grains, each once in a pass, in any order: what is kept must not depend on that
-        // order, as a sum does not.
+        // Whole grains, each once per pass, in any order: the result must not depend on the order,
+        // as a sum does not.
         let unreadable: u64 = piece.failed.iter().map(|failed| failed.len.get()).sum();
         let zero = piece
             .bytes
@@ -78,7 +77,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let zeroes = Arc::new(AtomicU64::new(0));
     let task: Box<dyn Task> = Box::new(CountZeroes { sector_bytes, zeroes: Arc::clone(&zeroes) });
     let mut scan = match state.as_deref().filter(|path| Path::new(path).exists()) {
-        // What `encode` wrote, behind everything that the scan itself remembers.
+        // The output of `encode`, after the state of the scan itself.
         Some(path) => {
             Scan::decode_own(&std::fs::read(path)?, &subject, TaskKind::Scrub, |bytes| {
                 zeroes.store(u64::from_le_bytes(bytes.try_into().ok()?), Ordering::Relaxed);
@@ -114,7 +113,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             source_of(source),
             &mut out,
         );
-        // A task that writes would write `out` here, and call `forget` when that does not work.
+        // A task with output would write `out` here, and call `forget` if that fails.
         scan.keep();
         if let Some(path) = &state {
             save(&scan, path)?;
@@ -129,7 +128,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Replaces the state whole. One that saves less often reads a little twice after a kill.
+/// Replaces the state atomically. Saving less often repeats more reads after a kill.
 fn save(scan: &Scan, path: &str) -> std::io::Result<()> {
     let mut bytes = Vec::new();
     scan.encode(true, &mut |part| bytes.extend_from_slice(part));

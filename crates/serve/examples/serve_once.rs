@@ -1,9 +1,9 @@
-//! Serves what a TOML file says until SIGTERM or SIGINT; with `--alone` the whole drive with
-//! nothing in front.
+//! Serves a TOML configuration until SIGTERM or SIGINT; with `--alone` the whole drive as one
+//! export.
 //!
-//! `cargo run -p headtime-serve --example serve_once -- serve.toml`. Prints one line `ready`, then
-//! the URIs, on standard output; errors go to standard error. The program that people use is
-//! `headtime serve`; this one is what the crate's own tests start and kill.
+//! `cargo run -p headtime-serve --example serve_once -- serve.toml` prints the line `ready` and
+//! then the URIs on standard output, and errors on standard error. The tests of this crate start
+//! and kill this program; users run `headtime serve`.
 
 use std::process::ExitCode;
 use std::time::Duration;

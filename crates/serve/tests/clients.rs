@@ -1,5 +1,5 @@
-//! The programs that people use, against a served volume. Each test is skipped, with a message,
-//! where its program is not installed.
+//! Common NBD programs against a served volume. A test is skipped with a message if its program is
+//! not installed.
 
 #![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
 
@@ -146,7 +146,7 @@ fn qemu_img_copies_and_compares() {
     drop(server);
 }
 
-/// fio writes with checksums, reads everything back and says so when a byte differs.
+/// fio writes with checksums, reads everything back and fails if a byte differs.
 fn fio_verifies(uri: &str, size: &str, seconds: u32) {
     let job = [
         "--name=verify",

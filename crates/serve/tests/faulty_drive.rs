@@ -1,5 +1,5 @@
-//! Clients of a server whose drive fails, hangs or vanishes: nbdkit as the drive, the whole program
-//! in between.
+//! Clients of a server whose drive fails, hangs or disappears: nbdkit is the drive, with the whole
+//! program in between.
 
 #![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
 
@@ -62,7 +62,7 @@ fn failure(result: Result<impl std::fmt::Debug, RequestError>) -> String {
     }
 }
 
-/// Tries until it works; a drive that is back serves within a minute.
+/// Retries until it succeeds; a drive that is back serves within a minute.
 async fn until_it_works(client: &mut Client<UnixStream>, command: NbdCommand) -> Reply {
     let enough = Instant::now() + Duration::from_secs(60);
     loop {
@@ -136,7 +136,7 @@ fn a_drive_that_hangs_does_not_hang_the_server_which_serves_again_when_it_goes_o
         drive.stop();
         let text = failure(a.read(0, BLOCK as u32).await);
         assert!(text.contains("the drive did not answer within 3.000 s"), "{text}");
-        // New clients are let in, and are told too.
+        // New clients may connect and get the error too.
         let mut b = open(&sandbox.socket(), "b").await;
         let text = failure(b.read(0, BLOCK as u32).await);
         assert!(text.contains("drive.sock") || text.contains("did not answer"), "{text}");
@@ -153,7 +153,7 @@ fn a_drive_that_hangs_does_not_hang_the_server_which_serves_again_when_it_goes_o
         a.submit(NbdCommand::Read { offset: 1 << 20, length: BLOCK as u32, unfragmented: false });
         a.send().await;
         server.signal_to_end();
-        // While it drains the request in flight is answered by the time limit.
+        // During the drain the time limit answers the request in flight.
         let completion = a.completion().await;
         failure(completion.result);
     });
@@ -179,8 +179,8 @@ fn a_drive_that_died_and_came_back_fails_the_first_flush_of_whoever_had_written(
         b.write(0, noise(2, BLOCK)).await.unwrap();
         b.request(NbdCommand::Flush).await.unwrap();
         first.kill_9();
-        // Perhaps the server has not noticed yet, and it ends in the same way as what is under way;
-        // then the next one waits for the drive.
+        // The server may not have noticed yet, and the request fails like those in flight; then the
+        // next one waits for the drive.
         let reading =
             b.submit(NbdCommand::Read { offset: 0, length: BLOCK as u32, unfragmented: false });
         b.send().await;
@@ -226,7 +226,7 @@ fn another_drive_of_the_same_size_in_the_place_of_the_one_that_went_away_is_neit
     }
     let sandbox = sandbox("&reconnect_timeout=100ms");
     let [home, away, ours] = ["home.img", "away.img", "disk.img"].map(|name| sandbox.path(name));
-    // One with a table of volumes of its own, and one without.
+    // One drive with a table of volumes and one without.
     let other = drive(&sandbox, &[]);
     assert_eq!(sandbox.serve(VOLUMES).drain(Duration::from_secs(20)).exit_code(), 0);
     other.kill_9();
@@ -276,7 +276,7 @@ fn another_drive_of_the_same_size_in_the_place_of_the_one_that_went_away_is_neit
             assert_eq!(there, Reply::Data(noise(1, BLOCK).into()));
             third
         });
-        // A write failed while the drive was away, so that the end need not be clean.
+        // A write failed while the drive was away, so the end need not be clean.
         let _ = server.drain(Duration::from_secs(20));
         drop(third);
         std::fs::remove_file(&ours).unwrap();
@@ -336,7 +336,7 @@ fn an_order_about_a_volume_that_the_drive_fails_leaves_what_scans_remember_of_it
     std::fs::remove_file(&switch).unwrap();
     volumes.remove(&VolumeOrder { force: true, ..order.clone() }).unwrap();
     assert_eq!(remembered(), (vec![], false), "a volume that is gone has nothing to be remembered");
-    // As a crash right behind the removal would leave it.
+    // The state after a crash immediately after the removal.
     std::fs::write(&state, "of another volume of this name").unwrap();
     volumes
         .add(&VolumeOrder { size: Some(headtime_units::ByteSize::new(8 << 20)), ..order })

@@ -1,8 +1,8 @@
-//! A real file system on a volume: nbdfuse makes a file of the export, a loop device a disk of the
-//! file, ext4 lives on it.
+//! A real file system on a volume: nbdfuse exposes the export as a file, a loop device makes it a
+//! disk, and ext4 uses the disk.
 //!
-//! For root only, since it mounts; skipped with a message otherwise. Everything is taken down again
-//! in the end, also after a failure.
+//! It runs as root only, because it mounts; otherwise it is skipped with a message. Everything is
+//! undone at the end, also after a failure.
 
 #![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
 
@@ -30,7 +30,7 @@ fn can_run() -> bool {
     installed(&PROGRAMS)
 }
 
-/// The volume as a loop device, by way of nbdfuse. Taken down in the reverse order when dropped.
+/// The volume as a loop device over nbdfuse; undone in reverse order when dropped.
 struct Attached {
     fuse: Child,
     fuse_directory: tempfile::TempDir,
@@ -60,8 +60,7 @@ impl Attached {
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        // Each of these may have been done already, or be impossible after a failure; the next one
-        // is tried all the same.
+        // Each step may be done already or fail after an error; the next one is tried anyway.
         let _ = try_run("losetup", &["-d", &self.loop_device]);
         let directory = self.fuse_directory.path().to_str().unwrap_or_default();
         let _ = try_run("umount", &["-l", directory]);
@@ -158,7 +157,7 @@ fn a_file_system_survives_kill_9_of_its_server() {
         std::fs::write(&path, noise(index, 1 << 20)).unwrap();
         run("sync", &[&path, &mounted.path(".")]);
     }
-    // Killed in the midst of writing: what was not synced may be lost, what was may not.
+    // Killed during writes: unsynced data may be lost, synced data may not.
     let unsynced = mounted.path("unsynced");
     let writing = std::thread::spawn(move || {
         for index in 0..200 {
@@ -180,7 +179,7 @@ fn a_file_system_survives_kill_9_of_its_server() {
 
     let server = sandbox.spawn(VOLUME);
     let attached = Attached::new(&sandbox.uri("fs"));
-    // Mounting replays the journal; after that nothing may be left to repair.
+    // Mounting replays the journal; afterwards nothing needs repair.
     let mounted = Mounted::new(&attached.loop_device);
     for index in 0..8 {
         assert!(

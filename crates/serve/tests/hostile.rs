@@ -1,5 +1,5 @@
-//! Clients that mean no good, over real sockets against a server in a process of its own, whose
-//! memory is measured.
+//! Hostile clients over real sockets against a server in a process of its own, whose memory is
+//! measured.
 
 #![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
 
@@ -17,7 +17,8 @@ const LIMITS: &str = "[limits]\nconnections = 32\nmemory = \"32MiB\"\nrequest = 
     \"16MiB\"\nconnection_bytes = \"16MiB\"\nconnection_memory = \"256KiB\"\n\
                       stall_timeout = \"200ms\"\nhandshake_timeout = \"300ms\"\n[[volume]]\nname = \
                       \"a\"\nsize = \"48MiB\"\n";
-/// The program itself, its threads' stacks, the table of volumes, the allocator's slack.
+/// The program itself, its threads' stacks, the table of volumes, and the overhead of the
+/// allocator.
 const PROGRAM_BYTES: u64 = 48 << 20;
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -49,7 +50,7 @@ fn request(kind: u16, offset: u64, length: u32) -> Vec<u8> {
 #[test]
 fn connections_that_open_nothing_keep_nobody_out() {
     let sandbox = Sandbox::with_file_drive(64);
-    // Longer than the test takes: nobody goes by himself.
+    // Longer than the test: no client leaves because of a timeout.
     let server = sandbox
         .spawn(&LIMITS.replace("handshake_timeout = \"300ms\"", "handshake_timeout = \"1h\""));
     let mut flood: Vec<UnixStream> =
@@ -110,7 +111,7 @@ fn nothing_that_clients_do_takes_the_server_down_or_its_memory_up() {
         stream.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x07\xff\xff\xff\xff").unwrap();
         open_halfway.push(stream);
     }
-    // Payloads that are announced and never sent, and one cut in the middle.
+    // Payloads that are announced and never sent, and one that is cut in the middle.
     let mut stalled = Vec::new();
     for index in 0..4 {
         let mut stream = opened(&sandbox);
@@ -119,7 +120,7 @@ fn nothing_that_clients_do_takes_the_server_down_or_its_memory_up() {
         stalled.push(stream);
     }
     drop(stalled.pop());
-    // Long reads, whose replies nobody fetches.
+    // Long reads with replies that are never read.
     for _ in 0..6 {
         let mut stream = opened(&sandbox);
         for _ in 0..200 {
@@ -127,14 +128,14 @@ fn nothing_that_clients_do_takes_the_server_down_or_its_memory_up() {
         }
         stalled.push(stream);
     }
-    // CACHE and WRITE_ZEROES over everything, again and again, then gone.
+    // CACHE and WRITE_ZEROES on everything, repeatedly, then a disconnect.
     for kind in [5, 6] {
         let mut stream = opened(&sandbox);
         for _ in 0..50 {
             stream.write_all(&request(kind, 1 << 20, 47 << 20)).unwrap();
         }
     }
-    // More connections than there are places.
+    // More connections than the maximum.
     let flood: Vec<_> =
         (0..100).filter_map(|_| UnixStream::connect(sandbox.socket()).ok()).collect();
     drop(flood);
@@ -152,12 +153,12 @@ fn nothing_that_clients_do_takes_the_server_down_or_its_memory_up() {
         let mut client = loop {
             match Client::open(&sandbox.socket(), "a").await {
                 Ok(client) => break client,
-                // Others may still be on their way out, and all places taken.
+                // Other clients may still be leaving, with all connections in use.
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             }
         };
-        // What was announced and not sent wholly was never written: only zeroes and what the honest
-        // client wrote are there.
+        // Incomplete payloads were never written: there are only zeroes and the data of the honest
+        // client.
         let bytes = client.read(16 << 20, 1 << 20).await.unwrap();
         assert!(bytes.iter().all(|byte| *byte == 0));
         client.request(NbdCommand::Flush).await.unwrap();

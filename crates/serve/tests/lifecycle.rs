@@ -1,4 +1,4 @@
-//! Starting, remembering, draining, dying.
+//! Start, restart, drain and death of a server.
 
 #![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
 
@@ -133,8 +133,7 @@ fn drain_waits_for_what_is_in_flight_and_takes_nothing_new() {
             })
             .collect();
         client.send().await;
-        // Drained only once the server has taken all of them in; how far it is with them by then
-        // does not matter.
+        // Drained only after the server has received all of them; their progress does not matter.
         while stats.snapshot().volumes[0].in_flight + stats.snapshot().volumes[0].writes.requests
             < 32
         {
@@ -176,7 +175,7 @@ fn kill_9_loses_nothing_that_was_answered() {
                 client.write(index << 16, noise(round * 1000 + index, 1 << 16)).await.unwrap();
             }
             client.request(NbdCommand::Flush).await.unwrap();
-            // What is in flight when it dies may be lost or not, but nothing else.
+            // Only requests in flight may be lost.
             for index in 200..232_u64 {
                 client.submit(NbdCommand::Write {
                     offset: index << 16,
@@ -216,7 +215,7 @@ fn a_second_signal_cuts_off_a_client_that_does_not_fetch_its_replies() {
             client.submit(NbdCommand::Read { offset: 0, length: 4 << 20, unfragmented: false });
         }
         client.send().await;
-        // A byte of the first reply is there, and the rest does not fit any socket's buffer.
+        // One byte of the first reply has arrived, and the rest does not fit any socket buffer.
         client.stream.readable().await.unwrap();
         server.signal_to_end();
         while sandbox.socket().exists() {

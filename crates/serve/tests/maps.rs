@@ -1,5 +1,5 @@
-//! The latency map of a server: learned while it serves, saved whole or not at all, restored,
-//! loaded, and refused where it is another drive's.
+//! The latency map of a server: learned while it serves, saved atomically, restored, loaded, and
+//! refused if it belongs to another drive.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn matrix(file: &Path) -> String {
     )
 }
 
-/// Reads in an order that comes back to the same places, several at once, so that one follows the
+/// Concurrent reads in an order that returns to the same addresses, so that commands follow each
 /// other at the drive.
 fn read(sandbox: &Sandbox, requests: u64) {
     let runtime =
@@ -77,7 +77,7 @@ fn end(server: Server) {
     assert_eq!(server.drain(Duration::from_secs(10)).exit_code(), 0);
 }
 
-/// The profile of the sandbox's drive, under another name of its model if one is given.
+/// The profile of the sandbox's drive, optionally with another product name.
 fn tiny(model: Option<&str>) -> DriveProfile {
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tiny.toml"))
         .expect("it is there");
@@ -86,7 +86,7 @@ fn tiny(model: Option<&str>) -> DriveProfile {
     DriveProfile::from_toml("tiny.toml", &text).expect("it is a profile")
 }
 
-/// A map of a drive of this model in cells of this size, with so many pairs in it.
+/// A map of a drive of this model in cells of this size, with this number of pairs.
 fn map(kind: MapKind, model: Option<&str>, cell: u64, pairs: u32) -> KeptMap {
     let profile = tiny(model);
     let mut settings = MapSettings { memory: ByteSize::new(8 << 20), ..MapSettings::default() };
@@ -119,13 +119,13 @@ fn what_was_learned_is_there_after_a_restart_and_a_kill_leaves_the_older_map_who
     end(server);
     assert!(in_file(&file) >= learned);
 
-    // Restored, goes on learning, and killed: what was saved stands.
+    // It is restored, learns on, and is killed: the saved map stays.
     let before = std::fs::read(&file).expect("it is there");
     let spawned = sandbox.spawn(&matrix(&file));
     read(&sandbox, 64);
     spawned.kill_9();
     assert_eq!(std::fs::read(&file).expect("it is there"), before);
-    // What a kill in the middle of a save leaves beside it.
+    // A leftover file of a kill during a save.
     std::fs::write(sandbox.path("tiny.map.new"), &before[..before.len() / 3])
         .expect("the folder is ours");
     let server = sandbox.serve(&matrix(&file));
@@ -135,7 +135,7 @@ fn what_was_learned_is_there_after_a_restart_and_a_kill_leaves_the_older_map_who
     end(server);
     assert!(!sandbox.path("tiny.map.new").exists());
 
-    // Told to save only when told.
+    // It saves only on command.
     let before = std::fs::read(&file).expect("it is there");
     let server = sandbox.serve(&matrix(&file).replace("[map]\n", "[map]\nsave = \"never\"\n"));
     read(&sandbox, 64);
@@ -168,7 +168,7 @@ fn a_map_is_loaded_and_merged_while_clients_read_and_a_foreign_one_changes_nothi
     write("text.map", b"dear diary");
     let mut newer = good.clone();
     newer[8] = 200;
-    // The checksum of the header is in front of its end.
+    // The checksum of the header precedes its end.
     let header = u32::from_le_bytes([newer[12], newer[13], newer[14], newer[15]]) as usize;
     let checksum = crc32c::crc32c(&newer[..header - 4]);
     newer[header - 4..header].copy_from_slice(&checksum.to_le_bytes());
@@ -205,11 +205,11 @@ fn a_map_is_loaded_and_merged_while_clients_read_and_a_foreign_one_changes_nothi
         .merged
         .expect("it was merged");
     assert_eq!((merged.new, merged.not_covered), (0, 0), "{merged:?}");
-    // Other cells of the same drive are another map, which takes over.
+    // Other cells of the same drive are another map, which replaces the first.
     assert_eq!(known(&maps.load(&on("cells.map"), false).expect("it is of this drive").map), 9);
     read(&sandbox, 24);
 
-    // What is there is replaced only by a map of the same drive, and only when asked.
+    // Only a map of the same drive is replaced, and only with `force`.
     let there = refusal(&server, "map.save", json!({"to": on("good.map")}));
     assert!(there.contains("exists") && there.contains("--force"), "{there}");
     let other = refusal(&server, "map.save", json!({"to": on("other.map"), "force": true}));
@@ -292,7 +292,7 @@ fn a_map_whose_folder_is_not_there_says_so_from_the_start_and_is_saved_once_it_i
     assert!(in_file(&file) > 0);
 }
 
-/// What a server that is killed has learned since the last time that it saved is all that is lost.
+/// A killed server loses only what it learned since its last save.
 #[test]
 fn a_map_is_saved_every_so_often() {
     let sandbox = Sandbox::with_tiny_drive();
@@ -312,12 +312,12 @@ fn a_map_is_saved_every_so_often() {
     end(server);
 }
 
-/// Killed again and again while one save follows the other: a whole map is there every time.
+/// Kills during continuous saves: the file has a complete map every time.
 #[test]
 fn a_kill_in_the_middle_of_a_save_leaves_a_whole_map() {
     let sandbox = Sandbox::with_tiny_drive();
     let file = sandbox.path("tiny.map");
-    // Of as many cells as fit, so that a save takes its time.
+    // As many cells as fit, so that a save takes a while.
     write_map(&file, &map(MapKind::Matrix, None, 64 << 10, 1_900), false)
         .expect("the folder is ours");
     for round in 0..4_u64 {

@@ -1,4 +1,4 @@
-//! Figures over HTTP, as Prometheus and whoever watches over a server ask for them.
+//! Metrics over HTTP, as Prometheus and monitoring request them.
 
 #![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
 
@@ -17,7 +17,7 @@ use headtime_serve::{Server, StartError};
 const CONFIG: &str = "metrics = \"127.0.0.1:0\"\npolicy = \"utilization\"\n[[volume]]\nname = \
     \"rec\"\nsize = \"8MiB\"\ndeadline = \"1h\"\nreserve = \"25%\"\nclasses = \"bulk\"\n";
 
-/// Status line, headers and body of an answer.
+/// The status line, headers and body of an answer.
 fn ask(address: SocketAddr, request: &str) -> (String, String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -112,7 +112,7 @@ fn health_other_paths_and_clients_that_say_nothing() {
     let sandbox = Sandbox::with_file_drive(64);
     let server = sandbox.serve(CONFIG);
     let address = server.metrics_address().unwrap();
-    // Who says nothing takes a place, and not all of them.
+    // A silent client occupies one connection, not all of them.
     let silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(address).unwrap()).collect();
     assert_eq!(
         get(address, "/healthz"),

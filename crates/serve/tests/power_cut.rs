@@ -1,7 +1,7 @@
-//! Volumes and their table on a drive whose power fails: the table always opens, as the one before
-//! a change or the one after, and what clients were promised is there.
+//! Volumes and their table on a drive whose power fails: the table always opens, with the state
+//! before or after a change, and all promised data is there.
 //!
-//! `HEADTIME_SEED=N` chooses other cuts.
+//! `HEADTIME_SEED=N` selects other cuts.
 
 #![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
 
@@ -32,12 +32,12 @@ use rand_chacha::ChaCha8Rng;
 const SECTORS: u64 = 32 * 2048;
 const WITH_CASUALTY: PowerFailure =
     PowerFailure { tear: headtime_testkit::power_cut::Tear::Sectors, casualty: Casualty::OneBlock };
-/// How much is tried at each moment.
+/// The number of cuts at each moment.
 #[derive(Clone, Copy)]
 struct Effort {
-    /// So many platters are still tried one by one.
+    /// Up to this number of platters all are tried.
     few: u64,
-    /// Of more, so many are drawn.
+    /// Of more platters, this number is drawn at random.
     drawn: usize,
 }
 
@@ -53,7 +53,7 @@ fn open(drive: PowerCutDrive) -> (Drive, PowerSwitch) {
     drive.record().open(DriveOptions::default()).unwrap()
 }
 
-/// A program that dies: its drive answers so many requests and then none.
+/// A program that dies: its drive answers this number of requests and then none.
 struct Dying {
     handle: DriveHandle,
     left: AtomicUsize,
@@ -79,20 +79,19 @@ impl Disk for Dying {
     fn cancel(&self, _id: RequestId) {}
 }
 
-/// What the table may be, from which moment on to which.
+/// The possible tables and the times of their changes.
 #[derive(Default)]
 struct Ledger(Vec<Entry>);
 
 struct Entry {
     volumes: Vec<Volume>,
     begun: usize,
-    /// When it was known to be durable.
+    /// The time at which it was known to be durable.
     known: Option<usize>,
 }
 
 impl Ledger {
-    /// The tables that may be found at `moment`: the last that was known by then, and whatever was
-    /// begun after it.
+    /// The tables that may be found at `moment`: the last one durable by then, and every later one.
     fn legal(&self, moment: usize) -> Vec<&[Volume]> {
         let last_known =
             self.0.iter().rposition(|entry| entry.known.is_some_and(|known| known <= moment));
@@ -104,7 +103,7 @@ impl Ledger {
         legal
     }
 
-    /// Opens what was found, twice: the second time it must be whole and say the same.
+    /// Opens a platter twice; the second time it must be valid and unchanged.
     fn check(&self, moment: usize, found: Platter) -> Result<(), String> {
         let disk = Found::new(found);
         let (store, opening) = VolumeStore::open(&disk, false)
@@ -126,8 +125,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Tries everything that may be found at every moment of a history where that is little, and
-    /// random cuts where it is much; and each block unreadable that was being written.
+    /// Tries all platters at every moment of a history if they are few, and random ones if they are
+    /// many. In addition each block being written is made unreadable.
     fn check_every_moment(&self, history: &History, effort: Effort) -> Tried {
         let mut rng = ChaCha8Rng::seed_from_u64(seed());
         let (mut cutter, mut tried) = (history.cutter(), Tried::default());
@@ -161,7 +160,7 @@ impl Ledger {
 #[derive(Default)]
 struct Tried {
     platters: usize,
-    /// Moments at which every platter was tried.
+    /// The number of moments at which every platter was tried.
     exhausted: usize,
 }
 
@@ -187,7 +186,7 @@ fn change(store: &mut VolumeStore, disk: &dyn Disk, change: &Change) -> Result<(
     }
 }
 
-/// The table that a change would make, from a store that keeps it in memory only.
+/// The table after a change, from a store in memory.
 fn planned(store: &VolumeStore, spec: &Change) -> Vec<Volume> {
     let mut table = store.table().clone();
     match spec {
@@ -243,8 +242,8 @@ fn a_cut_at_any_moment_of_any_change_leaves_the_table_before_or_after_it() {
 #[test]
 fn a_program_that_dies_within_a_change_and_comes_back_before_the_power_fails_loses_nothing() {
     let mut platters = 0;
-    // A change takes four requests: it dies after each number of them, and once more while it
-    // repairs; or it does not die, was only refused, and goes on.
+    // A change takes four requests. The program dies after each number of them, and once more
+    // during the repair; or it survives with an error and continues.
     for dies_after in 0..=4 {
         for dies_again_after in (0..=5).map(Some).chain([None]) {
             let (drive, switch) = open(blank());
@@ -273,7 +272,7 @@ fn a_program_that_dies_within_a_change_and_comes_back_before_the_power_fails_los
             let third = Change::Ensure(vec![spec("c", 2, 0)]);
             let begun = switch.moment();
             change(&mut store, &handle, &third).unwrap();
-            // With the second change or without it, but with the third.
+            // With or without the second change, but with the third.
             let volumes = store.table().volumes().to_vec();
             assert!(volumes.iter().any(|volume| volume.name == "c") && volumes.len() >= 2);
             let refused = dies_after < 4 && dies_again_after.is_none();
@@ -298,8 +297,8 @@ fn changes_that_fail_are_undone_on_a_drive_that_gives_up_what_it_could_not_flush
     let (mut put_back, mut in_reject) = (0, 0);
     for round in 0..5 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed() + round);
-        // What a failed flush should have covered is read as if it were there, and is gone with the
-        // power, whatever is flushed later.
+        // Data under a failed flush can still be read, but is lost with the power, whatever is
+        // flushed later.
         let (drive, switch) = open(
             PowerCutDrive::new(with_table.clone())
                 .seed(seed() + round)
@@ -307,7 +306,7 @@ fn changes_that_fail_are_undone_on_a_drive_that_gives_up_what_it_could_not_flush
                 .flush_errors(0.2, FailedFlush::Forgets),
         );
         let handle = drive.handle();
-        // There is nothing to be written, so that nothing comes of a flush that fails.
+        // There is nothing to write, so the failed flush has no effect.
         let (mut store, _) = std::iter::repeat_with(|| VolumeStore::open(&handle, false))
             .find_map(Result::ok)
             .unwrap();
@@ -428,7 +427,7 @@ fn an_unreadable_block_in_one_slot_is_repaired_and_elsewhere_refused_or_left_alo
 const BLOCK: usize = 4096;
 const BLOCKS: u64 = 64;
 
-/// A write of one block by a client.
+/// A client's write of one block.
 struct Written {
     block: u64,
     version: u64,
@@ -452,7 +451,8 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Rounds of writes on one connection, made safe by force unit access or by a flush on the other.
+/// Rounds of writes on one connection, made durable by force unit access or by a flush on the
+/// other.
 async fn write_and_flush(
     socket: &std::path::Path,
     switch: &PowerSwitch,
@@ -492,9 +492,8 @@ async fn write_and_flush(
     written
 }
 
-/// What the sectors of a block may hold at `moment`: of the last write that was safe by then, or of
-/// one begun later. Those of one connection that overlap happen in the order in which they were
-/// sent.
+/// The possible contents of a block's sectors at `moment`: the last write that was durable by then,
+/// or a later one. Overlapping writes of one connection happen in the order of submission.
 fn may_hold(written: &[Written], block: u64, moment: usize) -> Vec<Vec<u8>> {
     let here: Vec<&Written> = written
         .iter()
@@ -548,7 +547,7 @@ fn what_nbd_clients_were_promised_is_there_after_a_cut_and_the_server_starts_aga
         };
         history
             .cut_at_random(400, WITH_CASUALTY, &mut rng, |moment, found| {
-                // Unreadable may be a block that somebody was writing, and no other.
+                // Only a block that was being written may be unreadable.
                 let read = |block| found.read(Extent::from_numbers(start + block * 8, 8));
                 let unreadable = |block| {
                     may_hold(&written, block, moment)
@@ -562,7 +561,7 @@ fn what_nbd_clients_were_promised_is_there_after_a_cut_and_the_server_starts_aga
             })
             .unwrap();
 
-        // And some of them all the way: a new server on what was found, asked by a client.
+        // A few with a complete new server and a client.
         for _ in 0..6 {
             let moment = rng.random_range(ready..=history.events().len());
             let found = history.cutter().advance(moment).cut(PowerFailure::default(), &mut rng);

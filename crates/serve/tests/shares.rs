@@ -1,5 +1,5 @@
-//! What volumes are promised of an emulated drive's time, as clients over NBD get it: disk time as
-//! the scheduler charges it, not seconds.
+//! Shares of an emulated drive's time as NBD clients get them: disk time as the scheduler charges
+//! it, not seconds.
 
 #![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
 
@@ -23,12 +23,12 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-/// Reads 4 KiB anywhere in a volume of 32 MiB, eight at a time, until it is told to stop.
+/// Reads 4 KiB at random offsets in a volume of 32 MiB, eight at a time, until it is stopped.
 async fn read_anywhere(socket: &Path, export: &str, seed: u64, stop: Arc<AtomicBool>) {
     read_many(socket, export, seed, stop, 8, 4096).await;
 }
 
-/// Reads `length` bytes anywhere in a volume of 32 MiB, `depth` at a time.
+/// Reads `length` bytes at random offsets in a volume of 32 MiB, `depth` at a time.
 async fn read_many(
     socket: &Path,
     export: &str,
@@ -56,7 +56,7 @@ async fn read_many(
     }
 }
 
-/// Disk time that a volume was charged between two snapshots, in seconds.
+/// The disk time charged to a volume between two snapshots, in seconds.
 fn charged(before: &StatsSnapshot, after: &StatsSnapshot, name: &str) -> f64 {
     let id = after.by_name()[name].id;
     let of = |snapshot: &StatsSnapshot| {
@@ -69,7 +69,7 @@ fn charged(before: &StatsSnapshot, after: &StatsSnapshot, name: &str) -> f64 {
     of(after) - of(before)
 }
 
-/// The part of what was charged that `a` was charged, in `seconds` of disk time from now on.
+/// The share of `a` in the charged disk time, over the next `seconds` of disk time.
 async fn share_of_a(server: &Server, seconds: f64) -> f64 {
     let before = server.stats().snapshot();
     let enough = Instant::now() + Duration::from_secs(60);
@@ -84,9 +84,8 @@ async fn share_of_a(server: &Server, seconds: f64) -> f64 {
     }
 }
 
-/// Waits until `a` is given a part of that size of what is given, in seconds of disk time that
-/// follow each other; a client that the machine keeps waiting asks for nothing meanwhile, and the
-/// other is given that, too.
+/// Waits until `a` gets this share over several consecutive seconds of disk time. A client that the
+/// machine delays sends nothing meanwhile, and the other one gets its time too.
 async fn until_share_of_a(server: &Server, range: std::ops::Range<f64>, why: &str) {
     const PATIENCE: usize = 6;
     let mut shares = Vec::new();
@@ -123,13 +122,13 @@ fn reserves_and_limits_hold_over_nbd_and_change_while_clients_read() {
     runtime.block_on(async {
         share_of_a(&server, 0.3).await;
         until_share_of_a(&server, 0.7..0.9, "a has reserved 80 %").await;
-        // One at a time there would be too much reserved in between.
+        // One at a time would reserve too much in between.
         set(&mut control, "a", &[("reserve", "20%")]);
         set(&mut control, "b", &[("reserve", "80%")]);
         until_share_of_a(&server, 0.1..0.3, "a has reserved 20 %").await;
         set(&mut control, "b", &[("reserve", "0%"), ("limit", "10%"), ("burst", "100ms")]);
         until_share_of_a(&server, 0.85..1.1, "b is limited to 10 %").await;
-        // A deadline that nobody can keep beside seven others of the same client.
+        // A deadline that no policy can meet beside seven other requests of the same client.
         set(&mut control, "a", &[("deadline", "1ms")]);
         share_of_a(&server, 0.3).await;
         let answer = control
@@ -181,7 +180,7 @@ fn reserves_and_limits_hold_over_nbd_and_change_while_clients_read() {
     drop(server);
 }
 
-/// Few places and little memory, so that a volume that is held back could take them all.
+/// Few permits and little memory, so that a throttled volume could take them all.
 const SCARCE: &str = "[limits]\npieces = 48\nmemory = \"8MiB\"\nrequest = \"1MiB\"\npiece = \
     \"256KiB\"\nconnection_bytes = \"4MiB\"\nconnection_memory = \"64KiB\"\n";
 
@@ -196,11 +195,11 @@ fn twenty_clients_of_a_volume_at_its_limit_take_nothing_of_what_another_has_rese
     let stop = Arc::new(AtomicBool::new(false));
     let victim = |seed| {
         let (socket, stop) = (sandbox.socket(), Arc::clone(&stop));
-        // 8 × 32 KiB are more than a connection has of its own.
+        // 8 × 32 KiB are more than a connection's own memory.
         runtime.spawn(async move { read_many(&socket, "b", seed, stop, 8, 32 << 10).await })
     };
-    // Requests of b and its disk time, from now on until it was charged for so many seconds; a's
-    // share of all that was charged meanwhile.
+    // The requests of b and its disk time until it was charged for this many seconds, and the share
+    // of a in all charges meanwhile.
     let served = |seconds: f64| {
         let before = server.stats().snapshot();
         let enough = Instant::now() + Duration::from_secs(60);

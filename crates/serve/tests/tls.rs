@@ -1,5 +1,5 @@
-//! Exports behind TLS, for the programs that people use and for clients that mean no good.
-//! Certificates are made again in each test.
+//! Exports with TLS, for common NBD programs and for hostile clients. Each test makes its own
+//! certificates.
 
 #![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
 
@@ -59,7 +59,7 @@ fn libnbd_copies_over_tls_and_back() {
         std::fs::read(original).unwrap() == std::fs::read(copy).unwrap(),
         "the copy differs from the original"
     );
-    // Outside of TLS nothing is told; a unix socket is as it was.
+    // Without TLS nothing is disclosed; a unix socket works as before.
     let refused = try_run("nbdinfo", &[&format!("nbd://localhost:{port}/rec")]);
     assert!(!refused.status.success(), "{}", text(&refused));
     run("nbdinfo", &[&bench.sandbox.uri("rec")]);
@@ -154,7 +154,7 @@ fn qemu_img_compares_over_tls() {
     drop(server);
 }
 
-/// Options as a client says them in plaintext.
+/// Options in plaintext.
 fn option(code: u32, data: &[u8]) -> Vec<u8> {
     [b"IHAVEOPT", &code.to_be_bytes()[..], &(data.len() as u32).to_be_bytes(), data].concat()
 }
@@ -172,13 +172,13 @@ fn greeted(port: u16) -> TcpStream {
 fn nothing_said_in_plaintext_counts_inside_tls_and_half_handshakes_end() {
     let bench = Bench::new();
     let (server, port) = bench.serve("[limits]\nhandshake_timeout = \"300ms\"\n", "require");
-    // A command injected behind STARTTLS: the connection is over before TLS begins.
+    // A command injected after STARTTLS: the connection ends before TLS begins.
     let mut injected = greeted(port);
     injected.write_all(&[option(5, &[]), option(1, b"rec")].concat()).unwrap();
     let mut rest = Vec::new();
     let _reset = injected.read_to_end(&mut rest);
     assert!(rest.is_empty(), "{rest:?}");
-    // STARTTLS, and then something that is no TLS.
+    // STARTTLS followed by bytes that are not TLS.
     let mut garbage = greeted(port);
     garbage.write_all(&option(5, &[])).unwrap();
     let mut acknowledged = [0; 20];
@@ -186,7 +186,7 @@ fn nothing_said_in_plaintext_counts_inside_tls_and_half_handshakes_end() {
     assert_eq!(acknowledged[12..16], [0, 0, 0, 1]);
     garbage.write_all(&option(1, b"rec")).unwrap();
     let _alert = garbage.read_to_end(&mut rest);
-    // STARTTLS, and then nothing.
+    // STARTTLS followed by silence.
     let mut silent = greeted(port);
     silent.write_all(&option(5, &[])).unwrap();
     silent.read_exact(&mut acknowledged).unwrap();

@@ -1,5 +1,5 @@
-//! Certificates and revocation lists that change while a server serves: real handshakes before and
-//! after it was told to read them again.
+//! Certificates and revocation lists that change while a server runs: real handshakes before and
+//! after a reload.
 
 #![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
 
@@ -19,7 +19,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-/// A client's side of TLS; it remembers sessions, and resumes them where it can.
+/// The client side of TLS, which resumes sessions where possible.
 fn tls(authority: &Authority, certificate: Option<&(String, String)>) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority.certificate.as_bytes()).unwrap()).unwrap();
@@ -42,7 +42,7 @@ fn tls(authority: &Authority, certificate: Option<&(String, String)>) -> Arc<Cli
     })
 }
 
-/// An export that is open inside of TLS.
+/// An open export inside TLS.
 struct Connection(StreamOwned<ClientConnection, TcpStream>);
 
 impl Connection {
@@ -91,7 +91,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What the server showed.
+    /// The certificate that the server presented.
     fn certificate(&self) -> Vec<u8> {
         self.0.conn.peer_certificates().unwrap()[0].to_vec()
     }
@@ -192,8 +192,7 @@ fn a_certificate_that_was_revoked_opens_nothing_more_not_even_with_a_session_of_
     Connection::open(port, &vm2).unwrap().read().unwrap();
     open.read().expect("who is connected stays connected");
 
-    // A list that is too old says nothing any more, and whoever could be on the next one is kept
-    // out.
+    // An expired list proves nothing, so clients of its authority are rejected.
     list(&[77], 2021);
     let files = reload(&mut control(&server)).unwrap();
     assert!(
@@ -202,7 +201,7 @@ fn a_certificate_that_was_revoked_opens_nothing_more_not_even_with_a_session_of_
         "{files:?}"
     );
     assert!(Connection::open(port, &vm2).is_err());
-    // So is who has no list at all.
+    // So are clients of an authority without a list.
     bench.write("crl.pem", &Authority::new("somebody else").revocation_list(&[], 2999));
     let files = reload(&mut control(&server)).unwrap();
     assert!(

@@ -1,5 +1,5 @@
-//! What may be changed of a server while clients read and write: all of it or nothing, remembered,
-//! told over the control socket.
+//! Tunables changed while clients read and write: changes are atomic, stored across restarts, and
+//! available over the control socket.
 
 mod common;
 
@@ -41,7 +41,7 @@ fn asked(error: TuneError) -> Vec<String> {
     }
 }
 
-/// Whether the drive comes to show this: a busy machine shows what was for a while.
+/// Waits for the drive to show this state: a busy machine may show the old state for a while.
 fn shows(server: &headtime_serve::Server, holds: impl Fn(&DriveSnapshot) -> bool) -> bool {
     (0..500).any(|_| {
         let now = server.stats().snapshot().drive;
@@ -175,7 +175,7 @@ fn what_was_set_is_remembered_unless_the_configuration_says_otherwise() {
     assert_eq!(value(&server.tuner(), "policy"), said("edf", "configuration"));
     let _ = server.drain(Duration::from_secs(10));
 
-    // A damaged file is said and left alone, and the server serves.
+    // A damaged file is reported and left unchanged, and the server serves.
     let state =
         std::fs::read_dir(sandbox.path("drive.img.scans")).expect("the state is beside the drive");
     let file = state
@@ -193,7 +193,7 @@ fn what_was_set_is_remembered_unless_the_configuration_says_otherwise() {
 #[test]
 fn nothing_is_changed_where_it_cannot_be_remembered() {
     let sandbox = Sandbox::with_file_drive(16);
-    // Where the directory should be there is a file.
+    // A file is in the place of the directory.
     let state = sandbox.path("state");
     std::fs::write(&state, "in the way").expect("the folder is ours");
     let server = sandbox.serve(&format!("state = {state:?}\n{VOLUME}"));
@@ -219,7 +219,7 @@ fn nothing_is_changed_where_it_cannot_be_remembered() {
     let _ = server.drain(Duration::from_secs(10));
 }
 
-/// Policies and tunables change under load, two at once; every request is answered with what was
+/// Concurrent changes of policies and tunables under load; every read returns the data that was
 /// written.
 #[test]
 fn two_set_at_once_under_load_and_no_request_notices() {
@@ -336,8 +336,8 @@ fn orders_over_the_socket_are_whole_or_refused() {
     let _ = server.drain(Duration::from_secs(10));
 }
 
-/// Clients that send too much, send half, or only hold on: others are answered, and the server goes
-/// on.
+/// Clients that send too much, send incomplete lines, or only stay connected: others are answered,
+/// and the server keeps running.
 #[test]
 fn hostile_control_clients_are_in_nobodys_way() {
     let sandbox = Sandbox::with_file_drive(16);
@@ -346,7 +346,7 @@ fn hostile_control_clients_are_in_nobodys_way() {
     let answer_to = |bytes: &[u8]| {
         let mut stream = UnixStream::connect(&path).expect("the server listens");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket takes a timeout");
-        // It may be closed before all of it is sent.
+        // The server may close the connection before everything is sent.
         let _ = stream.write_all(bytes);
         let mut line = String::new();
         let _ = BufReader::new(stream).read_line(&mut line);
@@ -361,9 +361,9 @@ fn hostile_control_clients_are_in_nobodys_way() {
         "nested as deep as that"
     );
     assert!(answer_to(b"{\"v\":2,\"id\":1,\"verb\":\"status\"}\n").contains("version 2"));
-    // Half a line, from as many as there are places: one more is told so, and there is room again
-    // when some have gone. Places of the connections before may come back a little later than their
-    // answers.
+    // Incomplete lines on the maximum number of connections: one more client gets an error, and
+    // there is room again when some have left. A connection may be released a little later than its
+    // last answer.
     let mut halves: Vec<UnixStream> = Vec::new();
     let mut told = String::new();
     while told.is_empty() {
@@ -373,7 +373,7 @@ fn hostile_control_clients_are_in_nobodys_way() {
         );
         let mut stream = UnixStream::connect(&path).expect("the server listens");
         stream.set_read_timeout(Some(Duration::from_millis(50))).expect("a socket takes a timeout");
-        // Who is turned away may be before this is sent.
+        // A rejected client may be disconnected before this is sent.
         let _ = stream.write_all(b"{\"v\":1,");
         let _ = BufReader::new(&stream).read_line(&mut told);
         halves.push(stream);
@@ -400,8 +400,8 @@ fn hostile_control_clients_are_in_nobodys_way() {
     let _ = server.drain(Duration::from_secs(10));
 }
 
-/// The class of a volume gives its requests the deadline that the table says, from the moment it
-/// says so, and across a restart that does not name it.
+/// The priority of a volume gives its requests the deadline in the table as soon as the table has
+/// it, and after a restart that does not name it.
 #[test]
 fn a_volumes_priority_becomes_a_deadline_by_the_table() {
     let sandbox = Sandbox::with_file_drive(16);
@@ -429,7 +429,7 @@ fn a_volumes_priority_becomes_a_deadline_by_the_table() {
     server.tuner().set(&set(&[("deadlines", "rt=200ms,be=1s")])).expect("it makes sense");
     assert_eq!((due(&server, "rec", 8), due(&server, "db", 4)), (4, 0), "one has no class");
     let _ = server.drain(Duration::from_secs(10));
-    // The drive remembers the class with the volume, and the server remembers the table.
+    // The drive stores the priority with the volume, and the server stores the table.
     let server = sandbox.serve("");
     assert_eq!(due(&server, "rec", 4), 4);
     let mut client =
@@ -447,7 +447,7 @@ fn a_volumes_priority_becomes_a_deadline_by_the_table() {
     let _ = server.drain(Duration::from_secs(10));
 }
 
-/// A process of its own: changed under load, killed with -9, started again.
+/// A separate process: changed under load, killed with -9, started again.
 #[test]
 fn a_server_that_is_killed_goes_by_what_was_set_when_it_comes_back() {
     let sandbox = Sandbox::with_tiny_drive();
@@ -474,7 +474,7 @@ fn a_server_that_is_killed_goes_by_what_was_set_when_it_comes_back() {
         one_thread().block_on(async {
             let mut client = Client::open(&sandbox.socket(), "rec").await.expect("it is served");
             for policy in &policies[round..round + 3] {
-                // Some are under way while the policy is exchanged.
+                // Some requests are in flight while the policy changes.
                 let first = written;
                 for number in first..first + 12 {
                     let payload = common::noise(number, 4_096).into();

@@ -1,5 +1,5 @@
-//! Volumes that are made, changed and taken away while clients use them: over the control socket,
-//! as `headtime volume` does it.
+//! Volumes that are added, changed and removed while clients use them, over the control socket as
+//! `headtime volume` does.
 
 #![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
 
@@ -38,7 +38,7 @@ fn done(control: &mut ControlClient, verb: &str, order: &VolumeArguments) -> Vol
     control.volume(verb, order).unwrap_or_else(|error| panic!("{verb} {order:?}: {error}"))
 }
 
-/// What was refused, and that it was the asker's fault.
+/// The message of a rejected command, which must be a bad request.
 fn refused(control: &mut ControlClient, verb: &str, order: &VolumeArguments) -> String {
     match control.volume(verb, order) {
         Err(ControlError::ErrorReply(refused)) => {
@@ -56,7 +56,7 @@ fn errno<T: std::fmt::Debug>(result: Result<T, RequestError>) -> Errno {
     }
 }
 
-/// The volumes when the server has noticed that no client is there any more.
+/// The volumes after the server has noticed that all clients have left.
 fn once_all_have_left(orders: &mut ControlClient) -> Vec<VolumeStatus> {
     let enough = std::time::Instant::now() + Duration::from_secs(60);
     loop {
@@ -122,7 +122,7 @@ fn a_volume_is_made_changed_and_removed_while_another_is_in_use_and_all_survives
                 .contains("on the drive already")
         );
 
-        // Neither connection noticed anything of it.
+        // Neither connection was affected.
         assert_eq!(a.read(0, 4096).await.unwrap(), noise(1, 4096));
         assert_eq!(b.read(15 * MIB, 4096).await.unwrap(), noise(2, 4096));
         a.leave().await;
@@ -131,7 +131,7 @@ fn a_volume_is_made_changed_and_removed_while_another_is_in_use_and_all_survives
     let before = once_all_have_left(&mut orders);
     assert_eq!(server.drain(Duration::from_secs(10)).exit_code(), 0);
 
-    // The configuration names `a` only, and says nothing of its reserve.
+    // The configuration names `a` only and leaves its reserve open.
     let server = sandbox.serve(ONE);
     let mut orders = control(&server);
     assert_eq!(volumes(&mut orders), before);
@@ -170,7 +170,7 @@ fn a_volume_in_use_is_removed_by_force_only_and_its_client_is_let_go() {
         assert!(Client::open(&sandbox.socket(), "b").await.is_err());
         let said = refused(&mut orders, "volume.remove", &order("b", &[]));
         assert!(said.contains("no volume b") && said.contains("the volumes a"), "{said}");
-        // Its sectors are another's now, and nothing of it reaches them.
+        // Its sectors belong to another volume now, and none of its requests reach them.
         done(&mut orders, "volume.add", &order("c", &[("size", "8MiB")]));
         let mut c = Client::open(&sandbox.socket(), "c").await.unwrap();
         c.write(0, vec![7; 4096]).await.unwrap();
@@ -214,8 +214,8 @@ fn a_volume_grows_and_shrinks_under_its_client() {
             "volume.set",
             &VolumeArguments { cut_data: true, ..order("a", &[("size", "4MiB")]) },
         );
-        // The sectors behind it may be somebody else's by now: nobody reaches them any more,
-        // whatever size he was told.
+        // The sectors after it may belong to another volume by now: no request of this client
+        // reaches them, whatever size it saw.
         assert_eq!(errno(wide.read(11 * MIB, 4096).await), Errno::Invalid);
         assert_eq!(errno(wide.write(4 * MIB, noise(3, 4096)).await), Errno::NoSpace);
         assert_eq!(

@@ -1,4 +1,5 @@
-//! The metadata area: the input is laid over both slots, with its checksums put right where it asks for that, so that what lies behind them is reached.
+//! The metadata area: the input fills both slots. Optionally the checksums are corrected, so that
+//! the fields behind them are reached.
 
 use headtime_serve::volumes::{AREA_BYTES, DriveShape, DriveUuid, Metadata, MetadataStep, slot};
 use headtime_units::{SectorSize, Sectors};
@@ -10,7 +11,7 @@ pub(super) const MEMORY: Memory = Memory { base: 8 << 20, per_byte: 200 };
 
 const SECOND_SLOT: usize = AREA_BYTES as usize / 2;
 
-/// The first byte says which slots get the rest, and which of them a right checksum.
+/// The first byte selects the slots that get the rest, and those with a corrected checksum.
 pub(super) fn area(input: &[u8]) {
     let Some((choice, contents)) = input.split_first() else { return };
     let contents = &contents[..contents.len().min(slot::SLOT_BYTES)];
@@ -28,7 +29,7 @@ pub(super) fn area(input: &[u8]) {
         let Ok(opened) = Metadata::open(&area, shape, initialize, DriveUuid([7; 16])) else {
             continue;
         };
-        // What was accepted, and the repairs carried out, is accepted again and whole.
+        // An accepted area, with its repairs carried out, is accepted again and valid.
         let mut after = area.clone();
         for step in &opened.steps {
             if let MetadataStep::Write { offset, bytes } = step {
@@ -42,7 +43,7 @@ pub(super) fn area(input: &[u8]) {
     }
 }
 
-/// Offsets 12 and 16 are the length and the checksum of a slot's header.
+/// Offsets 12 and 16 are the length and the checksum in the header of a slot.
 fn put_checksum_right(slot: &mut [u8]) {
     let length = u32::from_le_bytes([slot[12], slot[13], slot[14], slot[15]]) as usize;
     if let Some(counted) = slot.get_mut(..length).filter(|counted| counted.len() >= 20) {

@@ -1,4 +1,4 @@
-//! The table of targets, and the small ones: readers that only must not fall over.
+//! The table of targets, and small targets without further assertions.
 
 mod metadata;
 mod nbd;
@@ -121,7 +121,7 @@ pub const TARGETS: &[FuzzTarget] = &[
     },
 ];
 
-/// Of a text that is parsed into a tree, with messages that quote it.
+/// The bound of a text that is parsed into a tree, with messages that quote it.
 const TEXT: Memory = Memory { base: 1 << 20, per_byte: 2_000 };
 
 fn names(input: &[u8]) {

@@ -1,4 +1,4 @@
-//! Both sides of NBD, each against whatever the other may send.
+//! Both sides of NBD, each against arbitrary input of the other.
 
 use headtime_nbd::client::{self, NbdClientConfig};
 use headtime_nbd::server::{Connection, ExportRefusal, ServerEvent, TlsPolicy};
@@ -6,12 +6,12 @@ use headtime_nbd::{ClientLimits, Errno, ExportInfo, ListedExport, NbdCommand, Se
 
 use crate::Memory;
 
-/// The limits below, twice: what is held, and what an answer needs while it is made.
+/// Twice the limits below: held data, and an answer in progress.
 pub(super) const SERVER_MEMORY: Memory = Memory { base: 4 << 20, per_byte: 64 };
-/// As the server's.
+/// The limits of the server.
 pub(super) const CLIENT_MEMORY: Memory = Memory { base: 4 << 20, per_byte: 64 };
 
-/// A server of one small disk that answers everything at once; every other read fails.
+/// A server of one small disk that answers everything at once; every second read fails.
 pub(super) fn server(input: &[u8]) {
     let limits = ServerLimits {
         max_request_bytes: 64 << 10,
@@ -21,7 +21,7 @@ pub(super) fn server(input: &[u8]) {
         max_options: 64,
         ..ServerLimits::default()
     };
-    // What TLS would carry comes as it is: what the machine does with it is the same.
+    // TLS data arrives unencrypted, because the machine treats it the same.
     let mut server = Connection::with_tls(limits, TlsPolicy::Allow).expect("the limits make sense");
     let mut rest = input;
     let mut reads = 0_u32;

@@ -1,4 +1,5 @@
-//! Profiles and what is imported as one: what is accepted makes a drive that can be asked for the place of each LBA.
+//! Profiles and imported descriptions: an accepted one makes a drive that has a location for each
+//! LBA.
 
 use headtime_mechanics::import::{ImportOptions, SourceText, import};
 use headtime_mechanics::{DriveProfile, Layout};
@@ -6,7 +7,7 @@ use headtime_units::Lba;
 
 use crate::Memory;
 
-/// A profile lists zones, runs and slips; tables over cylinders are made of it.
+/// A profile lists zones, runs and slips; tables of cylinders are computed from it.
 pub(super) const MEMORY: Memory = Memory { base: 64 << 20, per_byte: 20_000 };
 
 pub(super) fn toml(input: &[u8]) {
@@ -27,7 +28,7 @@ pub(super) fn disksim(input: &[u8]) {
     }
 }
 
-/// Asks where the first, the last and some sectors between lie, and whether those places are theirs.
+/// Checks the locations of the first, the last and some other sectors.
 fn look_around(profile: &DriveProfile) {
     let Ok(layout) = Layout::new(profile) else { return };
     let capacity = layout.capacity().get();

@@ -1,5 +1,6 @@
-//! What background work remembers and is told: the state of a scan and of a characterization, the stream of a backup, orders over the control socket. Where a checksum stands in front, the input's
-//! first byte says whether it is put right, so that what lies behind it is reached.
+//! Stored and received data of background work: the state of a scan and of a characterization, the
+//! stream of a backup, commands over the control socket. If a checksum protects the data, the first
+//! byte of the input selects whether it is corrected, so that the fields behind it are reached.
 
 use headtime_probe::Probe;
 use headtime_serve::control::{
@@ -13,14 +14,14 @@ use headtime_units::{SectorSize, Sectors};
 
 use crate::Memory;
 
-/// A table of digests is kept as it is read; notes, ranges and what is written out again come to that.
+/// A table of digests is kept in memory; notes, ranges and output have about the same size.
 pub(super) const STATE_MEMORY: Memory = Memory { base: 4 << 20, per_byte: 64 };
-/// What came and is no whole record yet, and the record.
+/// An incomplete record, and the record.
 pub(super) const STREAM_MEMORY: Memory = Memory { base: 1 << 20, per_byte: 8 };
-/// A tree of JSON, and what is made of it.
+/// A JSON tree and the values parsed from it.
 pub(super) const PROBE_MEMORY: Memory = Memory { base: 4 << 20, per_byte: 200 };
 
-/// The state of a scan: refused, or a scan that can be asked and go on, and that writes out what it was read from.
+/// The state of a scan: rejected, or a scan that works and encodes to the same state.
 pub(super) fn state(input: &[u8]) {
     let Some((choice, rest)) = input.split_first() else { return };
     let mut bytes = rest.to_vec();
@@ -69,7 +70,8 @@ fn encoded(scan: &Scan, closed: bool) -> Vec<u8> {
     bytes
 }
 
-/// The stream of a backup, in pieces whose length the input says: what it holds lies within the volume, and there is no more of it than came in.
+/// The stream of a backup, in pieces whose length the input selects: its data lies within the
+/// volume and is no longer than the input.
 pub(super) fn stream(input: &[u8]) {
     let Some((choice, rest)) = input.split_first() else { return };
     let mut bytes = rest.to_vec();
@@ -109,7 +111,8 @@ pub(super) fn stream(input: &[u8]) {
     );
 }
 
-/// Of every record: the last eight of its 32 bytes say how many bytes follow, and bytes 4 to 8 are the checksum over everything behind them.
+/// Corrects the checksum of every record: the last eight of its 32 bytes are the length of the
+/// payload, and bytes 4 to 8 are the checksum of everything after them.
 fn put_checksums_right(bytes: &mut [u8]) {
     const HEAD: usize = 32;
     let mut at = 0;
@@ -128,8 +131,9 @@ fn put_checksums_right(bytes: &mut [u8]) {
     }
 }
 
-/// Lines to the control socket, one after the other: each refused with a reason, or read, arguments too, and written as it was. What it orders of volumes is done to a table, which stays one that can
-/// be: nothing overlaps, and what is written reads back.
+/// Lines to the control socket: each is rejected with a reason, or parsed with its arguments and
+/// encoded unchanged. Commands for volumes are applied to a table, which stays valid and encodes to
+/// itself.
 pub(super) fn control(input: &[u8]) {
     let shape = DriveShape { sector: SectorSize::B512, capacity: Sectors::new(64 * 2048) };
     let mut table = VolumeTable::empty(DriveUuid([7; 16]), shape);
@@ -162,7 +166,8 @@ pub(super) fn control(input: &[u8]) {
     }
 }
 
-/// What is ordered of a server beside its scans and volumes is read and written the same; what is set is said as it was, or refused with a reason.
+/// Arguments of server verbs are parsed and encoded unchanged; a tunable is set as given, or
+/// rejected with a reason.
 fn server_order(arguments: &serde_json::Value) {
     read_back::<GetTunables>(arguments);
     read_back::<SetTunables>(arguments);
@@ -188,7 +193,7 @@ fn server_order(arguments: &serde_json::Value) {
     }
 }
 
-/// Does to a table what a request orders, as a server does.
+/// Applies a command to a table as a server does.
 fn volume_order(table: &mut VolumeTable, request: &ControlRequest) {
     let arguments = match VolumeArguments::read(request.arguments.clone()) {
         Ok(arguments) => arguments,
@@ -232,7 +237,7 @@ fn volume_order(table: &mut VolumeTable, request: &ControlRequest) {
     );
 }
 
-/// Arguments that were read are written and read back the same.
+/// Parsed arguments encode to the same value.
 fn read_back<T: serde::Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug>(
     arguments: &serde_json::Value,
 ) {
@@ -242,7 +247,8 @@ fn read_back<T: serde::Serialize + serde::de::DeserializeOwned + PartialEq + std
     }
 }
 
-/// The state of a characterization of a drive of 8 GiB called `fuzzed`: refused, or taken up and written out again.
+/// The state of a characterization of a drive of 8 GiB called `fuzzed`: rejected, or restored and
+/// encoded.
 pub(super) fn probe(input: &[u8]) {
     let Some((choice, rest)) = input.split_first() else { return };
     let Ok(text) = std::str::from_utf8(rest) else { return };
@@ -256,7 +262,7 @@ pub(super) fn probe(input: &[u8]) {
         Ok(probe) => {
             let saved = probe.save("fuzzed");
             let again = load(&saved).map(|again| again.save("fuzzed"));
-            // What else the file says of the drive than its second line does makes it another drive's.
+            // A file whose other lines contradict its second line describes another drive.
             assert!(
                 again.as_ref().is_ok_and(|again| *again == saved) || again.is_err(),
                 "what was written is read, and is the same"

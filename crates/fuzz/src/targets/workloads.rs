@@ -1,4 +1,5 @@
-//! Traces, workload files and fio's job files: what is accepted can be asked for requests, and all of them lie on the drive.
+//! Traces, workload files and fio's job files: an accepted one generates requests, all of them on
+//! the drive.
 
 use headtime_units::{SectorSize, Sectors};
 use headtime_workload::file::{NeedsFile, WorkloadFile};
@@ -7,15 +8,15 @@ use headtime_workload::{RequestSource as _, fio};
 
 use crate::Memory;
 
-/// Decoders hold a line at most, and names of files and hosts that they were told.
+/// Decoders keep at most a line, and the names of files and hosts.
 pub(super) const TRACE_MEMORY: Memory = Memory { base: 4 << 20, per_byte: 200 };
 /// A million clients are allowed.
 pub(super) const WORKLOAD_MEMORY: Memory = Memory { base: 512 << 20, per_byte: 4_000 };
 
-/// Requests drawn from a workload that was accepted.
+/// The number of requests drawn from an accepted workload.
 const DRAWN: usize = 50;
 
-/// Every format's decoder, as if the input were of it, and the search for the format.
+/// The decoder of every format, and the detection of the format.
 pub(super) fn trace(input: &[u8]) {
     let _ = trace::detect("fuzzed", input, true);
     for format in FORMATS {

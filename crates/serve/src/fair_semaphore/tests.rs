@@ -20,14 +20,14 @@ fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Takes one at a time until there is none.
+/// Acquires one unit at a time until there is none.
 fn all_there_is(member: &SemaphoreClient) -> Vec<Permit> {
     std::iter::from_fn(|| member.try_take(1)).collect()
 }
 
 #[test]
 fn who_asks_for_everything_leaves_the_floors_of_others_and_of_one_to_come() {
-    // The example of the module, in thousandths.
+    // The example of the module, in thousands.
     let semaphore = semaphore(16, 8, 3);
     let (a, b, c) =
         (semaphore.join(tenant(1)), semaphore.join(tenant(2)), semaphore.join(tenant(3)));
@@ -127,8 +127,8 @@ fn what_comes_back_after_exports_were_added_fills_their_floors_first() {
 }
 
 proptest! {
-    /// Whatever is asked for and given back: no more is given than there is, whoever is below its
-    /// floor gets one more, all comes back, and nobody waits for ever.
+    /// For any sequence of acquisitions and releases: the total is never exceeded, an export below
+    /// its floor gets one more, everything is released, and no request waits for ever.
     #[test]
     fn floors_hold_whatever_is_asked_for(
         total in 20_u32..200, percent in 0_u32..=100, exports in 1_usize..6,

@@ -1,4 +1,4 @@
-//! Certificates made for one test, and a server that shows them.
+//! Certificates made for one test, and a server that presents them.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use rcgen::{
 
 use super::Sandbox;
 
-/// An authority, and what it has signed.
+/// A certificate authority.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub certificate: String,
@@ -33,7 +33,7 @@ impl Authority {
         Self { issuer: Issuer::new(parameters, key), certificate }
     }
 
-    /// Certificate and key of a server or client, PEM.
+    /// The certificate and key of a server or client, as PEM.
     pub(crate) fn sign(&self, name: &str, usage: ExtendedKeyUsagePurpose) -> (String, String) {
         self.sign_as(name, usage, None)
     }
@@ -57,7 +57,7 @@ impl Authority {
         )
     }
 
-    /// The list of what it has revoked, good until the beginning of a year, PEM.
+    /// The revocation list, valid until the beginning of a year, as PEM.
     pub(crate) fn revocation_list(&self, revoked: &[u64], until: i32) -> String {
         let entry = |serial: &u64| RevokedCertParams {
             serial_number: SerialNumber::from(*serial),
@@ -81,8 +81,8 @@ impl Authority {
     }
 }
 
-/// A sandbox with certificates: of the server `localhost`, and a directory for each client as
-/// libnbd and qemu want it.
+/// A sandbox with the certificate of the server `localhost`, and a directory for each client in the
+/// layout of libnbd and qemu.
 pub(crate) struct Bench {
     pub sandbox: Sandbox,
     pub authority: Authority,
@@ -102,7 +102,7 @@ impl Bench {
         bench
     }
 
-    /// Gives the server a certificate, another each time.
+    /// Gives the server a new certificate.
     pub(crate) fn write_server_certificate(&self) {
         let (certificate, key) =
             self.authority.sign("localhost", ExtendedKeyUsagePurpose::ServerAuth);
@@ -114,7 +114,7 @@ impl Bench {
         std::fs::write(self.sandbox.path(name), text).expect("the directory is writable");
     }
 
-    /// The directory of a client whose certificate `authority` has signed, or of one without.
+    /// The directory of a client with a certificate signed by `authority`, or without one.
     pub(crate) fn client(&self, name: &str, signed_by: Option<&Authority>) -> PathBuf {
         let directory = self.sandbox.path(&format!("client-{name}"));
         std::fs::create_dir(&directory).expect("the directory is writable");

@@ -1,4 +1,4 @@
-//! A client for tests: the NBD crate's client machine over any tokio stream.
+//! An NBD client for tests: the client state machine of the NBD crate over any tokio stream.
 
 use std::path::Path;
 
@@ -49,14 +49,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         self.machine.submit(command).expect("a good request")
     }
 
-    /// Sends what is queued without reading anything.
+    /// Sends queued requests without reading.
     pub(crate) async fn send(&mut self) {
         while let Some(bytes) = self.machine.poll_output() {
             self.stream.write_all(&bytes).await.expect("the server reads");
         }
     }
 
-    /// The next thing that happens.
+    /// Waits for the next event.
     pub(crate) async fn event(&mut self) -> ClientEvent {
         loop {
             if let Some(event) = self.machine.poll_event() {
@@ -83,7 +83,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         }
     }
 
-    /// Does one request.
+    /// Sends one request and waits for its reply.
     pub(crate) async fn request(&mut self, command: NbdCommand) -> Result<Reply, RequestError> {
         let id = self.submit(command);
         let completion = self.completion().await;
@@ -110,7 +110,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         self.request(NbdCommand::Write { offset, payload: bytes.into(), fua: false }).await
     }
 
-    /// Leaves properly.
+    /// Disconnects in order.
     pub(crate) async fn leave(mut self) -> CloseReason {
         self.machine.disconnect();
         match self.event().await {

@@ -1,4 +1,4 @@
-//! What a power cut left, as a drive that answers at once and writes through.
+//! The content of a drive after a power cut, as a drive that completes at once and writes through.
 
 use std::sync::Mutex;
 
@@ -9,7 +9,7 @@ use headtime_serve::volumes::DriveShape;
 use headtime_serve::{Disk, OnDone};
 use headtime_testkit::power_cut::Platter;
 
-/// A platter without an engine, for whoever reads and repairs a table of volumes.
+/// A platter without an engine, for reading and repairing a table of volumes.
 pub(crate) struct Found(pub Mutex<Platter>);
 
 impl Found {

@@ -1,5 +1,5 @@
-//! What the tests of a whole server share: a directory that goes away, a server in this process or
-//! in one of its own, programs that may be missing.
+//! Helpers for tests of a whole server: a temporary directory, a server in this process or in one
+//! of its own, and optional programs.
 #![allow(dead_code)]
 
 pub(crate) mod certificates;
@@ -13,15 +13,15 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use headtime_serve::Server;
 use headtime_serve::config::Config;
 
-/// A directory with a drive's file and a socket in it.
+/// A directory with the file of a drive and a socket.
 pub(crate) struct Sandbox {
     pub directory: tempfile::TempDir,
-    /// The drive's line and the socket's, for a configuration.
+    /// The lines of the drive and the socket in a configuration.
     drive: String,
 }
 
 impl Sandbox {
-    /// A drive that is a plain file of `mebibytes`: as fast as the machine.
+    /// A drive in a plain file of `mebibytes`, as fast as the machine.
     pub(crate) fn with_file_drive(mebibytes: u64) -> Self {
         let directory = tempfile::tempdir().expect("a directory for tests");
         let drive = format!(
@@ -31,7 +31,7 @@ impl Sandbox {
         Self { directory, drive }
     }
 
-    /// An emulated drive that is small and fast.
+    /// A small and fast emulated drive.
     pub(crate) fn with_tiny_drive() -> Self {
         let directory = tempfile::tempdir().expect("a directory for tests");
         let profile = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tiny.toml");
@@ -42,7 +42,7 @@ impl Sandbox {
         Self { directory, drive }
     }
 
-    /// A drive by its locator, which may name things in the sandbox's directory.
+    /// A drive by its locator, which may name files in the sandbox's directory.
     pub(crate) fn with_drive(locator: impl Fn(&Path) -> String) -> Self {
         let directory = tempfile::tempdir().expect("a directory for tests");
         let drive = format!("drive = {:?}\n", locator(directory.path()));
@@ -57,7 +57,7 @@ impl Sandbox {
         self.path("nbd.sock")
     }
 
-    /// A configuration of this drive and socket; `more` is TOML for everything else.
+    /// A configuration of this drive and socket; `more` is TOML for the rest.
     pub(crate) fn toml(&self, more: &str) -> String {
         format!("{}listen = [\"unix:{}\"]\n{more}", self.drive, self.socket().display())
     }
@@ -71,12 +71,12 @@ impl Sandbox {
         Server::start(&self.config(more)).expect("the server starts")
     }
 
-    /// A server in a process of its own, ready.
+    /// A server in a process of its own, ready to serve.
     pub(crate) fn spawn(&self, more: &str) -> Spawned {
         self.spawn_toml(&self.toml(more))
     }
 
-    /// The same by a whole configuration.
+    /// The same with a whole configuration.
     pub(crate) fn spawn_toml(&self, toml: &str) -> Spawned {
         let file = self.path("serve.toml");
         std::fs::write(&file, toml).expect("the directory is writable");
@@ -98,10 +98,10 @@ impl Sandbox {
     }
 }
 
-/// A server in a process of its own, killed at the latest when dropped.
+/// A server in a process of its own, killed when dropped.
 pub(crate) struct Spawned {
     child: Child,
-    /// Kept open, because a program may stop when nobody listens to what it prints.
+    /// Kept open, because a program may stop when nothing reads its output.
     output: BufReader<ChildStdout>,
 }
 
@@ -115,7 +115,7 @@ impl Spawned {
         self.signal("-TERM");
     }
 
-    /// Once it catches that signal, which would end it before.
+    /// Waits until it catches that signal, which would kill it before.
     pub(crate) fn hang_up(&self) {
         let caught = || {
             let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))
@@ -140,7 +140,7 @@ impl Spawned {
         assert!(status.success());
     }
 
-    /// The next line that it prints behind `ready`: the URI of an export.
+    /// The next line after `ready`: the URI of an export.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.output.read_line(&mut line).expect("it prints UTF-8");
@@ -157,7 +157,7 @@ impl Spawned {
         self.wait()
     }
 
-    /// The most memory it ever had resident, in bytes.
+    /// Its peak resident memory in bytes.
     pub(crate) fn peak_resident_bytes(&self) -> u64 {
         let status =
             std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
@@ -180,7 +180,7 @@ impl Drop for Spawned {
     }
 }
 
-/// The example that `cargo test` builds beside the tests.
+/// The example that `cargo test` builds with the tests.
 fn serve_once() -> PathBuf {
     let test = std::env::current_exe().expect("a test runs from a file");
     let program =
@@ -193,7 +193,7 @@ fn serve_once() -> PathBuf {
     program
 }
 
-/// Whether all the programs are installed; says which is not.
+/// Returns whether all programs are installed, and prints the missing ones.
 pub(crate) fn installed(programs: &[&str]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let sbin = ["/usr/sbin", "/sbin"].map(PathBuf::from);
@@ -208,7 +208,7 @@ pub(crate) fn installed(programs: &[&str]) -> bool {
     missing.is_empty()
 }
 
-/// Runs a program to its end; panics with what it said when it fails.
+/// Runs a program to its end; panics with its output if it fails.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> Output {
     let output = try_run(program, arguments);
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -224,8 +224,7 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> Output {
 
 /// Runs a program to its end.
 pub(crate) fn try_run(program: &str, arguments: &[&str]) -> Output {
-    // The system's own programs first: nbdsh needs the Python that libnbd's module was installed
-    // for.
+    // The system's own programs first: nbdsh needs the Python with libnbd's module.
     let path =
         format!("/usr/sbin:/usr/bin:/sbin:/bin:{}", std::env::var("PATH").unwrap_or_default());
     let output =
@@ -241,7 +240,7 @@ pub(crate) fn is_root() -> bool {
     text(&run("id", &["-u"])).trim() == "0"
 }
 
-/// Bytes that repeat only after a long while, different for each seed.
+/// Bytes without a short period, different for each seed.
 pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes = Vec::with_capacity(length + 8);

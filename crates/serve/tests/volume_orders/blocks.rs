@@ -1,26 +1,26 @@
-//! What clients wrote, by the drive's own addresses: what each block may hold, whichever volume it
-//! is read through.
+//! The data that clients wrote, by drive address: the possible contents of each block, through
+//! whichever volume it is read.
 //!
-//! Addresses are the drive's, because the sectors of a volume that was removed are another's
-//! afterwards and hold what they held (docs/volumes.md): what is promised is that a block holds the
-//! last that was safe there or something newer, and nothing that belongs elsewhere.
+//! Addresses are the drive's, because the sectors of a removed volume later belong to another one
+//! with their old data (docs/volumes.md). The guarantee: a block holds the last durable data or
+//! something newer, and nothing from elsewhere.
 
 use std::collections::HashMap;
 
 use bytes::Bytes;
 
-/// Bytes of a block, which is also the drive's physical one.
+/// The size of a block, and of the drive's physical sector.
 pub(crate) const BLOCK: usize = 4096;
 /// Its sectors.
 pub(crate) const SECTORS: u64 = 8;
 
-/// What blocks hold that nobody has written since.
+/// The content of blocks that were not written since.
 pub(crate) type Base = Box<dyn Fn(u64) -> Bytes>;
 
-/// All writes since the drive was last looked at.
+/// All writes since the drive was last checked.
 pub(crate) struct Blocks {
     base: Base,
-    /// Tells the writes of this time from those of earlier times.
+    /// Distinguishes these writes from those of earlier runs.
     stamp: u64,
     writes: Vec<Written>,
     of_block: HashMap<u64, Vec<usize>>,
@@ -32,9 +32,9 @@ struct Written {
     begun: usize,
     acknowledged: Option<usize>,
     safe: Option<usize>,
-    /// A flush failed since, so that no later one says anything of it.
+    /// A flush has failed since, so no later one covers it.
     forsaken: bool,
-    /// It was refused, and so must not have happened.
+    /// It was rejected, so it must not have happened.
     refused: bool,
 }
 
@@ -43,7 +43,7 @@ impl Blocks {
         Self { base, stamp, writes: Vec::new(), of_block: HashMap::new() }
     }
 
-    /// A write that is about to be sent: its number, and what to write.
+    /// A write that is about to be sent: its number and data.
     pub(crate) fn begin(&mut self, block: u64, volume: u32, begun: usize) -> (usize, Bytes) {
         let number = self.writes.len();
         self.writes.push(Written {
@@ -67,8 +67,8 @@ impl Blocks {
         self.writes[number].refused = true;
     }
 
-    /// A flush of a volume succeeded that was sent when so many writes had been begun, all of which
-    /// were over.
+    /// Records a successful flush of a volume, sent when this number of writes had begun, all of
+    /// them complete.
     pub(crate) fn flushed(&mut self, volume: u32, moment: usize) {
         for written in self.writes.iter_mut().filter(|written| {
             written.volume == volume && !written.forsaken && written.acknowledged.is_some()
@@ -77,7 +77,7 @@ impl Blocks {
         }
     }
 
-    /// Everything that was acknowledged is safe: the drive was closed in good order.
+    /// All acknowledged data is durable: the drive was closed in order.
     pub(crate) fn closed(&mut self, moment: usize) {
         for written in self
             .writes
@@ -88,8 +88,8 @@ impl Blocks {
         }
     }
 
-    /// The drive reported an error: what was not safe by now may be lost, and a later flush does
-    /// not say otherwise.
+    /// The drive reported an error: data that is not durable by now may be lost, and a later flush
+    /// does not cover it.
     pub(crate) fn forsake(&mut self) {
         self.writes
             .iter_mut()
@@ -102,24 +102,24 @@ impl Blocks {
         self.of_block.keys().copied()
     }
 
-    /// Whether somebody was writing a block at `moment`, so that it may be unreadable after a power
-    /// cut.
+    /// Returns whether a block was being written at `moment`, so that it may be unreadable after a
+    /// power cut.
     pub(crate) fn is_exposed(&self, block: u64, moment: usize) -> bool {
         self.legal(block, moment, |written| written.safe).len() > 1
     }
 
-    /// Whether a block may hold this when the power failed at `moment`.
+    /// Returns whether a block may have this content if the power failed at `moment`.
     pub(crate) fn check_cut(&self, block: u64, holds: &[u8], moment: usize) {
         self.check(block, holds, &self.legal(block, moment, |written| written.safe));
     }
 
-    /// Whether a client may be shown this now.
+    /// Returns whether a client may read this content now.
     pub(crate) fn check_now(&self, block: u64, holds: &[u8]) {
         self.check(block, holds, &self.legal(block, usize::MAX, |written| written.acknowledged));
     }
 
-    /// The writes of a block that may be found, in their order, behind `None` for what was there
-    /// before: the last that was settled by `moment`, and what was begun after it.
+    /// The possible writes of a block in order, after `None` for the content before them: the last
+    /// one durable by `moment` and all later ones.
     fn legal(
         &self,
         block: u64,
@@ -170,8 +170,7 @@ impl Blocks {
         }
     }
 
-    /// What a write writes: each sector says whose it is, where it belongs, and which write it is
-    /// of.
+    /// The data of a write: each sector names its volume, its address, and its write.
     fn content(&self, block: u64, number: usize) -> Bytes {
         let words = |sector: u64| {
             [MAGIC, u64::from(self.writes[number].volume), block, sector, self.stamp, number as u64]
@@ -183,7 +182,7 @@ impl Blocks {
     }
 }
 
-/// Whose a sector is, for people.
+/// The origin of a sector, for people.
 fn identity(sector: &[u8]) -> String {
     let word = |index: usize| {
         u64::from_le_bytes(sector[index * 8..index * 8 + 8].try_into().expect("eight bytes"))
@@ -202,5 +201,5 @@ fn identity(sector: &[u8]) -> String {
     }
 }
 
-/// Begins every sector that a client wrote.
+/// The start of every sector that a client wrote.
 const MAGIC: u64 = u64::from_le_bytes(*b"a client");

@@ -1,4 +1,4 @@
-//! Orders drawn at random: most of them can be carried out, some must be refused.
+//! Random commands: most are possible, some must be rejected.
 
 use headtime_serve::control::{VolumeArguments, VolumeStatus};
 use rand::RngExt as _;
@@ -6,8 +6,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::model::{Order, SECTOR, World};
 
-/// The volume that the configuration names, so that a server always starts; its size stays, because
-/// the configuration says it too.
+/// The volume in the configuration, so that a server always starts. Its size stays, because the
+/// configuration states it too.
 pub(crate) const BASE: &str = "base";
 const NAMES: [&str; 6] = ["v0", "v1", "v2", "v3", "v4", "v5"];
 const MIB: u64 = 1 << 20;
@@ -64,7 +64,7 @@ pub(crate) fn draw(world: &World, rng: &mut ChaCha8Rng) -> Order {
     Order { verb, arguments: VolumeArguments { name, settings, cut_data, force, dry_run: false } }
 }
 
-/// Whole and broken mebibytes, and odd sectors.
+/// Whole and fractional mebibytes, and odd numbers of sectors.
 fn some_size(rng: &mut ChaCha8Rng) -> u64 {
     let whole = rng.random_range(1..=4) * MIB;
     match rng.random_range(0..4) {
@@ -74,7 +74,7 @@ fn some_size(rng: &mut ChaCha8Rng) -> u64 {
     }
 }
 
-/// More or less than it has, all that it can have, or a little too much.
+/// More or less than its size, the largest possible size, or a little more.
 fn new_size(world: &World, volume: &VolumeStatus, rng: &mut ChaCha8Rng) -> u64 {
     let most = world.most(volume) * SECTOR;
     match rng.random_range(0..8) {
@@ -102,7 +102,7 @@ fn settings(of_volume: bool, rng: &mut ChaCha8Rng) -> Vec<(String, String)> {
         );
     }
     if rng.random_bool(0.2) {
-        // So many that no client waits.
+        // Large enough that no client waits.
         set("iops_limit", rng.random_range(1_000_000..2_000_000).to_string());
     }
     if of_volume && rng.random_bool(0.3) {

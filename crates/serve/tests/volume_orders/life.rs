@@ -1,5 +1,5 @@
-//! One life of a server: orders over its control socket and clients at its exports, both told to
-//! the model, until it is killed or its drive loses power.
+//! One run of a server: commands over its control socket and clients at its exports, both recorded
+//! in the model, until it is killed or its drive loses power.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
@@ -20,28 +20,28 @@ use crate::common::client::Client;
 use crate::draw::draw;
 use crate::model::{Ledger, Order, World, bare};
 
-/// A server that runs, and everything that is known of it.
+/// A running server and everything known about it.
 pub(crate) struct Life {
     pub world: World,
     pub ledger: Ledger,
     pub blocks: Blocks,
     pub counts: Counts,
-    /// The orders so far, for whoever has to understand a failure.
+    /// The commands so far, to explain a failure.
     pub story: Vec<String>,
-    /// Says which moment it is now.
+    /// Returns the current moment.
     clock: Box<dyn Fn() -> usize>,
     /// Its drive fails now and then.
     faulty: bool,
-    /// What was answered survives also without a flush.
+    /// Answered writes survive without a flush.
     outlives_answers: bool,
     socket: PathBuf,
     control: Option<ControlClient>,
     clients: BTreeMap<String, Opened>,
-    /// Exports that had a client, whose leaving the server may not have noticed yet.
+    /// Exports that had a client; the server may not have noticed its disconnect yet.
     left: HashSet<String>,
 }
 
-/// What a life brought, so that a test can tell whether it tried anything.
+/// Counters that show how much a test exercised.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub carried_out: usize,
@@ -51,7 +51,7 @@ pub(crate) struct Counts {
     pub written: usize,
 }
 
-/// How a life is told apart from others.
+/// The identity of a run.
 pub(crate) struct Terms {
     pub clock: Box<dyn Fn() -> usize>,
     pub faulty: bool,
@@ -60,7 +60,7 @@ pub(crate) struct Terms {
     pub control: PathBuf,
 }
 
-/// An export that a client has open, as it was told.
+/// An open export, as its client saw it.
 struct Opened {
     client: Client<UnixStream>,
     number: u32,
@@ -68,7 +68,7 @@ struct Opened {
     writable: bool,
 }
 
-/// Writes under way: by request, the write's number and where in the volume it is.
+/// Writes in flight: request id to the write's number and its offset in the volume.
 type UnderWay = HashMap<Cookie, (usize, u64)>;
 
 /// The server is gone.
@@ -76,8 +76,7 @@ type UnderWay = HashMap<Cookie, (usize, u64)>;
 pub(crate) struct Gone;
 
 impl Life {
-    /// A server that has just started, whose volumes are `ledger`'s last entry or one that was
-    /// begun by then.
+    /// A server that has just started, with the last entry of `ledger` or a later one.
     pub(crate) async fn begin(terms: Terms, ledger: Ledger, world: World, blocks: Blocks) -> Self {
         let control = ControlClient::connect(&terms.control).expect("the server takes orders");
         let Terms { clock, faulty, outlives_answers, socket, .. } = terms;
@@ -99,14 +98,14 @@ impl Life {
         }
     }
 
-    /// The volumes as the server tells of them.
+    /// The volumes that the server lists.
     pub(crate) async fn list(&mut self) -> Result<Vec<VolumeStatus>, Gone> {
         let answer = self.ask("volume.list", VolumeArguments::default()).await?;
         Ok(answer.expect("a list is always had").volumes.iter().map(bare).collect())
     }
 
-    /// Every export of every volume is there, of the right size, and every block of it holds what
-    /// it may.
+    /// Checks that every export of every volume exists with the right size, and that every block
+    /// has a possible content.
     pub(crate) async fn look_at_everything(&mut self) {
         for volume in self.world.volumes.clone() {
             for class in &volume.classes {
@@ -119,7 +118,7 @@ impl Life {
         }
     }
 
-    /// A few things at random.
+    /// Does a few random things.
     pub(crate) async fn step(&mut self, rng: &mut ChaCha8Rng) -> Result<(), Gone> {
         match rng.random_range(0..10) {
             0..=5 => {
@@ -137,8 +136,8 @@ impl Life {
         }
     }
 
-    /// Gives an order while somebody writes, if there is a `writer`; and kills the server so long
-    /// after the order was sent, if it is `mortal`.
+    /// Sends a command while a `writer` writes, if there is one; kills the server this long after
+    /// the command if it is `mortal`.
     pub(crate) async fn order(
         &mut self,
         order: Order,
@@ -239,7 +238,7 @@ impl Life {
             }
         }
         if goes {
-            // Whether it went or not, its clients were let go.
+            // In either case its clients were disconnected.
             self.drop_clients(|export| of_volume(export, order.volume()));
         } else if order.is_of_class() && order.verb == "volume.remove" {
             self.drop_clients(|export| *export == order.arguments.name);
@@ -325,7 +324,7 @@ impl Life {
         Ok(())
     }
 
-    /// Reads blocks and holds them against the model.
+    /// Reads blocks and compares them with the model.
     async fn read(&mut self, export: &str, places: &[u64]) -> Result<(), Gone> {
         let Some(opened) = self.clients.get_mut(export) else { return Ok(()) };
         let Some(volume) = self.world.volumes.iter().find(|volume| volume.number == opened.number)
@@ -343,14 +342,14 @@ impl Life {
         Ok(())
     }
 
-    /// Some blocks of an export as its client knows it, also such that it has no more.
+    /// Random blocks of an export as its client knows it, including blocks that it lost.
     fn places(&self, export: &str, most: usize, rng: &mut ChaCha8Rng) -> Vec<u64> {
         let all = self.clients.get(export).map_or_else(Vec::new, |opened| grid(opened.size_bytes));
         let few = if all.is_empty() { 0 } else { rng.random_range(1..=most) };
         (0..few).map(|_| all[rng.random_range(0..all.len())]).collect()
     }
 
-    /// An export, opened; sometimes again.
+    /// Opens an export, or opens it again.
     pub(crate) async fn some_export(&mut self, rng: &mut ChaCha8Rng) -> Option<String> {
         let volume = self.world.volumes[rng.random_range(0..self.world.volumes.len())].clone();
         let export = volume.classes[rng.random_range(0..volume.classes.len())].export.clone();
@@ -384,7 +383,7 @@ impl Life {
         self.left.extend(gone);
     }
 
-    /// All clients go.
+    /// Disconnects all clients.
     pub(crate) fn leave(&mut self) {
         self.drop_clients(|_| true);
     }
@@ -396,7 +395,7 @@ impl Life {
         })
     }
 
-    /// Asks the server; what it answers, or the words with which it refuses.
+    /// Sends a verb to the server; returns the answer or the error message.
     async fn ask(
         &mut self,
         verb: &'static str,
@@ -433,8 +432,8 @@ async fn ask(
     }
 }
 
-/// Waits for writes and tells the model of them; whether the connection is still there. What may be
-/// and what must be depends on whether a write was let in before an order or after it.
+/// Waits for writes and records them in the model; returns whether the connection survives. The
+/// possible results depend on whether a write was admitted before or after a command.
 async fn finish(
     opened: &mut Opened,
     mut under_way: UnderWay,
@@ -489,8 +488,8 @@ async fn finish(
     true
 }
 
-/// Blocks of a volume of this size that are looked at and written: at the ends and in the middle of
-/// each mebibyte, and the last.
+/// The blocks of a volume of this size that are read and written: the ends and the middle of each
+/// mebibyte, and the last one.
 pub(crate) fn grid(size_bytes: u64) -> Vec<u64> {
     const BLOCK_BYTES: u64 = BLOCK as u64;
     let last = (size_bytes / BLOCK_BYTES).checked_sub(1).map(|block| block * BLOCK_BYTES);
@@ -504,7 +503,7 @@ pub(crate) fn grid(size_bytes: u64) -> Vec<u64> {
     all
 }
 
-/// Whether an export is of a volume.
+/// Returns whether an export belongs to a volume.
 fn of_volume(export: &str, volume: &str) -> bool {
     export.split('@').next() == Some(volume)
 }

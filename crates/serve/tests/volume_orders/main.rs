@@ -1,16 +1,16 @@
-//! Random orders about volumes, given to a whole server over its control socket while clients
-//! write, whose drive loses power or which is killed at any moment, in the middle of an order too.
+//! Random commands for volumes over the control socket of a whole server with writing clients. Its
+//! drive loses power or it is killed at any moment, also during a command.
 //!
-//! What must hold after every cut and every restart: an order that was answered is in force, one
-//! that was not is in force wholly or not at all; no two volumes overlap and none leaves the drive;
-//! what clients were promised is where they wrote it, and is seen through no other volume, but by
-//! one that was made later on the sectors of one that was removed (docs/volumes.md). Every order is
-//! tried dry first, and must then do exactly what was predicted.
+//! These must hold after every cut and restart: an answered command took effect; an unanswered one
+//! took effect completely or not at all; no two volumes overlap, and none exceeds the drive;
+//! promised data is where a client wrote it. The data is seen through no other volume, except one
+//! that was added later on the sectors of a removed one (docs/volumes.md). Every command is checked
+//! with a dry run first and must then do exactly what that predicted.
 //!
-//! Power cuts are drawn afterwards from the drive's history, so that each life is cut hundreds of
-//! times; one of the cuts is what the next life begins with. `HEADTIME_SEED=N` repeats one chain of
-//! lives. How threads interleave is not in the seed: orders and cuts repeat, the moments between
-//! them only nearly.
+//! Power cuts are drawn afterwards from the drive's history, so that each run is cut hundreds of
+//! times; the next run begins with one of the cuts. `HEADTIME_SEED=N` repeats one chain of runs.
+//! The seed fixes commands and cuts, but not the interleaving of threads, so the moments between
+//! them repeat only approximately.
 
 #![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
 
@@ -51,15 +51,15 @@ const BASE_VOLUME: &str = "[[volume]]\nname = \"base\"\nsize = \"2MiB\"\n";
 const READABLE: PowerFailure = PowerFailure { tear: Tear::Sectors, casualty: Casualty::None };
 const WITH_CASUALTY: PowerFailure =
     PowerFailure { tear: Tear::Sectors, casualty: Casualty::OneBlock };
-/// The most writes and flushes that fail on a drive that does, as a share.
+/// The largest share of writes and flushes that fail on a failing drive.
 const FAULTS: f64 = 0.2;
 
-/// The chain of lives that is asked for.
+/// The requested chain of runs.
 fn asked() -> Option<u64> {
     std::env::var("HEADTIME_SEED").ok().and_then(|seed| seed.parse().ok())
 }
 
-/// The seeds of the chains of lives: these, or the one that is asked for.
+/// The seeds of the chains of runs: these, or the requested one.
 fn seeds(usual: std::ops::RangeInclusive<u64>) -> std::ops::RangeInclusive<u64> {
     asked().map_or(usual, |seed| seed..=seed)
 }
@@ -72,7 +72,7 @@ fn block(number: u64) -> Extent {
     Extent::from_numbers(number * SECTORS, SECTORS)
 }
 
-/// Says how to repeat a chain that fails, and what was ordered in the life that did.
+/// Prints how to repeat a failed chain, and the commands of its last run.
 struct Replay {
     seed: u64,
     life: u64,
@@ -92,13 +92,13 @@ impl Drop for Replay {
     }
 }
 
-/// What all lives of a test brought.
+/// The counters of all runs of a test.
 #[derive(Debug, Default)]
 struct Total {
     lives: usize,
     counts: Counts,
     cuts: usize,
-    /// Cuts in the middle of an order that was found undone, and done.
+    /// The number of cuts during a command that found it undone, and done.
     undone: usize,
     done: usize,
 }
@@ -118,7 +118,7 @@ impl Total {
         }
     }
 
-    /// Counts what came of an order in whose middle the server ended.
+    /// Counts the effect of a command that was interrupted by the end of the server.
     fn tell(&mut self, legal: &[&World], found: &World) {
         if legal.len() > 1 {
             *(if *legal[0] == *found { &mut self.undone } else { &mut self.done }) += 1;
@@ -126,7 +126,7 @@ impl Total {
     }
 }
 
-/// What the table of a platter says, and that its repair says the same.
+/// The table of a platter, unchanged by its repair.
 fn volumes_on(platter: &Platter) -> Vec<headtime_serve::control::VolumeStatus> {
     let disk = Found::new(platter.clone());
     let (store, _) = VolumeStore::open(&disk, false)
@@ -136,8 +136,8 @@ fn volumes_on(platter: &Platter) -> Vec<headtime_serve::control::VolumeStatus> {
     told(store.table().volumes())
 }
 
-/// Cuts the power at many moments of a life, a good part of them in the middle of orders, and
-/// answers what the next life begins with.
+/// Cuts the power at many moments of a run, many of them during commands, and returns the start of
+/// the next run.
 fn cut(
     life: &Life,
     history: &History,
@@ -184,8 +184,7 @@ fn cut(
         total.cuts += 1;
         total.tell(&life.ledger.legal(moment), &world);
         if index == chosen {
-            // A block of a client that cannot be read is written by whoever finds it; one of the
-            // table is the server's to repair.
+            // A client rewrites its own unreadable block; the server repairs a block of the table.
             while let Err(unreadable) = found
                 .read(Extent::from_numbers(AREA_BYTES / SECTOR, CAPACITY - AREA_BYTES / SECTOR))
             {
@@ -232,8 +231,8 @@ fn volumes_and_what_they_hold_survive_power_cuts_in_the_middle_of_orders() {
             let (drive, switch) = drive.open(DriveOptions::default()).unwrap();
             let server = match Server::start_on(drive, &config) {
                 Ok(server) => server,
-                // The platter may have been written to and is as good as before: the same again,
-                // with other errors.
+                // The platter may have been written to and is still valid: the same again, with
+                // other errors.
                 Err(StartError::Volumes { .. }) if faulty => continue,
                 Err(error) => panic!("{error}"),
             };
@@ -306,8 +305,8 @@ fn volumes_and_what_they_hold_survive_kill_9_in_the_middle_of_orders() {
             let mut rng = ChaCha8Rng::seed_from_u64(seed << 16 | number);
             (replay.life, replay.story) = (number, Vec::new());
             let server = sandbox.spawn(BASE_VOLUME);
-            // Only now: the last commands of the server that was killed are over when the next one
-            // has the drive.
+            // Only now: the last commands of the killed server are complete when the next one has
+            // the drive.
             let file = std::fs::File::open(&image).unwrap();
             let read = move |number: u64| {
                 let mut content = vec![0; BLOCK];
@@ -354,7 +353,7 @@ fn volumes_and_what_they_hold_survive_kill_9_in_the_middle_of_orders() {
                     life.step(&mut rng).await.unwrap();
                     replay.story.clone_from(&life.story);
                 }
-                // An order on a file takes about as long.
+                // A command on a file takes about this long.
                 let patience = Duration::from_micros(rng.random_range(0..800));
                 let order = draw::draw(&life.world, &mut rng);
                 let writer =

@@ -1,7 +1,7 @@
-//! Which volumes there ought to be: what an order makes of those before it, which orders must be
-//! refused, and which tables may be found when the power fails.
+//! The expected volumes: the effect of a command on them, the commands that must be rejected, and
+//! the tables that may be found after a power failure.
 //!
-//! It knows volumes as an administrator is told of them and shares nothing with the server's own
+//! The model knows volumes as an administrator sees them and shares no code with the server's
 //! table.
 
 use headtime_serve::control::{ClassStatus, VolumeAnswer, VolumeArguments, VolumeStatus};
@@ -10,7 +10,7 @@ use headtime_serve::volumes::{ALIGNMENT_BYTES, AREA_BYTES, Volume, VolumeClass};
 pub(crate) const SECTOR: u64 = 512;
 const MIB_SECTORS: u64 = ALIGNMENT_BYTES / SECTOR;
 
-/// An order as it goes over the control socket.
+/// A command as it is sent over the control socket.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     pub verb: &'static str,
@@ -22,12 +22,12 @@ impl Order {
         self.arguments.settings.get(key).map(String::as_str)
     }
 
-    /// The size asked for, in bytes; the orders of these tests write plain bytes.
+    /// The requested size in bytes; commands of these tests use plain bytes.
     pub(crate) fn size(&self) -> Option<u64> {
         self.setting("size").map(|text| text.parse().expect("sizes are written in bytes"))
     }
 
-    /// The volume that it is about.
+    /// The volume of the command.
     pub(crate) fn volume(&self) -> &str {
         VolumeClass::of_export(&self.arguments.name).0
     }
@@ -37,14 +37,14 @@ impl Order {
     }
 }
 
-/// A volume without what is of the moment.
+/// A volume without its momentary state.
 pub(crate) fn bare(status: &VolumeStatus) -> VolumeStatus {
     let classes =
         status.classes.iter().map(|class| ClassStatus { connections: None, ..class.clone() });
     VolumeStatus { classes: classes.collect(), scans: Vec::new(), ..status.clone() }
 }
 
-/// The volumes of a table as they are told over the control socket.
+/// The volumes of a table as the control socket reports them.
 pub(crate) fn told(volumes: &[Volume]) -> Vec<VolumeStatus> {
     let of = |volume: &Volume| {
         let settings = &volume.settings;
@@ -75,12 +75,12 @@ pub(crate) fn told(volumes: &[Volume]) -> Vec<VolumeStatus> {
     volumes.iter().map(of).collect()
 }
 
-/// Volumes by address, on a drive of so many sectors.
+/// The volumes by address, on a drive of this number of sectors.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct World {
     pub volumes: Vec<VolumeStatus>,
     pub capacity: u64,
-    /// The highest number that any volume ever had.
+    /// The highest number ever assigned.
     pub highest: u32,
 }
 
@@ -89,7 +89,7 @@ impl World {
         self.volumes.iter().find(|volume| volume.name == name)
     }
 
-    /// Sectors of the longest free run that a volume may begin in.
+    /// The sectors of the longest free extent.
     pub(crate) fn longest_gap(&self) -> u64 {
         let ends = std::iter::once(AREA_BYTES / SECTOR).chain(self.volumes.iter().map(end));
         let starts = self.volumes.iter().map(|volume| volume.first_sector).chain([self.capacity]);
@@ -99,7 +99,7 @@ impl World {
             .unwrap_or(0)
     }
 
-    /// Sectors that a volume could have at most where it lies.
+    /// The largest possible size of a volume at its address, in sectors.
     pub(crate) fn most(&self, volume: &VolumeStatus) -> u64 {
         let behind = self
             .volumes
@@ -110,7 +110,7 @@ impl World {
         behind.unwrap_or(self.capacity) - volume.first_sector
     }
 
-    /// Percent of the drive's time that are reserved for everything but the export `but`.
+    /// The reservations of all exports except `but`, in percent.
     fn reserved(&self, but: &str) -> f64 {
         let classes = self
             .volumes
@@ -120,8 +120,8 @@ impl World {
         classes.map(|class| class.reserve_percent).sum()
     }
 
-    /// What no table may ever be: volumes on top of each other, beyond the drive, in the metadata,
-    /// or of one name or number.
+    /// Checks the invariants of every table: no volumes overlap, exceed the drive, lie in the
+    /// metadata, or share a name or number.
     pub(crate) fn check(&self) {
         for (index, volume) in self.volumes.iter().enumerate() {
             assert!(
@@ -152,7 +152,7 @@ impl World {
         }
     }
 
-    /// Words of the refusal that an order must meet; `None` when it must be carried out.
+    /// A part of the error message that a command must get; `None` if it must succeed.
     pub(crate) fn refusal(&self, order: &Order, in_use: bool) -> Option<&'static str> {
         let volume = self.find(order.volume());
         let sectors = order.size().map(|bytes| bytes / SECTOR);
@@ -193,9 +193,8 @@ impl World {
         }
     }
 
-    /// The volumes after an order that is carried out, of which `answer` is what the server says
-    /// would come of it: as asked where something was asked, as before elsewhere, and where it
-    /// likes where that is the server's choice.
+    /// The volumes after a successful command with this `answer`: requested values as requested,
+    /// others as before, and those that the server chooses as in the answer.
     pub(crate) fn after(&self, order: &Order, answer: &VolumeAnswer) -> Self {
         let mut after = self.clone();
         let at = after.volumes.iter().position(|volume| volume.name == order.volume());
@@ -246,7 +245,7 @@ impl World {
         after
     }
 
-    /// A volume with what an order asks for. What a new class begins with is taken from `now`.
+    /// A volume after a command. The defaults of a new class come from `now`.
     fn with_settings(
         &self,
         mut volume: VolumeStatus,
@@ -317,12 +316,12 @@ fn nothing_promised() -> ClassStatus {
     }
 }
 
-/// The sector behind a volume's last.
+/// The end of a volume's sectors.
 fn end(volume: &VolumeStatus) -> u64 {
     volume.first_sector + volume.size_bytes / SECTOR
 }
 
-/// Which volumes there may be, from which moment on to which.
+/// The possible volumes and the times of their changes.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger(Vec<Entry>);
 
@@ -330,7 +329,7 @@ pub(crate) struct Ledger(Vec<Entry>);
 struct Entry {
     world: World,
     begun: usize,
-    /// When it was known to be so.
+    /// The time at which it was known.
     known: Option<usize>,
 }
 
@@ -339,18 +338,17 @@ impl Ledger {
         self.0.push(Entry { world: world.clone(), begun, known: None });
     }
 
-    /// What was begun last is in force.
+    /// The last entry took effect.
     pub(crate) fn know(&mut self, moment: usize) {
         self.0.last_mut().expect("something was begun").known = Some(moment);
     }
 
-    /// From the beginning of each order to its answer.
+    /// The times of each command and its answer.
     pub(crate) fn middles(&self) -> Vec<(usize, Option<usize>)> {
         self.0.iter().map(|entry| (entry.begun, entry.known)).collect()
     }
 
-    /// What may be found at `moment`: the last that was known by then, and whatever was begun after
-    /// it.
+    /// The entries possible at `moment`: the last one known by then and all later ones.
     pub(crate) fn legal(&self, moment: usize) -> Vec<&World> {
         let last =
             self.0.iter().rposition(|entry| entry.known.is_some_and(|known| known <= moment));
@@ -358,7 +356,7 @@ impl Ledger {
         later.iter().filter(|entry| entry.begun <= moment).map(|entry| &entry.world).collect()
     }
 
-    /// The world of these volumes that may be found at `moment`; fails when none may.
+    /// The possible entry with these volumes at `moment`; fails if there is none.
     pub(crate) fn found(&self, moment: usize, volumes: &[VolumeStatus]) -> World {
         let legal = self.legal(moment);
         let Some(found) = legal.iter().find(|world| world.volumes == volumes) else {

@@ -1,10 +1,10 @@
-//! Clients that send anything at all, beside honest ones.
+//! Clients that send arbitrary bytes, beside honest ones.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// What hostile clients send, after or instead of a handshake.
+/// The input of a hostile client after a handshake or in place of one.
 fn garbage() -> impl Strategy<Value = Vec<u8>> {
     let flags = Just(vec![0, 0, 0, 3]);
     let option = (0_u32..12, any::<u32>(), proptest::collection::vec(any::<u8>(), 0..64)).prop_map(
@@ -38,7 +38,7 @@ fn garbage() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// One step of a well-behaved client, on its own part of volume b.
+/// One step of an honest client, on its own part of volume b.
 #[derive(Clone, Debug)]
 enum Step {
     Write { block: u64, blocks: u64, seed: u8 },
@@ -115,8 +115,8 @@ async fn behave(mut client: Client<UnixStream>, part: u64, steps: Vec<Step>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Honest clients, whose bytes are checked, beside hostile ones, over a disk that completes in
-    /// random order, with little memory and few piece_permits.
+    /// Honest clients with checked data beside hostile ones, on a disk that completes in random
+    /// order, with little memory and few permits.
     #[test]
     fn whatever_hostile_clients_send_honest_ones_are_served_and_everything_is_given_back(
         honest in proptest::collection::vec(steps(), 1..4),
@@ -157,7 +157,7 @@ proptest! {
                 tokio::spawn(async move {
                     let sent = stream.write_all(&bytes).await;
                     if stays && sent.is_ok() {
-                        // Reads slowly what comes, until it is shown out.
+                        // Reads the output slowly until the server disconnects it.
                         let mut scrap = [0; 4096];
                         while matches!(stream.read(&mut scrap).await, Ok(count) if count > 0) {
                             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -173,8 +173,7 @@ proptest! {
             for task in tasks {
                 task.await.expect("an honest client gets what it wrote");
             }
-            // Hostile clients that opened the export and wait may stay as long as they like: the
-            // server ends them.
+            // Hostile clients with an open export may stay idle: the server ends them.
             bench.phase.send_replace(Phase::Draining);
             tokio::time::sleep(Duration::from_millis(5)).await;
             bench.phase.send_replace(Phase::Leaving);

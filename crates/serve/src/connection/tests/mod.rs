@@ -1,5 +1,4 @@
-//! Connections over a disk that the test decides about: when a request completes, how, and in which
-//! order.
+//! Connections over a disk whose completions the test controls.
 
 #[allow(dead_code)]
 #[path = "../../../tests/common/client.rs"]
@@ -33,11 +32,11 @@ use client::Client;
 
 const MIB: u64 = 1 << 20;
 const DRIVE_BYTES: u64 = 16 * MIB;
-/// Where the volumes of these tests start, and how long each is.
+/// The first sector of the volumes in these tests, and the length of each.
 const BASE: u64 = MIB;
 const VOLUME_BYTES: u64 = 6 * MIB;
 
-/// A disk in memory that completes at once, or when it is told to.
+/// A disk in memory that completes requests at once or on command.
 #[derive(Default)]
 struct ScriptedDisk(Mutex<Script>);
 
@@ -46,10 +45,10 @@ struct Script {
     bytes: Vec<u8>,
     holds: bool,
     held: Vec<(RequestId, Io, OnDone)>,
-    /// What fails, and how.
+    /// The requests that fail, and their errors.
     failing: Vec<(Extent, i32)>,
     next: u64,
-    /// Everything that was submitted, without its data.
+    /// All submitted requests, without their data.
     seen: Vec<Io>,
     max_held: usize,
     max_held_bytes: u64,
@@ -64,14 +63,14 @@ impl ScriptedDisk {
         self.script().held.len()
     }
 
-    /// Completes one held request, by its place in the order of arrival.
+    /// Completes one held request, by its position in the order of arrival.
     fn release(&self, index: usize) {
         let (_, io, on_done) = self.script().held.remove(index);
         let result = self.script().carry_out(&io);
         on_done(IoDone { finished: None, result });
     }
 
-    /// From now on requests complete at once, those held included.
+    /// Completes all requests at once from now on, including held ones.
     fn let_go(&self) {
         self.script().holds = false;
         while self.held() > 0 {
@@ -134,7 +133,8 @@ impl Disk for ScriptedDisk {
     }
 }
 
-/// A shared over a scripted disk with the volumes `a` and `b`, and tasks that serve whoever connects.
+/// The shared state over a scripted disk with the volumes `a` and `b`, and tasks that serve
+/// clients.
 struct Bench {
     shared: Arc<Shared>,
     disk: Arc<ScriptedDisk>,
@@ -187,7 +187,7 @@ impl Bench {
         Self { shared: Arc::new(shared), disk, phase, streams: 0 }
     }
 
-    /// A connected stream with a server behind it.
+    /// A connected stream with a server at its other end.
     fn connect(&mut self) -> (UnixStream, tokio::task::JoinHandle<End>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         self.streams += 1;
@@ -206,7 +206,7 @@ impl Bench {
         Client::over(stream, export).await.unwrap()
     }
 
-    /// Waits until `holds`; says what never came true otherwise.
+    /// Waits until `holds`; panics with the condition if it never does.
     async fn until(&self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
         let enough = Instant::now() + Duration::from_secs(20);
         while !holds(self) {
@@ -215,7 +215,7 @@ impl Bench {
         }
     }
 
-    /// Everything that was lent has been given back.
+    /// Waits until all permits and memory are released.
     async fn until_quiet(&self) {
         self.until("all connections over", |bench| {
             bench.shared.connections.load(Ordering::Relaxed) == 0

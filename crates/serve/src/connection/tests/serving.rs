@@ -1,4 +1,4 @@
-//! What one client asks for is done, answered, or ended.
+//! The requests of one client: served, answered, or ended.
 
 use super::*;
 use crate::volumes::ClassSettings;

@@ -139,7 +139,7 @@ async fn an_export_that_is_held_back_leaves_places_and_memory_to_others() {
         client.send().await;
         greedy.push(client);
     }
-    // Floors of two permits and 2 MiB for each of two exports and one to come.
+    // Floors of two permits and 2 MiB for each of two exports and one more.
     bench
         .until("a has what it is given of the pool", |bench| {
             u64::from(bench.shared.pool.used()) * 4096 > 7 * MIB
@@ -151,7 +151,7 @@ async fn an_export_that_is_held_back_leaves_places_and_memory_to_others() {
         bench.disk.script().held.iter().filter(|(_, io, _)| io.volume == VolumeId(2)).count()
     };
     for round in 0..6 {
-        // Eight at once, so that it asks for more than its floor of both.
+        // Eight at once, which exceeds both floors.
         for index in 0..8 {
             other.submit(read(index * (512 << 10), 512 << 10));
         }
@@ -167,7 +167,8 @@ async fn an_export_that_is_held_back_leaves_places_and_memory_to_others() {
                         break;
                     }
                     () = tokio::time::sleep(Duration::from_micros(200)) => {
-                        // The drive does what b asks and nothing of what a does: a is at its limit.
+                        // The drive completes the requests of b and none of a, as if a were at its
+                        // limit.
                         let index = bench.disk.script().held.iter().position(|(_, io, _)| io.volume == VolumeId(2));
                         index.into_iter().for_each(|index| bench.disk.release(index));
                     }
@@ -185,7 +186,7 @@ async fn an_export_that_is_held_back_leaves_places_and_memory_to_others() {
 
 #[tokio::test]
 async fn two_connections_never_wait_for_what_the_other_keeps_idle() {
-    // Each is given 3 MiB, gets one read done, and then wants 4 MiB of the 5 that there are.
+    // Each gets 3 MiB, completes one read, and then needs 4 of the 5 MiB.
     let limits = ServeLimits {
         memory: ByteSize::new(5 * MIB),
         request: ByteSize::new(4 * MIB),
@@ -245,7 +246,7 @@ async fn a_connection_is_never_let_have_more_in_flight_than_it_can_be_given_memo
             client.completion().await.result.unwrap();
         }
     }
-    // The pool and what three connections have of their own.
+    // The pool and the own memory of three connections.
     assert!(
         bench.disk.script().max_held_bytes <= 6 * MIB + 3 * (64 << 10),
         "{}",
