@@ -88,10 +88,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         None => Scan::with_task(subject, task, handle.physical_block()),
     };
 
-    let mut wanted = PendingSectors::new(capacity, Sectors::new(scan.grain()));
-    scan.missing().for_each(|extent| wanted.insert(extent));
+    let mut sectors = PendingSectors::new(capacity, Sectors::new(scan.grain()));
+    scan.missing().for_each(|extent| sectors.insert(extent));
     let feed = handle.start_scan(ScanStart {
-        wanted,
+        wanted: sectors,
         point_in_time: false,
         hold_writes: false,
         paused: false,

@@ -247,11 +247,17 @@ impl ConnectionTask {
             let wants_write =
                 !self.gone && (self.machine.output_bytes() > 0 || self.channel.has_unsent());
             tokio::select! {
-                ready = self.channel.ready(wants_read, wants_write), if wants_read || wants_write => {
+                ready = self.channel.ready(wants_read, wants_write),
+                    if wants_read || wants_write =>
+                {
                     match ready {
                         // The top of the loop continues the handshake.
                         Ok(_) if shaking_hands => {}
-                        Ok(ready) if wants_read && (ready.is_readable() || ready.is_read_closed()) => self.read(),
+                        Ok(ready)
+                            if wants_read && (ready.is_readable() || ready.is_read_closed()) =>
+                        {
+                            self.read()
+                        }
                         Ok(_) => {}
                         Err(_) => self.client_gone(),
                     }
@@ -272,9 +278,12 @@ impl ConnectionTask {
                     self.client_gone();
                 }
                 () = evicted(&mut self.arrival) => return End::MadeRoom,
-                () = &mut handshake, if self.export.is_none() && self.is_reachable() => return End::HandshakeTimeout(limits.handshake_timeout),
+                () = &mut handshake, if self.export.is_none() && self.is_reachable() => {
+                    return End::HandshakeTimeout(limits.handshake_timeout)
+                }
                 _ = stall.tick() => {
-                    if meter.tick(self.moved_bytes, self.blocked_by_client(), self.allowance.is_contended()) {
+                    let contended = self.allowance.is_contended();
+                    if meter.tick(self.moved_bytes, self.blocked_by_client(), contended) {
                         // Stop all traffic with this client; its requests at the drive end by
                         // themselves.
                         self.end = Some(End::Stalled(limits.stall_timeout));

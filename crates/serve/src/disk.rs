@@ -8,7 +8,7 @@ use crate::volumes::DriveShape;
 
 pub use headtime_io::OnDone;
 
-/// A drive behind its scheduler.
+/// A drive with its scheduler.
 pub trait Disk: Send + Sync {
     /// The size of its sectors and their number.
     fn shape(&self) -> DriveShape;

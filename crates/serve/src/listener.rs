@@ -48,7 +48,8 @@ pub enum BindError {
     Live { address: Listen },
     /// The path is a file and not a socket.
     #[error(
-        "{address}: the file exists and is not a socket, so it is not replaced; remove it, or choose \
+        "{address}: the file exists and is not a socket, so it is not replaced; remove it, or \
+            choose \
             another path"
     )]
     NoSocket { address: Listen },

@@ -293,9 +293,8 @@ mod tests {
         assert!(!job.is_complete());
         job.completed(2, Ok(Bytes::new()));
         assert!(job.is_complete());
-        assert!(
-            matches!(job.into_result(), JobResult::Failed(Errno::NoSpace, text) if text.contains("no space"))
-        );
+        assert!(matches!(job.into_result(), JobResult::Failed(Errno::NoSpace, text)
+                if text.contains("no space")));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! [`Server`]: the life cycle of a server.
 //!
 //! ```text
-//! start ─► bind sockets ─► open drive ─► table of volumes ─► accept ─► … ─► drain ─► flush ─► close
+//! start ─► bind sockets ─► open drive ─► volumes ─► accept ─► … ─► drain ─► flush ─► close
 //! ```
 //! A server has its own threads and can be used from any code that may block. Sockets are bound
 //! before the drive is opened, so that the most likely errors show before anything is written. They
@@ -261,7 +261,8 @@ impl Server {
             !listener.is_local() && listener.address().tls(there_is_tls) != TlsPolicy::Require
         }) {
             tracing::warn!(
-                "{}: every client that reaches this address may read and write all unrestricted exports, \
+                "{}: every client that reaches this address may read and write all unrestricted \
+                    exports, \
                     and the data can be read on the network; add tls=require",
                 open_door.address()
             );

@@ -183,7 +183,7 @@ fn fio_finds_every_byte_where_it_put_it() {
 }
 
 #[test]
-fn an_emulated_drive_behind_volumes_and_alone_keeps_every_byte() {
+fn an_emulated_drive_with_volumes_and_without_keeps_every_byte() {
     if !installed(&["fio", "nbdinfo"]) {
         return;
     }

@@ -122,8 +122,7 @@ fn an_error_of_the_drive_is_eio_for_the_request_that_met_it_and_for_no_other() {
 }
 
 #[test]
-fn a_drive_that_hangs_does_not_hang_the_server_which_serves_again_when_it_goes_on_and_stops_when_it_is_told()
- {
+fn a_hanging_drive_neither_blocks_the_server_nor_its_shutdown_and_serves_again_later() {
     if !installed(&["file"]) {
         return;
     }
@@ -140,7 +139,7 @@ fn a_drive_that_hangs_does_not_hang_the_server_which_serves_again_when_it_goes_o
         let mut b = open(&sandbox.socket(), "b").await;
         let text = failure(b.read(0, BLOCK as u32).await);
         assert!(text.contains("drive.sock") || text.contains("did not answer"), "{text}");
-        drive.go_on();
+        drive.resume();
         let read = NbdCommand::Read { offset: 0, length: BLOCK as u32, unfragmented: false };
         assert_eq!(until_it_works(&mut a, read).await, Reply::Data(noise(1, BLOCK).into()));
         until_it_works(
@@ -165,7 +164,7 @@ fn a_drive_that_hangs_does_not_hang_the_server_which_serves_again_when_it_goes_o
 }
 
 #[test]
-fn a_drive_that_died_and_came_back_fails_the_first_flush_of_whoever_had_written() {
+fn a_drive_that_died_and_came_back_fails_the_first_flush_of_each_writer() {
     if !installed(&["file"]) {
         return;
     }
@@ -219,8 +218,7 @@ fn a_drive_that_died_and_came_back_fails_the_first_flush_of_whoever_had_written(
 }
 
 #[test]
-fn another_drive_of_the_same_size_in_the_place_of_the_one_that_went_away_is_neither_read_for_clients_nor_written()
- {
+fn another_drive_in_place_of_a_lost_one_is_neither_read_nor_written() {
     if !installed(&["file"]) {
         return;
     }

@@ -253,7 +253,8 @@ fn without_tls_there_is_nothing_to_read_again() {
     let server = sandbox.serve("[[volume]]\nname = \"a\"\nsize = \"8MiB\"\n");
     let error = control(&server).ask("tls.reload", serde_json::json!({})).unwrap_err();
     assert!(
-        matches!(&error, ControlError::ErrorReply(refused) if refused.kind == ErrorReplyKind::BadRequest && refused.message.contains("no [tls]")),
+        matches!(&error, ControlError::ErrorReply(reply)
+            if reply.kind == ErrorReplyKind::BadRequest && reply.message.contains("no [tls]")),
         "{error}"
     );
     drop(server);

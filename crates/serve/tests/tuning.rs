@@ -34,9 +34,9 @@ fn said(value: &str, source: &str) -> (String, String) {
     (value.to_owned(), source.to_owned())
 }
 
-fn asked(error: TuneError) -> Vec<String> {
+fn queried(error: TuneError) -> Vec<String> {
     match error {
-        TuneError::Asked(messages) | TuneError::NoSuch(messages) => messages,
+        TuneError::Invalid(messages) | TuneError::NoSuch(messages) => messages,
         TuneError::Failed(message) => panic!("{message}"),
     }
 }
@@ -81,7 +81,7 @@ fn all_of_it_is_changed_or_nothing() {
         ("color", "red"),
         ("policy", "sstf"),
     ]));
-    let messages = asked(wrong.expect_err("four mistakes"));
+    let messages = queried(wrong.expect_err("four mistakes"));
     assert_eq!(messages.len(), 4, "{messages:?}");
     for says in [
         "lookahead_k: `9` is no value; write a whole number from 1 to 8",
@@ -115,7 +115,7 @@ fn all_of_it_is_changed_or_nothing() {
         (said("headtime", "default"), said("policy", "default"))
     );
     assert!(shows(&server, |now| now.policy == "headtime"));
-    assert!(!asked(tuner.set(&SetTunables::default()).expect_err("nothing is named")).is_empty());
+    assert!(!queried(tuner.set(&SetTunables::default()).expect_err("nothing is named")).is_empty());
     let _ = server.drain(Duration::from_secs(10));
 }
 
@@ -365,8 +365,8 @@ fn hostile_control_clients_are_in_nobodys_way() {
     // there is room again when some have left. A connection may be released a little later than its
     // last answer.
     let mut halves: Vec<UnixStream> = Vec::new();
-    let mut told = String::new();
-    while told.is_empty() {
+    let mut rejection = String::new();
+    while rejection.is_empty() {
         assert!(
             halves.len() < 3 * headtime_serve::control::MAX_CONNECTIONS,
             "nobody is turned away"
@@ -375,10 +375,10 @@ fn hostile_control_clients_are_in_nobodys_way() {
         stream.set_read_timeout(Some(Duration::from_millis(50))).expect("a socket takes a timeout");
         // A rejected client may be disconnected before this is sent.
         let _ = stream.write_all(b"{\"v\":1,");
-        let _ = BufReader::new(&stream).read_line(&mut told);
+        let _ = BufReader::new(&stream).read_line(&mut rejection);
         halves.push(stream);
     }
-    assert!(told.contains("control connections are open"), "{told}");
+    assert!(rejection.contains("control connections are open"), "{rejection}");
     assert!(
         halves.len() >= headtime_serve::control::MAX_CONNECTIONS,
         "turned away with {} open",

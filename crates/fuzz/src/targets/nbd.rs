@@ -33,14 +33,14 @@ pub(super) fn server(input: &[u8]) {
                         name: "vol0".into(),
                         description: String::new(),
                     }])
-                    .expect("asked for"),
+                    .expect("requested for"),
                 ServerEvent::LookupExport { name, .. } => {
                     let found = if name == "vol0" {
                         Ok(ExportInfo::disk("vol0", 1 << 20))
                     } else {
                         Err(ExportRefusal::Unknown)
                     };
-                    server.answer_export(found).expect("asked for");
+                    server.answer_export(found).expect("requested for");
                 }
                 ServerEvent::Request(request) => {
                     let (offset, length) = request.command.range();
@@ -62,7 +62,7 @@ pub(super) fn server(input: &[u8]) {
                 }
                 ServerEvent::StartTls => {
                     while server.poll_output().is_some() {}
-                    server.tls_started().expect("asked for, and everything before it has left");
+                    server.tls_started().expect("requested for, and everything before it has left");
                 }
                 ServerEvent::Opened(_) | ServerEvent::Closed(_) => {}
             }
@@ -92,14 +92,14 @@ pub(super) fn client(input: &[u8]) {
         ..ClientLimits::default()
     };
     let mut client = client::Connection::new(config, limits).expect("the limits make sense");
-    let mut asked = 0_u32;
+    let mut requested = 0_u32;
     loop {
         while client.poll_event().is_some() {}
         while client.poll_output().is_some() {}
-        if client.session().is_some() && asked < 6 {
-            asked += 1;
-            let (offset, length) = (u64::from(asked) * 4096, 4096);
-            let _refused = match asked % 4 {
+        if client.session().is_some() && requested < 6 {
+            requested += 1;
+            let (offset, length) = (u64::from(requested) * 4096, 4096);
+            let _refused = match requested % 4 {
                 0 => client.submit(NbdCommand::Flush),
                 1 => client.submit(NbdCommand::Read { offset, length, unfragmented: false }),
                 2 => client.submit(NbdCommand::Write {

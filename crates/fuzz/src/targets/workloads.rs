@@ -22,7 +22,7 @@ pub(super) fn trace(input: &[u8]) {
     for format in FORMATS {
         let mut decoder = (format.decoder)(&Reading::of("fuzzed"));
         let mut rest = input;
-        let mut owed = false;
+        let mut remaining = false;
         loop {
             let step = decoder.step(rest, true);
             let consumed = match step {
@@ -39,8 +39,12 @@ pub(super) fn trace(input: &[u8]) {
                 | Step::Damaged { consumed, .. } => consumed,
             };
             assert!(consumed <= rest.len(), "{}: more was consumed than there was", format.name);
-            assert!(consumed > 0 || !owed, "{}: nothing was consumed twice in a row", format.name);
-            owed = consumed == 0;
+            assert!(
+                consumed > 0 || !remaining,
+                "{}: nothing was consumed twice in a row",
+                format.name
+            );
+            remaining = consumed == 0;
             rest = &rest[consumed..];
         }
         if input.len() >= MAX_NEEDED {

@@ -18,7 +18,8 @@ impl ConnectionTask {
                 ServerEvent::ListExports => {
                     let list = self.shared.exports.list(|export| self.access.sees(&export.name));
                     self.machine.answer_list(&list).expect(
-                        "the client requested a list, and names were checked when the exports were made",
+                        "the client requested a list, and names were checked when the exports were \
+                            made",
                     );
                 }
                 ServerEvent::LookupExport { name, .. } => self.look_up(&name),

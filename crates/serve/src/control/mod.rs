@@ -11,12 +11,13 @@
 //! ← {"v":1,"id":8,"error":{"kind":"asked","message":"there is no scrub of vol0; start one first"}}
 //! ```
 //! `v` is the version of the channel. New verbs, and new fields of arguments and answers, do not
-//! change it. A verb rejects unknown fields, so that no command is carried out in part. An error has
-//! one of three kinds: `asked` (the request is invalid), `failed` (a valid request failed),
+//! change it. A verb rejects unknown fields, so that no command is carried out in part. An error
+//! has one of three kinds: `asked` (the request is invalid), `failed` (a valid request failed),
 //! `unknown` (no such verb or version).
 //!
-//! [`VERBS`] lists the verbs. A line has at most [`MAX_LINE`] bytes, and at most [`MAX_CONNECTIONS`]
-//! connections are open. A connection that sends nothing, or reads no answer, for 30 s is closed.
+//! [`VERBS`] lists the verbs. A line has at most [`MAX_LINE`] bytes, and at most
+//! [`MAX_CONNECTIONS`] connections are open. A connection that sends nothing, or reads no answer,
+//! for 30 s is closed.
 
 mod client;
 mod explain_verb;

@@ -1,5 +1,5 @@
-//! The verb `top`: counters since the server started. [`TopSample::since`] computes the counts of an
-//! interval, so that several views do not disturb each other.
+//! The verb `top`: counters since the server started. [`TopSample::since`] computes the counts of
+//! an interval, so that several views do not disturb each other.
 
 use std::collections::BTreeMap;
 

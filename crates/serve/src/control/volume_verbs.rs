@@ -101,7 +101,8 @@ impl VolumeArguments {
     /// The command in the arguments.
     ///
     /// # Errors
-    /// [`ErrorReplyKind::BadRequest`](super::ErrorReplyKind::BadRequest) with every invalid setting.
+    /// [`ErrorReplyKind::BadRequest`](super::ErrorReplyKind::BadRequest) with every invalid
+    /// setting.
     pub fn order(&self) -> Result<VolumeOrder, ErrorReply> {
         if self.name.is_empty() {
             return Err(bad_request("a name is missing; name a volume, or VOLUME@CLASS"));

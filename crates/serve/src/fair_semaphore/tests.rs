@@ -26,7 +26,7 @@ fn all_there_is(member: &SemaphoreClient) -> Vec<Permit> {
 }
 
 #[test]
-fn who_asks_for_everything_leaves_the_floors_of_others_and_of_one_to_come() {
+fn an_export_that_takes_everything_leaves_the_floors_of_others_and_of_a_new_one() {
     // The example of the module, in thousands.
     let semaphore = semaphore(16, 8, 3);
     let (a, b, c) =
@@ -137,30 +137,47 @@ proptest! {
         let guaranteed = total * percent / 100;
         let floor = guaranteed / (exports as u32 + 1);
         let semaphore = semaphore(total, guaranteed, exports);
-        let members: Vec<SemaphoreClient> = (0..exports as u32).map(|number| semaphore.join(tenant(number))).collect();
+        let members: Vec<SemaphoreClient> =
+            (0..exports as u32).map(|number| semaphore.join(tenant(number))).collect();
         let mut held: Vec<(usize, Permit)> = Vec::new();
         let mut waiting: Vec<(usize, Wished)> = Vec::new();
-        for (who, units, what) in steps {
-            let who = who % exports;
+        for (client, units, what) in steps {
+            let client = client % exports;
             match what {
-                0 | 1 => waiting.push((who, Box::pin(members[who].take(units.min(semaphore.unreserved().max(1)))))),
+                0 | 1 => {
+                    let units = units.min(semaphore.unreserved().max(1));
+                    waiting.push((client, Box::pin(members[client].take(units))))
+                }
                 2 if !held.is_empty() => drop(held.swap_remove(units as usize % held.len())),
-                3 if !waiting.is_empty() => drop(waiting.swap_remove(units as usize % waiting.len())),
-                _ => held.extend(members[who].try_take(units).map(|permit| (who, permit))),
+                3 if !waiting.is_empty() => {
+                    drop(waiting.swap_remove(units as usize % waiting.len()))
+                }
+                _ => held.extend(members[client].try_take(units).map(|permit| (client, permit))),
             }
             let mut index = 0;
             while index < waiting.len() {
                 match poll(waiting[index].1.as_mut()) {
-                    Poll::Ready(permit) => { let (who, _) = waiting.remove(index); held.push((who, permit)); }
+                    Poll::Ready(permit) => {
+                        let (client, _) = waiting.remove(index);
+                        held.push((client, permit));
+                    }
                     Poll::Pending => index += 1,
                 }
             }
-            let of = |who: usize| held.iter().filter(|(other, _)| *other == who).map(|(_, permit)| permit.units()).sum::<u32>();
+            let of = |client: usize| {
+                let own = held.iter().filter(|(other, _)| *other == client);
+                own.map(|(_, permit)| permit.units()).sum::<u32>()
+            };
             let used: u32 = (0..exports).map(of).sum();
-            prop_assert!(used <= total && used == semaphore.used() && waiting.len() == semaphore.waiting());
-            for (who, member) in members.iter().enumerate() {
-                let waits = waiting.iter().any(|(other, _)| *other == who);
-                prop_assert!(of(who) >= floor || waits || member.try_take(1).is_some(), "{who} has {} of {floor} and finds none", of(who));
+            prop_assert!(used <= total && used == semaphore.used());
+            prop_assert_eq!(waiting.len(), semaphore.waiting());
+            for (client, member) in members.iter().enumerate() {
+                let waits = waiting.iter().any(|(other, _)| *other == client);
+                prop_assert!(
+                    of(client) >= floor || waits || member.try_take(1).is_some(),
+                    "{client} has {} of {floor} and finds none",
+                    of(client)
+                );
             }
         }
         held.clear();

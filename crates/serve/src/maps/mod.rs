@@ -122,7 +122,11 @@ pub enum MapOrderError {
     #[error("the map has no file; name one, or serve the drive with model = {by}:FILE")]
     NoFile { by: &'static str },
     /// A relative path.
-    #[error("{} is not an absolute path, and the server has its own working directory; write the whole path", path.display())]
+    #[error(
+        "{} is not an absolute path, and the server has its own working directory; write the whole \
+            path",
+        path.display()
+    )]
     Relative { path: PathBuf },
 }
 

@@ -52,6 +52,10 @@ pub struct ScanAlone {
     _lock: Option<StateLock>,
 }
 
+/// The remedy if the drive may be in use by a server.
+const SERVED_HINT: &str = "; if a `headtime serve` has it, scan its volumes there (headtime scan \
+    start VOLUME --control SOCKET)";
+
 /// The reason why a drive is not scanned.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages describe the fields")]
@@ -71,13 +75,21 @@ pub enum AloneError {
     )]
     Scanned { drive: String },
     /// Another program uses the state, perhaps with the drive under another name.
-    #[error("{} is used by another headtime that scans the same drive; wait for its end, or choose another directory with --state", path.display())]
+    #[error(
+        "{} is used by another headtime that scans the same drive; wait for its end, or choose \
+            another directory with --state",
+        path.display()
+    )]
     StateInUse { path: PathBuf },
     /// The state cannot be locked.
-    #[error("{}: {error}; name a directory that can be written with --state, or keep no state with --state off", path.display())]
+    #[error(
+        "{}: {error}; name a directory that can be written with --state, or keep no state with \
+            --state off",
+        path.display()
+    )]
     State { path: PathBuf, error: io::Error },
     /// The drive cannot be opened.
-    #[error("drive {drive}: {error}{}", if error.may_pass_soon() { "; if a `headtime serve` has it, scan its volumes there (headtime scan start VOLUME --control SOCKET)" } else { "" })]
+    #[error("drive {drive}: {error}{}", if error.may_pass_soon() { SERVED_HINT } else { "" })]
     Drive { drive: String, error: OpenError },
     /// The drive does not answer.
     #[error("drive {drive}: its first MiB cannot be read: {error}; check the drive")]

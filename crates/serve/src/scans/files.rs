@@ -5,7 +5,7 @@
 //! renamed. Between two saves a backup records kept sectors in its journal, before their overwrite
 //! may continue.
 //! - *power failure*: the last saved state survives. A backup loses its point in time, because
-//! later writes were answered, and its status says so.
+//! later writes were answered, and its status reports this.
 //! - *clean shutdown*: everything survives, including the writes through the server since each
 //! mebibyte was digested.
 

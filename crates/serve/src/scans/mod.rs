@@ -79,7 +79,8 @@ struct Slot {
 pub enum ScanError {
     /// An unknown target.
     #[error(
-        "there is no volume {target} on this drive; the targets are {known}, and {WHOLE_DRIVE} for all \
+        "there is no volume {target} on this drive; the targets are {known}, and {WHOLE_DRIVE} for \
+            all \
             of the drive"
     )]
     UnknownTarget { target: String, known: String },
@@ -91,14 +92,18 @@ pub enum ScanError {
     Running { target: String, task: TaskKind },
     /// The scan cannot be resumed.
     #[error(
-        "the {task} of {target} cannot be resumed: {reason}; start it with --again, which discards its state"
+        "the {task} of {target} cannot be resumed: {reason}; start it with --again, which discards \
+            its state"
     )]
     Broken { target: String, task: TaskKind, reason: String },
     /// A missing output of a backup, or an output of another task.
     #[error("{0}")]
     Output(String),
     /// The output of a backup cannot be opened.
-    #[error("{}: {error}; name a new file, or a named pipe (mkfifo) that another program reads", path.display())]
+    #[error(
+        "{}: {error}; name a new file, or a named pipe (mkfifo) that another program reads",
+        path.display()
+    )]
     OutputFile { path: PathBuf, error: std::io::Error },
     /// The drive is closing.
     #[error("the drive rejects the change: {0}")]
@@ -117,7 +122,7 @@ impl Scans {
     /// Opens the scans of a drive and resumes those with state in `directory`. `targets` are the
     /// volumes, `drive` is the identity of the drive.
     ///
-    /// The status of a scan with unreadable state says so; starting it again discards the state.
+    /// The status of a scan reports unreadable state; starting it again discards the state.
     pub(crate) fn open(
         handle: DriveHandle,
         drive: [u8; 16],
@@ -346,7 +351,8 @@ impl Scans {
             slot.end(ScanCommand::Cancel);
         }
         if let Some(Err(error)) = self.files(target, task).map(|files| files.remove()) {
-            tracing::warn!(%error, "the state of an earlier scan cannot be removed; remove the file");
+            tracing::warn!(%error, "the state of an earlier scan cannot be removed; remove the \
+                file");
         }
     }
 

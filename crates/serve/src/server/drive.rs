@@ -7,8 +7,8 @@ use headtime_units::ByteSize;
 
 use crate::config::Config;
 
-/// How long a drive may still be in use after its server was killed: longer than commands of a
-/// healthy drive take.
+/// The time for which a drive may stay in use after its server was killed: longer than commands of
+/// a healthy drive take.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The interval between attempts.
 const RETRY_EVERY: Duration = Duration::from_millis(20);

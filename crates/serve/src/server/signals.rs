@@ -41,7 +41,8 @@ impl Signals {
     }
 
     pub(super) async fn next(&mut self) {
-        tokio::select! { () = came(&mut self.terminate) => {}, () = came(&mut self.interrupt) => {} }
+        let Self { terminate, interrupt, .. } = self;
+        tokio::select! { () = came(terminate) => {}, () = came(interrupt) => {} }
     }
 }
 

@@ -5,13 +5,13 @@
 //! listen = ["unix:/run/headtime/nbd.sock", "tcp:0.0.0.0:10809,tls=require"]
 //!
 //! [tls]
-//! certificate = "/etc/headtime/server-cert.pem"    # the chain, the server's own first
+//! certificate = "/etc/headtime/server-cert.pem"  # the chain, the server's own first
 //! key = "/etc/headtime/server-key.pem"
-//! client_ca = "/etc/headtime/ca-cert.pem"          # clients must show a certificate that it signed
-//! client_crl = "/etc/headtime/ca-crl.pem"          # and that it has not revoked
+//! client_ca = "/etc/headtime/ca-cert.pem"        # clients need a certificate that it signed
+//! client_crl = "/etc/headtime/ca-crl.pem"        # and that it has not revoked
 //!
 //! [[client]]
-//! name = "vm1.example.org"                         # a DNS name or the common name in its certificate
+//! name = "vm1.example.org"                       # a DNS name or common name in its certificate
 //! exports = ["vm1", "vm1@*"]
 //! ```
 //! Without a `[[client]]` every client sees every export. With one, a client sees only the exports
@@ -58,7 +58,10 @@ pub struct ClientConfig {
 #[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum TlsError {
     /// A file cannot be read or parsed.
-    #[error("tls: {what} {}: {error}; expected a PEM file that the server can read", path.display())]
+    #[error(
+        "tls: {what} {}: {error}; expected a PEM file that the server can read",
+        path.display()
+    )]
     File { what: &'static str, path: PathBuf, error: String },
     /// The files do not match.
     #[error(

@@ -119,7 +119,7 @@ pub struct TunableChange {
 pub enum TuneError {
     /// Invalid names or values in a change.
     #[error("nothing was changed: {}", .0.join("; "))]
-    Asked(Vec<String>),
+    Invalid(Vec<String>),
     /// Unknown names in a query.
     #[error("{}", .0.join("; "))]
     NoSuch(Vec<String>),
@@ -154,7 +154,8 @@ impl Tuner {
             };
             if configured.names.contains(known.name) {
                 tracing::info!(
-                    "{name}: the stored value `{value}` is ignored, because the configuration has `{}`",
+                    "{name}: the stored value `{value}` is ignored, because the configuration has \
+                        `{}`",
                     now.values.get(known.name).unwrap_or_default()
                 );
                 continue;
@@ -287,7 +288,7 @@ impl Tuner {
         if named.is_empty() && wrong.is_empty() {
             wrong.push("no tunable is given; write NAME=VALUE, such as lookahead_k=6".to_owned());
         }
-        if wrong.is_empty() { Ok(named) } else { Err(TuneError::Asked(wrong)) }
+        if wrong.is_empty() { Ok(named) } else { Err(TuneError::Invalid(wrong)) }
     }
 
     /// Stores the values first: after a failure a restart applies stored values, whereas values

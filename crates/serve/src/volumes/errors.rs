@@ -47,14 +47,16 @@ pub enum VolumeError {
     CannotGrow { name: String, requested: ByteSize, free_after: ByteSize, largest: ByteSize },
     /// Shrinking would lose data.
     #[error(
-        "volume {name} has {}, and at {} the data after that would be lost; make sure that nothing uses \
+        "volume {name} has {}, and at {} the data after that would be lost; make sure that nothing \
+            uses \
             the end, then add `--cut-data` (`cut_data` at the control socket)",
         exactly(*remembered), exactly(*requested)
     )]
     Cuts { name: String, remembered: ByteSize, requested: ByteSize },
     /// More reserved than available.
     #[error(
-        "{name}: {requested} of the drive's time cannot be reserved, because {free} is free; ask for \
+        "{name}: {requested} of the drive's time cannot be reserved, because {free} is free; ask \
+            for \
             no more, or lower another reserve"
     )]
     Reserved { name: String, requested: Share, free: Share },
@@ -81,7 +83,10 @@ pub enum VolumeError {
     )]
     NoSize { name: String, known: String },
     /// A size of zero, or not a whole number of sectors.
-    #[error("volume {name}: {} is not a whole number of sectors of {sector} bytes; ask for {} bytes", exactly(*requested), next_multiple(*requested, *sector))]
+    #[error(
+        "volume {name}: {} is not a whole number of sectors of {sector} bytes; ask for {} bytes",
+        exactly(*requested), next_multiple(*requested, *sector)
+    )]
     Size { name: String, requested: ByteSize, sector: u32 },
     /// Not enough contiguous free space.
     #[error(

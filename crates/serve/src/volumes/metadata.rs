@@ -77,7 +77,11 @@ pub enum TableState {
 #[allow(missing_docs, reason = "the messages describe the fields")]
 pub enum MetadataError {
     /// The drive is too small for the metadata and one volume.
-    #[error("the drive has {bytes} bytes; expected at least {} (1 MiB for the table of volumes, 1 MiB for volumes); use a larger drive", 2 * AREA_BYTES)]
+    #[error(
+        "the drive has {bytes} bytes; expected at least {} (1 MiB for the table of volumes, 1 MiB \
+            for volumes); use a larger drive",
+        2 * AREA_BYTES
+    )]
     TooSmall { bytes: u64 },
     /// The drive holds foreign data.
     #[error(
@@ -528,8 +532,12 @@ mod tests {
 
     fn rounds() -> impl Strategy<Value = Vec<Round>> {
         let change = prop_oneof![
-            3 => (0_u8..8, 1_u64..20, 0_u64..3).prop_map(|(name, mebibytes, deadline_ms)| Change::Ensure { name, mebibytes, deadline_ms }),
-            2 => (0_u8..8, 1_u64..40, any::<bool>()).prop_map(|(name, mebibytes, cut_data)| Change::Resize { name, mebibytes, cut_data }),
+            3 => (0_u8..8, 1_u64..20, 0_u64..3).prop_map(|(name, mebibytes, deadline_ms)| {
+                Change::Ensure { name, mebibytes, deadline_ms }
+            }),
+            2 => (0_u8..8, 1_u64..40, any::<bool>()).prop_map(|(name, mebibytes, cut_data)| {
+                Change::Resize { name, mebibytes, cut_data }
+            }),
             1 => (0_u8..8).prop_map(|name| Change::Remove { name }),
         ];
         let round = (change, proptest::option::of(0_usize..24), prop_oneof![Just(0), any::<u64>()]);
@@ -541,7 +549,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_crash_between_any_two_sector_writes_leaves_the_table_before_or_after(rounds in rounds(), first_crash in 0_usize..3) {
+        fn a_crash_between_any_two_sector_writes_leaves_the_table_before_or_after(
+            rounds in rounds(),
+            first_crash in 0_usize..3,
+        ) {
             let mut platter = Platter::new();
             let opened = platter.open(false).unwrap();
             platter.carry_out_until(&opened.steps, first_crash, |_| false);
@@ -551,7 +562,8 @@ mod tests {
                 let after = change.apply(&before);
                 let (planned, steps) = metadata.plan(after.clone());
                 let sectors = crash_after.unwrap_or(usize::MAX);
-                let done = platter.carry_out_until(&steps, sectors, |index| lands >> (index % 64) & 1 == 1);
+                let lands = |index: usize| lands >> (index % 64) & 1 == 1;
+                let done = platter.carry_out_until(&steps, sectors, lands);
                 metadata = reopen(&mut platter, (!done).then_some(&before), Some(&after))?;
                 prop_assert!(!done || metadata == planned);
             }

@@ -6,8 +6,8 @@
 //! contiguous range of sectors that starts on a mebibyte.
 //!
 //! ```text
-//! byte      0        256 KiB     512 KiB     768 KiB       1 MiB                                        end of the drive
-//!           ├─ slot A ─┤  unused  ├─ slot B ─┤   unused     ├─ volume ─┤ free ├── volume ──┤ free …        │
+//! byte  0       256 KiB   512 KiB   768 KiB   1 MiB                          end of the drive
+//!       ├─ slot A ─┤ unused ├─ slot B ─┤ unused ├─ volume ─┤ free ├─ volume ─┤ free … ┤
 //! ```
 //!
 //! # The table is on the drive, not in a file next to it
@@ -30,7 +30,7 @@
 //! The first table of a drive has no volumes, and all but one sector of its block are zero. It is
 //! therefore present or absent even after a torn write. Volumes are added by ordinary changes.
 //!
-//! An unreadable sector, as a power failure may leave behind, is treated as a torn write: the other
+//! An unreadable sector, as a power failure may cause, is treated as a torn write: the other
 //! slot is used, and the repair writes the sector again.
 //!
 //! # Refused drives

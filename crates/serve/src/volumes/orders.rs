@@ -121,7 +121,8 @@ pub enum OrderError {
     Terms { name: String, refusal: ShareRefusal },
     /// The change is on the drive, but the scheduler does not have it.
     #[error(
-        "volume {name} is changed on the drive, but the scheduler was not shares_set: {error}; it goes \
+        "volume {name} is changed on the drive, but the scheduler was not shares_set: {error}; it \
+            goes \
             takes effect after a restart"
     )]
     Shares { name: String, error: ChangeSharesError },

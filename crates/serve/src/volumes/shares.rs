@@ -17,7 +17,7 @@ pub fn tenant(volume: &Volume, class: VolumeClass) -> Tenant {
 #[must_use]
 pub fn terms(settings: &ClassSettings, sector: SectorSize) -> Option<Terms> {
     let usual = Terms::default();
-    let ClassSettings { reserve, limit, burst, iops_limit, bandwidth_limit, priority, deadline: _ } =
+    let ClassSettings { reserve, limit, burst, iops_limit, bandwidth_limit, priority, .. } =
         *settings;
     let terms = Terms {
         reserve,

@@ -26,8 +26,8 @@
 //! | 24 | 8 | deadline in nanoseconds, 0 = none |
 //! | 32 | 1 | bytes of the name |
 //! | 33 | 1 | bytes of the description |
-//! | 34 | 1 | I/O priority (version 2): 0 = none, 8 × class + level + 1 with the classes real time, best effort, idle |
-//! | 35 | 1 | 0 for a volume; 1 realtime, 2 bulk for a class of the volume of this number (version 2): its entry follows that of its volume, and of the fields above only the deadline is used |
+//! | 34 | 1 | I/O priority (version 2), 0 = none; see below |
+//! | 35 | 1 | class (version 2): 0 ordinary, 1 realtime, 2 bulk; see below |
 //! | 36 | 4 | reserve in billionths of the drive's time (version 2) |
 //! | 40 | 4 | limit in billionths of the drive's time, 0 = none (version 2) |
 //! | 44 | 4 | requests a second, 0 = no limit (version 2) |
@@ -35,6 +35,10 @@
 //! | 112 | 128 | description |
 //! | 240 | 8 | burst in nanoseconds, 0 = none given (version 2) |
 //! | 248 | 8 | bytes a second, 0 = no limit (version 2) |
+//!
+//! A priority is 8 × class + level + 1 with the classes real time (0), best effort and idle. The
+//! entry of an optional class follows the entry of its volume and has the same number; of its fields
+//! before the priority only the deadline is used.
 //!
 //! A table of version 1 has zeroes in the fields of version 2. The next change writes it as version
 //! 2, which programs for version 1 refuse to read.
@@ -498,7 +502,9 @@ mod tests {
 
         #[test]
         fn no_bytes_make_the_decoder_panic(
-            changes in proptest::collection::vec((0_usize..768, any::<u8>()), 0..20), cut in 0_usize..=768, reseal in any::<bool>(),
+            changes in proptest::collection::vec((0_usize..768, any::<u8>()), 0..20),
+            cut in 0_usize..=768,
+            reseal in any::<bool>(),
         ) {
             let mut bytes = encode(&table_with_shares(), 42);
             for (at, value) in changes {

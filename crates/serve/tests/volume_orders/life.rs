@@ -366,8 +366,8 @@ impl Life {
         let client = Client::open(&self.socket, export)
             .await
             .unwrap_or_else(|reason| panic!("{export} is no export: {reason}"));
-        let told = client.machine.session().expect("it is open").export.clone();
-        assert_eq!(told.size_bytes, volume.size_bytes, "{export} is {volume:?}");
+        let reported = client.machine.session().expect("it is open").export.clone();
+        assert_eq!(reported.size_bytes, volume.size_bytes, "{export} is {volume:?}");
         let opened = Opened {
             client,
             number: volume.number,
@@ -413,11 +413,11 @@ async fn ask(
     verb: &'static str,
     arguments: VolumeArguments,
 ) -> Result<(ControlClient, Result<VolumeAnswer, String>), Gone> {
-    let asked = tokio::task::spawn_blocking(move || {
+    let requested = tokio::task::spawn_blocking(move || {
         let answer = control.volume(verb, &arguments);
         (control, answer)
     });
-    let (control, answer) = asked.await.expect("asking does not panic");
+    let (control, answer) = requested.await.expect("asking does not panic");
     match answer {
         Ok(answer) => Ok((control, Ok(answer))),
         Err(ControlError::ErrorReply(refused)) => {

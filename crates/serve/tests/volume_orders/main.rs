@@ -40,7 +40,7 @@ use headtime_testkit::power_cut::{
 };
 use headtime_units::{Extent, SectorSize, Sectors};
 use life::{Counts, Life, Terms};
-use model::{Ledger, SECTOR, World, told};
+use model::{Ledger, SECTOR, World, reported};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
@@ -55,13 +55,13 @@ const WITH_CASUALTY: PowerFailure =
 const FAULTS: f64 = 0.2;
 
 /// The requested chain of runs.
-fn asked() -> Option<u64> {
+fn requested() -> Option<u64> {
     std::env::var("HEADTIME_SEED").ok().and_then(|seed| seed.parse().ok())
 }
 
 /// The seeds of the chains of runs: these, or the requested one.
 fn seeds(usual: std::ops::RangeInclusive<u64>) -> std::ops::RangeInclusive<u64> {
-    asked().map_or(usual, |seed| seed..=seed)
+    requested().map_or(usual, |seed| seed..=seed)
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -133,7 +133,7 @@ fn volumes_on(platter: &Platter) -> Vec<headtime_serve::control::VolumeStatus> {
         .unwrap_or_else(|error| panic!("the table of volumes: {error}"));
     let (again, _) = VolumeStore::open(&disk, false).unwrap();
     assert_eq!(again.table(), store.table());
-    told(store.table().volumes())
+    reported(store.table().volumes())
 }
 
 /// Cuts the power at many moments of a run, many of them during commands, and returns the start of
@@ -285,7 +285,7 @@ fn volumes_and_what_they_hold_survive_power_cuts_in_the_middle_of_orders() {
         && undone > 100
         && done > 100
         && counts.failed > 3;
-    assert!(enough || asked().is_some(), "too little was tried");
+    assert!(enough || requested().is_some(), "too little was tried");
 }
 
 #[test]
@@ -369,5 +369,5 @@ fn volumes_and_what_they_hold_survive_kill_9_in_the_middle_of_orders() {
     }
     eprintln!("{total:?}");
     let enough = total.counts.carried_out > 20 && total.counts.written > 20;
-    assert!(enough || asked().is_some(), "too little was tried");
+    assert!(enough || requested().is_some(), "too little was tried");
 }

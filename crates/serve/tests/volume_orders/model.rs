@@ -45,7 +45,7 @@ pub(crate) fn bare(status: &VolumeStatus) -> VolumeStatus {
 }
 
 /// The volumes of a table as the control socket reports them.
-pub(crate) fn told(volumes: &[Volume]) -> Vec<VolumeStatus> {
+pub(crate) fn reported(volumes: &[Volume]) -> Vec<VolumeStatus> {
     let of = |volume: &Volume| {
         let settings = &volume.settings;
         let class =
@@ -101,13 +101,13 @@ impl World {
 
     /// The largest possible size of a volume at its address, in sectors.
     pub(crate) fn most(&self, volume: &VolumeStatus) -> u64 {
-        let behind = self
+        let after = self
             .volumes
             .iter()
             .map(|other| other.first_sector)
             .filter(|first| *first > volume.first_sector)
             .min();
-        behind.unwrap_or(self.capacity) - volume.first_sector
+        after.unwrap_or(self.capacity) - volume.first_sector
     }
 
     /// The reservations of all exports except `but`, in percent.
@@ -206,7 +206,7 @@ impl World {
             after.volumes.remove(at.expect("only what is there can be removed"));
             return after;
         };
-        let asked = match at {
+        let requested = match at {
             None => {
                 assert!(
                     now.number > self.highest,
@@ -240,8 +240,8 @@ impl World {
             }
             Some(at) => std::mem::replace(&mut after.volumes[at], now.clone()),
         };
-        let asked = self.with_settings(asked, order, &now);
-        assert_eq!(now, asked, "{order:?} does something else than it says");
+        let requested = self.with_settings(requested, order, &now);
+        assert_eq!(now, requested, "{order:?} does something else than it says");
         after
     }
 
@@ -280,7 +280,7 @@ impl World {
         for (key, text) in &order.arguments.settings {
             let class = volume.classes.iter_mut().find(|class| class.export == *export);
             let number =
-                text.trim_end_matches(|letter: char| !letter.is_ascii_digit()).parse::<f64>();
+                text.trim_end_matches(|character: char| !character.is_ascii_digit()).parse::<f64>();
             match (key.as_str(), class) {
                 ("size", _) => {
                     volume.size_bytes = text.parse().expect("sizes are written in bytes")

@@ -51,7 +51,8 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let place = || (0_u64..48, 1_u64..16);
     let step = prop_oneof![
-        3 => (place(), any::<u8>()).prop_map(|((block, blocks), seed)| Step::Write { block, blocks, seed }),
+        3 => (place(), any::<u8>())
+            .prop_map(|((block, blocks), seed)| Step::Write { block, blocks, seed }),
         3 => place().prop_map(|(block, blocks)| Step::Read { block, blocks }),
         1 => place().prop_map(|(block, blocks)| Step::Zero { block, blocks }),
         1 => Just(Step::Flush),
@@ -177,11 +178,13 @@ proptest! {
             bench.phase.send_replace(Phase::Draining);
             tokio::time::sleep(Duration::from_millis(5)).await;
             bench.phase.send_replace(Phase::Leaving);
-            bench.until("all connections over", |bench| bench.shared.connections.load(Ordering::Relaxed) == 0).await;
+            let connections = |bench: &Bench| bench.shared.connections.load(Ordering::Relaxed);
+            bench.until("all connections ended", |bench| connections(bench) == 0).await;
             completing.abort();
             bench.disk.let_go();
             assert_eq!(bench.shared.pool.used(), 0, "memory was not given back");
-            bench.until("all permits released", |bench| bench.shared.piece_permits.used() == 0).await;
+            let used = |bench: &Bench| bench.shared.piece_permits.used();
+            bench.until("all permits released", |bench| used(bench) == 0).await;
             assert!(bench.disk.script().max_held <= pieces as usize);
         });
     }

@@ -31,7 +31,8 @@ async fn a_client_that_does_not_read_holds_up_nobody_and_no_more_memory_than_its
     let all_read = slow.into_iter().map(|mut client| {
         tokio::spawn(async move {
             for _ in 0..15 {
-                assert!(matches!(client.completion().await.result, Ok(Reply::Data(data)) if data.len() == 4 << 20));
+                let result = client.completion().await.result;
+                assert!(matches!(result, Ok(Reply::Data(data)) if data.len() == 4 << 20));
             }
         })
     });
@@ -106,7 +107,11 @@ async fn the_disk_never_holds_more_pieces_than_there_are_places() {
                         answered += 1;
                         break;
                     }
-                    () = tokio::time::sleep(Duration::from_millis(1)) => if bench.disk.held() > 0 { bench.disk.release(0) },
+                    () = tokio::time::sleep(Duration::from_millis(1)) => {
+                        if bench.disk.held() > 0 {
+                            bench.disk.release(0)
+                        }
+                    }
                 }
             }
         }
@@ -169,7 +174,10 @@ async fn an_export_that_is_held_back_leaves_places_and_memory_to_others() {
                     () = tokio::time::sleep(Duration::from_micros(200)) => {
                         // The drive completes the requests of b and none of a, as if a were at its
                         // limit.
-                        let index = bench.disk.script().held.iter().position(|(_, io, _)| io.volume == VolumeId(2));
+                        let index = {
+                            let script = bench.disk.script();
+                            script.held.iter().position(|(_, io, _)| io.volume == VolumeId(2))
+                        };
                         index.into_iter().for_each(|index| bench.disk.release(index));
                     }
                 }
