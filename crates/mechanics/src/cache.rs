@@ -42,6 +42,7 @@ use alloc::vec::Vec;
 
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
+use crate::interface::{CommandOverheads, nanos_of_us};
 use crate::place::Direction;
 use crate::profile::Cache;
 
@@ -575,10 +576,7 @@ impl CacheSegment {
 /// The times of a cache from its profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheTimes {
-    read_after_read: Nanos,
-    read_after_write: Nanos,
-    write_after_read: Nanos,
-    write_after_write: Nanos,
+    hit: CommandOverheads,
     /// Time that written data wait while the drive is idle.
     pub write_delay: Nanos,
 }
@@ -587,14 +585,12 @@ impl CacheTimes {
     /// The times of a validated cache.
     #[must_use]
     pub fn new(cache: &Cache) -> Self {
-        // Validated times are finite and not negative, so the conversion cannot fail.
-        let nanos = |us: f64| Nanos::from_ms_f64(us / 1e3).unwrap_or(Nanos::ZERO);
         Self {
-            read_after_read: nanos(cache.read_hit_us),
-            read_after_write: nanos(cache.read_hit_after_write_us.unwrap_or(cache.read_hit_us)),
-            write_after_read: nanos(cache.write_hit_us),
-            write_after_write: nanos(cache.write_hit_after_write_us.unwrap_or(cache.write_hit_us)),
-            write_delay: nanos(cache.write_delay_ms.unwrap_or(0.0) * 1e3),
+            hit: CommandOverheads::from_us(
+                (cache.read_hit_us, cache.read_hit_after_write_us),
+                (cache.write_hit_us, cache.write_hit_after_write_us),
+            ),
+            write_delay: nanos_of_us(cache.write_delay_ms.unwrap_or(0.0) * 1e3),
         }
     }
 
@@ -602,12 +598,7 @@ impl CacheTimes {
     /// of the previous command, if any.
     #[must_use]
     pub fn hit_overhead(&self, op: Direction, before: Option<Direction>) -> Nanos {
-        match (op, before) {
-            (Direction::Read, Some(Direction::Write)) => self.read_after_write,
-            (Direction::Read, _) => self.read_after_read,
-            (Direction::Write, Some(Direction::Write)) => self.write_after_write,
-            (Direction::Write, _) => self.write_after_read,
-        }
+        self.hit.get(op, before)
     }
 }
 

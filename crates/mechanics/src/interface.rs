@@ -33,10 +33,7 @@ use crate::profile::{DriveProfile, ProfileError};
 /// Overheads and bus speed of one drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterfaceTimes {
-    read_after_read: Nanos,
-    read_after_write: Nanos,
-    write_after_read: Nanos,
-    write_after_write: Nanos,
+    command: CommandOverheads,
     completion: Nanos,
     write_completion: Nanos,
     bus_ps_per_sector: u64,
@@ -51,19 +48,13 @@ impl InterfaceTimes {
     pub fn from_profile(profile: &DriveProfile) -> Result<Self, ProfileError> {
         profile.validate()?;
         let interface = &profile.interface;
-        // Validated times are finite and not negative, so the conversion cannot fail.
-        let nanos = |us: f64| Nanos::from_ms_f64(us / 1e3).unwrap_or(Nanos::ZERO);
         Ok(Self {
-            read_after_read: nanos(interface.read_command_us),
-            read_after_write: nanos(
-                interface.read_after_write_us.unwrap_or(interface.read_command_us),
+            command: CommandOverheads::from_us(
+                (interface.read_command_us, interface.read_after_write_us),
+                (interface.write_command_us, interface.write_after_write_us),
             ),
-            write_after_read: nanos(interface.write_command_us),
-            write_after_write: nanos(
-                interface.write_after_write_us.unwrap_or(interface.write_command_us),
-            ),
-            completion: nanos(interface.completion_us),
-            write_completion: nanos(
+            completion: nanos_of_us(interface.completion_us),
+            write_completion: nanos_of_us(
                 interface.write_completion_us.unwrap_or(interface.completion_us),
             ),
             read_buffered: interface.read_buffered,
@@ -77,12 +68,7 @@ impl InterfaceTimes {
     /// start. `before` is the direction of the previous command, if any.
     #[must_use]
     pub fn command_overhead(&self, op: Direction, before: Option<Direction>) -> Nanos {
-        match (op, before) {
-            (Direction::Read, Some(Direction::Write)) => self.read_after_write,
-            (Direction::Read, _) => self.read_after_read,
-            (Direction::Write, Some(Direction::Write)) => self.write_after_write,
-            (Direction::Write, _) => self.write_after_read,
-        }
+        self.command.get(op, before)
     }
 
     /// The time from the last byte (across the bus for a read, on the media for a write) until the
@@ -177,6 +163,41 @@ impl InterfaceTimes {
             Direction::Write => self.write_completion,
         }
     }
+}
+
+/// Overheads of commands by their direction and that of the previous command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CommandOverheads {
+    read: Nanos,
+    read_after_write: Nanos,
+    write: Nanos,
+    write_after_write: Nanos,
+}
+
+impl CommandOverheads {
+    /// From the profile's times in microseconds: (in general, after a write), for each direction.
+    pub(crate) fn from_us(read: (f64, Option<f64>), write: (f64, Option<f64>)) -> Self {
+        Self {
+            read: nanos_of_us(read.0),
+            read_after_write: nanos_of_us(read.1.unwrap_or(read.0)),
+            write: nanos_of_us(write.0),
+            write_after_write: nanos_of_us(write.1.unwrap_or(write.0)),
+        }
+    }
+
+    pub(crate) fn get(&self, op: Direction, before: Option<Direction>) -> Nanos {
+        match (op, before) {
+            (Direction::Read, Some(Direction::Write)) => self.read_after_write,
+            (Direction::Read, _) => self.read,
+            (Direction::Write, Some(Direction::Write)) => self.write_after_write,
+            (Direction::Write, _) => self.write,
+        }
+    }
+}
+
+/// A validated time, which is finite and not negative, so that the conversion cannot fail.
+pub(crate) fn nanos_of_us(us: f64) -> Nanos {
+    Nanos::from_ms_f64(us / 1e3).unwrap_or(Nanos::ZERO)
 }
 
 /// The bus as a serial resource: current and future bursts that do not overlap.

@@ -388,9 +388,8 @@ fn span_angle(from: &Located, span: u64) -> u64 {
     u64::from((from.angle_after(span) - from.angle()).as_raw())
 }
 
-/// The angle from `after_start`, a distance after a located sector's start, to the start of the next
-/// sector, both in
-/// units of 2⁻³² revolution; 0 on a border.
+/// The angle from `after_start`, a distance after a located sector's start, to the start of the
+/// next sector, both in units of 2⁻³² revolution; 0 on a border.
 fn to_next_border(from: &Located, after_start: u64) -> u64 {
     let sectors = u64::from(from.sectors_per_track);
     // The last border that was passed or, rounded, met; compared with the next one.

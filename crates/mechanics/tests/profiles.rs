@@ -314,7 +314,7 @@ cylinder_skew = 15
 bus_mb_per_s = 5
 "#;
 
-/// What is changed in the good profile, to what, and the message that this gets.
+/// A text of the valid profile, its replacement, and the expected message.
 const BROKEN: &[(&str, &str, &str)] = &[
     (
         "rpm = 7200",
@@ -354,13 +354,15 @@ const BROKEN: &[(&str, &str, &str)] = &[
     (
         "rpm = 7200",
         "rpm = 7",
-        "rotation.rpm is 7, expected 60 to 600000 rpm, which is 100 to 1000000 us per revolution; write \
+        "rotation.rpm is 7, expected 60 to 600000 rpm, which is 100 to 1000000 us per \
+            revolution; write \
             7200 rpm as `rpm = 7200`",
     ),
     (
         "rpm = 7200",
         "rpm = nan",
-        "rotation.rpm is NaN, expected 60 to 600000 rpm, which is 100 to 1000000 us per revolution; write \
+        "rotation.rpm is NaN, expected 60 to 600000 rpm, which is 100 to 1000000 us per \
+            revolution; write \
             7200 rpm as `rpm = 7200`",
     ),
     ("rpm = 7200", "", "rotation is empty, expected rpm or period_us; add `rpm = 7200`"),
@@ -372,7 +374,8 @@ const BROKEN: &[(&str, &str, &str)] = &[
     (
         "rpm = 7200",
         "period_us = 8.3",
-        "rotation.period_us is 8.3, expected 60 to 600000 rpm, which is 100 to 1000000 us per revolution; \
+        "rotation.period_us is 8.3, expected 60 to 600000 rpm, which is 100 to 1000000 us per \
+            revolution; \
             write 7200 rpm as `rpm = 7200`",
     ),
     (
@@ -496,7 +499,8 @@ const BROKEN: &[(&str, &str, &str)] = &[
     (
         "spares = 10",
         "spares = 10\nfirst_angle_turns = 1.0",
-        "zone 0 first_angle_turns is 1, expected 0 up to but not including 1; subtract whole revolutions",
+        "zone 0 first_angle_turns is 1, expected 0 up to but not including 1; subtract whole \
+            revolutions",
     ),
     (
         "spares = 10",
@@ -820,7 +824,8 @@ const BROKEN_RUNS: &[(&str, &str, &str)] = &[
     (
         "angle_turns = 0.75",
         "angle_turns = 1.0",
-        "run 1 angle_turns is 1, expected 0 up to but not including 1; subtract whole revolutions; add \
+        "run 1 angle_turns is 1, expected 0 up to but not including 1; subtract whole \
+            revolutions; add \
             one to a negative angle",
     ),
     (

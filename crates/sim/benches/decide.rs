@@ -12,9 +12,9 @@
 //! `submit` and `next` of the whole scheduler, with 256 queued.
 //!
 //! *gap*: one decision in which a gap is searched, the policy's choice included (`sptf`), under
-//! P2's OLTP load with a scan of the drive. Before the times a table says how many pending sectors a
-//! gap yields: with all sectors pending, and with one track in twenty, as late in a scan. It does not
-//! depend on the machine.
+//! P2's OLTP load with a scan of the drive. Before the times a table says how many pending sectors
+//! a gap yields: with all sectors pending, and with one track in twenty, as late in a scan. It does
+//! not depend on the machine.
 //!
 //! `cargo bench -p headtime-sim --bench decide`
 

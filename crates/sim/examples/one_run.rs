@@ -1,5 +1,5 @@
-//! Runs one closed loop of random 4 KiB reads on a drawn instance and prints its measures as JSON; for
-//! `time`, `perf` and a first look.
+//! Runs one closed loop of random 4 KiB reads on a drawn instance and prints its measures as JSON;
+//! for `time`, `perf` and a first look.
 //!
 //! `cargo run --release -p headtime-sim --example one_run DRIVE POLICY CLIENTS REQUESTS`, such as
 //! `atlas10k sptf-expected 64 1000000`

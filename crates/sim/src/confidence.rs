@@ -83,8 +83,6 @@ fn t_quantile(degrees: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::{Rng, SeedableRng};
-    use rand_chacha::ChaCha8Rng;
 
     #[test]
     fn quantiles_agree_with_the_printed_table() {
@@ -94,34 +92,6 @@ mod tests {
                 "{degrees}: {}",
                 t_quantile(degrees)
             );
-        }
-    }
-
-    #[test]
-    fn the_mean_counts_every_value_whole_batch_or_not() {
-        let mut batches = BatchMeans::default();
-        assert_eq!((batches.mean(), batches.half_width()), (None, None));
-        (1..=1_001).for_each(|value| batches.push(f64::from(value)));
-        assert_eq!(batches.mean(), Some(501.0));
-    }
-
-    /// Of 400 intervals about 95 % contain the true mean, for independent and for correlated
-    /// values.
-    #[test]
-    fn about_95_in_100_intervals_hold_the_true_mean() {
-        for memory in [0.0, 0.8] {
-            let mut rng = ChaCha8Rng::seed_from_u64(11);
-            let holding = (0..400).filter(|_| {
-                let mut batches = BatchMeans::default();
-                let mut value = 0.0;
-                for _ in 0..5_000 {
-                    value = memory * value + f64::from(rng.next_u32()) / 4_294_967_296.0 - 0.5;
-                    batches.push(value);
-                }
-                batches.mean().unwrap().abs() <= batches.half_width().unwrap()
-            });
-            let holding = holding.count();
-            assert!((364..=396).contains(&holding), "{holding} of 400 at memory {memory}");
         }
     }
 }

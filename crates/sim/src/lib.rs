@@ -1,9 +1,10 @@
 //! The simulated drive, and virtual time around the scheduler.
 //!
 //! [`run`] runs an [`Experiment`] with a source of requests and returns [`Measures`]. Its parts can
-//! be used alone: [`DriveTruth`] is one instance of a drive model, drawn by seed; [`SimulatedDrive`]
-//! serves commands as that drive would, in virtual or in real time; [`Engine`] runs a scheduler, a
-//! drive and a source together; [`validate`](mod@validate) replays the recording of a real drive.
+//! be used alone: [`DriveTruth`] is one instance of a drive model, drawn by seed;
+//! [`SimulatedDrive`] serves commands as that drive would, in virtual or in real time; [`Engine`]
+//! runs a scheduler, a drive and a source together; [`validate`](mod@validate) replays the
+//! recording of a real drive.
 //!
 //! Only this crate and a few others may name the truth of a simulated drive; no scheduling code
 //! does. A scheduler gets a drive model made from the profile. A policy marked *oracle* gets
@@ -17,13 +18,17 @@
 //! use headtime_sim::{Experiment, run};
 //! use headtime_workload::{StreamConfig, Workload};
 //! # use headtime_sim::{DriveTruth, OraclePositioning};
-//! # fn nominal(profile: &headtime_mechanics::DriveProfile) -> Box<dyn headtime_sched::Belief + Send> {
-//! #     Box::new(OraclePositioning::new(&DriveTruth::nominal(profile, 1).expect("valid")).expect("valid"))
+//! # use headtime_mechanics::DriveProfile;
+//! # fn nominal(profile: &DriveProfile) -> Box<dyn headtime_sched::Belief + Send> {
+//! #     let truth = DriveTruth::nominal(profile, 1).expect("valid");
+//! #     Box::new(OraclePositioning::new(&truth).expect("valid"))
 //! # }
 //!
 //! let profile = Arc::new(catalog::load("atlas10k")?);
-//! let workload = Workload::new(&[StreamConfig::closed(16)], profile.sector_size()?, profile.capacity(), 1)?;
-//! let experiment = Experiment { requests: 1_000, ..Experiment::new(profile, PolicyEntry::find("sptf-oracle")?, 1) };
+//! let streams = [StreamConfig::closed(16)];
+//! let workload = Workload::new(&streams, profile.sector_size()?, profile.capacity(), 1)?;
+//! let policy = PolicyEntry::find("sptf-oracle")?;
+//! let experiment = Experiment { requests: 1_000, ..Experiment::new(profile, policy, 1) };
 //! // The last argument makes the drive model of a policy that is no oracle.
 //! let measures = run(&experiment, workload, &nominal)?;
 //! assert!(measures.iops > 150.0);

@@ -249,7 +249,7 @@ fn a_belief_from_the_profile_keeps_most_of_the_oracles_gain() {
         let kept = |policy| (iops(policy, instance) - clook) / (oracle - clook);
         let (sptf, expected) = (kept("sptf"), kept("sptf-expected"));
         println!(
-            "{instance:?} instance: of the oracle's gain over clook ({oracle:.1} over {clook:.1}), sptf \
+            "{instance:?}: of the oracle's gain over clook ({oracle:.1} over {clook:.1}), sptf \
                 keeps {sptf:.2}, sptf-expected {expected:.2}"
         );
         assert!(expected > least, "{instance:?}: sptf-expected keeps {expected}");

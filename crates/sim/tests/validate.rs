@@ -22,8 +22,13 @@ model = "made up"
 sector_bytes = 512
 rotation = { rpm = 10000 }
 geometry = { heads = 2, layout = "serpentine" }
-seek = { head_switch_ms = 0.3, write_settle_ms = 0.4, points = [[1, 0.8], [100, 1.9], [1000, 4.1], [5000, 8.3]] }
-interface = { read_command_us = 150.0, write_command_us = 190.0, completion_us = 20.0, bus_mb_per_s = 80.0 }
+seek.head_switch_ms = 0.3
+seek.write_settle_ms = 0.4
+seek.points = [[1, 0.8], [100, 1.9], [1000, 4.1], [5000, 8.3]]
+interface.read_command_us = 150.0
+interface.write_command_us = 190.0
+interface.completion_us = 20.0
+interface.bus_mb_per_s = 80.0
 firmware = { queue_depth = 1, algorithm = "fcfs" }
 
 [[zone]]

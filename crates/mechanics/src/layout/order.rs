@@ -33,24 +33,10 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use super::Located;
 use super::divider::Divider;
 use super::turns::{self, FineTurns};
 use crate::profile::{TrackOrder, Zone};
-
-/// The position of a sector in its zone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SectorPlace {
-    /// Cylinder, from the zone's first.
-    pub(crate) cylinder: u32,
-    pub(crate) head: u16,
-    pub(crate) sector: u32,
-    pub(crate) sectors_per_track: u32,
-    /// From the zone's first sector to the start of this sector, in units of 2⁻⁶⁴ revolution,
-    /// wrapping.
-    pub(crate) turn: u64,
-    /// The angle of one sector of the track, in units of 2⁻⁶⁴ revolution.
-    pub(crate) sector_turn: u64,
-}
 
 /// A track as band, surface within the band, and step on the surface.
 #[derive(Clone, Copy, Debug)]
@@ -193,9 +179,9 @@ impl ZoneTracks {
             .divisor() as u32
     }
 
-    /// The position of a physical sector of the zone.
+    /// The position of a physical sector of the zone, relative to the zone's first sector.
     #[inline(always)]
-    pub(crate) fn place(&self, physical: u64) -> SectorPlace {
+    pub(crate) fn place(&self, physical: u64) -> Located {
         let (band, within) = self.band_sectors.div_rem(physical);
         if let Some(uneven) = &self.uneven {
             return self.uneven_place(uneven, band, within);
@@ -264,8 +250,8 @@ impl ZoneTracks {
         sector: u64,
         sectors: Divider,
         sector_turn: u64,
-    ) -> SectorPlace {
-        SectorPlace {
+    ) -> Located {
+        Located {
             cylinder: self.cylinder(steps),
             head: self.head(steps),
             sector: sector as u32,
@@ -276,7 +262,7 @@ impl ZoneTracks {
     }
 
     #[inline(never)]
-    fn uneven_place(&self, uneven: &UnevenSurfaces, band: u64, within: u64) -> SectorPlace {
+    fn uneven_place(&self, uneven: &UnevenSurfaces, band: u64, within: u64) -> Located {
         let Band { width, surface_sectors, .. } = *self.band(band);
         let before = &uneven.before[self.direction(band)];
         let mut surface = (surface_sectors.div_rem(within).0 as usize).min(before.len() - 2);

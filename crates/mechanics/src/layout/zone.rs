@@ -256,11 +256,8 @@ impl LayoutZone {
         let place = self.tracks.place(physical);
         Located {
             cylinder: self.first_cylinder + place.cylinder,
-            head: place.head,
-            sector: place.sector,
-            sectors_per_track: place.sectors_per_track,
             turn: self.first_turn.wrapping_add(place.turn),
-            sector_turn: place.sector_turn,
+            ..place
         }
     }
 

@@ -114,11 +114,13 @@ impl Buffers {
             (false, true) => (end + self.read_ahead).min(track_end()),
             (false, false) => (end + self.read_ahead).min(layout.capacity().get()),
         };
-        let unsaved = self
-            .segments
-            .next_unsaved(Lba::new(base + next))
-            .map_or(u64::MAX, |unsaved| unsaved.get() - base);
-        end.min(unsaved).max(next)
+        end.min(self.next_unsaved(base, next)).max(next)
+    }
+
+    /// The first unsaved sector from `from` on, in the addresses of an arm that starts at `base`.
+    fn next_unsaved(&self, base: u64, from: u64) -> u64 {
+        let unsaved = self.segments.next_unsaved(Lba::new(base + from));
+        unsaved.map_or(u64::MAX, |unsaved| unsaved.get() - base)
     }
 
     /// The written rows of one arm, and whether a command waits for one of them.
@@ -287,15 +289,12 @@ impl SimulatedDrive {
         let missing = extent.start.get() + held.get();
         let under_way = ahead.limit_at >= known_at || extent.end().get() <= ahead.limit;
         let within = (ahead.next..=ahead.limit).contains(&missing);
-        let unsaved = buffers
-            .segments
-            .next_unsaved(Lba::new(self.base(arm) + ahead.next))
-            .map(|unsaved| unsaved.get() - self.base(arm));
+        let unsaved = buffers.next_unsaved(self.base(arm), ahead.next);
         !awaited
             && within
             && under_way
             && self.arms[arm].continues_run(now)
-            && unsaved.is_none_or(|unsaved| unsaved >= extent.end().get())
+            && unsaved >= extent.end().get()
     }
 
     /// Serves a read from the read-ahead, which continues as far as the read needs.
@@ -609,10 +608,7 @@ impl SimulatedDrive {
         let here = &self.arms[arm];
         let ahead = here.ahead.filter(|ahead| ahead.limit_at >= now)?;
         let buffers = self.buffers.as_ref()?;
-        let unsaved = buffers
-            .segments
-            .next_unsaved(Lba::new(self.base(arm) + ahead.next))
-            .map_or(u64::MAX, |unsaved| unsaved.get() - self.base(arm));
+        let unsaved = buffers.next_unsaved(self.base(arm), ahead.next);
         let others_turn = here.queue.hold_is_over(now)
             && here
                 .queue

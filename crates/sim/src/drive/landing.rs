@@ -11,7 +11,7 @@ use headtime_units::{Extent, Instant};
 /// | some | read | media | the command sees the contents of the media |
 /// | some | read | cache | the command sees the contents of the cache |
 /// | some | write, zero | media | the command's version is on the media at `at` |
-/// | some | write, zero | cache | the command's version is in the cache, and lost if power fails before it is saved |
+/// | some | write, zero | cache | the command's version is in the cache, lost if power fails |
 /// | none | read | cache | the cache copies the contents of the media |
 /// | none | write | media | the contents of the cache are on the media at `at` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -108,21 +108,3 @@ pub fn demerit_ms(responses: impl Iterator<Item = (Nanos, Nanos)>) -> f64 {
     let sum: f64 = squares.sum();
     libm::sqrt(sum / recorded.len().max(1) as f64)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_demerit_compares_distributions_and_not_pairs() {
-        let ms = |pairs: &[(u64, u64)]| {
-            demerit_ms(pairs.iter().map(|(a, b)| (Nanos::from_ms(*a), Nanos::from_ms(*b))))
-        };
-        assert_eq!(ms(&[(1, 3), (2, 1), (3, 2)]), 0.0);
-        // Everything 2 ms later: the distributions are 2 ms apart at every height.
-        assert_eq!(ms(&[(1, 3), (5, 7), (9, 11)]), 2.0);
-        // One of four 6 ms off: √(36 / 4).
-        assert_eq!(ms(&[(1, 1), (2, 2), (3, 3), (4, 10)]), 3.0);
-        assert_eq!(ms(&[]), 0.0);
-    }
-}
