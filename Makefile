@@ -36,7 +36,7 @@ test: setup-build ## Check formatting, lints, documentation and licenses, and ru
 check: fmt lint doc licenses ## Run all checks but the tests
 
 fmt: ## Check the formatting
-	@if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check; else echo "skipped: formatting, since rustfmt is not installed"; fi
+	@if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check && rustfmt --check --edition 2024 crates/sched/src/policies/*.rs; else echo "skipped: formatting, since rustfmt is not installed"; fi
 
 lint: ## Run clippy on all targets
 	@if cargo clippy --version >/dev/null 2>&1; then cargo clippy --locked --quiet --workspace --all-targets -- $(CLIPPY_FLAGS); else echo "skipped: lints, since clippy is not installed"; fi

@@ -72,7 +72,7 @@ impl TrackMap for ProfileBelief {
         libm::round(off / (track.sector as f64 / TURN)) as u64
     }
 
-    fn may_stray(&self) -> bool {
+    fn may_destage(&self) -> bool {
         self.hits.to_be_written
     }
 

@@ -321,11 +321,16 @@ mod tests {
             let mut order = OverlapOrder::default();
             let mut live: BTreeMap<Ticket, (Extent, bool)> = BTreeMap::new();
             let mut free = BTreeSet::new();
-            let conflicts_by_brute_force = |live: &BTreeMap<Ticket, (Extent, bool)>, ticket: Ticket| -> Vec<Ticket> {
-                let (extent, changes) = live[&ticket];
-                let conflicting = |other: &(Extent, bool)| (changes || other.1) && other.0.overlaps(extent);
-                live.range(..ticket).filter(|(_, other)| conflicting(other)).map(|(other, _)| *other).collect()
-            };
+            let conflicts_by_brute_force =
+                |live: &BTreeMap<Ticket, (Extent, bool)>, ticket: Ticket| -> Vec<Ticket> {
+                    let (extent, changes) = live[&ticket];
+                    let conflicting =
+                        |other: &(Extent, bool)| (changes || other.1) && other.0.overlaps(extent);
+                    live.range(..ticket)
+                        .filter(|(_, other)| conflicting(other))
+                        .map(|(other, _)| *other)
+                        .collect()
+                };
             for (index, (start, len, changes)) in requests.into_iter().enumerate() {
                 let (ticket, extent) = (Ticket(index as u64), Extent::from_numbers(start, len));
                 if changes && !order.is_active() {
@@ -335,10 +340,15 @@ mod tests {
                 if order.enter(ticket, extent, if changes { Op::Write } else { Op::Read }) {
                     free.insert(ticket);
                 }
-                prop_assert_eq!(free.contains(&ticket), conflicts_by_brute_force(&live, ticket).is_empty());
+                prop_assert_eq!(
+                    free.contains(&ticket),
+                    conflicts_by_brute_force(&live, ticket).is_empty()
+                );
             }
             for pick in picks {
-                if live.is_empty() { break; }
+                if live.is_empty() {
+                    break;
+                }
                 // A free one leaves by completion, a waiting one by cancellation.
                 let leaving = *pick.get(&live.keys().copied().collect::<Vec<_>>());
                 live.remove(&leaving);
@@ -346,9 +356,18 @@ mod tests {
                 free.extend(order.leave(leaving));
                 for ticket in live.keys() {
                     let conflicts = conflicts_by_brute_force(&live, *ticket);
-                    prop_assert_eq!(free.contains(ticket), conflicts.is_empty(), "ticket {:?}", ticket);
+                    prop_assert_eq!(
+                        free.contains(ticket),
+                        conflicts.is_empty(),
+                        "ticket {:?}",
+                        ticket
+                    );
                     let ahead = order.ahead_of(*ticket);
-                    prop_assert!(conflicts.iter().all(|other| ahead.contains(other)), "ticket {:?}", ticket);
+                    prop_assert!(
+                        conflicts.iter().all(|other| ahead.contains(other)),
+                        "ticket {:?}",
+                        ticket
+                    );
                 }
             }
         }

@@ -164,8 +164,8 @@ pub trait Positioning {
     /// implementation pays where the expected and the worst time cost more than the rest.
     fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely;
 
-    /// The certainty with which [`Positioning::estimate`] of the same arguments knows this pair of locations. A
-    /// model that computes instead of looking up knows all alike.
+    /// The certainty with which [`Positioning::estimate`] of the same arguments knows this pair of
+    /// locations. A model that computes instead of looking up knows all alike.
     fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Certainty;
 
     /// The next time from `from` on at which `angle` passes under the head; `from` itself where
@@ -327,7 +327,7 @@ pub trait TrackMap {
 
     /// Returns true while the drive may move the head on its own account, to destage its write
     /// cache.
-    fn may_stray(&self) -> bool;
+    fn may_destage(&self) -> bool;
 }
 
 /// A track, or the part of it with consecutive addresses.

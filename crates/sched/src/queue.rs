@@ -394,7 +394,10 @@ mod tests {
     proptest! {
         #[test]
         fn every_order_is_what_sorting_says(
-            entries in proptest::collection::vec((0_u64..20, 0_u32..6, proptest::option::of(0_u64..5)), 0..30),
+            entries in proptest::collection::vec(
+                (0_u64..20, 0_u32..6, proptest::option::of(0_u64..5)),
+                0..30,
+            ),
             gone in proptest::collection::vec(any::<bool>(), 30),
             lba in 0_u64..21,
             cylinder in 0_u32..7,
@@ -407,13 +410,19 @@ mod tests {
                 if ticket == asked_after {
                     // From now on the orders by address and by cylinder are maintained; otherwise
                     // they are built on first use below.
-                    prop_assert_eq!((queue.from_lba(Lba::new(0)).count(), queue.from_cylinder(0).count()), (ticket, ticket));
+                    prop_assert_eq!(
+                        (queue.from_lba(Lba::new(0)).count(), queue.from_cylinder(0).count()),
+                        (ticket, ticket)
+                    );
                 }
                 queue.insert(queued(ticket as u64, *lba, *cylinder, *deadline));
                 left.push((ticket as u64, *lba, *cylinder, deadline.unwrap_or(u64::MAX)));
             }
             for (ticket, _) in gone.iter().enumerate().filter(|(_, gone)| **gone) {
-                prop_assert_eq!(queue.remove(Ticket(ticket as u64)).is_some(), ticket < entries.len());
+                prop_assert_eq!(
+                    queue.remove(Ticket(ticket as u64)).is_some(),
+                    ticket < entries.len()
+                );
             }
             left.retain(|entry| !gone[entry.0 as usize]);
             queue.self_check();
@@ -426,16 +435,39 @@ mod tests {
                 kept.sort_by_key(key);
                 kept.iter().map(|entry| entry.0).collect::<Vec<u64>>()
             };
-            let reversed = |mut order: Vec<u64>| { order.reverse(); order };
+            let reversed = |mut order: Vec<u64>| {
+                order.reverse();
+                order
+            };
             prop_assert_eq!(tickets(queue.by_arrival()), sorted(|entry| (entry.0, 0), &|_| true));
-            prop_assert_eq!(tickets(queue.from_lba(Lba::new(lba))), sorted(|entry| (entry.1, entry.0), &|entry| entry.1 >= lba));
-            prop_assert_eq!(tickets(queue.below_lba(Lba::new(lba))), reversed(sorted(|entry| (entry.1, entry.0), &|entry| entry.1 < lba)));
-            prop_assert_eq!(tickets(queue.from_cylinder(cylinder)), sorted(|entry| (u64::from(entry.2), entry.0), &|entry| entry.2 >= cylinder));
-            let below = reversed(sorted(|entry| (u64::from(entry.2), entry.0), &|entry| entry.2 < cylinder));
+            prop_assert_eq!(
+                tickets(queue.from_lba(Lba::new(lba))),
+                sorted(|entry| (entry.1, entry.0), &|entry| entry.1 >= lba)
+            );
+            prop_assert_eq!(
+                tickets(queue.below_lba(Lba::new(lba))),
+                reversed(sorted(|entry| (entry.1, entry.0), &|entry| entry.1 < lba))
+            );
+            prop_assert_eq!(
+                tickets(queue.from_cylinder(cylinder)),
+                sorted(|entry| (u64::from(entry.2), entry.0), &|entry| entry.2 >= cylinder)
+            );
+            let below = reversed(sorted(|entry| (u64::from(entry.2), entry.0), &|entry| {
+                entry.2 < cylinder
+            }));
             prop_assert_eq!(tickets(queue.below_cylinder(cylinder)), below);
-            prop_assert_eq!(tickets(queue.by_deadline()), sorted(|entry| (entry.3, entry.0), &|_| true));
-            prop_assert_eq!(tickets(queue.with_deadline()), sorted(|entry| (entry.3, entry.0), &|entry| entry.3 != u64::MAX));
-            prop_assert_eq!(queue.oldest().map(|oldest| oldest.ticket.0), left.iter().map(|entry| entry.0).min());
+            prop_assert_eq!(
+                tickets(queue.by_deadline()),
+                sorted(|entry| (entry.3, entry.0), &|_| true)
+            );
+            prop_assert_eq!(
+                tickets(queue.with_deadline()),
+                sorted(|entry| (entry.3, entry.0), &|entry| entry.3 != u64::MAX)
+            );
+            prop_assert_eq!(
+                queue.oldest().map(|oldest| oldest.ticket.0),
+                left.iter().map(|entry| entry.0).min()
+            );
         }
     }
 }

@@ -127,7 +127,10 @@ pub enum Refusal {
         held: usize,
     },
     /// The extent does not lie on the drive.
-    #[error("{extent} does not lie on the drive, which has {capacity}; keep requests within LBA 0..{}", capacity.get())]
+    #[error(
+        "{extent} does not lie on the drive, which has {capacity}; keep requests within LBA 0..{}",
+        capacity.get()
+    )]
     OutOfRange {
         /// The requested extent.
         extent: Extent,
@@ -135,7 +138,10 @@ pub enum Refusal {
         capacity: Sectors,
     },
     /// A read or write without sectors, or a flush with some.
-    #[error("a {} request of {len} makes no sense; flush takes no sectors, everything else at least one", op.name())]
+    #[error(
+        "a {} request of {len} is not valid; flush takes no sectors, all others at least one",
+        op.name()
+    )]
     WrongLength {
         /// The operation.
         op: Op,
@@ -143,7 +149,10 @@ pub enum Refusal {
         len: Sectors,
     },
     /// Another request with the same id is held.
-    #[error("request id {} is already in use by a request that has not finished; use a fresh id", id.0)]
+    #[error(
+        "request id {} is already in use by a request that has not finished; use a fresh id",
+        id.0
+    )]
     DuplicateId {
         /// The id.
         id: RequestId,

@@ -323,7 +323,8 @@ mod tests {
             head in 0_u32..40,
         ) {
             let queue = queue_of(&entries);
-            let walk: Vec<(u32, Ticket)> = outward(&queue, head).map(|(distance, queued)| (distance, queued.ticket)).collect();
+            let walk: Vec<(u32, Ticket)> =
+                outward(&queue, head).map(|(distance, queued)| (distance, queued.ticket)).collect();
             prop_assert!(walk.is_sorted_by_key(|(distance, _)| *distance));
             let mut tickets: Vec<u64> = walk.iter().map(|(_, ticket)| ticket.0).collect();
             tickets.sort_unstable();
@@ -336,7 +337,10 @@ mod tests {
             head in 0_u32..40,
         ) {
             let queue = queue_of(&entries);
-            prop_assert_eq!(nearest(&queue, head), linear(&queue, |queued| queued.target.start.cylinder.abs_diff(head)));
+            prop_assert_eq!(
+                nearest(&queue, head),
+                linear(&queue, |queued| queued.target.start.cylinder.abs_diff(head))
+            );
         }
 
         #[test]
@@ -347,7 +351,8 @@ mod tests {
         ) {
             let queue = queue_of(&entries);
             let cost = |queued: &Queued| {
-                bound(queued.target.start.cylinder.abs_diff(head)) + Nanos::from_ns(above_bound[queued.ticket.0 as usize])
+                bound(queued.target.start.cylinder.abs_diff(head))
+                    + Nanos::from_ns(above_bound[queued.ticket.0 as usize])
             };
             prop_assert_eq!(least(&queue, head, bound, cost), linear(&queue, cost));
         }
@@ -361,10 +366,14 @@ mod tests {
         ) {
             let queue = queue_of(&entries);
             let distance = |queued: &Queued| queued.target.start.cylinder.abs_diff(head);
-            let cost = |queued: &Queued| bound(distance(queued)) + Nanos::from_ns(above_bound[queued.ticket.0 as usize]);
+            let cost = |queued: &Queued| {
+                bound(distance(queued)) + Nanos::from_ns(above_bound[queued.ticket.0 as usize])
+            };
             let limit = queue.by_arrival().map(cost).min().map(|least| within(least, percent));
             let near = queue.by_arrival().filter(|queued| Some(cost(queued)) <= limit);
-            let by_looking = near.min_by_key(|queued| (distance(queued), cost(queued), queued.ticket)).map(|queued| queued.ticket);
+            let by_looking = near
+                .min_by_key(|queued| (distance(queued), cost(queued), queued.ticket))
+                .map(|queued| queued.ticket);
             prop_assert_eq!(nearest_of_the_least(&queue, head, bound, cost, percent), by_looking);
         }
 
@@ -379,7 +388,8 @@ mod tests {
             let queue = queue_of(&entries);
             let now = Instant::from_ns(entries.iter().map(|entry| entry.1).sum());
             let cost = |queued: &Queued| {
-                bound(queued.target.start.cylinder.abs_diff(head)) + Nanos::from_ns(above_bound[queued.ticket.0 as usize])
+                bound(queued.target.start.cylinder.abs_diff(head))
+                    + Nanos::from_ns(above_bound[queued.ticket.0 as usize])
             };
             let factor = |queued: &Queued| {
                 let age = now.saturating_since(queued.submitted).as_ns() as f64 / horizon as f64;

@@ -75,7 +75,11 @@ pub enum PolicyError {
     },
     /// A setting without `=`, without a number, outside the bounds, or broken where only whole
     /// numbers make sense.
-    #[error("policy {policy}: `{setting}` is no setting; write {parameter}=NUMBER with a {}number from {min} to {max}", if *.whole { "whole " } else { "" })]
+    #[error(
+        "policy {policy}: `{setting}` is no setting; write {parameter}=NUMBER with a {}number from \
+            {min} to {max}",
+        if *.whole { "whole " } else { "" }
+    )]
     BadValue {
         /// The policy.
         policy: &'static str,

@@ -1,12 +1,15 @@
 //! [`Tunables`]: settings of a running scheduler, with the names of the files in the paper of the
 //! latency map.
 //!
-//! | name | text | default | range | what it does |
-//! |---|---|---|---|---|
-//! | `latency_matrix` | `use`, `explore`, `ignore` | `use` | | whether `satf-map`, `fsatf-map`, `fsatf-map-exact` and `g-matrix` use the drive model's times, prefer unknown pairs, or use addresses |
-//! | `deadlines` | `rt/0=50ms,be=200ms` | none | 1 ms to 1 h | deadline of a request by its I/O priority, if it has none of its own |
-//! | `lookahead_k` | a number, or `policy` | `policy` | 1 to 8 | number of deadlines that `g-matrix` considers; `policy`: its parameter |
-//! | `timesource` | `clock`, `ticks=4ms` | `clock` | 1 us to 100 ms | whether the drive model learns from exact times or from whole ticks of a timer |
+//! - `latency_matrix`: `use`, `explore` or `ignore`; default `use`. Whether `satf-map`,
+//!   `fsatf-map`, `fsatf-map-exact` and `g-matrix` use the drive model's times, prefer unknown
+//!   pairs, or use addresses.
+//! - `deadlines`: such as `rt/0=50ms,be=200ms`, each from 1 ms to 1 h; default none. The deadline
+//!   of a request by its I/O priority, if it has none of its own.
+//! - `lookahead_k`: a number from 1 to 8, or `policy`; default `policy`. The number of deadlines
+//!   that `g-matrix` considers; `policy` is its parameter.
+//! - `timesource`: `clock`, or `ticks=4ms` from 1 us to 100 ms; default `clock`. Whether the drive
+//!   model learns from exact times or from whole ticks of a timer.
 //!
 //! Worked example: `deadlines` is set to `rt=100ms,be/7=1s`. A read of priority rt/3 submitted at
 //! 2.0 s is due at 2.1 s, one of be/7 at 3.0 s, one of be/4 never.

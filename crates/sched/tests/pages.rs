@@ -1,5 +1,5 @@
-//! Every policy of the table has its page, all pages have the same headings, and what they say of
-//! names, sources and parameters is what the table says.
+//! Every policy of the table has a page, all pages have the same headings, and their names, sources
+//! and parameters are those of the table.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -238,7 +238,7 @@ impl TrackMap for OraclePositioning {
         0
     }
 
-    fn may_stray(&self) -> bool {
+    fn may_destage(&self) -> bool {
         false
     }
 }

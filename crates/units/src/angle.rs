@@ -13,15 +13,15 @@ use core::ops::{Add, AddAssign, Sub};
 
 use crate::{Instant, Nanos};
 
-/// A part of one turn in units of 2⁻³² turn; arithmetic wraps, as turning does.
+/// A fraction of one revolution in units of 2⁻³² revolution; arithmetic wraps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Angle(u32);
 
 impl Angle {
-    /// The start of the turn.
+    /// The start of the revolution.
     pub const ZERO: Self = Self(0);
-    /// Half a turn.
+    /// Half a revolution.
     pub const HALF: Self = Self(1 << 31);
 
     /// An angle from its raw units of 2⁻³² turn.
@@ -67,7 +67,8 @@ impl Angle {
         f64::from(self.0) / 4_294_967_296.0
     }
 
-    /// How far the platter turns from here until `target` comes by: from 0 up to one turn.
+    /// Returns the angle by which the platter turns until `target` passes: from 0 up to one
+    /// revolution.
     #[must_use]
     pub const fn until(self, target: Self) -> Self {
         Self(target.0.wrapping_sub(self.0))
@@ -106,7 +107,8 @@ impl fmt::Display for Angle {
     }
 }
 
-/// The time of one turn, in femtoseconds, with the reciprocal that turns times into angles.
+/// The time of one revolution, in femtoseconds, with the reciprocal that converts times into
+/// angles.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RotationPeriod {
     femtos: u64,
@@ -115,12 +117,12 @@ pub struct RotationPeriod {
 }
 
 impl RotationPeriod {
-    /// Fastest spindle accepted: 100 µs a turn (600,000 rpm).
+    /// The fastest spindle accepted: 100 µs a revolution (600,000 rpm).
     pub const SHORTEST_FS: u64 = 100_000_000_000;
-    /// Slowest spindle accepted: 1 s a turn (60 rpm).
+    /// The slowest spindle accepted: 1 s a revolution (60 rpm).
     pub const LONGEST_FS: u64 = 1_000_000_000_000_000;
 
-    /// A period of `femtos` femtoseconds; `None` outside 100 µs … 1 s, which no disk turns at.
+    /// A period of `femtos` femtoseconds; `None` outside 100 µs … 1 s, the range of disks.
     #[must_use]
     pub const fn from_fs(femtos: u64) -> Option<Self> {
         if femtos < Self::SHORTEST_FS || femtos > Self::LONGEST_FS {
@@ -130,7 +132,7 @@ impl RotationPeriod {
         Some(Self { femtos, turns_per_ns: ((1_u128 << 96) * 1_000_000) / femtos as u128 })
     }
 
-    /// The period of a spindle that turns `rpm` times a minute; `None` outside 60 … 600,000 rpm.
+    /// The period of a spindle of `rpm` revolutions per minute; `None` outside 60 … 600,000 rpm.
     #[must_use]
     pub fn from_rpm(rpm: f64) -> Option<Self> {
         let femtos = libm::round(60e15 / rpm);
@@ -155,13 +157,13 @@ impl RotationPeriod {
         self.femtos as f64 / 1e6
     }
 
-    /// Turns per minute.
+    /// Revolutions per minute.
     #[must_use]
     pub fn as_rpm(self) -> f64 {
         60e15 / self.femtos as f64
     }
 
-    /// How far the platter turns in `span`, whole turns dropped.
+    /// Returns the angle by which the platter turns in `span`, whole revolutions dropped.
     #[must_use]
     pub const fn angle_of(self, span: Nanos) -> Angle {
         Angle((self.turns_per_ns.wrapping_mul(span.as_ns() as u128) >> 64) as u32)
@@ -173,14 +175,14 @@ impl RotationPeriod {
         phase + self.angle_of(Nanos::from_ns(at.as_ns()))
     }
 
-    /// The time the platter takes to turn through `angle` (less than one turn), rounded down to a
+    /// The time in which the platter turns by `angle` (less than one revolution), rounded down to a
     /// nanosecond.
     #[must_use]
     pub const fn time_of(self, angle: Angle) -> Nanos {
         Nanos::from_ns(((angle.0 as u128 * self.femtos as u128) >> 32) as u64 / 1_000_000)
     }
 
-    /// The time of `numerator / denominator` turns, which may be many, rounded to the nearest
+    /// The time of `numerator / denominator` revolutions, which may be many, rounded to the nearest
     /// nanosecond.
     ///
     /// # Panics
@@ -240,15 +242,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_angle_after_a_year_is_still_exact(rpm in 3_000.0_f64..20_000.0, ns in 0_u64..31_536_000_000_000_000) {
+        fn the_angle_after_a_year_is_still_exact(
+            rpm in 3_000.0_f64..20_000.0,
+            ns in 0_u64..31_536_000_000_000_000,
+        ) {
             let period = RotationPeriod::from_rpm(rpm).expect("within the accepted range");
-            let exact = (u128::from(ns) * 1_000_000 % u128::from(period.as_fs())) as f64 / period.as_fs() as f64;
+            let exact = (u128::from(ns) * 1_000_000 % u128::from(period.as_fs())) as f64
+                / period.as_fs() as f64;
             let got = period.angle_of(Nanos::from_ns(ns));
             prop_assert!(got.signed_turns_from(Angle::from_turns(exact)).abs() < 1e-8);
         }
 
         #[test]
-        fn time_and_angle_undo_each_other_to_a_nanosecond(rpm in 3_000.0_f64..20_000.0, raw in any::<u32>()) {
+        fn time_and_angle_undo_each_other_to_a_nanosecond(
+            rpm in 3_000.0_f64..20_000.0,
+            raw in any::<u32>(),
+        ) {
             let period = RotationPeriod::from_rpm(rpm).expect("within the accepted range");
             let angle = Angle::from_raw(raw);
             let there_and_back = period.angle_of(period.time_of(angle));
@@ -259,7 +268,9 @@ mod tests {
         #[test]
         fn sector_angles_never_run_back(sectors in 1_u64..5_000, index in 0_u64..4_999) {
             prop_assume!(index + 1 < sectors);
-            prop_assert!(Angle::from_fraction(index, sectors) < Angle::from_fraction(index + 1, sectors));
+            prop_assert!(
+                Angle::from_fraction(index, sectors) < Angle::from_fraction(index + 1, sectors)
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Places and lengths on a drive: [`Lba`], [`Sectors`], [`Extent`], and bytes at the edges.
+//! Addresses and lengths on a drive: [`Lba`], [`Sectors`], [`Extent`], and bytes at the edges.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
@@ -19,11 +19,11 @@ pub struct Sectors(u64);
 pub struct Extent {
     /// The first sector.
     pub start: Lba,
-    /// How many sectors.
+    /// The number of sectors.
     pub len: Sectors,
 }
 
-/// A number of bytes, as people write sizes.
+/// A number of bytes, as in sizes written by people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct ByteSize(u64);
@@ -68,7 +68,7 @@ impl Sectors {
         self.0
     }
 
-    /// Returns whether there are none.
+    /// Returns whether the length is zero.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
@@ -91,13 +91,13 @@ impl Extent {
     /// The first address after the extent.
     ///
     /// # Panics
-    /// When the extent runs past the last address there is; [`Extent::checked_end`] asks first.
+    /// When the extent exceeds the address range; [`Extent::checked_end`] does not panic.
     #[must_use]
     pub const fn end(self) -> Lba {
         self.checked_end().expect("an extent ends within the address space")
     }
 
-    /// The first address after the extent, `None` when it runs past the last address there is.
+    /// The first address after the extent, `None` when the extent exceeds the address range.
     #[must_use]
     pub const fn checked_end(self) -> Option<Lba> {
         match self.start.0.checked_add(self.len.0) {
@@ -106,7 +106,7 @@ impl Extent {
         }
     }
 
-    /// The last sector of the extent; an empty extent answers its start.
+    /// The last sector of the extent; the start of an empty extent.
     #[must_use]
     pub const fn last(self) -> Lba {
         Lba(self.start.0 + self.len.0.saturating_sub(1))
@@ -204,7 +204,7 @@ impl Add<Sectors> for Lba {
 
 impl Sub for Lba {
     type Output = Sectors;
-    /// Panics when `earlier` lies behind: a negative length is a programmer's error.
+    /// Panics when `earlier` is greater: a negative length is a programmer's error.
     fn sub(self, earlier: Self) -> Sectors {
         Sectors(
             self.0
@@ -314,7 +314,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn overlap_is_what_counting_sectors_says(a in 0_u64..40, m in 0_u64..20, b in 0_u64..40, n in 0_u64..20) {
+        fn overlap_is_what_counting_sectors_says(
+            a in 0_u64..40,
+            m in 0_u64..20,
+            b in 0_u64..40,
+            n in 0_u64..20,
+        ) {
             let counted = (a..a + m).any(|sector| (b..b + n).contains(&sector));
             let (first, second) = (Extent::from_numbers(a, m), Extent::from_numbers(b, n));
             prop_assert_eq!(first.overlaps(second), counted);

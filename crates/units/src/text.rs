@@ -1,13 +1,14 @@
 //! Units as people write them: `4KiB`, `20TB`, `100ms`, `25%`.
 //!
-//! Parsing is strict and exact: a number, an optional decimal part, one unit, nothing else; what
-//! has no exact integer value in the base unit is refused, never rounded.
+//! Parsing is strict and exact: a number, an optional decimal part, one unit, nothing else. A text
+//! without an exact integer value in the base unit is refused, never rounded.
 
 use alloc::string::{String, ToString};
 
 use crate::{ByteSize, Nanos, Share};
 
-/// Why a text is no quantity. The message names the text, what was expected and an example.
+/// The reason why a text is no quantity. The message names the text, what was expected and an
+/// example.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseUnitError {
     /// The text does not begin with a decimal number.
@@ -20,12 +21,12 @@ pub enum ParseUnitError {
         /// A text that would have been accepted.
         example: &'static str,
     },
-    /// The unit behind the number is missing or not known here.
+    /// The unit after the number is missing or unknown.
     #[error("`{text}`: `{unit}` is no unit here; expected one of {expected}, such as `{example}`")]
     UnknownUnit {
         /// The text as given.
         text: String,
-        /// What stood behind the number.
+        /// The text after the number.
         unit: String,
         /// The units that are accepted.
         expected: &'static str,
@@ -46,7 +47,7 @@ pub enum ParseUnitError {
     },
 }
 
-/// The units of one kind of quantity: what is written, and how many base units it is.
+/// The units of one kind of quantity, with their sizes in base units.
 struct Family {
     units: &'static [(&'static str, u64)],
     expected: &'static str,

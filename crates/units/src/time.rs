@@ -1,7 +1,7 @@
 //! Time: points ([`Instant`]) and spans ([`Nanos`]) in integer nanoseconds.
 //!
-//! What an instant counts from is the caller's business: virtual time starts at zero, real time is
-//! `CLOCK_MONOTONIC_RAW`. Nothing here reads a clock.
+//! The origin of instants is chosen by the caller: virtual time starts at zero, real time is
+//! `CLOCK_MONOTONIC_RAW`. No function here reads a clock.
 
 use core::fmt;
 use core::iter::Sum;
@@ -158,7 +158,7 @@ impl Nanos {
         Self(self.0.saturating_mul(times))
     }
 
-    /// Returns whether the span has no length.
+    /// Returns whether the span is zero.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
@@ -230,7 +230,7 @@ impl Sum for Nanos {
 }
 
 impl fmt::Display for Instant {
-    /// Seconds to the microsecond, as logs want them.
+    /// Seconds to the microsecond, as in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if *self == Self::NEVER {
             return f.write_str("never");

@@ -397,14 +397,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn counts_and_runs_are_those_of_a_set_of_grains((capacity, grain, changes, asked) in changes()) {
+        fn counts_and_runs_are_those_of_a_set_of_grains(
+            (capacity, grain, changes, asked) in changes(),
+        ) {
             let mut pending = PendingSectors::new(Sectors::new(capacity), Sectors::new(grain));
             let mut set = BTreeSet::new();
             for change in changes {
                 match change {
                     Change::Insert(extent) => {
                         pending.insert(extent);
-                        let touched = |one: &u64| extent.overlaps(Extent::from_numbers(one * grain, grain));
+                        let touched =
+                            |one: &u64| extent.overlaps(Extent::from_numbers(one * grain, grain));
                         set.extend((0..capacity.div_ceil(grain)).filter(touched));
                     }
                     Change::Remove(extent) => {
@@ -416,9 +419,18 @@ mod tests {
                 }
                 pending.self_check();
             }
-            prop_assert_eq!(pending.remaining().get(), sectors(capacity, grain, set.iter().copied()));
-            let inside: Vec<u64> = within(capacity, grain, asked).into_iter().filter(|one| set.contains(one)).collect();
-            prop_assert_eq!(pending.count_in(asked).get(), sectors(capacity, grain, inside.iter().copied()));
+            prop_assert_eq!(
+                pending.remaining().get(),
+                sectors(capacity, grain, set.iter().copied())
+            );
+            let inside: Vec<u64> = within(capacity, grain, asked)
+                .into_iter()
+                .filter(|one| set.contains(one))
+                .collect();
+            prop_assert_eq!(
+                pending.count_in(asked).get(),
+                sectors(capacity, grain, inside.iter().copied())
+            );
             let mut runs: Vec<Extent> = Vec::new();
             for one in &inside {
                 let len = ((one + 1) * grain).min(capacity) - one * grain;
@@ -428,12 +440,24 @@ mod tests {
                 }
             }
             prop_assert_eq!(pending.runs_in(asked).collect::<Vec<_>>(), runs.clone());
-            let hull = runs.first().zip(runs.last()).map(|(first, last)| Extent::new(first.start, last.end() - first.start));
+            let hull = runs
+                .first()
+                .zip(runs.last())
+                .map(|(first, last)| Extent::new(first.start, last.end() - first.start));
             prop_assert_eq!(pending.hull_in(asked), hull);
             let next = set.iter().copied().find(|one| one * grain >= asked.start.get());
-            prop_assert_eq!(pending.next_from(asked.start, Sectors::new(grain)).map(|run| run.start.get()), next.map(|one| one * grain));
-            prop_assert_eq!(pending.contains(asked.start), set.contains(&(asked.start.get() / grain)));
-            prop_assert_eq!(PendingSectors::from_words(pending.capacity(), pending.grain(), pending.words()), Some(pending));
+            prop_assert_eq!(
+                pending.next_from(asked.start, Sectors::new(grain)).map(|run| run.start.get()),
+                next.map(|one| one * grain)
+            );
+            prop_assert_eq!(
+                pending.contains(asked.start),
+                set.contains(&(asked.start.get() / grain))
+            );
+            prop_assert_eq!(
+                PendingSectors::from_words(pending.capacity(), pending.grain(), pending.words()),
+                Some(pending)
+            );
         }
     }
 

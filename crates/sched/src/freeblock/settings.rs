@@ -6,19 +6,24 @@ use headtime_units::{Nanos, Sectors};
 ///
 /// | setting | unit | default | origin |
 /// |---|---|---|---|
-/// | `conservatism` | time | four deviations of the arrival, at least 0.1 ms | docs/limits.md 7; P2 section 3.3 sets 0.3–0.4 ms by hand |
+/// | `conservatism` | time | four deviations, at least 0.1 ms | docs/limits.md 7; P2: 0.3–0.4 ms |
 /// | `max_impact` | fraction of the mean response | 0.01 | guess: not noticeable |
 /// | `read_ahead` | | unknown | P2 section 3.3 |
 /// | `merge_front`, `merge_back` | | yes | P2 section 3.3; docs/limits.md 7 |
 /// | `waiting_needed` | requests | 3 | P2 section 4.2 |
-/// | `edge` | sectors | 4 | measured: with 1, slips unknown to a profile made a sixteenth of the fills on a simulated Atlas 10K end on the next track; most of its regions have fewer than 4 |
+/// | `edge` | sectors | 4 | measured: see below |
 /// | `effort` | tracks | 48 | measured: `cargo bench -p headtime-sim --bench decide` |
 /// | `idle.grace` | time | 20 ms | guess: longer than the pause of a busy client |
 /// | `idle.away` | time | 1 s | guess |
 /// | `idle.largest` | sectors | 2048 | guess: 1 MiB of 512-byte sectors, some 5 ms |
-/// | `tail` | fraction of a scan | 0.03 | what `max_impact` has saved up by then pays for: 1 % of the time, at five times the rate of gaps, and half of it for the cost of gaps |
-/// | `tail_share` | fraction of the drive's time | 0.05 | guess: a command of one revolution in some 0.2 s is not noticeable |
+/// | `tail` | fraction of a scan | 0.03 | paid by `max_impact`: see below |
+/// | `tail_share` | fraction of time | 0.05 | guess: a revolution in some 0.2 s |
 /// | `retry_grain` | sectors | 8 | one physical block of a drive with 512-byte sectors |
+///
+/// `edge`: with 1, slips unknown to a profile made a sixteenth of the fills on a simulated Atlas
+/// 10K end on the next track; most of its regions have fewer than 4. `tail`: by then `max_impact`
+/// has saved up 1 % of the time, at five times the rate of gaps, and half of it for the cost of
+/// gaps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FillSettings {
     /// The delay of the arm beyond the most likely time, at the track read on the way and at the

@@ -55,7 +55,11 @@ pub(crate) const PLAN_MAX: Parameter = Parameter {
 
 /// The insertion that [`NEAREST_FIRST`] selects.
 pub(crate) fn insertion(parameters: &Parameters) -> Insertion {
-    if parameters.get(NEAREST_FIRST.name) == 0.0 { Insertion::InOrder } else { Insertion::NearestFirst }
+    if parameters.get(NEAREST_FIRST.name) == 0.0 {
+        Insertion::InOrder
+    } else {
+        Insertion::NearestFirst
+    }
 }
 
 struct SatfMap {
@@ -100,7 +104,8 @@ impl SatfMap {
         for queued in &arrived {
             self.enter(view, queued);
         }
-        let several_at_once = was_empty && arrived.len() > 1 && self.insertion == Insertion::NearestFirst;
+        let several_at_once =
+            was_empty && arrived.len() > 1 && self.insertion == Insertion::NearestFirst;
         if several_at_once || (self.rebuild_after > 0 && self.sent >= self.rebuild_after) {
             let slots: Vec<usize> = self.on_path.iter().map(|(_, slot)| *slot).collect();
             self.tour.rebuild(&Pairs::new(view, &self.targets), &slots, self.insertion);

@@ -328,7 +328,7 @@ impl Scheduler {
         let cached = |op: Op| self.belief.takes_into_cache(op);
         // Before the first completion computed positions are trusted.
         let seen = self.head_certain || self.last_finished == Instant::ORIGIN;
-        let known = seen && self.belief.tracks().is_some_and(|map| !map.may_stray());
+        let known = seen && self.belief.tracks().is_some_and(|map| !map.may_destage());
         known
             && !cached(queued.request.op)
             && !self.outstanding.iter().any(|command| cached(command.target.op))

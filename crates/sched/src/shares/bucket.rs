@@ -210,7 +210,8 @@ mod tests {
         #[test]
         fn no_grain_is_lost_and_none_is_made(events in proptest::collection::vec(event(), 0..40)) {
             let mut bucket = Bucket::new(Instant::ORIGIN);
-            let (mut now, mut filled, mut taken, mut returned) = (Instant::ORIGIN, 0_i128, 0_i128, 0_i128);
+            let (mut now, mut filled, mut taken, mut returned) =
+                (Instant::ORIGIN, 0_i128, 0_i128, 0_i128);
             let mut levels = Vec::new();
             for event in events {
                 match event {
@@ -218,29 +219,55 @@ mod tests {
                         filled += i128::from(ns) * i128::from(bucket.rate());
                         now += Nanos::from_ns(ns);
                     }
-                    Event::Take(tokens) => { bucket.take(now, tokens); taken += i128::from(tokens) * GRAINS; }
-                    Event::GiveBack(tokens) => { bucket.give_back(now, tokens); returned += i128::from(tokens) * GRAINS; }
-                    Event::Set(rate, least, most) => bucket.set(now, rate, -i128::from(least) * GRAINS, i128::from(most) * GRAINS),
+                    Event::Take(tokens) => {
+                        bucket.take(now, tokens);
+                        taken += i128::from(tokens) * GRAINS;
+                    }
+                    Event::GiveBack(tokens) => {
+                        bucket.give_back(now, tokens);
+                        returned += i128::from(tokens) * GRAINS;
+                    }
+                    Event::Set(rate, least, most) => bucket.set(
+                        now,
+                        rate,
+                        -i128::from(least) * GRAINS,
+                        i128::from(most) * GRAINS,
+                    ),
                 }
                 levels.push(bucket.level(now));
             }
             // Updates the level.
             bucket.take(now, 0);
-            prop_assert_eq!(bucket.level(now), filled - taken + returned - bucket.spilled + bucket.forgiven);
-            prop_assert!(levels.iter().all(|level| *level <= 1_000_000_000 * GRAINS && *level >= -1_000_000_000 * GRAINS));
+            prop_assert_eq!(
+                bucket.level(now),
+                filled - taken + returned - bucket.spilled + bucket.forgiven
+            );
+            prop_assert!(
+                levels
+                    .iter()
+                    .all(|level| *level <= 1_000_000_000 * GRAINS
+                        && *level >= -1_000_000_000 * GRAINS)
+            );
             prop_assert!(bucket.spilled >= 0 && bucket.forgiven >= 0);
         }
 
         /// It has the stated level at that time, and not a nanosecond before.
         #[test]
-        fn it_reaches_a_level_when_it_says(rate in 1_u64..=1_000_000_000, debt in 0_u64..100_000_000, level in 0_i128..100_000_000) {
+        fn it_reaches_a_level_when_it_says(
+            rate in 1_u64..=1_000_000_000,
+            debt in 0_u64..100_000_000,
+            level in 0_i128..100_000_000,
+        ) {
             let mut bucket = Bucket::new(Instant::ORIGIN);
             bucket.set(Instant::ORIGIN, rate, -GRAINS * 100_000_000, GRAINS * 100_000_000);
             bucket.take(Instant::ORIGIN, debt);
             let level = level * GRAINS / 3;
             let reached = bucket.reaches(level);
             prop_assert!(bucket.level(reached) >= level);
-            prop_assert!(reached == Instant::ORIGIN || bucket.level(reached.saturating_back(Nanos::from_ns(1))) < level);
+            prop_assert!(
+                reached == Instant::ORIGIN
+                    || bucket.level(reached.saturating_back(Nanos::from_ns(1))) < level
+            );
         }
     }
 }

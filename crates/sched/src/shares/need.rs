@@ -58,7 +58,11 @@ pub enum NeedError {
     #[error("a run of 0 requests is none; a run of 1 is random")]
     Run,
     /// It is more than the drive.
-    #[error("that takes {:.1} % of the drive's time, more than it has; ask for fewer requests, longer runs, or a faster drive", required * 100.0)]
+    #[error(
+        "that takes {:.1} % of the drive's time, more than it has; ask for fewer requests, longer \
+            runs, or a faster drive",
+        required * 100.0
+    )]
     MoreThanTheDrive {
         /// The part of the drive's time; above 1.
         required: f64,

@@ -204,7 +204,10 @@ impl Shares {
             return Ok(difference(reservable, sum(after.into_iter().map(|entry| entry.1))));
         };
         // The error names the last change that increases a reservation.
-        let grows = |change: &&ShareChange| matches!(change, ShareChange::Set(tenant, terms) if self.terms(*tenant).is_none_or(|had| had.reserve < terms.reserve));
+        let grows = |change: &&ShareChange| {
+            matches!(change, ShareChange::Set(tenant, terms)
+                if self.terms(*tenant).is_none_or(|had| had.reserve < terms.reserve))
+        };
         Err(match changes.iter().rev().find(grows) {
             Some(ShareChange::Set(tenant, terms)) => {
                 let left = u64::from(terms.reserve.as_billionths()).saturating_sub(too_much);
@@ -553,8 +556,8 @@ impl TenantState {
         self.usage.share(now)
     }
 
-    /// The time, in nanoseconds from `now`, at which its reservation has or had enough for a request of this
-    /// cost; never for one without a reservation.
+    /// The time, in nanoseconds from `now`, at which its reservation has or had enough for a
+    /// request of this cost; never for one without a reservation.
     ///
     /// A bucket that cannot hold that much has enough when it is full.
     pub(crate) fn due_in_ns(&self, now: Instant, cost: Nanos) -> i128 {

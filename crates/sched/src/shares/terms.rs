@@ -56,7 +56,8 @@ pub enum ShareChange {
 pub enum ShareRefusal {
     /// The reservations would exceed the reservable share.
     #[error(
-        "{tenant} asks for {requested} of disk time; {available} are left of the {reservable} that may be \
+        "{tenant} asks for {requested} of disk time; {available} are left of the {reservable} that \
+            may be \
             reserved; ask for no more, or lower another reservation first"
     )]
     TooMuch {
@@ -95,7 +96,8 @@ pub enum ShareRefusal {
     },
     /// A limit that lets next to nothing through.
     #[error(
-        "{tenant}: a limit of {limit} would hold a single request back for minutes; choose at least \
+        "{tenant}: a limit of {limit} would hold a single request back for minutes; choose at \
+            least \
             {}",
         Terms::MIN_LIMIT
     )]

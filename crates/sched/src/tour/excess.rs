@@ -189,11 +189,15 @@ mod tests {
         /// By definition: of all sums over that many in a row at most the given share, and one,
         /// exceed the margin, and it is one of them, rounded up.
         #[test]
-        fn margins_are_quantiles_of_the_sums(excesses in proptest::collection::vec(-3_000_i64..7_000, 1..200), share in 0.001_f64..1.0) {
+        fn margins_are_quantiles_of_the_sums(
+            excesses in proptest::collection::vec(-3_000_i64..7_000, 1..200),
+            share in 0.001_f64..1.0,
+        ) {
             let mut chains = ChainExcess::default();
             excesses.iter().for_each(|us| chains.observe(us * 1_000));
             for (margin, len) in chains.margins(share).iter().zip(1..) {
-                let mut sums: Vec<i64> = excesses.windows(len).map(|chain| chain.iter().sum::<i64>() * 1_000).collect();
+                let mut sums: Vec<i64> =
+                    excesses.windows(len).map(|chain| chain.iter().sum::<i64>() * 1_000).collect();
                 if sums.is_empty() {
                     prop_assert_eq!(*margin, 0);
                     continue;
@@ -201,7 +205,12 @@ mod tests {
                 sums.sort_unstable_by(|one, other| other.cmp(one));
                 let rank = ((share * (sums.len() + 1) as f64) as usize).clamp(1, sums.len());
                 let required = sums[rank - 1].max(LOWEST_NS);
-                prop_assert!((0..STEP_NS).contains(&(margin - required)), "{} for {}", margin, required);
+                prop_assert!(
+                    (0..STEP_NS).contains(&(margin - required)),
+                    "{} for {}",
+                    margin,
+                    required
+                );
                 prop_assert!(sums.iter().filter(|sum| *sum > margin).count() < rank.max(2));
             }
         }

@@ -188,7 +188,9 @@ mod tests {
 
         #[test]
         fn everybody_of_a_long_queue_is_served_once(drawn in Drawn::of(1..60)) {
-            for path in [insert_in_order(&drawn, drawn.len()), insert_nearest_first(&drawn, drawn.len())] {
+            for path in
+                [insert_in_order(&drawn, drawn.len()), insert_nearest_first(&drawn, drawn.len())]
+            {
                 let mut order = path.order().to_vec();
                 order.sort_unstable();
                 prop_assert_eq!(order, (0..drawn.len()).collect::<Vec<_>>());

@@ -289,10 +289,15 @@ mod tests {
         /// Requests come and go in any order; a step sends the first, cancels another, or adds one.
         #[test]
         fn a_live_path_is_the_same_with_bounds_and_without_and_whether_it_remembers(
-            drawn in Bounded::of(2..30), steps in proptest::collection::vec((0_usize..4, any::<proptest::sample::Index>()), 1..80),
+            drawn in Bounded::of(2..30),
+            steps in proptest::collection::vec(
+                (0_usize..4, any::<proptest::sample::Index>()),
+                1..80,
+            ),
         ) {
             let plain = &drawn.costs;
-            let (mut bounded, mut asking, mut remembering) = (LiveTour::new(), LiveTour::new(), LiveTour::remembering());
+            let (mut bounded, mut asking, mut remembering) =
+                (LiveTour::new(), LiveTour::new(), LiveTour::remembering());
             let mut defined = ByDefinition::default();
             for (step, index) in steps {
                 if step > 0 && defined.order.len() < drawn.costs.len() {
@@ -319,7 +324,10 @@ mod tests {
         /// insertion of the remaining requests.
         #[test]
         fn a_live_path_is_that_of_insertion(
-            bounded in Bounded::of(1..40), gone in proptest::collection::vec(any::<bool>(), 40), nearest_first in any::<bool>(), remembers in any::<bool>(),
+            bounded in Bounded::of(1..40),
+            gone in proptest::collection::vec(any::<bool>(), 40),
+            nearest_first in any::<bool>(),
+            remembers in any::<bool>(),
         ) {
             let drawn = &bounded.costs;
             let mut tour = if remembers { LiveTour::remembering() } else { LiveTour::new() };
@@ -334,12 +342,22 @@ mod tests {
                 prop_assert_eq!(tour.leave(slot), first);
             }
             let left: Vec<usize> = (0..drawn.len()).filter(|slot| !gone[*slot]).collect();
-            prop_assert_eq!(tour.path().order().to_vec(), before.into_iter().filter(|slot| !gone[*slot]).collect::<Vec<_>>());
-            let insertion = if nearest_first { Insertion::NearestFirst } else { Insertion::InOrder };
+            prop_assert_eq!(
+                tour.path().order().to_vec(),
+                before.into_iter().filter(|slot| !gone[*slot]).collect::<Vec<_>>()
+            );
+            let insertion =
+                if nearest_first { Insertion::NearestFirst } else { Insertion::InOrder };
             tour.rebuild(&bounded, &left, insertion);
-            let listed = (|to: usize| drawn.first(left[to]), |from: usize, to: usize| drawn.between(left[from], left[to]));
+            let listed = (
+                |to: usize| drawn.first(left[to]),
+                |from: usize, to: usize| drawn.between(left[from], left[to]),
+            );
             let again = insertion.path(&listed, left.len());
-            prop_assert_eq!(tour.path().order().to_vec(), again.order().iter().map(|place| left[*place]).collect::<Vec<_>>());
+            prop_assert_eq!(
+                tour.path().order().to_vec(),
+                again.order().iter().map(|place| left[*place]).collect::<Vec<_>>()
+            );
         }
     }
 }

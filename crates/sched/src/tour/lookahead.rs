@@ -82,8 +82,8 @@ impl Lookahead {
         self.best_order_by(costs, costs, &NO_MARGINS, deadlines, free_at)
     }
 
-    /// As [`Lookahead::best_order`], with overtime computed from `times`, which may be pessimistic, and
-    /// the path measured in `costs`.
+    /// As [`Lookahead::best_order`], with overtime computed from `times`, which may be pessimistic,
+    /// and the path measured in `costs`.
     ///
     /// The request in place n of an order must end the nth of `margins` before its deadline
     /// ([`ChainExcess`](super::ChainExcess); all zero: just in time); overtime counts from there.
@@ -367,8 +367,13 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
         #[test]
-        fn queues_of_up_to_seven_are_looked_at_as_defined(drawn in Drawn::of(1..8), k in 1_usize..8, due in proptest::collection::vec(0_u64..60_000_000, 7)) {
-            let mut deadlines: Vec<Instant> = due[..drawn.len()].iter().map(|due| Instant::from_ns(*due)).collect();
+        fn queues_of_up_to_seven_are_looked_at_as_defined(
+            drawn in Drawn::of(1..8),
+            k in 1_usize..8,
+            due in proptest::collection::vec(0_u64..60_000_000, 7),
+        ) {
+            let mut deadlines: Vec<Instant> =
+                due[..drawn.len()].iter().map(|due| Instant::from_ns(*due)).collect();
             deadlines.sort_unstable();
             let free_at = Instant::from_ns(1_000);
             let lookahead = Lookahead::new(k).unwrap();
@@ -376,7 +381,8 @@ mod tests {
             let expected = by_definition(&drawn, &every_order(count), &deadlines[..count], free_at);
             prop_assert_eq!(lookahead.best_order(&drawn, &deadlines, free_at), expected);
             // The same margin everywhere is as if all were due so much earlier.
-            let earlier: Vec<Instant> = deadlines.iter().map(|due| due.saturating_back(ms(2))).collect();
+            let earlier: Vec<Instant> =
+                deadlines.iter().map(|due| due.saturating_back(ms(2))).collect();
             let (margins, far) = ([ms(2).as_ns() as i64; LOOKAHEAD_MAX], ms(2));
             let shifted: Vec<Instant> = earlier.iter().map(|due| *due + far).collect();
             prop_assert_eq!(
@@ -392,8 +398,12 @@ mod tests {
                 // With all requests considered none becomes later than the first search predicted,
                 // and where none is late the path is the shortest.
                 let judged = expected.unwrap();
-                let ends = (1..=drawn.len()).map(|served| free_at + length(&drawn, &all.order()[..served]));
-                let overtime = ends.zip(all.order()).map(|(end, request)| end.saturating_since(deadlines[*request])).max();
+                let ends = (1..=drawn.len())
+                    .map(|served| free_at + length(&drawn, &all.order()[..served]));
+                let overtime = ends
+                    .zip(all.order())
+                    .map(|(end, request)| end.saturating_since(deadlines[*request]))
+                    .max();
                 prop_assert_eq!(overtime, Some(judged.overtime));
                 prop_assert!(!judged.overtime.is_zero() || all.length(&drawn) == judged.length);
             }

@@ -307,9 +307,17 @@ mod tests {
                 .collect();
             let (place, increase) = cheapest_place(&drawn, &order, edges(&drawn, &order), request);
             prop_assert_eq!(everywhere[place], increase);
-            prop_assert!(everywhere.iter().all(|other| *other >= increase), "{:?}, chosen \
-                {}", everywhere, place);
-            prop_assert!(everywhere[place + 1..].iter().all(|later| *later > increase), "of equals the last is taken");
+            prop_assert!(
+                everywhere.iter().all(|other| *other >= increase),
+                "{:?}, chosen \
+                {}",
+                everywhere,
+                place
+            );
+            prop_assert!(
+                everywhere[place + 1..].iter().all(|later| *later > increase),
+                "of equals the last is taken"
+            );
         }
 
         #[test]
@@ -317,7 +325,10 @@ mod tests {
             let request = drawn.costs.len() - 1;
             let order: Vec<usize> = (0..request).collect();
             let edges = edges(&drawn, &order);
-            prop_assert_eq!(cheapest_by_bounds(&drawn, &order, &edges, request), cheapest_of_all(&drawn, &order, &edges, request));
+            prop_assert_eq!(
+                cheapest_by_bounds(&drawn, &order, &edges, request),
+                cheapest_of_all(&drawn, &order, &edges, request)
+            );
         }
     }
 }

@@ -134,7 +134,9 @@ mod tests {
         #[test]
         fn no_order_is_shorter_and_of_equals_it_is_the_first(drawn in Drawn::of(1..8)) {
             let path = shortest(&drawn, drawn.len());
-            let best = every_order(drawn.len()).into_iter().min_by_key(|order| (length(&drawn, order), order.clone()));
+            let best = every_order(drawn.len())
+                .into_iter()
+                .min_by_key(|order| (length(&drawn, order), order.clone()));
             prop_assert_eq!(Some(path.order()), best.as_deref());
         }
 

@@ -165,7 +165,8 @@ mod tests {
         /// first of them.
         #[test]
         fn a_table_answers_what_it_was_told(drawn in Drawn::of(1..12)) {
-            let (mut table, mut path, mut others) = (CostTable::new(drawn.len()), Path::new(), Vec::new());
+            let (mut table, mut path, mut others) =
+                (CostTable::new(drawn.len()), Path::new(), Vec::new());
             for slot in 0..drawn.len() {
                 table.enter(&drawn, slot, &others);
                 others.push(slot);
@@ -176,7 +177,10 @@ mod tests {
             table.depart_from(sent);
             for other in path.order() {
                 prop_assert_eq!(table.first(*other), drawn.between(sent, *other));
-                prop_assert_eq!(table.between_transposed(sent, *other), drawn.between(*other, sent));
+                prop_assert_eq!(
+                    table.between_transposed(sent, *other),
+                    drawn.between(*other, sent)
+                );
             }
         }
     }

@@ -1,5 +1,5 @@
-//! What is charged is the time the drive was at work, to the nanosecond; `Session::run_to_end`
-//! checks the sum in every other test too.
+//! The charged time is the busy time of the drive, to the nanosecond; `Session::run_to_end` checks
+//! the sum in every other test too.
 
 use headtime_sched::{POLICIES, Request, VolumeId};
 use headtime_units::{Instant, Nanos};

@@ -1,4 +1,4 @@
-//! Taking requests back: out of the queue, out of the way of others, or unreported at the drive.
+//! Cancellation of requests: from the queue, while they block others, or at the drive, unreported.
 
 use headtime_sched::{Admission, Cancelled, Outcome, POLICIES, Refusal, RequestId};
 

@@ -1,4 +1,4 @@
-//! Who stands in the way of a deadline has that deadline.
+//! A request that blocks a deadline inherits it.
 
 use headtime_sched::{Command, Op};
 use headtime_units::{Instant, Nanos};

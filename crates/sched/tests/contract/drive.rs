@@ -6,11 +6,11 @@ use headtime_units::{Instant, Nanos};
 
 use crate::tiny::{OVERHEAD, REPORTING, TinyBelief};
 
-/// In which order the drive serves what it holds.
+/// The order in which the drive serves its commands.
 #[derive(Clone, Debug)]
 pub(crate) enum ServiceOrder {
     Arrival,
-    /// By these numbers, modulo how many it holds; firmware may reorder as it likes.
+    /// By these numbers, modulo the number of commands; firmware may reorder at will.
     Picks(Vec<usize>),
 }
 
@@ -23,10 +23,10 @@ pub(crate) struct Drive {
     /// The time at which the last service ended at the medium.
     pub busy_until: Instant,
     last_reported: Instant,
-    /// Time from each dispatch, or from the completion before it, to completion, added up: what
-    /// accounts ought to charge.
+    /// The sum of the times from each dispatch, or from the previous completion, to completion: the
+    /// expected charge.
     pub busy: Nanos,
-    /// So much longer than anybody believes the arm takes.
+    /// The delay of the arm beyond every prediction.
     pub sluggish: Nanos,
 }
 
@@ -52,7 +52,7 @@ impl Drive {
         self.held.push((command, now));
     }
 
-    /// How many commands the drive holds.
+    /// The number of commands at the drive.
     pub(crate) fn len(&self) -> usize {
         self.held.len() + usize::from(self.in_service.is_some())
     }

@@ -187,7 +187,7 @@ fn flushes_without_end_do_not_keep_others_waiting() {
             for id in 0..4 {
                 session.accept(read(id, 40 * id, 1));
             }
-            // A flush waits at every moment; each read has its turn between two of them.
+            // A flush waits at every moment; a read goes between two of them.
             for id in 1_001..1_010 {
                 session.accept(flush(id));
                 session.step();

@@ -111,8 +111,8 @@ impl Belief for FromTheOtherEnd {
 
 const PLACES: [u64; 9] = [72, 146, 24, 75, 25, 95, 0, 180, 100];
 
-/// The order in which the requests are served, with the belief exchanged after the first where
-/// `exchange` says so.
+/// The order in which the requests are served, with the drive model replaced after the first if
+/// `exchange` is set.
 fn served(policy: &str, exchange: bool) -> Vec<u64> {
     let mut session = Setup::of(policy).outstanding(1).start();
     session.accept(read(0, PLACES[0], 1));
@@ -152,7 +152,7 @@ fn served(policy: &str, exchange: bool) -> Vec<u64> {
     session.served()
 }
 
-/// Both beliefs know the drive as it is, so that the order must not change, whatever it goes by.
+/// Both models are exact, so the order must not change, whatever it uses.
 #[test]
 fn a_belief_is_exchanged_while_requests_wait_and_nothing_is_lost_or_served_worse() {
     for entry in POLICIES.iter().filter(|entry| !entry.oracle) {
@@ -162,8 +162,8 @@ fn a_belief_is_exchanged_while_requests_wait_and_nothing_is_lost_or_served_worse
     }
 }
 
-/// One of the two knows tracks and the other none, so that gaps are filled, then left alone, then
-/// filled again, in the middle of whatever is under way.
+/// One of the two has tracks and the other none, so that gaps are filled, then not, then again,
+/// with commands under way.
 #[test]
 fn a_belief_is_exchanged_while_a_scan_fills_gaps_and_everything_is_read_once() {
     for entry in POLICIES.iter().filter(|entry| !entry.oracle) {

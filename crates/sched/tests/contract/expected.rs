@@ -1,4 +1,4 @@
-//! What sets `sptf-expected` apart from `sptf`, and what does not.
+//! The differences between `sptf-expected` and `sptf`.
 
 use headtime_sched::RequestId;
 use headtime_units::Nanos;
@@ -18,20 +18,26 @@ pub(crate) fn order_of(policy: &str, arrivals: &[(u64, u64)]) -> Vec<u64> {
 }
 
 proptest! {
-    /// On the tiny drive expected and most likely times are the same unless a test asks for risk.
+    /// On the tiny drive expected and most likely times are equal unless a test sets a risk.
     #[test]
     fn with_certain_estimates_and_without_ageing_the_order_is_that_of_sptf(
         arrivals in proptest::collection::vec((0_u64..192, 0_u64..20_000), 1..40),
     ) {
-        let without_ageing = order_of("sptf-expected:ageing_power=0,two_from_requests=1", &arrivals);
+        let without_ageing =
+            order_of("sptf-expected:ageing_power=0,two_from_requests=1", &arrivals);
         prop_assert_eq!(order_of("sptf", &arrivals), without_ageing);
     }
 
     /// All of one age: every cost shrinks alike, so the order stays.
     #[test]
-    fn in_a_burst_nobody_is_older_and_the_order_is_that_of_sptf(lbas in proptest::collection::vec(0_u64..192, 1..12)) {
+    fn in_a_burst_nobody_is_older_and_the_order_is_that_of_sptf(
+        lbas in proptest::collection::vec(0_u64..192, 1..12),
+    ) {
         let burst: Vec<(u64, u64)> = lbas.into_iter().map(|lba| (lba, 0)).collect();
-        prop_assert_eq!(order_of("sptf", &burst), order_of("sptf-expected:two_from_requests=1", &burst));
+        prop_assert_eq!(
+            order_of("sptf", &burst),
+            order_of("sptf-expected:two_from_requests=1", &burst)
+        );
     }
 }
 
@@ -73,7 +79,7 @@ fn a_sector_that_would_probably_be_missed_is_avoided_when_the_estimate_says_so()
 
 /// On an idle drive at time 0 a read of sector 2 is reached at 2 ms: 0.2 ms overhead and 1.8 ms to
 /// wait. A write of sector 3 with 2.5 ms of overhead departs at 2.5 ms and waits 0.5 ms from there,
-/// but what counts is that it is reached at 3 ms.
+/// but the decisive time is that it is reached at 3 ms.
 #[test]
 fn overhead_that_nothing_hides_counts() {
     for policy in ["sptf", "sptf-expected"] {
@@ -87,8 +93,8 @@ fn overhead_that_nothing_hides_counts() {
     }
 }
 
-/// Eight clients read the eight sectors of a track over and over; one request waits seven cylinders
-/// away. How many reads pass it by, of `most`.
+/// Eight clients read the eight sectors of a track repeatedly; one request waits seven cylinders
+/// away. Returns the number of reads that overtake it, up to `most`.
 fn passed_by(policy: &str, most: usize) -> usize {
     let mut session = Setup::of(policy).start();
     for id in 0..8 {

@@ -1,5 +1,5 @@
-//! Flushes where volumes have terms: they have turns as requests do, so that whoever sends nothing
-//! else takes nobody's share.
+//! Flushes where volumes have terms: they take turns as requests do, so that a tenant with flushes
+//! alone takes no other tenant's share.
 
 use headtime_sched::{Op, Outcome, VolumeId};
 use headtime_units::{Instant, Nanos};
@@ -8,8 +8,8 @@ use crate::session::{Session, Setup, flush, fua, read, write};
 use crate::shares::{of_volume, reserving, tenant};
 use crate::tiny::CAPACITY;
 
-/// Volume 0 always holds eight reads anywhere and volume 1 always waits for as many flushes; the
-/// share of volume 0 over so many seconds, behind one to settle.
+/// Volume 0 always has eight random reads and volume 1 as many flushes; the share of volume 0 over
+/// this many seconds, after one to settle.
 fn reads_beside_flushes(session: &mut Session, flushes: usize, secs: u64) -> f64 {
     let (mut id, mut began) = (0, None);
     let end = session.now + Nanos::from_secs(secs + 1);
@@ -68,8 +68,8 @@ fn a_tenant_with_flushes_alone_takes_nothing_of_another_reservation() {
                     share > reserved - 1.0,
                     "{policy}, {flushes} flushes beside {reserved} %: {share:.1} %"
                 );
-                // Somebody who keeps asking has his own share, too; one flush at a time loses its
-                // run with each.
+                // A tenant that always waits has its own share too; with one flush at a time it
+                // loses its run with each.
                 assert!(
                     rest == 0.0 || flushes == 1 || share < reserved + 1.5,
                     "{policy}, {flushes} flushes beside {reserved} %: {share:.1} %"
@@ -80,8 +80,8 @@ fn a_tenant_with_flushes_alone_takes_nothing_of_another_reservation() {
     }
 }
 
-/// In its turn, though all of the drive is reserved and wanted: nobody waits for ever, and it
-/// covers what was written.
+/// The flush goes in its turn, although all of the drive is reserved and busy: it is not starved,
+/// and it covers the earlier writes.
 #[test]
 fn a_flush_comes_to_its_turn() {
     for policy in ["utilization", "headtime", "throughput"] {
@@ -110,7 +110,7 @@ fn a_flush_comes_to_its_turn() {
     }
 }
 
-/// Of a tenant's own requests and flushes neither keeps the other waiting.
+/// A tenant's own requests and flushes do not delay each other.
 #[test]
 fn flushes_and_requests_of_one_tenant_alternate() {
     for policy in ["utilization", "headtime"] {

@@ -1,8 +1,8 @@
 //! One scenario, and the order in which each policy sends it: the golden order, which the page of
 //! the policy computes by hand.
 //!
-//! Request 0 reads LBA 72 (cylinder 3, head 0, sector 0) and is sent before the others arrive, all at
-//! time 0:
+//! Request 0 reads LBA 72 (cylinder 3, head 0, sector 0) and is sent before the others arrive, all
+//! at time 0:
 //!
 //! | id | LBA | cylinder | head | sector | due |
 //! |---|---|---|---|---|---|
@@ -47,7 +47,7 @@ fn order_after_request_0(policy: &str, requests: &[headtime_sched::Request]) -> 
     session.served()
 }
 
-/// The golden order stands in the first line under `## Golden order` in the page.
+/// The golden order is in the first line under `## Golden order` in the page.
 #[test]
 fn every_policy_sends_the_scenario_in_the_golden_order_of_its_page() {
     for entry in POLICIES {

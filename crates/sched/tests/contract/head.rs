@@ -1,4 +1,4 @@
-//! Where the head will be, and what a completion teaches.
+//! The predicted head, and learning from completions.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,10 +9,10 @@ use crate::merging::Merging;
 use crate::session::{Session, Setup, flush, read, request, write};
 use crate::tiny::{REPORTING, REVOLUTION};
 
-/// How many commands were outstanding, the head, and the mean response time, at every choice.
+/// The number of outstanding commands, the head, and the mean response time, at every choice.
 type Seen = Arc<Mutex<Vec<(usize, Head, Nanos)>>>;
 
-/// First come, first served, writing down what it is shown.
+/// First come, first served, recording its views.
 struct Watching {
     depth: usize,
     seen: Seen,
@@ -60,7 +60,7 @@ fn the_head_is_predicted_to_the_nanosecond_through_everything_outstanding() {
             session.accept(read(id, id * 41 % 180, 1 + id % 3));
         }
         session.run_to_end();
-        // What choice n saw is where command n − 1 ends.
+        // Choice n saw the end of command n − 1.
         let seen = seen.lock().expect("nobody panics");
         for (choice, (_, head, _)) in seen.iter().enumerate().skip(1) {
             let before = session.end_of(choice as u64 - 1);
@@ -95,7 +95,7 @@ fn a_command_that_should_have_been_reported_is_taken_to_have_missed_whole_revolu
         let (mut session, seen) = watching(2);
         session.accept(read(0, 5, 1));
         session.pump();
-        // Most likely the read ends at 6 ms; at `now` it has still not been reported.
+        // Most likely the read ends at 6 ms; at `now` it is still not reported.
         let expected = Instant::from_ns(6_000_000);
         let now = expected + REPORTING + Nanos::from_us(us_late);
         let _ = session.scheduler.submit(now, read(1, 100, 1));

@@ -1,5 +1,5 @@
-//! Scans while everybody who waits is at a limit: the drive is theirs then, and those at the limit
-//! lose nothing.
+//! Scans while all tenants are at a limit: the drive is idle then, and the limited tenants lose
+//! nothing.
 
 use headtime_sched::{FillSettings, FillSource, ScanId, ScanOptions, Terms, VolumeId};
 use headtime_units::{Nanos, Sectors};
@@ -9,13 +9,12 @@ use crate::session::{Session, flush, read};
 use crate::shares::{limited, of_volume, tenant};
 use crate::tiny::CAPACITY;
 
-/// Nothing is read in gaps, with requests, or of the tail: what is read is read while the drive has
-/// nothing else to do.
+/// No reads in gaps, with requests, or of the tail: only in idle time.
 fn idle_only() -> FillSettings {
     FillSettings { waiting_needed: usize::MAX, tail: 0.0, ..eager() }
 }
 
-/// Volume 0 holds eight reads anywhere for so long, the same ones whatever else goes on; `next` is
+/// Volume 0 has eight random reads for this long, the same ones whatever else happens; `next` is
 /// the number of the next.
 fn hold_eight(session: &mut Session, next: &mut u64, ms: u64) {
     let end = session.now + Nanos::from_ms(ms);
@@ -30,9 +29,9 @@ fn hold_eight(session: &mut Session, next: &mut u64, ms: u64) {
     }
 }
 
-/// A volume with these terms that always holds eight reads, for a minute, beside scans of the whole
-/// drive one after the other, or none: its share, its requests a second, the 99th percentile of
-/// their responses in ms, and sectors read for scans.
+/// A volume with these terms that always has eight reads, for a minute, beside successive scans of
+/// the whole drive, or none: its share, its requests a second, the 99th percentile of their
+/// responses in ms, and sectors read for scans.
 fn beside_scans(policy: &str, terms: Terms, scans: bool) -> (f64, f64, f64, u64) {
     let mut session = knowing(policy).start();
     session.scheduler.set_share(session.now, tenant(0), terms).expect("nothing is reserved");
@@ -82,7 +81,8 @@ fn while_all_tenants_are_at_a_limit_scans_read_and_the_tenants_lose_nothing() {
                     {rate_beside:.1} {p99_beside:.0} ms beside {read} sectors"
             );
             assert_eq!(none, 0);
-            // Of a minute it has half or more, and two sectors take half a turn and a seek.
+            // At least half of a minute is available, and two sectors take half a revolution and a
+            // seek.
             assert!(read > 5_000, "{what}");
             assert!((share_beside - share).abs() < 0.01, "{what}");
             assert!(rate_beside > 0.96 * rate, "{what}");
@@ -91,8 +91,8 @@ fn while_all_tenants_are_at_a_limit_scans_read_and_the_tenants_lose_nothing() {
     }
 }
 
-/// What is read while others are at their limit is over before they are let in again, and who comes
-/// unforeseen waits for no more than what is at the drive.
+/// A read while tenants are at their limit ends before the limit opens, and an unexpected request
+/// waits only for the commands at the drive.
 #[test]
 fn what_is_read_meanwhile_keeps_nobody_waiting() {
     for policy in ["utilization", "headtime"] {

@@ -1,8 +1,8 @@
-//! The scheduler's contract, held against every policy in the table.
+//! The contract of the scheduler, tested against every policy in the table.
 //!
-//! A tiny drive with exact mechanics (`tiny`, `drive`) serves what the scheduler sends in virtual
-//! time; a model of its sectors with a volatile write cache (`model`) says after every event
-//! whether order, flushes and durability still mean what they should. `session` joins the three.
+//! A tiny drive with exact mechanics (`tiny`, `drive`) serves the scheduler's commands in virtual
+//! time. A model of its sectors with a volatile write cache (`model`) checks order, flushes and
+//! durability after every event. `session` joins the three.
 
 mod accounts;
 mod cancellation;

@@ -1,12 +1,12 @@
-//! Every policy × every arrival order of up to five requests that get in each other's way.
+//! Every policy × every arrival order of up to five conflicting requests.
 
 use headtime_sched::{Cancelled, Command, Op, POLICIES, PolicyEntry, Request};
 use headtime_units::Nanos;
 
 use crate::session::{Session, Setup, due, flush, fua, read, request, write};
 
-/// Eight requests: overlapping reads and changes, a flush, FUA, deadlines, and some that are in
-/// nobody's way.
+/// Eight requests: overlapping reads and changes, a flush, FUA, deadlines, and some without
+/// conflicts.
 fn cast() -> [Request; 8] {
     [
         write(0, 0, 8),
@@ -20,7 +20,7 @@ fn cast() -> [Request; 8] {
     ]
 }
 
-/// How requests arrive.
+/// The arrival of requests.
 #[derive(Clone, Copy, Debug)]
 enum Arrival {
     /// All at one instant.
@@ -61,7 +61,7 @@ fn run(entry: &PolicyEntry, order: &[Request], arrival: Arrival, fua: bool) -> S
     session
 }
 
-/// The session itself checks what is asked of it after every event: see `Session` and `Model`.
+/// The session checks its invariants after every event: see `Session` and `Model`.
 fn every_order_keeps_the_contract(arrival: Arrival, fua: bool) {
     for entry in POLICIES {
         let mut orders = 0;

@@ -54,11 +54,11 @@ pub(crate) struct Model {
     scans: BTreeMap<ScanId, ScanModel>,
     /// Commands at the drive that read something for scans.
     reading: BTreeMap<CommandId, Extent>,
-    /// What the last background read saw.
+    /// The content seen by the last background read.
     saw: Option<(CommandId, Extent, BTreeMap<Sector, Ordinal>)>,
 }
 
-/// A scan: what it is still to get, and what had been submitted when it started.
+/// A scan: its pending sectors, and the last request submitted before it started.
 struct ScanModel {
     open: BTreeSet<Sector>,
     point_in_time: bool,
@@ -86,7 +86,7 @@ impl Model {
         });
     }
 
-    /// Checks what is sent, and notes what a flush will cover.
+    /// Checks a command, and records what a flush will cover.
     pub(crate) fn dispatch(&mut self, command: &Command) {
         assert!(self.commands.insert(command.id), "{command:?}: a command's name is used twice");
         assert!(
@@ -201,12 +201,12 @@ impl Model {
         self.scans.remove(&id);
     }
 
-    /// What a scan has not got, and what it was told it will not get.
+    /// The pending sectors of a scan, and those reported as lost.
     pub(crate) fn scan_remaining(&self, id: ScanId) -> (usize, &BTreeSet<Sector>) {
         (self.scans[&id].open.len(), &self.scans[&id].failed)
     }
 
-    /// The drive is done with a command that may have read for scans: remembers what it saw.
+    /// Records the content that a completed background read has seen.
     pub(crate) fn background_completes(&mut self, command: &Command) {
         let Some(extent) = self.reading.remove(&command.id) else { return };
         let seen = self
@@ -217,8 +217,7 @@ impl Model {
         self.saw = Some((command.id, extent, seen));
     }
 
-    /// A scan is handed something: it wanted it, gets it for the first time, and gets what was
-    /// there.
+    /// Checks a delivery to a scan: pending sectors, for the first time, with the content they had.
     pub(crate) fn read(&mut self, read: &BackgroundRead) {
         let scan = self
             .scans

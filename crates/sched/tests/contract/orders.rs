@@ -1,5 +1,5 @@
-//! The orders of the latency map at work: frozen and live queues, who can starve, what looking
-//! ahead promises, and what may be changed while running.
+//! The orders of the latency map: frozen and live queues, starvation, the guarantees of looking
+//! ahead, and the tunables.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,10 +11,10 @@ use proptest::prelude::*;
 use crate::session::{Session, Setup, due, read, write};
 use crate::tiny::{CAPACITY, TinyBelief};
 
-/// Who goes when 0 is served while 1 (far) and 2 (near) wait, and 3, next to 2, arrives while the
-/// first of the two is served. In time as in addresses 2 is nearest: it begins 2 ms behind the end
-/// of 0, and 1 a turn behind it; behind 2, 3 begins after one ms and 1 after 5; and from 3 there
-/// are 3 ms to 1, where the arm takes 2.2.
+/// The order when 0 is served while 1 (far) and 2 (near) wait, and 3, next to 2, arrives while the
+/// first of the two is served. In time as in addresses 2 is nearest: it begins 2 ms after the end
+/// of 0, and 1 a revolution after it; after 2, 3 begins after one ms and 1 after 5; and from 3
+/// there are 3 ms to 1, where the arm takes 2.2.
 fn with_a_newcomer(policy: &str) -> Vec<u64> {
     let mut session = Setup::of(policy).start();
     session.accept(read(0, 0, 1));
@@ -46,7 +46,7 @@ fn a_newcomer_waits_for_the_next_batch_of_a_frozen_queue_and_for_nothing_on_a_li
     }
 }
 
-/// A batch holds no more than it may, and the oldest of those who wait.
+/// A batch has at most its maximum size, and the oldest requests.
 #[test]
 fn the_oldest_are_planned_first_where_not_all_are() {
     for policy in [
@@ -66,13 +66,13 @@ fn the_oldest_are_planned_first_where_not_all_are() {
     }
 }
 
-/// How many requests next to the head are served before one at the far end of the drive, if three
-/// of them always wait.
+/// The number of requests next to the head that are served before one at the far end of the drive,
+/// if three of them always wait.
 fn served_before_the_far_one(policy: &str, most: usize) -> usize {
     let mut session = Setup::of(policy).start();
     let near = |id: u64| read(id, id * 5 % 16, 1);
     session.accept(read(0, CAPACITY - 1, 1));
-    // The head is sent to the near end before anybody else is.
+    // The head moves to the near end first.
     for id in 1..4 {
         session.accept(near(id));
     }
@@ -93,7 +93,7 @@ fn served_before_the_far_one(policy: &str, most: usize) -> usize {
     unreachable!("the numbers do not end")
 }
 
-/// A turn takes 8 ms, so that 500 ms are some 62 requests. Each page says the same.
+/// A revolution takes 8 ms, so 500 ms are some 62 requests. Each page says the same.
 #[test]
 fn nobody_starves_where_a_policy_says_so() {
     for (policy, bound) in [
@@ -143,7 +143,7 @@ fn processes_take_turns_under_cfq_and_one_request_each_is_the_order_of_arrival()
 }
 
 /// Reads at 50, 130 and 132 (2 sectors each), a write at 20; a read at 40 goes first. 50 is a batch
-/// of its own, for 130 behind it is a seek; 130 and 132 are one. Then the write has seen two
+/// of its own, because 130 needs a seek; 130 and 132 are one. Then the write has waited for two
 /// batches.
 #[test]
 fn deadline_goes_in_batches_and_lets_writes_wait_for_two_of_them() {
@@ -181,8 +181,8 @@ fn deadline_begins_a_batch_with_the_read_that_has_waited_too_long() {
         session.accept(read(id, 100 + id, 1));
     }
     session.run_to_end();
-    // One after the other from 102 on, each a turn: the one at 10 waits until 30 ms are over,
-    // though the sweep has not come to it.
+    // One after the other from 102 on, each a revolution: the one at 10 waits until 30 ms have
+    // passed, although the sweep has not reached it.
     let served = session.served();
     let place = served.iter().position(|id| *id == 1).unwrap();
     assert_eq!(served[..3], [0, 2, 3]);
@@ -192,7 +192,7 @@ fn deadline_begins_a_batch_with_the_read_that_has_waited_too_long() {
     );
 }
 
-/// A policy watched by somebody who tries every order of the first few deadlines himself.
+/// A policy whose choices are compared with a search of every order of the first few deadlines.
 struct Watched {
     inner: Box<dyn Policy>,
     k: usize,
@@ -286,15 +286,20 @@ proptest! {
     #[test]
     fn g_matrix_begins_the_order_with_the_least_overtime(
         k in 1_usize..6,
-        requests in proptest::collection::vec((0..CAPACITY, any::<bool>(), proptest::option::of(1_u64..120), 0_u64..12), 1..14),
+        requests in proptest::collection::vec(
+            (0..CAPACITY, any::<bool>(), proptest::option::of(1_u64..120), 0_u64..12),
+            1..14,
+        ),
     ) {
         let decisions = Arc::new(Mutex::new(0));
         let (entry, parameters) = PolicyEntry::parse(&format!("g-matrix:lookahead_k={k}")).unwrap();
-        let watched = Watched { inner: (entry.build)(&parameters), k, decisions: Arc::clone(&decisions) };
+        let watched =
+            Watched { inner: (entry.build)(&parameters), k, decisions: Arc::clone(&decisions) };
         let mut session = Setup::with(Box::new(watched)).start();
         for (id, (lba, writes, within_ms, later_ms)) in requests.iter().enumerate() {
             session.pass(Nanos::from_ms(*later_ms));
-            let request = if *writes { write(id as u64, *lba, 1) } else { read(id as u64, *lba, 1) };
+            let request =
+                if *writes { write(id as u64, *lba, 1) } else { read(id as u64, *lba, 1) };
             let at_ms = session.now.as_ns() / 1_000_000;
             session.accept(within_ms.map_or(request, |within_ms| due(request, at_ms + within_ms)));
         }

@@ -42,7 +42,7 @@ struct Scenario {
     fua: bool,
     queue_depth: usize,
     picks: Vec<usize>,
-    /// Which commands fail, by number, over and over.
+    /// The commands that fail, by number, repeated.
     failing: Vec<bool>,
     events: Vec<Event>,
 }
@@ -56,7 +56,13 @@ fn policy(index: usize) -> Box<dyn Policy> {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    let op = prop_oneof![4 => Just(Op::Read), 4 => Just(Op::Write), 1 => Just(Op::Zero), 1 => Just(Op::Discard), 2 => Just(Op::Flush)];
+    let op = prop_oneof![
+        4 => Just(Op::Read),
+        4 => Just(Op::Write),
+        1 => Just(Op::Zero),
+        1 => Just(Op::Discard),
+        2 => Just(Op::Flush),
+    ];
     // Half of them crowd on a few sectors, so that they overlap.
     let start = prop_oneof![0_u64..12, 0_u64..CAPACITY - 16];
     let submit =
@@ -74,7 +80,8 @@ fn event() -> impl Strategy<Value = Event> {
         6 => Just(Event::Step),
         3 => (0_u64..12_000).prop_map(|us| Event::Pass { us }),
         1 => (0..=POLICIES.len()).prop_map(|policy| Event::SetPolicy { policy }),
-        1 => proptest::option::of(1_usize..5).prop_map(|commands| Event::SetOutstanding { commands }),
+        1 => proptest::option::of(1_usize..5)
+            .prop_map(|commands| Event::SetOutstanding { commands }),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! What is not taken, and what is the caller's fault.
+//! Refused requests, and faults of the caller.
 
 use headtime_sched::{Admission, CommandId, Done, Op, Outcome, QueueLimits, Request};
 use headtime_units::{Extent, Instant, Nanos};
@@ -193,7 +193,7 @@ mod the_policys_fault {
     use super::*;
     use headtime_sched::{Choice, Decision, HoldReason, Policy, Ticket, View};
 
-    /// Answers what it is told to answer.
+    /// A policy that returns the given tickets.
     struct Faulty(Vec<Ticket>);
 
     impl Policy for Faulty {
@@ -247,7 +247,7 @@ mod the_policys_fault {
         choosing(&[0, 2]).pump();
     }
 
-    /// Wants to wait until a moment that has passed.
+    /// A policy that waits until a time that has passed.
     struct Holding;
 
     impl Policy for Holding {

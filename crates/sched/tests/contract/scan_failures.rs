@@ -1,5 +1,4 @@
-//! Errors while something is read for scans: they reach nobody but the scans, and of those only the
-//! sectors that cannot be read.
+//! Errors of background reads: they affect scans alone, and of those only the unreadable sectors.
 
 use std::collections::BTreeSet;
 
@@ -85,8 +84,8 @@ fn a_bad_sector_of_the_request_fails_the_request_and_not_the_scan() {
     assert_eq!(failed(&session, 1), BTreeSet::from([79]));
 }
 
-/// A write is not held up by what cannot be read: of the scan of a point in time what it overwrites
-/// is lost, another scan reads it afterwards.
+/// An unreadable sector does not delay a write: a scan of a point in time loses the sectors it
+/// overwrites, another scan reads them afterwards.
 #[test]
 fn a_write_that_waits_for_a_bad_sector_goes_at_once() {
     let mut attempts = 0;

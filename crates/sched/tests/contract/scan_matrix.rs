@@ -1,5 +1,5 @@
-//! Every policy with scans running: whatever arrives, fails, is cancelled or changed on the way,
-//! clients get what they would get and scans get each sector once.
+//! Every policy with scans running: whatever arrives, fails, is cancelled or changes meanwhile,
+//! clients get the same results and scans get each sector once.
 
 use headtime_sched::{
     Choice, FillSettings, HoldReason, POLICIES, Pace, Policy, QueueLimits, ReadAhead, ScanId,
@@ -14,7 +14,7 @@ use crate::scans::{POINT_IN_TIME, eager, everything, not_idle};
 use crate::session::{Session, Setup, flush, fua, read, request, write};
 use crate::tiny::CAPACITY;
 
-/// Holds back for a while, again and again, whether or not anything else could be done meanwhile.
+/// A policy that holds back for a while, again and again, whatever else is possible.
 struct Refusing {
     reason: HoldReason,
     pending: u32,
@@ -178,10 +178,12 @@ fn event() -> impl Strategy<Value = Event> {
         8 => Just(Event::Step),
         4 => (0_u64..30_000).prop_map(|us| Event::Pass { us }),
         1 => (0..=POLICIES.len()).prop_map(|policy| Event::SetPolicy { policy }),
-        1 => proptest::option::of(1_usize..5).prop_map(|commands| Event::SetOutstanding { commands }),
+        1 => proptest::option::of(1_usize..5)
+            .prop_map(|commands| Event::SetOutstanding { commands }),
         1 => (1_u32..3, any::<bool>()).prop_map(|(id, pace)| Event::Pace { id, pace }),
         1 => (1_u32..2).prop_map(|id| Event::Stop { id }),
-        1 => (1_u32..3, start(), 1_u64..40).prop_map(|(id, start, len)| Event::Withdraw { id, start, len }),
+        1 => (1_u32..3, start(), 1_u64..40)
+            .prop_map(|(id, start, len)| Event::Withdraw { id, start, len }),
         1 => (0_usize..5).prop_map(|number| Event::Settings { number }),
     ]
 }

@@ -1,5 +1,5 @@
-//! What is read for scans, when, and what it leaves alone; `Model` checks with every event that
-//! each sector is handed over once, as it was, and that nothing changes sectors on the way.
+//! The sources of background reads and their rules; `Model` checks with every event that each
+//! sector is delivered once, with the right content, and that nothing changes sectors before.
 
 use headtime_sched::{
     Decision, FillSettings, FillSource, HoldReason, IdleSettings, Op, Outcome, PendingSectors,
@@ -13,8 +13,8 @@ use crate::tiny::{CAPACITY, SECTORS_PER_CYLINDER};
 pub(crate) const POINT_IN_TIME: ScanOptions =
     ScanOptions { point_in_time: true, pace: headtime_sched::Pace::Normal };
 
-/// Gaps are searched whenever anything waits, and a tenth of a millisecond is margin enough on a
-/// drive that does what it says.
+/// Gaps are searched whenever a request waits, and a tenth of a millisecond is enough margin on an
+/// exact drive.
 pub(crate) fn eager() -> FillSettings {
     FillSettings {
         conservatism: Some(Nanos::from_us(100)),
@@ -98,8 +98,8 @@ fn a_scan_waits_until_the_client_has_been_quiet_for_a_while() {
 }
 
 /// Request 0 ends at 9.0 on cylinder 3 (see `golden`). Request 1 reads LBA 79, sector 7 of the same
-/// track, at 15.0. Between them pass the sectors 1 to 6. Two commands on a track are kept an eighth
-/// of the margin apart, so that 1 and 6 are not wholly in between, and one more is left out at both
+/// track, at 15.0. Between them pass the sectors 1 to 6. Two commands on a track are an eighth of
+/// the margin apart, so that 1 and 6 are not wholly in between, and one more is left out at both
 /// ends.
 #[test]
 fn what_passes_between_two_requests_on_a_track_is_read_in_between() {
@@ -133,7 +133,7 @@ fn what_passes_between_two_requests_on_a_track_is_read_in_between() {
     );
 }
 
-/// The same with everything in front of request 1 wanted: one command reads the sectors 3 to 7.
+/// The same with everything in front of request 1 pending: one command reads the sectors 3 to 7.
 #[test]
 fn what_lies_right_before_a_read_goes_with_it() {
     let mut session = knowing("fcfs").start();
@@ -222,8 +222,8 @@ fn the_order_of_requests_is_what_it_would_be_without_a_scan_and_each_ends_when_i
     }
 }
 
-/// With two at the drive the next is chosen when one of them is done, whoever comes after that,
-/// also while one of the two is a fill.
+/// With two commands at the drive the next is chosen when one of them is done, whatever arrives
+/// after that, also while one of the two is a fill.
 #[test]
 fn what_comes_while_a_gap_is_filled_finds_the_choice_made() {
     for policy in ["sstf", "sptf", "satf-lbn", "edf"] {
@@ -269,8 +269,7 @@ fn without_tracks_scans_run_in_idle_time_only() {
     assert_eq!(sources(&session), [(FillSource::Idle, CAPACITY)]);
 }
 
-/// Everything of a scan of a point in time is read before it is overwritten; what it has already is
-/// not read again.
+/// A scan of a point in time reads every sector before it is overwritten, and none twice.
 #[test]
 fn a_write_waits_for_what_a_scan_of_a_point_in_time_has_not_got() {
     for op in [Op::Write, Op::Zero, Op::Discard] {
@@ -447,8 +446,8 @@ fn the_tail_of_a_scan_is_read_in_time_saved_up_while_clients_never_rest() {
     session.run_to_end();
 }
 
-/// What is taken from clients at once is a twentieth of the drive's time, however much has been
-/// saved up before.
+/// At most a twentieth of the drive's time is taken from clients at once, however much has been
+/// saved up.
 #[test]
 fn time_for_the_tail_is_taken_from_clients_a_stated_share_at_a_time() {
     let took = |tail_share: f64| {
@@ -478,8 +477,8 @@ fn time_for_the_tail_is_taken_from_clients_a_stated_share_at_a_time() {
     assert!(more <= 0.1 + 0.02 && many > 2 * few, "{many} sectors in {more} of the drive's time");
 }
 
-/// A write that the drive takes into its cache has no place in time: what was read before it would
-/// only delay it. Behind it nobody knows where the head is.
+/// A write that the drive takes into its cache has no fixed time: a read before it would only delay
+/// it. After it the head's position is unknown.
 #[test]
 fn around_a_write_that_ends_in_the_drives_cache_nothing_is_read_in_gaps() {
     let beside_writes = |caches_writes: bool| {
@@ -500,8 +499,8 @@ fn around_a_write_that_ends_in_the_drives_cache_nothing_is_read_in_gaps() {
     assert_eq!(beside_writes(true), 0);
 }
 
-/// Request 1 passes long after all that is wanted on the track beside that of request 0. As many
-/// sectors as it was seen to be displaced by may lie on the next track.
+/// Request 1 passes long after all pending sectors of the track beside that of request 0. As many
+/// sectors as the track is displaced by may lie on the next track.
 #[test]
 fn at_the_ends_of_a_track_that_was_seen_to_be_displaced_sectors_are_left() {
     let read_for = |displaced: u64| {
@@ -531,8 +530,7 @@ fn at_the_ends_of_a_track_that_was_seen_to_be_displaced_sectors_are_left() {
 #[test]
 fn a_missed_gap_is_noticed_and_paid_back() {
     let mut session = knowing("fcfs").start();
-    // What the scheduler is told passes later than it does: with half a sector of margin fills come
-    // too late.
+    // The completion is later than predicted: with half a sector of margin fills come too late.
     session.scan(1, not_idle(eager()), everything(1), ScanOptions::default());
     for id in 0..60 {
         session.accept(read(id, id * 53 % CAPACITY, 1));

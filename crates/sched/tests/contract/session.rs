@@ -11,10 +11,10 @@ use crate::drive::{Drive, ServiceOrder};
 use crate::model::Model;
 use crate::tiny::TinyBelief;
 
-/// How the drive fails: told each command as it completes, it answers whether it failed.
+/// The faults of the drive: returns whether a completed command fails.
 pub(crate) type Faults = Box<dyn FnMut(&Command) -> bool>;
 
-/// What a session starts from.
+/// The configuration of a session.
 pub(crate) struct Setup {
     pub policy: Box<dyn Policy>,
     pub belief: TinyBelief,
@@ -104,7 +104,7 @@ impl Setup {
 }
 
 impl Session {
-    /// Submits without asking what to do next; several may arrive at one instant.
+    /// Submits without a decision; several requests may arrive at one instant.
     pub(crate) fn submit(&mut self, request: Request) -> Admission {
         let admission = self.scheduler.submit(self.now, request);
         if admission == Admission::Accepted {
@@ -114,7 +114,7 @@ impl Session {
         admission
     }
 
-    /// Submits what must be accepted.
+    /// Submits a request that must be accepted.
     pub(crate) fn accept(&mut self, request: Request) {
         assert_eq!(self.submit(request), Admission::Accepted, "{request:?}");
     }
@@ -127,7 +127,7 @@ impl Session {
         answer
     }
 
-    /// Sets how gaps are filled, and starts a scan of `wanted`.
+    /// Sets the fill settings, and starts a scan of `pending`.
     pub(crate) fn scan(
         &mut self,
         id: u32,
@@ -152,7 +152,7 @@ impl Session {
         self.scheduler.self_check();
     }
 
-    /// Lets the scheduler send all it wants to send now.
+    /// Lets the scheduler send all its commands.
     pub(crate) fn pump(&mut self) {
         self.wake = None;
         loop {
@@ -175,7 +175,7 @@ impl Session {
         }
     }
 
-    /// Pumps and goes on to the next completion or wake-up; `false` when there is none.
+    /// Pumps and advances to the next completion or wake-up; `false` when there is none.
     pub(crate) fn step(&mut self) -> bool {
         self.pump();
         match (self.drive.next_report(), self.wake) {
@@ -189,7 +189,7 @@ impl Session {
         true
     }
 
-    /// Goes on by `span`, handling what happens on the way.
+    /// Advances by `span`, handling the events on the way.
     pub(crate) fn pass(&mut self, span: Nanos) {
         let until = self.now + span;
         self.pump();
@@ -207,7 +207,7 @@ impl Session {
         self.now = until;
     }
 
-    /// Goes on until nothing is left, and checks that everything came to a proper end.
+    /// Advances until nothing is left, and checks that everything finished.
     pub(crate) fn run_to_end(&mut self) {
         while self.step() {}
         assert_eq!((self.scheduler.held(), self.drive.len()), (0, 0));
@@ -227,8 +227,8 @@ impl Session {
         );
     }
 
-    /// The ids of those served, in the order they were sent; flushes as the ids of those who wait
-    /// for them.
+    /// The ids of the requests served, in the order they were sent; a flush with the ids of its
+    /// requests.
     pub(crate) fn served(&self) -> Vec<u64> {
         self.dispatched.iter().flat_map(|command| command.requests.iter().map(|id| id.0)).collect()
     }
@@ -238,7 +238,7 @@ impl Session {
         self.scheduler.set_limits(limits);
     }
 
-    /// How request `id` ended.
+    /// The outcome of request `id`.
     pub(crate) fn end_of(&self, id: u64) -> &Finished {
         self.finished
             .iter()

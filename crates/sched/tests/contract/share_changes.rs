@@ -6,8 +6,8 @@ use headtime_sched::ShareChange;
 use crate::session::{Session, Setup};
 use crate::shares::{reserving, saturated, tenant};
 
-/// A has 80 % and B 20 %, both always want more, and this long after the third second something is
-/// changed.
+/// A has 80 % and B 20 %, both always have requests, and this long after the third second something
+/// is changed.
 fn settled(policy: &str, phase_ms: u64) -> Session {
     let mut session = Setup::of(policy).start();
     session.scheduler.set_share(session.now, tenant(0), reserving(80.0)).expect("free");
@@ -16,8 +16,7 @@ fn settled(policy: &str, phase_ms: u64) -> Session {
     session
 }
 
-/// What A had of a run under the old terms is no debt under the new ones, and the rest of that run
-/// is not its any more.
+/// A run under the old terms is no debt under the new ones, and A loses the rest of that run.
 #[test]
 fn reservations_that_are_exchanged_are_in_force_from_the_next_second_on() {
     for policy in ["utilization", "headtime"] {
@@ -29,7 +28,7 @@ fn reservations_that_are_exchanged_are_in_force_from_the_next_second_on() {
             ];
             session.scheduler.change_shares(session.now, &exchanged).expect("no more than before");
             let seconds: Vec<f64> = (0..4).map(|_| saturated(&mut session, 2, 1_000)[0]).collect();
-            // A run is ended between two requests, which take up to 15 ms here.
+            // A run ends between two requests, which take up to 15 ms here.
             assert!(
                 seconds.iter().all(|share| (share - 0.2).abs() < 0.03),
                 "{policy}, after {phase_ms} ms: {seconds:?}"
@@ -39,7 +38,7 @@ fn reservations_that_are_exchanged_are_in_force_from_the_next_second_on() {
     }
 }
 
-/// What it loses is for whoever comes, and it has no less than it has reserved in any second from
+/// The lost time is available to others, and the tenant keeps its reservation in every second from
 /// then on.
 #[test]
 fn a_reservation_that_is_lowered_is_kept_from_the_first_second_on() {

@@ -1,4 +1,4 @@
-//! Shares: who is promised what, who goes next, and that the books stay right whatever happens.
+//! Shares: reservations and limits, the selection of the next tenant, and the sums of the charges.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -32,7 +32,7 @@ pub(crate) fn limited(limit: f64) -> Terms {
     Terms { limit: percent(limit), ..Terms::default() }
 }
 
-/// Volumes that always hold eight reads anywhere, for so long; what each was charged.
+/// Volumes that always have eight random reads, for this long; returns their charges.
 pub(crate) fn saturated(session: &mut Session, volumes: u32, ms: u64) -> Vec<f64> {
     let before: Vec<Nanos> = (0..volumes)
         .map(|volume| session.scheduler.accounts().volume(VolumeId(volume)).disk_time)
@@ -197,8 +197,8 @@ fn tenants_with_endless_requests_get_their_reservations() {
     }
 }
 
-/// What the server asks for on its own account has no reservation and cannot have one. Without
-/// going first it would wait for as long as two clients have reserved the drive and use it.
+/// The server's own requests have no reservation and cannot have one. Without precedence they would
+/// wait as long as two clients have reserved the drive and use it.
 #[test]
 fn the_server_is_served_although_the_whole_drive_is_reserved_and_busy() {
     for policy in ["utilization", "headtime", "throughput"] {
@@ -212,7 +212,7 @@ fn the_server_is_served_although_the_whole_drive_is_reserved_and_busy() {
         saturated(&mut session, 2, 3_000);
         let (guest, own) = (VolumeId(7), VolumeId::INTERNAL);
         for (id, volume) in [(1 << 40, guest), ((1 << 40) + 1, own)] {
-            // No write: of those that overlap the earlier goes first, whoever asks.
+            // No write: of overlapping requests the earlier goes first, whatever the tenant.
             session.accept(Request { volume, ..read(id, 0, 1) });
         }
         saturated(&mut session, 2, 100);
@@ -287,7 +287,7 @@ fn a_limit_holds_though_nobody_else_wants_the_drive() {
             } else {
                 assert!((got - share).abs() < 0.02, "{policy}, {terms:?}: {got}");
             }
-            // Nothing is lost: whoever is held back is served in the end.
+            // Nothing is lost: throttled requests are served in the end.
             session.run_to_end();
         }
     }
@@ -334,16 +334,16 @@ fn real_time_goes_before_others_and_idle_takes_what_nobody_wants() {
         .expect("free");
     saturated(&mut session, 3, 3_000);
     let shares = saturated(&mut session, 3, 10_000);
-    // Real time is offered all slack; to the idle one its reservation is owed all the same; the
-    // guest has nothing.
+    // Real time gets all slack; the idle one is still entitled to its reservation; the guest has
+    // nothing.
     assert!(
         shares[0] > 0.88 && (0.08..0.12).contains(&shares[1]) && shares[2] < 0.02,
         "{shares:?}"
     );
 }
 
-/// One after the other, as a client does that waits for each answer: A's next read comes when its
-/// last is done, while B has a hundred waiting.
+/// One request at a time: A's next read arrives when its last is done, while B has a hundred
+/// queued.
 #[test]
 fn a_client_with_one_request_at_a_time_keeps_its_run() {
     let mut session = Setup::of("utilization").start();
@@ -377,7 +377,7 @@ fn headtime_without_terms_is_unchanged_and_with_them_considers_one_tenant() {
         }
         session.accept(of_volume(1, read(0, 72, 1)));
         session.pump();
-        // Near the head lies what is not the tenant's whose run it is.
+        // The requests near the head are of other tenants than the current one.
         for (id, volume, lba) in [(1, 2, 75), (2, 1, 150), (3, 2, 77), (4, 1, 100)] {
             session.accept(of_volume(volume, read(id, lba, 1)));
         }
@@ -388,8 +388,8 @@ fn headtime_without_terms_is_unchanged_and_with_them_considers_one_tenant() {
     assert_eq!(order(true), [0, 4, 2, 1, 3]);
 }
 
-/// B is owed something and has a deadline within the period: it goes in between A's run, which A
-/// goes on with.
+/// B is entitled and has a deadline within the period: it goes in between A's run, which continues
+/// afterwards.
 #[test]
 fn a_deadline_of_an_entitled_tenant_does_not_wait_for_the_run_to_end() {
     let mut session = Setup::of("headtime").start();
@@ -427,11 +427,15 @@ const GOING_BY_SHARES: [&str; 5] = [
 
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
-        8 => (0_u32..3, 0_u8..2, 0_u8..8, 0..CAPACITY - 8).prop_map(|(volume, class, kind, start)| Event::Submit { volume, class, kind, start }),
+        8 => (0_u32..3, 0_u8..2, 0_u8..8, 0..CAPACITY - 8).prop_map(
+            |(volume, class, kind, start)| Event::Submit { volume, class, kind, start }
+        ),
         1 => (0_u64..8).prop_map(|back| Event::Cancel { back }),
         4 => (0_u64..40_000).prop_map(|us| Event::Pass { us }),
         2 => (0_u32..3, 0_u8..2, 0_u8..60, 5_u8..101, any::<bool>())
-            .prop_map(|(volume, class, reserve, limit, capped)| Event::Set { volume, class, reserve, limit, capped }),
+            .prop_map(|(volume, class, reserve, limit, capped)| {
+                Event::Set { volume, class, reserve, limit, capped }
+            }),
         1 => (0_u32..3, 0_u8..2).prop_map(|(volume, class)| Event::Remove { volume, class }),
         1 => (0..GOING_BY_SHARES.len()).prop_map(Event::Policy),
     ]
@@ -440,17 +444,26 @@ fn event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// `Session` checks after every event that lines agree with the queue, and at the end that all
-    /// that was charged is the time the drive was at work. Beside that: what tenants are said to
-    /// have taken adds up to the accounts, and reservations never come to more than there is.
+    /// `Session` checks after every event that the tenants' queues agree with the queue, and at the
+    /// end that the charges are the busy time of the drive. In addition: the disk times of tenants
+    /// add up to the accounts, and reservations never exceed the reservable share.
     #[test]
-    fn whatever_happens_nothing_is_lost_and_the_books_add_up(first in 0..GOING_BY_SHARES.len(), events in proptest::collection::vec(event(), 1..60)) {
+    fn whatever_happens_nothing_is_lost_and_the_books_add_up(
+        first in 0..GOING_BY_SHARES.len(),
+        events in proptest::collection::vec(event(), 1..60),
+    ) {
         let failing = Rc::new(RefCell::new(0_u32));
         let count = Rc::clone(&failing);
-        let fails = move |_: &headtime_sched::Command| { *count.borrow_mut() += 1; (*count.borrow()).is_multiple_of(7) };
+        let fails = move |_: &headtime_sched::Command| {
+            *count.borrow_mut() += 1;
+            (*count.borrow()).is_multiple_of(7)
+        };
         let mut session = Setup::of(GOING_BY_SHARES[first]).fua(false).failing(fails).start();
-        // From the first event on, so that nothing is served before books are kept.
-        session.scheduler.set_share(session.now, tenant(0), Terms::default()).expect("nothing is asked for");
+        // Before the first event, so that nothing is served untracked.
+        session
+            .scheduler
+            .set_share(session.now, tenant(0), Terms::default())
+            .expect("nothing is asked for");
         let mut next = 0;
         for event in events {
             match event {
@@ -461,10 +474,16 @@ proptest! {
                         2 | 3 => write(next, start, 3),
                         _ => read(next, start, 1),
                     };
-                    session.accept(Request { volume: VolumeId(volume), class: ClassId(class), ..request });
+                    session.accept(Request {
+                        volume: VolumeId(volume),
+                        class: ClassId(class),
+                        ..request
+                    });
                     next += 1;
                 }
-                Event::Cancel { back } => { let _ = session.cancel(next.saturating_sub(back)); }
+                Event::Cancel { back } => {
+                    let _ = session.cancel(next.saturating_sub(back));
+                }
                 Event::Pass { us } => session.pass(Nanos::from_us(us)),
                 Event::Set { volume, class, reserve, limit, capped } => {
                     let caps = capped.then_some(50);
@@ -475,30 +494,50 @@ proptest! {
                         ..reserving(f64::from(reserve))
                     };
                     let tenant_id = Tenant::class_of(VolumeId(volume), ClassId(class));
-                    let (before, possible) = (session.scheduler.shares().unreserved(), session.scheduler.shares().check(&[ShareChange::Set(tenant_id, terms)]));
+                    let (before, possible) = (
+                        session.scheduler.shares().unreserved(),
+                        session.scheduler.shares().check(&[ShareChange::Set(tenant_id, terms)]),
+                    );
                     let made = session.scheduler.set_share(session.now, tenant_id, terms);
                     prop_assert_eq!(made.err(), possible.err());
-                    prop_assert_eq!(session.scheduler.shares().unreserved(), possible.unwrap_or(before));
+                    prop_assert_eq!(
+                        session.scheduler.shares().unreserved(),
+                        possible.unwrap_or(before)
+                    );
                 }
                 Event::Remove { volume, class } => {
-                    let _ = session.scheduler.remove_share(session.now, Tenant::class_of(VolumeId(volume), ClassId(class)));
+                    let _ = session.scheduler.remove_share(
+                        session.now,
+                        Tenant::class_of(VolumeId(volume), ClassId(class)),
+                    );
                 }
                 Event::Policy(index) => {
-                    let (entry, parameters) = headtime_sched::PolicyEntry::parse(GOING_BY_SHARES[index]).expect("in the table");
+                    let (entry, parameters) =
+                        headtime_sched::PolicyEntry::parse(GOING_BY_SHARES[index])
+                            .expect("in the table");
                     session.scheduler.set_policy((entry.build)(&parameters));
                 }
             }
             session.scheduler.self_check();
-            prop_assert!(session.scheduler.shares().reserved() <= session.scheduler.shares().reservable());
+            prop_assert!(
+                session.scheduler.shares().reserved() <= session.scheduler.shares().reservable()
+            );
         }
         session.run_to_end();
-        let by_tenant: Nanos = session.scheduler.shares().reports(session.now).map(|report| report.disk_time).sum();
+        let by_tenant: Nanos =
+            session.scheduler.shares().reports(session.now).map(|report| report.disk_time).sum();
         prop_assert_eq!(by_tenant, session.scheduler.accounts().disk_time());
-        prop_assert!(session.scheduler.shares().reports(session.now).all(|report| (report.waiting, report.at_drive) == (0, 0)));
+        prop_assert!(
+            session
+                .scheduler
+                .shares()
+                .reports(session.now)
+                .all(|report| (report.waiting, report.at_drive) == (0, 0))
+        );
     }
 
-    /// Whatever the other two ask for, and however much, whoever has a reservation and something
-    /// waiting gets at least that, less what a run or two may be late.
+    /// Whatever the other two tenants submit, a tenant with a reservation and queued requests gets
+    /// at least that, less a run or two of delay.
     #[test]
     fn no_tenant_with_a_reservation_starves(
         policy in prop_oneof![Just("utilization"), Just("utilization:slack=1"), Just("headtime")],
@@ -507,15 +546,35 @@ proptest! {
         len in 1_u64..8,
     ) {
         let mut session = Setup::of(policy).start();
-        session.scheduler.set_share(session.now, tenant(0), reserving(f64::from(reserve))).expect("free");
-        session.scheduler.set_share(session.now, tenant(1), Terms { priority: PriorityClass::RealTime, ..reserving(f64::from(others)) }).expect("free");
+        session
+            .scheduler
+            .set_share(session.now, tenant(0), reserving(f64::from(reserve)))
+            .expect("free");
+        session
+            .scheduler
+            .set_share(
+                session.now,
+                tenant(1),
+                Terms { priority: PriorityClass::RealTime, ..reserving(f64::from(others)) },
+            )
+            .expect("free");
         let mut id = 0;
         let end = Nanos::from_secs(6);
         while session.now < Instant::ORIGIN + end {
             for (volume, held) in [(0, 2), (1, 6), (2, 6)] {
-                while session.scheduler.queue().by_arrival().filter(|queued| queued.request.volume == VolumeId(volume)).count() < held {
+                while session
+                    .scheduler
+                    .queue()
+                    .by_arrival()
+                    .filter(|queued| queued.request.volume == VolumeId(volume))
+                    .count()
+                    < held
+                {
                     let start = id * 31 % (CAPACITY - 8);
-                    session.accept(of_volume(volume, read(id, start, if volume == 0 { 1 } else { len })));
+                    session.accept(of_volume(
+                        volume,
+                        read(id, start, if volume == 0 { 1 } else { len }),
+                    ));
                     id += 1;
                 }
             }
@@ -523,6 +582,9 @@ proptest! {
         }
         let got = session.scheduler.accounts().volume(VolumeId(0)).disk_time.as_secs_f64();
         let entitled = f64::from(reserve) / 100.0 * end.as_secs_f64();
-        prop_assert!(got > entitled - 1.0 * f64::from(reserve) / 100.0 - 0.1, "{got} s of {entitled} s");
+        prop_assert!(
+            got > entitled - 1.0 * f64::from(reserve) / 100.0 - 0.1,
+            "{got} s of {entitled} s"
+        );
     }
 }

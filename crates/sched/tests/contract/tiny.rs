@@ -1,10 +1,11 @@
-//! A drive small enough to compute by hand, and a belief that knows it exactly.
+//! A drive small enough to compute by hand, and an exact drive model of it.
 //!
 //! 8 cylinders × 3 heads × 8 sectors, LBA = 24 × cylinder + 8 × head + sector; one revolution takes
 //! 8 ms, so a sector takes 1 ms, and sector `s` starts under the head at times `s` ms + any number
 //! of revolutions. A seek of `d` cylinders takes 0.8 ms + 0.2 ms × d, a head switch 0.5 ms. A
 //! command has 0.2 ms of overhead before the drive can turn to it, and is reported 0.1 ms after its
-//! media access. There is no skew: who crosses to the next track waits a whole revolution.
+//! media access. There is no skew: an access that crosses to the next track waits a whole
+//! revolution.
 //!
 //! Modelled: seek, head switch, rotation, overhead, reporting. Not modelled: settle, zones, cache
 //! hits, defects.
@@ -27,21 +28,21 @@ pub(crate) const HEAD_SWITCH: Nanos = Nanos::from_us(500);
 pub(crate) const OVERHEAD: Nanos = Nanos::from_us(200);
 pub(crate) const REPORTING: Nanos = Nanos::from_us(100);
 
-/// Knows the tiny drive, and can be made to believe otherwise.
+/// A model that knows the tiny drive, with settings to deviate from it.
 #[derive(Clone, Default)]
 pub(crate) struct TinyBelief {
-    /// A sector that passes so soon after arrival is said to be missed every other time.
+    /// A sector that passes this soon after arrival is predicted to be missed every other time.
     pub risky_wait: Nanos,
-    /// Overhead that writes are said to have beside that of all commands.
+    /// Additional overhead of writes.
     pub write_overhead: Nanos,
     pub learned: Arc<Mutex<Vec<MeasuredAccess>>>,
-    /// True if it says where the tracks are.
+    /// True if it has tracks.
     pub knows_tracks: bool,
-    /// What it says of every completion.
+    /// Its verdict on every completion.
     pub says: AccessKind,
-    /// True if it says that the drive takes writes into a cache.
+    /// True if the drive takes writes into a cache.
     pub caches_writes: bool,
-    /// By how many sectors it says that each track is displaced.
+    /// The displacement of each track in sectors.
     pub displaced: u64,
 }
 
@@ -58,8 +59,8 @@ fn place(lba: u64) -> Position {
     }
 }
 
-/// Returns the time at which in a revolution an angle passes; exact, because angles here are
-/// eighths of a turn.
+/// Returns the time within a revolution at which an angle passes; exact, because angles here are
+/// eighths of a revolution.
 fn phase(angle: Angle) -> u64 {
     (u64::from(angle.as_raw()) * REVOLUTION.as_ns()) >> 32
 }
@@ -108,7 +109,7 @@ impl Positioning for TinyBelief {
         }
     }
 
-    /// The platter turns whether or not it says where the tracks are.
+    /// The platter rotates with or without known tracks.
     fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
         from + Nanos::from_ns(
             (phase(angle) + REVOLUTION.as_ns() - from.as_ns() % REVOLUTION.as_ns())
@@ -221,7 +222,7 @@ impl TrackMap for TinyBelief {
         Nanos::ZERO
     }
 
-    fn may_stray(&self) -> bool {
+    fn may_destage(&self) -> bool {
         false
     }
 }

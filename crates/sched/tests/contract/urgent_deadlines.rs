@@ -1,4 +1,4 @@
-//! What sets `headtime` apart from `sptf-expected`: deadlines, and only they.
+//! The differences between `headtime` and `sptf-expected`: deadlines alone.
 
 use headtime_units::Nanos;
 use proptest::prelude::*;
@@ -8,7 +8,9 @@ use crate::session::{Session, Setup, due, read};
 
 proptest! {
     #[test]
-    fn without_deadlines_the_order_is_that_of_sptf_expected(arrivals in proptest::collection::vec((0_u64..192, 0_u64..20_000), 1..40)) {
+    fn without_deadlines_the_order_is_that_of_sptf_expected(
+        arrivals in proptest::collection::vec((0_u64..192, 0_u64..20_000), 1..40),
+    ) {
         prop_assert_eq!(order_of("headtime", &arrivals), order_of("sptf-expected", &arrivals));
     }
 }
@@ -50,8 +52,8 @@ fn a_deadline_that_presses_is_served_in_time() {
     );
 }
 
-/// Requests with deadlines keep coming next to the head, more than the drive can serve; one far
-/// away is late and must not wait for ever.
+/// Requests with deadlines keep arriving next to the head, more than the drive can serve; one far
+/// away is late and must not starve.
 #[test]
 fn a_late_request_is_not_passed_by_for_ever() {
     let mut session = Setup::of("headtime").start();

@@ -100,7 +100,7 @@ impl TrackMap for Toy {
         Nanos::ZERO
     }
 
-    fn may_stray(&self) -> bool {
+    fn may_destage(&self) -> bool {
         false
     }
 }
@@ -244,16 +244,28 @@ proptest! {
         };
         let ready = head.free_at.max(now + OVERHEAD);
         let gap = Gap {
-            map: &toy, belief: &toy, scans: &scans, rules, now, head, ready, next_sent: now, next: &next, begin: likely.depart + likely.positioning,
+            map: &toy,
+            belief: &toy,
+            scans: &scans,
+            rules,
+            now,
+            head,
+            ready,
+            next_sent: now,
+            next: &next,
+            begin: likely.depart + likely.positioning,
         };
         let found = search(&gap, u32::MAX, &mut SearchCounts::default());
-        let best = (0..toy.tracks()).map(|track| value(&gap, &toy, &toy.track(track))).max().unwrap_or(0);
+        let best =
+            (0..toy.tracks()).map(|track| value(&gap, &toy, &toy.track(track))).max().unwrap_or(0);
         prop_assert_eq!(found.map_or(0, |piece| piece.worth), best);
         // Few visits find no more, and never a piece that does not fit.
         for effort in [1, 4, 16] {
             let mut counts = SearchCounts::default();
             let piece = search(&gap, effort, &mut counts);
-            prop_assert!(counts.tracks <= u64::from(effort) && piece.is_none_or(|piece| piece.worth <= best));
+            prop_assert!(
+                counts.tracks <= u64::from(effort) && piece.is_none_or(|piece| piece.worth <= best)
+            );
         }
     }
 
@@ -275,15 +287,36 @@ proptest! {
         let likely = toy.likely(&head, now, &next);
         let begin = likely.depart + likely.positioning;
         let rules = Rules {
-            conservatism: Nanos::from_us(50), follow: Nanos::ZERO, edge: 1, several_per_track: false, after: false, merge: true, alone: false,
+            conservatism: Nanos::from_us(50),
+            follow: Nanos::ZERO,
+            edge: 1,
+            several_per_track: false,
+            after: false,
+            merge: true,
+            alone: false,
         };
-        let gap = Gap { map: &toy, belief: &toy, scans: &scans, rules, now, head, ready: now + OVERHEAD, next_sent: now, next: &next, begin };
+        let gap = Gap {
+            map: &toy,
+            belief: &toy,
+            scans: &scans,
+            rules,
+            now,
+            head,
+            ready: now + OVERHEAD,
+            next_sent: now,
+            next: &next,
+            begin,
+        };
         if let Some(piece) = search(&gap, 8, &mut SearchCounts::default()) {
             prop_assert!(piece.merged && piece.extent.end() == next.extent.start);
             prop_assert_eq!(piece.extent.start.get() / sectors, next.extent.start.get() / sectors);
-            let together = toy.target(Op::Read, Extent::new(piece.extent.start, piece.extent.len + next.extent.len));
+            let together = toy.target(
+                Op::Read,
+                Extent::new(piece.extent.start, piece.extent.len + next.extent.len),
+            );
             let likely = toy.likely(&head, now, &together);
-            let late = (likely.depart + likely.positioning + together.transfer).signed_since(begin + next.transfer);
+            let late = (likely.depart + likely.positioning + together.transfer)
+                .signed_since(begin + next.transfer);
             prop_assert!(late.abs() < 50, "{} ns late", late);
         }
     }
@@ -291,8 +324,7 @@ proptest! {
 
 /// For every end of A within a revolution.
 #[test]
-fn ends_of_tracks_that_may_lie_elsewhere_are_read_where_there_is_time_for_going_there_and_left_elsewhere()
- {
+fn displaced_ends_of_tracks_are_read_if_there_is_time_to_go_there() {
     let toy = Toy { cylinders: 8, heads: 2, sectors: 40, displaced: 2 };
     let scans = scans(&toy, &[true], 1);
     let one = |lba: u64| toy.target(Op::Read, Extent::from_numbers(lba, 1));
@@ -489,7 +521,8 @@ mod passing {
         ) {
             let sector = (u64::MAX / sectors).saturating_sub(loose << 10).max(1);
             let track = track(Angle::from_raw(start), sectors, sector);
-            let seen = passing(&track, Angle::from_raw(arrival), Nanos::from_ns(span), REVOLUTION, 0);
+            let seen =
+                passing(&track, Angle::from_raw(arrival), Nanos::from_ns(span), REVOLUTION, 0);
             let arc = turns(Nanos::from_ns(span), REVOLUTION);
             let mut expected: Vec<(u128, u64)> = Vec::new();
             for number in 0..sectors {
@@ -502,7 +535,8 @@ mod passing {
             }
             expected.sort_unstable();
             let runs = [seen.first, seen.second];
-            let found: Vec<u64> = runs.iter().flatten().flat_map(|run| run.start.get()..run.end().get()).collect();
+            let found: Vec<u64> =
+                runs.iter().flatten().flat_map(|run| run.start.get()..run.end().get()).collect();
             let expected: Vec<u64> = expected.into_iter().map(|(_, lba)| lba).collect();
             prop_assert_eq!(found, expected);
         }

@@ -53,7 +53,9 @@ proptest! {
     /// The bucket of the reservation has the difference, less the effect of its bounds; so has that
     /// of the limit.
     #[test]
-    fn what_is_charged_is_what_was_taken_and_the_buckets_hold_the_rest(events in proptest::collection::vec(event(), 0..80)) {
+    fn what_is_charged_is_what_was_taken_and_the_buckets_hold_the_rest(
+        events in proptest::collection::vec(event(), 0..80),
+    ) {
         let (mut shares, mut now, mut ticket) = (Shares::new(), Instant::ORIGIN, 0);
         shares.keep(now, core::iter::empty(), &[]);
         shares.flush_waits(now, TENANT);
@@ -67,7 +69,8 @@ proptest! {
             match event {
                 Event::Pass { us } => {
                     now += Nanos::from_us(us);
-                    let passed = |share: Share| i128::from(share.as_billionths()) * i128::from(us) * 1_000;
+                    let passed =
+                        |share: Share| i128::from(share.as_billionths()) * i128::from(us) * 1_000;
                     filled += terms.map_or(0, |terms| passed(terms.reserve));
                     limit_filled += terms.map_or(0, |terms| passed(terms.limit));
                 }
@@ -80,25 +83,44 @@ proptest! {
                 Event::Done { which, took_us } if !at_drive.is_empty() => {
                     let charge = at_drive.swap_remove(which % at_drive.len());
                     let disk_time = Nanos::from_us(took_us);
-                    shares.done(now, TENANT, Took { op: Op::Flush, cached: false, disk_time }, Some(charge));
-                    settled_ns += if charge.fixed { charge.estimate.as_ns() } else { disk_time.as_ns() } as i64;
+                    shares.done(
+                        now,
+                        TENANT,
+                        Took { op: Op::Flush, cached: false, disk_time },
+                        Some(charge),
+                    );
+                    settled_ns +=
+                        if charge.fixed { charge.estimate.as_ns() } else { disk_time.as_ns() }
+                            as i64;
                     disk_ns += disk_time.as_ns();
                 }
                 Event::Done { .. } => (),
                 Event::Set { reserve, limit, burst_ms } => {
-                    let share = |percent: u32| Share::from_billionths(percent * 10_000_000).expect("no more than the whole");
+                    let share = |percent: u32| {
+                        Share::from_billionths(percent * 10_000_000)
+                            .expect("no more than the whole")
+                    };
                     // A limit that is none has no bucket to be held against.
                     let limit = if limit == 100 { 99 } else { limit };
-                    let new = Terms { limit: share(limit.max(reserve.min(99))), burst: Nanos::from_ms(burst_ms), ..Terms::reserving(share(reserve.min(99))) };
+                    let new = Terms {
+                        limit: share(limit.max(reserve.min(99))),
+                        burst: Nanos::from_ms(burst_ms),
+                        ..Terms::reserving(share(reserve.min(99)))
+                    };
                     shares.change(now, &[ShareChange::Set(TENANT, new)]);
                     if terms.is_none() {
-                        before_ns = settled_ns + at_drive.iter().map(|charge| charge.estimate.as_ns() as i64).sum::<i64>();
+                        before_ns = settled_ns
+                            + at_drive
+                                .iter()
+                                .map(|charge| charge.estimate.as_ns() as i64)
+                                .sum::<i64>();
                     }
                     terms = Some(new);
                 }
             }
             let state = shares.tenant(TENANT).expect("it has asked for something");
-            let charged_ns = settled_ns + at_drive.iter().map(|charge| charge.estimate.as_ns() as i64).sum::<i64>();
+            let charged_ns = settled_ns
+                + at_drive.iter().map(|charge| charge.estimate.as_ns() as i64).sum::<i64>();
             prop_assert_eq!(state.charged().1, charged_ns);
             prop_assert_eq!((state.disk_time.as_ns(), state.at_drive()), (disk_ns, at_drive.len()));
             if let Some(Terms { reserve, burst, .. }) = terms {
@@ -113,8 +135,16 @@ proptest! {
                 // Charges before terms were set were taken from a bucket without room, and
                 // forgiven.
                 let before = i128::from(before_ns) * GRAINS;
-                prop_assert_eq!(level, filled - before - since_ns + bucket.let_off(), "of the reservation");
-                prop_assert_eq!(limit.level(now), Some(limit_filled - since_ns + limit.let_off()), "of the limit");
+                prop_assert_eq!(
+                    level,
+                    filled - before - since_ns + bucket.let_off(),
+                    "of the reservation"
+                );
+                prop_assert_eq!(
+                    limit.level(now),
+                    Some(limit_filled - since_ns + limit.let_off()),
+                    "of the limit"
+                );
             }
         }
     }
