@@ -1,4 +1,4 @@
-//! Commands: what a server hears and a client says, and the table of what each needs.
+//! The commands of the transmission phase, and a table of the requirements of each.
 
 use bytes::Bytes;
 
@@ -22,7 +22,7 @@ pub enum NbdCommand {
     Write {
         /// First byte.
         offset: u64,
-        /// What to write; its length is the request's.
+        /// The data to write; its length is the request's.
         payload: Bytes,
         /// Durable before the reply (FUA).
         fua: bool,
@@ -48,7 +48,7 @@ pub enum NbdCommand {
         fua: bool,
         /// Keep the range provisioned (NO_HOLE).
         no_hole: bool,
-        /// Fail with [`Errno::NotSupported`] rather than take as long as a write (FAST_ZERO).
+        /// Fail with [`Errno::NotSupported`] if it would take as long as a write (FAST_ZERO).
         fast: bool,
     },
     /// The range will be read soon.
@@ -120,7 +120,7 @@ impl NbdCommand {
     }
 }
 
-/// What one command is allowed to carry and what it needs. DISC has no row: it has no reply.
+/// The requirements of a command. DISC has no row: it has no reply.
 #[derive(Debug, Clone, Copy)]
 pub struct CommandSpec {
     /// Code on the wire.
@@ -208,7 +208,7 @@ pub const COMMANDS: &[CommandSpec] = &[
 ];
 
 impl CommandSpec {
-    /// The row of a code on the wire; `None` for DISC and for strangers.
+    /// The row of a code on the wire; `None` for DISC and unknown codes.
     pub fn of(code: u16) -> Option<&'static CommandSpec> {
         COMMANDS.iter().find(|spec| spec.code == code)
     }

@@ -1,5 +1,4 @@
-//! What an export is: name, size, flags, block sizes, and the extents its allocation is described
-//! with.
+//! The description of an export: name, size, flags, block sizes, and the extents of its allocation.
 
 use alloc::string::String;
 use core::fmt;
@@ -14,29 +13,28 @@ impl ExportFlags {
     pub const HAS_FLAGS: ExportFlags = ExportFlags(1);
     /// Writes fail with EPERM.
     pub const READ_ONLY: ExportFlags = ExportFlags(1 << 1);
-    /// FLUSH is understood.
+    /// FLUSH is supported.
     pub const SEND_FLUSH: ExportFlags = ExportFlags(1 << 2);
-    /// The FUA command flag is understood.
+    /// The FUA command flag is supported.
     pub const SEND_FUA: ExportFlags = ExportFlags(1 << 3);
     /// The medium rotates.
     pub const ROTATIONAL: ExportFlags = ExportFlags(1 << 4);
-    /// TRIM is understood.
+    /// TRIM is supported.
     pub const SEND_TRIM: ExportFlags = ExportFlags(1 << 5);
-    /// WRITE_ZEROES and NO_HOLE are understood.
+    /// WRITE_ZEROES and NO_HOLE are supported.
     pub const SEND_WRITE_ZEROES: ExportFlags = ExportFlags(1 << 6);
-    /// The DF command flag is understood; set by the server machine exactly when replies are
-    /// structured.
+    /// The DF command flag is supported; the server sets it exactly when replies are structured.
     pub const SEND_DF: ExportFlags = ExportFlags(1 << 7);
     /// Several connections see each other's completed writes and flushes.
     pub const CAN_MULTI_CONN: ExportFlags = ExportFlags(1 << 8);
-    /// CACHE is understood.
+    /// CACHE is supported.
     pub const SEND_CACHE: ExportFlags = ExportFlags(1 << 10);
-    /// The FAST_ZERO command flag is understood.
+    /// The FAST_ZERO command flag is supported.
     pub const SEND_FAST_ZERO: ExportFlags = ExportFlags(1 << 11);
     /// No flag.
     pub const NONE: ExportFlags = ExportFlags(0);
-    /// What a writable rotating disk offers here: everything except fast zeroing, which a disk
-    /// cannot promise.
+    /// The flags of a writable rotating disk: everything except fast zeroing, which a disk cannot
+    /// guarantee.
     pub const DISK: ExportFlags = ExportFlags(
         Self::SEND_FLUSH.0
             | Self::SEND_FUA.0
@@ -61,7 +59,7 @@ impl ExportFlags {
         (Self::SEND_FAST_ZERO, "SEND_FAST_ZERO"),
     ];
 
-    /// The flags with exactly these bits; unknown bits are kept.
+    /// The flags with exactly these bits, including unknown ones.
     pub const fn from_bits(bits: u16) -> ExportFlags {
         ExportFlags(bits)
     }
@@ -71,7 +69,7 @@ impl ExportFlags {
         self.0
     }
 
-    /// Whether every flag of `other` is set.
+    /// True if every flag of `other` is set.
     pub const fn contains(self, other: ExportFlags) -> bool {
         self.0 & other.0 == other.0
     }
@@ -82,9 +80,8 @@ impl ExportFlags {
         ExportFlags(self.0 & !other.0)
     }
 
-    /// What goes on the wire for an export with these flags: HAS_FLAGS set, SEND_DF exactly when
-    /// replies are structured, no SEND_FAST_ZERO without SEND_WRITE_ZEROES, and nothing that writes
-    /// on a read-only export.
+    /// The flags to advertise: HAS_FLAGS set, SEND_DF exactly when replies are structured, no
+    /// SEND_FAST_ZERO without SEND_WRITE_ZEROES, and nothing that writes on a read-only export.
     #[must_use]
     pub(crate) fn advertised(self, structured: bool) -> ExportFlags {
         let mut flags = self.without(Self::SEND_DF) | Self::HAS_FLAGS;
@@ -142,7 +139,7 @@ impl Default for BlockSizes {
 }
 
 impl BlockSizes {
-    /// Whether the three sizes obey the protocol's rules.
+    /// Checks the three sizes against the protocol's rules.
     ///
     /// # Errors
     /// [`ExportInfoError::BlockSizes`] naming the three.
@@ -157,16 +154,16 @@ impl BlockSizes {
     }
 }
 
-/// One export: what a server tells of it, what a client learns of it.
+/// The description of an export, as a server sends it to a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportInfo {
     /// Canonical name, at most 4,096 bytes, no NUL; may be empty (the default export).
     pub name: String,
-    /// Text for people, at most 4,096 bytes, no NUL; may be empty.
+    /// A description for people, at most 4,096 bytes, no NUL; may be empty.
     pub description: String,
     /// Size in bytes, a multiple of `block_sizes.minimum`.
     pub size_bytes: u64,
-    /// What the export can do. HAS_FLAGS and SEND_DF are set by the machine whatever is given here.
+    /// The capabilities of the export. The server sets HAS_FLAGS and SEND_DF itself.
     pub flags: ExportFlags,
     /// Size constraints.
     pub block_sizes: BlockSizes,
@@ -184,7 +181,7 @@ impl ExportInfo {
         }
     }
 
-    /// Whether this can be put on the wire.
+    /// Checks if this can be sent.
     ///
     /// # Errors
     /// [`ExportInfoError`] with the first rule that is broken.
@@ -214,7 +211,7 @@ pub(crate) fn check_string(field: &'static str, text: &str) -> Result<(), Export
     Ok(())
 }
 
-/// Why an [`ExportInfo`] cannot be served.
+/// The reason why an [`ExportInfo`] cannot be served.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExportInfoError {
     /// The block sizes break the protocol's rules.
@@ -247,7 +244,7 @@ pub enum ExportInfoError {
     /// A string longer than the protocol allows.
     #[error("export {field} has {bytes} bytes, the protocol allows 4096; shorten it")]
     TooLong {
-        /// Which string.
+        /// The string.
         field: &'static str,
         /// Its length, bytes.
         bytes: usize,
@@ -255,12 +252,12 @@ pub enum ExportInfoError {
     /// A string with a NUL in it.
     #[error("export {field} contains a NUL character, which the protocol forbids; remove it")]
     Nul {
-        /// Which string.
+        /// The string.
         field: &'static str,
     },
 }
 
-/// What the two sides agreed on when the transmission phase began.
+/// The result of the negotiation, at the beginning of the transmission phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportSession {
     /// The export, with flags and block sizes as they went over the wire.
@@ -269,8 +266,8 @@ pub struct ExportSession {
     pub structured_replies: bool,
     /// BLOCK_STATUS may be sent and answers `base:allocation`.
     pub allocation_context: bool,
-    /// The server stated the block sizes and the client asked for them. On a client, block sizes
-    /// that were not stated are the cautious defaults of proto.md ("Size constraints").
+    /// The server sent the block sizes and the client requested them. On a client, block sizes that
+    /// were not sent are the cautious defaults of proto.md ("Size constraints").
     pub block_sizes_stated: bool,
 }
 
@@ -279,7 +276,7 @@ pub struct ExportSession {
 pub struct ListedExport {
     /// Name to open it by.
     pub name: String,
-    /// Text for people, may be empty.
+    /// A description for people; may be empty.
     pub description: String,
 }
 

@@ -1,10 +1,9 @@
 //! Bytes on their way in: a small head for message headers, and one body of exactly the length a
 //! message announced.
 //!
-//! The head never holds more than [`HEAD_BYTES`]. A body is allocated when a header asked for it
-//! (and the caller has checked its length), takes over what the head already has of it, and is then
-//! filled in place, so that a large payload is not copied and nothing is buffered beyond what was
-//! announced.
+//! The head never has more than [`HEAD_BYTES`]. A body is allocated after its header was parsed and
+//! its length checked. It takes over what the head already has of it and is then filled in place.
+//! So a large payload is not copied, and nothing is buffered beyond the announced length.
 
 use alloc::vec::Vec;
 
@@ -19,7 +18,7 @@ pub(crate) struct Inbox {
     /// Bytes of `head` already parsed; moved out before the next read.
     parsed: usize,
     body: Option<Body>,
-    /// Bytes still to come that nobody wants.
+    /// Bytes still to be skipped.
     skip: u64,
 }
 
@@ -40,7 +39,8 @@ impl Inbox {
         Inbox::default()
     }
 
-    /// Bytes that can be taken now; 0 only when a full body or a full head waits to be parsed.
+    /// The number of bytes that can be received now; 0 only if a full body or a full head is to be
+    /// parsed.
     pub(crate) fn hint(&self) -> usize {
         match &self.body {
             Some(body) if body.missing() > 0 => body.missing(),
@@ -48,8 +48,8 @@ impl Inbox {
         }
     }
 
-    /// Where the next bytes go, limited to `hint()`. The shell fills it; `settle` runs before
-    /// anything is parsed.
+    /// The buffer for the next bytes, limited to `hint()`. The caller fills it; `settle` runs
+    /// before anything is parsed.
     pub(crate) fn buffer(&mut self) -> Limit<&mut Vec<u8>> {
         self.settle();
         let hint = self.hint();
@@ -64,7 +64,7 @@ impl Inbox {
         }
     }
 
-    /// Copies from `input`, at most `hint()` bytes; how many were taken.
+    /// Copies at most `hint()` bytes from `input`; returns the number copied.
     pub(crate) fn receive(&mut self, input: &[u8]) -> usize {
         let mut buffer = self.buffer();
         let taken = input.len().min(buffer.remaining_mut());
@@ -92,7 +92,7 @@ impl Inbox {
         self.head[self.parsed..].first_chunk().map(|raw| u32::from_be_bytes(*raw))
     }
 
-    /// From here on collects a body of `wanted` bytes; the caller has bounded `wanted`.
+    /// Starts to collect a body of `len` bytes; the caller has bounded `len`.
     pub(crate) fn start_body(&mut self, wanted: usize) {
         assert!(!self.busy(), "a body was started before the last one was taken");
         let mut bytes = Vec::with_capacity(wanted);
@@ -114,18 +114,18 @@ impl Inbox {
         self.settle();
     }
 
-    /// Whether all bytes to skip are past.
+    /// True if all bytes to skip have passed.
     pub(crate) fn skipped(&mut self) -> bool {
         self.settle();
         self.skip == 0
     }
 
-    /// Whether nothing waits to be parsed.
+    /// True if there is nothing to parse.
     pub(crate) fn is_empty(&self) -> bool {
         self.unparsed() == 0 && self.body.is_none() && self.skip == 0
     }
 
-    /// Memory held now, bytes.
+    /// Memory in use, bytes.
     pub(crate) fn held_bytes(&self) -> u64 {
         (self.head.capacity() + self.body.as_ref().map_or(0, |body| body.bytes.capacity())) as u64
     }

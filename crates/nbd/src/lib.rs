@@ -5,7 +5,7 @@
 //! opens a socket, reads a clock or starts a thread; the crate is `no_std` with `alloc`. Source of
 //! every number: `doc/proto.md` and `doc/uri.md` of the NetworkBlockDevice/nbd repository.
 //!
-//! # How a shell drives a machine
+//! # Driving a connection
 //!
 //! The same four calls on both sides, in a loop, in any order; each is cheap when there is nothing
 //! to do:
@@ -22,10 +22,10 @@
 //! # Copies
 //!
 //! A WRITE's payload is one contiguous allocation of exactly its length. The part that arrived in
-//! the same read as its header (at most [`HEAD_BYTES`]) is copied once; the rest is read by the
-//! shell straight into it through `read_buffer()`. It leaves as [`bytes::Bytes`]. READ data enters
-//! the output queue as the `Bytes` the shell handed in and is never copied. The client mirrors
-//! this; only a read that the server fragments is assembled by copying.
+//! the same read as its header (at most [`HEAD_BYTES`]) is copied once; the caller reads the rest
+//! straight into it through `read_buffer()`. It is returned as [`bytes::Bytes`]. READ data enters
+//! the output queue as the caller's `Bytes` and is never copied. The client mirrors this; only a
+//! read that the server fragments is assembled by copying.
 //!
 //! # Memory
 //!
@@ -35,22 +35,23 @@
 //! ```text
 //! server   HEAD_BYTES + max_option_bytes + OPTION_REPLY_BYTES
 //!          + max_in_flight_bytes + max_in_flight * REQUEST_OVERHEAD_BYTES          (ServerLimits::memory_bound)
-//!          + the export list the shell gives in answer to LIST, once
+//!          + the export list the caller gives in answer to LIST, once
 //! client   HEAD_BYTES + max_option_reply_bytes + max_list_bytes + 3 * max_in_flight_bytes
 //!          + max_in_flight * (REQUEST_OVERHEAD_BYTES + max_fragments * FRAGMENT_BYTES)
 //!                                                                                  (ClientLimits::memory_bound)
 //! ```
 //! The server keeps the bound by not reading: at the limit `read_hint()` is 0 until replies have
-//! gone out. The client keeps it by refusing [`client::Connection::submit`] and by closing on a
-//! server that answers more than was asked. Requests in flight count READ and WRITE at their length
-//! and BLOCK_STATUS at eight bytes for each extent allowed. A READ answered in many segments costs
-//! another 64 bytes a segment, which the shell decides. Time is not bounded here: a peer that sends
-//! nothing is for the shell's timeouts.
+//! been sent. The client keeps it by refusing [`client::Connection::submit`], and by closing the
+//! connection if the server sends more than was requested. Requests in flight count READ and WRITE
+//! at their length and BLOCK_STATUS at eight bytes for each extent allowed. A READ answered in many
+//! segments costs another 64 bytes per segment, which the caller decides. Time is not bounded here:
+//! the caller needs timeouts for a peer that sends nothing.
 //!
 //! # Not supported
 //!
-//! - TLS itself: it is the shell's. The server says when it begins ([`server::ServerEvent::StartTls`]);
-//!   the client has none, and `nbds://` is refused in text with the remedy in the message.
+//! - TLS itself, which the caller carries out. The server reports its beginning
+//!   ([`server::ServerEvent::StartTls`]). The client has none, and refuses `nbds://` with the
+//!   remedy in the message.
 //! - Extended headers (64-bit lengths), the RESIZE extension: answered `ERR_UNSUP`, respectively
 //!   never advertised.
 //! - Oldstyle servers and clients.

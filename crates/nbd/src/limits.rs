@@ -1,4 +1,4 @@
-//! How much one connection may ask for, and what that costs in memory at most.
+//! The limits of a connection, and its memory bound.
 //!
 //! Defaults are guesses unless a source is given; the formulas are those of the crate's
 //! documentation.
@@ -11,11 +11,10 @@ pub const HEAD_BYTES: usize = 16 << 10;
 pub const OPTION_REPLY_BYTES: usize = 16 << 10;
 /// Upper bound of what one request costs besides its data: table entries, reply header, error text.
 pub const REQUEST_OVERHEAD_BYTES: usize = 1 << 10;
-/// What the client keeps for one disjoint piece of a fragmented read.
+/// The client's memory for one disjoint piece of a fragmented read.
 pub const FRAGMENT_BYTES: usize = 16;
-/// A WRITE longer than this (and than the maximum) ends the connection; up to it, the payload is
-/// read past and the request refused. proto.md, "Size constraints": nothing up to 2^25 bytes is to
-/// be taken for an attack.
+/// A WRITE longer than this (and than the maximum) ends the connection; a shorter one is skipped
+/// and refused. According to proto.md, "Size constraints", nothing up to 2^25 bytes is an attack.
 pub const DENIAL_OF_SERVICE_BYTES: u32 = 32 << 20;
 
 /// Longest text sent with an error, bytes.
@@ -29,8 +28,8 @@ pub struct ServerLimits {
     /// Longest READ or WRITE in bytes, advertised as the maximum block size. From 65,536 (the
     /// largest minimum block) to 2^30. Default 32 MiB: what every client may assume.
     pub max_request_bytes: u32,
-    /// Requests taken in and not yet answered onto the wire. At least 1, default 256: deeper than
-    /// nbdcopy (64) and any disk's queue.
+    /// Requests received whose reply is not yet sent. At least 1, default 256: deeper than nbdcopy
+    /// (64) and any disk's queue.
     pub max_in_flight: u32,
     /// Bytes of those requests (READ and WRITE: length; BLOCK_STATUS: eight per extent allowed). At
     /// least `max_request_bytes`, default 64 MiB.
@@ -60,7 +59,7 @@ impl Default for ServerLimits {
 }
 
 impl ServerLimits {
-    /// Whether the limits can be kept together.
+    /// Checks if the limits are consistent.
     ///
     /// # Errors
     /// [`LimitsError`] with the first limit that is too small or too large.
@@ -80,7 +79,7 @@ impl ServerLimits {
         at_least("max_options", u64::from(self.max_options), 1)
     }
 
-    /// Most bytes one connection holds, whatever the client sends; the formula is in the crate's
+    /// The most bytes of a connection in memory, for any client; the formula is in the crate's
     /// documentation.
     pub fn memory_bound(&self) -> u64 {
         let requests = u64::from(self.max_in_flight) * REQUEST_OVERHEAD_BYTES as u64;
@@ -107,7 +106,7 @@ pub struct ClientLimits {
     pub max_list_bytes: u64,
     /// Replies to one option besides the list of exports. Default 64.
     pub max_option_replies: u32,
-    /// Extents kept of one BLOCK_STATUS reply; further ones are dropped. From 1 to 2^20, default
+    /// The most extents of a BLOCK_STATUS reply; further ones are dropped. From 1 to 2^20, default
     /// 4,096.
     pub max_extents: u32,
     /// Disjoint pieces in which a read may lie assembled at one moment; a server that scatters more
@@ -131,7 +130,7 @@ impl Default for ClientLimits {
 }
 
 impl ClientLimits {
-    /// Whether the limits can be kept together.
+    /// Checks if the limits are consistent.
     ///
     /// # Errors
     /// [`LimitsError`] with the first limit that is too small or too large.
@@ -145,7 +144,7 @@ impl ClientLimits {
         at_least("max_option_reply_bytes", u64::from(self.max_option_reply_bytes), 8196)
     }
 
-    /// Most bytes one connection holds, whatever the server sends; the formula is in the crate's
+    /// The most bytes of a connection in memory, for any server; the formula is in the crate's
     /// documentation.
     pub fn memory_bound(&self) -> u64 {
         let request =
@@ -166,10 +165,10 @@ fn at_most(limit: &'static str, value: u64, most: u64) -> Result<(), LimitsError
     if value > most { Err(LimitsError::TooLarge { limit, value, most }) } else { Ok(()) }
 }
 
-/// A limit that cannot be kept, or not together with the others.
+/// A limit that is out of range, or contradicts another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LimitsError {
-    /// Too small to serve anybody or to hold what another limit allows.
+    /// Too small to serve a client, or to fit another limit.
     #[error(
         "limit {limit} = {value}: expected at least {least}; raise it, or lower the limits it has \
             to hold"
@@ -179,7 +178,7 @@ pub enum LimitsError {
         limit: &'static str,
         /// Given value.
         value: u64,
-        /// Smallest value that goes with the other limits.
+        /// The smallest value that fits the other limits.
         least: u64,
     },
     /// Larger than the protocol can carry.

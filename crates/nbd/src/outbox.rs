@@ -1,8 +1,8 @@
 //! Bytes on their way out: small headers run together, data handed in is passed on uncopied.
 //!
-//! A server also needs to know when a reply has left, because only then its place is free: `mark`
-//! remembers the end of a reply and `advance` says how many marks, and how many bytes charged with
-//! them, were passed.
+//! A server also needs to know when a reply has been sent, because only then its memory is free.
+//! `mark` records the end of a reply. `advance` returns the number of marks passed, and the bytes
+//! charged for them.
 
 use alloc::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use bytes::{Buf, Bytes, BytesMut};
 
 /// Small pieces are run together up to this length.
 const JOIN_BYTES: usize = 4096;
-/// Zeroes that are sent without being held.
+/// Zeroes that are sent without being stored.
 static ZEROES: [u8; 32 << 10] = [0; 32 << 10];
 
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ struct Mark {
     charge: u64,
 }
 
-/// What passed marks give back.
+/// The totals of the marks passed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Released {
     pub replies: u32,
@@ -73,8 +73,7 @@ impl Outbox {
         }
     }
 
-    /// Remembers that everything queued so far ends a reply which holds `charge` bytes of the
-    /// budget.
+    /// Records that everything queued so far ends a reply that is charged `charge` bytes.
     pub(crate) fn mark(&mut self, charge: u64) {
         self.marks.push_back(Mark { end: self.queued, charge });
     }
@@ -84,7 +83,7 @@ impl Outbox {
         self.marks.len()
     }
 
-    /// What they are charged.
+    /// The bytes charged for the marks.
     pub(crate) fn marked_charge(&self) -> u64 {
         self.marks.iter().map(|mark| mark.charge).sum()
     }

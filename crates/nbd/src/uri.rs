@@ -25,13 +25,13 @@ pub const DEFAULT_PORT: u16 = 10809;
 /// it reads back.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NbdUri {
-    /// Where the server listens.
+    /// The address of the server.
     pub address: Address,
     /// Name of the export, empty for the server's default.
     pub export: String,
 }
 
-/// Where a server listens.
+/// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Address {
     /// TCP.
@@ -75,11 +75,11 @@ pub enum UriError {
     Part {
         /// The text.
         uri: String,
-        /// Which part.
+        /// The part of the URI.
         part: &'static str,
-        /// What stands there.
+        /// Its text.
         found: String,
-        /// What should.
+        /// The expectation.
         expected: &'static str,
     },
     /// A unix scheme without a socket.
@@ -92,7 +92,7 @@ pub enum UriError {
 
 /// Bytes besides letters and digits that stand for themselves in a path.
 const PATH_PLAIN: &[u8] = b"-._~/:@!$&'()*+,;=";
-/// The same in a query's value, where `&`, `+` and `;` mean something to somebody.
+/// Like it, for a query's value, where `&`, `+` and `;` may have a meaning.
 const QUERY_PLAIN: &[u8] = b"-._~/:@!$'()*,";
 /// The same in a host.
 const HOST_PLAIN: &[u8] = b"-._~:";

@@ -1,8 +1,7 @@
 //! The protocol's numbers, and reading them from bytes.
 //!
-//! Every constant is as in `doc/proto.md` (NetworkBlockDevice/nbd), where its name there is this
-//! name behind `NBD_`. All integers on the wire are unsigned and big-endian. The tables give text
-//! for messages; nothing is dispatched on text.
+//! Every constant is as in `doc/proto.md` (NetworkBlockDevice/nbd), without the prefix `NBD_`. All
+//! integers on the wire are unsigned and big-endian. The tables give text for messages only.
 
 /// First eight bytes of every server: ASCII `NBDMAGIC`.
 pub const NBD_MAGIC: u64 = 0x4e42_444d_4147_4943;
@@ -187,7 +186,7 @@ pub fn option_name(code: u32) -> &'static str {
     text_of(OPTIONS, code, "unknown option")
 }
 
-/// What the error reply `code` to an option means, or `"unknown error"`.
+/// The meaning of the error reply `code` to an option, or `"unknown error"`.
 pub fn option_error_text(code: u32) -> &'static str {
     text_of(OPTION_ERRORS, code, "unknown error")
 }

@@ -1,5 +1,5 @@
-//! How a byte stream is cut into pieces changes nothing: same events, same output, for any split,
-//! by either way in.
+//! The division of a byte stream into pieces changes nothing: the events and the output are the
+//! same for any division and either input method.
 #![allow(clippy::unwrap_used)] // Helpers of tests count as tests.
 
 mod common;
@@ -15,7 +15,8 @@ use proptest::prelude::*;
 
 const SIZE: usize = 64 << 10;
 
-/// Runs a whole stream through a server whose shell answers at once; events and output as text.
+/// Runs a whole stream through a server that is answered at once; returns events and output as
+/// text.
 fn serve(stream: &[u8], mut piece: impl FnMut() -> usize) -> (Vec<String>, Vec<u8>) {
     let mut server = server::Connection::new(small_limits()).unwrap();
     let mut shell = Shell::new(SIZE);
@@ -98,7 +99,7 @@ fn server_stream() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Runs what a server once said through a client that submits `commands` when the export is open.
+/// Runs a recorded server through a client that submits `commands` when the export is open.
 fn listen(
     stream: &[u8],
     commands: &[NbdCommand],
@@ -155,7 +156,8 @@ fn commands() -> Vec<NbdCommand> {
     ]
 }
 
-/// What a server says to a client that submits `commands`, answered in an order drawn from `seed`.
+/// The bytes of a server for a client that submits `commands`, answered in an order drawn from
+/// `seed`.
 fn server_says(seed: u64) -> Vec<u8> {
     let client =
         client::Connection::new(NbdClientConfig::open("vol0"), ClientLimits::default()).unwrap();

@@ -17,15 +17,15 @@ use proptest::prelude::*;
 
 const SIZE: usize = 1 << 20;
 
-/// How a shell treats its client.
+/// The behavior of the server's caller.
 #[derive(Debug, Clone, Copy)]
 struct Manners {
     answers: bool,
     sends: bool,
 }
 
-/// Feeds `stream` and checks the bound after every move; payloads the shell keeps count. Returns
-/// bytes taken.
+/// Feeds `stream` and checks the bound after every step, including payloads that the caller has.
+/// Returns the bytes received.
 fn abuse(server: &mut Connection, stream: &[u8], manners: Manners, dice: &mut Dice) -> usize {
     let shell = Shell::new(SIZE);
     let bound = server.limits().memory_bound() + 1024; // plus the export list
@@ -182,8 +182,8 @@ fn recorded(seed: u64) -> Vec<u8> {
     pair.record
 }
 
-/// Runs a client on what a bad server says. Every request it could submit completes exactly once;
-/// how many.
+/// Runs a client on the bytes of a faulty server. Every submitted request completes exactly once;
+/// returns their number.
 fn suffer(stream: &[u8], dice: &mut Dice) -> usize {
     let mut client =
         client::Connection::new(NbdClientConfig::open("vol0"), client_limits()).unwrap();
@@ -291,7 +291,7 @@ fn a_client_that_reads_without_receiving_stops_the_server_within_its_bound() {
         assert!(taken / 28 <= most.min(1000 + 586), "{taken}");
         assert!(server.in_flight_bytes() <= 1 << 20);
         assert_eq!(server.read_hint(), 0);
-        // When it reads again, all goes on.
+        // When the client reads again, everything continues.
         sent(&mut server);
         let rest = abuse(
             &mut server,

@@ -26,8 +26,8 @@ const FAST: u16 = 16;
 
 const SIZE: u64 = 1 << 20;
 
-/// Sends a request, with its payload if it is a WRITE; the error it is answered with, `None` when
-/// the shell gets it.
+/// Sends a request, with its payload if it is a WRITE. Returns the error it is answered with;
+/// `None` if the caller gets it.
 fn refused(
     server: &mut Connection,
     flags: u16,
@@ -62,7 +62,7 @@ fn refused(
     Some(Errno::from_code(code))
 }
 
-/// What, export flags, command flags, command, offset, length, expected error.
+/// Case, export flags, command flags, command, offset, length, expected error.
 type Row = (&'static str, ExportFlags, u16, u16, u64, u32, Option<Errno>);
 
 #[test]

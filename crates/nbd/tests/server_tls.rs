@@ -1,5 +1,5 @@
-//! STARTTLS seen from the server's machine: what is forgotten, what is refused before and inside
-//! TLS, and that nothing said in plaintext counts inside.
+//! STARTTLS on the server: what it discards, what it refuses before and inside TLS, and that no
+//! plaintext counts inside.
 #![allow(clippy::unwrap_used)] // Helpers of tests count as tests.
 
 mod common;
@@ -71,7 +71,7 @@ fn what_was_agreed_before_tls_is_forgotten() {
     assert_eq!(feed(&mut server, &option(STARTTLS, &[])), [ServerEvent::StartTls]);
     sent(&mut server);
     server.tls_started().unwrap();
-    // Contexts need structured replies, which nobody has agreed on inside TLS.
+    // Contexts need structured replies, which are not negotiated inside TLS.
     feed(&mut server, &option(10, &context_data("vol0", &["base:allocation"])));
     assert_eq!(reply(&mut server), 0x8000_0003);
     feed(&mut server, &option(7, &go_data("vol0", &[])));

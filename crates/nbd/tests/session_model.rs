@@ -1,6 +1,5 @@
-//! Client and server against each other and against a model: random commands, many in flight,
-//! answered out of order, over pipes that deliver in random pieces. Every answer must be what a
-//! plain array says it is.
+//! A client and a server against a model: random commands, many in flight, answered out of order,
+//! over pipes that deliver in random pieces. Every reply must match a plain array.
 #![allow(clippy::unwrap_used)] // Helpers of tests count as tests.
 
 mod common;
@@ -55,7 +54,7 @@ fn any_command() -> impl Strategy<Value = NbdCommand> {
     prop_oneof![9 => command(), 1 => status]
 }
 
-/// What the answer must be, if the commands are carried out in the order they were submitted.
+/// The expected reply, if the commands are carried out in the order of submission.
 fn expected(model: &mut Shell, command: &NbdCommand, max_extents: usize) -> Result<Reply, Errno> {
     let (offset, length) = command.range();
     let range = offset as usize..(offset + length) as usize;

@@ -1,22 +1,22 @@
-//! Whether two arms serve the drive, each its own half of the addresses.
+//! Detection of two arms, each serving its own half of the addresses.
 //!
-//! *By seeks that are none.* A sector of one region is read, then one of a region far away, then
-//! again one of the first, right before the first sector. With one arm the third read has to come
-//! back all the way, and takes longer than most of a turn. An arm that only serves its own region
-//! has stayed where it was: the third read waits for its sector and nothing else, less than four
-//! tenths of a turn in four of ten tries.
+//! *By seeks that do not happen.* A sector of one region is read, then one of a region far away,
+//! then one of the first region again, just before the first sector. With one arm the third read
+//! seeks back all the way, and takes most of a revolution or longer. An arm that only serves its
+//! own region has stayed in place: the third read only waits for its sector, less than four tenths
+//! of a revolution in four of ten tries.
 //!
-//! So the last eighth of the drive is asked against the first; where that shows two arms, so must
-//! both sides of the middle, and the ends of neither half: then the first half is one arm's and the
-//! second the other's, as drives with two arms have it that report so. One half is characterized,
-//! and the other taken to be alike; at some sectors all over it angles are compared.
+//! The last eighth of the drive is compared with the first in this way. If that shows two arms, so
+//! must the two sides of the middle, but not the two ends of either half. Then each half has its
+//! own arm, as in drives with two arms that report them. One half is characterized, and the other
+//! assumed to be alike; angles are compared at some sectors all over it.
 //!
-//! Worked example, 7,200 rpm: of 24 third reads 9 take 0.1 to 3.3 ms where two arms are; with one
-//! arm the quickest takes 9.
+//! Worked example, 7,200 rpm: of 24 third reads 9 take 0.1 to 3.3 ms with two arms; with one arm
+//! the quickest takes 9 ms.
 //!
-//! Not found: arms that share addresses otherwise, more than two, a second arm laid out otherwise
-//! (that is said). Drives of fewer than [`MIN_SECTORS`] are taken to have one arm. Cost: a
-//! second, with two arms three. Source: ours.
+//! Not found: arms that share addresses otherwise, more than two arms, a second arm with another
+//! layout (a remark reports it). Drives of fewer than [`MIN_SECTORS`] are assumed to have one arm.
+//! Cost: a second, with two arms three. Source: ours.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,22 +26,22 @@ use crate::session::{Attempt, Session};
 
 /// Drives with two arms are larger (the first that were sold have 14 TB).
 const MIN_SECTORS: u64 = 1 << 30;
-/// Third reads of one question, and how many have to be quick.
+/// The number of third reads of one comparison, and how many have to be quick.
 const TRIES: usize = 24;
 const MIN_QUICK: usize = 3;
-/// What is quick, in turns.
+/// The response of a quick read, in revolutions.
 const QUICK_TURNS: f64 = 0.4;
-/// The third sector lies as near before the first.
+/// The largest distance of the third sector before the first.
 const NEAR: u64 = 64;
-/// Sectors of the second arm that are compared, and the share that has to be alike.
+/// The number of sectors of the second arm that are compared, and the share that has to be alike.
 const COMPARED: usize = 48;
 const ALIKE: f64 = 0.9;
 
-/// What was found of them.
+/// The result of looking for a second arm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ActuatorResult {
     pub(crate) sought: bool,
-    /// Whether there are two; what is known is of the first then.
+    /// There are two arms; all results are of the first.
     pub(crate) two: bool,
     pub(crate) compared: bool,
 }
@@ -58,8 +58,7 @@ impl ActuatorResult {
     }
 }
 
-/// Looks for a second arm; where there is one, what is looked into from now on is the first arm's
-/// half.
+/// Looks for a second arm. If there is one, all later experiments use the first arm's half only.
 pub(crate) fn find(session: &mut Session, actuators: &mut ActuatorResult) -> Attempt<()> {
     actuators.sought = true;
     let capacity = session.drive.capacity;
@@ -82,7 +81,7 @@ pub(crate) fn find(session: &mut Session, actuators: &mut ActuatorResult) -> Att
     }
     actuators.two = true;
     session.drive.capacity = half;
-    // The clock goes on by sectors of this half alone.
+    // Keep the reference sectors of this half only.
     session.drive.references.retain(|anchor| anchor.lba < half);
     session.drive.next_reference = 0;
     session.remark(format!(
@@ -92,7 +91,7 @@ pub(crate) fn find(session: &mut Session, actuators: &mut ActuatorResult) -> Att
     Ok(())
 }
 
-/// Whether the arm that serves the sectors behind `one` stays there while those behind `other`, as
+/// True if the arm that serves the sectors after `one` stays there while those after `other`, as
 /// far away as they are, are read.
 fn are_apart(session: &mut Session, one: u64, other: u64) -> Attempt<bool> {
     let reach = session.drive.capacity / 64;
@@ -113,8 +112,8 @@ fn are_apart(session: &mut Session, one: u64, other: u64) -> Attempt<bool> {
     Ok(quick >= MIN_QUICK)
 }
 
-/// Compares sectors of the second arm with those of the first that have the same place in its half,
-/// as far as the layout was found.
+/// Compares sectors of the second arm with those of the first at the same place in its half, as far
+/// as the layout is known.
 pub(crate) fn compare(
     session: &mut Session,
     layout: &LayoutResult,
@@ -127,7 +126,7 @@ pub(crate) fn compare(
         .last()
         .map_or(half, |last| last.end_lba.unwrap_or_else(|| last.track_start(last.checked)));
     let (mut seen, mut alike) = (0, 0);
-    // The other half is there too, just for this.
+    // Allow reads of the other half meanwhile.
     session.drive.capacity = 2 * half;
     for _ in 0..COMPARED {
         let lba = session.random.below(known.clamp(1, half));

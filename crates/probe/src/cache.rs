@@ -1,34 +1,33 @@
-//! The drive's buffer memory, by what is read twice.
+//! The drive's cache, measured by repeated reads.
 //!
-//! *Hits.* Sectors read twice in a row: where the second read takes far less than a turn there is a
-//! cache, and so long a hit takes.
+//! *Hits.* Sectors are read twice in a row. If the second read takes far less than a revolution
+//! there is a cache, and this is the response of a hit.
 //!
 //! *Segments.* Many sectors far apart are read, then the same ones again from the newest back,
-//! which changes nothing in what is held: as many are hits as the cache has rows, if the one used
-//! the longest ago is replaced first.
+//! which changes nothing in the cache. The number of hits is the number of segments, if the least
+//! recently used one is replaced first.
 //!
-//! *Read-ahead.* A sector is read; after the time that it takes the head to read `d` more, the
-//! sector `d` further is a hit or it is not. Bisection over `d`, with another place each time,
-//! gives how far the drive reads ahead. Where that ends at the track's end, from two places of the
-//! track, the track bounds it. Where sectors *before* the one that was read are hits too, the drive
-//! keeps whole tracks.
+//! *Read-ahead.* A sector is read. After the time in which the head reads `d` more, the sector `d`
+//! further is a hit or not. Bisection over `d`, with another place each time, gives the length of
+//! the read-ahead. If it ends at the track's end from two places of the track, the track bounds it.
+//! If sectors *before* the one that was read are hits too, the drive keeps whole tracks.
 //!
-//! *Segment size.* A row is read in sequence; when the read-ahead behind it is through, bisection
-//! gives the earliest sector that is still held.
+//! *Segment size.* A row is read in sequence. After its read-ahead, bisection gives the earliest
+//! sector that is still cached.
 //!
-//! *Whether read-ahead gives way.* A sector is read and at once another far away; then the sector
-//! that the read-ahead would have come to meanwhile is a hit only if the drive went on with it
+//! *Priority of read-ahead.* A sector is read and at once another far away. The sector that the
+//! read-ahead would have reached meanwhile is a hit only if the drive completed the read-ahead
 //! first.
 //!
-//! Worked example, 16 segments of 1,024 sectors, read-ahead as far as a segment: of 32 sectors the
-//! 16 newest are hits; the sector 1,024 further is a hit and the one behind it not, from both
-//! places of the track; of 3,000 sectors read in a row and 1,024 read ahead the last 1,024 are
-//! held.
+//! Worked example, 16 segments of 1,024 sectors, read-ahead as long as a segment: of 32 sectors the
+//! 16 newest are hits. The sector 1,024 further is a hit and the one after it is not, from both
+//! places of the track. Of 3,000 sectors read in a row and 1,024 read ahead, the last 1,024 are
+//! cached.
 //!
-//! Guarantees: one false answer of three is outvoted. Not told apart: rows of a fixed size and rows
-//! that grow and shrink; replacement other than the least recently used looks like fewer segments.
-//! Bounds: 512 segments, 65,536 sectors. Cost: 20 to 60 s of drive time. Source: ours, in the
-//! manner of Worthington, Ganger, Patt and Wilkes (1995), section 5.
+//! Guarantees: one false result of three is outvoted. Not told apart: segments of a fixed and of a
+//! variable size; a replacement other than least recently used looks like fewer segments. Bounds:
+//! 512 segments, 65,536 sectors. Cost: 20 to 60 s of drive time. Source: ours, in the manner of
+//! Worthington, Ganger, Patt and Wilkes (1995), section 5.
 
 use headtime_mechanics::profile::Cache;
 use headtime_units::{Extent, Instant, Nanos};
@@ -40,52 +39,53 @@ use crate::numbers::{median, spread};
 use crate::results::Progress;
 use crate::session::{Attempt, Session};
 
-/// Places that are read twice, to find hits.
+/// The number of places that are read twice, to find hits.
 const PLACES: usize = 24;
-/// Numbers of rows that are looked for, one after the other.
+/// The numbers of segments that are tried, one after the other.
 const ROWS: [u64; 4] = [8, 32, 128, 512];
-/// How often the last of them is.
+/// The number of rounds of the last of them.
 const ROW_ROUNDS: usize = 3;
-/// The furthest read-ahead and the longest segment that are looked for, sectors.
+/// The longest read-ahead and the longest segment that are looked for, sectors.
 const FURTHEST: u64 = 1 << 16;
-/// Sectors of one read of a row.
+/// The sectors of one read of a row.
 const CHUNK: u64 = 32;
-/// Sectors before one that was read that a drive holds that keeps whole tracks, mostly.
+/// The distance of a sector before one that was read, at which a drive that keeps whole tracks
+/// usually has it cached.
 const BEFORE: u64 = 4;
-/// Rows that are tried for dropping their first sector, sectors, and how often each.
+/// The shortest and the longest row that is tried for dropping its first sector, in sectors, and
+/// the number of tries of each.
 const SHORTEST_RING: u64 = 256;
 const LONGEST_RING: u64 = 1 << 15;
 const RING_TRIES: usize = 3;
-/// How often it is looked how many rows are held, before the layout is known.
+/// The number of counts of segments before the layout is known.
 const FORGET_ROUNDS: usize = 2;
-/// So many places in a row are not held once all further ones are forgotten.
+/// After this many misses in a row, everything older is assumed to be evicted.
 const MAX_MISSED: u64 = 8;
-/// Tries of what is decided by most of them.
+/// The number of tries of a majority vote.
 const VOTES: usize = 7;
-/// Read-ahead over less than this time is over before another command arrives, ns.
+/// A read-ahead that takes less than this is over before another command arrives, ns.
 const MIN_AHEAD_NS: f64 = 1.5e6;
 
-/// What was found of it.
+/// The result of measuring the cache.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CacheResult {
-    /// What a hit of one sector takes and the standard error of that, ns; none where there are no
-    /// hits.
+    /// The response of a hit of one sector and its standard error, ns; none if there are no hits.
     pub(crate) hit_ns: Option<(f64, f64)>,
-    /// Rows held at once, of each round.
+    /// The segments counted in each round.
     pub(crate) rows: Vec<u64>,
-    /// Sectors read ahead from a tenth of a track on, and from six tenths on.
+    /// The sectors read ahead from a tenth of a track on, and from six tenths on.
     pub(crate) ahead: Option<[u64; 2]>,
     pub(crate) within_track: bool,
     pub(crate) whole_track: bool,
     pub(crate) segment_sectors: Option<u64>,
-    /// Whether read-ahead goes on before a command that came meanwhile; none where it is too short
+    /// The read-ahead is completed before a command that arrives meanwhile; none if it is too short
     /// to tell.
     pub(crate) goes_on: Option<bool>,
     step: u32,
 }
 
 impl CacheResult {
-    /// The rows that most rounds found.
+    /// The median number of segments.
     pub(crate) fn segments(&self) -> Option<u64> {
         let mut rows = self.rows.clone();
         rows.sort_unstable();
@@ -145,9 +145,9 @@ pub(crate) fn extend(
     Ok(Progress::done_if(done))
 }
 
-/// After how many sectors read on behind it a segment drops a sector, for experiments that have to
-/// read one twice; a few powers of two are tried. And what a read from the cache takes for each
-/// sector.
+/// Measures what other experiments need to read a sector twice from the media: the length of a row
+/// after which its segment drops the first sector (a few powers of two are tried), the number of
+/// reads that evict everything, and the bus time of a hit.
 pub(crate) fn measure_evictions(session: &mut Session) -> Attempt<()> {
     session.drive.hits.measured = true;
     session.drive.hits.keeps_tracks = holds_before(session)?;
@@ -167,7 +167,7 @@ pub(crate) fn measure_evictions(session: &mut Session) -> Attempt<()> {
                 usize::from(first.succeeded() && again.succeeded() && !session.may_be_hit(&again));
         }
         if dropped == RING_TRIES {
-            // A quarter more, for what lies between the sector and those that were read with it.
+            // A quarter more, for sectors that were read ahead before.
             session.drive.hits.overrun_sectors = Some(ring + ring / 4);
             return Ok(());
         }
@@ -176,8 +176,8 @@ pub(crate) fn measure_evictions(session: &mut Session) -> Attempt<()> {
     Ok(())
 }
 
-/// After how many reads elsewhere the cache has forgotten a read: as many as it holds rows, and
-/// some more for rows that are no older than they seem.
+/// The number of reads elsewhere that evict a read: the number of segments, and some more for those
+/// used since.
 fn rows_to_forget(session: &mut Session) -> Attempt<u64> {
     let count = session.drive.hits.eviction_reads;
     let mut most = 0;
@@ -187,7 +187,7 @@ fn rows_to_forget(session: &mut Session) -> Attempt<u64> {
     Ok(most + most / 4 + 2)
 }
 
-/// Whether a few sectors before one that was read are held as well.
+/// True if a few sectors before one that was read are cached as well.
 fn holds_before(session: &mut Session) -> Attempt<bool> {
     let mut held = 0;
     for _ in 0..VOTES {
@@ -235,7 +235,7 @@ fn remark_assumptions(remarks: &mut Vec<String>, found: &CacheResult) {
     }
 }
 
-/// What a hit takes; none when second reads go to the media.
+/// The response of a hit and its standard error; none if second reads go to the media.
 fn hits(session: &mut Session) -> Attempt<Option<(f64, f64)>> {
     let mut second = Vec::new();
     for _ in 0..PLACES {
@@ -258,7 +258,7 @@ fn hits(session: &mut Session) -> Attempt<Option<(f64, f64)>> {
     Ok(Some((middle, deviation * 1.25 / libm::sqrt(second.len() as f64))))
 }
 
-/// Rows that the cache holds at once, by round.
+/// The number of segments, by round.
 fn rows(session: &mut Session) -> Attempt<Vec<u64>> {
     let mut found = Vec::new();
     for (number, count) in ROWS.into_iter().enumerate() {
@@ -279,8 +279,8 @@ fn rows(session: &mut Session) -> Attempt<Vec<u64>> {
     Ok(found)
 }
 
-/// Reads `count` places, then the same ones from the newest back until so many in a row come from
-/// the media; how many were held.
+/// Reads `count` places, then the same ones from the newest back, until `max_missed` in a row come
+/// from the media. Returns how many were cached.
 fn held_of(session: &mut Session, count: u64, max_missed: u64) -> Attempt<u64> {
     let places: Vec<u64> =
         (0..count).map(|_| session.random.below(session.drive.capacity)).collect();
@@ -298,7 +298,7 @@ fn held_of(session: &mut Session, count: u64, max_missed: u64) -> Attempt<u64> {
     Ok(count - missed)
 }
 
-/// Whether sectors before the one that was read are held, wherever the head arrived.
+/// True if sectors before the one that was read are cached, wherever the head arrived.
 fn keeps_whole_tracks(session: &mut Session, zone: &ZoneModel) -> Attempt<bool> {
     let period = session.drive.clock.period_ns();
     let mut held = 0;
@@ -313,7 +313,7 @@ fn keeps_whole_tracks(session: &mut Session, zone: &ZoneModel) -> Attempt<bool> 
     Ok(held + 1 >= VOTES)
 }
 
-/// How many sectors are read ahead of one that lies at a part of its track; the furthest one that
+/// The number of sectors read ahead of one that lies at a part of its track: the furthest one that
 /// is a hit.
 fn read_ahead(session: &mut Session, zone: &ZoneModel, part: f64) -> Attempt<u64> {
     let most = FURTHEST.min(session.drive.capacity / 8);
@@ -328,7 +328,7 @@ fn read_ahead(session: &mut Session, zone: &ZoneModel, part: f64) -> Attempt<u64
     Ok(held)
 }
 
-/// Whether the sector so far behind one that was read is read ahead; by two of three tries.
+/// True if the sector this far after one that was read is read ahead; by two of three tries.
 fn is_read_ahead(
     session: &mut Session,
     zone: &ZoneModel,
@@ -345,17 +345,17 @@ fn is_read_ahead(
     })
 }
 
-/// The time in which the head reads so many sectors, with switches and something to spare.
+/// The time in which the head reads so many sectors, with switches and a margin.
 fn time_to_read(session: &Session, sectors: u64, spt: u64) -> f64 {
     let turns = sectors as f64 / spt as f64;
     let switches = libm::ceil(turns);
     session.drive.clock.period_ns() * (1.3 * turns + 0.5 * switches + 0.05)
 }
 
-/// Whether read-ahead from a tenth and from six tenths of a track ended where the track does.
+/// True if the read-ahead from a tenth and from six tenths of a track ended at the track's end.
 fn ends_with_track(zone: &ZoneModel, ahead: [u64; 2]) -> bool {
     let spt = zone.sectors_per_track as f64;
-    // Sectors stepped over make a track a little shorter.
+    // Skipped sectors make a track a little shorter.
     let slack = 3.0 + spt / 50.0;
     [0.1, 0.6]
         .iter()
@@ -363,22 +363,21 @@ fn ends_with_track(zone: &ZoneModel, ahead: [u64; 2]) -> bool {
         .all(|(part, ahead)| (ahead as f64 - (1.0 - part) * spt).abs() <= slack)
 }
 
-/// Sectors of a segment; none when that was not to be found.
+/// The sectors of a segment; none if they could not be found.
 fn segment(session: &mut Session, zone: &ZoneModel, found: &CacheResult) -> Attempt<Option<u64>> {
     let [near, far] = found.ahead.unwrap_or_default();
     let ahead = near.max(far);
     let to_track_end = found.within_track || found.whole_track;
     let most = FURTHEST.min(session.drive.capacity / 8);
     let mut length = CHUNK.max(ahead);
-    // The row's first sector has to be forgotten.
+    // The row's first sector has to be evicted.
     while is_held(session, zone, length, ahead, 0)? {
         length *= 2;
         if length > most {
             return Ok(None);
         }
     }
-    // What is held ends with the row, which ends where its track does, or where the read-ahead
-    // behind it does.
+    // The cached sectors end with the row, at its track's end, or with the read-ahead after it.
     let behind = if to_track_end { 0 } else { ahead };
     let (mut gone, mut held) = (0, length + behind - 1);
     if !is_held(session, zone, length, ahead, held)? {
@@ -391,8 +390,8 @@ fn segment(session: &mut Session, zone: &ZoneModel, found: &CacheResult) -> Atte
     Ok(Some(length + behind - held))
 }
 
-/// Whether the sector at `offset` is held when a row of `length` was read in sequence and the
-/// read-ahead behind it is through; by two of three tries.
+/// True if the sector at `offset` is cached after a row of `length` was read in sequence and its
+/// read-ahead is complete; by two of three tries.
 fn is_held(
     session: &mut Session,
     zone: &ZoneModel,
@@ -406,7 +405,7 @@ fn is_held(
         let tracks = zone.track_of(end - 1);
         let needed = length / spt + 2;
         let track = session.random.below(tracks.saturating_sub(needed + 1).max(1)) + needed;
-        // The row ends where its last track does.
+        // The row ends with its last track.
         let row_end = zone.track_start(track + 1).min(end);
         let Some(start) = row_end.checked_sub(length) else { return Ok(false) };
         session.read_random(1)?;
@@ -424,7 +423,7 @@ fn is_held(
     })
 }
 
-/// Whether read-ahead holds up a command that comes meanwhile.
+/// True if read-ahead delays a command that arrives meanwhile.
 fn goes_on(session: &mut Session, zone: &ZoneModel, found: &CacheResult) -> Attempt<Option<bool>> {
     let [ahead, _] = found.ahead.unwrap_or_default();
     let spt = zone.sectors_per_track;
@@ -444,7 +443,7 @@ fn goes_on(session: &mut Session, zone: &ZoneModel, found: &CacheResult) -> Atte
     Ok(Some(held > VOTES / 2))
 }
 
-/// A sector in a zone.
+/// A sector and its track's length.
 struct Place {
     lba: u64,
     spt: u64,
@@ -477,7 +476,7 @@ fn is_hit(session: &Session, command: &TimedCommand) -> bool {
     command.succeeded() && session.may_be_hit(command)
 }
 
-/// What two of three tries say.
+/// The majority of three tries.
 fn vote(
     session: &mut Session,
     mut one: impl FnMut(&mut Session) -> Attempt<bool>,
@@ -493,7 +492,7 @@ mod tests {
     use headtime_mechanics::DriveProfile;
     use headtime_sim::DriveTruth;
 
-    /// A drive of the middle size whose cache is as a test wants it.
+    /// A drive of medium size with a given cache.
     fn drive(cache: Option<Cache>) -> DriveProfile {
         DriveProfile { cache, ..plain("barracuda7200-7") }
     }

@@ -1,43 +1,42 @@
-//! What the drive's cache may hold, from what was read lately: so that questions are put to sectors
-//! that come from the media.
+//! [`CacheModel`]: the sectors that the drive's cache may hold after the recent reads. Experiments
+//! use it to read sectors that come from the media.
 //!
-//! A read that the cache answers tells nothing. Each read leaves a row in the cache: its sectors,
-//! and those that the head read on behind them until the next command took it away, which is some
-//! tens of sectors where commands follow each other at once. A read that lies a little further on,
-//! less than the drive reads ahead, is not served by a new access: the head reads on up to it, and
-//! the row becomes as long as that. Where a drive keeps whole tracks the row is the track. The rows
-//! of the last so many reads may be held still; older ones are forgotten.
+//! A hit gives no angle. Each read leaves a row in the cache: its sectors, and those that the head
+//! passed until the next command moved it away. These are some tens of sectors if commands follow
+//! at once. A read that lies a little further on, within the read-ahead, causes no new access: the
+//! head reads on up to it, and the row becomes that long. If a drive keeps whole tracks, the row is
+//! the track. The rows of the last reads may still be cached; older ones are evicted.
 //!
-//! This is presumed rather than known, and errs on the side of "held". Where it errs on the other
-//! the response tells, as ever.
+//! The model is an estimate that errs on the side of "cached". If it errs on the other side, the
+//! response shows the hit.
 
 use crate::measurement::TimedCommand;
 use crate::session::Session;
 
-/// By what the time between commands is taken to be longer than it was seen, ns: the drive reads on
-/// until it has understood the next command (guess).
+/// The time added to a pause between commands, ns: the drive reads on until it has decoded the next
+/// command (guess).
 const COMMAND_NS: f64 = 50_000.0;
-/// By what share sectors may pass more densely than it was thought.
+/// The factor by which sectors may be denser than estimated.
 const SLACK: f64 = 1.1;
-/// Sectors more than that time has room for.
+/// The number of sectors added.
 const MORE: f64 = 2.0;
 
-/// Sectors that the cache may hold in a row.
+/// A row of sectors that may be cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Row {
     from: u64,
     end: u64,
 }
 
-/// The rows near some addresses, for questions that are put one after the other.
+/// The cached rows near some addresses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CacheModel {
     rows: Vec<Row>,
 }
 
 impl CacheModel {
-    /// What may be held of the addresses from one up to but not including another, where so many
-    /// sectors pass in a turn.
+    /// The rows that may be cached of the addresses from `from` to `end`, where `density` sectors
+    /// pass in a revolution.
     pub(crate) fn near(session: &Session, from: u64, end: u64, density: f64) -> Self {
         if session.drive.hits.eviction_reads == 0 {
             return Self::default();
@@ -48,7 +47,7 @@ impl CacheModel {
         let mut before: Option<(TimedCommand, u64)> = None;
         for (answer, next) in session.recent() {
             let (start, last) = (answer.extent.start.get(), answer.extent.end().get());
-            // Read on up to it from where the read before began.
+            // The head read on up to it from where the previous row began.
             let row_from = match before {
                 Some((earlier, row_from)) if is_read_ahead(&earlier, start, ring) => {
                     row_from.min(start)
@@ -67,25 +66,25 @@ impl CacheModel {
         Self { rows }
     }
 
-    /// Sectors behind a read that are held where the next command follows at once.
+    /// The sectors after a read that are cached if the next command follows at once.
     pub(crate) fn behind_one(session: &Session, density: f64) -> u64 {
         ahead_in(session, 0.0, density)
     }
 
-    /// Whether it may be held.
+    /// True if a sector may be cached.
     pub(crate) fn holds(&self, lba: u64) -> bool {
         self.rows.iter().any(|row| (row.from..row.end).contains(&lba))
     }
 }
 
-/// Sectors that the head may read on in a pause between two commands.
+/// The sectors that the head may pass in a pause between two commands.
 fn ahead_in(session: &Session, pause_ns: f64, density: f64) -> u64 {
     let command_ns = COMMAND_NS + session.drive.hits.hit_ns.unwrap_or(0.0);
     (MORE + SLACK * density * (pause_ns + command_ns) / session.drive.clock.period_ns().max(1.0))
         as u64
 }
 
-/// Whether a sector lies where the read-ahead behind a read comes to.
+/// True if a sector lies within the read-ahead after a read.
 pub(crate) fn is_read_ahead(before: &TimedCommand, lba: u64, ring: u64) -> bool {
     let end = before.extent.end().get();
     (end..end + ring).contains(&lba)
@@ -99,8 +98,8 @@ mod tests {
     use crate::session::{CacheHits, DriveTiming};
     use headtime_units::{Extent, Instant};
 
-    /// What may be held near 10,000 after reads, each with when it was issued and completed, us;
-    /// 1,000 sectors pass in a turn of 6 ms.
+    /// The rows near 10,000 after reads, each with its times of issue and completion, us; 1,000
+    /// sectors pass in a revolution of 6 ms.
     fn after(reads: &[(u64, u64, u64)], keeps_tracks: bool) -> CacheModel {
         let answer = |(lba, issued, completed): &(u64, u64, u64)| TimedCommand {
             extent: Extent::from_numbers(*lba, 1),

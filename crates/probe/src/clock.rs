@@ -1,48 +1,48 @@
-//! [`Clock`]: the spindle's turn at a time, kept from reads of a few sectors, the *anchors*, whose
+//! [`Clock`]: the rotation of the spindle, measured by reads of a few *reference sectors*, whose
 //! angles to each other are known.
 //!
-//! Each completion of an anchor, less its angle, lies a whole number of turns behind the last, but
-//! for noise. A line through the latest of them (turn number against time) gives period and phase
-//! now; a line through all of them the mean period. Angles are counted from the anchor's
-//! completions: whatever lies between the end of a sector and the completion (bus, overhead, mean
-//! jitter) is in all of them alike and falls out.
+//! The completions of reference sectors, less their angles, lie a whole number of revolutions
+//! apart, except for noise. A line through the latest ones (revolution against time) gives the
+//! present period and phase; a line through all of them gives the mean period. All angles are
+//! counted from these completions. So the delay from the end of a sector to the completion (bus,
+//! overhead, mean jitter) is the same in all of them and cancels.
 //!
-//! Worked example: the anchor is read every 1.5 s for 60 s, with 22 µs of noise on each reading.
-//! The line's slope is wrong by 0.2 µs a second, so that an angle between two readings is known to
-//! some 4 µs, and the period to 0.2 ppm.
+//! Worked example: a reference sector is read every 1.5 s for 60 s, with 22 µs of noise on each
+//! reading. The line's slope is wrong by 0.2 µs per second, so that an angle between two readings
+//! is known to about 4 µs, and the period to 0.2 ppm.
 //!
-//! Guarantees that a reading far off the line changes nothing, and that a spindle that wanders by
-//! some ppm in minutes is followed. A turn lost (a drive that was stopped) is not followed:
-//! [`Clock::forget_phase`] starts again. The line goes through as many of the latest readings as lie
-//! on one ([`WINDOW`] to [`LONGEST_WINDOW`]), so that it is the surer the steadier the spindle.
-//! Cost: some lines through at most as many readings for each reading. Source: ours, after what
-//! Worthington, Ganger, Patt and Wilkes (1995) call MTBRC measurements, with long baselines.
+//! Guarantees: a reading far off the line changes nothing, and a spindle that drifts by some ppm in
+//! minutes is followed. A lost revolution (a drive that was stopped) is not followed:
+//! [`Clock::reset_phase`] starts again. The line goes through as many of the latest readings as lie
+//! on one ([`WINDOW`] to [`LONGEST_WINDOW`]), so a steadier spindle gives a better clock. Cost: a
+//! few lines for each reading. Source: ours, after what Worthington, Ganger, Patt and Wilkes (1995)
+//! call MTBRC measurements, with long baselines.
 
 use headtime_units::Instant;
 use serde::{Deserialize, Serialize};
 
 use crate::numbers::{mean, median, spread, wrap};
 
-/// Readings that the present line goes through at least, once there are as many (guess: a minute at
-/// 1.5 s each), and at the most.
+/// The fewest readings of the present line, once there are as many (guess: a minute at 1.5 s each),
+/// and the most.
 const WINDOW: usize = 40;
 const LONGEST_WINDOW: usize = 1_024;
-/// A line through more readings is bent when they lie off it by so many standard errors somewhere.
+/// A line is bent if its readings lie off it by more than this many standard errors somewhere.
 const BENT: f64 = 4.5;
-/// Readings kept for the mean period; when there are more, every other one is dropped.
+/// The number of readings kept for the mean period; if there are more, every other one is dropped.
 const MAX_KEPT: usize = 512;
 
-/// Period and phase.
+/// Period and phase of the spindle.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Clock {
-    /// Nanoseconds a turn.
+    /// Nanoseconds per revolution.
     period_ns: f64,
-    /// When turn 0 of the present line began, nanoseconds; the line is `time = origin + turn ·
+    /// The start of revolution 0 of the present line, ns; the line is `time = origin + revolution ·
     /// period`.
     origin_ns: f64,
-    /// The latest readings, turn number and time.
+    /// The latest readings: revolution and time.
     recent: Vec<(f64, f64)>,
-    /// All of them, thinned out.
+    /// All readings, thinned out.
     all: Vec<(f64, f64)>,
     last_ns: f64,
     refused: u32,
@@ -50,7 +50,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// A clock of a known period whose anchor completed at `at`.
+    /// A clock with a known period, whose reference sector completed at `at`.
     pub(crate) fn new(period_ns: f64, noise_ns: f64, at: Instant) -> Self {
         let at = at.as_ns() as f64;
         Self {
@@ -68,28 +68,29 @@ impl Clock {
         self.period_ns
     }
 
-    /// The deviation of one reading from the line.
+    /// The standard deviation of one reading from the line.
     pub(crate) fn noise_ns(&self) -> f64 {
         self.noise_ns
     }
 
-    /// The part of a turn since the anchor came by.
+    /// The part of a revolution since the reference angle passed.
     pub(crate) fn turns_at(&self, at: Instant) -> f64 {
         crate::numbers::part((at.as_ns() as f64 - self.origin_ns) / self.period_ns)
     }
 
-    /// Nanoseconds since the anchor was read.
+    /// Nanoseconds since the last reading.
     pub(crate) fn age_ns(&self, now: Instant) -> f64 {
         now.as_ns() as f64 - self.last_ns
     }
 
-    /// Takes in a completion of an anchor that passes `ahead` turns after turn 0.
+    /// Adds the completion of a reference sector that passes `ahead` revolutions after the start of
+    /// a revolution.
     pub(crate) fn observe(&mut self, at: Instant, ahead: f64) {
         let at = at.as_ns() as f64 - ahead * self.period_ns;
         let turns = (at - self.origin_ns) / self.period_ns;
         let off_ns = wrap(turns) * self.period_ns;
         self.last_ns = at;
-        // What is unsure is the slope, so the allowance grows until there is a line.
+        // The slope is uncertain, so the tolerance is wide until there is a line.
         let allowed = if self.recent.len() < 4 {
             self.period_ns / 4.0
         } else {
@@ -98,7 +99,7 @@ impl Clock {
         if off_ns.abs() > allowed {
             self.refused += 1;
             if self.refused > 3 {
-                // The spindle has slipped away from the line: begin again where it is.
+                // The spindle has left the line: start again at the present phase.
                 self.forget_phase(at);
             }
             return;
@@ -128,14 +129,14 @@ impl Clock {
         }
     }
 
-    /// All that the clock shows from now on is less by so many turns.
+    /// Reduces all later angles by so many revolutions.
     pub(crate) fn set_back(&mut self, turns: f64) {
         let ns = turns * self.period_ns;
         self.origin_ns += ns;
         self.recent.iter_mut().chain(&mut self.all).for_each(|reading| reading.1 += ns);
     }
 
-    /// How many of the latest readings one line goes through.
+    /// The number of the latest readings that lie on one line.
     fn steady(&self) -> usize {
         let mut steady = self.recent.len().min(WINDOW);
         while steady < self.recent.len() {
@@ -148,7 +149,7 @@ impl Clock {
         steady
     }
 
-    /// The anchor completed at `at_ns`, whatever was believed of it; the period stays.
+    /// Restarts the phase with a completion of the reference sector at `at_ns`; the period stays.
     pub(crate) fn forget_phase(&mut self, at_ns: f64) {
         self.origin_ns = at_ns;
         self.last_ns = at_ns;
@@ -169,7 +170,7 @@ impl Clock {
     }
 }
 
-/// Whether readings lie off a line through them, at its beginning, in its middle or at its end, by
+/// True if the beginning, the middle or the end of the readings lies off a line through them by
 /// more than chance.
 fn is_bent(readings: &[(f64, f64)]) -> bool {
     let Some((origin, period)) = line(readings) else { return false };
@@ -180,11 +181,11 @@ fn is_bent(readings: &[(f64, f64)]) -> bool {
     })
 }
 
-/// The line `time = origin + turn · period` through readings; none through fewer than two different
-/// turns.
+/// The line `time = origin + revolution · period` through readings; none through fewer than two
+/// different revolutions.
 pub(crate) fn line(readings: &[(f64, f64)]) -> Option<(f64, f64)> {
     let count = readings.len() as f64;
-    // Around the first reading, so that large numbers cancel.
+    // Relative to the first reading, so that large numbers cancel.
     let (first_turn, first_at) = *readings.first()?;
     let (turns, times) = readings
         .iter()
@@ -209,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_steady_spindle_is_known_better_with_time_and_one_that_wanders_is_followed() {
-        // Turns by which the clock is off a while after the last reading, in the end.
+        // The error of the clock some time after the last reading, in revolutions.
         let off = |wander_ppm: f64, seed: u64| {
             let (mut draw, period) = (Random::new(seed, 0), 6e6);
             let at = |turn: f64| {

@@ -1,26 +1,26 @@
-//! [`Curve`]: arm times by distance as far as they were timed, and which distance to time next.
+//! [`Curve`]: the seek times measured so far, by distance, and the distance to measure next.
 //!
-//! *Where the curve bends.* First come 1, 2, 3, 4, 6, 8, 11 … cylinders, each two fifths more than
-//! the last. A point's *bend* is what its time is off the line between its neighbors; where a
-//! curve is smooth that is more than the lines are off in between, and where it is jagged, as
-//! extracted curves of real arms are, as much. So a gap that ends at a bent point is halved, again
-//! and again, until points are as straight as they can be timed.
+//! *Where the curve bends.* The first distances are 1, 2, 3, 4, 6, 8, 11 … cylinders, each two
+//! fifths more than the last. The *bend* of a point is the deviation of its time from the line
+//! between its neighbors. On a smooth curve that bounds the error of the lines; on a jagged one, as
+//! extracted from real arms, it estimates it. So a gap that ends at a bent point is halved, again
+//! and again, until the points are as straight as they can be timed.
 //!
 //! *Which gap first.* Deep queues are served by short seeks: with `q` random requests waiting the
-//! arm goes some `1/q` of the stroke, so that each doubling of the distance matters to as many
-//! queues. A gap from `a` to `b` cylinders weighs its bend times `ln(b/a)`, and the heaviest is
-//! halved first; when the time ends, what is left open matters least.
+//! arm moves about `1/q` of the stroke, so each doubling of the distance matters to as many queues.
+//! The weight of a gap from `a` to `b` cylinders is its bend times `ln(b/a)`, and the heaviest gap
+//! is halved first. When the time ends, the remaining gaps matter least.
 //!
 //! Worked example, an Atlas 10K as extracted: 56 cylinders take 2.13 ms, 78 take 2.32, 109 take
-//! 2.04. The point at 78 lies 0.23 ms above the line, so that 66 and 92 are next: 2.08 and 1.98 ms.
-//! The curve has a peak of 2.42 ms at 80 between valleys of 1.93 ms at 70 and 1.97 at 90, which
-//! some more halvings find.
+//! 2.04. The point at 78 lies 0.23 ms above the line, so 66 and 92 are next: 2.08 and 1.98 ms. The
+//! curve has a peak of 2.42 ms at 80 between valleys of 1.93 ms at 70 and 1.97 at 90, which some
+//! more halvings find.
 
 use serde::{Deserialize, Serialize};
 
 use crate::numbers::median;
 
-/// The mean of the least times of some pairs of tracks, ns.
+/// The mean of the minimum times of some pairs of tracks, ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Timed {
     pub(crate) ns: f64,
@@ -28,26 +28,26 @@ pub(crate) struct Timed {
     pub(crate) error_ns: Option<f64>,
 }
 
-/// Arm times by distance in cylinders, rising in distance.
+/// Seek times by distance in cylinders, rising in distance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Curve {
     pub(crate) points: Vec<(u64, Timed)>,
 }
 
-/// The first distances; from the last on each is by this, a share of two, longer.
+/// The first distances; each later one is longer by this ratio.
 const FIRST: [u64; 6] = [1, 2, 3, 4, 6, 8];
 const GROWTH: (u64, u64) = (7, 5);
-/// A bend that is left as it is, ns: a seek wrong by as much is within the noise of what schedulers
-/// see (guess).
+/// A bend that needs no refinement, ns: such a seek error is within the noise that schedulers see
+/// (guess).
 const STRAIGHT_NS: f64 = 25_000.0;
-/// A bend of as many standard errors is chance; that of a bend is that of a point and half of each
-/// neighbor's.
+/// A bend of as many standard errors is chance; the error of a bend is that of a point and half of
+/// each neighbor's.
 const CHANCE: f64 = 2.0 * 1.224_744_871;
-/// Most points of the curve.
+/// The most points of the curve.
 const MAX_POINTS: usize = 320;
 
 impl Curve {
-    /// What the points around say of a distance; none beyond them.
+    /// The time at a distance, interpolated; none beyond the points.
     pub(crate) fn predicted(&self, distance: u64) -> Option<f64> {
         let next = self.points.iter().position(|point| point.0 >= distance)?;
         let behind = self.points[next];
@@ -63,7 +63,7 @@ impl Curve {
         self.points.insert(place, (distance, found));
     }
 
-    /// The shortest of the first distances that was not timed; none when all up to the longest are.
+    /// The shortest of the first distances that was not timed; none if all up to the longest are.
     pub(crate) fn next_first(&self, longest: u64) -> Option<u64> {
         let mut first = FIRST.to_vec();
         while first.last().is_some_and(|last| last * GROWTH.0 / GROWTH.1 < longest) {
@@ -75,7 +75,7 @@ impl Curve {
         })
     }
 
-    /// The middle of the gap that is worth most; none when all are straight.
+    /// The middle of the gap with the highest weight; none if all are straight.
     pub(crate) fn next_between(&self) -> Option<u64> {
         if self.points.len() >= MAX_POINTS {
             return None;
@@ -95,8 +95,8 @@ impl Curve {
         Some(gap[0].0 + (gap[1].0 - gap[0].0) / 2)
     }
 
-    /// By how much each point lies off the line between its neighbors; the first and the last not
-    /// at all.
+    /// The deviation of each point from the line between its neighbors; 0 for the first and the
+    /// last.
     fn bends(&self) -> Vec<f64> {
         let mut bends = vec![0.0; self.points.len()];
         for (number, around) in self.points.windows(3).enumerate() {
@@ -119,8 +119,8 @@ mod tests {
     use crate::random::Random;
     use headtime_mechanics::{SeekCurve, catalog};
 
-    /// The curve as it is sampled when each distance takes what a drive's own curve says,
-    /// `noise_ns` evenly off at most.
+    /// The curve as it is sampled if each distance takes the time of a real curve, with uniform
+    /// noise of `noise_ns` at most.
     fn sampled(real: &SeekCurve, most: usize, noise_ns: f64) -> Curve {
         let (mut curve, mut draw) = (Curve::default(), Random::new(1, 0));
         let longest = u64::from(real.last_distance()) * 49 / 50;
@@ -136,8 +136,8 @@ mod tests {
         curve
     }
 
-    /// The mean of how far it is off between two distances, each doubling of the distance weighing
-    /// as much, us.
+    /// The mean error between two distances, with the same weight for each doubling of the
+    /// distance, us.
     fn off_us(curve: &Curve, real: &SeekCurve, from: u32, to: u32) -> f64 {
         let (mut off, mut weights) = (0.0, 0.0);
         for distance in from..to {

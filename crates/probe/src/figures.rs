@@ -1,8 +1,7 @@
-//! Each figure that was found, with how sure it is.
+//! Each figure that was found, with its uncertainty.
 //!
-//! Where several readings were taken the error is the standard error of what was taken from them;
-//! where something was counted it is half a unit; where it was bracketed, half the bracket; where
-//! it was taken for granted it is infinite.
+//! The error is the standard error of the estimate for several readings, half a unit for a count,
+//! half the bracket for a bisection, and infinite for an assumption.
 
 use crate::cache::CacheResult;
 use crate::finding::Figure;
@@ -14,7 +13,7 @@ use crate::seek::SeekResult;
 use crate::session::DriveTiming;
 use crate::writes::WriteResult;
 
-/// All figures; none of a drive that does not turn.
+/// All figures; none of a drive that does not rotate.
 pub(crate) fn of(drive: &DriveTiming, results: &Results, sector_bytes: u32) -> Vec<Figure> {
     if !results.rotation.rotates() {
         return Vec::new();
@@ -43,7 +42,7 @@ fn zones(layout: &LayoutResult, figures: &mut Vec<Figure>) {
             (false, false) => ["cylinder skew"].as_slice(),
         };
         figures.push(figure(&format!("zone {number} sectors per track"), spt, 0.5));
-        // One that was not fitted is known no better than a reading.
+        // Without a fit, the skews are known no better than a reading.
         let error = spt * if zone.fitted { zone.step_error } else { zone.deviation };
         for (name, step) in steps.iter().zip(zone.steps) {
             figures.push(figure(&format!("zone {number} {name} (sectors)"), step * spt, error));
@@ -55,7 +54,7 @@ fn zones(layout: &LayoutResult, figures: &mut Vec<Figure>) {
 
 fn arm(seek: &SeekResult, figures: &mut Vec<Figure>) {
     let base_ns = seek.same_track_ns.unwrap_or(0.0);
-    // An arm time is a difference to what a read on one track takes.
+    // A seek time is a difference to a read on the same track.
     let error_ms = |error_ns: Option<f64>| both(error_ns, seek.same_track_error_ns) / 1e6;
     if let Some(ns) = seek.other_head_ns {
         figures.push(figure(
@@ -73,7 +72,7 @@ fn arm(seek: &SeekResult, figures: &mut Vec<Figure>) {
     }
 }
 
-/// The standard error of a sum or difference; infinite where one is not known.
+/// The standard error of a sum or difference; infinite if one is not known.
 fn both(one: Option<f64>, two: Option<f64>) -> f64 {
     one.zip(two).map_or(f64::INFINITY, |(one, two)| libm::sqrt(one * one + two * two))
 }
@@ -136,8 +135,8 @@ fn queue(queue: &QueueResult, figures: &mut Vec<Figure>) {
     let Some(found) = queue.behavior() else {
         return;
     };
-    // A command that goes first of all that wait is seen every few choices, so that the depth is
-    // found to one or two.
+    // A command that overtakes all others is seen every few choices, so the depth is found to one
+    // or two.
     let error = if found.depth_is_least {
         f64::INFINITY
     } else {

@@ -1,4 +1,4 @@
-//! [`Finding`]: the profile that was found, how sure each figure is, and what it cost.
+//! [`Finding`]: the profile that was found, its figures with their uncertainty, and its cost.
 
 use core::fmt::Write as _;
 
@@ -10,62 +10,62 @@ use crate::numbers::{median, quantile};
 use crate::queue::QueueBehavior;
 use crate::verdict::Verdict;
 
-/// What a probe found.
+/// The findings of a probe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// What came of it.
+    /// The conclusion.
     pub verdict: Verdict,
-    /// The drive as it was found; none when it does not turn or its layout was not understood.
+    /// The drive as it was found; none if it does not rotate or its layout was not understood.
     pub profile: Option<DriveProfile>,
     /// Each figure with its uncertainty.
     pub figures: Vec<Figure>,
-    /// The self-check, if it was come to.
+    /// The self-check, if it was reached.
     pub check: Option<SelfCheck>,
-    /// What was seen of the drive's own queue, if that was come to and the way to the drive takes
-    /// more than one command.
+    /// The behavior of the drive's own queue, if it was measured and the connection to the drive
+    /// accepts more than one command.
     pub queue: Option<QueueBehavior>,
-    /// Sectors that came late again and again, as remapped ones do; of those that the self-check
-    /// came upon.
+    /// Sectors that came late repeatedly, as remapped ones do; only among those that the self-check
+    /// read.
     pub remapped: Vec<RemappedSector>,
     /// What was not found, not understood or only sampled, as sentences.
     pub remarks: Vec<String>,
-    /// Time in which the drive was at work for the probe.
+    /// The time in which the drive worked for the probe.
     pub drive_time: Nanos,
-    /// Reads that it took.
+    /// The number of reads.
     pub reads: u64,
-    /// Writes of what was read before; 0 unless they were allowed.
+    /// The number of writes of what was read before; 0 unless they were allowed.
     pub writes: u64,
-    /// Commands that failed.
+    /// The number of commands that failed.
     pub failures: u64,
 }
 
-/// A sector that does not come by where its neighbors do.
+/// A sector whose angle differs from that of its neighbors.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RemappedSector {
-    /// Which.
+    /// Its address.
     pub lba: u64,
-    /// How much later than predicted its read completes, microseconds, median of several.
+    /// The delay of its read against the prediction, microseconds, median of several.
     pub late_us: f64,
 }
 
-/// One figure.
+/// A measured figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// What, with its unit.
+    /// Its name, with its unit.
     pub name: String,
-    /// How much.
+    /// Its value.
     pub value: f64,
-    /// Its standard error in the same unit; infinite when the figure was taken for granted rather
-    /// than seen.
+    /// Its standard error in the same unit; infinite if the figure was assumed rather than
+    /// measured.
     pub error: f64,
 }
 
-/// How well the profile predicts reads that it was not made from.
+/// The accuracy of the profile's predictions, for reads that it was not made from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SelfCheck {
     /// Reads of 4 KiB that went to the media.
     pub reads: u64,
-    /// Reads of either length that came from the cache, which are not counted above.
+    /// Reads of either length that came from the cache; not included above.
     pub hits: u64,
     /// Reads of either length that failed.
     pub failed: u64,
@@ -73,42 +73,42 @@ pub struct SelfCheck {
     pub within_50_us: f64,
     /// Share within 150 us.
     pub within_150_us: f64,
-    /// Share that completed half a turn or more away from what was predicted.
+    /// Share that completed half a revolution or more away from the prediction.
     pub turn_missed: f64,
-    /// Median of the error's size, microseconds.
+    /// Median of the absolute error, microseconds.
     pub median_error_us: f64,
-    /// All of the 4 KiB reads.
+    /// Errors of the 4 KiB reads.
     pub short: PredictionErrors,
-    /// All of the 40 KiB reads.
+    /// Errors of the 40 KiB reads.
     pub long: PredictionErrors,
 }
 
-/// How far completions were from what was predicted; later is positive.
+/// The differences of completions from their predictions; later is positive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PredictionErrors {
-    /// How many reads.
+    /// The number of reads.
     pub reads: u64,
     /// Share within 50 us.
     pub within_50_us: f64,
     /// Share within 150 us.
     pub within_150_us: f64,
-    /// Median of the error's size, microseconds.
+    /// Median of the absolute error, microseconds.
     pub median_size_us: f64,
     /// Errors at [`PredictionErrors::PERCENTILES`], microseconds.
     pub percentiles_us: [f64; 7],
-    /// Reads in each class of [`PredictionErrors::EDGES_US`]: below the first edge, between each two, above
-    /// the last.
+    /// Reads in each class of [`PredictionErrors::EDGES_US`]: below the first edge, between each
+    /// two, above the last.
     pub histogram: [u64; 13],
 }
 
 impl PredictionErrors {
-    /// What share of the errors lies below each of [`PredictionErrors::percentiles_us`], in percent.
+    /// The percentages of errors below each of [`PredictionErrors::percentiles_us`].
     pub const PERCENTILES: [f64; 7] = [1.0, 5.0, 25.0, 50.0, 75.0, 95.0, 99.0];
-    /// Borders of the histogram's classes, microseconds.
+    /// Edges of the histogram's classes, microseconds.
     pub const EDGES_US: [f64; 12] =
         [-2_000.0, -500.0, -150.0, -50.0, -20.0, -5.0, 5.0, 20.0, 50.0, 150.0, 500.0, 2_000.0];
 
-    /// Of errors in microseconds.
+    /// The statistics of errors in microseconds.
     #[must_use]
     pub fn of(errors_us: &[f64]) -> Self {
         let count = errors_us.len().max(1) as f64;
@@ -128,7 +128,7 @@ impl PredictionErrors {
         }
     }
 
-    /// The histogram as lines of text, one for each class: its borders, a bar of at most `width`
+    /// The histogram as lines of text, one for each class: its edges, a bar of at most `width`
     /// characters, the share.
     #[must_use]
     pub fn histogram_text(&self, width: usize) -> String {

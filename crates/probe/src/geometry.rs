@@ -1,30 +1,30 @@
-//! [`Geometry`]: on which cylinder and surface each track lies, as far as the rhythm of the angles
-//! tells.
+//! [`Geometry`]: the cylinder and the surface of each track, as far as the pattern of the angles
+//! shows them.
 //!
-//! A rhythm of two steps is read as cylinders of `unit` surfaces, one of three as bands: `unit`
-//! cylinders on one surface, then the next surface back again (surface-serpentine). What angles
-//! alone cannot tell is told by the times of seeks (`seek.rs`), or does not matter to any
-//! prediction.
+//! A pattern of two steps means cylinders of `unit` surfaces; one of three steps means bands:
+//! `unit` cylinders on one surface, then the next surface in the other direction
+//! (surface-serpentine). What angles alone do not show is found by seek times (`seek.rs`), or does
+//! not matter to any prediction.
 
 use headtime_mechanics::Track;
 use headtime_mechanics::profile::TrackOrder;
 
 use crate::layout::{LayoutResult, MAX_HEADS, Pattern, ZoneModel};
 
-/// Cylinders of all zones.
+/// The cylinders of all zones.
 #[derive(Clone, Debug)]
 pub(crate) struct Geometry<'a> {
     pub(crate) order: TrackOrder,
     pub(crate) heads: u64,
-    /// Cylinders of a band, 1 where there are none.
+    /// Cylinders of a band; 1 without bands.
     pub(crate) band: u64,
-    /// First cylinder and number of cylinders of each zone.
+    /// The first cylinder and the number of cylinders of each zone.
     cylinders: Vec<(u64, u64)>,
     pub(crate) zones: &'a [ZoneModel],
 }
 
 impl<'a> Geometry<'a> {
-    /// The geometry of a layout; `cylinder_order` is the order of tracks unless in bands.
+    /// The geometry of a layout; `cylinder_order` is the order of tracks on a drive without bands.
     pub(crate) fn new(layout: &'a LayoutResult, cylinder_order: TrackOrder, capacity: u64) -> Self {
         let pattern = layout.pattern.unwrap_or(Pattern::PLAIN);
         let (order, heads, band) = if pattern.in_bands() {
@@ -44,13 +44,13 @@ impl<'a> Geometry<'a> {
         geometry
     }
 
-    /// Cylinders of a zone, spares counted as far as they share a band or cylinder with addresses.
+    /// The cylinders of a zone, with spares that share a band or cylinder with addresses.
     fn cylinders_of(&self, zone: &ZoneModel, capacity: u64) -> u64 {
         let last = zone.end_lba.unwrap_or(capacity).saturating_sub(1).max(zone.first_lba);
         self.cylinders_up_to(zone, zone.track_of(last))
     }
 
-    /// Cylinders from a zone's beginning that hold all tracks up to one.
+    /// The cylinders from a zone's beginning that hold all tracks up to one.
     pub(crate) fn cylinders_up_to(&self, zone: &ZoneModel, track: u64) -> u64 {
         let period = self.heads * self.band;
         match zone.last_band {
@@ -63,7 +63,7 @@ impl<'a> Geometry<'a> {
         self.cylinders.last().map_or(0, |(first, cylinders)| first + cylinders)
     }
 
-    /// The zone and the number in it of a track.
+    /// The zone of a track and its number in the zone.
     pub(crate) fn find(&self, place: Track) -> Option<(usize, u64)> {
         let cylinder = u64::from(place.cylinder);
         let number = self

@@ -1,28 +1,28 @@
-//! Characterizing a rotating drive from outside: by timed reads alone, without a clock, a file or a
+//! Characterization of a rotating drive from outside, by timed reads alone. Needs no clock, file or
 //! thread.
 //!
-//! A [`Probe`] asks for commands and is told when they were issued and when they completed; in the
-//! end it has a [`DriveProfile`](headtime_mechanics::DriveProfile), a self-check of it, a verdict,
-//! and remarks on what it could not find. It writes only where that is allowed, and then only what
-//! it has read just before.
+//! A [`Probe`] requests commands and gets the times of their issue and completion. At the end it
+//! has a [`DriveProfile`](headtime_mechanics::DriveProfile), a self-check of it, a verdict, and
+//! remarks on what it could not find. It writes only if that is allowed, and then only what it has
+//! just read.
 //!
-//! The experiments, in their order ([`Stage`]): does it turn and how fast (`rotation`); tracks,
-//! their rhythm, zones, what is stepped over (`layout`); skews zone by zone; bus and zero latency
+//! The experiments, in order ([`Stage`]): rotation and its period (`rotation`); tracks, the pattern
+//! of their angles, zones and skipped sectors (`layout`); skews zone by zone; bus and zero latency
 //! (`overhead`); the cache (`cache`); the arm (`seek`); write settle and write-back, if allowed
 //! (`writes`); the drive's own queue (`queue`); predictions of fresh reads (`selfcheck`); remapped
-//! sectors among those that came late (`remaps`). Between them the clock (`clock`) is kept by
-//! sectors that are read again and again.
+//! sectors among those that came late (`remaps`). Each returns a result of its own (`results`).
+//! Between them, a few reference sectors are read again and again to keep the clock (`clock`).
 //!
-//! *How straight-line experiments run on a machine that may not wait* is in `session`: each is run
-//! again over the answers it has got until it needs one more. The alternative, a hand-written
-//! machine for each experiment, would spread loops like a bisection over states, and make saving
-//! and resuming a matter of each of them; running again makes the list of answers the state, at the
-//! price of computing things more than once, which between two reads of a disk is no time.
+//! *How straight-line experiments run in a machine that must not wait*: see `session`. Each is
+//! replayed over its results until it needs one more. A hand-written state machine for each
+//! experiment would spread loops like a bisection over states, and each would need its own saving
+//! and resuming. With replay, the list of results is the state; the repeated computation takes
+//! little time beside a read of a disk.
 //!
-//! *What is bounded*: the whole by [`ProbeSettings::budget`], each stage by its share of it; what was
-//! cut short, sampled or taken for granted stands in [`Finding::remarks`]. *What goes wrong*:
-//! failed reads are tried elsewhere; a drive that vanishes, or is replaced by one that turns
-//! otherwise, ends it with a verdict of that.
+//! *Bounds*: the whole by [`ProbeSettings::budget`], each stage by its share of it.
+//! [`Finding::remarks`] reports what was cut short, sampled or assumed. *Faults*: failed reads are
+//! tried elsewhere; if a drive vanishes or is replaced by one with another period, the
+//! characterization ends with that verdict.
 //!
 //! ```
 //! use headtime_probe::{CommandOutcome, Probe, ProbeSettings, Verdict};

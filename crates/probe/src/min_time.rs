@@ -1,38 +1,39 @@
-//! The least time from one completion to the next, narrowed down by which turn was met.
+//! The minimum time from one completion to the next, bracketed by the revolution in which a sector
+//! is reached.
 //!
-//! A sector comes round at times that are known, a turn apart. If a command for it is ready in time
-//! it is met the first time, else a turn later: of the least time `m` one trial says that `r − T <
-//! m ≤ r`, where `r` is what it took and `T` a turn. The next trial asks for the sector that passes
-//! in the middle of what is left.
+//! A sector passes at known times, a revolution apart. If its command is ready in time it is
+//! reached the first time, otherwise a revolution later. So one trial bounds the minimum time `m`
+//! by `r − T < m ≤ r`, where `r` is the time it took and `T` a revolution. The next trial uses the
+//! sector that passes in the middle of the remaining interval.
 //!
-//! Worked example, T = 6 ms, m = 2.1 ms: asked for what passes after 2.0 ms it takes 8.0 (so m >
-//! 2.0); after 2.4 ms it takes 2.4 (m ≤ 2.4); after 2.2 it takes 2.2; after 2.1 and so on. Noise of
-//! a completion moves a bound by as much; six or seven trials give some ten microseconds.
+//! Worked example, T = 6 ms, m = 2.1 ms: the sector that passes after 2.0 ms takes 8.0 (so m >
+//! 2.0); the one after 2.4 ms takes 2.4 (m ≤ 2.4); the one after 2.2 takes 2.2; then 2.1 and so on.
+//! The noise of a completion moves a bound by as much; six or seven trials give about ten
+//! microseconds.
 
 use crate::session::{Attempt, Session};
 
-/// How a search goes.
+/// The parameters of a search.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MinTimeSearch {
-    /// A turn, ns.
+    /// A revolution, ns.
     pub(crate) period_ns: f64,
-    /// A first guess of the least time, ns.
+    /// A first estimate of the minimum time, ns.
     pub(crate) guess_ns: f64,
-    /// When what is left is no wider, it is over, ns.
+    /// The width of the interval at which the search ends, ns.
     pub(crate) fine_ns: f64,
-    /// When trials are used up, or contradict each other by no more than this, what is left will
-    /// do, ns.
+    /// The width, or contradiction, that is accepted after all trials, ns.
     pub(crate) coarse_ns: f64,
 }
 
-/// Most trials of one search.
+/// The most trials of one search.
 const MAX_TRIALS: usize = 20;
-/// The first step away from a bound, ns, and by what it grows.
+/// The first step away from a bound, ns, and its growth factor.
 const FIRST_STRIDE_NS: f64 = 60_000.0;
 const GROWTH: f64 = 2.5;
 
-/// The least time; none when a trial was not possible or trials contradict each other. `trial` asks
-/// for a sector that passes so long after a completion, and answers what it took.
+/// The minimum time; none if a trial was not possible or trials contradict each other. `trial`
+/// reads a sector that passes so long after a completion, and returns the time it took.
 pub(crate) fn find(
     session: &mut Session,
     search: MinTimeSearch,
@@ -53,7 +54,7 @@ pub(crate) fn find(
         wanted = if high - low < 4.0 * stride {
             (low + high) / 2.0
         } else if took < wanted + period_ns / 2.0 {
-            // Met: try earlier, in growing strides.
+            // Reached: try earlier, in growing strides.
             (high - stride).max(low + (high - low) / 8.0)
         } else {
             (low + stride).min(high - (high - low) / 8.0)

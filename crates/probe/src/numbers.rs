@@ -1,26 +1,26 @@
-//! Turns and statistics that the experiments share: wrapping differences, medians, a small
+//! Angles and statistics that the experiments share: wrapping differences, medians, a small
 //! least-squares fit.
 
-/// A value further than this from the median, in deviations as [`spread`] has them, is none of the
-/// others' kind. Of exponential noise it leaves out one in 600.
+/// A value further than this from the median, in deviations as computed by [`spread`], is an
+/// outlier. With exponential noise, one in 600 is.
 pub(crate) const FAR: f64 = 8.0;
 
-/// The part of a turn, from 0 up to but not including 1.
+/// The fraction of a revolution, from 0 up to but not including 1.
 pub(crate) fn part(turns: f64) -> f64 {
     turns - libm::floor(turns)
 }
 
-/// The shorter way round: from −0.5 up to but not including 0.5.
+/// The signed fraction of a revolution: from −0.5 up to but not including 0.5.
 pub(crate) fn wrap(turns: f64) -> f64 {
     part(turns + 0.5) - 0.5
 }
 
-/// The middle value; 0 of none.
+/// The median; 0 of no values.
 pub(crate) fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
 
-/// The value below which `share` of the values lie; 0 of none.
+/// The value below which `share` of the values lie; 0 of no values.
 pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -28,14 +28,15 @@ pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
     sorted.get(place.min(sorted.len().saturating_sub(1))).copied().unwrap_or(0.0)
 }
 
-/// The standard deviation of normal noise around the median, from the median absolute deviation: a
-/// few values far off do not count.
+/// The standard deviation of normal noise, estimated from the median absolute deviation; robust
+/// against outliers.
 pub(crate) fn spread(values: &[f64]) -> f64 {
     let middle = median(values);
     1.4826 * median(&values.iter().map(|value| (value - middle).abs()).collect::<Vec<_>>())
 }
 
-/// The mean and its standard error; that of fewer than two is not known, and the mean of none is 0.
+/// The mean and its standard error; the error of fewer than two values is not known, and the mean
+/// of none is 0.
 pub(crate) fn mean(values: &[f64]) -> (f64, Option<f64>) {
     let count = values.len() as f64;
     if values.is_empty() {
@@ -46,9 +47,8 @@ pub(crate) fn mean(values: &[f64]) -> (f64, Option<f64>) {
     (mean, (values.len() > 1).then(|| libm::sqrt(squares / (count - 1.0) / count)))
 }
 
-/// The mean, without values further from the median than chance brings them, and its standard
-/// error. What delays completions is often exponential: its mean is more than its median, and
-/// hardly any of it may be left out.
+/// The mean without outliers, and its standard error. Delays of completions are often exponential:
+/// their mean exceeds their median, and hardly any of them may be left out.
 pub(crate) fn trimmed_mean(values: &[f64]) -> (f64, Option<f64>) {
     let (middle, allowed) = (median(values), FAR * spread(values));
     mean(
@@ -60,8 +60,8 @@ pub(crate) fn trimmed_mean(values: &[f64]) -> (f64, Option<f64>) {
     )
 }
 
-/// Coefficients `x` with `Σ (row · x − value)²` least. A weight of `prior[i]` holds coefficient `i`
-/// at 0, so that what the rows do not tell stays there.
+/// Coefficients `x` that minimize `Σ (row · x − value)²`. A weight `prior[i]` pulls coefficient `i`
+/// towards 0, so that one that the rows do not determine stays there.
 pub(crate) fn min_squares<const N: usize>(rows: &[([f64; N], f64)], prior: [f64; N]) -> [f64; N] {
     let mut matrix = [[0.0; N]; N];
     let mut right = [0.0; N];
@@ -76,7 +76,7 @@ pub(crate) fn min_squares<const N: usize>(rows: &[([f64; N], f64)], prior: [f64;
             }
         }
     }
-    // Gauss–Jordan with the greatest pivot; a column without one is left at 0.
+    // Gauss–Jordan elimination with the greatest pivot; a column without one is left at 0.
     for column in 0..N {
         let pivot = (column..N)
             .max_by(|a, b| matrix[*a][column].abs().total_cmp(&matrix[*b][column].abs()))
@@ -127,7 +127,7 @@ mod tests {
     fn means_have_an_error_from_two_values_on() {
         assert_eq!((mean(&[]), mean(&[5.0])), ((0.0, None), (5.0, None)));
         let (middle, error) = mean(&[1.0, 2.0, 3.0, 6.0]);
-        // Deviation 2.16, of four.
+        // The standard deviation is 2.16, of four values.
         assert!(
             middle == 3.0 && error.is_some_and(|error| (error - 1.0801).abs() < 1e-4),
             "{error:?}"
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_trimmed_mean_keeps_exponential_noise_and_leaves_outliers_out() {
-        // Quantiles of an exponential distribution of mean 1, and some values of another kind.
+        // Quantiles of an exponential distribution of mean 1, and some outliers.
         let mut values: Vec<f64> =
             (0..1_000).map(|n| -libm::log((f64::from(n) + 0.5) / 1_000.0)).collect();
         values.extend([50.0, 60.0, -40.0]);

@@ -1,17 +1,16 @@
-//! What is not mechanics: the bus, and whether sectors are read as they come by.
+//! The interface: the bus, and zero-latency reads.
 //!
 //! *Bus, from the media.* Of two reads that end with the same sector, one of a single sector and
-//! one of many, both complete when that sector has passed, if the bus keeps up with the media. What
-//! the longer one completes later, for each further sector, is how much longer the bus takes than
-//! the media (or, on a drive that sends nothing before all is read, what the bus takes: both
-//! predict the same completions on one track, and are not told apart).
+//! one of many, both complete when that sector has passed, if the bus keeps up with the media. The
+//! delay of the longer one, per further sector, is the bus time that exceeds the media time. (On a
+//! drive that transfers nothing before all is read, it is the bus time. Both predict the same
+//! completions on one track, and are not told apart.)
 //!
-//! *Bus, from the cache.* Where reads come from the cache, a longer one takes longer by what its
-//! further sectors take to cross.
+//! *Bus, from the cache.* A longer hit takes longer by the bus time of its further sectors.
 //!
-//! *Zero latency.* Reads of a third of a track are started at any angle. A drive that waits for the
-//! first sector completes them all at the same angle; one that begins where the head arrives
-//! completes those on which it arrives half-way elsewhere.
+//! *Zero latency.* Reads of a third of a track start at random angles. A drive that waits for the
+//! first sector completes all of them at the same angle. One that begins where the head arrives
+//! completes those in whose middle it arrives at another angle.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,26 +18,26 @@ use crate::layout::LayoutResult;
 use crate::numbers::{median, trimmed_mean, wrap};
 use crate::session::{Attempt, Session};
 
-/// Sectors of the longer read: as many as fit in a third of a track, at most this.
+/// The most sectors of the longer read, which has a third of a track.
 const MAX_SECTORS: u64 = 1_024;
-/// Reads of each kind.
+/// The number of reads of each kind.
 const READS: u64 = 9;
-/// Reads of a third of a track; at so many the head arrives on one of four of them at least with a
-/// chance of 99 %.
+/// The number of reads of a third of a track; with so many, the head arrives in the middle of at
+/// least one with a chance of 99 %.
 const LONG_READS: u64 = 16;
 
-/// A bus that is slower than the media by so many standard errors is.
+/// The number of standard errors by which a bus must be slower than the media.
 const SURE: f64 = 4.0;
 
-/// What was measured of the interface.
+/// The result of measuring the interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct InterfaceResult {
-    /// Nanoseconds a sector on the bus; none when the bus is no slower than the media and nothing
-    /// came from the cache.
+    /// Bus time of a sector, ns; none if the bus is no slower than the media and there were no
+    /// hits.
     pub(crate) bus_ns_per_sector: Option<f64>,
-    /// The standard error of that.
+    /// Its standard error.
     pub(crate) bus_error_ns: Option<f64>,
-    /// Whether that was seen on cache hits.
+    /// The bus time was measured by cache hits.
     pub(crate) from_hits: bool,
     pub(crate) zero_latency: bool,
 }
@@ -94,7 +93,7 @@ pub(crate) fn measure(session: &mut Session, layout: &LayoutResult) -> Attempt<I
     {
         (found.bus_ns_per_sector, found.bus_error_ns, found.from_hits) = (Some(ns), error_ns, true);
     }
-    // With a slow bus the end says nothing of where in the turn the read began.
+    // With a slow bus, the end does not show where in the revolution the read began.
     let usual = median(&off_long);
     let elsewhere =
         off_long.iter().filter(|off| wrap((*off - usual) / period).abs() > 0.02).count();
@@ -107,7 +106,7 @@ fn difference_error(one: Option<f64>, two: Option<f64>) -> Option<f64> {
     one.zip(two).map(|(one, two)| libm::sqrt(one * one + two * two))
 }
 
-/// Nanoseconds a sector and their standard error, from cache hits of two lengths.
+/// The bus time of a sector and its standard error, ns, from cache hits of two lengths.
 pub(crate) fn bus_from_hits(session: &mut Session) -> Attempt<Option<(f64, Option<f64>)>> {
     let lengths = [1_u64, 64];
     let mut times = Vec::new();
@@ -125,7 +124,7 @@ pub(crate) fn bus_from_hits(session: &mut Session) -> Attempt<Option<(f64, Optio
     }
     let further = (lengths[1] - lengths[0]) as f64;
     let per_sector = (times[1].0 - times[0].0) / further;
-    // Longer than a turn is no hit: the segments are shorter than the read.
+    // A response of more than a revolution is no hit: the segments are shorter than the read.
     let is_hit = times[1].0 < session.drive.clock.period_ns() && per_sector > 0.0;
     Ok(is_hit.then(|| {
         (per_sector, difference_error(times[0].1, times[1].1).map(|error| error / further))

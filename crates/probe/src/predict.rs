@@ -1,5 +1,4 @@
-//! [`Predicted`]: when the drive that was found completes a read, as a scheduler that believes the
-//! profile would expect it.
+//! [`Predicted`]: the completion times that a scheduler with the measured profile would expect.
 
 use headtime_mechanics::{Direction, HeadPosition, InterfaceTimes, Mechanism};
 use headtime_units::{Angle, Extent, Instant, Nanos, RotationPeriod, Sectors};
@@ -8,7 +7,7 @@ use crate::clock::Clock;
 use crate::profile::DriveModel;
 use crate::session::{Attempt, DriveTiming, Interruption};
 
-/// The mechanism of what is known, turned to the clock.
+/// The mechanism of the profile, set to the clock's phase.
 pub(crate) struct Predicted {
     mechanism: Mechanism,
     interface: InterfaceTimes,
@@ -16,7 +15,7 @@ pub(crate) struct Predicted {
 }
 
 impl Predicted {
-    /// What is known by now; hopeless when it makes no drive.
+    /// The predictions of the results so far; an error if they make no valid profile.
     pub(crate) fn new(model: &DriveModel<'_>, drive: &DriveTiming) -> Attempt<Self> {
         let hopeless =
             |error: headtime_mechanics::ProfileError| Interruption::Failed(error.to_string());
@@ -33,41 +32,41 @@ impl Predicted {
         Ok(Self { mechanism, interface, period })
     }
 
-    /// From the last sector's end under the head until the host knows, on a bus that keeps up.
+    /// From the end of the last sector until its completion, on a bus that keeps up.
     fn after_media(&self) -> Nanos {
         self.interface.bus_time(Sectors::new(1)) + self.interface.completion_overhead()
     }
 
-    /// The platter stands as it did when a command completed, so many turns after the anchor.
+    /// Sets the platter as it stood at a completion, `turns` revolutions after the reference angle.
     pub(crate) fn turn_to(&mut self, turns: f64, completed: Instant) {
-        // One sector that passes on the media in time is one completed.
+        // A single sector on a bus that keeps up completes with its end on the media.
         let media_end = self.media_end(completed);
         let phase =
             Angle::from_turns(turns) - self.period.angle_of(Nanos::from_ns(media_end.as_ns()));
         self.mechanism.set_rotation(self.period, phase);
     }
 
-    /// The platter stands as the clock says.
+    /// Sets the platter as the clock shows.
     pub(crate) fn follow(&mut self, clock: &Clock, at: Instant) {
         self.turn_to(clock.turns_at(at), at);
     }
 
-    /// When the last sector of a command that completed had passed.
+    /// The time at which the last sector of a completed command had passed.
     pub(crate) fn media_end(&self, completed: Instant) -> Instant {
         completed.saturating_back(self.after_media())
     }
 
-    /// Where the head is behind an extent.
+    /// The position of the head after an extent.
     pub(crate) fn behind(&self, extent: Extent) -> HeadPosition {
         self.mechanism.layout().track_of(extent.last()).into()
     }
 
-    /// From the issue of a read until the arm may set out for it.
+    /// The time from the issue of a read until the arm may start.
     pub(crate) fn overhead(&self) -> Nanos {
         self.interface.command_overhead(Direction::Read, Some(Direction::Read))
     }
 
-    /// When a read completes for which the arm sets out at `depart`.
+    /// The completion of a read for which the arm starts at `depart`.
     pub(crate) fn completion(
         &self,
         from: HeadPosition,

@@ -38,7 +38,7 @@ impl DriveModel<'_> {
         let (period_ns, _) = drive.clock.mean_period_ns();
         let base_ns = self.overhead_ns(drive, &geometry, period_ns);
         let first_spt = self.layout.zones.first().map_or(1, |zone| zone.sectors_per_track);
-        // A bus that was not seen keeps up with the media: twice as fast (guess).
+        // A bus that was not measured keeps up with the media: twice as fast (guess).
         let bus_ns = self.interface.bus_ns_per_sector.unwrap_or(period_ns / first_spt as f64 / 2.0);
         let curve = &self.seek.curve.points;
         let points: Vec<(u32, f64)> = curve
@@ -131,7 +131,7 @@ impl DriveModel<'_> {
         };
         let next_cylinder =
             self.seek.curve.points.first().filter(|point| point.0 == 1).map(|point| point.1.ns);
-        // Surfaces follow each other on a cylinder, or cylinders on a surface.
+        // Either surfaces follow each other on a cylinder, or cylinders on a surface.
         let (of_head, of_cylinder) =
             if in_bands { (1, 0) } else { (0, usize::from(geometry.heads > 1)) };
         let timed = [(self.seek.other_head_ns, of_head), (next_cylinder, of_cylinder)];
@@ -171,7 +171,7 @@ impl DriveModel<'_> {
                     .max(1);
                 let mut zone = zone_of(model, first_lba, cylinder, cylinders);
                 zone.slips = slips_of(model, first_lba, end);
-                // All that is stepped over must lie on the zone's cylinders.
+                // All skipped sectors must lie on the zone's cylinders.
                 let needed = zone.reserved + (end - first_lba) + zone.slips.len() as u64;
                 let missing = needed.saturating_sub(zone.physical_sectors(geometry.heads as u16));
                 zone.cylinders +=

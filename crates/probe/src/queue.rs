@@ -1,27 +1,27 @@
-//! The drive's own queue, from outside: how deep, in what order, and who starves.
+//! The drive's own queue, from outside: its depth, its order, and starvation.
 //!
-//! *Order and depth.* Reads from anywhere are kept outstanding, as many as the way to the drive
-//! takes. Whenever one completes, those that were waiting are known, and the profile predicts how
-//! long each would have taken: whether the one that was served was the first that arrived, the
-//! shortest to reach, the next upwards or the nearest by address says by what the drive chooses. A
-//! command that is served `n` places before its turn was seen by the firmware beside the `n` before
-//! it, so that the queue is at least `n + 2` deep with the one in service.
+//! *Order and depth.* Random reads are kept outstanding, as many as the connection to the drive
+//! accepts. Whenever one completes, the waiting reads are known, and the profile predicts how long
+//! each would have taken. The read served may be the first that arrived, the shortest to reach, the
+//! next upwards, or the nearest by address; that shows the drive's rule. If a command overtakes `n`
+//! others, the firmware saw it together with them, so the queue is at least `n + 2` deep, with the
+//! one in service.
 //!
-//! *Overlap.* If a command's overhead hides behind the one before it, the arm sets out when the
-//! last sector of that one has passed, else when the host knows of it and has sent the next:
-//! whichever predicts more of the completions is true.
+//! *Overlap.* If the overhead of a command overlaps the command before it, the arm starts when the
+//! last sector of that one has passed. Otherwise it starts after the host has seen the completion
+//! and issued the next. The assumption that predicts more completions is taken.
 //!
 //! *Starvation.* A stream of sequential reads is kept going, four deep, beside one random read at a
-//! time. How long these wait is compared with what random reads take alone. Nothing goes on for
-//! longer than [`STREAM_LIMIT`].
+//! time. The waits of the random reads are compared with their times alone. No stream lasts longer
+//! than [`STREAM_LIMIT`].
 //!
 //! Worked example, a drive that holds to a sequential run for 2 s: random reads take 11 ms alone
-//! and 2.01 s beside the stream, each of them; the longest wait is 180 times that alone, and
-//! `sequential_hold_ms` is 2,000. A drive that always takes the shortest never comes to the random
-//! read at all: it waits until the stream ends, after 6 s, and that is said.
+//! and 2.01 s beside the stream, each of them. The longest wait is 180 times that alone, and
+//! `sequential_hold_ms` is 2,000. A drive that always takes the shortest never serves the random
+//! read at all: it waits until the stream ends, after 6 s, and a remark reports it.
 //!
-//! Not told apart: an order by address and one by positioning where seeks are all that counts; a
-//! hold and an ageing that comes to the same. Cost: 1 to 3 s, on a drive that starves up to 15 s.
+//! Not told apart: an order by address and one by positioning if seeks dominate; a hold and an
+//! aging with the same effect. Cost: 1 to 3 s, on a drive that starves up to 15 s.
 
 use headtime_mechanics::profile::{Algorithm, Firmware};
 use headtime_units::{Extent, Instant, Nanos};
@@ -34,88 +34,88 @@ use crate::profile::DriveModel;
 use crate::results::Progress;
 use crate::session::{Attempt, Session};
 
-/// Reads of the first experiment, and how many of them are outstanding at most.
+/// The number of reads of the first experiment, and the most of them outstanding.
 const READS: usize = 320;
 const MAX_OUTSTANDING: u32 = 64;
-/// Reads alone, for comparison.
+/// The number of reads alone, for comparison.
 const ALONE: usize = 40;
-/// Random reads beside a stream, and streams.
+/// The number of random reads beside a stream, and the number of streams.
 const BESIDE: usize = 40;
 const ROUNDS: usize = 2;
-/// Reads of the stream outstanding, and their bytes.
+/// The reads of the stream outstanding, and their bytes.
 const STREAM_DEPTH: u32 = 4;
 const STREAM_BYTES: u64 = 256 << 10;
-/// A stream goes on no longer.
+/// The longest time of a stream.
 const STREAM_LIMIT: Nanos = Nanos::from_ns(6_000_000_000);
-/// A choice that took no longer than this more than the shortest was the shortest, ns: what
-/// estimates are good to.
+/// The accuracy of predictions, ns: a choice that took no more than this above the shortest was the
+/// shortest.
 const NEAR_NS: u64 = 400_000;
 /// The share of choices that a rule has to explain (guess).
 const RULE: f64 = 0.75;
-/// Starving waits whose middle half lies within this part of their median are even, if there are so
-/// many (guess).
+/// Starving waits are even if their middle half lies within this part of their median, and there
+/// are at least this many (guess).
 const EVEN: f64 = 0.3;
 const MIN_WAITS: usize = 2;
-/// Waits of so many times what a random read takes alone are starvation (guess: a fair queue of
-/// five is left in five turns).
+/// Waits of this many times the time alone are starvation (guess: a fair queue of five adds five
+/// commands).
 const STARVING: f64 = 10.0;
 
-/// By what a drive chooses among the commands that it holds.
+/// The rule by which a drive chooses among the commands in its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ServiceOrder {
     /// By arrival.
     Arrival,
-    /// The shortest positioning time first.
+    /// Shortest positioning time first.
     Positioning,
-    /// Upwards through the addresses, then from the lowest again.
+    /// Ascending address, then from the lowest again.
     Address,
-    /// The nearest address.
+    /// Nearest address.
     Nearest,
-    /// Otherwise.
+    /// Another rule.
     Other,
 }
 
-/// What was seen of the drive's own queue.
+/// The behavior of the drive's own queue.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueueBehavior {
-    /// By what it chooses.
+    /// Its rule.
     pub order: ServiceOrder,
-    /// The share of its choices that this explains, 0 to 1.
+    /// The share of its choices that the rule explains, 0 to 1.
     pub explained: f64,
-    /// Commands that it holds, the one in service included.
+    /// The number of commands that it holds, with the one in service.
     pub depth: u32,
-    /// Whether it may be more: as many were outstanding as the way to the drive takes.
+    /// The depth may be greater: as many were outstanding as the connection to the drive accepts.
     pub depth_is_least: bool,
-    /// Whether a command's overhead hides behind the command before it.
+    /// The overhead of a command overlaps the command before it.
     pub overlaps: bool,
-    /// What a random read takes alone, milliseconds, median.
+    /// The time of a random read alone, milliseconds, median.
     pub alone_ms: f64,
     /// The longest wait of a random read beside a sequential stream, milliseconds.
     pub longest_wait_ms: f64,
     /// The median of those waits, milliseconds.
     pub median_wait_ms: f64,
-    /// Whether a random read waited until the stream was stopped; then it would have waited longer.
+    /// A random read waited until the stream was stopped; it would have waited longer.
     pub until_stopped: bool,
-    /// What the stream got meanwhile, millions of bytes per second.
+    /// The throughput of the stream meanwhile, millions of bytes per second.
     pub stream_mb_per_s: f64,
-    /// For how long the drive holds to a stream, milliseconds, if it does so evenly.
+    /// The time for which the drive holds to a stream, milliseconds, if it is even.
     pub hold_ms: Option<f64>,
 }
 
 impl QueueBehavior {
-    /// How much longer than alone the longest wait was.
+    /// The longest wait in multiples of the time alone.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         self.longest_wait_ms / self.alone_ms.max(0.001)
     }
 
-    /// Whether random reads starve behind a sequential stream.
+    /// True if random reads starve beside a sequential stream.
     #[must_use]
     pub fn starves(&self) -> bool {
         self.until_stopped || self.ratio() >= STARVING
     }
 
-    /// All of it as a sentence.
+    /// A summary as a sentence.
     #[must_use]
     pub fn sentence(&self) -> String {
         let order = match self.order {
@@ -145,14 +145,14 @@ impl QueueBehavior {
     }
 }
 
-/// What was found so far.
+/// The result so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct QueueResult {
     choices: Option<Choices>,
     alone_ns: Option<f64>,
-    /// Of random reads that were served while the stream went on.
+    /// The waits of random reads that were served while the stream went on.
     waits_ns: Vec<f64>,
-    /// The longest wait of one that was not, 0 when all were.
+    /// The longest wait of one that was not, 0 if all were.
     cut_off_ns: f64,
     max_outstanding: u32,
     stream_bytes: f64,
@@ -160,20 +160,20 @@ pub(crate) struct QueueResult {
     rounds: usize,
 }
 
-/// What the order of service says.
+/// The choices of the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Choices {
-    /// The greatest number of places by which a command was served before its turn.
+    /// The greatest number of commands that a command overtook.
     earlier: u32,
     /// The most commands outstanding at once.
     outstanding: u32,
-    /// Shares of the choices that were: first arrived, shortest, next upwards, nearest.
+    /// The shares of choices that were: first arrived, shortest, next upwards, nearest.
     shares: [f64; 4],
     overlaps: bool,
 }
 
 impl QueueResult {
-    /// What it comes to; none before all was seen.
+    /// The conclusion; none before the experiments are done.
     pub(crate) fn behavior(&self) -> Option<QueueBehavior> {
         let (choices, alone_ns) = (self.choices?, self.alone_ns?);
         let (order, explained) = choices.order();
@@ -185,7 +185,7 @@ impl QueueResult {
         };
         let longest = self.waits_ns.iter().copied().fold(self.cut_off_ns, f64::max);
         let middle = median(&self.waits_ns);
-        // The first one may come before the stream has got going.
+        // The first one may come before the stream has started.
         let long: Vec<f64> =
             self.waits_ns.iter().copied().filter(|wait| *wait > STARVING * alone_ns).collect();
         let even = quantile(&long, 0.75) - quantile(&long, 0.25) < EVEN * median(&long);
@@ -243,7 +243,7 @@ impl Choices {
     }
 }
 
-/// One more experiment; true when all are done.
+/// Runs one more experiment.
 pub(crate) fn extend(
     session: &mut Session,
     model: &DriveModel<'_>,
@@ -301,7 +301,7 @@ fn remark_assumptions(remarks: &mut Vec<String>, found: &QueueBehavior, max_outs
     }
 }
 
-/// Keeps many reads outstanding and looks at the order in which they are served.
+/// Keeps many reads outstanding and examines the order of service.
 fn choices(
     session: &mut Session,
     model: &DriveModel<'_>,
@@ -325,7 +325,7 @@ fn choices(
     let mut found = Choices { earlier: 0, outstanding: 0, shares: [0.0; 4], overlaps: false };
     let (mut made, mut predicted_hidden, mut predicted_open) = (0_u32, 0, 0);
     for (place, answer) in served.iter().enumerate() {
-        // Those before it that are served only later.
+        // Commands that arrived before it but are served later.
         let turn = turn_of(answer);
         let earlier = served[place + 1..].iter().filter(|other| turn_of(other) < turn).count();
         found.earlier = found.earlier.max(earlier as u32);
@@ -386,14 +386,14 @@ fn choices(
     }
     found.shares = found.shares.map(|count| count / f64::from(made.max(1)));
     if made == 0 {
-        // Never were two there to choose from: one after the other.
+        // There never were two to choose from: one after the other.
         found.shares[0] = 1.0;
     }
     found.overlaps = predicted_hidden > predicted_open;
     Ok(found)
 }
 
-/// What a random read takes when nobody else is there, ns.
+/// The median time of a random read alone, ns.
 fn alone(session: &mut Session) -> Attempt<f64> {
     let mut took = Vec::new();
     for _ in 0..ALONE {
@@ -406,7 +406,7 @@ fn alone(session: &mut Session) -> Attempt<f64> {
     Ok(median(&took))
 }
 
-/// Random reads one by one beside a sequential stream.
+/// Issues random reads one by one beside a sequential stream.
 fn beside_stream(
     session: &mut Session,
     model: &DriveModel<'_>,

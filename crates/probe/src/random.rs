@@ -1,5 +1,5 @@
-//! [`Random`]: numbers by seed (SplitMix64), so that an experiment that is run again over its answers
-//! asks the same again.
+//! [`Random`]: random numbers by seed (SplitMix64), so that a replayed experiment makes the same
+//! requests again.
 
 /// A stream of numbers; the same for the same seed and step.
 #[derive(Clone, Debug)]
@@ -20,12 +20,12 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// Evenly from 0 up to but not including `end`, which is not 0.
+    /// A uniform number from 0 up to but not including `end`, which is not 0.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
 
-    /// Evenly from 0 up to but not including 1, for noise in tests.
+    /// A uniform number from 0 up to but not including 1, for noise in tests.
     #[cfg(test)]
     pub(crate) fn part(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64

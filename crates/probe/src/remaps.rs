@@ -1,13 +1,12 @@
-//! Remapped sectors, as they show: reads of the self-check that came far from what was predicted,
-//! once more.
+//! Remapped sectors: suspect reads of the self-check are read again.
 //!
-//! A read that is late again and again, for no reason that the layout knows, passes over a sector
-//! that lives elsewhere. Its sectors are read one by one then: those that come by at another angle
-//! than their neighbors are the remapped ones. Where most of a read's sectors are off, it is the
-//! layout that is wrong there, and nothing is said of remaps.
+//! A read that is late repeatedly, for no reason in the layout, passes over a sector that is stored
+//! elsewhere. Its sectors are then read one by one: those whose angle differs from their neighbors'
+//! are the remapped ones. If most sectors of a read deviate, the layout is wrong there, and no
+//! remaps are reported.
 //!
-//! This finds what the self-check came upon, which is a small sample of the drive: [`coverage`]
-//! says how small. Bounds: [`MAX_READS`] reads. Cost: some tens of reads for each.
+//! This finds what the self-check happened to read, which is a small sample of the drive:
+//! [`coverage`] gives its share. Bounds: [`MAX_READS`] reads. Cost: some tens of reads for each.
 
 use headtime_units::Extent;
 use serde::{Deserialize, Serialize};
@@ -20,17 +19,17 @@ use crate::results::Progress;
 use crate::selfcheck::{CheckResult, FAR_TURNS};
 use crate::session::{Attempt, Session};
 
-/// Reads that are looked into at most.
+/// The most suspect reads that are examined.
 const MAX_READS: usize = 60;
-/// Where more of the self-check was far off than this share, the layout is to blame.
+/// If a larger share of the self-check deviates far, the layout is to blame.
 const MAX_SHARE: f64 = 0.05;
-/// Readings that have to agree.
+/// The number of readings that have to agree.
 const READINGS: usize = 3;
 
-/// What was found.
+/// The result of looking for remapped sectors.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RemapResult {
-    /// Reads looked into.
+    /// The number of reads examined.
     examined: usize,
     pub(crate) remapped: Vec<RemappedSector>,
 }
@@ -74,7 +73,7 @@ pub(crate) fn coverage(check: &SelfCheck, capacity: u64, sector_bytes: u32) -> f
         / capacity.max(1) as f64
 }
 
-/// Whether a read is far from what is predicted each time.
+/// True if a read is far from the prediction each time.
 fn again_far(session: &mut Session, predicted: &mut Predicted, extent: Extent) -> Attempt<bool> {
     for _ in 0..READINGS {
         match late_turns(session, predicted, extent)? {
@@ -85,8 +84,8 @@ fn again_far(session: &mut Session, predicted: &mut Predicted, extent: Extent) -
     Ok(true)
 }
 
-/// By how many turns a read is late that comes from anywhere, and by what part of a turn its end is
-/// elsewhere; none when it failed or was a hit.
+/// The delay of a read after a random one, in revolutions, and the deviation of its angle; none if
+/// it failed or was a hit.
 fn late_turns(
     session: &mut Session,
     predicted: &mut Predicted,
@@ -112,7 +111,7 @@ fn late_turns(
     Ok(Some((turns, wrap(turns))))
 }
 
-/// The sectors of a read that come by elsewhere.
+/// The sectors of a read whose angles deviate.
 fn sectors_off(
     session: &mut Session,
     predicted: &mut Predicted,
@@ -129,7 +128,7 @@ fn sectors_off(
                 continue;
             };
             if part.abs() <= noise.max(FAR_TURNS / 4.0) {
-                // Where its neighbors are: nothing is wrong with it.
+                // The angle fits those of its neighbors: the sector is in place.
                 break;
             }
             late.push(turns * session.drive.clock.period_ns() / 1e3);
@@ -151,7 +150,7 @@ mod tests {
     use headtime_sim::DriveTruth;
     use headtime_units::Lba;
 
-    /// A small drive on which every thousandth sector or so lives elsewhere.
+    /// A small drive on which about every thousandth sector is remapped.
     fn remapped() -> DriveProfile {
         let mut profile = DriveProfile { cache: None, ..plain("barracuda7200-7") };
         profile.zones.truncate(1);

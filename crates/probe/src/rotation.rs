@@ -1,19 +1,18 @@
-//! Whether the drive turns, and how fast.
+//! Detection of rotation, and its period.
 //!
-//! A few sectors, the *ring*, are read round and round, now and then with a read elsewhere in
-//! between. Every read of one sector that comes from the media completes a whole number of turns
-//! after the one before. Where they come from the cache instead, the ring is made longer, until the
-//! cache has forgotten a sector when its turn comes again. The spacings of one sector's completions
-//! then are whole turns of one period: the score of a period `T` is the mean of `cos(2π · spacing /
-//! T)`, which is 1 when all are, and near 0 for any other. Of the periods that score as well as the
-//! best (T, T/2, T/3 …) the longest counts. Ever longer spacings, each allowed once the period is
-//! known well enough to count its turns, refine it.
+//! A few sectors, the *ring*, are read in a cycle, now and then with a read elsewhere in between.
+//! Every read of a sector that comes from the media completes a whole number of revolutions after
+//! the one before. If reads come from the cache instead, the ring is made longer, until the cache
+//! has evicted a sector before it is read again. The distances between completions of a sector then
+//! are multiples of one period. The score of a period `T` is the mean of `cos(2π · distance / T)`:
+//! 1 if all are multiples, and near 0 for any other `T`. Of the periods that score as well as the
+//! best (T, T/2, T/3 …) the longest is taken. Ever longer distances refine it, each used once the
+//! period is known well enough to count its revolutions.
 //!
-//! A drive without a period, or whose responses differ by less than half of it, does not turn.
+//! A drive without a period, or whose responses differ by less than half of it, does not rotate.
 //!
-//! Worked example, Atlas 10K with ten segments of cache: rings of 1 and 6 are answered in 0.28 ms,
-//! always; a ring of 24 takes 4 to 12 ms, and the spacings, 150 ms to 1.2 s, are whole multiples of
-//! 5.985 ms.
+//! Worked example, Atlas 10K with ten segments of cache: rings of 1 and 6 always take 0.28 ms; a
+//! ring of 24 takes 4 to 12 ms, and the distances, 150 ms to 1.2 s, are multiples of 5.985 ms.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,26 +21,27 @@ use crate::numbers::{median, part, quantile, spread, wrap};
 use crate::results::Progress;
 use crate::session::{Attempt, Interruption, QUIET_TURNS, ReferenceSector, Session};
 
-/// Lengths of the ring, one after the other.
+/// The lengths of the ring, one after the other.
 const RINGS: [u64; 5] = [1, 6, 24, 96, 384];
-/// How often a ring is gone round.
+/// The number of cycles of each ring.
 const ROUNDS: [usize; 5] = [32, 12, 8, 7, 6];
-/// Periods that are looked for, ns: 25,000 to 2,000 turns a minute.
+/// The range of periods, ns: 25,000 to 2,000 rpm.
 const PERIODS_NS: (f64, f64) = (2.4e6, 30e6);
-/// Parts of a period that are told from it.
+/// The largest fraction of a period that is told apart from it.
 const MAX_PARTS: u32 = 8;
-/// Readings of anchors before the clock is gone by where times are noisy, and random reads between
-/// two: some four seconds, after which a line through readings that scatter by 30 us predicts half
-/// a second to 5 us.
+/// The number of readings of reference sectors before the clock is used if times are noisy, and of
+/// random reads between two: about four seconds. A line through readings that scatter by 30 us then
+/// predicts half a second to 5 us.
 const GOING_READINGS: u64 = 50;
 const GOING_APART: u64 = 6;
-/// The least score of a drive that turns (guess: with 50 us of noise a 4 ms turn scores 0.997).
+/// The lowest score of a rotating drive (guess: with 50 us of noise a revolution of 4 ms scores
+/// 0.997).
 const MIN_SCORE: f64 = 0.8;
 
 /// The result of looking for rotation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RotationResult {
-    /// Rings tried so far.
+    /// The number of rings tried so far.
     rings_tried: usize,
     /// True if the drive rotates; none if not known yet.
     pub(crate) rotates: Option<bool>,
@@ -55,8 +55,7 @@ impl RotationResult {
     }
 }
 
-/// Tries one ring: finds the period and starts the clock, or learns what a cache hit takes. True
-/// when it is known whether the drive turns.
+/// Tries one ring: finds the period and starts the clock, or measures the response of a hit.
 pub(crate) fn measure(session: &mut Session, found: &mut RotationResult) -> Attempt<Progress> {
     if session.drive.capacity == 0 {
         return Err(Interruption::Failed("the drive has no sectors".into()));
@@ -90,7 +89,8 @@ pub(crate) fn measure(session: &mut Session, found: &mut RotationResult) -> Atte
         let (period_ns, noise_ns) = refine(&seen, period_ns);
         let at = seen.iter().flatten().copied().fold(0.0, f64::max);
         session.drive.references = anchors(&places, &seen, period_ns, at);
-        // Between two reads of one sector lay the ring and, a third of the time, one read more.
+        // Between two reads of a sector there were the ring and, a third of the time, one more
+        // read.
         session.drive.hits.eviction_reads =
             if session.drive.hits.hit_ns.is_some() { ring + ring / 3 } else { 0 };
         session.drive.clock =
@@ -99,7 +99,7 @@ pub(crate) fn measure(session: &mut Session, found: &mut RotationResult) -> Atte
         set_going(session)?;
         return Ok(Progress::Done);
     }
-    // Answers nearly all alike and quick: so long a cache hit takes.
+    // Nearly all responses are alike and short: the response of a hit.
     if quantile(&responses, 0.8) < PERIODS_NS.0 / 2.0 {
         let hit_ns = median(&responses);
         session.drive.hits.hit_ns = Some(hit_ns);
@@ -121,9 +121,9 @@ pub(crate) fn measure(session: &mut Session, found: &mut RotationResult) -> Atte
     Ok(Progress::Done)
 }
 
-/// Lets the clock see its anchors over some seconds where times are noisy: a line through a
-/// fraction of a second predicts the next one to worse than a reading is off, and all that is read
-/// meanwhile is off by the same.
+/// Reads reference sectors over some seconds if times are noisy. A line through a fraction of a
+/// second would predict the next one worse than a reading, and everything read meanwhile would
+/// share that error.
 fn set_going(session: &mut Session) -> Attempt<()> {
     if session.drive.noise_turns() < QUIET_TURNS {
         return Ok(());
@@ -135,8 +135,8 @@ fn set_going(session: &mut Session) -> Attempt<()> {
     Ok(())
 }
 
-/// The sectors of the ring and their angles, as far as the median of a sector's completions tells
-/// them; counted from the time `at`.
+/// The sectors of the ring and their angles, by the medians of their completions; relative to the
+/// time `at`.
 fn anchors(places: &[u64], seen: &[Vec<f64>], period_ns: f64, at: f64) -> Vec<ReferenceSector> {
     let angles = seen.iter().map(|seen| {
         let first = seen.first().copied().unwrap_or(at);
@@ -152,7 +152,7 @@ fn anchors(places: &[u64], seen: &[Vec<f64>], period_ns: f64, at: f64) -> Vec<Re
         .collect()
 }
 
-/// Reads anchors until one comes from the media: the phase is as that says, the period as it was.
+/// Reads reference sectors until one comes from the media and sets the phase; the period stays.
 pub(crate) fn read_phase(session: &mut Session) -> Attempt<()> {
     for _ in 0..10 {
         session.evict()?;
@@ -169,7 +169,7 @@ pub(crate) fn read_phase(session: &mut Session) -> Attempt<()> {
     ))
 }
 
-/// Spacings of neighboring readings of each sector.
+/// The distances in time between readings of each sector.
 fn spacings(seen: &[Vec<f64>], apart: usize) -> Vec<f64> {
     seen.iter()
         .flat_map(|readings| readings.iter().zip(readings.iter().skip(apart)).map(|(a, b)| b - a))
@@ -179,7 +179,7 @@ fn spacings(seen: &[Vec<f64>], apart: usize) -> Vec<f64> {
 /// The longest period that scores as well as any, and its score.
 fn best_period(seen: &[Vec<f64>]) -> (f64, f64) {
     let spacings = spacings(seen, 1);
-    // A few hundred of the shortest tell enough.
+    // A few hundred of the shortest are enough.
     let mut shortest = spacings;
     shortest.sort_by(f64::total_cmp);
     shortest.truncate(200);
@@ -191,7 +191,7 @@ fn best_period(seen: &[Vec<f64>]) -> (f64, f64) {
             .sum();
         sum / shortest.len() as f64
     };
-    // The peak is as wide as one turn more or less over the longest spacing.
+    // The peak is as wide as one revolution more or less over the longest distance.
     let step = (0.08 / longest).min(1e-10);
     let count = ((1.0 / PERIODS_NS.0 - 1.0 / PERIODS_NS.1) / step) as usize;
     let frequencies = (0..=count).map(|number| 1.0 / PERIODS_NS.1 + number as f64 * step);
@@ -200,8 +200,8 @@ fn best_period(seen: &[Vec<f64>]) -> (f64, f64) {
     let Some(highest) = scored.iter().map(|scored| scored.0).max_by(f64::total_cmp) else {
         return (0.0, 0.0);
     };
-    // Spacings of about `n` turns each, as of a long ring, are nearly whole turns of a period that
-    // is an n-th longer too, and the true one may have fallen between two steps.
+    // Distances of about `n` revolutions each, as of a long ring, are nearly multiples of a period
+    // longer by an n-th too, and the true one may have fallen between two steps.
     let near =
         scored.iter().filter(|scored| scored.0 >= 0.9 * highest).flat_map(|(_, frequency)| {
             (-8..=8).map(move |part| frequency + f64::from(part) * step / 16.0)
@@ -212,7 +212,8 @@ fn best_period(seen: &[Vec<f64>]) -> (f64, f64) {
     else {
         return (0.0, 0.0);
     };
-    // The same spacings are whole turns of a part of the period too: the longest period counts.
+    // The same distances are multiples of a fraction of the period too: the longest period is
+    // taken.
     let mut best = top;
     for parts in 2..=MAX_PARTS {
         let around = top.1 / f64::from(parts);
@@ -231,7 +232,7 @@ fn best_period(seen: &[Vec<f64>]) -> (f64, f64) {
     (best.0, 1.0 / best.1)
 }
 
-/// The period from ever longer spacings, and the noise of one reading.
+/// The period by ever longer distances, and the noise of one reading.
 fn refine(seen: &[Vec<f64>], period_ns: f64) -> (f64, f64) {
     let mut period = period_ns;
     let rounds = seen.iter().map(Vec::len).max().unwrap_or(0);
@@ -255,8 +256,8 @@ fn refine(seen: &[Vec<f64>], period_ns: f64) -> (f64, f64) {
         }
         apart = if apart * 2 < rounds || apart + 1 == rounds { apart * 2 } else { rounds - 1 };
     }
-    // Of the longest spacings there is one for each sector, which of a single sector says nothing
-    // of noise.
+    // There is only one of the longest distances for each sector; of a single sector it would show
+    // no noise.
     let off: Vec<f64> =
         spacings(seen, 1).iter().map(|spacing| wrap(spacing / period) * period).collect();
     (period, spread(&off) / core::f64::consts::SQRT_2)
@@ -269,7 +270,7 @@ mod tests {
     use crate::random::Random;
     use headtime_sim::DriveTruth;
 
-    /// Completions of sectors read every `gap` turns or so.
+    /// The completions of sectors read about every `gap` revolutions.
     fn completions(period: f64, sectors: usize, gap: u64, noise: f64, seed: u64) -> Vec<Vec<f64>> {
         let mut draw = Random::new(seed, 0);
         let of_one = |draw: &mut Random| {
@@ -307,8 +308,8 @@ mod tests {
     fn the_noise_of_a_reading_is_seen_in_one_sector_too() {
         for (sectors, seed) in [(1, 1), (1, 2), (6, 3), (24, 4)] {
             let seen = completions(6e6, sectors, 3, 80_000.0, seed);
-            // Evenly spread over 80 us, a deviation of 23; of seven spacings of one sector it is
-            // seen roughly.
+            // Uniform over 80 us, a standard deviation of 23; seven distances of one sector give a
+            // rough estimate.
             let (_, noise) = refine(&seen, 6e6);
             assert!((8_000.0..50_000.0).contains(&noise), "{sectors} sectors: {noise} ns");
         }
@@ -329,7 +330,8 @@ mod tests {
                 bench.run(seed, |session, results| measure(session, &mut results.rotation));
             assert!(progress == Progress::Done && bench.results.rotation.rotates(), "seed {seed}");
             let ppm = (bench.drive.clock.period_ns() / real_ns - 1.0) * 1e6;
-            // So many microseconds in a second; one reading scatters by some twenty.
+            // An error in ppm is one in microseconds per second; one reading scatters by about
+            // twenty.
             assert!(ppm.abs() < 15.0, "seed {seed}: {ppm} ppm");
         }
     }
@@ -337,7 +339,7 @@ mod tests {
     #[test]
     fn spacings_of_nearly_as_many_turns_each_are_not_taken_for_whole_turns_of_a_period_a_little_longer()
      {
-        // As of a ring that takes some 98 turns to go round: a period one part in 98 longer scores
+        // As of a ring that takes some 98 revolutions: a period longer by one part in 98 scores
         // 0.97 and more.
         for seed in 1..=20 {
             let mut draw = Random::new(seed, 0);

@@ -1,19 +1,18 @@
-//! A characterization as text, to be taken up again later: [`Probe::save`] and [`Probe::load`].
+//! A characterization as text, to be resumed later: [`Probe::save`] and [`Probe::load`].
 //!
-//! Four lines: what it is and its version; which drive; the probe as JSON; a CRC-32C of the lines
-//! before. The drive is what the caller calls it (a serial number, or whatever stays the same),
-//! with its capacity and sector size: a file of another drive is refused rather than mixed into
-//! this one.
+//! Four lines: the format and its version; the drive; the probe as JSON; a CRC-32C of the lines
+//! before. The drive is the name given by the caller (a serial number, or whatever stays the same),
+//! with its capacity and sector size. A file of another drive is refused.
 
 use headtime_units::Sectors;
 use thiserror::Error;
 
 use crate::probe::Probe;
 
-/// Why a saved characterization is not taken up.
+/// The reason why a saved characterization cannot be resumed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LoadError {
-    /// It is something else.
+    /// The text is something else.
     #[error(
         "this is no saved characterization: it begins with {found:?}, expected {MAGIC:?}; name \
             another file, or remove it to start afresh"
@@ -22,7 +21,7 @@ pub enum LoadError {
         /// Its first characters.
         found: String,
     },
-    /// It is of another version of the program.
+    /// It has another version.
     #[error(
         "the saved characterization has version {found}, expected {VERSION}; remove it to start \
             afresh"
@@ -31,10 +30,10 @@ pub enum LoadError {
         /// Its version.
         found: String,
     },
-    /// It is cut off or changed.
+    /// It is truncated or changed.
     #[error("the saved characterization is damaged: {why}; remove it to start afresh")]
     Damaged {
-        /// By what sign.
+        /// The evidence.
         why: String,
     },
     /// It is of another drive.
@@ -43,21 +42,21 @@ pub enum LoadError {
             remove it to start afresh"
     )]
     OtherDrive {
-        /// The drive that it is of.
+        /// The drive in the text.
         saved: String,
-        /// The drive at hand.
+        /// The present drive.
         here: String,
     },
 }
 
-/// What such a file begins with, and the version of what follows.
+/// The beginning of such a file, and the version of what follows.
 const MAGIC: &str = "headtime-probe";
 const VERSION: u32 = 4;
-/// What the last line begins with.
+/// The beginning of the last line.
 const CHECKSUM: &str = "crc32c ";
 
 impl Probe {
-    /// All that is known by now as text. `drive` says which one it is, in one line.
+    /// The whole state as text. `drive` identifies the drive, in one line.
     ///
     /// # Panics
     /// When `drive` has more than one line: the caller is at fault.
@@ -71,8 +70,8 @@ impl Probe {
         format!("{body}{CHECKSUM}{checksum:08x}\n")
     }
 
-    /// Takes up what [`Probe::save`] wrote of the drive of this name, capacity and sector size, as
-    /// [`Probe::resume`] does.
+    /// Resumes what [`Probe::save`] wrote, if it is of the drive of this name, capacity and sector
+    /// size; see [`Probe::resume`].
     ///
     /// # Errors
     /// [`LoadError`], in the order of its variants.
@@ -131,7 +130,7 @@ mod tests {
             Probe::new(ProbeSettings::for_drive(Sectors::new(1 << 24), SectorSize::B512, 3));
         for number in 1..=reads {
             assert!(matches!(probe.next_measurement(), Some(Measurement::Read { .. })));
-            // Whole turns of 6 ms, so that there is something to know.
+            // Whole revolutions of 6 ms, so that there is something to find.
             probe.completed(
                 Instant::from_ns(number * 6_000_000 - 3_000_000),
                 Instant::from_ns(number * 6_000_000),
@@ -179,8 +178,8 @@ mod tests {
             let mut bytes = text.clone().into_bytes();
             bytes[place] ^= 1;
             let Ok(changed) = String::from_utf8(bytes) else { continue };
-            // A changed newline at the end or the case of a hexadecimal digit may pass; what is
-            // loaded is the same then.
+            // A changed newline at the end or the case of a hexadecimal digit may pass; the content
+            // is the same then.
             if let Ok(loaded) = load(&changed) {
                 assert_eq!(loaded, load(&text).unwrap(), "byte {place}");
             }

@@ -1,23 +1,23 @@
-//! The arm: how long it takes from track to track.
+//! The arm: the time from track to track.
 //!
-//! *The least time between completions.* After the read of a sector on one track, a sector of
-//! another track is asked for at once. It comes round at times that are known, a turn apart; if the
-//! head is there in time it is met the first time, else a turn later. So one trial says of the
-//! least time `m` that a completion there takes that `r − T < m ≤ r`, where `r` is the time it
-//! took. The next trial asks for the sector that passes in the middle of what is left. From a guess
-//! that is nearly right six trials give `m` to some ten microseconds, whatever the noise, as the
-//! question is only which turn it was.
+//! *The minimum time between completions.* After the read of a sector on one track, a sector of
+//! another track is read at once. It passes at known times, a revolution apart. If the head is
+//! there in time it is reached the first time, otherwise a revolution later. So one trial bounds
+//! the minimum time `m` of a completion there by `r − T < m ≤ r`, where `r` is the time it took.
+//! The next trial reads the sector that passes in the middle of the remaining interval. From a good
+//! guess, six trials give `m` to about ten microseconds, with any noise, as the only question is
+//! the revolution.
 //!
-//! `m` is command overhead, arm time, the sector itself and what follows the media. On one and the
-//! same track there is no arm time, so the difference is the arm's. A drive that reads ahead never
-//! lets that be seen; what a cache hit takes stands for it then.
+//! `m` consists of command overhead, seek time, the sector itself and the time after the media. On
+//! the same track there is no seek, so the difference is the seek time. On a drive that reads ahead
+//! the same track cannot be timed; the response of a cache hit stands for it.
 //!
 //! *The curve.* Distances of 1, 2, 3, 4, 6, 8, 11 … cylinders, each between several pairs of
 //! cylinders all over the drive; then others between them where the curve bends (`curve`), until it
-//! does not any more or the time is up.
+//! is straight or the time is up.
 //!
 //! Source: MTBRC in Worthington, Ganger, Patt and Wilkes (1995) and Schindler and Ganger (1999);
-//! asking for the sector in the middle is ours.
+//! the bisection is ours.
 
 use headtime_mechanics::Track;
 use headtime_mechanics::profile::TrackOrder;
@@ -30,57 +30,58 @@ use crate::numbers::{mean, median, part, wrap};
 use crate::results::Progress;
 use crate::session::{Attempt, Interruption, Session};
 
-/// Pairs of cylinders for each distance (guess: as regions of the stroke differ by some 50 us,
-/// their mean is good to 20 us).
+/// The number of pairs of cylinders for each distance (guess: regions of the stroke differ by about
+/// 50 us, so the mean is good to 20 us).
 const PAIRS: usize = 5;
-/// Trials for one pair.
+/// The most trials of a pair.
 const MAX_TRIALS: usize = 20;
-/// Pairs of sectors that are tried for one trial, with a cache, which may hold some, and without.
+/// The number of pairs of sectors that are tried in one trial: with a cache, which may hold some,
+/// and without.
 const CACHED_CHOICES: usize = 6;
 const CHOICES: usize = 3;
-/// Trials of a pair that may come to nothing.
+/// The number of trials of a pair that may fail.
 const MAX_FAILED: usize = 8;
-/// So many bands or cylinders, twice, a pair may be moved.
+/// The number of double bands (or cylinders) by which a pair may be moved.
 const MAX_SHIFTS: u64 = 12;
-/// Pairs that are drawn for one that is wanted.
+/// The number of pairs drawn for one that is needed.
 const MAX_TRIES: usize = 6;
-/// What the least time is known to when trials end, ns.
+/// The width of the interval at which trials end, ns.
 const FINE_NS: f64 = 12_000.0;
-/// A completion that is further from what is predicted is no noise, ns; or eight deviations.
+/// The largest deviation of a completion that is noise, ns; or eight standard deviations.
 const NEAR_NS: f64 = 60_000.0;
-/// So many standard errors are no chance.
+/// The number of standard errors that is significant.
 const SURE: f64 = 3.0;
-/// What will do when it gets no finer, ns; and for surfaces, where spares that are not known yet
-/// move a track by some hundred microseconds.
+/// The width, or contradiction, that is accepted after all trials, ns; and for surfaces, where
+/// unknown spares move a track by some hundred microseconds.
 const CONTRADICTION_NS: f64 = 80_000.0;
 const COARSE_NS: f64 = 500_000.0;
-/// A head switch and a step on the surface that differ by less are not told apart, ns.
+/// The smallest difference between a head switch and a step on the surface, ns.
 const SAME_NS: f64 = 60_000.0;
-/// Least times of which the middle one counts, and that are tried at the most twice.
+/// The number of minimum times for a median; up to twice as many are tried.
 const TIMES: u64 = 5;
-/// Most surfaces that are looked for.
+/// The most surfaces that are looked for.
 const MAX_SURFACES: u64 = 32;
 
-/// What was measured of the arm; least times without the sector itself, ns.
+/// The result of measuring the arm; minimum times without the sector itself, ns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SeekResult {
-    /// On one track.
+    /// On the same track.
     pub(crate) same_track_ns: Option<f64>,
-    /// The standard error of that, where it was timed.
+    /// Its standard error, if it was timed.
     pub(crate) same_track_error_ns: Option<f64>,
     /// To another surface of the cylinder.
     pub(crate) other_head_ns: Option<f64>,
-    /// The standard error of that.
+    /// Its standard error.
     pub(crate) other_head_error_ns: Option<f64>,
-    /// From a cylinder's last track to the next cylinder's track on the same surface if the order
-    /// is serpentine, and the same if it is not.
+    /// The step from a cylinder's last track to the next cylinder: to the track on the same surface
+    /// if the order is serpentine, and to the one if it is not.
     order_ns: Option<(f64, f64)>,
     /// By distance.
     pub(crate) curve: Curve,
 }
 
 impl SeekResult {
-    /// Serpentine unless the times say that each cylinder starts at the first surface.
+    /// Serpentine, unless the times show that each cylinder starts at the first surface.
     pub(crate) fn order(&self) -> TrackOrder {
         match self.order_ns {
             Some((serpentine, cylinder)) if cylinder < serpentine - 60_000.0 => {
@@ -90,7 +91,7 @@ impl SeekResult {
         }
     }
 
-    /// Whether the times told the order of surfaces.
+    /// True if the times showed the order of surfaces.
     pub(crate) fn order_was_seen(&self) -> bool {
         self.order_ns.is_some_and(|(serpentine, cylinder)| (cylinder - serpentine).abs() > 60_000.0)
     }
@@ -148,16 +149,16 @@ pub(crate) fn extend(
     Ok(Progress::More)
 }
 
-/// Surfaces of a drive that is filled in bands, where the angles do not tell: between the last
-/// track of a row and the first of the next the arm switches heads, but at the end of a band it
-/// stays on its surface and goes on to the next band. After an odd number of rows it is at the
-/// band's far end, one cylinder from the next; after an even number it has come back and has the
-/// whole band to cross. Both are timed within the first row, and the first row's end that takes
-/// more nearly as long as that than as the end of the first row ends a band. Noise moves each of
-/// these times by some hundred microseconds, so that half of what is between them decides.
+/// Finds the number of surfaces of a drive that is filled in bands, if the angles do not show it.
+/// From the last track of a row to the first of the next the arm switches heads. At the end of a
+/// band it stays on its surface and moves to the next band. After an odd number of rows it is at
+/// the band's far end, one cylinder from the next; after an even number it has come back and has
+/// the whole band to cross. Both distances are timed within the first row. The first row's end
+/// whose time is nearer to such a distance than to the end of the first row ends a band. Noise
+/// changes each of these times by some hundred microseconds.
 ///
-/// One row's end a step: what a step has asked is gone through again with each of its answers, so
-/// that a long one takes the square of its length.
+/// Each run times one row's end: an experiment is replayed for each new result, so a long one takes
+/// the square of its length.
 pub(crate) fn find_surfaces(session: &mut Session, layout: &mut LayoutResult) -> Attempt<()> {
     let Some(zone) = layout.zones.first().cloned() else {
         layout.surfaces.searched = true;
@@ -181,7 +182,7 @@ pub(crate) fn find_surfaces(session: &mut Session, layout: &mut LayoutResult) ->
     }
     layout.surfaces.rows = Some(RowTimes { seen: row, ..rows });
     let border = row * unit;
-    // Behind the zone's end a row may be anywhere.
+    // After the zone's end a row may lie anywhere.
     if !goes_on(session, &zone, border)? {
         return Ok(());
     }
@@ -199,7 +200,7 @@ pub(crate) fn find_surfaces(session: &mut Session, layout: &mut LayoutResult) ->
         take_surfaces(layout, row);
         return Ok(());
     }
-    // Rows that are predicted well are timed well further on.
+    // Fit the zone to rows that are predicted well, so that later rows can be timed.
     let zone = &mut layout.zones[0];
     let off = wrap(track_angle - zone.track_angle(border));
     if off.abs() < MIN_DEVIATION / 2.0 {
@@ -208,8 +209,7 @@ pub(crate) fn find_surfaces(session: &mut Session, layout: &mut LayoutResult) ->
     Ok(())
 }
 
-/// No row's end is as a step within one: as of one surface, whose rows all follow at the same
-/// distance.
+/// Assumes one surface, because no row's end is like a step within a row.
 fn one_surface(session: &mut Session, layout: &mut LayoutResult) -> Attempt<()> {
     layout.surfaces.searched = true;
     take_surfaces(layout, 1);
@@ -229,7 +229,7 @@ pub(crate) struct SurfaceSearch {
     rows: Option<RowTimes>,
 }
 
-/// What has been timed of the ends of rows while surfaces are sought.
+/// The times of the ends of rows, for the number of surfaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RowTimes {
     /// From track to track within a row.
@@ -238,12 +238,12 @@ pub(crate) struct RowTimes {
     all_ns: Option<f64>,
     /// The first row's end.
     first_ns: Option<f64>,
-    /// Rows looked at.
+    /// The number of rows timed.
     seen: u64,
 }
 
-/// The middle one of some least times between tracks of the pairs of a number from one on; none
-/// where none was to be had.
+/// The median of some minimum times between the pairs of tracks given by number; none if no pair
+/// could be timed.
 fn some_times(
     session: &mut Session,
     zones: &[ZoneModel],
@@ -260,7 +260,7 @@ fn some_times(
     Ok((!times.is_empty()).then(|| median(&times)))
 }
 
-/// The rhythm's units are so many surfaces each band.
+/// Sets the number of surfaces of each band.
 fn take_surfaces(layout: &mut LayoutResult, surfaces: u64) {
     let zone = &mut layout.zones[0];
     zone.pattern.units = surfaces;
@@ -269,7 +269,7 @@ fn take_surfaces(layout: &mut LayoutResult, surfaces: u64) {
     layout.pattern = Some(zone.pattern);
 }
 
-/// A pair of tracks: zone and number each.
+/// A pair of tracks: zone and number of each.
 type Pair = [(usize, u64); 2];
 
 fn same_track(session: &mut Session, geometry: &Geometry<'_>) -> Option<Pair> {
@@ -329,7 +329,7 @@ fn at_distance(
     over_pairs(session, geometry, pair, guess)
 }
 
-/// The least time of several pairs: their mean, without those far off.
+/// The mean of the minimum times of several pairs, without outliers.
 fn over_pairs(
     session: &mut Session,
     geometry: &Geometry<'_>,
@@ -339,14 +339,14 @@ fn over_pairs(
     let mut found: Vec<f64> = Vec::new();
     let mut tries = 0;
     while found.len() < PAIRS && tries < MAX_TRIES * PAIRS {
-        // In turn, so that the cache forgets a pair until it comes again.
+        // In rotation, so that the cache has evicted a pair before it is used again.
         let mut brackets: Vec<Bracket<'_>> = Vec::new();
         while brackets.len() < PAIRS && tries < MAX_TRIES * PAIRS {
             tries += 1;
             let Some(mut pair) = pair(session, geometry) else { continue };
             if session.drive.hits.eviction_reads > 0 {
-                // From the higher address to the lower: the other way a drive may read ahead up to
-                // it rather than seek.
+                // From the higher address to the lower: in the other direction a drive may read
+                // ahead up to it rather than seek.
                 pair.sort_by_key(|place| core::cmp::Reverse(*place));
             }
             let around = if found.is_empty() { guess } else { median(&found) };
@@ -382,8 +382,8 @@ fn over_pairs(
     Ok(Timed { ns, error_ns })
 }
 
-/// The least time from a completion on one track to that of the next read, of a sector of the
-/// other; none when trials contradict each other.
+/// The minimum time from a completion on one track to that of the next read, of a sector of the
+/// other; none if trials contradict each other.
 fn min_time(
     session: &mut Session,
     zones: &[ZoneModel],
@@ -398,22 +398,22 @@ fn min_time(
     Ok(bracket.found(tolerance_ns))
 }
 
-/// The least time of one pair between two bounds that trials narrow.
+/// The minimum time of a pair, between two bounds that trials narrow.
 struct Bracket<'a> {
     zones: &'a [ZoneModel],
     pair: Pair,
-    /// What a sector of the second track takes to pass.
+    /// The time in which a sector of the second track passes.
     sector: f64,
     low: f64,
     high: f64,
-    /// By how much the trials came later than the layout predicts.
+    /// The delays of the trials against the layout's prediction.
     off: Vec<f64>,
     wanted: f64,
     stride: f64,
     trials: usize,
     failed: usize,
-    /// Tracks by which both may be moved, times any small number, so that the cache holds neither;
-    /// 0 where they may not.
+    /// The number of tracks by which both may be moved, times any small number, so that neither is
+    /// cached; 0 if they may not be moved.
     shift: u64,
 }
 
@@ -466,7 +466,7 @@ impl<'a> Bracket<'a> {
         self.wanted = if high - low < 4.0 * self.stride {
             (low + high) / 2.0
         } else if took < self.wanted + period / 2.0 {
-            // Met: try earlier, in growing strides.
+            // Reached: try earlier, in growing strides.
             (high - self.stride).max(low + (high - low) / 8.0)
         } else {
             (low + self.stride).min(high - (high - low) / 8.0)
@@ -475,8 +475,9 @@ impl<'a> Bracket<'a> {
         Ok(())
     }
 
-    /// Tracks by which both may be moved along their rows of cylinders and stay as far apart, where
-    /// a zone is too short for moves by whole bands; 0 where the rows go opposite ways.
+    /// The number of tracks by which both may be moved along their rows of cylinders at the same
+    /// distance, if a zone is too short for moves by whole bands; 0 if the rows have opposite
+    /// directions.
     fn room_on_rows(&self, session: &Session) -> u64 {
         let rooms = self.pair.map(|(zone, track)| {
             let zone = &self.zones[zone];
@@ -490,10 +491,10 @@ impl<'a> Bracket<'a> {
         if rooms[0].1 == rooms[1].1 { rooms[0].0.min(rooms[1].0) } else { 0 }
     }
 
-    /// Where sectors come by a little off what was predicted, or late, what is left does not get as
-    /// narrow, or trials contradict each other by a little.
+    /// The minimum time. Deviating or late sectors may leave a wider interval, or make trials
+    /// contradict each other by a little.
     fn found(&self, tolerance_ns: f64) -> Option<f64> {
-        // A track that is elsewhere than predicted by more than chance is so in all trials.
+        // A track with a significant deviation has it in all trials.
         let (later, error) = mean(&self.off);
         let later = if error.is_some_and(|error| later.abs() > SURE * error) { later } else { 0.0 };
         ((self.high - self.low).abs() < tolerance_ns)
@@ -501,13 +502,13 @@ impl<'a> Bracket<'a> {
     }
 }
 
-/// Reads a sector of the first track and then one of the second that passes `wanted` after the
-/// completion; what it took up to when the second is predicted to come by, and by how much it came
-/// later. Where it came by quite elsewhere it is what it took.
+/// Reads a sector of the first track and then one of the second that passes `target_ns` after the
+/// completion. Returns the time up to the predicted passage of the second, and its delay against
+/// that. If it deviates far, returns the time alone.
 ///
-/// The command is at the drive when the first completion was seen, however late that was, so that
-/// what decides is only when the second sector passes. How late that is *seen* is noise, and the
-/// latest of some readings would take the most of it.
+/// The command is at the drive when the first completion was seen, however late, so only the
+/// passage of the second sector decides. Its delay is noise, of which the maximum of some readings
+/// would contain the most.
 fn trial(
     session: &mut Session,
     zones: &[ZoneModel],
@@ -526,7 +527,7 @@ fn trial(
     let mut choices = Vec::new();
     let most = if session.drive.hits.eviction_reads > 0 { CACHED_CHOICES } else { CHOICES };
     for _ in 0..most {
-        // Not near the track's end: what is read ahead stays on the track.
+        // Not near the track's end, so that the read-ahead stays on the track.
         let from = start + session.random.below((end - start) / 2);
         let target = part(from_angle(from) + wanted / period);
         let sector =
@@ -540,7 +541,7 @@ fn trial(
         }
     }
     for (from, to, predicted) in choices {
-        // A hit costs next to nothing: another sector may do.
+        // A hit costs next to nothing: try another sector.
         session.leave_read_ahead(from)?;
         let first = session.read_at_once(from, 1)?;
         if !first.succeeded() || session.may_be_hit(&first) {

@@ -1,16 +1,16 @@
-//! The self-check: reads that nothing was learned from, predicted by the profile that was found.
+//! The self-check: fresh reads, predicted by the profile.
 //!
-//! Each read starts somewhere at random when the one before has completed. The mechanism of the
-//! profile, turned to the clock's phase, says when it should complete; the differences are what a
-//! scheduler that believes the profile would see. [`READS`] reads of 4 KiB, then [`LONG_READS`] of
-//! 40 KiB, which cross tracks and meet skews and buses. Reads that may have come from the cache are
-//! counted apart, and so are those behind them, as the head may be anywhere.
+//! Each read starts at a random place when the one before has completed. The mechanism of the
+//! profile, set to the clock's phase, predicts its completion. The differences are what a scheduler
+//! with this profile would see. There are [`READS`] reads of 4 KiB, then [`LONG_READS`] of 40 KiB,
+//! which cross tracks and meet skews and the bus. Reads that may be cache hits are counted
+//! separately, and those after them are left out, as the head may be anywhere.
 //!
-//! Before the first of them the clock is set by some other reads, where times are noisy: zones were
-//! measured when it had fewer readings, so that it may be off by some microseconds for all of them
-//! alike. A scheduler keeps its phase by each completion and never sees that.
+//! If times are noisy, the clock is set by other reads first. Zones were measured when it had fewer
+//! readings, so it may be off by some microseconds for all of them. A scheduler corrects its phase
+//! at each completion and never sees that.
 //!
-//! Reads far from what was predicted are kept for `remaps`.
+//! Reads far from their predictions are kept for `remaps`.
 
 use headtime_units::Nanos;
 use serde::{Deserialize, Serialize};
@@ -23,26 +23,29 @@ use crate::profile::DriveModel;
 use crate::results::Progress;
 use crate::session::{AngleSample, Attempt, QUIET_TURNS, Session};
 
-/// Reads of one step, which is computed at once.
+/// The reads of one step.
 const STEP: usize = 100;
-/// Reads of 4 KiB, and of 40 KiB.
+/// The number of reads of 4 KiB, and of 40 KiB.
 pub(crate) const READS: usize = 2_000;
 pub(crate) const LONG_READS: usize = 300;
 const SHORT_BYTES: u32 = 4 << 10;
 const LONG_BYTES: u32 = 40 << 10;
-/// Single sectors by which the clock is set; a deviation of 40 us leaves 2.
+/// The number of single sectors that set the clock; with a deviation of 40 us, an error of 2 us is
+/// left.
 const SETTING_READS: u64 = 400;
-/// A host that took longer than this from one read to the next did something in between.
+/// The longest pause from one read to the next; after a longer one the host was busy with something
+/// else.
 const PAUSE: Nanos = Nanos::from_us(500);
-/// Part of a turn from which on a read is far from what was predicted.
+/// The smallest deviation that is far from the prediction, in revolutions.
 pub(crate) const FAR_TURNS: f64 = 0.08;
 
 /// The differences so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CheckResult {
-    /// Completed less predicted, us, of 4 KiB reads.
+    /// Completion less prediction, us, of 4 KiB reads.
     errors_us: Vec<f64>,
-    /// Readings by which the clock is set, turns late; how many were tried, and whether it is set.
+    /// Readings that set the clock: their delays in revolutions, the number tried, and the end of
+    /// it.
     late: Vec<f64>,
     tried: u64,
     is_set: bool,
@@ -50,9 +53,9 @@ pub(crate) struct CheckResult {
     long_errors_us: Vec<f64>,
     hits: u64,
     failed: u64,
-    /// 4 KiB reads half a turn or more away.
+    /// The number of 4 KiB reads half a revolution or more away.
     missed: u64,
-    /// First sector and number of sectors of reads far from what was predicted.
+    /// The first sector and the number of sectors of reads far from their predictions.
     pub(crate) far: Vec<(u64, u64)>,
 }
 
@@ -72,14 +75,14 @@ impl CheckResult {
         }
     }
 
-    /// Reads that were compared.
+    /// The number of reads that were compared.
     pub(crate) fn compared(&self) -> usize {
         self.errors_us.len() + self.long_errors_us.len()
     }
 }
 
-/// Some more reads of sectors anywhere; when there are enough the clock is set so that they come on
-/// time in the mean.
+/// Reads some more random sectors. After enough of them, sets the clock so that they are on time in
+/// the mean.
 fn set_clock(session: &mut Session, zones: &[ZoneModel], found: &mut CheckResult) -> Attempt<()> {
     if session.drive.noise_turns() < QUIET_TURNS {
         found.is_set = true;
@@ -112,7 +115,7 @@ fn set_clock(session: &mut Session, zones: &[ZoneModel], found: &mut CheckResult
     Ok(())
 }
 
-/// Some more reads; true when there are enough.
+/// Makes some more reads.
 pub(crate) fn extend(
     session: &mut Session,
     model: &DriveModel<'_>,

@@ -1,15 +1,15 @@
-//! [`Stage`]: what is looked into, in which order, and what share of the time each may take.
+//! [`Stage`]: the subjects of the experiments, their order, and the share of time of each.
 //!
-//! The shares are of the whole budget and say by when a stage has to be done; what one leaves over
-//! is the next one's. The seek curve comes late because it is refined for as long as there is time,
-//! the self-check behind everything that it checks.
+//! The shares are of the whole budget and give the time by which a stage has to end; unused time
+//! goes to the next stage. The seek curve comes late because it is refined as long as there is
+//! time. The self-check comes after everything that it checks.
 
 use serde::{Deserialize, Serialize};
 
-/// What is looked into.
+/// The subject of the present experiments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
-    /// Whether it turns, and how fast.
+    /// Rotation and its period.
     Rotation,
     /// The phase again, after an interruption; then the stage that was interrupted.
     Phase(ResumedStage),
@@ -17,7 +17,7 @@ pub enum Stage {
     Layout,
     /// Slipped sectors.
     Slips,
-    /// Skews, zone by zone.
+    /// Skews of each zone.
     Skews,
     /// Bus and zero latency.
     Interface,
@@ -25,19 +25,19 @@ pub enum Stage {
     Cache,
     /// The arm.
     Seek,
-    /// Write settle and write-back, where writes are allowed.
+    /// Write settle and write-back, if writes are allowed.
     Writes,
     /// The drive's own queue.
     Queue,
-    /// How well it predicts.
+    /// The accuracy of predictions.
     SelfCheck,
-    /// Sectors that were late in the self-check, once more.
+    /// Sectors that were late in the self-check.
     Remaps,
-    /// Nothing any more.
+    /// The end.
     Done,
 }
 
-/// A stage that may be interrupted and taken up again: any but the first and the last.
+/// A stage that may be interrupted and resumed: any except the first and the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ResumedStage {
     /// [`Stage::Layout`].
@@ -62,8 +62,8 @@ pub enum ResumedStage {
     Remaps,
 }
 
-/// Stages between the first and the last in their order, with the share of the budget by which each
-/// has to be done (guesses: what the drives that ship take, and half as much again).
+/// The stages between the first and the last, in order, with the share of the budget by which each
+/// has to end (guesses: the shares of the drives in the catalog, and half as much again).
 const MIDDLE: [(Stage, ResumedStage, f64); 10] = [
     (Stage::Layout, ResumedStage::Layout, 0.56),
     (Stage::Slips, ResumedStage::Slips, 0.62),
@@ -78,7 +78,7 @@ const MIDDLE: [(Stage, ResumedStage, f64); 10] = [
 ];
 
 impl Stage {
-    /// What is under way, for people.
+    /// A description for people.
     #[must_use]
     pub fn describe(self) -> &'static str {
         match self {
@@ -98,12 +98,12 @@ impl Stage {
         }
     }
 
-    /// The share of the budget by whose end the stage has to be done.
+    /// The share of the budget by which the stage has to end.
     pub(crate) fn share(self) -> f64 {
         MIDDLE.iter().find(|(stage, ..)| *stage == self).map_or(1.0, |(_, _, share)| *share)
     }
 
-    /// The stage behind it, where nothing says otherwise.
+    /// The next stage in order.
     pub(crate) fn next(self) -> Self {
         match self {
             Self::Rotation => MIDDLE[0].0,
@@ -117,7 +117,7 @@ impl Stage {
         }
     }
 
-    /// The stage to go on with after an interruption.
+    /// The stage to continue with after an interruption.
     pub(crate) fn resumed(self) -> Self {
         let found = MIDDLE.iter().find(|(stage, ..)| *stage == self);
         found.map_or(self, |(_, resumed, _)| Self::Phase(*resumed))

@@ -1,14 +1,14 @@
-//! [`Verdict`]: what came of it all, in one sentence; and [`DriveMonitor`], which sees when the drive is
-//! not there any more, or is another one.
+//! [`Verdict`]: the conclusion, in one sentence; and [`DriveMonitor`], which notices if the drive
+//! is gone or replaced by another one.
 //!
-//! *Gone*: every command fails, [`MAX_FAILED`] in a row, wherever on the drive. *Another drive*:
-//! the anchor, which every second or two is read again, has to complete a whole number of turns
-//! after its last reading. On a drive that turns otherwise (or was stopped and started) it
-//! completes at any angle: eight of ten readings off by more than a sixteenth of a turn happen by
-//! chance once in thirty million, and on a drive that is still the same never. One that turns alike
-//! but is filled otherwise is told by the self-check.
+//! *Gone*: all commands fail, [`MAX_FAILED`] in a row, all over the drive. *Replaced*: a reference
+//! sector, which is read every second or two, has to complete a whole number of revolutions after
+//! its last reading. On a drive with another period (or one that was stopped and started) it
+//! completes at any angle. By chance, eight of ten readings are off by more than a sixteenth of a
+//! revolution once in thirty million. A drive with the same period and another layout is noticed by
+//! the self-check.
 //!
-//! *No rotating drive*: what the responses looked like says what it may be instead.
+//! *No rotating drive*: the responses suggest what it may be instead.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,48 +19,48 @@ use crate::rotation::RotationResult;
 use crate::session::DriveTiming;
 use crate::stage::Stage;
 
-/// What came of a characterization.
+/// The conclusion of a characterization.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Verdict {
     /// The drive is known, and fresh reads were predicted well.
     Characterized {
-        /// How well, as a sentence.
+        /// The evidence, as a sentence.
         why: String,
     },
-    /// There is a profile, but it is not to be relied upon.
+    /// There is a profile, but it is not reliable.
     Doubtful {
-        /// What speaks against it.
+        /// The evidence against it.
         why: String,
     },
-    /// It turns, but its layout was not understood: there is no profile.
+    /// The drive rotates, but its layout was not understood: there is no profile.
     NotUnderstood {
-        /// What did not work.
+        /// The step that failed.
         why: String,
     },
-    /// It does not turn, or something hides it.
+    /// The drive does not rotate, or something hides the rotation.
     NoRotatingDrive {
-        /// What it may be instead, and by what signs.
+        /// What it may be instead, with the evidence.
         why: String,
     },
     /// The drive stopped answering.
     Gone {
-        /// What was seen.
+        /// The evidence.
         why: String,
     },
-    /// The drive is not the one that it was at the beginning.
+    /// The drive is not the one at the beginning.
     Replaced {
-        /// What was seen.
+        /// The evidence.
         why: String,
     },
-    /// It was not carried to its end.
+    /// The characterization was not completed.
     Unfinished {
-        /// What was under way.
+        /// The stage reached.
         why: String,
     },
 }
 
 impl Verdict {
-    /// Whether the profile is to be relied upon.
+    /// True if the profile is reliable.
     #[must_use]
     pub fn is_characterized(&self) -> bool {
         matches!(self, Self::Characterized { .. })
@@ -85,45 +85,46 @@ impl Verdict {
     }
 }
 
-/// Why everything stopped before its end.
+/// The reason for ending early.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum EarlyEnd {
     Gone(String),
     Replaced(String),
 }
 
-/// What is seen of all answers, whatever they were asked for.
+/// Statistics of all commands.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DriveMonitor {
     failed: u32,
-    /// When each anchor completed last, ns.
+    /// The last completion of each reference sector, ns.
     references: Vec<(u64, f64)>,
-    /// Of the latest readings of anchors, which were off.
+    /// The latest readings of reference sectors: true if off.
     off: Vec<bool>,
-    /// Counts of responses by eighths of an octave, 1 ns up.
+    /// Counts of responses by eighths of an octave, from 1 ns.
     responses: Vec<u64>,
 }
 
-/// So many commands that fail one after the other mean that the drive is gone (guess: an unreadable
+/// The number of failed commands in a row that means that the drive is gone (guess: an unreadable
 /// sector is tried six times, with reads elsewhere in between).
 const MAX_FAILED: u32 = 32;
-/// Readings of the anchor that are looked at, how many of them must be off, and by what part of a
-/// turn.
+/// The number of latest readings of reference sectors, how many of them must be off, and by what
+/// part of a revolution.
 const READINGS: usize = 10;
 const MAX_OFF: usize = 8;
 const OFF: f64 = 1.0 / 16.0;
-/// Nothing that turns answers so quickly wherever it is read, ns.
+/// No rotating drive answers this quickly all over, ns.
 const QUICK_NS: f64 = 1.5e6;
-/// Responses of which the twentieth and four fifths lie closer together than by this factor are all
-/// alike; a platter's differ by more.
+/// Responses are alike if the ratio of their 80 % to their 5 % quantile is below this; those of a
+/// platter differ by more.
 const ALIKE: f64 = 1.5;
-/// Shares of fresh 4 KiB reads within 150 us from which on a profile is relied upon, and down to
-/// which it is said to be poor rather than wrong (guess).
+/// The share of fresh 4 KiB reads within 150 us from which on a profile is reliable, and the one
+/// down to which it is poor rather than wrong (guess).
 const GOOD: f64 = 0.90;
 const POOR: f64 = 0.50;
 
 impl DriveMonitor {
-    /// Takes an answer in; something when all is over. What is known is told once there is a clock.
+    /// Adds a command; returns the reason if the characterization has to end. `drive` is given once
+    /// there is a clock.
     pub(crate) fn observe(
         &mut self,
         command: &TimedCommand,
@@ -172,14 +173,14 @@ impl DriveMonitor {
         (count >= MAX_OFF).then(|| EarlyEnd::Replaced(why()))
     }
 
-    /// The clock begins again.
+    /// Starts again after an interruption of the clock.
     pub(crate) fn reset(&mut self) {
         self.failed = 0;
         self.references.clear();
         self.off.clear();
     }
 
-    /// The response that a share of all answers stays below, ns, to a tenth.
+    /// The response below which a share of all responses lies, ns, within a tenth.
     fn response_ns(&self, share: f64) -> f64 {
         let all: u64 = self.responses.iter().sum();
         let wanted = share * all as f64;
@@ -216,8 +217,8 @@ impl Evidence<'_> {
         if stage != Stage::Done {
             return Verdict::Unfinished { why: format!("{} is under way", stage.describe()) };
         }
-        // A device that takes the same time for all it does looks as if it turned once in that time,
-        // until its tracks are looked for. A busy machine makes some of its answers late.
+        // A device that always takes the same time looks as if that were its period, until its
+        // tracks are looked for. A busy machine makes some of its answers late.
         let all_alike = self.monitor.response_ns(0.8) < ALIKE * self.monitor.response_ns(0.05);
         if !self.rotation.rotates() || (!has_profile && all_alike) {
             return Verdict::NoRotatingDrive { why: self.instead() };
@@ -261,7 +262,7 @@ impl Evidence<'_> {
         }
     }
 
-    /// What a device that does not turn may be.
+    /// Describes what a device that does not rotate may be.
     fn instead(&self) -> String {
         let us = |share: f64| self.monitor.response_ns(share) / 1e3;
         let (low, middle, high) = (us(0.05), us(0.5), us(0.95));

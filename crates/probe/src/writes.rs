@@ -1,22 +1,21 @@
-//! Writes, where they are allowed: whether they wait in the cache, and how long the head settles
-//! before one.
+//! Writes, if allowed: write-back caching, and the settle time of the head before a write.
 //!
-//! Nothing is changed on the drive: every write brings back what was read before ([`Rewrite`]).
+//! Nothing is changed on the drive: every write restores what was read before ([`Rewrite`]).
 //!
 //! *Write-back.* A sector is read and written back at once. On the media that takes the rest of a
-//! turn; a drive that completes it in a fraction of a turn has put it into its cache. On such a
-//! drive the writes that follow demand to be on the media (force unit access).
+//! revolution; a drive that completes it in a fraction of that has put it into its cache. On such a
+//! drive the later writes use force unit access.
 //!
-//! *Settle.* The least time from the completion of a read to that of a write on another track
-//! (`narrow`), less that of a read there instead, is what writing adds after a movement; the same
-//! on one and the same track is what it adds anyway, command and completion. The difference of the
-//! two is the settle.
+//! *Settle.* The minimum time from the completion of a read to that of a write on another track
+//! (`min_time`), less that of a read there, is what a write adds after a seek. On the same track it
+//! is what a write adds in any case, for command and completion. The difference of the two is the
+//! settle time.
 //!
-//! Worked example: a write after a movement takes 0.55 ms more than a read does, one on the same
-//! track 0.06 ms more: the settle is 0.49 ms.
+//! Worked example: a write after a seek takes 0.55 ms more than a read, one on the same track 0.06
+//! ms more: the settle time is 0.49 ms.
 //!
-//! Not told: the settle of a drive that caches writes and takes no force unit access. Bounds:
-//! [`PAIRS`] pairs of tracks. Cost: 5 to 10 s, some 500 sectors written back.
+//! Not found: the settle time of a drive that caches writes and does not support force unit access.
+//! Bounds: [`PAIRS`] pairs of tracks. Cost: 5 to 10 s, some 500 sectors written back.
 
 use headtime_mechanics::Track;
 use headtime_units::Extent;
@@ -31,45 +30,44 @@ use crate::results::Progress;
 use crate::seek::SeekResult;
 use crate::session::{Attempt, Session};
 
-/// Rewrites that show whether the cache takes them.
+/// The number of rewrites that show write-back.
 const REWRITES: usize = 16;
-/// Pairs of tracks, and how many may fail.
+/// The number of pairs of tracks, and the most tries.
 const PAIRS: usize = 7;
 const MAX_TRIES: usize = 40;
-/// What a least time is known to, ns, and what will do.
+/// The width of the interval at which a search ends, and the one that is accepted, ns.
 const FINE_NS: f64 = 12_000.0;
 const COARSE_NS: f64 = 80_000.0;
-/// A write is of whole blocks of so many bytes: drives with larger physical sectors would read
-/// before they write.
+/// The bytes of a block; all writes are of whole blocks, as drives with larger physical sectors
+/// would read before they write.
 const BLOCK_BYTES: u64 = 4_096;
 
-/// What was found.
+/// The result of measuring writes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct WriteResult {
     pub(crate) write_back: Option<bool>,
-    /// What a write into the cache takes and its standard error, ns.
+    /// The response of a write into the cache and its standard error, ns.
     pub(crate) hit_ns: Option<(f64, f64)>,
-    /// By how much a write completes later behind its last sector than a read does, ns, of each
+    /// The delay of a write's completion after its last sector beyond that of a read, ns, for each
     /// write on the media.
     completion_ns: Vec<f64>,
-    /// Least times of writes on one track, without the sectors themselves, ns.
+    /// Minimum times of writes on one track, without the sectors themselves, ns.
     same_ns: Vec<f64>,
-    /// By how much the least time of a write is above that of a read between the same two tracks,
-    /// ns.
+    /// The minimum times of writes less those of reads between the same two tracks, ns.
     moved_ns: Vec<f64>,
     tries: usize,
 }
 
 impl WriteResult {
-    /// The settle and its standard error, ns; none when it was not seen.
+    /// The settle time and its standard error, ns; none if it was not measured.
     pub(crate) fn settle_ns(&self, same_track_read_ns: f64) -> Option<(f64, f64)> {
         let (same, moved) = (middle(&self.same_ns)?, middle(&self.moved_ns)?);
         let settle = moved.0 - (same.0 - same_track_read_ns);
         Some((settle.max(0.0), libm::sqrt(same.1 * same.1 + moved.1 * moved.1)))
     }
 
-    /// Command overhead and completion overhead of a write, us, where a sector crosses the bus in
-    /// `bus_ns` and reads are taken to have no completion overhead.
+    /// The command overhead and the completion overhead of a write, us, if a sector takes `bus_ns`
+    /// on the bus and reads have no completion overhead.
     pub(crate) fn overhead_us(&self, bus_ns: f64) -> Option<(f64, f64)> {
         let (same, _) = middle(&self.same_ns)?;
         let completion = (median(&self.completion_ns) + bus_ns).max(0.0);
@@ -107,7 +105,7 @@ pub(crate) fn extend(
         }
     } else {
         let pair = two_tracks(session, &geometry);
-        // Two tracks are a third of the stroke apart in the mean.
+        // Two random tracks are a third of the stroke apart on average.
         let guess = seek.curve.predicted((geometry.cylinders() / 3).max(1)).unwrap_or(5e6);
         if let Some(pair) = pair
             && let Some(read) = min_read(session, &layout.zones, pair, guess)?
@@ -129,7 +127,7 @@ pub(crate) fn extend(
     Ok(Progress::done_if(enough || given_up))
 }
 
-/// Whether writes wait in the cache; true when nothing more can be found.
+/// Finds out if writes wait in the cache; done if no more can be found.
 fn write_back(session: &mut Session, found: &mut WriteResult, block: u64) -> Attempt<Progress> {
     let mut took = Vec::new();
     for _ in 0..REWRITES {
@@ -158,7 +156,7 @@ fn write_back(session: &mut Session, found: &mut WriteResult, block: u64) -> Att
     Ok(Progress::More)
 }
 
-/// Two tracks: zone and number each.
+/// Two tracks: zone and number of each.
 type Pair = [(usize, u64); 2];
 
 fn any_track(session: &mut Session, geometry: &Geometry<'_>) -> Track {
@@ -174,8 +172,8 @@ fn same_track(session: &mut Session, geometry: &Geometry<'_>) -> Option<Pair> {
     Some([found, found])
 }
 
-/// Two tracks of one surface, from the higher address to the lower, so that nothing is read ahead
-/// up to it.
+/// Two tracks of one surface, from the higher address to the lower, so that the read-ahead does not
+/// reach the second.
 fn two_tracks(session: &mut Session, geometry: &Geometry<'_>) -> Option<Pair> {
     let (one, two) = (any_track(session, geometry), any_track(session, geometry));
     let (one, two) = (geometry.find(one)?, geometry.find(Track { head: one.head, ..two })?);
@@ -196,7 +194,7 @@ fn sector_ns(session: &Session, zone: &ZoneModel) -> f64 {
     session.drive.clock.period_ns() / zone.sectors_per_track as f64
 }
 
-/// The least time of a read behind a read, without the sector itself.
+/// The minimum time of a read after a read, without the sector itself.
 fn min_read(
     session: &mut Session,
     zones: &[ZoneModel],
@@ -222,7 +220,7 @@ fn min_read(
     Ok(found.map(|found| found - sector))
 }
 
-/// The least time of a write behind a read, without the sectors themselves.
+/// The minimum time of a write after a read, without the sectors themselves.
 fn min_write(
     session: &mut Session,
     zones: &[ZoneModel],
@@ -258,8 +256,8 @@ fn min_write(
     Ok(least.map(|least| least - sectors))
 }
 
-/// A sector of the first track, and whole blocks of `block` sectors of the second of which the last
-/// passes `wanted` after that; none when these draws hit a border.
+/// A sector of the first track, and whole blocks of `block` sectors of the second, the last of
+/// which passes `target_ns` after that; none if they would cross a boundary.
 fn places(
     session: &mut Session,
     zones: &[ZoneModel],
@@ -273,7 +271,7 @@ fn places(
     if end > zone_from.end_lba.unwrap_or(capacity) || end - start < 2 {
         return None;
     }
-    // Not near the track's end: what is read ahead stays on the track.
+    // Not near the track's end, so that the read-ahead stays on the track.
     let from = start + session.random.below((end - start) / 2);
     let (zone_from, zone_to, spt) = (&zones[pair[0].0], zone_to, zone_to.sectors_per_track);
     let target = part(zone_from.angle(from) + wanted / period);
@@ -348,7 +346,7 @@ mod tests {
                 if let Some((hit_ns, _)) = found.hit_ns {
                     assert!((hit_ns / 1e3 - 170.0).abs() < 100.0, "{case}");
                 }
-                // What is believed of command and completion together is what they take.
+                // The sum of command and completion overhead has to be right.
                 let bus_ns = 512e3 / profile.interface.bus_mb_per_s;
                 let (command_us, completion_us) = found.overhead_us(bus_ns).unwrap();
                 assert!(

@@ -1,10 +1,10 @@
 //! [`Backup`]: a copy of the sectors as they are at one moment, as an image or as a stream of
 //! records.
 //!
-//! That all sectors are of one moment is the scheduler's doing, which reads what is about to be
-//! overwritten, and that of whoever holds overwrites back until what was read is kept. Here the
-//! order does not matter: into an image every piece goes to its own place, a stream says of each
-//! record where it belongs ([`crate::record`]).
+//! The scheduler makes all sectors of one moment: it reads what is about to be overwritten. The
+//! caller holds overwrites back until what was read is safe. Here the order does not matter. In an
+//! image every piece goes to its own offset; in a stream each record says where it belongs
+//! ([`crate::record`]).
 
 use headtime_units::Extent;
 
@@ -15,11 +15,11 @@ use crate::scan::Output;
 use crate::subject::Subject;
 use crate::task::{Piece, Task, TaskSettings};
 
-/// What a backup writes.
+/// The format of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackupForm {
-    /// A file as long as the sectors together, each at its offset; zeroes are left out, so that the
-    /// file is sparse. Sectors that could not be read stay zero.
+    /// A file as long as the sectors together, each at its offset. Zeroes are left out, so that the
+    /// file is sparse. Unreadable sectors stay zero.
     Image,
     /// Records in the order in which the sectors came, for a pipe.
     Stream,
@@ -55,8 +55,8 @@ impl Backup {
         Self { settings, extent: subject.extent, sector_bytes, records }
     }
 
-    /// A stream is never taken up again: what was in the pipe is gone with its reader. Nothing has
-    /// to be remembered for an image.
+    /// A stream is never resumed: what was in the pipe is gone with its reader. An image needs no
+    /// state.
     pub(crate) fn decode(
         subject: &Subject,
         settings: TaskSettings,
@@ -84,7 +84,7 @@ impl Task for Backup {
     fn take(&mut self, piece: &Piece<'_>, out: &mut Vec<Output>) {
         let offset = self.offset(piece.extent);
         let Some(records) = &mut self.records else {
-            // Where nothing is written the file is a hole, which reads as zeroes.
+            // Unwritten parts of the file are holes, which read as zeroes.
             if piece.bytes.iter().any(|byte| *byte != 0) {
                 out.push(Output::At { offset, bytes: piece.bytes.to_vec() });
             }

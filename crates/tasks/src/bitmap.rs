@@ -14,8 +14,8 @@ impl Bitmap {
         Self { words: vec![0; len.div_ceil(64) as usize], len, set: 0 }
     }
 
-    /// From words as [`Bitmap::words`] gives them; `None` when they are not as many as `len` bits
-    /// need, or bits behind the end are set.
+    /// The bits of words as [`Bitmap::words`] returns them; `None` if their number does not fit
+    /// `len` bits, or bits after the end are set.
     pub(crate) fn from_words(len: u64, words: Vec<u64>) -> Option<Self> {
         let behind_the_end =
             words.last().is_some_and(|last| !len.is_multiple_of(64) && last >> (len % 64) != 0);
@@ -30,7 +30,7 @@ impl Bitmap {
         &self.words
     }
 
-    /// How many are set.
+    /// The number of bits that are set.
     pub(crate) fn count(&self) -> u64 {
         self.set
     }
@@ -61,7 +61,7 @@ impl Bitmap {
         })
     }
 
-    /// The first bit from `from` on that is set, or is not.
+    /// The first bit from `from` on that is set, or that is not.
     fn next(&self, from: u64, set: bool) -> Option<u64> {
         if from >= self.len {
             return None;

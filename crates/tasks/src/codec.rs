@@ -1,11 +1,10 @@
-//! Little-endian numbers and lengths, into bytes and out of them, with every length checked before
-//! it is believed.
+//! Little-endian numbers and lengths, to and from bytes; every length is checked before it is used.
 
 use headtime_units::{Extent, Lba, Sectors};
 
 use crate::ranges::Ranges;
 
-/// Hands bytes on as they are made, so that a large table is not copied.
+/// Passes bytes on as they are made, so that a large table is not copied.
 pub(crate) struct Encoder<'a> {
     to: &'a mut dyn FnMut(&[u8]),
 }
@@ -50,11 +49,11 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// What is wrong with bytes whose checksum fits: a fault of whoever wrote them.
+/// An error in bytes whose checksum is right: a fault of the program that wrote them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
-/// Takes bytes apart.
+/// Reads values from bytes.
 pub(crate) struct Decoder<'a> {
     rest: &'a [u8],
 }
@@ -138,7 +137,7 @@ impl<'a> Decoder<'a> {
         std::mem::take(&mut self.rest)
     }
 
-    /// Whether so many bytes are left, for those who are about to make room for them.
+    /// True if so many bytes are left; checked before memory is allocated for them.
     pub(crate) fn must_hold(&self, bytes: u64) -> Result<(), Malformed> {
         if self.rest.len() as u64 >= bytes { Ok(()) } else { Err(Malformed("it ends too early")) }
     }

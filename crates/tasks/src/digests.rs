@@ -1,18 +1,17 @@
-//! [`Digests`]: a digest for each mebibyte, whatever the order and the pieces in which its sectors
-//! come.
+//! [`Digests`]: a digest of each mebibyte, for sectors in any order and in any pieces.
 //!
 //! The digest of a mebibyte is the sum, modulo 2⁶⁴, of the XXH3 (64 bits) of its sectors, each
-//! keyed with its place within the mebibyte. A sum does not ask for the order of its terms, so
-//! nothing has to be kept but the sum: 19 bytes for a mebibyte of disk, with the digest of the last
-//! pass beside it. A change anywhere goes unnoticed with a chance of about 2⁻⁶⁴. It is a check
-//! against accidents, not against an adversary.
+//! keyed with its place within the mebibyte. A sum does not depend on the order of its terms, so
+//! only the sum is kept: 19 bytes per mebibyte of disk, including the digest of the last pass. A
+//! change is missed with a probability of about 2⁻⁶⁴. It is a check against accidents, not against
+//! an adversary.
 //!
-//! Example: of a mebibyte the second half comes first, then the first: sum = S₂ + S₁. Had it been
-//! written in between, the word that arrives with the first half says so, and no digest is made of
-//! it. Had it been written before, since the last pass, a digest is made and not compared.
+//! Example: the second half of a mebibyte comes first, then the first half: sum = S₂ + S₁. If the
+//! mebibyte was written in between, the first half is delivered as `written`, and no digest is
+//! made. If it was written before, since the last pass, a digest is made but not compared.
 //!
-//! What it does not see: a change that was made through the same engine before the program was
-//! killed; who keeps the state says then that everything may have been written.
+//! Not detected: a change through the same engine before the program was killed. The saved state
+//! then counts everything as possibly written.
 
 use headtime_units::{Extent, Lba, Sectors};
 use twox_hash::XxHash3_64;
@@ -22,23 +21,23 @@ use crate::ranges::Ranges;
 use crate::subject::Subject;
 use crate::task::Piece;
 
-/// What is known of the digests of a scan.
+/// The digests of a scan so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DigestReport {
-    /// Mebibytes whose digest was compared with the last pass's.
+    /// Mebibytes whose digest was compared with that of the last pass.
     pub compared: u64,
-    /// Mebibytes that had a digest and were not compared, because they were written through the
+    /// Mebibytes that had a digest but were not compared, because they were written through the
     /// same engine since, or could not be read.
     pub not_compared: u64,
-    /// Those that hold something else than at the last pass although nothing was written through
-    /// the same engine.
+    /// Mebibytes whose content changed since the last pass although nothing was written through the
+    /// same engine.
     pub changed: Ranges,
-    /// A digest of the whole table, when every mebibyte has one: two drives with the same content
-    /// have the same.
+    /// A digest of the whole table, if every mebibyte has one; equal for two drives with the same
+    /// content.
     pub table: Option<u64>,
 }
 
-/// The table and what becomes the next.
+/// The table, which is also the basis of the next pass.
 #[derive(Debug)]
 pub(crate) struct Digests {
     extent: Extent,
@@ -47,7 +46,7 @@ pub(crate) struct Digests {
     region: u64,
     known: Vec<u64>,
     sums: Vec<u64>,
-    /// Sectors taken of each mebibyte in this pass.
+    /// Sectors delivered of each mebibyte in this pass.
     seen: Vec<u16>,
     flags: Vec<u8>,
     compared: u64,
@@ -222,7 +221,7 @@ impl Digests {
     }
 }
 
-/// What is remembered of each mebibyte: two digests, how many sectors were taken, flags.
+/// The state of each mebibyte: two digests, the number of sectors delivered, flags.
 const STATE_BYTES: u64 = 8 + 8 + 2 + 1;
 /// The unit of digests.
 pub(crate) const REGION_BYTES: u64 = 1 << 20;

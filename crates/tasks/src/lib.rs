@@ -1,12 +1,11 @@
-//! Background tasks over the sectors of a drive, sans-IO: what a scrub, a table of digests or a
-//! backup makes of sectors that come in any order.
+//! Background tasks over the sectors of a drive, sans-IO: scrubbing, a table of digests, or a
+//! backup, from sectors that come in any order.
 //!
-//! A [`Scan`] covers one run of sectors once. Whoever drives it reads what is
-//! [missing](Scan::missing) whenever the drive has time for it, in whatever order and pieces, and
-//! [delivers](Scan::deliver) each piece with its bytes or the drive's error. What is to be written
-//! comes out as [`Output`]s; only when they are kept safe is the piece [kept](Scan::keep), so that
-//! the books never say more than is true. [`Scan::encode`] and [`Scan::decode`] carry everything
-//! over a restart.
+//! A [`Scan`] covers a range of sectors once. The caller reads what is [missing](Scan::missing)
+//! when the drive has time, in any order and pieces, and [delivers](Scan::deliver) each piece with
+//! its bytes or the drive's error. Data to be written comes out as [`Output`]s. When they are safe,
+//! the caller [keeps](Scan::keep) the piece, so that the saved progress never claims too much.
+//! [`Scan::encode`] and [`Scan::decode`] carry the state over a restart.
 //!
 //! ```
 //! use headtime_tasks::{Scan, Source, Subject, TaskKind};
@@ -26,8 +25,8 @@
 //!
 //! # Memory
 //! A bit for each grain of 4 to 64 KiB (at most 2 MiB for drives up to 1 TiB, and 2 MiB for each
-//! TiB behind that), incomplete grains up to [`MAX_PARTIAL`], and, of tasks with digests, 19 bytes
-//! for each MiB. Nothing depends on the order in which sectors come.
+//! further TiB); incomplete grains up to [`MAX_PARTIAL`]; and for tasks with digests 19 bytes for
+//! each MiB. Nothing depends on the order of sectors.
 
 mod backup;
 mod bitmap;

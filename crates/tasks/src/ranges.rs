@@ -1,24 +1,24 @@
-//! [`Ranges`]: runs of sectors that are worth telling, such as those that could not be read;
-//! bounded, because a dying drive has millions.
+//! [`Ranges`]: a list of ranges of sectors, such as unreadable ones. It is bounded, because a
+//! failing drive has millions.
 
 use std::collections::BTreeMap;
 
 use headtime_units::{Extent, Lba, Sectors};
 
-/// Disjoint runs of sectors by address, those that touch joined.
+/// Disjoint ranges of sectors by address; adjacent ones are joined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranges {
-    /// First sector to the first sector behind.
+    /// First sector and end of each range.
     runs: BTreeMap<u64, u64>,
-    /// Sectors that found no room any more.
+    /// The number of sectors that did not fit.
     untold: u64,
 }
 
 impl Ranges {
-    /// Most runs that are kept; sectors beyond are only counted.
+    /// The most ranges that are listed; further sectors are only counted.
     pub const MOST: usize = 16_384;
 
-    /// Adds a run; sectors that are there already stay there once.
+    /// Adds a range; sectors already listed stay there once.
     pub fn insert(&mut self, extent: Extent) {
         let (mut start, mut end) = (extent.start.get(), extent.end().get());
         if start == end {
@@ -42,32 +42,33 @@ impl Ranges {
         self.runs.insert(start, end);
     }
 
-    /// The runs by address.
+    /// The ranges by address.
     pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
         self.runs
             .iter()
             .map(|(start, end)| Extent::new(Lba::new(*start), Sectors::new(end - start)))
     }
 
-    /// How many runs there are.
+    /// The number of ranges.
     #[must_use]
     pub fn len(&self) -> usize {
         self.runs.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty() && self.untold == 0
     }
 
-    /// Sectors in all runs, and those that found no room.
+    /// The number of sectors in all ranges, including those that did not fit.
     #[must_use]
     pub fn sectors(&self) -> Sectors {
         Sectors::new(self.runs.iter().map(|(start, end)| end - start).sum::<u64>() + self.untold)
     }
 
-    /// Sectors that found no room among [`Ranges::MOST`] runs, so that nobody knows which they are.
+    /// The number of sectors that did not fit into [`Ranges::MAX`] ranges; their addresses are not
+    /// known.
     #[must_use]
     pub fn untold(&self) -> Sectors {
         Sectors::new(self.untold)

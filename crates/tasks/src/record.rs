@@ -1,5 +1,5 @@
-//! The stream of a backup: records that say where they belong, in the order in which the sectors
-//! came, with an index.
+//! The stream of a backup: records with their offsets, in the order in which the sectors came, and
+//! an index.
 //!
 //! Every record begins with 32 bytes, little-endian:
 //!
@@ -10,18 +10,18 @@
 //! length   8  bytes there (header: bytes of a sector; index: entries; end: records in all, without indexes and this one)
 //! payload  8  bytes that follow
 //! ```
-//! Payload is the volume's name for a header, the bytes for data, nothing for zeroes, unreadable
-//! sectors and the end. After every 4,096 records, and before the end, comes an index: 24 bytes for
-//! each of them (offset, length, where in the stream its record begins). From the end an index is
-//! reached whose predecessors are chained, so that single sectors can be found without reading
-//! everything, on what can seek. Unreadable sectors are part of a data record too, as zeroes.
+//! The payload is the volume's name for a header, the bytes for data, and nothing for zeroes,
+//! unreadable sectors and the end. After every 4,096 records, and before the end, comes an index:
+//! 24 bytes for each record (offset, length, and its place in the stream). The end refers to the
+//! last index, and each index to its predecessor, so that single sectors can be found without
+//! reading a seekable stream completely. Unreadable sectors are also part of a data record, as
+//! zeroes.
 //!
-//! A stream without its end is incomplete, and what a reader has restored from it is no image of
-//! the volume.
+//! A stream without its end is incomplete, and the data restored from it is no image of the volume.
 
 use headtime_units::ByteSize;
 
-/// Makes the records of one stream.
+/// Makes the records of a stream.
 #[derive(Debug)]
 pub struct RecordWriter {
     target: String,
@@ -31,50 +31,50 @@ pub struct RecordWriter {
     position: u64,
     records: u64,
     last_index: u64,
-    /// Offset, length and place in the stream of the records behind the last index.
+    /// Offset, length and place in the stream of the records since the last index.
     entries: Vec<[u64; 3]>,
 }
 
-/// What a reader has found.
+/// A record that a reader found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// The first record.
     Header {
         /// The volume's name.
         target: String,
-        /// Its bytes.
+        /// Its size in bytes.
         bytes: u64,
         /// Bytes of a sector.
         sector_bytes: u32,
     },
-    /// What the volume holds from this byte on.
+    /// Data of the volume at an offset.
     Data {
-        /// Where.
+        /// The offset.
         offset: u64,
-        /// What.
+        /// The data.
         bytes: Vec<u8>,
     },
     /// Zeroes.
     Zeroes {
-        /// Where.
+        /// The offset.
         offset: u64,
-        /// How many.
+        /// The number of bytes.
         len: u64,
     },
-    /// What could not be read when the backup was made.
+    /// Bytes that could not be read when the backup was made.
     Unreadable {
-        /// Where.
+        /// The offset.
         offset: u64,
-        /// How many bytes.
+        /// The number of bytes.
         len: u64,
     },
-    /// An index, for those who seek.
+    /// An index, for random access.
     Index,
-    /// The last record: the stream is whole.
+    /// The last record: the stream is complete.
     End,
 }
 
-/// Why a stream is no backup, or not all of one.
+/// The reason why a stream is no complete backup.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     /// It is something else, or it begins in the middle.
@@ -83,38 +83,38 @@ pub enum RecordError {
             or bytes of it are lost"
     )]
     NoRecord {
-        /// Where.
+        /// Its place in the stream.
         position: u64,
     },
-    /// Something was changed on the way.
+    /// Something was changed in transit.
     #[error(
         "the record at byte {position} of the stream is damaged: {what}; take another copy of the \
             stream"
     )]
     Damaged {
-        /// Where.
+        /// Its place in the stream.
         position: u64,
-        /// What is wrong.
+        /// The error.
         what: &'static str,
     },
-    /// There is something behind the end.
+    /// There is data after the end.
     #[error(
         "there are bytes behind the end of the backup, from byte {position} of the stream on; cut \
             them off if they do not belong to it"
     )]
     BehindTheEnd {
-        /// Where.
+        /// Its place in the stream.
         position: u64,
     },
 }
 
-/// Takes a stream apart, in whatever pieces it comes.
+/// Reads a stream, in any pieces.
 #[derive(Debug, Default)]
 pub struct RecordReader {
-    /// Bytes that are no whole record yet; at most one record and what came with its last byte.
+    /// Bytes of an incomplete record, and what came with its last byte.
     held: Vec<u8>,
     position: u64,
-    /// The volume's bytes, once the header is known.
+    /// The volume's size in bytes, after the header.
     bytes: Option<u64>,
     records: u64,
     ended: bool,
@@ -143,7 +143,7 @@ impl RecordWriter {
         out
     }
 
-    /// What the volume holds from `offset` on.
+    /// Data of the volume at `offset`.
     pub fn piece(&mut self, offset: u64, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEAD + bytes.len());
         let zero = bytes.iter().all(|byte| *byte == 0);
@@ -152,7 +152,7 @@ impl RecordWriter {
         out
     }
 
-    /// Bytes that could not be read; they are part of a piece as zeroes.
+    /// Bytes that could not be read; they are also part of a piece, as zeroes.
     pub fn unreadable(&mut self, offset: u64, len: u64) -> Vec<u8> {
         let mut out = Vec::new();
         self.counted(&mut out, UNREADABLE, offset, len, &[]);
@@ -205,15 +205,15 @@ impl RecordWriter {
 }
 
 impl RecordReader {
-    /// Takes the next bytes of the stream in; [`RecordReader::next`] says what they are.
+    /// Adds the next bytes of the stream; [`RecordReader::next`] returns their records.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.held.extend_from_slice(bytes);
     }
 
-    /// The next whole record; `None` until more bytes come.
+    /// The next complete record; `None` until more bytes come.
     ///
     /// # Errors
-    /// See [`RecordError`]; there is no going on behind one.
+    /// See [`RecordError`]; the rest of the stream cannot be read.
     #[allow(
         clippy::should_implement_trait,
         reason = "an iterator that ends and goes on when it is fed would surprise"
@@ -274,13 +274,13 @@ impl RecordReader {
         Ok(Some(record))
     }
 
-    /// Whether the end was seen.
+    /// True if the end was reached.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.ended && self.held.is_empty()
     }
 
-    /// How far into the stream everything is understood.
+    /// The length of the stream that has been read completely.
     #[must_use]
     pub fn position(&self) -> ByteSize {
         ByteSize::new(self.position)
@@ -295,17 +295,17 @@ const INDEX: [u8; 4] = *b"HTBI";
 const END: [u8; 4] = *b"HTBE";
 /// Bytes before the payload.
 const HEAD: usize = 32;
-/// Records between two indexes, so that an index is 96 KiB and what the writer has to remember is
+/// The number of records between two indexes: an index is 96 KiB, and the writer's memory is
 /// bounded.
 const INDEX_ENTRIES: usize = 4096;
-/// The longest payload: no piece is longer than a command of the drive, which is far below.
+/// The longest payload. Pieces are limited by the commands of the drive, which are far shorter.
 const MAX_PAYLOAD: u64 = 64 << 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A small stream and what it says.
+    /// A small stream and its records.
     fn stream() -> Vec<u8> {
         let mut writer = RecordWriter::new("vol0", 1 << 20, 512);
         let mut stream = writer.begin();

@@ -1,9 +1,9 @@
-//! [`Scan`]: one task over one run of sectors, each of them once, in any order.
+//! [`Scan`]: one task over a range of sectors, each of them once, in any order.
 //!
-//! The books are kept in grains. A piece that covers whole grains goes to the task at once; what
-//! covers a grain only in part, as after a read error, waits in memory until the grain is complete.
-//! Between [`Scan::deliver`] and [`Scan::keep`] the task's output is made safe; a scan that is
-//! saved in between does not count that piece, so that after a restart it is read again.
+//! Progress is kept in grains. A piece that covers whole grains goes to the task at once. A part of
+//! a grain, as after a read error, waits in memory until the grain is complete. Between
+//! [`Scan::deliver`] and [`Scan::keep`] the task's output is made safe. A scan that is saved in
+//! between does not count that piece, so it is read again after a restart.
 
 use std::collections::BTreeMap;
 
@@ -15,35 +15,35 @@ use crate::ranges::Ranges;
 use crate::subject::Subject;
 use crate::task::{Piece, Task, TaskKind, TaskSettings};
 
-/// Incomplete grains that are kept in memory, of at most 64 KiB on drives with sectors of 512
-/// bytes; of more, the one at the lowest address is forgotten and stays missing.
+/// The most incomplete grains in memory, of at most 64 KiB on drives with sectors of 512 bytes. If
+/// there are more, the one at the lowest address is dropped and stays missing.
 pub const MAX_PARTIAL: usize = 64;
 
-/// Something that has to be written.
+/// Data to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// At this byte of the image.
+    /// At an offset of the image.
     At {
         /// Bytes from the beginning.
         offset: u64,
-        /// What.
+        /// The data.
         bytes: Vec<u8>,
     },
-    /// Behind everything that was written before.
+    /// At the end of the stream.
     Append {
-        /// What.
+        /// The data.
         bytes: Vec<u8>,
     },
 }
 
-/// Where the time came from in which sectors were read.
+/// The source of the disk time in which sectors were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Between two foreground requests.
     Gap,
     /// With a foreground request, in one command.
     Merged,
-    /// While nobody wanted anything.
+    /// While no request was waiting.
     Idle,
     /// Between foreground requests, in the share of time that the bound on impact allows.
     Share,
@@ -69,7 +69,7 @@ impl Source {
     }
 }
 
-/// One task over one run of sectors.
+/// One task over a range of sectors.
 pub struct Scan {
     pub(crate) subject: Subject,
     /// Sectors of a grain.
@@ -78,18 +78,18 @@ pub struct Scan {
     pub(crate) task: Box<dyn Task>,
     /// Sectors that could not be read in this pass.
     pub(crate) failed: Ranges,
-    /// Passes begun, this one included.
+    /// The number of passes begun, including this one.
     pub(crate) passes: u32,
     pub(crate) sources: [u64; Source::ALL.len()],
-    /// The words of whoever drives the scan, which travel with the state.
+    /// Notes of the caller, which are saved with the state.
     pub(crate) notes: BTreeMap<String, String>,
     partial: BTreeMap<u64, Partial>,
-    /// Grains that the task has and that are not kept yet, and their failed sectors.
+    /// Grains delivered to the task and not yet kept, and their failed sectors.
     pending: Vec<(u64, u64)>,
     pending_failed: Vec<Extent>,
 }
 
-/// A grain of which some sectors are here.
+/// A grain with some of its sectors.
 struct Partial {
     bytes: Vec<u8>,
     /// By sector of the grain.
@@ -107,7 +107,7 @@ impl Scan {
         Self::with_task(subject, task, physical_bytes)
     }
 
-    /// A scan with a task of the caller's own.
+    /// A scan with a task of the caller.
     #[must_use]
     pub fn with_task(subject: Subject, task: Box<dyn Task>, physical_bytes: u32) -> Self {
         let grain = subject.grain(physical_bytes);
@@ -136,18 +136,17 @@ impl Scan {
         }
     }
 
-    /// What has to be written before everything else; once, at the beginning of a pass.
+    /// The data to be written before everything else; once, at the beginning of a pass.
     pub fn begin(&mut self, out: &mut Vec<Output>) {
         self.task.begin(out);
     }
 
-    /// Takes sectors that were read, with their bytes, or the system's code of the error that they
-    /// could not be read with. Sectors outside of the scan and those taken before are passed over.
+    /// Delivers sectors with their bytes, or the system's error code if they could not be read.
+    /// Sectors outside the scan and those delivered before are ignored.
     ///
-    /// `written` says that the mebibyte they lie in was written through the engine since the last
-    /// delivery from it; a piece that crosses mebibytes of the extent has to be cut for that to
-    /// mean anything. What is to be written for it goes to `out`; [`Scan::keep`] or
-    /// [`Scan::forget`] follows.
+    /// `written` means that their mebibyte was written through the engine since the last delivery
+    /// from it; a piece must not cross a mebibyte of the extent for this. The output goes to `out`;
+    /// [`Scan::keep`] or [`Scan::discard`] follows.
     ///
     /// # Panics
     /// When the bytes are not as long as the extent.
@@ -171,7 +170,7 @@ impl Scan {
             let from = (part.start - extent.start).get() as usize * sector;
             read.map(|bytes| &bytes[from..from + part.len.get() as usize * sector])
         };
-        // Whole grains that follow one another are one piece.
+        // Deliver consecutive whole grains as one piece.
         let mut run: Option<(u64, u64, Extent)> = None;
         for grain in number(inside.start)..=number(inside.last()) {
             let whole = self.subject.sectors_of(self.grain, grain);
@@ -234,7 +233,7 @@ impl Scan {
             Ok(bytes) => {
                 let from = first as usize * sector;
                 partial.bytes[from..from + bytes.len()].copy_from_slice(bytes);
-                // What was read at last is read, whatever came before.
+                // A successful read counts, even after a failed one.
                 partial.failed &= !mask;
             }
             Err(_) => partial.failed |= fresh,
@@ -259,8 +258,8 @@ impl Scan {
         self.pending.iter().any(|(first, count)| (*first..first + count).contains(&grain))
     }
 
-    /// The whole grains that the task has been given since the last [`Scan::keep`], and the sectors
-    /// among them that could not be read.
+    /// The whole grains delivered to the task since the last [`Scan::keep`], and the unreadable
+    /// sectors among them.
     pub fn pending(&self) -> (impl Iterator<Item = Extent> + '_, &[Extent]) {
         let grains = self.pending.iter().map(|(first, count)| {
             let start = self.subject.sectors_of(self.grain, *first).start;
@@ -270,7 +269,7 @@ impl Scan {
         (grains, &self.pending_failed)
     }
 
-    /// What was delivered since the last time is safe.
+    /// Records that the output since the last call is safe.
     pub fn keep(&mut self) {
         for (first, count) in self.pending.drain(..) {
             (first..first + count).for_each(|grain| self.done.insert(grain));
@@ -278,14 +277,14 @@ impl Scan {
         self.pending_failed.drain(..).for_each(|failed| self.failed.insert(failed));
     }
 
-    /// What was delivered since the last time could not be made safe, and stays missing. Only for
-    /// tasks that write.
+    /// Records that the output since the last call could not be made safe; its sectors stay
+    /// missing. Only for tasks that write.
     pub fn forget(&mut self) {
         self.pending.clear();
         self.pending_failed.clear();
     }
 
-    /// Sectors that are known to be safe from elsewhere, such as a journal; whole grains only
+    /// Records sectors that are safe by other knowledge, such as a journal; only whole grains
     /// count.
     pub fn count_as_kept(&mut self, extent: Extent) {
         let Some(inside) = extent.intersection(self.subject.extent) else { return };
@@ -300,14 +299,14 @@ impl Scan {
         }
     }
 
-    /// Sectors that are known from elsewhere not to be readable.
+    /// Records sectors that are unreadable by other knowledge.
     pub fn count_as_failed(&mut self, extent: Extent) {
         if let Some(inside) = extent.intersection(self.subject.extent) {
             self.failed.insert(inside);
         }
     }
 
-    /// Whether all sectors of the scan among these are kept.
+    /// True if all sectors of the scan among these are kept.
     #[must_use]
     pub fn is_kept(&self, extent: Extent) -> bool {
         let Some(inside) = extent.intersection(self.subject.extent) else { return true };
@@ -316,13 +315,13 @@ impl Scan {
             .all(|grain| self.done.contains(grain))
     }
 
-    /// What has to be written after everything else; once, when the scan [is
+    /// The data to be written after everything else; once, when the scan [is
     /// complete](Scan::is_complete).
     pub fn end(&mut self, out: &mut Vec<Output>) {
         self.task.end(out);
     }
 
-    /// Begins another pass over the same sectors, compared with this one where the task compares.
+    /// Begins another pass over the same sectors; a comparing task compares it with this one.
     pub fn again(&mut self) {
         self.done = Bitmap::new(self.subject.grains(self.grain));
         self.failed = Ranges::default();
@@ -333,7 +332,7 @@ impl Scan {
         self.task.again();
     }
 
-    /// The sectors that are to be read, by address, in runs of whole grains.
+    /// The sectors still to be read, by address, in ranges of whole grains.
     pub fn missing(&self) -> impl Iterator<Item = Extent> + '_ {
         self.done.gaps().map(|(first, count)| {
             let start = self.subject.sectors_of(self.grain, first).start;
@@ -342,19 +341,19 @@ impl Scan {
         })
     }
 
-    /// Whether every sector was taken and kept.
+    /// True if every sector was delivered and kept.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.done.is_full()
     }
 
-    /// Sectors taken and kept, to the grain.
+    /// The number of sectors delivered and kept, in whole grains.
     #[must_use]
     pub fn sectors_done(&self) -> Sectors {
         Sectors::new((self.done.count() * self.grain).min(self.subject.extent.len.get()))
     }
 
-    /// What is scanned.
+    /// The subject of the scan.
     #[must_use]
     pub fn subject(&self) -> &Subject {
         &self.subject
@@ -366,19 +365,19 @@ impl Scan {
         self.grain
     }
 
-    /// Which task it is, with its settings.
+    /// The task's settings.
     #[must_use]
     pub fn settings(&self) -> TaskSettings {
         self.task.settings()
     }
 
-    /// Which task it is.
+    /// The kind of the task.
     #[must_use]
     pub fn kind(&self) -> TaskKind {
         self.settings().kind
     }
 
-    /// Passes begun, this one included.
+    /// The number of passes begun, including this one.
     #[must_use]
     pub fn passes(&self) -> u32 {
         self.passes
@@ -396,25 +395,25 @@ impl Scan {
         self.sources
     }
 
-    /// What is known about digests, of a task that makes some.
+    /// The digests, of a task that makes some.
     #[must_use]
     pub fn digests(&self) -> Option<DigestReport> {
         self.task.digests()
     }
 
-    /// The words of whoever drives the scan, by name; they travel with the state.
+    /// The caller's notes, by name; they are saved with the state.
     #[must_use]
     pub fn note(&self, name: &str) -> Option<&str> {
         self.notes.get(name).map(String::as_str)
     }
 
-    /// Writes a word down.
+    /// Sets a note.
     pub fn set_note(&mut self, name: &str, text: impl Into<String>) {
         self.notes.insert(name.to_owned(), text.into());
     }
 }
 
-/// Runs of bits that are set: first bit and length.
+/// The ranges of bits that are set: first bit and length.
 fn runs_of(mut mask: u128) -> impl Iterator<Item = (u64, u64)> {
     std::iter::from_fn(move || {
         let first = mask.trailing_zeros();

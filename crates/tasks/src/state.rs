@@ -1,4 +1,4 @@
-//! What a scan remembers over a restart, as bytes: [`Scan::encode`], [`Scan::decode`].
+//! The saved state of a scan: [`Scan::encode`], [`Scan::decode`].
 //!
 //! ```text
 //! magic    8  "HTSCAN1\n"
@@ -10,8 +10,8 @@
 //!          what the task itself remembers
 //! crc32c   4  over everything before
 //! ```
-//! A text is its length (4) and its bytes; ranges are sectors without one (8), a count (4), and
-//! first sector and length (8 each) of every range.
+//! A text is its length (4) and its bytes. Ranges are the number of sectors that did not fit (8), a
+//! count (4), and the first sector and the length (8 each) of every range.
 
 use headtime_units::{Extent, Lba, SectorSize, Sectors};
 
@@ -22,22 +22,22 @@ use crate::scan::Scan;
 use crate::subject::Subject;
 use crate::task::{TASKS, Task, TaskKind, TaskSettings};
 
-/// A scan as it was remembered.
+/// A scan with its saved state.
 pub struct Loaded {
     /// The scan.
     pub scan: Scan,
-    /// Whether it was closed in good order. If not, what was written through the engine since the
-    /// state was saved is not known.
+    /// The scan was closed in good order. Otherwise, writes through the engine since the state was
+    /// saved are not known.
     pub closed: bool,
 }
 
-/// Why remembered state cannot be used.
+/// The reason why a saved state cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
-    /// It is not what was written.
+    /// It is not as it was written.
     #[error("the state is damaged: {what}; begin the scan again, or restore the state")]
     Damaged {
-        /// What is wrong.
+        /// The error.
         what: &'static str,
     },
     /// A newer program wrote it.
@@ -49,24 +49,24 @@ pub enum StateError {
         /// Its format.
         version: u32,
     },
-    /// It is of something else.
+    /// It belongs to something else.
     #[error(
         "the state is of {what} {remembered}, and {asked} is asked for; begin the scan again if \
             that is the right one"
     )]
     Foreign {
-        /// What differs.
+        /// The difference.
         what: &'static str,
-        /// What the state says.
+        /// The value in the state.
         remembered: String,
-        /// What was asked for.
+        /// The value requested.
         asked: String,
     },
 }
 
 impl Scan {
-    /// The state's bytes, in order, to `to`. `closed` says that nothing can be written through the
-    /// engine any more without this scan knowing.
+    /// Passes the bytes of the state, in order, to `to`. With `closed`, nothing is written through
+    /// the engine any more without the scan's knowledge.
     pub fn encode(&self, closed: bool, to: &mut dyn FnMut(&[u8])) {
         let mut crc = 0;
         {
@@ -102,7 +102,7 @@ impl Scan {
         to(&crc.to_le_bytes());
     }
 
-    /// Reads state of `kind` over `subject`.
+    /// Reads the state of a task of `kind` over `subject`.
     ///
     /// # Errors
     /// See [`StateError`].
@@ -112,9 +112,9 @@ impl Scan {
         header.built_in(&mut rest).map_err(damaged)
     }
 
-    /// Reads state of a task of the caller's own over `subject`, which
-    /// [counts](crate::Task::settings) as `kind`. `restore` is given what
-    /// [`Task::encode`](crate::Task::encode) wrote, and answers `None` when it makes no sense.
+    /// Reads the state of a task of the caller over `subject`, which
+    /// [counts](crate::Task::settings) as `kind`. `restore` gets what
+    /// [`Task::encode`](crate::Task::encode) wrote, and returns `None` if it is invalid.
     ///
     /// # Errors
     /// See [`StateError`].
@@ -132,7 +132,7 @@ impl Scan {
         header.scan(&mut rest, own).map_err(damaged)
     }
 
-    /// Reads state of whatever scan it is, for those who only look at it.
+    /// Reads the state of any scan, for inspection.
     ///
     /// # Errors
     /// [`StateError::Damaged`] and [`StateError::Newer`].
@@ -142,7 +142,7 @@ impl Scan {
     }
 }
 
-/// The header of state whose checksum fits, and what follows it.
+/// The header of a state whose checksum is right, and the bytes after it.
 fn checked(bytes: &[u8]) -> Result<(Header, Decoder<'_>), StateError> {
     let Some((body, crc)) = bytes.split_last_chunk::<4>() else {
         return Err(StateError::Damaged { what: "it is empty" });

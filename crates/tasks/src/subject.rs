@@ -1,10 +1,9 @@
-//! What a scan is of: [`Subject`], by which progress is known to belong to this drive and these
-//! sectors.
+//! [`Subject`]: the drive and the sectors that a scan and its progress belong to.
 
 use headtime_units::{Extent, Lba, SectorSize, Sectors};
 use twox_hash::XxHash3_64;
 
-/// The sectors that a scan covers, and whose they are.
+/// The sectors of a scan, and their drive and volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
     /// The drive's own identity; all zeroes for a drive that has none.
@@ -18,8 +17,8 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// What stands for the identity of a drive that has none of its own and is known by a name,
-    /// which has to stay the same: two digests of the name.
+    /// The identity of a drive that has none of its own and is known by a name that stays the same:
+    /// two digests of the name.
     #[must_use]
     pub fn identity_by_name(name: &str) -> [u8; 16] {
         let [first, second] =
@@ -27,9 +26,9 @@ impl Subject {
         std::array::from_fn(|place| if place < 8 { first[place] } else { second[place - 8] })
     }
 
-    /// Sectors of a grain: the unit in which progress is kept. A power of two, at least a physical
-    /// block of `physical_bytes` and 4 KiB, at most 128 sectors, and between these as small as a
-    /// bitmap of 2 MiB allows.
+    /// Sectors of a grain, the unit of progress: a power of two, at least a physical block of
+    /// `physical_bytes` and 4 KiB, at most 128 sectors, and otherwise as small as a bitmap of 2 MiB
+    /// allows.
     #[must_use]
     pub fn grain(&self, physical_bytes: u32) -> u64 {
         let sector = u64::from(self.sector_size.bytes());
@@ -43,13 +42,13 @@ impl Subject {
         grain
     }
 
-    /// The grains that cover the extent lie on multiples of the grain on the drive, so that the
-    /// first and the last may stick out; this is the address of the first.
+    /// The address of the first grain. Grains lie on multiples of their size on the drive, so the
+    /// first and the last may extend beyond the sectors.
     pub(crate) fn origin(&self, grain: u64) -> Lba {
         Lba::new(self.extent.start.get() / grain * grain)
     }
 
-    /// How many grains cover the extent.
+    /// The number of grains that cover the extent.
     pub(crate) fn grains(&self, grain: u64) -> u64 {
         if self.extent.len.is_zero() {
             0
@@ -68,7 +67,7 @@ impl Subject {
 
 /// A page, and the physical block of most drives.
 const MIN_GRAIN_BYTES: u64 = 4096;
-/// As many as fit the mask of an incomplete grain.
+/// The bits of the mask of an incomplete grain.
 const MAX_GRAIN: u64 = 128;
 /// A bitmap of 2 MiB.
 const MAX_GRAINS: u64 = 1 << 24;

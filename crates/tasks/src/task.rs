@@ -1,7 +1,7 @@
-//! What a task is: [`Task`], and the table of those there are.
+//! [`Task`]: the interface of a task, and the table of tasks.
 //!
-//! A new task is a file that implements [`Task`] and a line in [`TASKS`]; the state's format knows
-//! it by its number.
+//! A new task is a file that implements [`Task`] and a line in [`TASKS`]; saved states refer to it
+//! by its number.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,14 +14,14 @@ use crate::digests::{DigestReport, Digests};
 use crate::scan::Output;
 use crate::subject::Subject;
 
-/// The tasks there are.
+/// The tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TaskKind {
-    /// Reads everything and tells what cannot be read, or has changed by itself.
+    /// Read everything, and report what is unreadable or has changed by itself.
     Scrub,
-    /// Copies everything as it is at one moment.
+    /// Copy everything as it is at one moment.
     Backup,
-    /// Makes a table of digests.
+    /// Make a table of digests.
     Digest,
 }
 
@@ -31,9 +31,9 @@ pub struct TaskEntry {
     pub kind: TaskKind,
     /// Its name on the command line, in state and in protocols.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// Its purpose, in one line.
     pub summary: &'static str,
-    /// Its number in state; never given to another task.
+    /// Its number in saved states; never reused.
     pub(crate) number: u8,
 }
 
@@ -60,14 +60,14 @@ pub const TASKS: &[TaskEntry] = &[
     },
 ];
 
-/// A task with what can be chosen about it.
+/// A task with its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskSettings {
-    /// Which task.
+    /// The kind of the task.
     pub kind: TaskKind,
-    /// Of a scrub: whether it compares digests with those of the last scan.
+    /// For a scrub: compare digests with those of the last scan.
     pub digests: bool,
-    /// Of a backup: what is written.
+    /// For a backup: its format.
     pub form: BackupForm,
 }
 
@@ -79,7 +79,7 @@ pub struct UnknownTask {
     pub name: String,
 }
 
-/// Sectors that a task is given: whole grains, each once in a pass.
+/// Sectors delivered to a task: whole grains, each once in a pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece<'a> {
     /// The sectors.
@@ -90,43 +90,43 @@ pub struct Piece<'a> {
     pub failed: &'a [Extent],
 }
 
-/// What is made of the sectors of a drive.
+/// The processing of the sectors of a drive.
 ///
-/// Whoever embeds scans may bring a task of his own: [`Scan::with_task`](crate::Scan::with_task)
-/// begins it, [`Scan::decode_own`](crate::Scan::decode_own) takes it up again.
-/// `crates/serve/examples/own_task.rs` is one, with a drive and a file for its state.
+/// An application may implement a task of its own: [`Scan::with_task`](crate::Scan::with_task)
+/// begins it, [`Scan::decode_own`](crate::Scan::decode_own) resumes it.
+/// `crates/serve/examples/own_task.rs` is an example with a drive and a file for its state.
 pub trait Task: Send {
-    /// Which task it is, with its settings. One of the caller's own says which of these it is like:
-    /// what it reads has to be of one moment, or not.
+    /// The kind of the task, with its options. A task of the caller names the kind that it behaves
+    /// like: its data has to be of one moment, or not.
     fn settings(&self) -> TaskSettings;
 
-    /// The beginning of a pass: what has to be written first.
+    /// Begins a pass; `out` gets what has to be written first.
     fn begin(&mut self, out: &mut Vec<Output>) {
         let _ = out;
     }
 
-    /// Some sectors have arrived, perhaps not whole grains yet and perhaps not for the first time.
-    /// `written` says that the mebibyte they lie in was written through the same engine since
-    /// anything of it arrived the last time: perhaps these sectors, perhaps others of it.
+    /// Notes that sectors have arrived, perhaps not whole grains yet, and perhaps not for the first
+    /// time. `written` means that their mebibyte was written through the same engine since anything
+    /// of it last arrived.
     fn arrived(&mut self, extent: Extent, written: bool) {
         let _ = (extent, written);
     }
 
-    /// Takes some sectors; what is to be written goes to `out`.
+    /// Processes some sectors; output goes to `out`.
     fn take(&mut self, piece: &Piece<'_>, out: &mut Vec<Output>);
 
-    /// All sectors have been taken: what has to be written last.
+    /// Ends a pass after all sectors; `out` gets what has to be written last.
     fn end(&mut self, out: &mut Vec<Output>) {
         let _ = out;
     }
 
-    /// Another pass follows; what is compared with the next is kept.
+    /// Begins another pass; keeps what the next one compares with.
     fn again(&mut self);
 
-    /// What it has found out about digests, if it makes some.
+    /// The digests, if it makes some.
     fn digests(&self) -> Option<DigestReport>;
 
-    /// Writes down what it has to remember.
+    /// Saves its state.
     fn encode(&self, to: &mut dyn FnMut(&[u8]));
 }
 
@@ -143,8 +143,7 @@ impl TaskKind {
         self.entry().name
     }
 
-    /// Whether what it reads has to be of one moment, so that nothing may be overwritten before it
-    /// is read.
+    /// True if its data has to be of one moment: nothing may be overwritten before it is read.
     #[must_use]
     pub fn is_point_in_time(self) -> bool {
         self == Self::Backup
@@ -163,7 +162,7 @@ impl TaskSettings {
         }
     }
 
-    /// The task as it was remembered.
+    /// The task with its saved state.
     pub(crate) fn restore(
         self,
         subject: &Subject,
@@ -208,8 +207,8 @@ impl FromStr for TaskKind {
     }
 }
 
-/// Scrub and digest: sectors are read, and at most digested. What could not be read is the scan's
-/// to count, whatever the task.
+/// Scrub and digest: sectors are read, and digested if requested. The scan itself counts unreadable
+/// sectors.
 struct Reading {
     settings: TaskSettings,
     digests: Option<Digests>,

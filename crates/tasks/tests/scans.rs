@@ -36,7 +36,7 @@ fn bytes_of(drive: &[u8], extent: Extent) -> &[u8] {
     &drive[extent.start.get() as usize * SECTOR..extent.end().get() as usize * SECTOR]
 }
 
-/// What was written, as an image.
+/// The output as an image.
 fn image(len: usize, out: &[Output]) -> Vec<u8> {
     let mut image = vec![0; len];
     for output in out {
@@ -50,7 +50,7 @@ fn image(len: usize, out: &[Output]) -> Vec<u8> {
     image
 }
 
-/// What a stream says, as an image, and where it says that nothing could be read.
+/// The content of a stream as an image, and the unreadable ranges.
 fn restored(len: usize, out: &[Output]) -> (Vec<u8>, Vec<(u64, u64)>) {
     let (mut image, mut unreadable, mut reader) =
         (vec![0xEE; len], Vec::new(), RecordReader::default());
@@ -90,8 +90,7 @@ fn run(
         let first = rng.random_range(0..within.len.get());
         let len = rng.random_range(1..=(within.len.get() - first).min(100));
         let mut piece = Extent::new(within.start + Sectors::new(first), Sectors::new(len));
-        // As a drive does: what fails is asked for again in smaller pieces, down to a single sector
-        // here.
+        // Like a drive, read failed pieces again in smaller ones, down to a single sector.
         let is_bad = |lba: Lba| bad.iter().any(|bad| bad.contains(lba));
         if is_bad(piece.start) {
             piece.len = Sectors::new(1);
@@ -106,7 +105,7 @@ fn run(
             });
         }
         scan.keep();
-        // Pieces of single sectors take long to make a grain; now and then a large one helps.
+        // Pieces of single sectors take long to complete a grain; now and then deliver a large one.
         if rng.random_range(0..4) == 0 && !bad.iter().any(|bad| bad.overlaps(within)) {
             scan.deliver(within, Ok(bytes_of(drive, within)), false, Source::Merged, &mut out);
             scan.keep();
@@ -277,7 +276,7 @@ fn a_mebibyte_written_while_it_was_read_has_no_digest_and_is_not_compared_the_ne
     pass(&mut scan, &drive, &[]);
     let digests = scan.digests().expect("it makes digests");
     assert!((digests.compared, digests.changed.is_empty()) == (2, true), "{digests:?}");
-    // Written after its digest was made, and told of with a piece that comes twice.
+    // Written after its digest was made, and reported with a piece that comes twice.
     let extent = Extent::from_numbers(0, 512);
     scan.deliver(extent, Ok(bytes_of(&drive, extent)), true, Source::Idle, &mut Vec::new());
     scan.again();
@@ -386,7 +385,7 @@ fn every_changed_byte_and_every_cut_of_state_is_refused() {
     }
 }
 
-/// A task that is not in the table: how many bits are set.
+/// A task that is not in the table: it counts the bits that are set.
 struct Bits(u64);
 
 impl Task for Bits {

@@ -1,16 +1,16 @@
 //! A read's data, put together from however many pieces the server chose.
 //!
-//! The usual case, one piece of the whole length, is passed on without copying. Otherwise a buffer
-//! of the request's length is filled, and the covered ranges are kept sorted and joined where they
-//! touch, so that pieces in order cost one range. The protocol forbids pieces that overlap and
-//! success with pieces missing; both are found here.
+//! Usually a read is one piece of the whole length, which is passed on without copying. Otherwise a
+//! buffer of the request's length is filled. The covered ranges are sorted, and adjacent ones
+//! joined, so that pieces in order need one range. The protocol forbids overlapping pieces, and
+//! success with missing ones; both are detected.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-/// What has arrived of one read.
+/// The data received for a read.
 #[derive(Debug)]
 pub(super) struct Assembly {
     length: u32,
@@ -59,7 +59,7 @@ impl Assembly {
         self.cover(start, count, max_ranges).map(|_| ())
     }
 
-    /// Whether every byte has arrived.
+    /// True if every byte has been received.
     pub(super) fn is_complete(&self) -> bool {
         match &self.content {
             Content::Whole(_) => true,
@@ -79,7 +79,7 @@ impl Assembly {
         }
     }
 
-    /// Bytes held.
+    /// Memory in use, bytes.
     pub(super) fn held_bytes(&self) -> u64 {
         match &self.content {
             Content::Nothing => 0,

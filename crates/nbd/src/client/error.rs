@@ -1,5 +1,5 @@
-//! What can go wrong on a client's connection: with its configuration, a submission, a request, the
-//! whole.
+//! Errors of a client's connection: its configuration, a submission, a request, the connection
+//! itself.
 
 use alloc::string::String;
 
@@ -113,14 +113,14 @@ pub enum ClientSubmitError {
 /// A request that failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// The server said so.
+    /// The server reported an error.
     #[error("server: {errno}{}{text}", if text.is_empty() { "" } else { ": " })]
     Server {
         /// The error.
         errno: Errno,
-        /// What the server added for people; may be empty.
+        /// The server's text for people; may be empty.
         text: String,
-        /// Where it happened, if the server said.
+        /// The place of the error, if the server sent it.
         offset: Option<u64>,
     },
     /// The connection ended before the answer; whether the request was carried out is unknown.
@@ -130,7 +130,7 @@ pub enum RequestError {
     ConnectionLost,
 }
 
-/// Why a connection ended.
+/// The reason why a connection ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CloseReason {
     /// The list or description was got, or `disconnect` was called during the handshake.
@@ -143,7 +143,7 @@ pub enum CloseReason {
     /// The byte stream ended.
     #[error("the server closed the connection during {doing} with {in_flight} requests in flight")]
     EndOfInput {
-        /// What was going on.
+        /// The phase.
         doing: &'static str,
         /// Requests without an answer.
         in_flight: usize,
@@ -173,7 +173,7 @@ pub enum CloseReason {
         option: &'static str,
         /// Reply code, see [`wire::OPTION_ERRORS`].
         error: u32,
-        /// What the server added for people; may be empty.
+        /// The server's text for people; may be empty.
         text: String,
     },
     /// A message that does not start like one.
@@ -185,9 +185,9 @@ pub enum CloseReason {
             it if the server is honest"
     )]
     TooMuch {
-        /// What was sent.
+        /// The kind of data.
         what: &'static str,
-        /// How much.
+        /// Its amount.
         bytes: u64,
         /// Field of [`crate::ClientLimits`].
         limit: &'static str,

@@ -76,7 +76,7 @@ impl Flight {
 }
 
 impl Pending {
-    /// Whether a reply that ends here, without an error, has brought what was asked for.
+    /// Checks that a reply without an error is complete.
     pub(super) fn check_complete(&self) -> Result<(), CloseReason> {
         match self.code {
             _ if self.error.is_some() => Ok(()),
@@ -90,7 +90,7 @@ impl Pending {
         }
     }
 
-    /// How far `offset` lies into the read, if `count` bytes from there lie within it.
+    /// The position of `offset` within the read, if `count` bytes from there lie within it.
     pub(super) fn distance(&self, offset: u64, count: u32) -> Result<u32, CloseReason> {
         let within = offset.checked_sub(self.offset).filter(|start| {
             start.checked_add(u64::from(count)).is_some_and(|end| end <= u64::from(self.length))

@@ -1,8 +1,9 @@
 //! The handshake of the client: greeting, then one option after the other until the goal is
 //! reached.
 //!
-//! Structured replies and metadata contexts are asked for first; a server that refuses them is used
-//! without. GO falls back to EXPORT_NAME where it is unknown. Rules: proto.md, "Handshake phase".
+//! Structured replies and metadata contexts are requested first; the connection works without them
+//! if the server refuses. EXPORT_NAME replaces GO if the server does not know it. Rules: proto.md,
+//! "Handshake phase".
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -13,7 +14,7 @@ use crate::wire::{self, Reader, be_u16, be_u32, be_u64, option_name};
 use super::transmission::Receive;
 use super::{ClientEvent, CloseReason, Connection, Goal, Phase, Step};
 
-/// Where the handshake stands.
+/// The state of the handshake.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Haggle {
     Greeting,
@@ -39,7 +40,7 @@ impl Haggle {
     }
 }
 
-/// What the replies to the current option have said so far.
+/// The replies to the current option so far.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     replies: u32,
@@ -51,7 +52,7 @@ pub(super) struct Gathered {
     list_bytes: u64,
 }
 
-/// What one entry of a list is counted at besides its text.
+/// The bytes charged for an entry of a list besides its text.
 const LIST_ENTRY_BYTES: u64 = 64;
 
 impl Gathered {
@@ -198,7 +199,7 @@ impl Connection {
             wire::OPT_GO if error == wire::REP_ERR_UNSUP => return Ok(self.send_export_name()),
             _ => {}
         }
-        // The farewell; nobody waits for its answer.
+        // The final option; its reply is not awaited.
         self.send_option(wire::OPT_ABORT, &[]);
         let text = String::from_utf8_lossy(data);
         let text = wire::truncate(&text, wire::MAX_STRING_BYTES).to_string();
@@ -270,7 +271,7 @@ impl Connection {
         Ok(self.haggle(Haggle::Padding))
     }
 
-    /// The server has accepted and said what it had to say.
+    /// The server has accepted, and sent all its information.
     fn reached(&mut self, goal: Goal) -> Result<Step, CloseReason> {
         let Gathered { export, name, description, block_sizes, .. } =
             core::mem::take(&mut self.gathered);
@@ -305,7 +306,7 @@ impl Connection {
         Ok(Step::Event(ClientEvent::Opened(session)))
     }
 
-    /// INFO or GO with all that can be asked.
+    /// INFO or GO with all information requests.
     fn send_query(&mut self) -> Step {
         let option = if self.config.goal == Goal::Describe { wire::OPT_INFO } else { wire::OPT_GO };
         let name = self.config.export.clone();
@@ -322,7 +323,7 @@ impl Connection {
         if self.leaving { Step::Again } else { self.haggle(Haggle::ExportName) }
     }
 
-    /// Queues an option, or the farewell when the client wants to leave.
+    /// Queues an option, or ABORT after `disconnect`.
     fn send_option(&mut self, option: u32, parts: &[&[u8]]) -> Step {
         let (option, parts) =
             if self.leaving { (wire::OPT_ABORT, &[][..]) } else { (option, parts) };

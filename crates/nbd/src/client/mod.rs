@@ -1,11 +1,11 @@
 //! One connection seen from the client.
 //!
-//! The life of a connection: greeting → structured replies and `base:allocation`, if wanted and
-//! given → GO (or EXPORT_NAME where the server knows no GO) → [`ClientEvent::Opened`] →
-//! [`Connection::submit`], many in flight, completed in any order by [`ClientEvent::Completed`] →
-//! [`Connection::disconnect`] → [`ClientEvent::Closed`], always the last event. Every submitted request
-//! completes exactly once, with [`RequestError::ConnectionLost`] at worst. With [`Goal::List`] or
-//! [`Goal::Describe`] the connection ends by itself after the answer.
+//! The life of a connection: greeting → structured replies and `base:allocation`, if requested and
+//! supported → GO (or EXPORT_NAME) → [`ClientEvent::Opened`] → [`Connection::submit`], many in
+//! flight, completed in any order by [`ClientEvent::Completed`] → [`Connection::disconnect`] →
+//! [`ClientEvent::Closed`], always the last event. Every submitted request completes exactly once,
+//! with [`RequestError::ConnectionLost`] at worst. With [`Goal::List`] or [`Goal::Describe`] the
+//! connection ends by itself after the reply.
 //!
 //! A request that breaks the export's constraints is refused by `submit` and never sent.
 
@@ -33,12 +33,12 @@ use flight::Flight;
 use handshake::{Gathered, Haggle};
 use transmission::Receive;
 
-/// What the connection is for.
+/// The purpose of the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NbdClientConfig {
     /// Name of the export; empty for the server's default. Not used to list.
     pub export: String,
-    /// What to do.
+    /// The goal.
     pub goal: Goal,
     /// Ask for structured replies. Without them errors have no text and zeroes are sent.
     pub structured_replies: bool,
@@ -46,7 +46,7 @@ pub struct NbdClientConfig {
     pub allocation_context: bool,
 }
 
-/// What to do with the server.
+/// The goal of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
     /// Use the export.
@@ -102,19 +102,19 @@ pub struct Connection {
 enum Phase {
     Handshake(Haggle),
     Transmission(Receive),
-    /// Over; requests in flight are completed as lost, then `Closed` is told.
+    /// Ending: requests in flight complete as lost, then `Closed` is reported.
     Ending(CloseReason),
     Closed,
 }
 
-/// What one step of the machine came to.
+/// The result of a step of the state machine.
 enum Step {
     Event(ClientEvent),
     Again,
     NeedInput,
 }
 
-/// What happened.
+/// An event for the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientEvent {
     /// The export is open: requests may be submitted.
@@ -134,7 +134,7 @@ pub enum ClientEvent {
 pub struct Completion {
     /// As `submit` gave it.
     pub id: Cookie,
-    /// What came of it.
+    /// Its result.
     pub result: Result<Reply, RequestError>,
 }
 
@@ -143,10 +143,10 @@ pub struct Completion {
 pub enum Reply {
     /// WRITE, FLUSH, TRIM, WRITE_ZEROES or CACHE is done.
     Done,
-    /// A READ's bytes, exactly as many as were asked for.
+    /// The bytes of a READ, exactly as many as requested.
     Data(Bytes),
-    /// A BLOCK_STATUS request's extents from its offset on, at least one. They may cover less than
-    /// was asked, or more.
+    /// The extents of a BLOCK_STATUS request from its offset on, at least one. They may cover less
+    /// than requested, or more.
     Extents(Vec<StatusExtent>),
 }
 
@@ -183,7 +183,8 @@ impl Connection {
         })
     }
 
-    /// Bytes the machine can take now. 0 means: poll events first, or the connection is over.
+    /// The number of bytes that can be received now. 0 means: poll events first, or the connection
+    /// is over.
     pub fn read_hint(&self) -> usize {
         match self.phase {
             Phase::Handshake(_) | Phase::Transmission(_) if !self.input_ended => self.inbox.hint(),
@@ -191,14 +192,14 @@ impl Connection {
         }
     }
 
-    /// Whether `read_hint()` is more than zero.
+    /// True if `read_hint()` is more than zero.
     pub fn wants_input(&self) -> bool {
         self.read_hint() > 0
     }
 
-    /// Room for the next bytes, exactly `read_hint()` of them, to be filled in place; implements
-    /// [`bytes::BufMut`], so tokio's `read_buf` takes it. Do not read when the hint is 0: reading
-    /// nothing looks like the end of the stream.
+    /// A buffer for the next bytes, exactly `read_hint()` of them, to be filled in place. It
+    /// implements [`bytes::BufMut`], so tokio's `read_buf` accepts it. Do not read if the hint is
+    /// 0: reading nothing looks like the end of the stream.
     pub fn read_buffer(&mut self) -> Limit<&mut Vec<u8>> {
         let hint = self.read_hint();
         let mut buffer = self.inbox.buffer();
@@ -206,7 +207,7 @@ impl Connection {
         buffer
     }
 
-    /// Takes bytes from a slice by copying, at most `read_hint()`; how many were taken.
+    /// Receives bytes by copying, at most `read_hint()`; returns their number.
     pub fn receive(&mut self, input: &[u8]) -> usize {
         let count = input.len().min(self.read_hint());
         self.inbox.receive(&input[..count])
@@ -249,8 +250,7 @@ impl Connection {
         }
     }
 
-    /// What waits to be sent, in order, for a vectored write. Tell what was written with
-    /// `advance_output`.
+    /// The output, in order, for a vectored write. Report what was written to `advance_output`.
     pub fn output_chunks(&self) -> impl Iterator<Item = &[u8]> {
         self.outbox.chunks()
     }
@@ -263,7 +263,7 @@ impl Connection {
     /// The first `count` bytes of the output have been sent.
     ///
     /// # Panics
-    /// When fewer bytes waited.
+    /// When fewer bytes were waiting.
     pub fn advance_output(&mut self, count: usize) {
         self.outbox.advance(count);
     }
@@ -274,19 +274,19 @@ impl Connection {
         self.outbox.pop().map(|(bytes, _)| bytes)
     }
 
-    /// Leaves properly: requests in flight are awaited, nothing more can be submitted, then the
-    /// farewell is queued and [`ClientEvent::Closed`] told. During the handshake the farewell takes the
-    /// place of the next option.
+    /// Closes the connection properly: nothing more can be submitted; requests in flight are
+    /// awaited; then DISC is queued and [`ClientEvent::Closed`] reported. During the handshake
+    /// ABORT replaces the next option.
     pub fn disconnect(&mut self) {
         self.leaving = true;
     }
 
-    /// Whether [`ClientEvent::Closed`] was given out.
+    /// True if [`ClientEvent::Closed`] was returned.
     pub fn is_closed(&self) -> bool {
         matches!(self.phase, Phase::Closed)
     }
 
-    /// What was agreed, once the export is open.
+    /// The result of the negotiation, once the export is open.
     pub fn session(&self) -> Option<&ExportSession> {
         self.session.as_ref()
     }
@@ -301,7 +301,7 @@ impl Connection {
         self.flight.charged()
     }
 
-    /// Bytes held in buffers now, never above [`ClientLimits::memory_bound`].
+    /// Bytes in buffers now, never above [`ClientLimits::memory_bound`].
     pub fn buffered_bytes(&self) -> u64 {
         self.inbox.held_bytes()
             + self.outbox.len()

@@ -11,7 +11,7 @@ use super::flight::Pending;
 use super::{ClientSubmitError, Connection, Cookie, Phase};
 
 impl Connection {
-    /// Sends a request. Its completion comes as [`super::ClientEvent::Completed`] with this id.
+    /// Sends a request. Its completion is [`super::ClientEvent::Completed`] with this id.
     ///
     /// # Errors
     /// [`ClientSubmitError`] when the request breaks the export's constraints or the limits; then nothing
@@ -40,7 +40,7 @@ impl Connection {
         Ok(id)
     }
 
-    /// Whether the request may be sent; what it is charged.
+    /// Checks if the request may be sent; returns the bytes it is charged.
     fn check(&self, command: &NbdCommand) -> Result<u64, ClientSubmitError> {
         let session = self.session.as_ref().ok_or(ClientSubmitError::NotOpen)?;
         let (spec, export, flags) = (command.spec(), &session.export, session.export.flags);
@@ -100,8 +100,8 @@ impl Connection {
         if self.flight.len() >= count as usize {
             return Err(ClientSubmitError::TooMany { max: count });
         }
-        // A server may answer a WRITE before it has taken the payload, so unsent bytes are counted
-        // by themselves.
+        // A server may answer a WRITE before it has received the payload, so unsent bytes are
+        // counted separately.
         let payload = if code == wire::CMD_WRITE { length } else { 0 };
         if self.flight.charged() + charge > max || unsent + payload > max + unsent_headers {
             let in_flight = self.flight.charged().max(unsent);

@@ -1,9 +1,9 @@
 //! The transmission phase of the client: simple and structured replies in, matched to requests by
 //! cookie.
 //!
-//! Whatever a reply carries was bounded by its request before it was asked for; a server that sends
-//! more, or that answers what was not asked, breaks the protocol and is left. Rules: proto.md,
-//! "Structured reply types".
+//! The size of a reply is bounded by its request. A server that sends more, or replies without a
+//! request, breaks the protocol, and the connection ends. Rules: proto.md, "Structured reply
+//! types".
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -19,7 +19,7 @@ use super::{
     ClientEvent, CloseReason, Completion, Connection, Cookie, Phase, Reply, RequestError, Step,
 };
 
-/// Where the transmission phase stands.
+/// The state of the transmission phase.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Receive {
     Header,
@@ -232,7 +232,7 @@ impl Connection {
         if !chunk.last {
             return Ok(Step::Again);
         }
-        // A violation leaves the request in flight, so that it is completed as lost.
+        // After a violation the request stays in flight, so that it completes as lost.
         self.flight.get(chunk.id)?.check_complete()?;
         let Pending { error, assembly, extents, .. } = self.flight.close(chunk.id)?;
         let result = match (error, extents) {
@@ -248,7 +248,7 @@ impl Connection {
         Step::Event(ClientEvent::Completed(Completion { id, result }))
     }
 
-    /// The protocol tells a client that hears ESHUTDOWN to leave.
+    /// By the protocol, a client leaves after ESHUTDOWN.
     fn server_error(&mut self, code: u32, text: String, offset: Option<u64>) -> RequestError {
         let errno = Errno::from_code(code);
         self.leaving |= errno == Errno::Shutdown;

@@ -1,16 +1,17 @@
-//! Why a server refuses an export, ends a connection, or returns an answer to its shell.
+//! Reasons for a server to refuse an export, to end a connection, or to return an error to its
+//! caller.
 
 use alloc::string::String;
 
 use crate::export::ExportInfoError;
 
-/// Why an export is not given.
+/// The reason why an export is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExportRefusal {
     /// No such export.
     #[error("no such export")]
     Unknown,
-    /// It exists, but not for this client; the text goes to the client.
+    /// It exists, but this client may not use it; the text is sent to the client.
     #[error("refused by policy: {0}")]
     Policy(String),
     /// The server is going down.
@@ -18,21 +19,21 @@ pub enum ExportRefusal {
     ShuttingDown,
 }
 
-/// Why a connection ended.
+/// The reason why a connection ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CloseReason {
-    /// The client said ABORT during the handshake.
+    /// The client sent ABORT during the handshake.
     #[error("client ended the handshake")]
     Aborted,
-    /// The client said DISC, and every request before it has been answered.
+    /// The client sent DISC, and every request before it has been answered.
     #[error("client disconnected")]
     Disconnected,
-    /// The byte stream ended without a farewell.
+    /// The byte stream ended without DISC.
     #[error("client closed the connection with {in_flight} requests in flight{}", if *mid_message { ", in the middle of a message" } else { "" })]
     EndOfInput {
         /// Requests not yet answered, whose replies are now dropped.
         in_flight: usize,
-        /// Whether a message was cut off.
+        /// The stream ended within a message.
         mid_message: bool,
     },
     /// Client flags that were not offered.
@@ -55,7 +56,7 @@ pub enum CloseReason {
         "EXPORT_NAME before STARTTLS, and TLS is required; a client that uses GO would be told"
     )]
     TlsRequired,
-    /// Plaintext behind STARTTLS.
+    /// Plaintext after STARTTLS.
     #[error(
         "plaintext behind STARTTLS: expected nothing before TLS begins; somebody between client \
             and server may have put it there"
@@ -82,9 +83,9 @@ pub enum CloseReason {
     /// EXPORT_NAME for an export that is not given; the option has no error reply.
     #[error("EXPORT_NAME for \"{name}\": {refusal}; a client that uses GO would be told")]
     ExportRefused {
-        /// What the client asked for.
+        /// The requested name.
         name: String,
-        /// The shell's answer.
+        /// The caller's refusal.
         refusal: ExportRefusal,
     },
     /// A WRITE so long that reading past it would be a denial of service.
@@ -103,10 +104,10 @@ pub enum CloseReason {
 /// An `answer_*` call that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
-    /// Nothing of the kind was asked.
+    /// No such answer is awaited.
     #[error("an answer was given, but no {0} is awaited; answer each lookup event once")]
     NotAsked(&'static str),
-    /// The export cannot be served; the question stands and can be answered with a refusal.
+    /// The export cannot be served; the lookup is still open and can be answered with a refusal.
     #[error(transparent)]
     Export(#[from] ExportInfoError),
 }

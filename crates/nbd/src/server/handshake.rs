@@ -1,9 +1,9 @@
 //! The handshake of the server: greeting, client flags, options until the client enters
 //! transmission or leaves.
 //!
-//! Options are taken one at a time, and the next one only when the answer to the last has been
-//! sent, so a client that asks without reading cannot pile up answers. Data of unknown, oversized
-//! or misplaced options is read past, never stored. Rules: proto.md, "Handshake phase".
+//! Options are processed one at a time, each after the reply to the last has been sent, so that a
+//! client that does not read cannot accumulate replies. Data of unknown, oversized or misplaced
+//! options is skipped, never stored. Rules: proto.md, "Handshake phase".
 
 use alloc::format;
 use alloc::string::String;
@@ -24,7 +24,7 @@ use super::{
 /// The id under which `base:allocation` is known on the wire.
 pub(super) const ALLOCATION_CONTEXT_ID: u32 = 1;
 
-/// Where the handshake stands.
+/// The state of the handshake.
 #[derive(Debug)]
 pub(super) enum Haggle {
     ClientFlags,
@@ -35,18 +35,18 @@ pub(super) enum Haggle {
     Skipping(AfterSkip),
     AwaitList,
     AwaitExport(Question),
-    /// The shell and the client are at TLS.
+    /// The TLS handshake is in progress.
     AwaitTls,
 }
 
-/// What follows data that nobody wants.
+/// The state after skipped data.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum AfterSkip {
     Abort,
     Refuse { option: u32, reply: u32, text: &'static str },
 }
 
-/// What an awaited export is for.
+/// The purpose of a lookup.
 #[derive(Debug)]
 pub(super) enum Question {
     Name { name: String },
@@ -238,12 +238,12 @@ impl Connection {
         }
     }
 
-    /// Acknowledges STARTTLS and forgets what was agreed before: whoever sits between the two could
-    /// have said it.
+    /// Acknowledges STARTTLS and discards what was negotiated before: an attacker between the two
+    /// could have sent it.
     ///
-    /// For the same reason nothing that came in plaintext behind STARTTLS may be taken for what the
-    /// client says inside TLS. An honest client waits for the acknowledgement before it sends
-    /// anything (proto.md, "STARTTLS"), so that there is nothing.
+    /// For the same reason, no plaintext after STARTTLS may count as sent inside TLS. A correct
+    /// client waits for the acknowledgement before it sends anything (proto.md, "STARTTLS"), so
+    /// there is none.
     fn start_tls(&mut self) -> Result<Step, CloseReason> {
         if !self.inbox.is_empty() {
             return Err(CloseReason::BehindStartTls);
@@ -255,12 +255,11 @@ impl Connection {
         Ok(Step::Event(ServerEvent::StartTls))
     }
 
-    /// The TLS handshake that [`ServerEvent::StartTls`] asked for is done, and what is handed in from
-    /// here on came through it. Nothing happens on a closed connection.
+    /// Reports the end of the TLS handshake that [`ServerEvent::StartTls`] requested. All later
+    /// input came through TLS. No effect on a closed connection.
     ///
     /// # Errors
-    /// [`AnswerError::NotAsked`] when no TLS was asked for, or output that belongs before it has
-    /// not been sent.
+    /// [`AnswerError::NotAsked`] when no TLS was requested, or output before it has not been sent.
     pub fn tls_started(&mut self) -> Result<(), AnswerError> {
         match &self.phase {
             Phase::Closed => return Ok(()),
@@ -287,7 +286,7 @@ impl Connection {
     ///
     /// # Errors
     /// [`AnswerError::NotAsked`] when no list is awaited; [`AnswerError::Export`] when a name or
-    /// description cannot be sent, and then the question still stands.
+    /// description cannot be sent; the lookup is still open then.
     pub fn answer_list(&mut self, exports: &[ListedExport]) -> Result<(), AnswerError> {
         match &self.phase {
             Phase::Closed => return Ok(()),
@@ -308,13 +307,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Answers [`ServerEvent::LookupExport`] with the export or with why not. The block size maximum told
-    /// to the client is at most [`crate::ServerLimits::max_request_bytes`]. Nothing happens on a closed
-    /// connection.
+    /// Answers [`ServerEvent::LookupExport`] with the export or the reason for refusing it. The
+    /// client gets at most [`crate::ServerLimits::max_request_bytes`] as the maximum block size. No
+    /// effect on a closed connection.
     ///
     /// # Errors
     /// [`AnswerError::NotAsked`] when no export is awaited; [`AnswerError::Export`] when the export
-    /// breaks a rule of the protocol, and then the question still stands and can be answered with a
+    /// breaks a rule of the protocol; the lookup is still open then, and can be answered with an
     /// [`ExportRefusal`].
     pub fn answer_export(
         &mut self,
@@ -405,7 +404,7 @@ impl Connection {
         self.option_reply(option, wire::REP_ACK, &[]);
     }
 
-    /// The export as it goes over the wire, asked for as `name`.
+    /// The export as sent, requested as `name`.
     fn agree(&self, name: &str, mut export: ExportInfo, block_sizes_stated: bool) -> ExportSession {
         let sizes = &mut export.block_sizes;
         sizes.maximum = sizes.maximum.min(self.limits.max_request_bytes);

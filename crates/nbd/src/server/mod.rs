@@ -1,14 +1,15 @@
 //! One client's connection, seen from the server.
 //!
 //! The life of a connection: handshake flags → options, each answered before the next is read →
-//! [`ServerEvent::Opened`] → requests, many in flight, answered in any order → [`ServerEvent::Closed`], always
-//! the last event. Exports are looked up by the shell: the machine asks ([`ServerEvent::ListExports`],
-//! [`ServerEvent::LookupExport`]) and waits for `answer_list` or `answer_export`. The empty name is the
-//! default export, and which one that is the shell decides.
+//! [`ServerEvent::Opened`] → requests, many in flight, answered in any order →
+//! [`ServerEvent::Closed`], always the last event. The caller looks up exports: the connection
+//! requests it ([`ServerEvent::ListExports`], [`ServerEvent::LookupExport`]) and waits for
+//! `answer_list` or `answer_export`. The empty name is the default export, which the caller
+//! chooses.
 //!
-//! Requests that break the protocol or the export's constraints are answered here; a shell sees
-//! only requests it can carry out. What the protocol demands of order (a completed flush covers
-//! completed writes) is the shell's.
+//! Requests that break the protocol or the export's constraints are answered here; the caller gets
+//! only valid requests. The caller must keep the order that the protocol demands (a completed flush
+//! covers completed writes).
 //!
 //! ```
 //! use headtime_nbd::{NbdCommand, ExportInfo, ServerLimits, server::{Connection, ServerEvent, ExportRefusal}};
@@ -83,26 +84,26 @@ pub struct Connection {
     input_ended: bool,
     shutting_down: bool,
     tls: TlsPolicy,
-    /// Whether what comes and goes is inside TLS.
+    /// The connection is inside TLS.
     secured: bool,
 }
 
-/// Whether a connection goes over to TLS.
+/// The use of TLS on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TlsPolicy {
     /// It cannot.
     #[default]
     Off,
-    /// When the client wants it.
+    /// If the client requests it.
     Allow,
-    /// It must before anything is told of exports (proto.md: FORCEDTLS).
+    /// Required before anything about exports is sent (proto.md: FORCEDTLS).
     Require,
 }
 
 #[derive(Debug)]
 enum Phase {
     Handshake(Haggle),
-    /// The client was let in, and the shell has not heard of it yet.
+    /// The export was granted, and the caller has not been told yet.
     Opening,
     /// EXPORT_NAME was refused, which only closing can say.
     Refused {
@@ -113,31 +114,31 @@ enum Phase {
     Closed,
 }
 
-/// What one step of the machine came to.
+/// The result of a step of the state machine.
 enum Step {
     Event(ServerEvent),
     Again,
     /// Nothing happens before more bytes come in.
     NeedInput,
-    /// Nothing happens before the shell answers, replies, or sends.
+    /// Waits until the caller answers, replies, or sends.
     Blocked,
 }
 
-/// What happened. The shell reacts to all but `Opened` and `Closed` with a call on the connection.
+/// An event for the caller. All except `Opened` and `Closed` require a call on the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerEvent {
-    /// The client wants the list of exports: call [`Connection::answer_list`].
+    /// The client requests the list of exports: call [`Connection::answer_list`].
     ListExports,
     /// The client named an export: call [`Connection::answer_export`].
     LookupExport {
-        /// Name as the client said it; empty for the default export.
+        /// The name as sent by the client; empty for the default export.
         name: String,
-        /// What for.
+        /// The purpose.
         purpose: Purpose,
     },
-    /// The client goes over to TLS: send all output, carry out the TLS handshake on the same
-    /// stream, then call [`Connection::tls_started`]; everything goes through TLS from there on.
-    /// What the client had agreed on before is forgotten.
+    /// The client starts TLS: send all output, carry out the TLS handshake on the same stream, then
+    /// call [`Connection::tls_started`]. Everything goes through TLS from there on. What was
+    /// negotiated before is discarded.
     StartTls,
     /// The transmission phase has begun.
     Opened(ExportSession),
@@ -148,12 +149,12 @@ pub enum ServerEvent {
     Closed(CloseReason),
 }
 
-/// Why an export is looked up.
+/// The purpose of a lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// The client wants to know about it (INFO, or metadata contexts).
+    /// Information about the export (INFO, or metadata contexts).
     Describe,
-    /// The client wants to use it (GO, EXPORT_NAME).
+    /// Use of the export (GO, EXPORT_NAME).
     Open,
 }
 
@@ -162,7 +163,7 @@ pub enum Purpose {
 pub struct NbdRequest {
     /// Names the request in the reply; not reused within a connection.
     pub handle: Handle,
-    /// What to do.
+    /// The command.
     pub command: NbdCommand,
 }
 
@@ -206,8 +207,8 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Bytes the machine can take now. 0 means: do not read; poll events, answer, reply and send
-    /// first.
+    /// The number of bytes that can be received now. 0 means: do not read; poll events, answer,
+    /// reply and send first.
     pub fn read_hint(&self) -> usize {
         let reading = match &self.phase {
             Phase::Handshake(haggle) => haggle.wants_input(&self.outbox),
@@ -217,14 +218,14 @@ impl Connection {
         if reading && !self.input_ended { self.inbox.hint() } else { 0 }
     }
 
-    /// Whether `read_hint()` is more than zero.
+    /// True if `read_hint()` is more than zero.
     pub fn wants_input(&self) -> bool {
         self.read_hint() > 0
     }
 
-    /// Room for the next bytes, exactly `read_hint()` of them, to be filled in place; implements
-    /// [`bytes::BufMut`], so tokio's `read_buf` takes it. Do not read when the hint is 0: reading
-    /// nothing looks like the end of the stream.
+    /// A buffer for the next bytes, exactly `read_hint()` of them, to be filled in place. It
+    /// implements [`bytes::BufMut`], so tokio's `read_buf` accepts it. Do not read if the hint is
+    /// 0: reading nothing looks like the end of the stream.
     pub fn read_buffer(&mut self) -> Limit<&mut Vec<u8>> {
         let hint = self.read_hint();
         let mut buffer = self.inbox.buffer();
@@ -232,7 +233,7 @@ impl Connection {
         buffer
     }
 
-    /// Takes bytes from a slice by copying, at most `read_hint()`; how many were taken.
+    /// Receives bytes by copying, at most `read_hint()`; returns their number.
     pub fn receive(&mut self, input: &[u8]) -> usize {
         let count = input.len().min(self.read_hint());
         self.inbox.receive(&input[..count])
@@ -270,8 +271,7 @@ impl Connection {
         }
     }
 
-    /// What waits to be sent, in order, for a vectored write. Tell what was written with
-    /// `advance_output`.
+    /// The output, in order, for a vectored write. Report what was written to `advance_output`.
     pub fn output_chunks(&self) -> impl Iterator<Item = &[u8]> {
         self.outbox.chunks()
     }
@@ -284,7 +284,7 @@ impl Connection {
     /// The first `count` bytes of the output have been sent.
     ///
     /// # Panics
-    /// When fewer bytes waited.
+    /// When fewer bytes were waiting.
     pub fn advance_output(&mut self, count: usize) {
         let released = self.outbox.advance(count);
         self.release(released);
@@ -298,33 +298,34 @@ impl Connection {
         Some(bytes)
     }
 
-    /// From now on every option but ABORT and every request is refused as "shutting down". Requests
-    /// in flight are answered as ever; when [`Connection::is_idle`], the shell may close.
+    /// From now on refuses every option except ABORT, and every request, as "shutting down".
+    /// Requests in flight are answered as before; when [`Connection::is_idle`], the caller may
+    /// close the connection.
     pub fn begin_shutdown(&mut self) {
         self.shutting_down = true;
     }
 
-    /// Whether the connection is inside TLS.
+    /// True if the connection is inside TLS.
     pub fn is_secured(&self) -> bool {
         self.secured
     }
 
-    /// Whether no request is in flight and nothing waits to be sent.
+    /// True if no request is in flight and there is no output.
     pub fn is_idle(&self) -> bool {
         self.flight.is_empty() && self.outbox.is_empty()
     }
 
-    /// Whether [`ServerEvent::Closed`] was given out.
+    /// True if [`ServerEvent::Closed`] was returned.
     pub fn is_closed(&self) -> bool {
         matches!(self.phase, Phase::Closed)
     }
 
-    /// What was agreed, once the transmission phase has begun.
+    /// The result of the negotiation, once the transmission phase has begun.
     pub fn session(&self) -> Option<&ExportSession> {
         self.session.as_ref()
     }
 
-    /// Requests taken in whose reply is not fully sent.
+    /// Requests received whose reply is not completely sent.
     pub fn in_flight(&self) -> usize {
         self.flight.len() + self.outbox.marks()
     }
@@ -343,7 +344,7 @@ impl Connection {
         }
     }
 
-    /// Bytes held in buffers now. Together with the WRITE payloads the shell still holds, never
+    /// Bytes in buffers now. Together with the WRITE payloads that the caller still has, never
     /// above [`ServerLimits::memory_bound`] plus one export list.
     pub fn buffered_bytes(&self) -> u64 {
         self.inbox.held_bytes() + self.outbox.len()

@@ -1,4 +1,4 @@
-//! The data of a client's options, taken apart. Layouts: proto.md, "Option types".
+//! Parsing of the data of a client's options. Layouts: proto.md, "Option types".
 
 use alloc::string::{String, ToString};
 
@@ -11,7 +11,7 @@ pub(super) struct ExportQuery {
     pub asked: Asked,
 }
 
-/// Which information besides INFO_EXPORT the client asked for.
+/// The information requested besides INFO_EXPORT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Asked {
     pub name: bool,
@@ -44,9 +44,9 @@ pub(super) struct ContextQuery {
     pub name: String,
     /// No query at all.
     pub empty: bool,
-    /// `base:allocation` was asked for by name.
+    /// `base:allocation` was requested by name.
     pub exact: bool,
-    /// `base:` was asked for.
+    /// `base:` was requested.
     pub wildcard: bool,
 }
 
@@ -70,7 +70,7 @@ impl ContextQuery {
         reader.is_empty().then_some(query)
     }
 
-    /// Whether `base:allocation` belongs in the answer to LIST_META_CONTEXT.
+    /// True if the reply to LIST_META_CONTEXT has to contain `base:allocation`.
     pub(super) fn lists_allocation(&self) -> bool {
         self.empty || self.exact || self.wildcard
     }

@@ -1,10 +1,10 @@
 //! Replies of the transmission phase: simple or structured, as agreed, around data that is not
 //! copied.
 //!
-//! Success without data goes out as a simple reply in both modes, which the protocol allows and
-//! which is shorter. With structured replies an error carries text. A reply that does not fit its
-//! request is returned to the shell as an error and leaves the request open, so that it can still
-//! be answered, usually with EIO.
+//! Success without data is sent as a simple reply in both modes, which the protocol allows and
+//! which is shorter. With structured replies an error includes text. A reply that does not fit its
+//! request is returned to the caller as an error. The request stays open and can still be answered,
+//! usually with EIO.
 
 use alloc::vec::Vec;
 
@@ -24,8 +24,8 @@ use super::{Connection, Handle};
 pub enum Segment {
     /// Bytes, not empty.
     Data(Bytes),
-    /// So many zeroes, not none. With structured replies they are not sent, unless the client wants
-    /// one piece.
+    /// This many zeroes, at least one. With structured replies they are not sent, unless the client
+    /// requires one piece.
     Hole(u32),
 }
 
@@ -49,10 +49,10 @@ pub enum ReplyError {
     WrongKind {
         /// Command of the request.
         command: &'static str,
-        /// What was given.
+        /// The length given.
         given: &'static str,
     },
-    /// A READ's data is not as long as was asked, or a part is empty.
+    /// The length of a READ's data is not as requested, or a part is empty.
     #[error(
         "a READ of {expected} bytes was answered with {given}; answer all of it or with an error"
     )]
@@ -132,9 +132,9 @@ impl Connection {
         Ok(())
     }
 
-    /// The allocation of a BLOCK_STATUS request's range, from its offset on: consecutive extents,
-    /// at least one. They may cover less than was asked, or reach beyond; what is too much for the
-    /// request or the limits is left out. Neighbors of equal state are joined.
+    /// Answers BLOCK_STATUS with the allocation from its offset on: consecutive extents, at least
+    /// one. They may cover less than requested, or more; the excess over the request or the limits
+    /// is left out. Adjacent extents of equal state are joined.
     ///
     /// # Errors
     /// [`ReplyError::UnknownHandle`], [`ReplyError::WrongKind`], [`ReplyError::NoExtent`]. On a
@@ -167,8 +167,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Failure of any request. `text` goes to the client when replies are structured, cut to 256
-    /// bytes. ENOTSUP becomes EINVAL except for a fast zeroing, as the protocol demands.
+    /// Answers any request with an error. `text` is sent if replies are structured, cut to 256
+    /// bytes. As the protocol demands, ENOTSUP becomes EINVAL except for a fast zeroing.
     ///
     /// # Errors
     /// [`ReplyError::UnknownHandle`]. On a closed connection nothing happens.
@@ -274,8 +274,8 @@ fn wrong_kind(header: &Header, given: &'static str) -> ReplyError {
     ReplyError::WrongKind { command, given }
 }
 
-/// Joins neighbors of equal state and stops at `asked` bytes or `most` extents, whichever comes
-/// first. The result never reaches beyond `asked`.
+/// Joins adjacent extents of equal state and stops at `length` bytes or `max` extents, whichever
+/// comes first. The result never extends beyond `length`.
 fn join_extents(extents: &[StatusExtent], asked: u32, most: usize) -> Vec<StatusExtent> {
     let mut told: Vec<StatusExtent> = Vec::new();
     let mut left = asked;

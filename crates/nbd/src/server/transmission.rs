@@ -1,10 +1,10 @@
 //! The transmission phase of the server: requests in, checked against the protocol, the export and
 //! the limits.
 //!
-//! A request is taken only when there is a place for it, and its payload only when there are bytes
-//! for it: otherwise the machine stops reading, and the client waits in its socket. A request that
-//! is refused also takes a place, until its error has been sent. Rules: proto.md, "Request types"
-//! and "Error values".
+//! A request is accepted only within the limit of requests, and its payload only within the limit
+//! of bytes. Otherwise nothing is read, and the client's data waits in its socket. A refused
+//! request also counts until its error has been sent. Rules: proto.md, "Request types" and "Error
+//! values".
 
 use alloc::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::wire::{self, be_u16, be_u32, be_u64};
 
 use super::{CloseReason, Connection, Handle, NbdRequest, Phase, ServerEvent, Step};
 
-/// Where the transmission phase stands.
+/// The state of the transmission phase.
 #[derive(Debug)]
 pub(super) enum Serve {
     Header,
@@ -27,7 +27,7 @@ pub(super) enum Serve {
     Payload(Header),
     /// The payload of a refused WRITE is read past.
     Skip(Header, Fault),
-    /// DISC came: nothing more is read, requests in flight are answered.
+    /// After DISC: nothing more is read, requests in flight are answered.
     Draining,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Header {
     pub length: u32,
 }
 
-/// Why a request is answered with an error before the shell sees it.
+/// The reason for answering a request with an error without the caller.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fault {
     pub errno: Errno,
@@ -77,7 +77,7 @@ impl Header {
         self.flags & flag != 0
     }
 
-    /// Whether the request may be carried out on the export of `session`. DISC is not asked about.
+    /// Checks if the request may be carried out on the export of `session`. Not used for DISC.
     fn check(&self, session: &ExportSession) -> Result<(), Fault> {
         let (export, flags) = (&session.export, session.export.flags);
         let Some(spec) = CommandSpec::of(self.code) else {
@@ -137,7 +137,7 @@ impl Header {
         Ok(())
     }
 
-    /// The command as the shell sees it. Only for a header that passed `check`.
+    /// The command for the caller. Only for a header that passed `check`.
     fn command(&self, payload: Bytes) -> NbdCommand {
         let Header { offset, length, .. } = *self;
         let fua = self.has(wire::CMD_FLAG_FUA);
@@ -161,7 +161,7 @@ impl Header {
     }
 }
 
-/// Requests the shell has and not yet answered, and the bytes charged for them and for unsent
+/// Requests that the caller has not answered yet, and the bytes charged for them and for unsent
 /// replies.
 #[derive(Debug, Default)]
 pub(super) struct Flight {
@@ -170,7 +170,7 @@ pub(super) struct Flight {
     charged: u64,
 }
 
-/// What a reply needs to know of its request.
+/// The properties of a request that its reply depends on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Open {
     pub header: Header,
@@ -194,7 +194,7 @@ impl Flight {
         self.open.get(&handle)
     }
 
-    /// The shell has answered; the charge stays until `release`.
+    /// The caller has answered; the charge stays until `release`.
     pub(super) fn close(&mut self, handle: Handle) {
         self.open.remove(&handle);
     }

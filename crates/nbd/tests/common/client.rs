@@ -40,7 +40,7 @@ pub(crate) fn sent(client: &mut Connection) -> Vec<u8> {
     std::iter::from_fn(|| client.poll_output()).flatten().collect()
 }
 
-/// Feeds what the server says and expects what the client answers, without events.
+/// Feeds the bytes of a server and expects the client's output, without events.
 #[track_caller]
 pub(crate) fn exchange(client: &mut Connection, server_says: &str, client_says: &str) {
     assert_eq!(events(client, server_says), []);

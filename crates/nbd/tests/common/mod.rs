@@ -1,4 +1,4 @@
-//! What the test files share: messages written as text, machines brought to a phase, a disk in
+//! Common parts of the tests: messages written as text, connections brought to a phase, a disk in
 //! memory.
 #![allow(dead_code)] // Each test file uses its part.
 
@@ -79,8 +79,8 @@ pub(crate) fn sent(server: &mut Connection) -> Vec<u8> {
     std::iter::from_fn(|| server.poll_output()).flatten().collect()
 }
 
-/// Gives the server all of `input` and takes the events up to the first one that wants an answer or
-/// until all is in. Panics when the server stops wanting input before that.
+/// Feeds `input` to the server and returns the events, up to the first one that needs an answer or
+/// the end of the input. Panics if the server stops reading before that.
 pub(crate) fn feed(server: &mut Connection, mut input: &[u8]) -> Vec<ServerEvent> {
     let mut events = Vec::new();
     loop {
@@ -115,7 +115,7 @@ pub(crate) fn small_limits() -> ServerLimits {
     }
 }
 
-/// Which replies and contexts a prepared server has agreed to.
+/// The replies and contexts that a prepared server has negotiated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Simple,
@@ -123,7 +123,7 @@ pub(crate) enum Mode {
     WithContext,
 }
 
-/// A server in the transmission phase, its handshake output taken away.
+/// A server in the transmission phase, without its handshake output.
 pub(crate) fn serving(limits: ServerLimits, export: ExportInfo, mode: Mode) -> Connection {
     let mut server = Connection::new(limits).unwrap();
     sent(&mut server);
@@ -147,8 +147,8 @@ pub(crate) fn serving(limits: ServerLimits, export: ExportInfo, mode: Mode) -> C
     server
 }
 
-/// A disk in memory with allocation by blocks of 512 bytes, and a list of exports: what a shell is
-/// around a server.
+/// A disk in memory with allocation by blocks of 512 bytes, and a list of exports: the caller of a
+/// server.
 #[derive(Debug, Clone)]
 pub(crate) struct Shell {
     pub exports: Vec<ExportInfo>,

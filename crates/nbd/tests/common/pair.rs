@@ -1,4 +1,4 @@
-//! A client and a server joined by pipes that deliver in pieces, and a shell that answers late and
+//! A client and a server joined by pipes that deliver in pieces, and a caller that answers late and
 //! out of order.
 #![allow(dead_code)] // Each test file uses its part.
 
@@ -9,7 +9,8 @@ use headtime_nbd::server::{self, ServerEvent};
 
 use crate::common::{Answer, Shell};
 
-/// A small generator (xorshift), so that a failing case is replayed by the seed proptest prints.
+/// A small generator (xorshift), so that a failing case is replayed by the seed that proptest
+/// prints.
 #[derive(Debug, Clone)]
 pub(crate) struct Dice(u64);
 
@@ -37,7 +38,7 @@ pub(crate) struct Pair {
     pub answers: Vec<Answer>,
     pub client_events: Vec<client::ClientEvent>,
     pub closed: Option<server::CloseReason>,
-    /// What the server has sent so far.
+    /// The output of the server so far.
     pub record: Vec<u8>,
     dice: Dice,
 }
@@ -63,7 +64,7 @@ impl Pair {
         }
     }
 
-    /// One random thing happens; the bounds are checked after it.
+    /// Makes one random step; the bounds are checked after it.
     pub(crate) fn step(&mut self) {
         match self.dice.roll(6) {
             0 => self.client_sends(),
@@ -74,13 +75,13 @@ impl Pair {
             _ => self.client_reads(),
         }
         let (held, bound) = (self.server.buffered_bytes(), self.server.limits().memory_bound());
-        // The list of one export is the shell's own.
+        // The list of one export belongs to the caller.
         assert!(held <= bound + 64, "server holds {held} bytes, its bound is {bound}");
         assert!(self.server.in_flight() <= self.server.limits().max_in_flight as usize);
         assert!(self.server.in_flight_bytes() <= self.server.limits().max_in_flight_bytes);
     }
 
-    /// Steps until `done`, or panics when nothing comes of it.
+    /// Steps until `done`; panics if that is never reached.
     pub(crate) fn run(&mut self, mut done: impl FnMut(&mut Pair) -> bool) {
         for _ in 0..2_000_000 {
             if done(self) {

@@ -1,65 +1,66 @@
-//! Counting what is stepped over, by reads at the borders of tracks.
+//! Counting skipped sectors by reads at the boundaries of tracks.
 //!
-//! A sector on one side of a track's border completes a skew earlier or later than on the other,
-//! which is far more than any noise. So one read of the sector that *would* begin the next track if
-//! `n` sectors more were stepped over than is known says whether at least `n` are. Each such
-//! question may be put at another track: slips are rare, and a sector that was read lately comes
-//! from the cache. Two reads confirm what is known; bisection finds what is not.
+//! A sector on one side of a track boundary completes a skew earlier or later than on the other
+//! side, which is far more than any noise. If `n` more sectors were skipped than is known, a
+//! certain sector begins the next track. One read of that sector tells whether at least `n` are
+//! skipped. Each read can use another track: slips are rare, and a sector that was read recently
+//! comes from the cache. Two reads confirm the known count; bisection finds another one.
 //!
 //! Worked example: 3 sectors were slipped since the last count, tracks of 500. The sector that
-//! should begin track 81 lies on it (so at least 0 are stepped over), the one before the beginning
-//! of track 82 lies on 82 already (at least 1). 83 is asked for 2, 84 for 4: still on 83. 85 is
-//! asked for 3: on 85. It is 3.
+//! should begin track 81 lies on it, so at least 0 are skipped. The one before the beginning of
+//! track 82 lies on track 82 already: at least 1. The reads for 2 at track 83 and for 4 at track 84
+//! give "at least 2" and "fewer than 4"; the one for 3 at track 85 gives "at least 3". It is 3.
 
 use super::track::between;
 use super::zone_model::ZoneModel;
 use crate::numbers::{part, wrap};
 use crate::session::{Attempt, Session};
 
-/// A reading that is further off than this belongs to no track it might be on, turns.
+/// The largest deviation of a reading that belongs to a track, in revolutions.
 pub(crate) const MIN_DEVIATION: f64 = 0.02;
 /// The most that is counted, as a share of a track.
 const MAX_COUNTED: f64 = 0.45;
 
-/// Sectors that are tried one after the other rather than by bisection where the cache would hold
-/// those above.
+/// The most sectors that are tried one by one, instead of bisection, if the cache would hold the
+/// sectors above.
 const MAX_DOWNWARDS: i64 = 12;
 
-/// On which side of a border a sector lies.
+/// The side of a boundary that a sector lies on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Side {
     Before,
     Behind,
-    /// Neither: the rhythm is another, or the reading bad.
+    /// Neither: the pattern is another one, or the reading is bad.
     Elsewhere,
 }
 
-/// Where questions are put.
+/// The tracks at which reads are made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Where {
-    /// At this very track.
+    /// This track only.
     Here,
-    /// At this track and the few behind it.
+    /// This track and the few after it.
     Around,
 }
 
-/// Sectors more than the zone knows, and the addresses and angles of the reads that said so.
+/// The number of skipped sectors that the zone does not know of, with the addresses and angles of
+/// the reads that showed it.
 pub(crate) type Counted = (i64, Vec<(u64, f64)>);
 
-/// A count under way.
+/// A count in progress.
 struct Count<'z> {
     zone: &'z ZoneModel,
     track: u64,
     place: Where,
     asked: u64,
-    /// Sectors by which a question may be off the border.
+    /// The sectors by which a read may miss the boundary.
     unsure: u64,
-    /// What was read.
+    /// The readings so far.
     seen: Vec<(u64, f64)>,
 }
 
-/// By how many sectors more than the zone knows is stepped over up to the end of a track; none when
-/// the zone's rhythm does not hold there. With the readings that said so.
+/// Counts the skipped sectors, beyond those the zone knows of, up to the end of a track; none if
+/// the zone's pattern does not hold there.
 pub(crate) fn count(
     session: &mut Session,
     zone: &ZoneModel,
@@ -76,13 +77,13 @@ pub(crate) fn count(
     if let Some(extra) = known {
         return Ok(Some((extra, count.seen)));
     }
-    // By how much the track comes late says about how many.
+    // The delay of the track gives the approximate number.
     let sectors = zone.sectors_per_track as f64;
     let off = off_in_middle(session, zone, track)?;
     let about = libm::round(off * sectors) as i64;
     let unsure = libm::ceil(4.0 * session.drive.noise_turns() * sectors) as i64 + 1;
     if off.abs() > MAX_COUNTED || about.abs() <= unsure.min(2) {
-        // As known, and yet the border is not.
+        // The track is as predicted, but its boundary is not.
         return Ok(None);
     }
     count.seen.clear();
@@ -108,9 +109,8 @@ pub(crate) fn count(
     Ok(Some((low, count.seen)))
 }
 
-/// Whether a track is as its zone predicts, but for at most so many sectors more that are stepped
-/// over up to its end. A cheaper question than how many there are: one that is further off than so
-/// many could bring it is not looked into.
+/// True if a track is as its zone predicts, except for at most `most` more skipped sectors up to
+/// its end. Cheaper than a count: a larger deviation is not examined.
 pub(crate) fn is_short_by_at_most(
     session: &mut Session,
     zone: &ZoneModel,
@@ -128,8 +128,8 @@ pub(crate) fn is_short_by_at_most(
             || count.side(session, most + 1)? == Side::Before))
 }
 
-/// By how much a track comes later than predicted, in its middle; the least of some readings when it
-/// does.
+/// The delay of the middle of a track against the prediction; of several readings of a late track,
+/// the smallest.
 pub(crate) fn off_in_middle(session: &mut Session, zone: &ZoneModel, track: u64) -> Attempt<f64> {
     let mut found: Option<f64> = None;
     for _ in 0..3 {
@@ -139,14 +139,14 @@ pub(crate) fn off_in_middle(session: &mut Session, zone: &ZoneModel, track: u64)
         let lba = lba.min(session.drive.capacity - 1);
         let seen = match session.try_angle(lba)? {
             Some(seen) => seen,
-            // A cache that keeps whole tracks has it all.
+            // A cache that keeps whole tracks holds every sector of it.
             None => session.angle(lba)?,
         };
         let off = wrap(seen.turns - zone.angle(lba));
         if found.is_some_and(|found: f64| (found - off).abs() < MIN_DEVIATION)
             || off.abs() < MIN_DEVIATION
         {
-            // Noise makes late.
+            // Noise delays completions, so the smaller delay counts.
             return Ok(found.map_or(off, |found| {
                 if (found - off).abs() < MIN_DEVIATION { found.min(off) } else { off }
             }));
@@ -157,7 +157,8 @@ pub(crate) fn off_in_middle(session: &mut Session, zone: &ZoneModel, track: u64)
 }
 
 impl Count<'_> {
-    /// On which side the sector lies that begins the next track if `extra` more are stepped over.
+    /// The side of the boundary that the first sector of the next track lies on, if `extra` more
+    /// are skipped.
     fn side(&mut self, session: &mut Session, extra: i64) -> Attempt<Side> {
         for attempt in 0..3 {
             let track = match self.place {
@@ -181,8 +182,8 @@ impl Count<'_> {
             let (end, start) =
                 (self.zone.track_angle(track), self.zone.track_angle(track + 1) + sector);
             let (before, behind) = (wrap(seen.turns - part(end)), wrap(seen.turns - part(start)));
-            // What is asked may be off by as many sectors as are not known yet, and what is read by
-            // noise; which side it is, is decided by what is nearer.
+            // The read may miss the boundary by the sectors not known yet, and the reading is
+            // noisy; the nearer side counts.
             let unsure = 8.0 * session.drive.noise_turns() + self.unsure as f64 * sector;
             let allowed = (0.45 * wrap(start - end).abs()).min(unsure.max(2.0 * MIN_DEVIATION));
             if before.abs().min(behind.abs()) > allowed {
@@ -198,8 +199,8 @@ impl Count<'_> {
         Ok(Side::Elsewhere)
     }
 
-    /// At least `low` are stepped over: how many, if not more than so many more? From sector to
-    /// sector downwards, so that none was read ahead.
+    /// The count if at least `low` and at most `most` more are skipped. Tries sector by sector
+    /// downwards, so that none was read ahead.
     fn downwards(&mut self, session: &mut Session, low: i64, most: i64) -> Attempt<Option<i64>> {
         for more in 1..=most {
             match self.side(session, low + more)? {
@@ -211,10 +212,10 @@ impl Count<'_> {
         Ok(None)
     }
 
-    /// At least `low` are stepped over: how many?
+    /// The count if at least `low` are skipped.
     fn further(&mut self, session: &mut Session, mut low: i64) -> Attempt<Option<i64>> {
-        // Where whole tracks are kept the next one downwards is held as well, and each has to be
-        // driven out.
+        // If the drive keeps whole tracks, the next lower sector is cached as well, and each has to
+        // be evicted.
         if session.drive.hits.eviction_reads > 0
             && self.place == Where::Here
             && !session.drive.hits.keeps_tracks
@@ -232,7 +233,7 @@ impl Count<'_> {
         self.between(session, low, high)
     }
 
-    /// At least `low` are stepped over and fewer than `high`: how many?
+    /// The count if at least `low` and fewer than `high` are skipped.
     fn between(
         &mut self,
         session: &mut Session,
@@ -250,7 +251,7 @@ impl Count<'_> {
         Ok(Some(low))
     }
 
-    /// A number between two whose sector the cache does not hold, near their middle.
+    /// A number near the middle of two, whose sector is not cached.
     fn middle(&self, session: &Session, low: i64, high: i64) -> i64 {
         let border = self.zone.track_start(self.track + 1);
         match (self.place, border.checked_add_signed(-low), border.checked_add_signed(-high)) {
@@ -262,7 +263,7 @@ impl Count<'_> {
         }
     }
 
-    /// Fewer than `high` are: how many?
+    /// The count if fewer than `high` are skipped.
     fn nearer(&mut self, session: &mut Session, mut high: i64) -> Attempt<Option<i64>> {
         let mut stride = 1;
         let low = loop {

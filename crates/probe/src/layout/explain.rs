@@ -1,11 +1,11 @@
-//! What the first track is that is not as its zone predicts.
+//! Explains the first track that is not as its zone predicts.
 //!
-//! What is stepped over is counted at it and at the next ones. Where the counts stay the same from
-//! some track on, sectors were stepped over there: spares or a row of slips. Where they rise by as
-//! much with each track, tracks have become shorter (or, falling, longer) by that: here the next
-//! zone begins, and its sectors per track are known. Where they cannot be counted the rhythm is
-//! another: a last band that is narrower, or a zone that begins at an angle of its own; then tracks
-//! are measured without presuming anything.
+//! The skipped sectors are counted at that track and at the next ones. If the counts stay the same
+//! from some track on, sectors were skipped there: spares or a row of slips. If the counts rise by
+//! the same number with each track, tracks have become shorter by that number (or longer, if they
+//! fall): the next zone begins here, and its sectors per track are known. If sectors cannot be
+//! counted, the pattern is another one: a narrower last band, or a zone that begins at an angle of
+//! its own. Then tracks are measured without assumptions.
 
 use super::LayoutResult;
 use super::border::{MIN_DEVIATION, Where, count, off_in_middle};
@@ -16,19 +16,18 @@ use super::zone_model::{Pattern, Skip, SpareGroups, ZoneModel};
 use crate::numbers::{median, part, wrap};
 use crate::session::{Attempt, Session};
 
-/// Skips of fewer sectors are slips rather than spares (guess).
+/// The smallest number of skipped sectors that are spares rather than slips (guess).
 const MIN_SPARES: u64 = 6;
-/// Tracks of a zone that may be elsewhere without an explanation.
+/// The number of tracks of a zone that may deviate without an explanation.
 const MAX_STRANGE: u64 = 2;
-/// Half of a drift along a track is told from none by so many errors of the middle one of some
-/// readings.
+/// A drift along a track is significant if half of it exceeds this many errors of a median reading.
 const SURE_DRIFT: f64 = 5.0;
-/// Tracks that are counted.
+/// The number of tracks that are counted.
 const COUNTED: u64 = 4;
-/// Tracks by which the first that was found bad may lie behind the first that is.
+/// The number of tracks by which the first deviation found may come after the true first one.
 const MAX_LATE: u64 = 16;
 
-/// Says what the first track is that does not fit; all before it do, nearly.
+/// Explains a track that deviates; nearly all tracks before it fit.
 pub(crate) fn explain(
     session: &mut Session,
     layout: &mut LayoutResult,
@@ -36,7 +35,7 @@ pub(crate) fn explain(
     bad: u64,
 ) -> Attempt<()> {
     let mut found = Vec::new();
-    // A reading that came late may be all that is wrong.
+    // A single late reading may be the only deviation.
     session.evict_if_noisy()?;
     for track in bad..bad + COUNTED {
         found.push(count(session, zone, track, Where::Here)?.map(|(extra, _)| extra));
@@ -47,7 +46,7 @@ pub(crate) fn explain(
         && two == three
         && let Some(short) = short_by(session, layout, zone, bad)?
     {
-        // On both sides of the border.
+        // The skipped sectors lie on both sides of the boundary.
         let end = zone.track_start(bad + 1) - short;
         step_over(zone, bad + 1, Skip { lba: end, sectors: one.unsigned_abs(), loose: false });
         zone.checked = bad + 1;
@@ -58,7 +57,7 @@ pub(crate) fn explain(
         && (0..=likely(layout, zone, bad)).contains(&one)
         && zone.strange < MAX_STRANGE
     {
-        // Tracks as ever, of which one was seen elsewhere: most likely by bad luck in all tries.
+        // The tracks are as before except for one, which was most likely misread in all tries.
         zone.strange += 1;
         zone.checked = bad + 1;
         return Ok(());
@@ -72,8 +71,8 @@ pub(crate) fn explain(
     {
         return Ok(());
     }
-    // What is stepped over before the bad track and was not known: spares of which slips have left
-    // but a few.
+    // Sectors skipped before the deviating track that were not known: spares, of which slips have
+    // left a few.
     let before = match (&found[..], bad.checked_sub(1)) {
         ([None, None, ..], Some(last)) => {
             count(session, zone, last, Where::Here)?.map(|(extra, _)| extra)
@@ -84,7 +83,7 @@ pub(crate) fn explain(
         && let [None, None, ..] = found[..]
         && let Some(short) = short_by(session, layout, zone, bad)?
     {
-        // The track is the last of its zone, and perhaps has spares.
+        // The track is the last of its zone, perhaps with spares.
         let end = zone.track_start(bad + 1) - short;
         if !end_at_spares(zone, bad) {
             zone.end_lba = Some(end);
@@ -95,15 +94,15 @@ pub(crate) fn explain(
         && short > likely(layout, zone, bad)
         && !is_shorter(session, zone, bad, short.unsigned_abs())?
     {
-        // It is its zone's last, with spares; those behind it are longer or shorter, or at angles
-        // of their own.
+        // The track is the last of its zone, with spares. Those after it are longer or shorter, or
+        // at angles of their own.
         zone.end_lba = Some(zone.track_start(bad + 1) - short.unsigned_abs());
         end_where_doubtful(zone);
         return Ok(());
     }
     let counts: Vec<i64> = found.into_iter().map_while(|extra| extra).collect();
     if counts.first().is_some_and(|first| (0..=likely(layout, zone, bad)).contains(first)) {
-        // What failed was a reading, or the fit, which has learned since.
+        // A reading failed, or the fit, which has improved since.
         if verify(session, layout, zone, bad)? == TrackVerdict::Last {
             zone.end_lba = Some(session.drive.capacity);
         }
@@ -128,13 +127,13 @@ pub(crate) fn explain(
     explain_again(session, zone, bad, before)
 }
 
-/// Whether a track that ends early by so many sectors has room for so many fewer, as the first of
-/// another zone has, rather than spares: then its sectors pass more slowly, and come the later the
-/// further they lie on it.
+/// True if a track that ends `short` sectors early has room for fewer sectors, as the first track
+/// of the next zone, rather than spares. Then its sectors pass more slowly, and come the later the
+/// further along the track they lie.
 fn is_shorter(session: &mut Session, zone: &ZoneModel, track: u64, short: u64) -> Attempt<bool> {
     let sectors = zone.sectors_per_track;
     let length = sectors.saturating_sub(short);
-    // From the middle of the first third to that of the last.
+    // The distance from the middle of the first third to that of the last.
     let half = short as f64 / sectors as f64 * 2.0 / 3.0 / 2.0;
     let noise = session.drive.noise_turns();
     let readings = (2.0 * (SURE_DRIFT * noise / half.max(1e-9)).powi(2)).clamp(3.0, 40.0) as u64;
@@ -152,7 +151,7 @@ fn is_shorter(session: &mut Session, zone: &ZoneModel, track: u64, short: u64) -
     Ok(wrap(median(&last) - median(&first)) > half)
 }
 
-/// Whether counts that rise by little go on to do so: neighboring tracks may have a slip each.
+/// True if counts that rise by little continue to rise: neighboring tracks may have a slip each.
 fn keeps_rising(
     session: &mut Session,
     zone: &ZoneModel,
@@ -169,8 +168,8 @@ fn keeps_rising(
     Ok(extra.is_some_and(|extra| (extra - counted - FURTHER * rise).abs() <= 2))
 }
 
-/// The next zone has tracks that are shorter by `rise`, from the last of the tracks counted
-/// backwards until one is not.
+/// Ends the zone before tracks that are shorter by `rise`; searches backwards for the first of
+/// them.
 fn end_at(
     session: &mut Session,
     zone: &mut ZoneModel,
@@ -194,7 +193,7 @@ fn end_at(
             }
             Some((earlier, _)) => {
                 if extra - earlier == rise {
-                    // The first of the new ones.
+                    // The first track of the next zone.
                     (track, extra) = (track - 1, earlier);
                 }
                 before = Some(earlier);
@@ -213,8 +212,8 @@ fn end_at(
     Ok(())
 }
 
-/// Sectors are stepped over at a track, and perhaps some more on the next ones: few are slips,
-/// which may lie anywhere since the last count, many are spares or a row of slips here.
+/// Records sectors skipped at a track, and perhaps more at the next ones. A few are slips, which
+/// may lie anywhere since the last count; many are spares or a row of slips at this track.
 fn stepped_over(
     session: &mut Session,
     zone: &mut ZoneModel,
@@ -251,7 +250,8 @@ fn stepped_over(
     Ok(())
 }
 
-/// Takes a skip before a track, which may tell of groups, or that the zone ended before.
+/// Records skipped sectors before a track. They may show groups of spares, or that the zone ended
+/// earlier.
 fn step_over(zone: &mut ZoneModel, track: u64, skip: Skip) {
     take_skip(zone, skip);
     find_groups(zone, track);
@@ -261,8 +261,8 @@ fn step_over(zone: &mut ZoneModel, track: u64, skip: Skip) {
     }
 }
 
-/// The tracks from a bad one on, without presuming anything but how many sectors more than known
-/// are stepped over before it, if that was counted.
+/// Measures the tracks from a deviating one on without assumptions, except for the number of
+/// sectors skipped before it, if that was counted.
 fn explain_again(
     session: &mut Session,
     zone: &mut ZoneModel,
@@ -281,7 +281,7 @@ fn explain_again(
         return Ok(());
     }
     if zone.last_band.is_some_and(|(first, width)| bad + 1 == first + width * zone.pattern.units) {
-        // The last track of the last band, however long it is.
+        // The last track of the last band, of any length.
         zone.end_lba = Some(first.end);
         return Ok(());
     }
@@ -290,16 +290,15 @@ fn explain_again(
         return Ok(());
     }
     if one == two && two == zone.sectors_per_track && zone.strange < MAX_STRANGE {
-        // Tracks as ever, of which one was seen elsewhere: most likely by bad luck in all tries.
-        // Where the next ones are too, another zone begins.
+        // The tracks are as before except for one, which was most likely misread in all tries. If
+        // the next ones deviate too, another zone begins.
         zone.strange += 1;
         zone.checked = bad + 1;
         return Ok(());
     }
-    // Where the first one's beginning was counted, one that is longer is whole, and the last of its
-    // zone; else it may begin with what is left of another track. One that spares leave no longer
-    // than those of the next zone, or than such a rest and one of them, is told by how its sectors
-    // pass.
+    // If the beginning of the first track was counted, a longer track is whole, and the last of its
+    // zone. Otherwise it may begin with the remainder of another track. A track that spares make as
+    // short as those of the next zone is told apart by the speed of its sectors.
     let of_new =
         one.abs_diff(two) <= 1 && two != zone.sectors_per_track || one >= two && before.is_none();
     let of_new = of_new
@@ -309,8 +308,8 @@ fn explain_again(
     Ok(())
 }
 
-/// Whether a track whose borders are as predicted is off by so little that the fit is to blame, or
-/// an outlier; then the zone learns from it.
+/// True if the boundaries of a track are as predicted and its angle deviates so little that the fit
+/// or an outlier is to blame. Then the zone is fitted to it.
 fn only_the_fit(session: &mut Session, zone: &mut ZoneModel, track: u64) -> Attempt<bool> {
     let mut offs = Vec::new();
     for _ in 0..3 {
@@ -328,8 +327,8 @@ fn only_the_fit(session: &mut Session, zone: &mut ZoneModel, track: u64) -> Atte
     Ok(true)
 }
 
-/// Where spares lie at the end of a cylinder a zone may end, though all else goes on alike, unless
-/// there are groups: the first such place.
+/// The first place where spares lie at the end of a cylinder. Unless there are groups, a zone may
+/// end there even if everything continues alike.
 fn doubtful_end(zone: &ZoneModel) -> Option<u64> {
     let unit = zone.pattern.unit;
     if zone.pattern.in_bands() || unit >= Pattern::NEVER || zone.groups.is_some() {
@@ -342,7 +341,7 @@ fn doubtful_end(zone: &ZoneModel) -> Option<u64> {
     zone.skips.iter().find(at_cylinder).map(|skip| skip.lba)
 }
 
-/// The zone ends at the first doubtful place, if there is one; what was found behind it will be
+/// Ends the zone at the first doubtful place, if any. Discards everything found after it, to be
 /// found again.
 fn end_where_doubtful(zone: &mut ZoneModel) {
     if let Some(end) = doubtful_end(zone) {
@@ -354,8 +353,8 @@ fn end_where_doubtful(zone: &mut ZoneModel) {
     }
 }
 
-/// Steps that are another zone's show late when they differ by little: then the zone ended at the
-/// spares that were passed shortly before.
+/// Ends the zone at recent spares. Steps of the next zone that differ little from those of this one
+/// show late.
 fn end_at_spares(zone: &mut ZoneModel, bad: u64) -> bool {
     let Some(last) = zone
         .skips
@@ -374,15 +373,16 @@ fn end_at_spares(zone: &mut ZoneModel, bad: u64) -> bool {
     shortly
 }
 
-/// Whether the track begins a surface of a last band that is narrower; then the zone knows.
+/// True if the track begins a surface of a narrower last band; the zone then records the band.
 fn narrow_band(session: &mut Session, zone: &mut ZoneModel, bad: u64) -> Attempt<bool> {
     let period = zone.pattern.period();
     if !zone.pattern.in_bands() || zone.last_band.is_some() {
         return Ok(false);
     }
-    // The bad one is the first of a surface, or the last of the one before, as a border was
-    // counted. Mostly of the second; but what lies beyond as many changes of surface as predicted is
-    // where it should be, so that a stride may have gone over the second and come to a later one.
+    // The deviating track is the first of a surface, or the last of the one before if a boundary
+    // was counted. Usually that is the second surface. But tracks past the predicted number of
+    // surface changes are where they should be, so a stride may have passed over the second
+    // surface.
     let candidates =
         (1..zone.pattern.units).flat_map(|surface| [(bad + 1, surface), (bad, surface)]);
     for (change, surface) in candidates {
@@ -401,8 +401,7 @@ fn narrow_band(session: &mut Session, zone: &mut ZoneModel, bad: u64) -> Attempt
                 fits = is_as_predicted(session, &mut narrow, track)?;
             }
         }
-        // The last of the first surface tells the two apart where a width of one more would do as
-        // well.
+        // The last track of the first surface tells apart two widths that differ by one.
         if fits && is_as_predicted(session, &mut narrow, second - 1)? {
             *zone = narrow;
             return Ok(true);
@@ -411,8 +410,8 @@ fn narrow_band(session: &mut Session, zone: &mut ZoneModel, bad: u64) -> Attempt
     Ok(false)
 }
 
-/// As many sectors stepped over in the second part of a zone as in an equally long first one, both
-/// ending with a cylinder or band: groups.
+/// Detects groups: the second part of a zone has as many skipped sectors as an equally long first
+/// part, and both end with a cylinder or band.
 fn find_groups(zone: &mut ZoneModel, track: u64) {
     let unit = if zone.pattern.in_bands() { zone.pattern.period() } else { zone.pattern.unit };
     if zone.groups.is_some()

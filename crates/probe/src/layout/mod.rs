@@ -1,24 +1,22 @@
-//! Which sector lies where: tracks, the pattern of their angles, zones.
+//! The layout: tracks, the pattern of their angles, zones.
 //!
-//! The angle of a sector less its part of the track is the same for all sectors of a track, and
-//! jumps by a skew where the next track begins. Everything here is built on that: *where* it jumps
-//! gives the tracks' borders, to the sector and whatever the noise, as long as a skew is longer
-//! than the noise; *by how much* gives the skews, and their order which tracks share a cylinder.
-//! What has been found is extrapolated over ever more tracks and verified by a few reads at the
-//! borders of some (`border`, `walk`). Where that fails, bisection finds the first track that is
-//! not as predicted, and `explain` what it is: spares, a narrower last band, or the next zone, whose
-//! sectors per track `stair` or the counts themselves tell. What is not explained is lost, and the
-//! layout taken up again behind it (`piece`). Slips are counted on the way, and looked for
-//! afterwards (`slips`). So the reads are as many as there are zones and defects times the
-//! logarithm of their tracks, and hardly any sector is read twice, so that a cache does not get in
-//! the way.
+//! The angle of a sector, less its offset within the track, is the same for all sectors of a track.
+//! It jumps by a skew at the beginning of the next track. Everything here uses this. The *address*
+//! of a jump gives a track boundary, to the sector, as long as a skew exceeds the noise. The *size*
+//! of a jump gives the skew, and the order of skews shows which tracks share a cylinder. The layout
+//! found so far is extrapolated over ever more tracks and verified by a few reads at the boundaries
+//! of some (`border`, `walk`). If that fails, bisection finds the first track that deviates, and
+//! `explain` finds the reason: spares, a narrower last band, or the next zone. Its sectors per
+//! track come from `sector_count` or from the counts themselves. What cannot be explained is marked
+//! as unknown, and the layout resumes after it (`recovery`). Slips are counted on the way and
+//! located afterwards (`slips`). So the number of reads grows with the zones and defects, times the
+//! logarithm of their tracks. Hardly any sector is read twice, so that a cache does not interfere.
 //!
 //! - Found: sectors per track, track, cylinder and band skews, bands, zones, spares by zone or by
 //!   group, slipped sectors (to the track where they are few, else their number by region).
 //! - Not found: surfaces with different sectors per track, remapped sectors, cylinders without
 //!   data.
-//! - Falls short: a drive whose very first zone is not understood has no rhythm that could be taken
-//!   up again further on.
+//! - Limitation: a drive whose first zone is not understood gives no pattern to resume with.
 
 mod border;
 mod explain;
@@ -51,9 +49,9 @@ pub(crate) struct LayoutResult {
     pub(crate) pattern: Option<Pattern>,
     pub(crate) surfaces: SurfaceSearch,
     pub(crate) zones: Vec<ZoneModel>,
-    /// Numbers of sectors by which tracks ended early, the latest last.
+    /// The numbers of sectors by which tracks ended early, the latest last.
     spares_seen: Vec<u64>,
-    /// Slips that were counted, and the number of sectors that they were among.
+    /// The number of slips counted, and the number of sectors that they were among.
     slips: (u64, u64),
     /// Intervals in which to locate slips next, the first of them last.
     slip_plan: Vec<SlipInterval>,

@@ -1,10 +1,10 @@
-//! Where a zone begins: its sectors per track, and the rhythm of its steps.
+//! The beginning of a zone: its sectors per track, and the pattern of its steps.
 //!
-//! The first three tracks give the sectors per track. The step to the second track is the commonest
-//! one, *a*; tracks are compared with "always a" at 2, 4, 8 … until one deviates, and bisection
-//! finds the first that does: the *unit*. Its step is *b*. Tracks are compared with that rhythm at
-//! 1, 2, 4 … units; where they deviate again, and the rhythm goes on behind as before, there is a
-//! third step *c*.
+//! The first three tracks give the sectors per track. The step to the second track is the most
+//! common one, *a*. Tracks 2, 4, 8 … are compared with "always a" until one deviates, and bisection
+//! finds the first that does: the *unit*. Its step is *b*. Tracks are compared with that pattern at
+//! 1, 2, 4 … units. If they deviate again, and the pattern continues after that, there is a third
+//! step *c*.
 //!
 //! Example, 20 surfaces filled over bands of 256 cylinders: 255 times a (the cylinder skew), once b
 //! (the next surface), 19 times; then c (the next band).
@@ -18,42 +18,42 @@ use super::zone_model::{Pattern, Skip, SpareGroups, ZoneModel};
 use crate::numbers::{median, min_squares, part, wrap};
 use crate::session::{Attempt, Interruption, QUIET_TURNS, Session};
 
-/// Most tracks of a unit (guess: bands of some hundred cylinders are usual).
+/// The most tracks of a unit (guess: bands of some hundred cylinders are usual).
 const LONGEST_UNIT: u64 = 8_192;
-/// Most units between steps of the third kind: the surfaces of a drive.
+/// The most units between steps of the third kind: the surfaces of a drive.
 const MAX_UNITS: u64 = 64;
-/// Tracks that a short rhythm is looked for on.
+/// The number of tracks that are searched for a short pattern.
 const FIRST_TRACKS: u64 = 96;
-/// Most tracks of a short rhythm.
+/// The most tracks of a short pattern.
 pub(crate) const MAX_SURFACES: u64 = 32;
-/// Steps are told apart that differ by so many deviations of a reading, as noise has a long tail
-/// and tracks have errors of their own, and by no less than this, turns (guesses).
+/// The smallest difference of two distinct steps: in deviations of a reading (noise has a long
+/// tail, and tracks have errors of their own), and in revolutions (guesses).
 const CLEAR_NOISE: f64 = 12.0;
 const FINEST_STEP: f64 = 0.003;
-/// Steps of two zones that differ by no more deviations of a reading are the same skew in time. The
-/// sectors by which it may be another nevertheless, as skews are rounded to whole ones; and in the
-/// same zone, as a fit is not better.
+/// Steps of two zones that differ by no more than these deviations are the same skew in time. They
+/// may still differ by so many sectors, because skews are rounded to whole sectors; within one
+/// zone, by the accuracy of a fit.
 const ALIKE_NOISE: f64 = 3.0;
 const ROUNDED_SECTORS: f64 = 1.0;
 const SAME_SECTORS: f64 = 0.2;
-/// Readings from which on the steps of a zone are known.
+/// The number of readings that determine the steps of a zone.
 const KNOWN_READINGS: usize = 24;
-/// Tracks of a zone's first round that are read where times are noisy.
+/// The number of tracks read in the first period of a zone if times are noisy.
 const ROUND_READS: u64 = 32;
-/// Readings of a zone's first tracks that lie further off its steps than so many deviations of one
-/// were not of the tracks that they were taken for.
+/// The first tracks of a zone were misidentified if their readings deviate from its steps by more
+/// than this many deviations of one reading.
 const UNEVEN_NOISE: f64 = 4.0;
-/// First tracks of a zone of which three in four have to be as its steps say.
+/// The number of first tracks of a zone, of which three in four have to match its steps.
 const HELD_TRACKS: u64 = 8;
 
-/// The first zone, without its rhythm.
+/// Finds the first zone, without its pattern.
 pub(crate) fn begin_first(session: &mut Session, layout: &mut LayoutResult) -> Attempt<()> {
     let about = rough_density(session, 0)?;
     layout.zones = vec![begin(session, layout, 0, None, about, Pattern::PLAIN, None)?];
     Ok(())
 }
 
-/// The rhythm of all zones, from the first one.
+/// Finds the pattern of all zones, from the first one.
 pub(crate) fn find_pattern(session: &mut Session, layout: &mut LayoutResult) -> Attempt<()> {
     let Some(mut zone) = layout.zones.first().cloned() else { return Ok(()) };
     let first = first_rhythm(session, &zone)?;
@@ -78,7 +78,7 @@ pub(crate) fn find_pattern(session: &mut Session, layout: &mut LayoutResult) -> 
         }
         third_step(session, layout, &mut zone, allowed)?;
     }
-    // What was stepped over on the way is counted when the zone is walked.
+    // Sectors skipped on the way are counted when the zone is walked.
     if let Some(first) = zone.skips.first().map(|skip| skip.lba) {
         zone.retain_skips(|_| false);
         zone.sounded.clear();
@@ -89,22 +89,22 @@ pub(crate) fn find_pattern(session: &mut Session, layout: &mut LayoutResult) -> 
     Ok(())
 }
 
-/// A rhythm of many tracks: up to the first one that is not as "always a" says. Sectors that are
-/// stepped over move all behind them too, but with them the tracks' borders, as no step does; the
-/// rhythm is looked for behind them.
+/// Finds a pattern of many tracks: up to the first one that deviates from "always a". Skipped
+/// sectors also move all sectors after them, but unlike a step they move the track boundaries as
+/// well. The search continues after them.
 fn long_unit(session: &mut Session, zone: &mut ZoneModel, allowed: f64) -> Attempt<Option<u64>> {
     let mut before = None;
     while let Some(unit) = first_deviation(session, zone, 1, LONGEST_UNIT, allowed)? {
         let stepped_over = count(session, zone, unit, Where::Here)?
             .map_or(0, |(extra, _)| extra.max(0).unsigned_abs());
-        // Track 1 is where the first step was seen.
+        // Track 1 is where the first step was measured.
         if unit == 1 {
             break;
         }
         if stepped_over == 0 {
             return Ok(goes_on_behind(session, zone, unit)?.then_some(unit));
         }
-        // What was counted here and is counted here again is none.
+        // A count that repeats at the same place is not one of skipped sectors.
         if before == Some(unit) {
             break;
         }
@@ -115,8 +115,8 @@ fn long_unit(session: &mut Session, zone: &mut ZoneModel, allowed: f64) -> Attem
     Ok(None)
 }
 
-/// Whether tracks go on behind one as before it, all as much off: where a zone ends instead none is
-/// like the other.
+/// True if the tracks after one continue as before it, all with the same offset. At the end of a
+/// zone they differ from each other.
 fn goes_on_behind(session: &mut Session, zone: &ZoneModel, unit: u64) -> Attempt<bool> {
     let mut first = None;
     for track in [0, 1, 4, 8, unit / 2, unit - 1].into_iter().filter(|track| *track < unit) {
@@ -130,9 +130,9 @@ fn goes_on_behind(session: &mut Session, zone: &ZoneModel, unit: u64) -> Attempt
     Ok(true)
 }
 
-/// By how much steps differ that are told apart, turns: hardly anything where times are quiet and
-/// tracks lie where their steps say, give or take a `scatter` of their own; else the error of the
-/// first step adds up over a band until it looks like another.
+/// The smallest difference of two distinct steps, in revolutions. It is tiny if times are quiet and
+/// tracks match their steps within `scatter`. Otherwise the error of the first step adds up over a
+/// band until it looks like another step.
 fn told_apart(session: &Session, scatter: f64) -> f64 {
     let noise = session.drive.noise_turns();
     if noise < QUIET_TURNS {
@@ -142,7 +142,7 @@ fn told_apart(session: &Session, scatter: f64) -> f64 {
     }
 }
 
-/// Looks for a step of a third kind, unit by unit, stepping over what is stepped over.
+/// Looks for a step of a third kind, unit by unit, passing over skipped sectors.
 fn third_step(
     session: &mut Session,
     layout: &mut LayoutResult,
@@ -155,7 +155,7 @@ fn third_step(
         if out_of_reach(session, &trial, units * unit + 1) {
             return Ok(());
         }
-        // The step behind it may be any.
+        // The step after it may be any.
         match short_by(session, layout, &trial, units * unit - 1)? {
             Some(0) => {}
             Some(short) => {
@@ -171,7 +171,7 @@ fn third_step(
             continue;
         }
         if units == 1 {
-            // There the second step was seen; a reading is late.
+            // The second step was measured there; this is a late reading.
             continue;
         }
         let mut banded = trial.clone();
@@ -180,7 +180,7 @@ fn third_step(
         if wrap(banded.steps[2] - trial.steps[1]).abs() < 0.75 * allowed {
             continue;
         }
-        // The rhythm must go on behind it: else it was the end of the zone, or a defect.
+        // The pattern must continue after it; otherwise it was the end of the zone, or a defect.
         for track in [
             units * unit + 1,
             units * unit + unit / 2,
@@ -199,13 +199,13 @@ fn third_step(
     Ok(())
 }
 
-/// What the first tracks say all at once: so are steps told apart that differ by less than the
-/// noise of one.
+/// The evidence of the first tracks together, which tells apart steps that differ by less than the
+/// noise of one reading.
 struct FirstTracks {
-    /// A rhythm of few tracks, and its two steps.
+    /// A pattern of few tracks, and its two steps.
     rhythm: Option<(u64, [f64; 2])>,
-    /// How far tracks are off where steps put them: a standard deviation in turns, of most of them,
-    /// as a slipped sector moves all behind it for good.
+    /// The standard deviation of tracks from their steps, in revolutions. It is taken from most of
+    /// them, because a slipped sector moves all tracks after it.
     scatter: f64,
 }
 
@@ -216,9 +216,9 @@ fn first_rhythm(session: &mut Session, zone: &ZoneModel) -> Attempt<FirstTracks>
     let best = (2..=most)
         .map(|unit| (fit_rhythm(&rows, unit, 0), unit))
         .min_by(|one, two| one.0.0.total_cmp(&two.0.0));
-    // Rounding alone leaves some 10⁻⁶ turns.
+    // Rounding alone leaves about 10⁻⁶ revolutions.
     let floor = 1e-10 * rows.len() as f64;
-    // Of some ninety readings chance alone explains a tenth or two.
+    // Of about ninety readings, chance alone explains 10 to 20 %.
     let best = best.filter(|((left, _), _)| plain > 1.5 * left.max(floor));
     let (unit, a, b) =
         best.map_or((Pattern::NEVER, every, 0.0), |((_, [_, a, b]), unit)| (unit, a, b));
@@ -231,10 +231,10 @@ fn first_rhythm(session: &mut Session, zone: &ZoneModel) -> Attempt<FirstTracks>
     Ok(FirstTracks { rhythm, scatter: NORMAL_OF_MEDIAN * median(&off) / core::f64::consts::SQRT_2 })
 }
 
-/// The standard deviation of what is normal, by the median of how far off it is.
+/// The standard deviation of a normal distribution by its median absolute deviation.
 const NORMAL_OF_MEDIAN: f64 = 1.4826;
 
-/// The angles of the first tracks without whole turns, less the zone's first step for each.
+/// The angles of the first tracks, unwrapped, less the zone's first step for each track.
 pub(crate) fn rows_of(session: &mut Session, zone: &ZoneModel, tracks: u64) -> Attempt<Vec<f64>> {
     let mut angles: Vec<f64> = Vec::new();
     for track in 0..tracks {
@@ -252,9 +252,9 @@ pub(crate) fn rows_of(session: &mut Session, zone: &ZoneModel, tracks: u64) -> A
     Ok(rows)
 }
 
-/// What is left of such rows, squared and summed up, by a rhythm whose other step comes after every
-/// `unit` tracks, `phase` of which lie before the first; and the fit: origin, a more for each
-/// track, b less a for each unit.
+/// Fits a pattern to unwrapped angles. The second step comes after every `unit` tracks, `phase` of
+/// which lie before the first. Returns the sum of squared residuals and the fit: the origin, the
+/// correction of a, and b less a.
 pub(crate) fn fit_rhythm(rows: &[f64], unit: u64, phase: u64) -> (f64, [f64; 3]) {
     let feature = |track: usize| [1.0, track as f64, ((track as u64 + phase) / unit) as f64];
     let lines: Vec<([f64; 3], f64)> =
@@ -269,7 +269,8 @@ pub(crate) fn fit_rhythm(rows: &[f64], unit: u64, phase: u64) -> (f64, [f64; 3])
     (left, found)
 }
 
-/// A further zone at `lba`, in the rhythm that is known, of tracks of `sectors` if that is known.
+/// Finds a further zone at `lba` with the known pattern; `sectors` are its sectors per track, if
+/// known.
 pub(crate) fn begin_next(
     session: &mut Session,
     layout: &mut LayoutResult,
@@ -278,7 +279,7 @@ pub(crate) fn begin_next(
     about: f64,
 ) -> Attempt<()> {
     let pattern = layout.pattern.unwrap_or(Pattern::PLAIN);
-    // SpareGroups of the zone before are presumed here too: as many tracks, as many spares.
+    // Assume the groups of the zone before here too: as many tracks, as many spares.
     let before = layout.zones.last();
     let groups = before.and_then(|before| {
         before
@@ -305,7 +306,7 @@ pub(crate) fn begin_next(
     Ok(())
 }
 
-/// Whether most of a zone's first tracks are as it predicts.
+/// True if most of a zone's first tracks are as it predicts.
 fn holds(session: &mut Session, zone: &ZoneModel) -> Attempt<bool> {
     let (mut tried, mut held) = (0, 0);
     let mut trial = zone.clone();
@@ -318,7 +319,7 @@ fn holds(session: &mut Session, zone: &ZoneModel) -> Attempt<bool> {
     Ok(4 * held >= 3 * tried)
 }
 
-/// The tracks at the beginning of a zone, and its steps as far as the rhythm is known.
+/// Measures the tracks at the beginning of a zone, and its steps as far as the pattern is known.
 fn begin(
     session: &mut Session,
     layout: &mut LayoutResult,
@@ -339,18 +340,18 @@ fn begin(
     zone.reserved = reserved;
     zone.origin = track_angle(session, &zone, 0)?;
     zone.take_angle(0, zone.origin);
-    // Each step from one track to the next first, then over ever more of its kind.
+    // Measure each step between two neighboring tracks first, then over ever more of its kind.
     let unit = pattern.unit.min(Pattern::NEVER);
     let firsts = [(0, 1), (1, unit), (2, pattern.period())];
     for (kind, stride) in firsts {
-        // Of two steps of the same stride that is taken which the rhythm has: of rows of one
-        // surface, one after the other, the third.
+        // Of two steps with the same stride, measure the one that the pattern has: the third, if
+        // rows on one surface follow each other.
         let is_taken = stride < Pattern::NEVER && pattern.steps_to(stride, None)[kind] > 0;
         if !is_taken || out_of_reach(session, &zone, stride) {
             continue;
         }
         if kind == 2 && pattern.units > 1 {
-            // Spares before it move it; what follows further on is learned when it is come to.
+            // Spares before it move it. The steps after it are learned when the walk reaches them.
             zone.steps[2] = zone.steps[1];
             take_usual(session, &layout.zones, &mut zone, kind);
             let mut moved = zone.clone();
@@ -379,8 +380,8 @@ fn begin(
         };
         let mut times = 1;
         while times <= most.min(64) && !out_of_reach(session, &zone, stride * times) {
-            // A reading off by more is a defect's or another zone's, or the step is not known well
-            // enough yet to go so far: then from where it was.
+            // A larger deviation is due to a defect or another zone, or the step is not known well
+            // enough to go so far yet. In the latter case, go there in smaller steps.
             if !is_surely_as_predicted(session, &mut zone, stride * times, MIN_DEVIATION)?
                 && times > 1
                 && session.drive.noise_turns() >= QUIET_TURNS
@@ -397,9 +398,8 @@ fn begin(
     Ok(zone)
 }
 
-/// A step that differs from the one of the zone before by no more than noise explains is the same
-/// skew in time, rounded to other sectors, or in the same zone to the same: it is held near that,
-/// as far as that is better known.
+/// Ties a step to that of the zone before, if they differ by no more than noise. It is the same
+/// skew in time, rounded to other sectors; in the same zone, to the same sectors.
 pub(crate) fn take_usual(
     session: &Session,
     zones: &[ZoneModel],
@@ -424,8 +424,8 @@ pub(crate) fn take_usual(
     }
 }
 
-/// Reads tracks all over the first round of the rhythm where times are noisy, nearer ones first:
-/// its ends tell the sum of the steps but not them apart.
+/// Reads tracks all over the first period of the pattern if times are noisy, nearer ones first. The
+/// ends of a period show the sum of the steps, but not each of them.
 fn read_first_round(session: &mut Session, zone: &mut ZoneModel) -> Attempt<()> {
     let period = zone.pattern.period();
     if session.drive.noise_turns() < QUIET_TURNS
@@ -444,8 +444,8 @@ fn read_first_round(session: &mut Session, zone: &mut ZoneModel) -> Attempt<()> 
     Ok(())
 }
 
-/// Reads the first tracks of a short rhythm one by one: those further on are read at the ends of
-/// cylinders, which tell the two steps' sum but not them apart.
+/// Reads the first tracks of a short pattern one by one. Later reads are at the ends of cylinders,
+/// which show the sum of the two steps, but not each of them.
 fn read_first_tracks(session: &mut Session, zone: &mut ZoneModel) -> Attempt<()> {
     if zone.pattern.unit > MAX_SURFACES {
         return Ok(());
@@ -458,8 +458,8 @@ fn read_first_tracks(session: &mut Session, zone: &mut ZoneModel) -> Attempt<()>
     Ok(())
 }
 
-/// Where a zone that begins at or shortly behind `lba` begins, its sectors per track, and how many
-/// of the first track are left out.
+/// The beginning of a zone at or shortly after `lba`, its sectors per track, and the number of
+/// sectors that its first track leaves out.
 fn first_tracks(session: &mut Session, lba: u64, about: f64) -> Attempt<(u64, u64, u64)> {
     let first = measure_track(session, lba, about)?;
     let second = if first.end < session.drive.capacity {
@@ -473,11 +473,11 @@ fn first_tracks(session: &mut Session, lba: u64, about: f64) -> Attempt<(u64, u6
         second
     };
     let (one, two, three) = (first.end - lba, second.end - first.end, third.end - second.end);
-    // What looks like a longer first track is the rest of the zone before and one track whose
-    // angles happen to follow without a jump.
+    // A first track that seems longer is the remainder of the zone before plus a track whose angles
+    // happen to continue without a jump.
     let (lba, one) =
         if lba > 0 && one > two && two == three { (lba + one - two, two) } else { (lba, one) };
-    // The longest of them: an address may be stepped over in one, and the first may begin late.
+    // Take the longest: one may have a skipped sector, and the first may begin late.
     let sectors_per_track = [one, two, three].into_iter().max().unwrap_or(1).max(1);
     let reserved = if one < sectors_per_track && two == sectors_per_track && lba == 0 {
         sectors_per_track - one
@@ -491,12 +491,12 @@ pub(crate) fn out_of_reach(session: &Session, zone: &ZoneModel, track: u64) -> b
     zone.middle_of(track) >= session.drive.capacity
 }
 
-/// A track's angle: the middle one of as many readings as the noise asks for.
+/// The angle of a track: the median of as many readings as the noise requires.
 pub(crate) fn track_angle(session: &mut Session, zone: &ZoneModel, track: u64) -> Attempt<f64> {
     track_angle_seen(session, zone, track, &mut Vec::new())
 }
 
-/// The same; what was read is added to `seen`.
+/// Like [`track_angle`]; adds the readings to `seen`.
 fn track_angle_seen(
     session: &mut Session,
     zone: &ZoneModel,
@@ -521,8 +521,8 @@ fn track_angle_seen(
     Ok(part(angles[0] + median(&around)))
 }
 
-/// A track's angle by one reading, of a sector somewhere in its middle that the cache does not
-/// hold, which comes with it. Not by an earlier reading where it has to be read `again`.
+/// The angle of a track by one reading of a random sector in its middle that is not cached, with
+/// its address. An earlier reading may be used unless `again` is set.
 fn one_angle(
     session: &mut Session,
     zone: &ZoneModel,
@@ -543,8 +543,8 @@ fn one_angle(
     };
     let mut first = true;
     for _ in 0..4 {
-        // Where whole tracks are kept a sector of it that was read says as much, and no other is to
-        // be had.
+        // If the drive keeps whole tracks, an earlier reading of the track is as good, and no other
+        // is available.
         if session.drive.hits.keeps_tracks
             && !core::mem::take(&mut first)
             && !again
@@ -562,8 +562,8 @@ fn one_angle(
     Ok((lba, part(session.angle(lba)?.turns - zone.track_part(lba))))
 }
 
-/// Whether a track and the one behind it lie where a zone predicts, or all of them as much off as
-/// what is stepped over moves them: another zone's would be anywhere.
+/// True if a track and the one after it lie where a zone predicts, or all deviate equally, as
+/// skipped sectors move them. The tracks of another zone would lie anywhere.
 pub(crate) fn goes_on(session: &mut Session, zone: &ZoneModel, track: u64) -> Attempt<bool> {
     let mut offs = Vec::new();
     for track in [track, track + 1, track, track + 1] {
@@ -575,19 +575,19 @@ pub(crate) fn goes_on(session: &mut Session, zone: &ZoneModel, track: u64) -> At
     Ok(offs.iter().all(|off| wrap(off - offs[0]).abs() <= MIN_DEVIATION))
 }
 
-/// The step to a track from the one before, measured some times.
+/// The step to a track from the one before, measured several times.
 pub(crate) fn step_before(session: &mut Session, zone: &ZoneModel, track: u64) -> Attempt<f64> {
     Ok(step_seen(session, zone, track)?.0)
 }
 
-/// The same, with the addresses and angles that said so: a fit over ever longer stretches needs
-/// them, as an error of one step hides behind that of another.
+/// Like [`step_before`], with the readings. A fit over longer distances needs them, because the
+/// error of one step compensates that of another.
 fn step_seen(
     session: &mut Session,
     zone: &ZoneModel,
     track: u64,
 ) -> Attempt<(f64, Vec<(u64, f64)>)> {
-    // Where whole tracks are kept the same readings would only come again.
+    // If the drive keeps whole tracks, repeated readings would come from the cache.
     let times = if session.drive.hits.keeps_tracks && session.drive.noise_turns() < QUIET_TURNS {
         1
     } else {
@@ -598,13 +598,13 @@ fn step_seen(
         let behind = track_angle_seen(session, zone, track, &mut seen)?;
         *step = part(behind - track_angle_seen(session, zone, track - 1, &mut seen)?);
     }
-    // Around the first, so that a step near a whole turn has a middle.
+    // Unwrapped around the first, so that a step near a whole revolution has a median.
     let around: Vec<f64> = steps.iter().map(|step| wrap(step - steps[0])).collect();
     Ok((part(steps[0] + median(&around)), seen))
 }
 
-/// Whether a track lies where the zone predicts, by the second try at the latest; if so the zone
-/// learns from it.
+/// True if a track lies where the zone predicts, in one of three tries; the zone is then fitted to
+/// it.
 pub(crate) fn is_as_predicted(
     session: &mut Session,
     zone: &mut ZoneModel,
@@ -613,7 +613,7 @@ pub(crate) fn is_as_predicted(
     is_within(session, zone, track, MIN_DEVIATION)
 }
 
-/// The same to so many turns.
+/// Like [`is_as_predicted`], within `allowed` revolutions.
 fn is_within(
     session: &mut Session,
     zone: &mut ZoneModel,
@@ -630,9 +630,9 @@ fn is_within(
     Ok(false)
 }
 
-/// The same by the middle one of some readings, where times are noisy: a single one that is late by
-/// less than a skew is believed, and misleads all that follow at twice the distance each. Where a
-/// cache keeps whole tracks the same one is not to be had twice at that price.
+/// Like [`is_within`], by the median of several readings if times are noisy. A single reading that
+/// is late by less than a skew would be accepted, and mislead all later ones at twice the distance
+/// each. If the drive keeps whole tracks, repeating a reading would cost too much.
 fn is_surely_as_predicted(
     session: &mut Session,
     zone: &mut ZoneModel,
@@ -646,8 +646,8 @@ fn is_surely_as_predicted(
         let mut seen = Vec::new();
         let angle = track_angle_seen(session, zone, track, &mut seen)?;
         if wrap(angle - zone.track_angle(track)).abs() <= allowed {
-            // All of them, as of those of the first step: the middle one of a few is earlier than
-            // their mean where noise makes late, and says more than one.
+            // Fit to all readings, as for the first step: noise delays completions, so the median
+            // of a few is earlier than their mean.
             seen.retain(|(lba, turns)| wrap(turns - zone.angle(*lba)).abs() <= 2.0 * allowed);
             zone.readings.extend(seen);
             zone.take_reading_last();
@@ -657,8 +657,8 @@ fn is_surely_as_predicted(
     Ok(false)
 }
 
-/// The first multiple of `stride`, up to `most` of them, whose track is not as predicted to so many
-/// turns.
+/// The first multiple of `stride`, up to `most` of them, whose track deviates by more than
+/// `allowed` revolutions.
 pub(crate) fn first_deviation(
     session: &mut Session,
     zone: &mut ZoneModel,

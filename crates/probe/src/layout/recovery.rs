@@ -1,21 +1,20 @@
-//! Taking the layout up again behind a stretch that is not understood.
+//! Resuming the layout after a range of addresses that is not understood.
 //!
-//! Where tracks follow no rhythm that is known, a *lost* sketch stands for what comes
-//! ([`ZoneModel::lost`]). Behind it, at ever greater distances, tracks are measured without
-//! presuming anything: two that are equally long tell the sectors per track, a row of them the
-//! common step, and the places where the step is another one the phase of the rhythm, which is the
-//! same all over the drive. That makes a *piece*: a sketch that begins in the midst of a period, as
-//! if the sectors of the period before it were reserved. From there backwards tracks are counted at
-//! doubling distances until one is not as predicted; bisection finds the first that is, and there
-//! the piece begins again, so that the stretch is closed from both sides as far as it goes. Then the
-//! piece is walked like any zone. What stays lost is said in a remark, and costs predictions only
-//! there.
+//! If tracks follow no known pattern, a zone model marked *unknown* stands for them
+//! ([`ZoneModel::unknown`]). After it, at increasing distances, tracks are measured without
+//! assumptions. Two equally long tracks give the sectors per track, a row of tracks gives the
+//! common step, and the places with another step give the phase of the pattern, which is the same
+//! all over the drive. This makes a *piece*: a zone model that begins in the middle of a period, as
+//! if the sectors of the period before it were reserved. From there tracks are counted backwards at
+//! doubling distances until one deviates. Bisection finds the first that fits, and the piece begins
+//! there instead; so the unknown range shrinks from both sides. Then the piece is walked like any
+//! zone. A remark reports what stays unknown; only predictions for it are wrong.
 //!
-//! Worked example, bands of 2 surfaces of 256 cylinders: tracks were lost at address 1,000,000. At
-//! 4, 32 and 256 tracks behind it no two are alike, 2,048 further on all have 900 sectors. The step
-//! is another one at the 100th track and at the 356th, there by as much as between bands: so the
-//! piece begins at track 156 of a band. Counted backwards, 1,700 tracks are as predicted: 348 stay
-//! lost.
+//! Worked example, bands of 2 surfaces of 256 cylinders: the pattern ends at address 1,000,000. At
+//! 4, 32 and 256 tracks after it no two tracks are alike; 2,048 tracks after it all have 900
+//! sectors. The step differs at the 100th track and at the 356th, where it is as large as between
+//! bands. So the piece begins at track 156 of a band. Counted backwards, 1,700 tracks are as
+//! predicted: 348 stay unknown.
 
 use super::LayoutResult;
 use super::border::{MIN_DEVIATION, Where, count, off_in_middle};
@@ -29,22 +28,22 @@ use super::zone_model::{Pattern, Skip, ZoneModel};
 use crate::numbers::{median, part, wrap};
 use crate::session::{Attempt, Interruption, Session};
 
-/// Tracks that are left out at first, and by what that grows, until it grows by the drive's tracks
-/// by so many each time: a few failures must not cost most of a drive.
+/// The number of tracks left out at first, its growth factor, and the number of tries into which
+/// the drive's tracks are divided at most: a few failures must not cost most of a drive.
 const FIRST_SKIP: u64 = 4;
 const GROWTH: u64 = 8;
 const MIN_TRIES: u64 = 64;
-/// The greatest first skip is the drive's tracks by this.
+/// The largest first number is the drive's tracks divided by this.
 const MIN_SKIPS: u64 = 512;
-/// A zone of fewer tracks than this in the midst of the drive is none.
+/// The fewest tracks of a zone in the middle of the drive.
 const MIN_TRACKS: u64 = 6;
-/// Tracks that are measured to find two that are alike.
+/// The number of tracks measured to find two that are alike.
 const MAX_MEASURED: usize = 4;
-/// A track is as long as its density says, to this share.
+/// The largest difference of a track's length from its density, as a share.
 const ALIKE: f64 = 0.03;
 
-/// Gives up the last zone's end, or the zone that was to begin there: what comes is lost until it
-/// is taken up again.
+/// Ends the last zone, or discards the one that was to begin there; what follows is unknown until
+/// the layout resumes.
 pub(crate) fn mark_unknown(session: &Session, layout: &mut LayoutResult) {
     let capacity = session.drive.capacity;
     let is_first = layout.zones.len() == 1;
@@ -66,7 +65,7 @@ pub(crate) fn mark_unknown(session: &Session, layout: &mut LayoutResult) {
     }
 }
 
-/// Whether the last zone has an end so near to its beginning that it is none.
+/// True if the last zone ends too close to its beginning to be one.
 pub(crate) fn is_none(zones: &[ZoneModel], capacity: u64) -> bool {
     let Some([_, last]) = zones.last_chunk::<2>() else { return false };
     last.end_lba.is_some_and(|end| {
@@ -74,7 +73,7 @@ pub(crate) fn is_none(zones: &[ZoneModel], capacity: u64) -> bool {
     })
 }
 
-/// A lost stretch begins; right behind another one they are one.
+/// Begins an unknown range; directly after another one, the two are merged.
 fn add_unknown(layout: &mut LayoutResult, capacity: u64, model: &ZoneModel, from: u64) {
     let before = layout.zones.iter().filter(|zone| zone.unknown).count() as u32;
     let most = (capacity / model.sectors_per_track / MIN_SKIPS).max(FIRST_SKIP);
@@ -85,18 +84,18 @@ fn add_unknown(layout: &mut LayoutResult, capacity: u64, model: &ZoneModel, from
     }
     let mut lost = ZoneModel::new(model.pattern, from, model.sectors_per_track);
     (lost.unknown, lost.steps) = (true, model.steps);
-    // Where much is lost already it is likely to go on.
+    // If much is unknown already, the range is likely to be long.
     lost.checked = FIRST_SKIP.saturating_mul(GROWTH.saturating_pow(before)).min(most);
     layout.zones.push(lost);
 }
 
-/// How many tracks are left out at the next try, of a drive of so many.
+/// The number of tracks to leave out at the next try, on a drive of `tracks` tracks.
 fn further(left_out: u64, tracks: u64) -> u64 {
     left_out.saturating_mul(GROWTH).min(left_out + (tracks / MIN_TRIES).max(1))
 }
 
-/// Tries to begin again behind the lost stretch that the drive's known part ends with; the next time
-/// further on.
+/// Tries to resume after the unknown range at the end of the known part; the next try is further
+/// on.
 pub(crate) fn resume(session: &mut Session, layout: &mut LayoutResult) -> Attempt<()> {
     let Some(lost) = layout.zones.last().cloned() else { return Ok(()) };
     let sectors = lost.sectors_per_track;
@@ -125,8 +124,8 @@ pub(crate) fn resume(session: &mut Session, layout: &mut LayoutResult) -> Attemp
     Ok(())
 }
 
-/// A piece that begins with the first whole track at or behind an address; none where the tracks
-/// there have no rhythm that is known.
+/// A piece that begins with the first whole track at or after an address; none if the tracks there
+/// follow no known pattern.
 fn piece_at(
     session: &mut Session,
     layout: &mut LayoutResult,
@@ -172,8 +171,8 @@ fn piece_at(
     let Some((phase, steps)) = phased else { return Ok(None) };
     let mut piece = begin_at(pattern, start, sectors, phase, steps, angles[0]);
     for (kind, step) in steps.into_iter().enumerate() {
-        // CacheModel near the usual steps but not set to them: the origin was computed with those that
-        // were measured, and a little in each of a hundred tracks is another angle.
+        // Tie the steps to the usual ones but do not replace them: the origin was computed with the
+        // measured steps, and a small error in each of a hundred tracks adds up.
         take_usual(session, &layout.zones, &mut piece, kind);
         piece.steps[kind] = step;
     }
@@ -185,7 +184,7 @@ fn piece_at(
     Ok((alike + 1 >= MIN_TRACKS).then_some(piece))
 }
 
-/// A sketch that begins with a track in the midst of a period, at an angle.
+/// A zone model that begins with a track in the middle of a period, at an angle.
 fn begin_at(
     pattern: Pattern,
     first_lba: u64,
@@ -200,8 +199,7 @@ fn begin_at(
     piece
 }
 
-/// The phase and the steps of a rhythm of few tracks: of all phases the one that the angles fit
-/// best.
+/// The phase and the steps of a short pattern: the phase that fits the angles best.
 fn short_phase(
     session: &mut Session,
     plain: &ZoneModel,
@@ -218,8 +216,7 @@ fn short_phase(
     Ok((off < MIN_DEVIATION / 2.0).then(|| (phase, [part(first), part(first + b), 0.0])))
 }
 
-/// The phase and the steps of a rhythm of many tracks, by looking for where the common step is not
-/// taken.
+/// The phase and the steps of a long pattern, by searching for deviations from the common step.
 fn long_phase(
     session: &mut Session,
     layout: &mut LayoutResult,
@@ -254,7 +251,8 @@ fn long_phase(
             take_skip(&mut trial, Skip { lba: end, sectors: short, loose: false });
         }
         steps.push(step_before(session, &trial, border)?);
-        // From here on as it was seen, so that no error of a step adds up over more than a row.
+        // Correct the origin to the measured angle, so that the error of a step adds up over no
+        // more than a row.
         let off = wrap(track_angle(session, &trial, border)? - trial.track_angle(border));
         trial.origin = part(trial.origin + off);
         spares.push(short);
@@ -275,7 +273,7 @@ fn long_phase(
     Ok(Some((phase, [a, b, steps[last]])))
 }
 
-/// Looks backwards for where a piece begins, no further than what is known before it.
+/// Searches backwards for the beginning of a piece, as far as the part known before it.
 pub(crate) fn find_beginning(session: &mut Session, layout: &mut LayoutResult) -> Attempt<()> {
     let Some(piece) = layout.zones.last().cloned() else { return Ok(()) };
     let back_to = piece.back_to.unwrap_or(piece.first_lba);
@@ -303,8 +301,7 @@ pub(crate) fn find_beginning(session: &mut Session, layout: &mut LayoutResult) -
     Ok(())
 }
 
-/// The piece from its first track on that is found by going backwards; none when that is where it
-/// begins already.
+/// The same piece with an earlier beginning; none if it cannot begin earlier.
 fn earlier(session: &mut Session, piece: &ZoneModel, back_to: u64) -> Attempt<Option<ZoneModel>> {
     let sectors = piece.sectors_per_track;
     let room = (piece.first_lba - back_to) / sectors;
@@ -314,7 +311,7 @@ fn earlier(session: &mut Session, piece: &ZoneModel, back_to: u64) -> Attempt<Op
     let period = if piece.pattern.unit >= Pattern::NEVER { 1 } else { piece.pattern.period() };
     let phase = piece.reserved / sectors;
     let start = phase + room.saturating_sub(phase).div_ceil(period) * period;
-    // As if all were alike from there on, and nothing stepped over.
+    // Assume that all tracks are alike from there on, and that nothing is skipped.
     let mut mirror = begin_at(
         piece.pattern,
         piece.first_lba - room * sectors,
@@ -394,19 +391,19 @@ mod tests {
             let mut bench = Bench::new(DriveTruth::draw(&profile, seed).expect("a drive"));
             let (mut first, second) =
                 (bench.results.layout.zones[0].clone(), bench.results.layout.zones[1].clone());
-            // As if the first zone had been walked to its end: its steps are known, those of the
-            // second differ by how they are rounded.
+            // As if the first zone had been walked to its end: its steps are known, and those of
+            // the second differ by rounding only.
             first.readings = vec![(0, first.angle(0)); 100];
             bench.results.layout.zones = vec![first];
             let (period, sectors) = (second.pattern.period(), second.sectors_per_track);
             let mut taken_up = 0;
             for number in 0..PLACES {
-                // The first track at a place is not looked at as a whole, nor known to be.
+                // The first track at a place need not be whole.
                 let track = 3 * period + number * period / PLACES;
                 let found = bench.run(seed, |session, results| {
                     piece_at(session, &mut results.layout, second.track_start(track) + sectors / 2)
                 });
-                // Without spares nothing tells one surface from the next.
+                // Without spares nothing distinguishes the surfaces.
                 let in_row = |track: u64| track % second.pattern.unit;
                 let is_right = |piece: &ZoneModel| {
                     in_row(piece.reserved / sectors) == in_row(second.track_of(piece.first_lba))

@@ -1,26 +1,26 @@
-//! Sectors per track of a zone that goes on in a known rhythm, without reading any track twice.
+//! The sectors per track of a zone that continues a known pattern, without reading any track twice.
 //!
-//! Some sectors along the first track tell about how many there are. Then one read at the end of
-//! each following track halves what is left: the sector that ends the `n`-th track if there are `s`
-//! on each lies on that track when there are at least `s`, else on the next, a skew further. The
-//! uncertainty of `s` adds up over `n` tracks, but is halved each time.
+//! Some sectors along the first track give an approximate number. Then one read at the end of each
+//! following track halves the uncertainty. The sector that would end the `n`-th track with `s`
+//! sectors on each lies on that track if there are at least `s`, and on the next one, a skew
+//! further, otherwise. The uncertainty of `s` adds up over `n` tracks, but is halved each time.
 //!
-//! Worked example: the first track says 420 ± 6. Its 420th sector is on it: 420 to 426. The sector
-//! that ends track 2 if there are 424 lies on track 3: 420 to 423. Track 3, 422: on it. Track 4,
-//! 423: on it. There are 423.
+//! Worked example: the first track gives 420 ± 6. Its 420th sector is on it: 420 to 426. The sector
+//! that would end track 2 with 424 on each lies on track 3: 420 to 423. Track 3, 422: on it. Track
+//! 4, 423: on it. There are 423.
 
 use super::zone_model::Pattern;
 use crate::numbers::{median, part, wrap};
 use crate::session::{Attempt, Session};
 
-/// Sectors that are read along the first track.
+/// The number of sectors read along the first track.
 const SAMPLES: u64 = 9;
-/// Tracks at which the answer is tried, and those before at which it is seen how long steps are.
+/// The track at which the result is verified, and those before at which the steps are corrected.
 const TRIED_AT: u64 = 16;
 const LEARNED_AT: [u64; 3] = [5, 8, 12];
 
-/// Sectors per track from `lba` on, where a track begins; none when the rhythm is another or
-/// something is stepped over nearby.
+/// The sectors per track from `lba` on, where a track begins; none if the pattern is another one or
+/// sectors are skipped nearby.
 pub(crate) fn count_sectors_per_track(
     session: &mut Session,
     lba: u64,
@@ -63,8 +63,8 @@ pub(crate) fn count_sectors_per_track(
         (libm::floor(density - unsure) as u64).max(1),
         (libm::ceil(density + unsure) as u64).max(1),
     );
-    // On which of the two tracks the sector that ends the n-th lies if there are so many sectors on
-    // each; true for the n-th. With by how much each step is longer than it was thought.
+    // Tells whether the sector that would end the n-th track lies on it, if there are so many
+    // sectors on each; otherwise it lies on the next. Also returns the correction of a step.
     let on = |session: &mut Session,
               number: u64,
               sectors: u64,
@@ -94,8 +94,8 @@ pub(crate) fn count_sectors_per_track(
     if low < high {
         return Ok(None);
     }
-    // Skews are rounded to whole sectors, of which there are others here: over many tracks that
-    // adds up to a skew, and is learned on the way.
+    // Skews are rounded to whole sectors, which have another length here. Over many tracks that
+    // adds up to a skew, so the correction is learned on the way.
     let mut longer = 0.0;
     for number in LEARNED_AT {
         longer = on(session, number, low, 0, longer)?.map_or(longer, |(_, longer)| longer);
@@ -106,7 +106,7 @@ pub(crate) fn count_sectors_per_track(
     Ok(holds.then_some(low))
 }
 
-/// A line through points, most of which lie on it: origin and slope by the medians.
+/// A line through points, robust against outliers: origin and slope by medians.
 fn robust_line(points: &[(f64, f64)]) -> (f64, f64) {
     let slopes: Vec<f64> = points
         .iter()

@@ -1,19 +1,19 @@
-//! The steps of a zone, fitted to tracks all over it with as many readings as their noise asks for.
+//! The steps of a zone, fitted to tracks all over it, with as many readings as the noise requires.
 //!
-//! What was read while a zone was walked tells how far it is from cylinder to cylinder, or from
-//! band to band, to a hundredth of a sector, but not how that divides between the steps within one:
-//! with four surfaces an error of `e` in each track skew hides behind one of `−3e` in the cylinder
-//! skew. Most apart are the first track of such a group and its last, so half of the readings are
-//! put there. With a deviation of `d` sectors `n` readings leave an error of about `2d/√n` in the
-//! last step of a group, however many tracks it has.
+//! The readings of the walk give the angle from cylinder to cylinder, or from band to band, to a
+//! hundredth of a sector. They do not give its division among the steps within one: with four
+//! surfaces, an error of `e` in each track skew is compensated by one of `−3e` in the cylinder
+//! skew. The first and the last track of such a group show this best, so half of the readings are
+//! taken there. With a standard deviation of `d` sectors, `n` readings leave an error of about
+//! `2d/√n` in the last step of a group, for any number of tracks.
 //!
 //! Worked example: 30 us of jitter on tracks of 1,400 sectors and 8.3 ms are 5 sectors; 280
-//! readings leave 0.6 sectors, the most that is left where there is time. On tracks of 300 sectors
-//! and 11 ms they are 0.8 sectors, and 7 readings would leave as much; but that is 20 us, so that
-//! 64 are taken, which leave a quarter of the noise.
+//! readings leave 0.6 sectors, the target if there is time. On tracks of 300 sectors and 11 ms the
+//! jitter is 0.8 sectors, and 7 readings would leave as much; but that is 20 us, so 64 are taken,
+//! which leave a quarter of the noise.
 //!
-//! Readings of the walk count for a zone that has too few others: the clock was not as sure then,
-//! and wrong for all of a zone alike.
+//! Readings of the walk are used for a zone with too few others: the clock was less certain then,
+//! and wrong by the same amount for the whole zone.
 
 use super::slips::slight_ns;
 use super::track::MIN_JUMP;
@@ -21,21 +21,22 @@ use super::zone_model::ZoneModel;
 use crate::numbers::{FAR, mean, spread, wrap};
 use crate::session::{Attempt, Session};
 
-/// Readings of one step, and the fewest of a zone; the most of a zone where times are noisy.
+/// The number of readings of one step, the fewest of a zone, and the most of a zone if times are
+/// noisy.
 const STEP_READS: u64 = 100;
 const FEWEST: usize = 40;
 const MOST: usize = 1_200;
-/// The most where a step is good to a part of a sector and not yet slight beside the noise: 200
-/// leave a seventh of a deviation.
+/// The most readings if a step is accurate to a part of a sector but its error is not yet small
+/// beside the noise: 200 leave a seventh of a standard deviation.
 const MAX_SLIGHT: usize = 200;
-/// Readings kept of a fitted zone.
+/// The number of readings kept of a fitted zone.
 const KEPT: usize = 240;
-/// Error of a step that is good enough, sectors, where that is slight beside the noise: sectors are
-/// long where tracks have few of them, while completions scatter no more.
+/// The error of a step that is small enough, in sectors. On tracks with few sectors it must also be
+/// small beside the noise.
 const FINE_SECTORS: f64 = 0.6;
 
-/// Reads some more tracks all over a zone, `most` in all if its noise asks for so many, and fits
-/// its steps to them.
+/// Reads some more tracks all over a zone, up to `max_reads` if the noise requires it, and fits its
+/// steps to them.
 pub(crate) fn fit_skews(
     session: &mut Session,
     zone: &mut ZoneModel,
@@ -44,8 +45,8 @@ pub(crate) fn fit_skews(
     let end = zone.end_lba.unwrap_or(session.drive.capacity);
     let tracks = zone.track_of(end.max(zone.first_lba + 1) - 1);
     let noise = session.drive.noise_turns();
-    // Readings in the wrong place are a skew off, and late ones are not to be left out while early
-    // ones count.
+    // A misplaced reading is off by a skew. Late readings must not be discarded while early ones
+    // count.
     let allowed = MIN_JUMP.max(FAR * noise);
     let fine = FINE_SECTORS
         .min(slight_ns(session) / session.drive.clock.period_ns() * zone.sectors_per_track as f64);
@@ -84,7 +85,7 @@ pub(crate) fn fit_skews(
     Ok(())
 }
 
-/// A sector anywhere in the zone, or, half of the time, on the first or the last track (or row of
+/// A random sector of the zone or, half of the time, one on the first or the last track (or row of
 /// tracks) of a group.
 fn place(session: &mut Session, zone: &ZoneModel, end: u64) -> u64 {
     let any = zone.first_lba + session.random.below(end - zone.first_lba);
@@ -106,7 +107,7 @@ fn place(session: &mut Session, zone: &ZoneModel, end: u64) -> u64 {
     if lba < end { lba } else { any }
 }
 
-/// The error of the last step of a group after so many readings, sectors.
+/// The error of the last step of a group, given these readings, in sectors.
 fn error_sectors(zone: &ZoneModel, readings: &[(u64, f64)]) -> f64 {
     let off: Vec<f64> =
         readings.iter().map(|(lba, turns)| wrap(turns - zone.angle(*lba))).collect();

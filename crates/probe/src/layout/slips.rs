@@ -1,15 +1,15 @@
-//! Where slips are, as far as the time goes: intervals in which some were counted are counted again
-//! in their middle, those first that spoil most.
+//! The places of slips, as far as time allows: counts halve the intervals that contain some, those
+//! with the largest prediction errors first.
 //!
-//! While a zone was walked, the slips of a interval were only counted and spread evenly over it.
-//! Somewhere in it an address may be off by as many sectors as were spread, typically by a third of
-//! them. A count in its middle halves that. SpareGroups of tracks with spares of their own that no count
-//! fell into are taken to have as many slips as all others until their end is counted. On a small
-//! drive this goes on until each slip is known to the track; on a large one until what is left is
-//! small beside the noise, or the time is up.
+//! During the walk of a zone, the slips of an interval were only counted and spread evenly over it.
+//! An address in it may be wrong by as many sectors, typically by a third of them. A count in the
+//! middle halves that. Groups with spares of their own that were not counted are assumed to have
+//! the usual rate of slips until their end is counted. On a small drive this continues until the
+//! track of each slip is known; on a large one until the remaining error is small beside the noise,
+//! or the time is up.
 //!
-//! Worked example, 7,200 rpm, 1,000 sectors a track: 8 slips spread over 2 million sectors are off
-//! by 2.7 sectors, 22 us; after three counts by 1, 8 us.
+//! Worked example, 7,200 rpm, 1,000 sectors per track: 8 slips spread over 2 million sectors cause
+//! an error of 2.7 sectors, 22 us; after three counts 1 sector, 8 us.
 
 use super::LayoutResult;
 use super::border::{Where, count};
@@ -18,36 +18,36 @@ use crate::results::Progress;
 use crate::session::{Attempt, Session};
 use serde::{Deserialize, Serialize};
 
-/// Counts of one step, and of one plan.
+/// The number of counts of one step, and of one plan.
 const COUNTS: usize = 8;
 const PLANNED: usize = 128;
-/// An error that is left as it is, nanoseconds, where slips are too many to be known one by one,
-/// and of steps; or this part of a completion's noise.
+/// The error that is small enough, ns, for steps and for slips too many to locate one by one; or
+/// this share of a completion's noise.
 const SLIGHT_NS: f64 = 4_000.0;
 const SLIGHT_SHARE: f64 = 0.25;
-/// So many slips are looked for one by one (guess: a drive of 20 GB has fewer).
+/// The most slips that are located one by one (guess: a drive of 20 GB has fewer).
 const FEW_SLIPS: f64 = 160.0;
-/// So often is a count tried again that came to nothing, and so many tracks before.
+/// The number of retries of a failed count, and the number of tracks between them.
 const RETRIES: u64 = 2;
 const APART: u64 = 3;
-/// Tracks that questions about one count may be spread over.
+/// The number of tracks over which the reads of one count may be spread.
 const ROOM: u64 = 24;
 
-/// A interval between counts.
+/// The sectors between two counts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SlipInterval {
     zone: usize,
     from: u64,
     to: u64,
-    /// Slips in it, or as many as are to be expected.
+    /// The number of slips in it, or the expected number.
     slips: f64,
-    /// Whether its end was counted.
+    /// Its end was counted.
     counted: bool,
-    /// What they spoil: sectors read wrong, times nanoseconds.
+    /// The prediction error that they cause: sectors times nanoseconds.
     weight: f64,
 }
 
-/// Some more counts; true when there is nothing more to be gained.
+/// Makes some more counts.
 pub(crate) fn locate_slips(session: &mut Session, layout: &mut LayoutResult) -> Attempt<Progress> {
     if layout.slip_plan.is_empty() {
         layout.slip_plan = plan(session, layout);
@@ -60,12 +60,12 @@ pub(crate) fn locate_slips(session: &mut Session, layout: &mut LayoutResult) -> 
     Ok(Progress::More)
 }
 
-/// An error that is left as it is beside the noise of a completion, nanoseconds.
+/// An error that is small enough beside the noise of a completion, ns.
 pub(super) fn slight_ns(session: &Session) -> f64 {
     SLIGHT_NS.max(SLIGHT_SHARE * session.drive.clock.noise_ns())
 }
 
-/// What to count next: the intervals that spoil most, the last of them first.
+/// The intervals to count next; the last one has the largest prediction error.
 fn plan(session: &Session, layout: &LayoutResult) -> Vec<SlipInterval> {
     let mut intervals: Vec<SlipInterval> = Vec::new();
     let rate = layout.slip_rate();
@@ -94,7 +94,7 @@ fn plan(session: &Session, layout: &LayoutResult) -> Vec<SlipInterval> {
     intervals
 }
 
-/// The intervals of a zone in which slips are or may be.
+/// The intervals of a zone that have or may have slips.
 fn intervals_of(
     number: usize,
     zone: &ZoneModel,
@@ -129,7 +129,7 @@ fn intervals_of(
     }
 }
 
-/// Counts in the middle of a interval, or near its end where that was not counted yet.
+/// Counts in the middle of an interval, or near its end if that was not counted yet.
 fn locate_one(
     session: &mut Session,
     layout: &mut LayoutResult,
@@ -143,8 +143,8 @@ fn locate_one(
         last - ROOM.min((last - first) / 8).max((last - first) / 16).max(2)
     };
     let place = if last - track > ROOM { Where::Around } else { Where::Here };
-    // As if all of them were at the interval's beginning, so that it makes no difference at which
-    // track a question is put.
+    // As if all slips were at the interval's beginning, so that any track of it gives the same
+    // count.
     let whole = zone.loose_between(interval.from, interval.to);
     let guess = if interval.counted { whole / 2 } else { libm::round(interval.slips * 0.9) as u64 };
     let mut flat = zone.clone();
@@ -152,13 +152,13 @@ fn locate_one(
     flat.spread(interval.from, interval.from + 2, guess);
     let (mut border, mut counted) = (0, None);
     for attempt in 0..=RETRIES {
-        // Readings that came late, or a track that is elsewhere: a number that is not known spoils
-        // all behind it, so that it is asked for shortly before.
+        // Readings may be late, or a track may deviate. A count that fails spoils all predictions
+        // after it, so try shortly before.
         let track = track - (attempt * APART).min((track - first) / 2);
         border = flat.track_start(track + 1);
         if border <= interval.from + 2 || border >= interval.to || border >= session.drive.capacity
         {
-            // Nothing can be counted there; in halves it is not planned for ever.
+            // Nothing can be counted there. Halve the interval, so that it is not planned forever.
             layout.zones[interval.zone]
                 .note_sounded(interval.from + (interval.to - interval.from) / 2);
             return Ok(());
@@ -179,7 +179,7 @@ fn locate_one(
     zone.spread(interval.from, interval.to, 0);
     zone.spread(interval.from, border, before);
     if interval.counted {
-        // As many as were counted at the interval's end are in both halves.
+        // Both halves together have as many as were counted at the interval's end.
         zone.spread(border, interval.to, whole - before);
     }
     zone.note_sounded(border);

@@ -1,9 +1,9 @@
-//! One track: how dense it is and where it ends.
+//! One track: its density and its end.
 //!
-//! Sectors read at even spaces along a track complete at even angles; where the track ends the
-//! angle jumps by the skew. The spacing is guessed too small first and doubled until it is a tenth
-//! of a turn; then the middle one of the steps between neighbors, of which few jump, is the
-//! density, and bisection between the two neighbors that jump gives the end to the sector.
+//! Sectors read at equal distances along a track complete at equal angles; at the end of the track
+//! the angle jumps by the skew. The distance starts too small and is doubled until it is a tenth of
+//! a revolution. Then the median of the steps between neighbors, few of which jump, is the density.
+//! Bisection between the two neighbors that jump gives the end, to the sector.
 
 use super::LayoutResult;
 use super::zone_model::ZoneModel;
@@ -12,26 +12,26 @@ use crate::clock::line;
 use crate::numbers::{median, part, wrap};
 use crate::session::{Attempt, Interruption, Session};
 
-/// Samples along a track.
+/// The number of samples along a track.
 const SAMPLES: u64 = 11;
-/// The least jump that is taken for the end of a track, turns.
+/// The smallest jump that counts as the end of a track, in revolutions.
 pub(crate) const MIN_JUMP: f64 = 0.02;
-/// Readings that came late by so much as a jump, in a row, after which bisection is not begun
-/// again.
+/// The number of readings in a row, each late by as much as a jump, after which bisection is not
+/// repeated.
 const MAX_LATE: u32 = 2;
-/// Most sectors of a track that a profile can have.
+/// The most sectors of a track that a profile can have.
 const MAX_SECTORS: u64 = 65_535;
 
-/// A track, measured without knowing anything of it.
+/// A track, measured without assumptions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Track {
-    /// Sectors that a turn has room for, to a percent or so.
+    /// Sectors that fit into a revolution, to about a percent.
     pub(crate) density: f64,
-    /// The first address behind the track; the drive's end when there is none.
+    /// The first address after the track; the drive's end if there is none.
     pub(crate) end: u64,
 }
 
-/// About how many sectors a track at an address has.
+/// The approximate number of sectors of the track at an address.
 pub(crate) fn rough_density(session: &mut Session, lba: u64) -> Attempt<f64> {
     let capacity = session.drive.capacity;
     let mut gap = 1_u64;
@@ -59,7 +59,7 @@ pub(crate) fn rough_density(session: &mut Session, lba: u64) -> Attempt<f64> {
 /// The density and the end of the track that starts at (or holds) `lba`.
 pub(crate) fn measure_track(session: &mut Session, lba: u64, about: f64) -> Attempt<Track> {
     let capacity = session.drive.capacity;
-    // A density that was measured where nothing is even may be anything.
+    // A density that was measured in an uneven place may have any value.
     let gap = ((about / 8.0) as u64).clamp(1, MAX_SECTORS);
     let mut angles = Vec::new();
     let mut places: Vec<u64> =
@@ -88,7 +88,7 @@ pub(crate) fn measure_track(session: &mut Session, lba: u64, about: f64) -> Atte
                     be seen"
             )));
         };
-        // Read both sides again: one of them may have been an outlier.
+        // Read both sides again, because one of them may be an outlier.
         session.read_random(1)?;
         session.evict_if_noisy()?;
         for place in [jump + 1, jump] {
@@ -105,7 +105,7 @@ pub(crate) fn measure_track(session: &mut Session, lba: u64, about: f64) -> Atte
     )))
 }
 
-/// The turns from sample to sample: a line through the longest row of them without a jump.
+/// The angle from sample to sample, in revolutions: a line through the longest row without a jump.
 fn evenest(angles: &[(u64, f64)], step: f64, least: f64) -> f64 {
     let mut rows: Vec<Vec<(f64, f64)>> = vec![vec![(0.0, 0.0)]];
     for (number, pair) in angles.windows(2).enumerate() {
@@ -122,8 +122,8 @@ fn evenest(angles: &[(u64, f64)], step: f64, least: f64) -> f64 {
     line(&longest).map_or(step, |(_, slope)| slope)
 }
 
-/// The first address after `on` (with its angle) that is not on its track; `off` is not. Behind the
-/// end angles are further by `jump`.
+/// The first address that is not on the track of `on` (an address with its angle); `off` is not.
+/// After the end, angles are larger by `jump`.
 pub(crate) fn end_between(
     session: &mut Session,
     on: (u64, f64),
@@ -141,7 +141,7 @@ pub(crate) fn end_between(
                 high = middle
             }
         }
-        // One that came late looks as if it were behind the end, and bisection ends there.
+        // A late reading looks as if it were after the end, and bisection stops there.
         if high == off
             || !is_on_after_all(session, |session| on_same_track(session, on, high, density, jump))?
         {
@@ -152,8 +152,7 @@ pub(crate) fn end_between(
     Ok(high)
 }
 
-/// Whether a sector that was taken to lie behind a track's end lies on it by another reading, where
-/// the cache gave none before.
+/// True if a sector that seemed to lie after a track's end lies on it by a fresh reading.
 fn is_on_after_all(
     session: &mut Session,
     is_on: impl Fn(&mut Session) -> Attempt<bool>,
@@ -161,10 +160,9 @@ fn is_on_after_all(
     if session.evict_if_noisy()? { is_on(session) } else { Ok(false) }
 }
 
-/// An address between two that parts what lies between them, of which one is on a track and the
-/// other behind it: the nearest to the middle that the cache does not hold. What lies a little
-/// above an address that was read is held, so that the last few are asked for downwards from the
-/// upper one.
+/// An address between two, of which one is on a track and the other after it: the nearest to the
+/// middle that is not cached. Sectors just above an address that was read are cached, so the last
+/// few are tried downwards.
 pub(crate) fn between(session: &Session, low: u64, high: u64, density: f64) -> u64 {
     let middle = low + (high - low) / 2;
     if session.drive.hits.eviction_reads == 0 || session.drive.hits.keeps_tracks {
@@ -178,8 +176,8 @@ pub(crate) fn between(session: &Session, low: u64, high: u64, density: f64) -> u
     fresh.min_by_key(|lba| lba.abs_diff(middle)).unwrap_or(middle)
 }
 
-/// By how many sectors a track of a zone ends early, whatever the angle of the next; none when the
-/// track itself is elsewhere.
+/// The number of sectors by which a track of a zone ends early, for any angle of the next track;
+/// none if the track itself deviates.
 pub(crate) fn short_by(
     session: &mut Session,
     layout: &mut LayoutResult,
@@ -198,8 +196,8 @@ pub(crate) fn short_by(
     if end < session.drive.capacity && is_on(session, end)? {
         return Ok(None);
     }
-    // Downwards, so that none was read ahead; where as many were stepped over as before, no
-    // bisection is needed.
+    // Downwards, so that none was read ahead. If as many are skipped as before, no bisection is
+    // needed.
     let mut tries: Vec<u64> = (0..16)
         .map(|power| 1 << power)
         .chain(layout.spares_seen.iter().flat_map(|spares| [*spares, spares + 1]))
@@ -232,10 +230,10 @@ pub(crate) fn short_by(
     if off == end {
         return Ok(Some(0));
     }
-    // Where tracks have become a little shorter or longer, sectors drift away from where they are
-    // predicted; at an end they jump.
+    // If tracks have become a little shorter or longer, sectors drift away from their predicted
+    // angles; at an end they jump.
     let mut drifted = Vec::new();
-    // Of a track with fewer, those behind it.
+    // The sectors just before the end.
     for lba in (1..=3).filter_map(|back| off.checked_sub(back)).filter(|lba| *lba >= zone.first_lba)
     {
         drifted.push(wrap(session.angle(lba)?.turns - zone.angle_on(track, lba)));
@@ -251,7 +249,8 @@ pub(crate) fn short_by(
     Ok(Some(end - off))
 }
 
-/// Whether an address comes by when it would on the track of another one, rather than a jump later.
+/// True if the angle of an address fits the track of `on`, rather than the next track, a jump
+/// later.
 pub(crate) fn on_same_track(
     session: &mut Session,
     on: (u64, f64),
@@ -286,7 +285,8 @@ mod tests {
     #[test]
     fn readings_that_come_late_move_no_end_of_a_track_though_the_cache_holds_what_was_read() {
         let mut profile = plain("cheetah10k7");
-        // Far more than drives do, and no whole turn, which nobody could see.
+        // Far more outliers than drives have, and not by whole revolutions, which would be
+        // invisible.
         (profile.variation.outlier_share, profile.variation.outlier_ms) = (0.005, 2.0);
         let mut bench = Bench::new(DriveTruth::draw(&profile, 6).expect("a drive"));
         (bench.drive.hits.eviction_reads, bench.drive.hits.limit_ns) = (40, 500_000.0);

@@ -1,10 +1,9 @@
-//! How far a zone goes: tracks are counted (`border`) at ever greater strides until one is not as
-//! predicted; bisection finds the first that is not.
+//! The extent of a zone: tracks are counted (`border`) at increasing strides until one deviates;
+//! bisection finds the first that does.
 //!
-//! Slips do not stop the walk. A few more of them than were known are what a stretch of that length
-//! has by chance; their number goes into the zone, spread evenly over the stretch, and `slips`
-//! looks for where they are when the time allows. More than that, or none of the rhythm, is for
-//! `explain`.
+//! Slips do not stop the walk. An interval has a few more of them by chance; their number goes into
+//! the zone, spread evenly over the interval, and `slips` locates them when time allows. `explain`
+//! handles larger numbers and other patterns.
 
 use super::LayoutResult;
 use super::border::{MIN_DEVIATION, Where, count, is_short_by_at_most, off_in_middle};
@@ -15,34 +14,34 @@ use super::zone_model::{Pattern, Skip, ZoneModel};
 use crate::results::Progress;
 use crate::session::{Attempt, QUIET_TURNS, Session};
 
-/// What a track is against what the zone predicts.
+/// A track in comparison with the prediction of its zone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum TrackVerdict {
-    /// As predicted, but for so many sectors by which it ends early.
+    /// As predicted, except for so many skipped sectors.
     Fits(u64),
     /// It ends early by more.
     Short(u64),
-    /// Its angle is another.
+    /// Its angle differs.
     Elsewhere,
-    /// It ends where the drive does.
+    /// It ends with the drive.
     Last,
 }
 
-/// So often is a step tried until what it was to explain is taken for lost.
+/// The number of tries of a step after which what it was to explain is marked as unknown.
 const TRIES: u32 = 2;
-/// Slips that a stretch may have beyond what is likely.
+/// The number of slips that an interval may have beyond the likely number.
 const SPARE_SLIPS: f64 = 2.0;
-/// Tracks by which the third reading of a count lies before it.
+/// The distance, in tracks, of the third reading of a count before it.
 const BEFORE: u64 = 3;
-/// Counts of one step.
+/// The number of counts of one step.
 const COUNTS: usize = 4;
-/// Tracks that are read between two counts where times are noisy.
+/// The number of tracks read between two counts if times are noisy.
 const BETWEEN: u64 = 3;
-/// Slips are told from spares and zones by so many deviations of their number.
+/// A number of slips this many deviations above the expected one is spares or a zone.
 const DEVIATIONS: f64 = 4.0;
 
-/// Goes on with the last zone by one event: a skip, a narrow band, the zone's end, the next zone's
-/// beginning. True when the whole drive is known.
+/// Extends the last zone by one event: a skip, a narrow band, the zone's end, or the next zone's
+/// beginning.
 pub(crate) fn extend(
     session: &mut Session,
     layout: &mut LayoutResult,
@@ -68,7 +67,7 @@ pub(crate) fn extend(
         return Ok(Progress::More);
     }
     let number = layout.zones.len() - 1;
-    // Each part is a step of its own, as all of a step's answers are gone over for each new one.
+    // Each part is an experiment of its own, because an experiment is replayed for each new result.
     match zone.broken {
         None => zone.broken = walk(session, layout, &mut zone)?,
         Some((good, bad)) if good < bad => {
@@ -84,7 +83,7 @@ pub(crate) fn extend(
     Ok(Progress::More)
 }
 
-/// Says what the first track is that does not fit.
+/// Explains the first track that does not fit.
 fn explain_bad(
     session: &mut Session,
     layout: &mut LayoutResult,
@@ -104,8 +103,8 @@ fn explain_bad(
     Ok(())
 }
 
-/// Some strides from the last counted track until one is not as predicted: the first track that was
-/// not looked at and the one that does not fit. None when the zone has an end, or goes on so far.
+/// Makes some strides from the last counted track until one deviates. Returns the first track not
+/// examined and the deviating one; none if the zone has an end, or continues.
 fn walk(
     session: &mut Session,
     layout: &mut LayoutResult,
@@ -113,8 +112,8 @@ fn walk(
 ) -> Attempt<Option<(u64, u64)>> {
     let capacity = session.drive.capacity;
     let period = if zone.pattern.in_bands() { zone.pattern.period() } else { 1 };
-    // In whole rounds of the rhythm, at their last tracks: there spares lie. No further at first
-    // than twice what the steps were fitted to.
+    // Strides are whole periods and end at their last tracks, where spares lie. The first stride is
+    // at most twice the range that the steps were fitted to.
     let learned = zone.readings.iter().map(|reading| zone.track_of(reading.0)).max().unwrap_or(0);
     let before = if zone.checked == 0 { learned } else { zone.checked / 2 };
     let mut stride = (before / period).max(1);
@@ -130,7 +129,7 @@ fn walk(
             zone.end_lba = Some(zone.track_start(end).min(capacity));
             return Ok(None);
         }
-        // The one before the drive's last, whose end can be seen.
+        // The one before the drive's last, whose end is visible.
         let last = zone.track_of(capacity - 1).saturating_sub(1).max(good);
         let last = zone
             .last_band
@@ -154,9 +153,9 @@ fn walk(
     Ok(None)
 }
 
-/// Reads some tracks between two that fit, where times are noisy: counts are taken at the ends of
-/// rounds of the rhythm, which tell the sum of its steps but not them apart, so that the steps
-/// would drift away from each other, and tracks amidst a round with them.
+/// Reads some tracks between two that fit, if times are noisy. Counts are made at the ends of
+/// periods, which show the sum of the steps but not each of them. Without these readings the steps
+/// would drift apart, and with them the tracks within a period.
 fn read_between(session: &mut Session, zone: &mut ZoneModel, good: u64, track: u64) -> Attempt<()> {
     if session.drive.noise_turns() < QUIET_TURNS
         || zone.pattern.unit >= Pattern::NEVER
@@ -189,9 +188,9 @@ fn first_bad(
     Ok(bad)
 }
 
-/// Whether a track shortly before one is as predicted too, but for as many sectors stepped over as
-/// may be. Two readings at a border may fit by chance where another zone has begun, three hardly:
-/// of its tracks each next one is off by as much more.
+/// True if a track shortly before one is as predicted too, except for at most `most` skipped
+/// sectors. Two readings at a boundary may fit by chance in another zone; three hardly do, because
+/// its tracks deviate more and more.
 fn fits_shortly_before(
     session: &mut Session,
     zone: &ZoneModel,
@@ -203,7 +202,7 @@ fn fits_shortly_before(
     Ok((-MIN_DEVIATION..=later + MIN_DEVIATION).contains(&off))
 }
 
-/// As many slips as the stretch up to a track may have since they were counted.
+/// The number of slips that are likely from the last count to a track.
 pub(crate) fn likely(layout: &LayoutResult, zone: &ZoneModel, track: u64) -> i64 {
     let lba = zone.track_start(track + 1);
     let expected = layout.slip_rate()
@@ -211,7 +210,7 @@ pub(crate) fn likely(layout: &LayoutResult, zone: &ZoneModel, track: u64) -> i64
     (SPARE_SLIPS + expected + DEVIATIONS * libm::sqrt(expected)) as i64
 }
 
-/// Counts at a track and the few behind it; the zone learns when it fits.
+/// Counts at a track and the few after it; the zone is fitted to the readings if they fit.
 fn verify_around(
     session: &mut Session,
     layout: &mut LayoutResult,
@@ -221,7 +220,7 @@ fn verify_around(
     verify_where(session, layout, zone, track, Where::Around)
 }
 
-/// Counts at a track; the zone learns from it when it fits.
+/// Counts at a track; the zone is fitted to the readings if they fit.
 pub(crate) fn verify(
     session: &mut Session,
     layout: &mut LayoutResult,
@@ -255,7 +254,7 @@ fn verify_where(
         return Ok(TrackVerdict::Short(extra.unsigned_abs()));
     }
     if place == Where::Around {
-        // Two readings may fit by chance where another zone has begun, three hardly. Of a track
+        // Two readings may fit by chance in another zone; three hardly do. The third is of a track
         // shortly before, which a cache that keeps whole tracks does not hold.
         let off = off_in_middle(session, zone, track.saturating_sub(BEFORE))?
             - extra as f64 / zone.sectors_per_track as f64;
@@ -273,7 +272,7 @@ fn verify_where(
     Ok(TrackVerdict::Fits(extra.unsigned_abs()))
 }
 
-/// Lets the zone have so many more sectors stepped over (or fewer) up to the end of a track.
+/// Adds `extra` skipped sectors (or removes some) up to the end of a track.
 pub(crate) fn take_count(zone: &mut ZoneModel, track: u64, extra: i64) {
     let border = zone.track_start(track + 1).saturating_add_signed(-extra);
     if border <= zone.first_lba + 1 {
@@ -287,7 +286,7 @@ pub(crate) fn take_count(zone: &mut ZoneModel, track: u64, extra: i64) {
     zone.note_sounded(border);
 }
 
-/// A skip whose place is known: behind it everything is counted.
+/// Adds skipped sectors whose place is known; the count is exact after them.
 pub(crate) fn take_skip(zone: &mut ZoneModel, skip: Skip) {
     zone.skip(skip);
     zone.note_sounded(skip.lba);

@@ -1,28 +1,27 @@
-//! [`ZoneModel`]: a zone as far as it is known, and what it predicts of an address.
+//! [`ZoneModel`]: a zone as far as it is known, and the angles that it predicts.
 //!
 //! An address lies on a *physical sector* of its zone: its number from the zone's first address,
-//! and the sectors stepped over before it. Physical sectors fill tracks; the steps of angle from
-//! track to track follow the [`Pattern`]. Example, 4 heads: steps a a a b a a a b …, a the track
-//! skew, b the cylinder skew.
+//! plus the sectors skipped before it. Physical sectors fill tracks. The steps of the angle from
+//! track to track follow the [`Pattern`]. Example, 4 heads: steps a a a b a a a b …, where a is the
+//! track skew and b the cylinder skew.
 
 use serde::{Deserialize, Serialize};
 
 use crate::numbers::{FAR, min_squares, part, spread, wrap};
 
-/// In which rhythm steps of three kinds follow each other: `unit − 1` times a, then b, and so on;
-/// every `units`-th b is a c.
+/// The pattern of steps of three kinds: `unit − 1` times a, then b, and so on; every `units`-th b
+/// is a c.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Pattern {
-    /// Tracks from one b (or c) to the next; [`Pattern::NEVER`] when all steps are alike.
+    /// Tracks from one b (or c) to the next; [`Pattern::NEVER`] if all steps are alike.
     pub(crate) unit: u64,
     /// Units from one c to the next.
     pub(crate) units: u64,
 }
 
-/// Readings kept for the fit while a zone is walked.
+/// The number of readings kept for the fit while a zone is walked.
 const MAX_READINGS: usize = 240;
-/// Most tracks of a unit that is taken for the surfaces of a cylinder; drives have at most 24
-/// heads.
+/// The most tracks of a unit that may be the surfaces of a cylinder; drives have at most 24 heads.
 pub(crate) const MAX_HEADS: u64 = 40;
 
 impl Pattern {
@@ -30,25 +29,25 @@ impl Pattern {
     /// All steps alike.
     pub(crate) const PLAIN: Self = Self { unit: Self::NEVER, units: Self::NEVER };
 
-    /// Tracks after which everything comes again.
+    /// The number of tracks after which the pattern repeats.
     pub(crate) fn period(self) -> u64 {
         if self.units < Self::NEVER { self.unit * self.units } else { self.unit }
     }
 
-    /// Whether a unit is a row of cylinders on one surface, rather than the surfaces of one
+    /// True if a unit is a row of cylinders on one surface, rather than the surfaces of one
     /// cylinder.
     pub(crate) fn in_bands(self) -> bool {
         self.units < Self::NEVER
     }
 
-    /// Whether it is a row of cylinders on one surface, and the next, and nothing says how many
-    /// surfaces there are.
+    /// True if a unit is a row of cylinders on one surface, and the number of surfaces is not
+    /// known.
     pub(crate) fn hides_surfaces(self) -> bool {
         !self.in_bands() && (MAX_HEADS + 1..Self::NEVER).contains(&self.unit)
     }
 
-    /// How many steps of each kind lead to a track; the last band may be narrower: from its first
-    /// track on, units are of the other width.
+    /// The number of steps of each kind up to a track. A narrower last band is given by its first
+    /// track and its width.
     pub(crate) fn steps_to(self, track: u64, last_band: Option<(u64, u64)>) -> [u64; 3] {
         let plain = |unit: u64, track: u64| {
             let units = track / unit;
@@ -66,22 +65,22 @@ impl Pattern {
     }
 }
 
-/// SpareGroups of tracks with spares of their own at the end.
+/// Groups of tracks with spares of their own at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SpareGroups {
-    /// Addresses of each.
+    /// Addresses of each group.
     pub(crate) lbas: u64,
-    /// Sectors stepped over at the end of each.
+    /// Sectors skipped at the end of each group.
     pub(crate) spares: u64,
 }
 
-/// Sectors that are stepped over.
+/// Skipped sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Skip {
-    /// The first address behind them.
+    /// The first address after them.
     pub(crate) lba: u64,
     pub(crate) sectors: u64,
-    /// Whether it is somewhere near rather than here.
+    /// Their place is only approximate.
     pub(crate) loose: bool,
 }
 
@@ -90,58 +89,57 @@ pub(crate) struct Skip {
 pub(crate) struct ZoneModel {
     pub(crate) pattern: Pattern,
     pub(crate) first_lba: u64,
-    /// The first address behind it, once it is known.
+    /// The first address after it, once known.
     pub(crate) end_lba: Option<u64>,
-    /// Sectors per track of the next zone, if its first tracks told.
+    /// Sectors per track of the next zone, if its first tracks showed it.
     pub(crate) next_sectors: Option<u64>,
     pub(crate) sectors_per_track: u64,
     /// Physical sectors before the first address.
     pub(crate) reserved: u64,
-    /// The angle of the first track, turns.
+    /// The angle of the first track, in revolutions.
     pub(crate) origin: f64,
-    /// The steps a, b, c, turns.
+    /// The steps a, b, c, in revolutions.
     pub(crate) steps: [f64; 3],
-    /// The steps of the zone before as far as those here are alike: skews stand for times, which
-    /// are the same all over a drive. With the weight of each beside a reading's.
+    /// The steps of the zone before, where those here are the same skew in time, each with its
+    /// weight relative to a reading.
     #[serde(default)]
     pub(crate) usual: [(f64, f64); 3],
-    /// The first track and the width of a last band that is narrower.
+    /// The first track and the width of a narrower last band.
     pub(crate) last_band: Option<(u64, u64)>,
     pub(crate) groups: Option<SpareGroups>,
-    /// Whether the groups are those of the zone before, and none of their ends was come to.
+    /// The groups are assumed from the zone before; none of their ends was reached.
     pub(crate) groups_presumed: bool,
-    /// Rising. Where only the number of slips between two places is known, they are spread evenly
-    /// between them.
+    /// Rising by address. If only the number of slips between two places is known, they are spread
+    /// evenly between them.
     pub(crate) skips: Vec<Skip>,
-    /// Sectors stepped over by the first so many skips.
+    /// The number of sectors skipped by the first skips.
     sums: Vec<u64>,
-    /// Addresses, rising, of first sectors of tracks up to which the number of sectors stepped over
-    /// was counted.
+    /// Addresses, rising, of first sectors of tracks up to which the skipped sectors were counted.
     pub(crate) sounded: Vec<u64>,
-    /// Tracks that were not where they were predicted, without an explanation.
+    /// The number of tracks that deviated without an explanation.
     pub(crate) strange: u64,
-    /// Tracks from the first on that are as predicted.
+    /// The number of tracks from the first on that are as predicted.
     pub(crate) checked: u64,
-    /// The first track that was not looked at and one behind it that does not fit; when they are
-    /// the same it is the first that does not.
+    /// The first track not examined and a later one that does not fit. If they are equal, it is the
+    /// first that does not fit.
     #[serde(default)]
     pub(crate) broken: Option<(u64, u64)>,
-    /// Addresses and the angles at which they completed; what the steps are fitted to.
+    /// Addresses and the angles at which they completed, for the fit of the steps.
     pub(crate) readings: Vec<(u64, f64)>,
-    /// Readings all over the zone, as far as there are some yet.
+    /// Readings all over the zone so far.
     pub(crate) fit_readings: Vec<(u64, f64)>,
-    /// The error of the step between groups of tracks, turns.
+    /// The error of the step between groups of tracks, in revolutions.
     pub(crate) step_error: f64,
-    /// Whether the steps were fitted to tracks all over the zone.
+    /// The steps were fitted to tracks all over the zone.
     pub(crate) fitted: bool,
-    /// Deviation of tracks from the fit, turns.
+    /// The standard deviation of tracks from the fit, in revolutions.
     pub(crate) deviation: f64,
-    /// Whether it only stands for addresses whose tracks follow no rhythm that is known; then
-    /// nothing that it predicts is right. While it has no end, `checked` is by how many tracks the
-    /// next try to take the layout up again goes on.
+    /// The zone stands for addresses whose tracks follow no known pattern; its predictions are
+    /// wrong. While it has no end, `checked` is the number of tracks to leave out at the next try
+    /// to resume.
     #[serde(default)]
     pub(crate) unknown: bool,
-    /// Down to which address a piece behind a lost stretch may still begin earlier.
+    /// The lowest address at which a piece after an unknown range may begin.
     #[serde(default)]
     pub(crate) back_to: Option<u64>,
 }
@@ -185,7 +183,7 @@ impl ZoneModel {
             None => within + self.reserved + upto,
             Some(groups) => {
                 let number = within / groups.lbas;
-                // What is stepped over within a group comes off its own spares.
+                // Sectors skipped within a group reduce its own spares.
                 within + self.reserved + number * groups.spares + upto
                     - self.skipped_up_to(self.first_lba + number * groups.lbas)
             }
@@ -196,7 +194,7 @@ impl ZoneModel {
         self.sums[self.skips.partition_point(|skip| skip.lba <= lba)]
     }
 
-    /// Adds sectors that are stepped over before an address.
+    /// Adds skipped sectors before an address.
     pub(crate) fn skip(&mut self, skip: Skip) {
         match self.skips.binary_search_by_key(&skip.lba, |skip| skip.lba) {
             Ok(place) => {
@@ -208,8 +206,7 @@ impl ZoneModel {
         self.sum_up();
     }
 
-    /// Replaces the loose skips behind one address, up to and with another, by so many slips spread
-    /// evenly.
+    /// Replaces the approximate skips after `from` and up to `to` by so many slips, spread evenly.
     pub(crate) fn spread(&mut self, from: u64, to: u64, slips: u64) {
         self.skips.retain(|skip| !skip.loose || skip.lba <= from || skip.lba > to);
         for number in 0..slips {
@@ -226,7 +223,7 @@ impl ZoneModel {
         self.sum_up();
     }
 
-    /// Loose skips behind one address, up to and with another.
+    /// The number of approximate skips after `from` and up to `to`.
     pub(crate) fn loose_between(&self, from: u64, to: u64) -> u64 {
         let first = self.skips.partition_point(|skip| skip.lba <= from);
         self.skips[first..]
@@ -252,15 +249,15 @@ impl ZoneModel {
         }
     }
 
-    /// Notes that up to an address the skips are right in number.
+    /// Records that the number of skips up to an address is right.
     pub(crate) fn note_sounded(&mut self, lba: u64) {
         if let Err(place) = self.sounded.binary_search(&lba) {
             self.sounded.insert(place, lba);
         }
     }
 
-    /// The last address before or at one from which the skips can be counted: a sounded one, or
-    /// where a group starts.
+    /// The last address, at or before one, up to which the skips were counted: a counted one, or
+    /// the beginning of a group.
     pub(crate) fn counted_from(&self, lba: u64) -> u64 {
         let group = self.groups.map_or(self.first_lba, |groups| {
             self.first_lba + (lba - self.first_lba) / groups.lbas * groups.lbas
@@ -269,10 +266,9 @@ impl ZoneModel {
         place.checked_sub(1).map_or(group, |place| self.sounded[place].max(group))
     }
 
-    /// The first address that lies on or behind a physical sector.
+    /// The first address on or after a physical sector.
     pub(crate) fn lba_from(&self, physical: u64) -> u64 {
-        // Never further than as if nothing were stepped over, never nearer than as if all were
-        // before it.
+        // The bounds are those with no skips at all, and with all skips before it.
         let mut high = self.first_lba + physical.saturating_sub(self.reserved);
         let mut low = self.first_lba;
         while low < high {
@@ -291,7 +287,7 @@ impl ZoneModel {
         self.physical(lba) / self.sectors_per_track
     }
 
-    /// Whether a track lies wholly within the zone.
+    /// True if a track lies wholly within the zone.
     pub(crate) fn holds_track(&self, track: u64, capacity: u64) -> bool {
         self.track_start(track + 1) <= self.end_lba.unwrap_or(capacity)
     }
@@ -301,8 +297,8 @@ impl ZoneModel {
         self.lba_from(track * self.sectors_per_track + self.sectors_per_track / 2)
     }
 
-    /// The angle of a track's first sector less one sector: what [`ZoneModel::track_part`]
-    /// subtracted from a reading leaves.
+    /// The angle of a track's first sector less one sector: a reading less
+    /// [`ZoneModel::track_part`].
     pub(crate) fn track_angle(&self, track: u64) -> f64 {
         let counts = self.pattern.steps_to(track, self.last_band);
         part(
@@ -315,7 +311,7 @@ impl ZoneModel {
         )
     }
 
-    /// The part of the turn from a track's beginning to the end of an address's sector.
+    /// The part of the revolution from a track's beginning to the end of a sector.
     pub(crate) fn track_part(&self, lba: u64) -> f64 {
         (self.physical(lba) % self.sectors_per_track + 1) as f64 / self.sectors_per_track as f64
     }
@@ -325,7 +321,7 @@ impl ZoneModel {
         part(self.track_angle(self.track_of(lba)) + self.track_part(lba))
     }
 
-    /// Takes a track's angle for the fit, and fits.
+    /// Adds the angle of a track to the readings, and fits.
     pub(crate) fn take_angle(&mut self, track: u64, angle: f64) {
         let lba = self.middle_of(track);
         self.take_reading(lba, part(angle + self.track_part(lba)));
@@ -337,14 +333,14 @@ impl ZoneModel {
         part(self.track_angle(track) + sectors / self.sectors_per_track as f64)
     }
 
-    /// Fits to what was added to the readings.
+    /// Fits to the readings that were added last.
     pub(crate) fn take_reading_last(&mut self) {
         if let Some((lba, turns)) = self.readings.pop() {
             self.take_reading(lba, turns);
         }
     }
 
-    /// Takes the angle at which an address completed for the fit, and fits.
+    /// Adds the angle at which an address completed to the readings, and fits.
     pub(crate) fn take_reading(&mut self, lba: u64, turns: f64) {
         self.readings.push((lba, turns));
         if self.readings.len() > MAX_READINGS {
@@ -357,8 +353,7 @@ impl ZoneModel {
         self.fit();
     }
 
-    /// Lets origin and steps go through the readings with the least squares; those far off do not
-    /// count.
+    /// Fits the origin and the steps to the readings by least squares, without outliers.
     pub(crate) fn fit(&mut self) {
         let off: Vec<f64> =
             self.readings.iter().map(|(lba, turns)| wrap(turns - self.angle(*lba))).collect();
@@ -381,8 +376,8 @@ impl ZoneModel {
             row[kind + 1] = weight;
             rows.push((row, weight * wrap(step - self.steps[kind])));
         }
-        // A reading is off by some thousandths of a turn; a step that no reading tells of stays as
-        // it is.
+        // A reading is off by some thousandths of a revolution; a step that no reading shows stays
+        // as it is.
         let [origin, a, b, c] = min_squares(&rows, [1e-9, 1e-6, 1e-6, 1e-6]);
         self.origin = part(self.origin + origin);
         for (step, change) in self.steps.iter_mut().zip([a, b, c]) {
