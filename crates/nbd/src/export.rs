@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_print_by_name_and_strangers_as_a_number() {
+    fn flags_print_by_name_and_unknown_ones_as_a_number() {
         let flags = ExportFlags::from_bits(1 | 1 << 9);
         assert_eq!(format!("{flags:?}"), "{HAS_FLAGS, 0x0200}");
     }

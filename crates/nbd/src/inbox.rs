@@ -25,12 +25,12 @@ pub(crate) struct Inbox {
 #[derive(Debug)]
 struct Body {
     bytes: Vec<u8>,
-    wanted: usize,
+    len: usize,
 }
 
 impl Body {
     fn missing(&self) -> usize {
-        self.wanted - self.bytes.len()
+        self.len - self.bytes.len()
     }
 }
 
@@ -93,13 +93,13 @@ impl Inbox {
     }
 
     /// Starts to collect a body of `len` bytes; the caller has bounded `len`.
-    pub(crate) fn start_body(&mut self, wanted: usize) {
+    pub(crate) fn start_body(&mut self, len: usize) {
         assert!(!self.busy(), "a body was started before the last one was taken");
-        let mut bytes = Vec::with_capacity(wanted);
-        let here = wanted.min(self.unparsed());
+        let mut bytes = Vec::with_capacity(len);
+        let here = len.min(self.unparsed());
         bytes.extend_from_slice(&self.head[self.parsed..self.parsed + here]);
         self.parsed += here;
-        self.body = Some(Body { bytes, wanted });
+        self.body = Some(Body { bytes, len });
     }
 
     /// The body, once it is complete.

@@ -363,7 +363,7 @@ fn limits_hold_until_requests_complete() {
         .submit(NbdCommand::Read { offset: 0, length: 32_768, unfragmented: false })
         .unwrap_err();
     assert!(
-        matches!(error, ClientSubmitError::TooManyBytes { wanted: 32_768, max: 65_536, .. }),
+        matches!(error, ClientSubmitError::TooManyBytes { additional: 32_768, max: 65_536, .. }),
         "{error:?}"
     );
 }

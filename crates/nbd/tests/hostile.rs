@@ -141,7 +141,7 @@ proptest! {
             stream[at] = byte;
         }
         let lost_or_done = suffer(&stream, &mut Dice::new(seed));
-        prop_assert!(lost_or_done <= wanted().len());
+        prop_assert!(lost_or_done <= expected().len());
     }
 
     #[test]
@@ -163,7 +163,7 @@ fn client_limits() -> ClientLimits {
     }
 }
 
-fn wanted() -> Vec<NbdCommand> {
+fn expected() -> Vec<NbdCommand> {
     let read = |offset| NbdCommand::Read { offset, length: 8192, unfragmented: false };
     let write = NbdCommand::Write { offset: 1024, payload: vec![3; 2048].into(), fua: true };
     let status = NbdCommand::BlockStatus { offset: 0, length: 1 << 19, single: false };
@@ -175,7 +175,7 @@ fn recorded(seed: u64) -> Vec<u8> {
     let mut pair =
         Pair::new(client, Connection::new(small_limits()).unwrap(), Shell::new(SIZE), seed);
     pair.run(|pair| matches!(pair.client_events[..], [client::ClientEvent::Opened(_)]));
-    for command in wanted() {
+    for command in expected() {
         pair.client.submit(command).unwrap();
     }
     pair.run(|pair| pair.client.in_flight() == 0);
@@ -194,7 +194,7 @@ fn suffer(stream: &[u8], dice: &mut Dice) -> usize {
             match event {
                 client::ClientEvent::Opened(_) => {
                     submitted.extend(
-                        wanted().into_iter().filter_map(|command| client.submit(command).ok()),
+                        expected().into_iter().filter_map(|command| client.submit(command).ok()),
                     );
                 }
                 client::ClientEvent::Completed(completion) => completed.push(completion.id),

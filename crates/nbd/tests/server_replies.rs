@@ -116,21 +116,21 @@ fn block_status_answers_extents_of_the_context_within_the_request() {
     let status = "25609513 0000 0007 'extents?' 0000000000000000 00001000";
     let extents =
         [StatusExtent { length: 512, state: 0 }, StatusExtent { length: 99_999, state: 3 }];
-    let asked = requested(&mut server, &msg(status));
-    server.reply_extents(asked.handle, &extents).unwrap();
+    let request = requested(&mut server, &msg(status));
+    server.reply_extents(request.handle, &extents).unwrap();
     let expected =
         "668e33ef 0001 0005 'extents?' 00000014 00000001 00000200 00000000 00000e00 00000003";
     assert_eq!(sent(&mut server), msg(expected));
-    let asked = requested(&mut server, &msg(&status.replacen("0000", "0008", 1)));
-    server.reply_extents(asked.handle, &extents).unwrap();
+    let request = requested(&mut server, &msg(&status.replacen("0000", "0008", 1)));
+    server.reply_extents(request.handle, &extents).unwrap();
     assert_eq!(
         sent(&mut server),
         msg("668e33ef 0001 0005 'extents?' 0000000c 00000001 00000200 00000000")
     );
     let many: Vec<StatusExtent> =
         (0..100).map(|at| StatusExtent { length: 16, state: at % 2 }).collect();
-    let asked = requested(&mut server, &msg(status));
-    server.reply_extents(asked.handle, &many).unwrap();
+    let request = requested(&mut server, &msg(status));
+    server.reply_extents(request.handle, &many).unwrap();
     assert_eq!(sent(&mut server).len(), 20 + 4 + 8 * small_limits().max_extents as usize);
 }
 

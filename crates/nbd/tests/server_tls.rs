@@ -83,7 +83,7 @@ fn what_was_agreed_before_tls_is_forgotten() {
 }
 
 #[test]
-fn plaintext_behind_starttls_ends_the_connection_however_it_arrives() {
+fn plaintext_after_starttls_ends_the_connection() {
     let injected = [option(STARTTLS, &[]), option(7, &go_data("vol0", &[]))].concat();
     for split in 16..=injected.len() {
         let mut server = greeted(TlsPolicy::Require);
@@ -98,7 +98,7 @@ fn plaintext_behind_starttls_ends_the_connection_however_it_arrives() {
             assert_eq!(server.receive(&injected[16..]), 0);
             continue;
         }
-        assert_eq!(event, Some(ServerEvent::Closed(CloseReason::BehindStartTls)), "{split}");
+        assert_eq!(event, Some(ServerEvent::Closed(CloseReason::AfterStartTls)), "{split}");
         assert!(sent(&mut server).is_empty(), "STARTTLS is not acknowledged");
         assert!(server.is_closed() && !server.is_secured());
     }

@@ -40,7 +40,7 @@ const ALIKE: f64 = 0.9;
 /// The result of looking for a second arm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ActuatorResult {
-    pub(crate) sought: bool,
+    pub(crate) searched: bool,
     /// There are two arms; all results are of the first.
     pub(crate) two: bool,
     pub(crate) compared: bool,
@@ -49,7 +49,7 @@ pub(crate) struct ActuatorResult {
 impl ActuatorResult {
     /// True if a second arm is to be looked for on a drive of this capacity.
     pub(crate) fn is_due(&self, capacity: u64) -> bool {
-        !self.sought && capacity >= MIN_SECTORS
+        !self.searched && capacity >= MIN_SECTORS
     }
 
     /// True if the second arm is to be compared with the first.
@@ -60,7 +60,7 @@ impl ActuatorResult {
 
 /// Looks for a second arm. If there is one, all later experiments use the first arm's half only.
 pub(crate) fn find(session: &mut Session, actuators: &mut ActuatorResult) -> Attempt<()> {
-    actuators.sought = true;
+    actuators.searched = true;
     let capacity = session.drive.capacity;
     let (half, eighth) = (capacity / 2, capacity / 8);
     if !are_apart(session, 0, capacity - eighth)? {
@@ -140,8 +140,8 @@ pub(crate) fn compare(
     session.drive.capacity = half;
     if (alike as f64) < ALIKE * seen as f64 {
         session.remark(format!(
-            "two arms: only {alike} of {seen} sectors of the second come by where those of the \
-                first do; what the profile says of sectors from {half} on is not to be relied upon"
+            "two arms: only {alike} of {seen} sectors of the second have the angles of those of the \
+                first; the profile is not reliable for sectors from {half} on"
         ));
     }
     Ok(())

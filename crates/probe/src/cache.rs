@@ -80,7 +80,7 @@ pub(crate) struct CacheResult {
     pub(crate) segment_sectors: Option<u64>,
     /// The read-ahead is completed before a command that arrives meanwhile; none if it is too short
     /// to tell.
-    pub(crate) goes_on: Option<bool>,
+    pub(crate) read_ahead_first: Option<bool>,
     step: u32,
 }
 
@@ -135,14 +135,14 @@ pub(crate) fn extend(
             found.ahead = Some(ahead);
         }
         4 => found.segment_sectors = segment(session, zone, found)?,
-        _ => found.goes_on = goes_on(session, zone, found)?,
+        _ => found.read_ahead_first = read_ahead_first(session, zone, found)?,
     }
     found.step += 1;
     let done = found.hit_ns.is_none() || found.step > 5;
     if done {
         remark_assumptions(&mut session.remarks, found);
     }
-    Ok(Progress::done_if(done))
+    Ok(Progress::from(done))
 }
 
 /// Measures what other experiments need to read a sector twice from the media: the length of a row
@@ -193,8 +193,8 @@ fn holds_before(session: &mut Session) -> Attempt<bool> {
     for _ in 0..VOTES {
         let place = BEFORE + session.random.below(session.drive.capacity - BEFORE);
         session.read_at_once(place, 1)?;
-        let answer = session.read_at_once(place - BEFORE, 1)?;
-        held += usize::from(is_hit(session, &answer));
+        let command = session.read_at_once(place - BEFORE, 1)?;
+        held += usize::from(is_hit(session, &command));
     }
     Ok(held > VOTES / 2)
 }
@@ -205,7 +205,7 @@ fn remark_assumptions(remarks: &mut Vec<String>, found: &CacheResult) {
     }
     let max_rows = ROWS[ROWS.len() - 1];
     if found.segments().is_some_and(|rows| rows >= max_rows) {
-        remarks.push(format!("cache: {max_rows} segments or more; no more were looked for"));
+        remarks.push(format!("cache: {max_rows} segments or more; more were not looked for"));
     }
     if found.segment_sectors.is_none() {
         remarks.push(format!(
@@ -215,8 +215,9 @@ fn remark_assumptions(remarks: &mut Vec<String>, found: &CacheResult) {
     }
     let [near, far] = found.ahead.unwrap_or_default();
     if near.max(far) >= FURTHEST {
-        remarks
-            .push(format!("cache: reads ahead {FURTHEST} sectors or more; no further was looked"));
+        remarks.push(format!(
+            "cache: reads ahead {FURTHEST} sectors or more; longer read-ahead was not looked for"
+        ));
     } else if near.abs_diff(far) > near.max(far) / 20 + 4
         && !found.within_track
         && !found.whole_track
@@ -226,9 +227,9 @@ fn remark_assumptions(remarks: &mut Vec<String>, found: &CacheResult) {
             another; the greater is taken"
         ));
     }
-    if found.goes_on == Some(true) {
+    if found.read_ahead_first == Some(true) {
         remarks.push(
-            "cache: read-ahead goes on before a command that came meanwhile; reads behind \
+            "cache: read-ahead is completed before a command that arrives meanwhile; reads after \
             others complete later than predicted"
                 .into(),
         );
@@ -307,8 +308,8 @@ fn keeps_whole_tracks(session: &mut Session, zone: &ZoneModel) -> Attempt<bool> 
         session.read_random(1)?;
         let first = session.read_at_once(place.lba, 1)?;
         let before = place.spt * (1 + number as u64 % 2) / 5;
-        let answer = read_after(session, place.lba.saturating_sub(before), &first, 2.5 * period)?;
-        held += usize::from(is_hit(session, &answer));
+        let command = read_after(session, place.lba.saturating_sub(before), &first, 2.5 * period)?;
+        held += usize::from(is_hit(session, &command));
     }
     Ok(held + 1 >= VOTES)
 }
@@ -340,8 +341,8 @@ fn is_read_ahead(
         session.read_random(1)?;
         let first = session.read_at_once(place.lba, 1)?;
         let idle = time_to_read(session, distance, place.spt);
-        let answer = read_after(session, place.lba + distance, &first, idle)?;
-        Ok(is_hit(session, &answer))
+        let command = read_after(session, place.lba + distance, &first, idle)?;
+        Ok(is_hit(session, &command))
     })
 }
 
@@ -378,8 +379,8 @@ fn segment(session: &mut Session, zone: &ZoneModel, found: &CacheResult) -> Atte
         }
     }
     // The cached sectors end with the row, at its track's end, or with the read-ahead after it.
-    let behind = if to_track_end { 0 } else { ahead };
-    let (mut gone, mut held) = (0, length + behind - 1);
+    let after = if to_track_end { 0 } else { ahead };
+    let (mut gone, mut held) = (0, length + after - 1);
     if !is_held(session, zone, length, ahead, held)? {
         return Ok(None);
     }
@@ -387,7 +388,7 @@ fn segment(session: &mut Session, zone: &ZoneModel, found: &CacheResult) -> Atte
         let middle = gone + (held - gone) / 2;
         if is_held(session, zone, length, ahead, middle)? { held = middle } else { gone = middle }
     }
-    Ok(Some(length + behind - held))
+    Ok(Some(length + after - held))
 }
 
 /// True if the sector at `offset` is cached after a row of `length` was read in sequence and its
@@ -418,13 +419,17 @@ fn is_held(
         }
         let Some(last) = last else { return Ok(false) };
         let idle = time_to_read(session, ahead, spt);
-        let answer = read_after(session, start + offset, &last, idle)?;
-        Ok(is_hit(session, &answer))
+        let command = read_after(session, start + offset, &last, idle)?;
+        Ok(is_hit(session, &command))
     })
 }
 
 /// True if read-ahead delays a command that arrives meanwhile.
-fn goes_on(session: &mut Session, zone: &ZoneModel, found: &CacheResult) -> Attempt<Option<bool>> {
+fn read_ahead_first(
+    session: &mut Session,
+    zone: &ZoneModel,
+    found: &CacheResult,
+) -> Attempt<Option<bool>> {
     let [ahead, _] = found.ahead.unwrap_or_default();
     let spt = zone.sectors_per_track;
     let distance = (ahead * 3 / 4).min(spt * 3 / 4);
@@ -437,8 +442,8 @@ fn goes_on(session: &mut Session, zone: &ZoneModel, found: &CacheResult) -> Atte
         session.read_random(1)?;
         session.read_at_once(place.lba, 1)?;
         session.read_random(1)?;
-        let answer = session.read_at_once(place.lba + distance, 1)?;
-        held += usize::from(is_hit(session, &answer));
+        let command = session.read_at_once(place.lba + distance, 1)?;
+        held += usize::from(is_hit(session, &command));
     }
     Ok(Some(held > VOTES / 2))
 }
@@ -557,7 +562,7 @@ mod tests {
                 assert!(
                     !profile.whole_track
                         && !profile.read_ahead_within_track
-                        && found.goes_on != Some(true),
+                        && found.read_ahead_first != Some(true),
                     "{case}"
                 );
                 assert!((profile.read_hit_us - cache.read_hit_us).abs() < 30.0, "{case}");

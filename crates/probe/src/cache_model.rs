@@ -45,8 +45,8 @@ impl CacheModel {
         let around = if session.drive.hits.keeps_tracks { density as u64 + 1 } else { 0 };
         let mut rows: Vec<Row> = Vec::new();
         let mut before: Option<(TimedCommand, u64)> = None;
-        for (answer, next) in session.recent() {
-            let (start, last) = (answer.extent.start.get(), answer.extent.end().get());
+        for (command, next) in session.recent() {
+            let (start, last) = (command.extent.start.get(), command.extent.end().get());
             // The head read on up to it from where the previous row began.
             let row_from = match before {
                 Some((earlier, row_from)) if is_read_ahead(&earlier, start, ring) => {
@@ -54,12 +54,12 @@ impl CacheModel {
                 }
                 _ => start,
             };
-            before = Some((answer, row_from));
+            before = Some((command, row_from));
             if start > end.saturating_add(around) || last.saturating_add(ring + around) < from {
                 continue;
             }
             let pause_ns =
-                next.map_or(0.0, |next| next.saturating_since(answer.completed).as_ns() as f64);
+                next.map_or(0.0, |next| next.saturating_since(command.completed).as_ns() as f64);
             let ahead = ahead_in(session, pause_ns, density).min(ring);
             rows.push(Row { from: row_from.saturating_sub(around), end: last + ahead.max(around) });
         }
@@ -67,7 +67,7 @@ impl CacheModel {
     }
 
     /// The sectors after a read that are cached if the next command follows at once.
-    pub(crate) fn behind_one(session: &Session, density: f64) -> u64 {
+    pub(crate) fn after_read(session: &Session, density: f64) -> u64 {
         ahead_in(session, 0.0, density)
     }
 
@@ -101,7 +101,7 @@ mod tests {
     /// The rows near 10,000 after reads, each with its times of issue and completion, us; 1,000
     /// sectors pass in a revolution of 6 ms.
     fn after(reads: &[(u64, u64, u64)], keeps_tracks: bool) -> CacheModel {
-        let answer = |(lba, issued, completed): &(u64, u64, u64)| TimedCommand {
+        let command = |(lba, issued, completed): &(u64, u64, u64)| TimedCommand {
             extent: Extent::from_numbers(*lba, 1),
             issued: Instant::from_ns(issued * 1_000),
             completed: Instant::from_ns(completed * 1_000),
@@ -113,8 +113,8 @@ mod tests {
             hits: CacheHits { eviction_reads: 8, keeps_tracks, ..CacheHits::default() },
             ..DriveTiming::default()
         };
-        let answers: Vec<TimedCommand> = reads.iter().map(answer).collect();
-        drive.note_recent(&answers);
+        let commands: Vec<TimedCommand> = reads.iter().map(command).collect();
+        drive.note_recent(&commands);
         CacheModel::near(&Session::new(&[], &[], drive, 1), 9_000, 11_000, 1_000.0)
     }
 

@@ -100,7 +100,7 @@ impl Clock {
             self.refused += 1;
             if self.refused > 3 {
                 // The spindle has left the line: start again at the present phase.
-                self.forget_phase(at);
+                self.reset_phase(at);
             }
             return;
         }
@@ -150,7 +150,7 @@ impl Clock {
     }
 
     /// Restarts the phase with a completion of the reference sector at `at_ns`; the period stays.
-    pub(crate) fn forget_phase(&mut self, at_ns: f64) {
+    pub(crate) fn reset_phase(&mut self, at_ns: f64) {
         self.origin_ns = at_ns;
         self.last_ns = at_ns;
         self.recent = vec![(0.0, at_ns)];

@@ -50,12 +50,12 @@ impl Curve {
     /// The time at a distance, interpolated; none beyond the points.
     pub(crate) fn predicted(&self, distance: u64) -> Option<f64> {
         let next = self.points.iter().position(|point| point.0 >= distance)?;
-        let behind = self.points[next];
-        if behind.0 == distance {
-            return Some(behind.1.ns);
+        let after = self.points[next];
+        if after.0 == distance {
+            return Some(after.1.ns);
         }
         let before = *self.points.get(next.checked_sub(1)?)?;
-        Some(on_line(before, behind, distance))
+        Some(on_line(before, after, distance))
     }
 
     pub(crate) fn insert(&mut self, distance: u64, found: Timed) {
@@ -100,8 +100,8 @@ impl Curve {
     fn bends(&self) -> Vec<f64> {
         let mut bends = vec![0.0; self.points.len()];
         for (number, around) in self.points.windows(3).enumerate() {
-            let [before, point, behind] = around else { continue };
-            bends[number + 1] = (point.1.ns - on_line(*before, *behind, point.0)).abs();
+            let [before, point, after] = around else { continue };
+            bends[number + 1] = (point.1.ns - on_line(*before, *after, point.0)).abs();
         }
         bends
     }

@@ -137,7 +137,7 @@ fn queue(queue: &QueueResult, figures: &mut Vec<Figure>) {
     };
     // A command that overtakes all others is seen every few choices, so the depth is found to one
     // or two.
-    let error = if found.depth_is_least {
+    let error = if found.depth_is_lower_bound {
         f64::INFINITY
     } else {
         1.0_f64.max(f64::from(found.depth) / 16.0)

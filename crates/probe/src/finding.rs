@@ -27,7 +27,7 @@ pub struct Finding {
     /// Sectors that came late repeatedly, as remapped ones do; only among those that the self-check
     /// read.
     pub remapped: Vec<RemappedSector>,
-    /// What was not found, not understood or only sampled, as sentences.
+    /// Sentences on anything not found, not understood or only sampled.
     pub remarks: Vec<String>,
     /// The time in which the drive worked for the probe.
     pub drive_time: Nanos,

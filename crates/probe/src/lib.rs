@@ -28,16 +28,16 @@
 //! use headtime_probe::{CommandOutcome, Probe, ProbeSettings, Verdict};
 //! use headtime_units::{Instant, Nanos, SectorSize, Sectors};
 //!
-//! // A device that answers everything in 80 us, one command at a time, turns nothing.
+//! // A device that answers everything in 80 us, one command at a time, does not rotate.
 //! let mut probe = Probe::new(ProbeSettings::for_drive(Sectors::new(1 << 30), SectorSize::B512, 1));
 //! let mut now = Instant::ORIGIN;
-//! while let Some(mut errand) = probe.next_batch() {
-//!     now = now.max(errand.not_before());
-//!     while let Some(command) = errand.next(now) {
+//! while let Some(mut batch) = probe.next_batch() {
+//!     now = now.max(batch.not_before());
+//!     while let Some(command) = batch.next(now) {
 //!         now += Nanos::from_us(80);
-//!         errand.completed(command.id, now, CommandOutcome::Done);
+//!         batch.completed(command.id, now, CommandOutcome::Done);
 //!     }
-//!     probe.batch_completed(errand.into_results());
+//!     probe.batch_completed(batch.into_results());
 //! }
 //! let finding = probe.finding();
 //! assert!(finding.profile.is_none() && matches!(finding.verdict, Verdict::NoRotatingDrive { .. }));

@@ -81,7 +81,7 @@ pub struct Lane {
 pub enum CommandOutcome {
     /// The drive transferred the sectors.
     Done,
-    /// The drive reported an error, or did not answer in time.
+    /// The drive reported an error, or did not command in time.
     Failed,
 }
 

@@ -41,9 +41,9 @@ pub(crate) fn find(
 ) -> Attempt<Option<f64>> {
     let MinTimeSearch { period_ns, guess_ns, fine_ns, coarse_ns } = search;
     let (mut low, mut high) = (0.0, f64::INFINITY);
-    let (mut wanted, mut stride) = (guess_ns, FIRST_STRIDE_NS);
+    let (mut target_ns, mut stride) = (guess_ns, FIRST_STRIDE_NS);
     for _ in 0..MAX_TRIALS {
-        let Some(took) = trial(session, wanted)? else { return Ok(None) };
+        let Some(took) = trial(session, target_ns)? else { return Ok(None) };
         (low, high) = (f64::max(low, took - period_ns), f64::min(high, took));
         if high < low {
             break;
@@ -51,9 +51,9 @@ pub(crate) fn find(
         if high - low < fine_ns {
             return Ok(Some((low + high) / 2.0));
         }
-        wanted = if high - low < 4.0 * stride {
+        target_ns = if high - low < 4.0 * stride {
             (low + high) / 2.0
-        } else if took < wanted + period_ns / 2.0 {
+        } else if took < target_ns + period_ns / 2.0 {
             // Reached: try earlier, in growing strides.
             (high - stride).max(low + (high - low) / 8.0)
         } else {

@@ -62,11 +62,11 @@ pub(crate) fn measure(session: &mut Session, layout: &LayoutResult) -> Attempt<I
             }
             session.keep_clock()?;
             session.read_random(1)?;
-            let answer = session.read_at_once(start, length)?;
-            if answer.succeeded() && !session.may_be_hit(&answer) {
+            let command = session.read_at_once(start, length)?;
+            if command.succeeded() && !session.may_be_hit(&command) {
                 off.push(
                     wrap(
-                        session.drive.clock.turns_at(answer.completed)
+                        session.drive.clock.turns_at(command.completed)
                             - zone.angle(start + length - 1),
                     ) * period,
                 );

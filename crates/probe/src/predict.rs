@@ -25,7 +25,7 @@ impl Predicted {
         let period = RotationPeriod::from_fs(libm::round(drive.clock.period_ns() * 1e6) as u64);
         let period = period.ok_or_else(|| {
             Interruption::Failed(format!(
-                "a period of {} ns is no drive's",
+                "a period of {} ns is out of range",
                 drive.clock.period_ns()
             ))
         })?;
@@ -57,7 +57,7 @@ impl Predicted {
     }
 
     /// The position of the head after an extent.
-    pub(crate) fn behind(&self, extent: Extent) -> HeadPosition {
+    pub(crate) fn head_after(&self, extent: Extent) -> HeadPosition {
         self.mechanism.layout().track_of(extent.last()).into()
     }
 

@@ -73,7 +73,7 @@ pub struct Probe {
     requested: Option<Measurement>,
     monitor: DriveMonitor,
     early_end: Option<EarlyEnd>,
-    /// How often the present experiment was started again.
+    /// The number of times the present experiment was started again.
     retries: u32,
     spent: Nanos,
     reads: u64,

@@ -29,7 +29,7 @@ pub(crate) struct DriveModel<'a> {
 }
 
 /// The resolution of a timed arm movement, ns.
-const TIMED_TO_NS: f64 = 20_000.0;
+const TIMING_RESOLUTION_NS: f64 = 20_000.0;
 
 impl DriveModel<'_> {
     /// The profile, as far as it is known.
@@ -135,8 +135,9 @@ impl DriveModel<'_> {
         let (of_head, of_cylinder) =
             if in_bands { (1, 0) } else { (0, usize::from(geometry.heads > 1)) };
         let timed = [(self.seek.other_head_ns, of_head), (next_cylinder, of_cylinder)];
-        let needed =
-            timed.into_iter().filter_map(|(ns, kind)| Some(ns? + TIMED_TO_NS - step_ns(kind)?));
+        let needed = timed
+            .into_iter()
+            .filter_map(|(ns, kind)| Some(ns? + TIMING_RESOLUTION_NS - step_ns(kind)?));
         let max_ns = timed.into_iter().filter_map(|(ns, _)| ns).fold(f64::INFINITY, f64::min);
         needed.fold(base_ns, f64::max).min(max_ns.max(base_ns))
     }
@@ -151,16 +152,16 @@ impl DriveModel<'_> {
                 let whole = (end - model.first_lba) / groups.lbas;
                 let tracks_of_group = (groups.lbas + groups.spares) / model.sectors_per_track;
                 let cylinders = tracks_of_group / geometry.heads;
-                let behind = model.first_lba + whole * groups.lbas;
+                let after = model.first_lba + whole * groups.lbas;
                 if whole > 0 {
                     let mut zone = zone_of(model, first_lba, cylinder, whole * cylinders);
                     zone.spares = groups.spares;
                     zone.spare_cylinders = (whole > 1).then_some(cylinders as u32);
-                    zone.slips = slips_of(model, first_lba, behind);
+                    zone.slips = slips_of(model, first_lba, after);
                     cylinder += whole * cylinders;
                     zones.push(zone);
                 }
-                first_lba = behind;
+                first_lba = after;
             }
             if first_lba < end {
                 let before =
@@ -234,8 +235,8 @@ fn slips_of(model: &ZoneModel, first_lba: u64, end: u64) -> Vec<u64> {
     let skips = model.skips.iter().filter(|skip| (first_lba + 1..end).contains(&skip.lba));
     skips
         .flat_map(|skip| {
-            let behind = model.physical(skip.lba) - start;
-            behind - skip.sectors..behind
+            let after = model.physical(skip.lba) - start;
+            after - skip.sectors..after
         })
         .collect()
 }

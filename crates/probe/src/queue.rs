@@ -85,7 +85,7 @@ pub struct QueueBehavior {
     /// The number of commands that it holds, with the one in service.
     pub depth: u32,
     /// The depth may be greater: as many were outstanding as the connection to the drive accepts.
-    pub depth_is_least: bool,
+    pub depth_is_lower_bound: bool,
     /// The overhead of a command overlaps the command before it.
     pub overlaps: bool,
     /// The time of a random read alone, milliseconds, median.
@@ -121,20 +121,20 @@ impl QueueBehavior {
         let order = match self.order {
             ServiceOrder::Arrival => "in the order of arrival",
             ServiceOrder::Positioning => "the shortest to reach first",
-            ServiceOrder::Address => "upwards by address",
+            ServiceOrder::Address => "in ascending address order",
             ServiceOrder::Nearest => "the nearest address first",
-            ServiceOrder::Other => "in an order that no rule explains",
+            ServiceOrder::Other => "in an order that fits no rule",
         };
-        let least = if self.depth_is_least { " or more" } else { "" };
+        let least = if self.depth_is_lower_bound { " or more" } else { "" };
         let longer = if self.until_stopped {
             format!("until the stream was stopped after {:.1} s", self.longest_wait_ms / 1e3)
         } else {
-            format!("{:.0} ms at the longest", self.longest_wait_ms)
+            format!("up to {:.0} ms", self.longest_wait_ms)
         };
         let starves = if self.starves() {
-            "random reads starve behind a sequential stream"
+            "random reads starve beside a sequential stream"
         } else {
-            "no random read starves behind a sequential stream"
+            "no random read starves beside a sequential stream"
         };
         format!(
             "the drive holds {}{least} commands and serves them {order}; {starves}: they wait \
@@ -194,7 +194,7 @@ impl QueueResult {
             order,
             explained,
             depth,
-            depth_is_least: depth > 1 && depth >= self.max_outstanding.min(MAX_OUTSTANDING),
+            depth_is_lower_bound: depth > 1 && depth >= self.max_outstanding.min(MAX_OUTSTANDING),
             overlaps: choices.overlaps,
             alone_ms: alone_ns / 1e6,
             longest_wait_ms: longest / 1e6,
@@ -253,8 +253,8 @@ pub(crate) fn extend(
     found.max_outstanding = max_outstanding;
     if max_outstanding < 2 {
         session.remark(
-            "firmware queue: the way to the drive takes one command at a \
-            time, so that its queue cannot be seen",
+            "firmware queue: not measured, because the connection to the drive accepts one command \
+            at a time",
         );
         return Ok(Progress::Done);
     }
@@ -271,11 +271,11 @@ pub(crate) fn extend(
     if done && let Some(behavior) = found.behavior() {
         remark_assumptions(&mut session.remarks, &behavior, max_outstanding);
     }
-    Ok(Progress::done_if(done))
+    Ok(Progress::from(done))
 }
 
 fn remark_assumptions(remarks: &mut Vec<String>, found: &QueueBehavior, max_outstanding: u32) {
-    if found.depth_is_least {
+    if found.depth_is_lower_bound {
         remarks.push(format!(
             "firmware queue: {} commands or more; no more than {max_outstanding} \
             could be outstanding",
@@ -286,8 +286,8 @@ fn remark_assumptions(remarks: &mut Vec<String>, found: &QueueBehavior, max_outs
         ServiceOrder::Arrival | ServiceOrder::Positioning => {}
         ServiceOrder::Address | ServiceOrder::Nearest | ServiceOrder::Other => {
             remarks.push(format!(
-                "firmware queue: commands are served {:?}; the profile knows no \
-                such order and says sptf",
+                "firmware queue: commands are served {:?}; the profile has no \
+                such order and uses sptf",
                 found.order
             ));
         }
@@ -295,7 +295,7 @@ fn remark_assumptions(remarks: &mut Vec<String>, found: &QueueBehavior, max_outs
     if found.until_stopped && found.hold_ms.is_none() {
         remarks.push(format!(
             "firmware queue: a random read waited {:.1} s, until the stream beside it was stopped; \
-                how long it would have waited is not known",
+                its full wait is not known",
             found.longest_wait_ms / 1e3
         ));
     }
@@ -319,50 +319,51 @@ fn choices(
     let lanes = vec![Lane { extents: extents.clone(), outstanding }];
     let served = session.read_concurrently(ConcurrentReads { lanes, time_limit: STREAM_LIMIT })?;
     let mut predicted = Predicted::new(model, &session.drive)?;
-    let turn_of = |answer: &TimedCommand| {
-        extents.iter().position(|extent| *extent == answer.extent).unwrap_or(0)
+    let turn_of = |command: &TimedCommand| {
+        extents.iter().position(|extent| *extent == command.extent).unwrap_or(0)
     };
     let mut found = Choices { earlier: 0, outstanding: 0, shares: [0.0; 4], overlaps: false };
-    let (mut made, mut predicted_hidden, mut predicted_open) = (0_u32, 0, 0);
-    for (place, answer) in served.iter().enumerate() {
+    let (mut made, mut predicted_overlapped, mut predicted_open) = (0_u32, 0, 0);
+    for (place, command) in served.iter().enumerate() {
         // Commands that arrived before it but are served later.
-        let turn = turn_of(answer);
+        let turn = turn_of(command);
         let earlier = served[place + 1..].iter().filter(|other| turn_of(other) < turn).count();
         found.earlier = found.earlier.max(earlier as u32);
-        let held = served[place..].iter().filter(|other| other.issued <= answer.issued).count();
+        let held = served[place..].iter().filter(|other| other.issued <= command.issued).count();
         let held_before =
-            served[..place].iter().filter(|other| other.completed > answer.issued).count();
+            served[..place].iter().filter(|other| other.completed > command.issued).count();
         found.outstanding = found.outstanding.max((held + held_before) as u32);
         let Some(before) = place.checked_sub(1).map(|before| &served[before]) else { continue };
-        if !answer.succeeded()
+        if !command.succeeded()
             || !before.succeeded()
-            || session.may_be_hit(answer)
+            || session.may_be_hit(command)
             || session.may_be_hit(before)
         {
             continue;
         }
         predicted.follow(&session.drive.clock, before.completed);
         let depart = predicted.media_end(before.completed);
-        let from = predicted.behind(before.extent);
-        let hidden = predicted.completion(
+        let from = predicted.head_after(before.extent);
+        let overlapped = predicted.completion(
             from,
-            depart.max(answer.issued + predicted.overhead()),
-            answer.extent,
+            depart.max(command.issued + predicted.overhead()),
+            command.extent,
         );
         let open = predicted.completion(
             from,
-            before.completed.max(answer.issued) + predicted.overhead(),
-            answer.extent,
+            before.completed.max(command.issued) + predicted.overhead(),
+            command.extent,
         );
-        let near =
-            |at: Instant| u32::from(answer.completed.signed_since(at).unsigned_abs() < NEAR_NS / 2);
-        (predicted_hidden, predicted_open) =
-            (predicted_hidden + near(hidden), predicted_open + near(open));
+        let near = |at: Instant| {
+            u32::from(command.completed.signed_since(at).unsigned_abs() < NEAR_NS / 2)
+        };
+        (predicted_overlapped, predicted_open) =
+            (predicted_overlapped + near(overlapped), predicted_open + near(open));
         let waiting: Vec<&TimedCommand> = served[place..]
             .iter()
             .filter(|other| other.issued + predicted.overhead() <= depart)
             .collect();
-        if waiting.len() < 2 || !waiting.iter().any(|other| other.extent == answer.extent) {
+        if waiting.len() < 2 || !waiting.iter().any(|other| other.extent == command.extent) {
             continue;
         }
         made += 1;
@@ -371,12 +372,12 @@ fn choices(
         };
         let shortest = waiting.iter().map(|other| takes(other)).min().unwrap_or(0);
         let first = waiting.iter().map(|other| turn_of(other)).min().unwrap_or(0);
-        let (here, end) = (answer.extent.start.get(), before.extent.end().get());
+        let (here, end) = (command.extent.start.get(), before.extent.end().get());
         let upwards = |lba: u64| if lba >= end { lba - end } else { lba + session.drive.capacity };
         let starts = || waiting.iter().map(|other| other.extent.start.get());
         let explained = [
             turn == first,
-            takes(answer) <= shortest + NEAR_NS,
+            takes(command) <= shortest + NEAR_NS,
             starts().all(|other| upwards(here) <= upwards(other)),
             starts().all(|other| here.abs_diff(end) <= other.abs_diff(end)),
         ];
@@ -389,7 +390,7 @@ fn choices(
         // There never were two to choose from: one after the other.
         found.shares[0] = 1.0;
     }
-    found.overlaps = predicted_hidden > predicted_open;
+    found.overlaps = predicted_overlapped > predicted_open;
     Ok(found)
 }
 
@@ -398,9 +399,9 @@ fn alone(session: &mut Session) -> Attempt<f64> {
     let mut took = Vec::new();
     for _ in 0..ALONE {
         let lba = session.random.below(session.drive.capacity);
-        let answer = session.read_at_once(lba, 1)?;
-        if answer.succeeded() && !session.may_be_hit(&answer) {
-            took.push(answer.response().as_ns() as f64);
+        let command = session.read_at_once(lba, 1)?;
+        if command.succeeded() && !session.may_be_hit(&command) {
+            took.push(command.response().as_ns() as f64);
         }
     }
     Ok(median(&took))
@@ -419,8 +420,8 @@ fn beside_stream(
     let fastest = model.layout.zones.iter().map(|zone| zone.sectors_per_track).max().unwrap_or(1)
         as f64
         / session.drive.clock.period_ns();
-    let wanted = (1.3 * fastest * STREAM_LIMIT.as_ns() as f64) as u64 / sectors + 1;
-    let count = wanted.min(capacity / 2 / sectors).max(1);
+    let needed = (1.3 * fastest * STREAM_LIMIT.as_ns() as f64) as u64 / sectors + 1;
+    let count = needed.min(capacity / 2 / sectors).max(1);
     let start = session.random.below(capacity - count * sectors);
     let stream: Vec<Extent> =
         (0..count).map(|number| Extent::from_numbers(start + number * sectors, sectors)).collect();
@@ -436,25 +437,26 @@ fn beside_stream(
         Lane { extents: random, outstanding: 1 },
         Lane { extents: stream, outstanding: STREAM_DEPTH.min(max_outstanding - 1) },
     ];
-    let answers = session.read_concurrently(ConcurrentReads { lanes, time_limit: STREAM_LIMIT })?;
-    let of_stream = |answer: &&TimedCommand| (start..end).contains(&answer.extent.start.get());
-    let began = answers.iter().map(|answer| answer.issued).min().unwrap_or(Instant::ORIGIN);
+    let commands =
+        session.read_concurrently(ConcurrentReads { lanes, time_limit: STREAM_LIMIT })?;
+    let of_stream = |command: &&TimedCommand| (start..end).contains(&command.extent.start.get());
+    let began = commands.iter().map(|command| command.issued).min().unwrap_or(Instant::ORIGIN);
     let stopped =
-        answers.iter().filter(of_stream).map(|answer| answer.issued).max().unwrap_or(began);
-    for answer in answers
+        commands.iter().filter(of_stream).map(|command| command.issued).max().unwrap_or(began);
+    for command in commands
         .iter()
-        .filter(|answer| !of_stream(answer) && answer.succeeded() && answer.issued <= stopped)
+        .filter(|command| !of_stream(command) && command.succeeded() && command.issued <= stopped)
     {
-        let waited_ns = answer.response().as_ns() as f64;
-        if answer.completed <= stopped {
+        let waited_ns = command.response().as_ns() as f64;
+        if command.completed <= stopped {
             found.waits_ns.push(waited_ns);
-        } else if stopped.saturating_since(answer.issued) > STREAM_LIMIT / 2 {
+        } else if stopped.saturating_since(command.issued) > STREAM_LIMIT / 2 {
             found.cut_off_ns = found.cut_off_ns.max(waited_ns);
         }
     }
     let last =
-        answers.iter().filter(of_stream).map(|answer| answer.completed).max().unwrap_or(began);
-    found.stream_bytes += answers.iter().filter(of_stream).count() as f64
+        commands.iter().filter(of_stream).map(|command| command.completed).max().unwrap_or(began);
+    found.stream_bytes += commands.iter().filter(of_stream).count() as f64
         * (sectors * u64::from(model.sector_bytes)) as f64;
     found.stream_ns += last.saturating_since(began).as_ns() as f64;
     Ok(())
@@ -514,7 +516,7 @@ mod tests {
                     "{case}"
                 );
                 assert_eq!(found.overlaps, depth > 1, "{case}");
-                assert_eq!(found.depth_is_least, found.depth == 32, "{case}");
+                assert_eq!(found.depth_is_lower_bound, found.depth == 32, "{case}");
             }
         }
     }
@@ -528,7 +530,7 @@ mod tests {
                 (found.hold_ms.expect("an even wait") / hold_ms - 1.0).abs() < 0.1,
                 "{found:?}"
             );
-            assert!(found.sentence().contains("starve behind"), "{}", found.sentence());
+            assert!(found.sentence().contains("starve beside"), "{}", found.sentence());
         }
     }
 

@@ -53,8 +53,8 @@ pub(crate) fn extend(
     let Some((lba, sectors)) = next.copied() else { return Ok(Progress::Done) };
     found.examined += 1;
     let mut predicted = Predicted::new(model, &session.drive)?;
-    if again_far(session, &mut predicted, Extent::from_numbers(lba, sectors))? {
-        let off = sectors_off(session, &mut predicted, lba, sectors)?;
+    if is_far_again(session, &mut predicted, Extent::from_numbers(lba, sectors))? {
+        let off = deviating_sectors(session, &mut predicted, lba, sectors)?;
         if (off.len() as u64) < sectors.div_ceil(2) {
             for remapped in off {
                 if !found.remapped.iter().any(|known| known.lba == remapped.lba) {
@@ -74,7 +74,7 @@ pub(crate) fn coverage(check: &SelfCheck, capacity: u64, sector_bytes: u32) -> f
 }
 
 /// True if a read is far from the prediction each time.
-fn again_far(session: &mut Session, predicted: &mut Predicted, extent: Extent) -> Attempt<bool> {
+fn is_far_again(session: &mut Session, predicted: &mut Predicted, extent: Extent) -> Attempt<bool> {
     for _ in 0..READINGS {
         match late_turns(session, predicted, extent)? {
             Some((late, _)) if late.abs() > FAR_TURNS => {}
@@ -93,26 +93,26 @@ fn late_turns(
 ) -> Attempt<Option<(f64, f64)>> {
     session.keep_clock()?;
     let Some(before) = session.read_random(1)? else { return Ok(None) };
-    let answer = session.read(extent, headtime_units::Instant::ORIGIN)?;
-    if !answer.succeeded()
+    let command = session.read(extent, headtime_units::Instant::ORIGIN)?;
+    if !command.succeeded()
         || !before.succeeded()
-        || session.may_be_hit(&answer)
+        || session.may_be_hit(&command)
         || session.may_be_hit(&before)
     {
         return Ok(None);
     }
     predicted.follow(&session.drive.clock, before.completed);
     let completion = predicted.completion(
-        predicted.behind(before.extent),
-        answer.issued + predicted.overhead(),
+        predicted.head_after(before.extent),
+        command.issued + predicted.overhead(),
         extent,
     );
-    let turns = answer.completed.signed_since(completion) as f64 / session.drive.clock.period_ns();
+    let turns = command.completed.signed_since(completion) as f64 / session.drive.clock.period_ns();
     Ok(Some((turns, wrap(turns))))
 }
 
 /// The sectors of a read whose angles deviate.
-fn sectors_off(
+fn deviating_sectors(
     session: &mut Session,
     predicted: &mut Predicted,
     lba: u64,

@@ -52,8 +52,9 @@ pub(crate) enum Progress {
     Done,
 }
 
-impl Progress {
-    pub(crate) fn done_if(condition: bool) -> Self {
-        if condition { Self::Done } else { Self::More }
+/// Converts "is done".
+impl From<bool> for Progress {
+    fn from(done: bool) -> Self {
+        if done { Self::Done } else { Self::More }
     }
 }

@@ -32,8 +32,8 @@ const MAX_PARTS: u32 = 8;
 /// The number of readings of reference sectors before the clock is used if times are noisy, and of
 /// random reads between two: about four seconds. A line through readings that scatter by 30 us then
 /// predicts half a second to 5 us.
-const GOING_READINGS: u64 = 50;
-const GOING_APART: u64 = 6;
+const WARM_UP_READINGS: u64 = 50;
+const WARM_UP_RANDOM_READS: u64 = 6;
 /// The lowest score of a rotating drive (guess: with 50 us of noise a revolution of 4 ms scores
 /// 0.997).
 const MIN_SCORE: f64 = 0.8;
@@ -73,10 +73,10 @@ pub(crate) fn measure(session: &mut Session, found: &mut RotationResult) -> Atte
             if session.random.below(3) == 0 {
                 session.read_random(1)?;
             }
-            let answer = session.read_at_once(*place, 1)?;
-            if answer.succeeded() && round > 0 {
-                seen.push(answer.completed.as_ns() as f64);
-                responses.push(answer.response().as_ns() as f64);
+            let command = session.read_at_once(*place, 1)?;
+            if command.succeeded() && round > 0 {
+                seen.push(command.completed.as_ns() as f64);
+                responses.push(command.response().as_ns() as f64);
             }
         }
     }
@@ -96,7 +96,7 @@ pub(crate) fn measure(session: &mut Session, found: &mut RotationResult) -> Atte
         session.drive.clock =
             Clock::new(period_ns, noise_ns, headtime_units::Instant::from_ns(at as u64));
         found.rotates = Some(true);
-        set_going(session)?;
+        warm_up_clock(session)?;
         return Ok(Progress::Done);
     }
     // Nearly all responses are alike and short: the response of a hit.
@@ -111,7 +111,7 @@ pub(crate) fn measure(session: &mut Session, found: &mut RotationResult) -> Atte
     }
     found.rotates = Some(false);
     found.evidence = format!(
-        "repeated reads of one sector are no whole turns apart: the best period between {} and {} \
+        "repeated reads of one sector are no whole revolutions apart: the best period between {} and {} \
             ms scores {score:.2} of 1, expected {MIN_SCORE} or more; \
          nine tenths of the responses lie within {:.3} ms",
         PERIODS_NS.0 / 1e6,
@@ -124,12 +124,12 @@ pub(crate) fn measure(session: &mut Session, found: &mut RotationResult) -> Atte
 /// Reads reference sectors over some seconds if times are noisy. A line through a fraction of a
 /// second would predict the next one worse than a reading, and everything read meanwhile would
 /// share that error.
-fn set_going(session: &mut Session) -> Attempt<()> {
+fn warm_up_clock(session: &mut Session) -> Attempt<()> {
     if session.drive.noise_turns() < QUIET_TURNS {
         return Ok(());
     }
-    for _ in 0..GOING_READINGS {
-        session.read_random(GOING_APART)?;
+    for _ in 0..WARM_UP_READINGS {
+        session.read_random(WARM_UP_RANDOM_READS)?;
         session.read_clock()?;
     }
     Ok(())
@@ -157,15 +157,15 @@ pub(crate) fn read_phase(session: &mut Session) -> Attempt<()> {
     for _ in 0..10 {
         session.evict()?;
         let Some(anchor) = session.next_reference() else { break };
-        let answer = session.read_at_once(anchor.lba, 1)?;
-        if answer.succeeded() && !session.may_be_hit(&answer) {
+        let command = session.read_at_once(anchor.lba, 1)?;
+        if command.succeeded() && !session.may_be_hit(&command) {
             let ahead_ns = anchor.turns * session.drive.clock.period_ns();
-            session.drive.clock.forget_phase(answer.completed.as_ns() as f64 - ahead_ns);
+            session.drive.clock.reset_phase(command.completed.as_ns() as f64 - ahead_ns);
             return Ok(());
         }
     }
     Err(Interruption::Failed(
-        "no sector that the clock goes by could be read from the media".into(),
+        "no reference sector of the clock could be read from the media".into(),
     ))
 }
 

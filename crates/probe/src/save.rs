@@ -95,9 +95,9 @@ impl Probe {
             .strip_prefix(CHECKSUM)
             .and_then(|hex| u32::from_str_radix(hex, 16).ok());
         match checksum {
-            None => return Err(damaged("its last line is no checksum, so it was cut off")),
+            None => return Err(damaged("its last line is no checksum, so it was truncated")),
             Some(checksum) if checksum != crc32c::crc32c(body.as_bytes()) => {
-                return Err(damaged("its checksum does not fit its content"));
+                return Err(damaged("its checksum is wrong"));
             }
             Some(_) => {}
         }

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::curve::{Curve, Timed};
 use crate::geometry::Geometry;
-use crate::layout::{LayoutResult, MIN_DEVIATION, ZoneModel, goes_on};
+use crate::layout::{LayoutResult, MIN_DEVIATION, ZoneModel, continues};
 use crate::numbers::{mean, median, part, wrap};
 use crate::results::Progress;
 use crate::session::{Attempt, Interruption, Session};
@@ -166,11 +166,11 @@ pub(crate) fn find_surfaces(session: &mut Session, layout: &mut LayoutResult) ->
     };
     let unit = zone.pattern.unit;
     let Some(rows) = layout.surfaces.rows else {
-        let one_ns = some_times(session, &layout.zones, |number| {
+        let one_ns = median_min_time(session, &layout.zones, |number| {
             [(0, unit / 4 + number), (0, unit / 4 + number - 1)]
         })?;
         let inset = |number: u64| number.min(unit / 4);
-        let all_ns = some_times(session, &layout.zones, |number| {
+        let all_ns = median_min_time(session, &layout.zones, |number| {
             [(0, unit - 1 - inset(number)), (0, inset(number))]
         })?;
         layout.surfaces.rows = Some(RowTimes { one_ns, all_ns, ..RowTimes::default() });
@@ -178,16 +178,17 @@ pub(crate) fn find_surfaces(session: &mut Session, layout: &mut LayoutResult) ->
     };
     let row = rows.seen + 1;
     if row > MAX_SURFACES {
-        return one_surface(session, layout);
+        return assume_one_surface(session, layout);
     }
     layout.surfaces.rows = Some(RowTimes { seen: row, ..rows });
     let border = row * unit;
     // After the zone's end a row may lie anywhere.
-    if !goes_on(session, &zone, border)? {
+    if !continues(session, &zone, border)? {
         return Ok(());
     }
     let track_angle = crate::layout::track_angle(session, &zone, border)?;
-    let Some(time) = some_times(session, &layout.zones, |_| [(0, border), (0, border - 1)])? else {
+    let Some(time) = median_min_time(session, &layout.zones, |_| [(0, border), (0, border - 1)])?
+    else {
         return Ok(());
     };
     let first = rows.first_ns.unwrap_or(time);
@@ -197,25 +198,25 @@ pub(crate) fn find_surfaces(session: &mut Session, layout: &mut LayoutResult) ->
         .is_some_and(|on| (first - on).abs() >= SAME_NS && (time - on).abs() < (time - first).abs())
     {
         layout.surfaces.searched = true;
-        take_surfaces(layout, row);
+        set_surfaces(layout, row);
         return Ok(());
     }
     // Fit the zone to rows that are predicted well, so that later rows can be timed.
     let zone = &mut layout.zones[0];
     let off = wrap(track_angle - zone.track_angle(border));
     if off.abs() < MIN_DEVIATION / 2.0 {
-        zone.take_angle(border, track_angle);
+        zone.add_angle(border, track_angle);
     }
     Ok(())
 }
 
 /// Assumes one surface, because no row's end is like a step within a row.
-fn one_surface(session: &mut Session, layout: &mut LayoutResult) -> Attempt<()> {
+fn assume_one_surface(session: &mut Session, layout: &mut LayoutResult) -> Attempt<()> {
     layout.surfaces.searched = true;
-    take_surfaces(layout, 1);
+    set_surfaces(layout, 1);
     session.remark(
-        "rows of cylinders follow each other, but which of them lie on one surface could not \
-            be told; they are taken to lie on one",
+        "rows of cylinders follow each other, but their surfaces could not be told apart; they \
+            are assumed to lie on one",
     );
     Ok(())
 }
@@ -244,7 +245,7 @@ pub(crate) struct RowTimes {
 
 /// The median of some minimum times between the pairs of tracks given by number; none if no pair
 /// could be timed.
-fn some_times(
+fn median_min_time(
     session: &mut Session,
     zones: &[ZoneModel],
     pair: impl Fn(u64) -> Pair,
@@ -261,7 +262,7 @@ fn some_times(
 }
 
 /// Sets the number of surfaces of each band.
-fn take_surfaces(layout: &mut LayoutResult, surfaces: u64) {
+fn set_surfaces(layout: &mut LayoutResult, surfaces: u64) {
     let zone = &mut layout.zones[0];
     zone.pattern.units = surfaces;
     zone.steps[2] = zone.steps[1];
@@ -408,7 +409,7 @@ struct Bracket<'a> {
     high: f64,
     /// The delays of the trials against the layout's prediction.
     off: Vec<f64>,
-    wanted: f64,
+    target_ns: f64,
     stride: f64,
     trials: usize,
     failed: usize,
@@ -427,7 +428,7 @@ impl<'a> Bracket<'a> {
             low: 0.0,
             high: f64::INFINITY,
             off: Vec::new(),
-            wanted: guess + sector,
+            target_ns: guess + sector,
             stride: 60_000.0,
             trials: 0,
             failed: 0,
@@ -451,7 +452,7 @@ impl<'a> Bracket<'a> {
             let by = if within { by } else { session.random.below(self.room_on_rows(session) + 1) };
             pair.iter_mut().for_each(|place| place.1 += by);
         }
-        let Some((took, off)) = trial(session, self.zones, pair, self.wanted)? else {
+        let Some((took, off)) = trial(session, self.zones, pair, self.target_ns)? else {
             self.failed += 1;
             return Ok(());
         };
@@ -463,9 +464,9 @@ impl<'a> Bracket<'a> {
         if high - low < FINE_NS + self.sector {
             return Ok(());
         }
-        self.wanted = if high - low < 4.0 * self.stride {
+        self.target_ns = if high - low < 4.0 * self.stride {
             (low + high) / 2.0
-        } else if took < self.wanted + period / 2.0 {
+        } else if took < self.target_ns + period / 2.0 {
             // Reached: try earlier, in growing strides.
             (high - self.stride).max(low + (high - low) / 8.0)
         } else {
@@ -513,7 +514,7 @@ fn trial(
     session: &mut Session,
     zones: &[ZoneModel],
     pair: Pair,
-    wanted: f64,
+    target_ns: f64,
 ) -> Attempt<Option<(f64, Option<f64>)>> {
     session.keep_clock()?;
     let period = session.drive.clock.period_ns();
@@ -529,7 +530,7 @@ fn trial(
     for _ in 0..most {
         // Not near the track's end, so that the read-ahead stays on the track.
         let from = start + session.random.below((end - start) / 2);
-        let target = part(from_angle(from) + wanted / period);
+        let target = part(from_angle(from) + target_ns / period);
         let sector =
             libm::ceil(part(target - zone_to.track_angle(pair[1].1)) * to_spt as f64) as u64;
         let to = zone_to.lba_from(pair[1].1 * to_spt + (sector + to_spt - 1) % to_spt);

@@ -132,11 +132,11 @@ pub(crate) fn extend(
     for _ in 0..STEP {
         session.keep_clock()?;
         let lba = session.random.below(session.drive.capacity - sectors + 1);
-        let answer = session.read_at_once(lba, sectors)?;
-        found.failed += u64::from(!answer.succeeded());
-        let hit = session.may_be_hit(&answer);
-        found.hits += u64::from(hit && answer.succeeded());
-        seen.push((session.sample(answer), hit || !answer.succeeded()));
+        let command = session.read_at_once(lba, sectors)?;
+        found.failed += u64::from(!command.succeeded());
+        let hit = session.may_be_hit(&command);
+        found.hits += u64::from(hit && command.succeeded());
+        seen.push((session.sample(command), hit || !command.succeeded()));
     }
     let mut predicted = Predicted::new(model, &session.drive)?;
     let turn_us = session.drive.clock.period_ns() / 1e3;
@@ -147,7 +147,7 @@ pub(crate) fn extend(
             continue;
         }
         predicted.turn_to(before.turns, before.command.completed);
-        let from = predicted.behind(before.command.extent);
+        let from = predicted.head_after(before.command.extent);
         let completion =
             predicted.completion(from, issued + predicted.overhead(), now.command.extent);
         let error_us = now.command.completed.signed_since(completion) as f64 / 1e3;
@@ -162,5 +162,5 @@ pub(crate) fn extend(
         }
     }
     let done = long && found.long_errors_us.len() >= LONG_READS;
-    Ok(Progress::done_if(done))
+    Ok(Progress::from(done))
 }

@@ -33,7 +33,7 @@ pub(crate) type Attempt<T> = Result<T, Interruption>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ReferenceSector {
     pub(crate) lba: u64,
-    /// The angle at which it completes, in revolutions after the start of a revolution of the clock.
+    /// The angle at which it completes, in revolutions after the clock's zero.
     pub(crate) turns: f64,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct CacheHits {
     /// The number of sectors read in sequence after which a segment has dropped its first sector;
     /// none if not seen.
     pub(crate) overrun_sectors: Option<u64>,
-    /// How often a segment was overrun, and how often that dropped the sector.
+    /// The number of overruns of a segment, and of those that dropped the sector.
     pub(crate) overruns: (u32, u32),
     /// Sectors before one that was read are cached too: the drive keeps whole tracks.
     pub(crate) keeps_tracks: bool,
@@ -283,8 +283,8 @@ impl<'a> Session<'a> {
         tried < ENOUGH_OVERRUNS || 2 * dropped >= tried
     }
 
-    /// The angle of a sector, if one read gets it from the media. If the sector lies within reach of
-    /// the read-ahead after the last command, the head is moved away first.
+    /// The angle of a sector, if one read gets it from the media. If the read-ahead after the last
+    /// command may reach the sector, the head is moved away first.
     pub(crate) fn try_angle(&mut self, lba: u64) -> Attempt<Option<AngleSample>> {
         self.keep_clock()?;
         self.leave_read_ahead(lba)?;

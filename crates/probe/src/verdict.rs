@@ -8,7 +8,7 @@
 //! revolution once in thirty million. A drive with the same period and another layout is noticed by
 //! the self-check.
 //!
-//! *No rotating drive*: the responses suggest what it may be instead.
+//! *No rotating drive*: the responses suggest other kinds of device.
 
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +39,7 @@ pub enum Verdict {
     },
     /// The drive does not rotate, or something hides the rotation.
     NoRotatingDrive {
-        /// What it may be instead, with the evidence.
+        /// Other kinds of device, with the evidence.
         why: String,
     },
     /// The drive stopped answering.
@@ -71,14 +71,14 @@ impl Verdict {
     pub fn sentence(&self) -> String {
         match self {
             Self::Characterized { why } => format!("the drive is characterized: {why}"),
-            Self::Doubtful { why } => format!("the profile is not to be relied upon: {why}"),
+            Self::Doubtful { why } => format!("the profile is not reliable: {why}"),
             Self::NotUnderstood { why } => {
-                format!("the drive turns, but its layout was not understood: {why}")
+                format!("the drive rotates, but its layout was not understood: {why}")
             }
             Self::NoRotatingDrive { why } => format!("this is no rotating drive: {why}"),
             Self::Gone { why } => format!("the drive stopped answering: {why}"),
             Self::Replaced { why } => {
-                format!("this is not the drive that it was at the beginning: {why}")
+                format!("this is not the same drive as at the beginning: {why}")
             }
             Self::Unfinished { why } => format!("the characterization is not finished: {why}"),
         }
@@ -166,7 +166,7 @@ impl DriveMonitor {
         let why = || {
             let period_us = drive.clock.period_ns() / 1e3;
             format!(
-                "{count} of the last {READINGS} readings of the same sectors were no whole turns \
+                "{count} of the last {READINGS} readings of the same sectors were no whole revolutions \
                     of {period_us:.3} us apart"
             )
         };
@@ -183,11 +183,11 @@ impl DriveMonitor {
     /// The response below which a share of all responses lies, ns, within a tenth.
     fn response_ns(&self, share: f64) -> f64 {
         let all: u64 = self.responses.iter().sum();
-        let wanted = share * all as f64;
+        let needed = share * all as f64;
         let mut seen = 0;
         let place = self.responses.iter().position(|count| {
             seen += count;
-            seen as f64 >= wanted
+            seen as f64 >= needed
         });
         libm::exp2((place.unwrap_or(0) as f64 + 0.5) / 8.0)
     }
@@ -217,16 +217,14 @@ impl Evidence<'_> {
         if stage != Stage::Done {
             return Verdict::Unfinished { why: format!("{} is under way", stage.describe()) };
         }
-        // A device that always takes the same time looks as if that were its period, until its
+        // A device that always takes the same time description as if that were its period, until its
         // tracks are looked for. A busy machine makes some of its answers late.
         let all_alike = self.monitor.response_ns(0.8) < ALIKE * self.monitor.response_ns(0.05);
         if !self.rotation.rotates() || (!has_profile && all_alike) {
-            return Verdict::NoRotatingDrive { why: self.instead() };
+            return Verdict::NoRotatingDrive { why: self.describe_device() };
         }
         if let Err(why) = profile {
-            return Verdict::NotUnderstood {
-                why: format!("what was measured makes no drive: {why}"),
-            };
+            return Verdict::NotUnderstood { why: format!("the measurements fit no drive: {why}") };
         }
         if !has_profile {
             return Verdict::NotUnderstood {
@@ -240,7 +238,7 @@ impl Evidence<'_> {
         };
         let share = check.within_150_us;
         let why = format!(
-            "of {} fresh 4 KiB reads {:.1} % completed within 50 us of what was predicted, {:.1} % \
+            "of {} fresh 4 KiB reads {:.1} % completed within 50 us of the prediction, {:.1} % \
             within 150 us",
             check.reads,
             100.0 * check.within_50_us,
@@ -255,30 +253,30 @@ impl Evidence<'_> {
         } else {
             Verdict::Doubtful {
                 why: format!(
-                    "{why}: it may be another drive by now, or one of a kind that is not understood; \
-                    serve it by address order"
+                    "{why}: it may be another drive by now, or one with an unknown kind of layout; \
+                    serve it in address order"
                 ),
             }
         }
     }
 
     /// Describes what a device that does not rotate may be.
-    fn instead(&self) -> String {
+    fn describe_device(&self) -> String {
         let us = |share: f64| self.monitor.response_ns(share) / 1e3;
         let (low, middle, high) = (us(0.05), us(0.5), us(0.95));
         if self.monitor.responses.is_empty() {
             return self.rotation.evidence.clone();
         }
         let evidence = &self.rotation.evidence;
-        let looks = if high * 1e3 < QUICK_NS {
+        let description = if high * 1e3 < QUICK_NS {
             format!(
-                "nine tenths of all reads take {low:.0} to {high:.0} us wherever they are, as flash, \
-                    memory, or a file that the system caches does"
+                "nine tenths of all reads take {low:.0} to {high:.0} us for any address, like flash, \
+                    memory, or a file in the page cache"
             )
         } else if us(0.8) < ALIKE * low {
             format!(
-                "all reads take about {middle:.0} us wherever they are, as a device behind a network \
-                    or a speed limit does"
+                "all reads take about {middle:.0} us for any address, like a device on a network \
+                    or under a speed limit"
             )
         } else {
             format!(
@@ -286,7 +284,7 @@ impl Evidence<'_> {
                     work on the device may lie in between"
             )
         };
-        if evidence.is_empty() { looks } else { format!("{looks} ({evidence})") }
+        if evidence.is_empty() { description } else { format!("{description} ({evidence})") }
     }
 }
 
@@ -297,7 +295,7 @@ mod tests {
     use crate::measurement::CommandOutcome;
     use headtime_units::{Extent, Instant, Nanos};
 
-    fn answer(lba: u64, at_ns: u64, outcome: CommandOutcome) -> TimedCommand {
+    fn command(lba: u64, at_ns: u64, outcome: CommandOutcome) -> TimedCommand {
         let completed = Instant::from_ns(at_ns);
         TimedCommand {
             extent: Extent::from_numbers(lba, 1),
@@ -313,10 +311,10 @@ mod tests {
         for number in 0..1_000 {
             let outcome =
                 if number % 20 == 0 { CommandOutcome::Done } else { CommandOutcome::Failed };
-            assert_eq!(watch.observe(&answer(number, number * 5_000_000, outcome), None), None);
+            assert_eq!(watch.observe(&command(number, number * 5_000_000, outcome), None), None);
         }
         let ended = (0..u64::from(MAX_FAILED)).find_map(|number| {
-            watch.observe(&answer(number, number, CommandOutcome::Failed), None)
+            watch.observe(&command(number, number, CommandOutcome::Failed), None)
         });
         assert!(matches!(ended, Some(EarlyEnd::Gone(_))));
     }
@@ -333,17 +331,17 @@ mod tests {
             let noise = turn * 7_919 % 150_000 + if turn % 9 == 0 { 2_000_000 } else { 0 };
             assert_eq!(
                 watch.observe(
-                    &answer(7, turn * 250 * 6_000_000 + noise, CommandOutcome::Done),
+                    &command(7, turn * 250 * 6_000_000 + noise, CommandOutcome::Done),
                     Some(&drive)
                 ),
                 None
             );
         }
         let after = 200 * 250 * 6_000_000;
-        let mut readings =
-            (1..40_u64).map(|turn| answer(7, after + turn * 250 * 6_012_345, CommandOutcome::Done));
-        assert!(readings.any(|answer| matches!(
-            watch.observe(&answer, Some(&drive)),
+        let mut readings = (1..40_u64)
+            .map(|turn| command(7, after + turn * 250 * 6_012_345, CommandOutcome::Done));
+        assert!(readings.any(|command| matches!(
+            watch.observe(&command, Some(&drive)),
             Some(EarlyEnd::Replaced(_))
         )));
     }

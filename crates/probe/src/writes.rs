@@ -124,7 +124,7 @@ pub(crate) fn extend(
             and {moved} could be timed in {MAX_TRIES} tries"
         ));
     }
-    Ok(Progress::done_if(enough || given_up))
+    Ok(Progress::from(enough || given_up))
 }
 
 /// Finds out if writes wait in the cache; done if no more can be found.
@@ -133,8 +133,8 @@ fn write_back(session: &mut Session, found: &mut WriteResult, block: u64) -> Att
     for _ in 0..REWRITES {
         let blocks = session.drive.capacity / block;
         let extent = Extent::from_numbers(session.random.below(blocks.max(1)) * block, block);
-        let answers = session.rewrite(Rewrite { extent, via: None, fua: false })?;
-        if let [read, write] = answers.as_slice()
+        let commands = session.rewrite(Rewrite { extent, via: None, fua: false })?;
+        if let [read, write] = commands.as_slice()
             && read.succeeded()
             && write.succeeded()
         {
@@ -203,15 +203,15 @@ fn min_read(
 ) -> Attempt<Option<f64>> {
     let sector = sector_ns(session, &zones[pair[1].0]);
     let search = search(session, guess_ns, sector);
-    let found = min_time::find(session, search, |session, wanted| {
+    let found = min_time::find(session, search, |session, target_ns| {
         session.keep_clock()?;
         for _ in 0..4 {
-            let Some((from, to)) = places(session, zones, pair, 1, wanted) else { continue };
+            let Some((from, to)) = places(session, zones, pair, 1, target_ns) else { continue };
             let via = session.read(from, headtime_units::Instant::ORIGIN)?;
-            let answer = session.read(to, headtime_units::Instant::ORIGIN)?;
-            let from_media = !session.may_be_hit(&via) && !session.may_be_hit(&answer);
-            if via.succeeded() && answer.succeeded() && from_media {
-                return Ok(Some(answer.completed.as_ns() as f64 - via.completed.as_ns() as f64));
+            let command = session.read(to, headtime_units::Instant::ORIGIN)?;
+            let from_media = !session.may_be_hit(&via) && !session.may_be_hit(&command);
+            if via.succeeded() && command.succeeded() && from_media {
+                return Ok(Some(command.completed.as_ns() as f64 - via.completed.as_ns() as f64));
             }
             session.read_random(1)?;
         }
@@ -233,12 +233,12 @@ fn min_write(
     let sectors = block as f64 * sector_ns(session, &zones[pair[1].0]);
     let search = search(session, guess_ns, sectors);
     let completion_ns = &mut found.completion_ns;
-    let least = min_time::find(session, search, |session, wanted| {
+    let least = min_time::find(session, search, |session, target_ns| {
         session.keep_clock()?;
         for _ in 0..4 {
-            let Some((from, to)) = places(session, zones, pair, block, wanted) else { continue };
-            let answers = session.rewrite(Rewrite { extent: to, via: Some(from), fua })?;
-            let [_, via, write] = answers.as_slice() else { continue };
+            let Some((from, to)) = places(session, zones, pair, block, target_ns) else { continue };
+            let commands = session.rewrite(Rewrite { extent: to, via: Some(from), fua })?;
+            let [_, via, write] = commands.as_slice() else { continue };
             if !write.succeeded() {
                 return Ok(None);
             }
@@ -263,7 +263,7 @@ fn places(
     zones: &[ZoneModel],
     pair: Pair,
     block: u64,
-    wanted: f64,
+    target_ns: f64,
 ) -> Option<(Extent, Extent)> {
     let (capacity, period) = (session.drive.capacity, session.drive.clock.period_ns());
     let (zone_from, zone_to) = (&zones[pair[0].0], &zones[pair[1].0]);
@@ -274,7 +274,7 @@ fn places(
     // Not near the track's end, so that the read-ahead stays on the track.
     let from = start + session.random.below((end - start) / 2);
     let (zone_from, zone_to, spt) = (&zones[pair[0].0], zone_to, zone_to.sectors_per_track);
-    let target = part(zone_from.angle(from) + wanted / period);
+    let target = part(zone_from.angle(from) + target_ns / period);
     let sector = libm::ceil(part(target - zone_to.track_angle(pair[1].1)) * spt as f64) as u64;
     let last = zone_to.lba_from(pair[1].1 * spt + (sector + spt - 1) % spt);
     let first = ((last + 1).div_ceil(block) * block).checked_sub(block)?;

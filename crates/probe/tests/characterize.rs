@@ -153,9 +153,9 @@ fn with_irregular_piece(profile: &DriveProfile, zone: usize, cylinders: u32) -> 
         first += piece.cylinders;
         made.zones.insert(zone + place, piece);
     }
-    for behind in &mut made.zones[zone + cylinders as usize + 2..] {
-        behind.first_cylinder = first;
-        first += behind.cylinders;
+    for later in &mut made.zones[zone + cylinders as usize + 2..] {
+        later.first_cylinder = first;
+        first += later.cylinders;
     }
     made
 }
@@ -173,8 +173,7 @@ fn what_is_not_understood_is_lost_alone_and_said_so_and_the_layout_is_taken_up_b
         let layout = truth.mechanism().layout();
         let zones: Vec<_> = layout.zones().collect();
         let (from, to) = (zones[zone + 1].extent.start.get(), zones[zone + 60].extent.end().get());
-        let lost =
-            finding.remarks.iter().filter(|remark| remark.contains("no rhythm that is known"));
+        let lost = finding.remarks.iter().filter(|remark| remark.contains("no known pattern"));
         let ranges: Vec<(u64, u64)> = lost
             .map(|remark| {
                 let numbers: Vec<u64> =
@@ -252,22 +251,22 @@ fn reads_that_fail_now_and_then_are_tried_elsewhere() {
 #[test]
 fn the_same_seed_asks_the_same_and_progress_never_falls() {
     let profile = catalog::load("maxtor-20gb@nocache").unwrap();
-    let asked = |seed: u64| {
+    let measurements = |seed: u64| {
         let (mut probe, mut bench) = (
             Probe::new(settings(&profile, seed)),
             Bench::new(DriveTruth::nominal(&profile, 1).unwrap()),
         );
-        let (mut asked, mut progress) = (Vec::new(), 0.0);
+        let (mut measurements, mut progress) = (Vec::new(), 0.0);
         for _ in 0..3_000 {
-            asked.extend(probe.next_measurement());
+            measurements.extend(probe.next_measurement());
             assert!(bench.step(&mut probe) && probe.progress() >= progress);
             progress = probe.progress();
         }
-        asked
+        measurements
     };
-    let one = asked(1);
-    assert_eq!(one, asked(1));
-    assert_ne!(one, asked(2));
+    let one = measurements(1);
+    assert_eq!(one, measurements(1));
+    assert_ne!(one, measurements(2));
     assert!(one.iter().all(|ask| matches!(ask, Measurement::Read { extent, .. } if extent.end().get() <= profile.capacity().get())));
 }
 

@@ -25,15 +25,15 @@ fn finding_of(
 ) -> Finding {
     let (mut probe, mut now) = (Probe::new(settings), Instant::ORIGIN);
     let mut asks = 0;
-    while let Some(mut errand) = probe.next_batch() {
-        while !errand.is_over() {
-            now = now.max(errand.not_before());
-            let Some(issue) = errand.next(now) else { break };
+    while let Some(mut batch) = probe.next_batch() {
+        while !batch.is_over() {
+            now = now.max(batch.not_before());
+            let Some(issue) = batch.next(now) else { break };
             let (time, outcome) = took(&issue);
             now += time;
-            errand.completed(issue.id, now, outcome);
+            batch.completed(issue.id, now, outcome);
         }
-        probe.batch_completed(errand.into_results());
+        probe.batch_completed(batch.into_results());
         asks += 1;
         assert!(asks < 100_000, "it never ends");
     }
@@ -47,15 +47,15 @@ fn any_settings() -> ProbeSettings {
 #[test]
 fn flash_memory_and_networks_are_no_rotating_drives_and_the_verdict_says_what_they_may_be() {
     let mut bits = 1_u64;
-    let mut lots = move || {
+    let mut random = move || {
         bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         bits >> 33
     };
     let flash =
-        finding_of(any_settings(), |_| (Nanos::from_us(70 + lots() % 30), CommandOutcome::Done));
+        finding_of(any_settings(), |_| (Nanos::from_us(70 + random() % 30), CommandOutcome::Done));
     let slow = finding_of(any_settings(), |_| (Nanos::from_ms(5), CommandOutcome::Done));
     let network = finding_of(any_settings(), |_| {
-        (Nanos::from_us(300 + lots() % 9_000), CommandOutcome::Done)
+        (Nanos::from_us(300 + random() % 9_000), CommandOutcome::Done)
     });
     for (finding, sign) in [(&flash, "flash"), (&slow, "speed limit"), (&network, "network")] {
         assert!(
@@ -173,10 +173,10 @@ fn nothing_is_written_unless_allowed_and_then_only_what_was_read_just_before() {
             Bench::new(case.truth.clone()),
         );
         let mut writes = 0;
-        while let Some(errand) = probe.next_batch() {
+        while let Some(batch) = probe.next_batch() {
             let kept = std::cell::RefCell::new(None);
             let written = std::cell::Cell::new(0);
-            let answers = bench.carry_out(errand, |issue| {
+            let answers = bench.carry_out(batch, |issue| {
                 match issue.kind {
                     CommandKind::Read => {}
                     CommandKind::ReadAndKeep => *kept.borrow_mut() = Some(issue.extent),
@@ -184,7 +184,7 @@ fn nothing_is_written_unless_allowed_and_then_only_what_was_read_just_before() {
                         assert_eq!(
                             *kept.borrow(),
                             Some(issue.extent),
-                            "only what was read in the same errand may be written"
+                            "only what was read in the same batch may be written"
                         );
                         written.set(written.get() + 1);
                     }
@@ -217,7 +217,7 @@ fn writes_that_fail_are_said_so_and_the_rest_is_found() {
         Probe::new(ProbeSettings { allow_writes: true, ..settings(&case.profile, 1) }),
         Bench::new(case.truth.clone()),
     );
-    while let Some(errand) = probe.next_batch() {
+    while let Some(batch) = probe.next_batch() {
         let outcome = |issue: &BatchCommand| {
             if matches!(issue.kind, CommandKind::WriteBack { .. }) {
                 CommandOutcome::Failed
@@ -225,7 +225,7 @@ fn writes_that_fail_are_said_so_and_the_rest_is_found() {
                 CommandOutcome::Done
             }
         };
-        let answers: Vec<TimedCommand> = bench.carry_out(errand, outcome);
+        let answers: Vec<TimedCommand> = bench.carry_out(batch, outcome);
         probe.batch_completed(answers);
     }
     let finding = probe.finding();
@@ -264,7 +264,7 @@ fn every_read_asked_for_lies_on_the_drive_and_no_more_are_outstanding_than_allow
         bench.step(&mut probe);
     }
     let queue = probe.finding().queue.expect("several may be outstanding");
-    assert!(queue.depth <= 5 && queue.depth_is_least, "{queue:?}");
+    assert!(queue.depth <= 5 && queue.depth_is_lower_bound, "{queue:?}");
 }
 
 #[test]

@@ -44,14 +44,14 @@ const KNOWN_SHORT: &[(&str, &str)] = &[];
 fn drives_with_drawn_truth_are_found_out_but_for_those_known_to_fall_short() {
     let names: Vec<String> = CASES.iter().map(ToString::to_string).collect();
     let rows = run_all(&names);
-    let mut complaints = Vec::new();
+    let mut shortfalls = Vec::new();
     for row in &rows {
         println!("{}", row.line());
         let (short, known) =
             (row.shortfalls(), KNOWN_SHORT.iter().find(|(name, _)| *name == row.name));
         match (short.is_empty(), known) {
-            (false, None) => complaints.push(format!("{}: {}", row.name, short.join("; "))),
-            (true, Some((name, reason))) => complaints.push(format!(
+            (false, None) => shortfalls.push(format!("{}: {}", row.name, short.join("; "))),
+            (true, Some((name, reason))) => shortfalls.push(format!(
                 "{name} does not fall short any more ({reason}): take it off the list"
             )),
             _ => {}
@@ -63,9 +63,9 @@ fn drives_with_drawn_truth_are_found_out_but_for_those_known_to_fall_short() {
     );
     let table: Vec<String> = rows.iter().map(Row::line).collect();
     assert!(
-        complaints.is_empty(),
+        shortfalls.is_empty(),
         "{}\n\n{}\n\nreplay one: cargo run --release -p headtime-probe --example wall -- NAME",
-        complaints.join("\n"),
+        shortfalls.join("\n"),
         table.join("\n")
     );
 }

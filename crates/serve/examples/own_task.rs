@@ -17,7 +17,7 @@ use headtime_io::files::{Existing, write_atomically};
 use headtime_io::{Drive, DriveOptions, Locator, ScanEvent, ScanStart};
 use headtime_sched::{FillSource, PendingSectors};
 use headtime_tasks::{
-    DigestReport, Output, Piece, Scan, Source, Subject, Task, TaskKind, TaskSettings,
+    DigestReport, Output, Piece, ReadSource, Scan, ScanSubject, Task, TaskKind, TaskSettings,
 };
 use headtime_units::{Extent, Lba, Sectors};
 
@@ -67,8 +67,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let drive = Drive::open(&locator, DriveOptions::default())?;
     let handle = drive.handle();
     let (capacity, size) = (handle.capacity(), handle.sector_size());
-    let subject = Subject {
-        drive: Subject::identity_by_name(&locator.to_string()),
+    let subject = ScanSubject {
+        drive: ScanSubject::identity_by_name(&locator.to_string()),
         target: "zeroes".to_owned(),
         extent: Extent::new(Lba::new(0), capacity),
         sector_size: size,
@@ -135,12 +135,12 @@ fn save(scan: &Scan, path: &str) -> std::io::Result<()> {
     write_atomically(path.as_ref(), Existing::Replace, |mut file| file.write_all(&bytes))
 }
 
-fn source_of(source: FillSource) -> Source {
+fn source_of(source: FillSource) -> ReadSource {
     match source {
-        FillSource::Gap => Source::Gap,
-        FillSource::Merged => Source::Merged,
-        FillSource::Idle => Source::Idle,
-        FillSource::Share => Source::Share,
-        FillSource::BeforeWrite => Source::BeforeWrite,
+        FillSource::Gap => ReadSource::Gap,
+        FillSource::Merged => ReadSource::Merged,
+        FillSource::Idle => ReadSource::Idle,
+        FillSource::Share => ReadSource::Share,
+        FillSource::BeforeWrite => ReadSource::BeforeWrite,
     }
 }

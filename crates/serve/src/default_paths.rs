@@ -46,7 +46,7 @@ pub fn default_state_directory(locator: &Locator) -> Option<PathBuf> {
 #[must_use]
 pub fn control_socket_alone(locator: &Locator) -> Option<PathBuf> {
     default_control_socket(locator).or_else(|| {
-        let drive: String = headtime_tasks::Subject::identity_by_name(&locator.to_string())
+        let drive: String = headtime_tasks::ScanSubject::identity_by_name(&locator.to_string())
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect();

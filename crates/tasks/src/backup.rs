@@ -12,7 +12,7 @@ use crate::codec::{Decoder, Encoder, Malformed};
 use crate::digests::DigestReport;
 use crate::record::RecordWriter;
 use crate::scan::Output;
-use crate::subject::Subject;
+use crate::subject::ScanSubject;
 use crate::task::{Piece, Task, TaskSettings};
 
 /// The format of a backup.
@@ -47,7 +47,7 @@ pub(crate) struct Backup {
 }
 
 impl Backup {
-    pub(crate) fn new(subject: &Subject, settings: TaskSettings) -> Self {
+    pub(crate) fn new(subject: &ScanSubject, settings: TaskSettings) -> Self {
         let sector_bytes = u64::from(subject.sector_size.bytes());
         let bytes = subject.sector_size.bytes_of(subject.extent.len);
         let records = (settings.form == BackupForm::Stream)
@@ -58,7 +58,7 @@ impl Backup {
     /// A stream is never resumed: what was in the pipe is gone with its reader. An image needs no
     /// state.
     pub(crate) fn decode(
-        subject: &Subject,
+        subject: &ScanSubject,
         settings: TaskSettings,
         _from: &mut Decoder<'_>,
     ) -> Result<Self, Malformed> {

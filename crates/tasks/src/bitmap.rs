@@ -17,9 +17,9 @@ impl Bitmap {
     /// The bits of words as [`Bitmap::words`] returns them; `None` if their number does not fit
     /// `len` bits, or bits after the end are set.
     pub(crate) fn from_words(len: u64, words: Vec<u64>) -> Option<Self> {
-        let behind_the_end =
+        let after_the_end =
             words.last().is_some_and(|last| !len.is_multiple_of(64) && last >> (len % 64) != 0);
-        if words.len() as u64 != len.div_ceil(64) || behind_the_end {
+        if words.len() as u64 != len.div_ceil(64) || after_the_end {
             return None;
         }
         let set = words.iter().map(|word| u64::from(word.count_ones())).sum();

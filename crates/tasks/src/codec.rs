@@ -40,7 +40,7 @@ impl<'a> Encoder<'a> {
     }
 
     pub(crate) fn ranges(&mut self, ranges: &Ranges) {
-        self.u64(ranges.untold().get());
+        self.u64(ranges.unlisted().get());
         self.u32(ranges.len() as u32);
         for run in ranges.iter() {
             self.u64(run.start.get());
@@ -107,9 +107,9 @@ impl<'a> Decoder<'a> {
 
     /// Ranges within `extent`.
     pub(crate) fn ranges(&mut self, extent: Extent) -> Result<Ranges, Malformed> {
-        let untold = self.u64()?;
+        let unlisted = self.u64()?;
         let count = self.u32()? as usize;
-        if count > Ranges::MOST {
+        if count > Ranges::MAX {
             return Err(Malformed("more ranges than are kept"));
         }
         let mut runs = Vec::with_capacity(count);
@@ -122,10 +122,10 @@ impl<'a> Decoder<'a> {
                 inside.then_some(run).ok_or(Malformed("a range outside of what is scanned"))?,
             );
         }
-        if untold > extent.len.get() {
+        if unlisted > extent.len.get() {
             return Err(Malformed("more sectors without a range than there are"));
         }
-        Ok(Ranges::from_parts(runs.into_iter(), untold))
+        Ok(Ranges::from_parts(runs.into_iter(), unlisted))
     }
 
     pub(crate) fn is_empty(&self) -> bool {

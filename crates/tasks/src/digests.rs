@@ -18,7 +18,7 @@ use twox_hash::XxHash3_64;
 
 use crate::codec::{Decoder, Encoder, Malformed};
 use crate::ranges::Ranges;
-use crate::subject::Subject;
+use crate::subject::ScanSubject;
 use crate::task::Piece;
 
 /// The digests of a scan so far.
@@ -66,7 +66,7 @@ const TOUCHED: u8 = 8;
 const STALE: u8 = 16;
 
 impl Digests {
-    pub(crate) fn new(subject: &Subject) -> Self {
+    pub(crate) fn new(subject: &ScanSubject) -> Self {
         let region = REGION_BYTES / u64::from(subject.sector_size.bytes());
         let regions = subject.extent.len.get().div_ceil(region) as usize;
         Self {
@@ -190,7 +190,7 @@ impl Digests {
         to.bytes(&self.flags);
     }
 
-    pub(crate) fn decode(subject: &Subject, from: &mut Decoder<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn decode(subject: &ScanSubject, from: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let regions = subject
             .extent
             .len

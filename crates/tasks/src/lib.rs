@@ -8,16 +8,16 @@
 //! [`Scan::encode`] and [`Scan::decode`] carry the state over a restart.
 //!
 //! ```
-//! use headtime_tasks::{Scan, Source, Subject, TaskKind};
+//! use headtime_tasks::{Scan, ReadSource, ScanSubject, TaskKind};
 //! use headtime_units::{Extent, SectorSize};
 //!
-//! let subject = Subject { drive: [7; 16], target: "vol0".into(), extent: Extent::from_numbers(2048, 4096), sector_size: SectorSize::B512 };
+//! let subject = ScanSubject { drive: [7; 16], target: "vol0".into(), extent: Extent::from_numbers(2048, 4096), sector_size: SectorSize::B512 };
 //! let mut scan = Scan::start(subject, TaskKind::Scrub, 4096);
 //! let mut out = Vec::new();
 //! let missing: Vec<Extent> = scan.missing().collect();
 //! for extent in missing.into_iter().rev() {
 //!     let bytes = vec![0; extent.len.get() as usize * 512];
-//!     scan.deliver(extent, Ok(&bytes), false, Source::Idle, &mut out);
+//!     scan.deliver(extent, Ok(&bytes), false, ReadSource::Idle, &mut out);
 //!     scan.keep();
 //! }
 //! assert!(scan.is_complete() && out.is_empty());
@@ -42,7 +42,7 @@ mod task;
 pub use backup::BackupForm;
 pub use digests::DigestReport;
 pub use ranges::Ranges;
-pub use scan::{MAX_PARTIAL, Output, Scan, Source};
-pub use state::{Loaded, StateError};
-pub use subject::Subject;
+pub use scan::{MAX_PARTIAL, Output, ReadSource, Scan};
+pub use state::{LoadedScan, ScanStateError};
+pub use subject::ScanSubject;
 pub use task::{Piece, TASKS, Task, TaskEntry, TaskKind, TaskSettings, UnknownTask};

@@ -11,12 +11,12 @@ pub struct Ranges {
     /// First sector and end of each range.
     runs: BTreeMap<u64, u64>,
     /// The number of sectors that did not fit.
-    untold: u64,
+    unlisted: u64,
 }
 
 impl Ranges {
     /// The most ranges that are listed; further sectors are only counted.
-    pub const MOST: usize = 16_384;
+    pub const MAX: usize = 16_384;
 
     /// Adds a range; sectors already listed stay there once.
     pub fn insert(&mut self, extent: Extent) {
@@ -26,8 +26,8 @@ impl Ranges {
         }
         let before = self.runs.range(..=end).next_back().map(|(start, end)| (*start, *end));
         let touches = before.is_some_and(|(_, before_end)| before_end >= start);
-        if self.runs.len() >= Self::MOST && !touches {
-            self.untold += end - start;
+        if self.runs.len() >= Self::MAX && !touches {
+            self.unlisted += end - start;
             return;
         }
         while let Some((other, other_end)) =
@@ -58,26 +58,26 @@ impl Ranges {
     /// True if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.runs.is_empty() && self.untold == 0
+        self.runs.is_empty() && self.unlisted == 0
     }
 
     /// The number of sectors in all ranges, including those that did not fit.
     #[must_use]
     pub fn sectors(&self) -> Sectors {
-        Sectors::new(self.runs.iter().map(|(start, end)| end - start).sum::<u64>() + self.untold)
+        Sectors::new(self.runs.iter().map(|(start, end)| end - start).sum::<u64>() + self.unlisted)
     }
 
     /// The number of sectors that did not fit into [`Ranges::MAX`] ranges; their addresses are not
     /// known.
     #[must_use]
-    pub fn untold(&self) -> Sectors {
-        Sectors::new(self.untold)
+    pub fn unlisted(&self) -> Sectors {
+        Sectors::new(self.unlisted)
     }
 
-    pub(crate) fn from_parts(runs: impl Iterator<Item = Extent>, untold: u64) -> Self {
+    pub(crate) fn from_parts(runs: impl Iterator<Item = Extent>, unlisted: u64) -> Self {
         let mut ranges = Self::default();
         runs.for_each(|run| ranges.insert(run));
-        Self { untold, ..ranges }
+        Self { unlisted, ..ranges }
     }
 }
 
@@ -110,11 +110,11 @@ mod tests {
     #[test]
     fn beyond_the_bound_sectors_are_counted_and_runs_that_touch_still_grow() {
         let mut ranges = Ranges::default();
-        for run in 0..Ranges::MOST as u64 + 5 {
+        for run in 0..Ranges::MAX as u64 + 5 {
             ranges.insert(Extent::from_numbers(run * 10, 2));
         }
         ranges.insert(Extent::from_numbers(2, 1));
-        assert_eq!((ranges.len(), ranges.untold()), (Ranges::MOST, Sectors::new(10)));
-        assert_eq!(ranges.sectors().get(), 2 * (Ranges::MOST as u64 + 5) + 1);
+        assert_eq!((ranges.len(), ranges.unlisted()), (Ranges::MAX, Sectors::new(10)));
+        assert_eq!(ranges.sectors().get(), 2 * (Ranges::MAX as u64 + 5) + 1);
     }
 }

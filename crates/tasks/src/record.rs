@@ -37,7 +37,7 @@ pub struct RecordWriter {
 
 /// A record that a reader found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Record {
+pub enum BackupRecord {
     /// The first record.
     Header {
         /// The volume's name.
@@ -102,7 +102,7 @@ pub enum RecordError {
         "there are bytes behind the end of the backup, from byte {position} of the stream on; cut \
             them off if they do not belong to it"
     )]
-    BehindTheEnd {
+    AfterEnd {
         /// Its place in the stream.
         position: u64,
     },
@@ -218,10 +218,10 @@ impl RecordReader {
         clippy::should_implement_trait,
         reason = "an iterator that ends and goes on when it is fed would surprise"
     )]
-    pub fn next(&mut self) -> Result<Option<Record>, RecordError> {
+    pub fn next(&mut self) -> Result<Option<BackupRecord>, RecordError> {
         let position = self.position;
         if self.ended && !self.held.is_empty() {
-            return Err(RecordError::BehindTheEnd { position });
+            return Err(RecordError::AfterEnd { position });
         }
         let Some((head, rest)) = self.held.split_first_chunk::<HEAD>() else { return Ok(None) };
         let number =
@@ -254,20 +254,20 @@ impl RecordReader {
                 let sector_bytes =
                     u32::try_from(len).map_err(|_| damaged("its sectors are too large"))?;
                 self.bytes = Some(offset);
-                Record::Header { target, bytes: offset, sector_bytes }
+                BackupRecord::Header { target, bytes: offset, sector_bytes }
             }
             DATA if payload_len == len => {
-                of_volume().map(|()| Record::Data { offset, bytes: payload.to_vec() })?
+                of_volume().map(|()| BackupRecord::Data { offset, bytes: payload.to_vec() })?
             }
             DATA => return Err(damaged("it has more or fewer bytes than it says")),
-            ZEROES => of_volume().map(|()| Record::Zeroes { offset, len })?,
-            UNREADABLE => of_volume().map(|()| Record::Unreadable { offset, len })?,
-            INDEX => Record::Index,
+            ZEROES => of_volume().map(|()| BackupRecord::Zeroes { offset, len })?,
+            UNREADABLE => of_volume().map(|()| BackupRecord::Unreadable { offset, len })?,
+            INDEX => BackupRecord::Index,
             _ if len != self.records => return Err(damaged("records are missing before it")),
-            _ => Record::End,
+            _ => BackupRecord::End,
         };
         self.records += u64::from([DATA, ZEROES, UNREADABLE].contains(&kind));
-        self.ended = record == Record::End;
+        self.ended = record == BackupRecord::End;
         let used = HEAD + payload_len as usize;
         self.position += used as u64;
         self.held.drain(..used);
@@ -316,7 +316,7 @@ mod tests {
         stream
     }
 
-    fn read(stream: &[u8], step: usize) -> Result<Vec<Record>, RecordError> {
+    fn read(stream: &[u8], step: usize) -> Result<Vec<BackupRecord>, RecordError> {
         let mut reader = RecordReader::default();
         let mut records = Vec::new();
         for piece in stream.chunks(step) {
@@ -325,19 +325,19 @@ mod tests {
                 records.push(record);
             }
         }
-        assert_eq!(reader.is_complete(), records.last() == Some(&Record::End));
+        assert_eq!(reader.is_complete(), records.last() == Some(&BackupRecord::End));
         Ok(records)
     }
 
     #[test]
     fn what_was_written_is_read_back_in_whatever_pieces_it_comes() {
         let expected = vec![
-            Record::Header { target: "vol0".into(), bytes: 1 << 20, sector_bytes: 512 },
-            Record::Data { offset: 4096, bytes: vec![7; 1024] },
-            Record::Zeroes { offset: 0, len: 4096 },
-            Record::Unreadable { offset: 512, len: 512 },
-            Record::Index,
-            Record::End,
+            BackupRecord::Header { target: "vol0".into(), bytes: 1 << 20, sector_bytes: 512 },
+            BackupRecord::Data { offset: 4096, bytes: vec![7; 1024] },
+            BackupRecord::Zeroes { offset: 0, len: 4096 },
+            BackupRecord::Unreadable { offset: 512, len: 512 },
+            BackupRecord::Index,
+            BackupRecord::End,
         ];
         for step in [1, 7, 100, 1 << 20] {
             assert_eq!(read(&stream(), step), Ok(expected.clone()));
@@ -352,7 +352,7 @@ mod tests {
             broken[place] ^= 1;
             assert!(
                 read(&broken, whole.len()).is_err()
-                    || !matches!(read(&broken, whole.len()), Ok(records) if records.last() == Some(&Record::End)),
+                    || !matches!(read(&broken, whole.len()), Ok(records) if records.last() == Some(&BackupRecord::End)),
                 "{place}"
             );
         }
@@ -363,7 +363,7 @@ mod tests {
             Err(RecordError::Damaged { what: "records are missing before it", .. })
         ));
         let cut = read(&whole[..whole.len() - 1], 64).expect("whole records");
-        assert_ne!(cut.last(), Some(&Record::End));
+        assert_ne!(cut.last(), Some(&BackupRecord::End));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use headtime_units::{Extent, Lba, Sectors};
 use crate::bitmap::Bitmap;
 use crate::digests::DigestReport;
 use crate::ranges::Ranges;
-use crate::subject::Subject;
+use crate::subject::ScanSubject;
 use crate::task::{Piece, Task, TaskKind, TaskSettings};
 
 /// The most incomplete grains in memory, of at most 64 KiB on drives with sectors of 512 bytes. If
@@ -38,7 +38,7 @@ pub enum Output {
 
 /// The source of the disk time in which sectors were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ReadSource {
     /// Between two foreground requests.
     Gap,
     /// With a foreground request, in one command.
@@ -51,7 +51,7 @@ pub enum Source {
     BeforeWrite,
 }
 
-impl Source {
+impl ReadSource {
     /// Every source, in the order of [`Scan::sources`].
     pub const ALL: [Self; 5] =
         [Self::Gap, Self::Merged, Self::Idle, Self::Share, Self::BeforeWrite];
@@ -71,7 +71,7 @@ impl Source {
 
 /// One task over a range of sectors.
 pub struct Scan {
-    pub(crate) subject: Subject,
+    pub(crate) subject: ScanSubject,
     /// Sectors of a grain.
     pub(crate) grain: u64,
     pub(crate) done: Bitmap,
@@ -80,7 +80,7 @@ pub struct Scan {
     pub(crate) failed: Ranges,
     /// The number of passes begun, including this one.
     pub(crate) passes: u32,
-    pub(crate) sources: [u64; Source::ALL.len()],
+    pub(crate) sources: [u64; ReadSource::ALL.len()],
     /// Notes of the caller, which are saved with the state.
     pub(crate) notes: BTreeMap<String, String>,
     partial: BTreeMap<u64, Partial>,
@@ -101,7 +101,7 @@ impl Scan {
     /// A scan at the beginning of its first pass, on a drive with physical blocks of
     /// `physical_bytes`.
     #[must_use]
-    pub fn start(subject: Subject, task: impl Into<TaskSettings>, physical_bytes: u32) -> Self {
+    pub fn start(subject: ScanSubject, task: impl Into<TaskSettings>, physical_bytes: u32) -> Self {
         let settings = task.into();
         let task = settings.build(&subject);
         Self::with_task(subject, task, physical_bytes)
@@ -109,14 +109,14 @@ impl Scan {
 
     /// A scan with a task of the caller.
     #[must_use]
-    pub fn with_task(subject: Subject, task: Box<dyn Task>, physical_bytes: u32) -> Self {
+    pub fn with_task(subject: ScanSubject, task: Box<dyn Task>, physical_bytes: u32) -> Self {
         let grain = subject.grain(physical_bytes);
         let done = Bitmap::new(subject.grains(grain));
         Self::from_parts(subject, grain, done, task)
     }
 
     pub(crate) fn from_parts(
-        subject: Subject,
+        subject: ScanSubject,
         grain: u64,
         done: Bitmap,
         task: Box<dyn Task>,
@@ -128,7 +128,7 @@ impl Scan {
             task,
             failed: Ranges::default(),
             passes: 1,
-            sources: [0; Source::ALL.len()],
+            sources: [0; ReadSource::ALL.len()],
             notes: BTreeMap::new(),
             partial: BTreeMap::new(),
             pending: Vec::new(),
@@ -155,7 +155,7 @@ impl Scan {
         extent: Extent,
         read: Result<&[u8], i32>,
         written: bool,
-        source: Source,
+        source: ReadSource,
         out: &mut Vec<Output>,
     ) {
         let sector = self.subject.sector_size.bytes() as usize;
@@ -215,7 +215,7 @@ impl Scan {
         whole: Extent,
         part: Extent,
         read: Result<&[u8], i32>,
-        source: Source,
+        source: ReadSource,
         out: &mut Vec<Output>,
     ) {
         let sector = self.subject.sector_size.bytes() as usize;
@@ -325,7 +325,7 @@ impl Scan {
     pub fn again(&mut self) {
         self.done = Bitmap::new(self.subject.grains(self.grain));
         self.failed = Ranges::default();
-        self.sources = [0; Source::ALL.len()];
+        self.sources = [0; ReadSource::ALL.len()];
         self.passes = self.passes.saturating_add(1);
         self.partial.clear();
         self.forget();
@@ -355,7 +355,7 @@ impl Scan {
 
     /// The subject of the scan.
     #[must_use]
-    pub fn subject(&self) -> &Subject {
+    pub fn subject(&self) -> &ScanSubject {
         &self.subject
     }
 
@@ -389,9 +389,9 @@ impl Scan {
         &self.failed
     }
 
-    /// Sectors of this pass by the source of their time, in the order of [`Source::ALL`].
+    /// Sectors of this pass by the source of their time, in the order of [`ReadSource::ALL`].
     #[must_use]
-    pub fn sources(&self) -> [u64; Source::ALL.len()] {
+    pub fn sources(&self) -> [u64; ReadSource::ALL.len()] {
         self.sources
     }
 

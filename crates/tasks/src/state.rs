@@ -19,11 +19,11 @@ use crate::backup::BackupForm;
 use crate::bitmap::Bitmap;
 use crate::codec::{Decoder, Encoder, Malformed};
 use crate::scan::Scan;
-use crate::subject::Subject;
+use crate::subject::ScanSubject;
 use crate::task::{TASKS, Task, TaskKind, TaskSettings};
 
 /// A scan with its saved state.
-pub struct Loaded {
+pub struct LoadedScan {
     /// The scan.
     pub scan: Scan,
     /// The scan was closed in good order. Otherwise, writes through the engine since the state was
@@ -33,7 +33,7 @@ pub struct Loaded {
 
 /// The reason why a saved state cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StateError {
+pub enum ScanStateError {
     /// It is not as it was written.
     #[error("the state is damaged: {what}; begin the scan again, or restore the state")]
     Damaged {
@@ -51,7 +51,7 @@ pub enum StateError {
     },
     /// It belongs to something else.
     #[error(
-        "the state is of {what} {remembered}, and {asked} is asked for; begin the scan again if \
+        "the state is of {what} {remembered}, and {requested} was requested; begin the scan again if \
             that is the right one"
     )]
     Foreign {
@@ -60,7 +60,7 @@ pub enum StateError {
         /// The value in the state.
         remembered: String,
         /// The value requested.
-        asked: String,
+        requested: String,
     },
 }
 
@@ -105,8 +105,12 @@ impl Scan {
     /// Reads the state of a task of `kind` over `subject`.
     ///
     /// # Errors
-    /// See [`StateError`].
-    pub fn decode(bytes: &[u8], subject: &Subject, kind: TaskKind) -> Result<Loaded, StateError> {
+    /// See [`ScanStateError`].
+    pub fn decode(
+        bytes: &[u8],
+        subject: &ScanSubject,
+        kind: TaskKind,
+    ) -> Result<LoadedScan, ScanStateError> {
         let (header, mut rest) = checked(bytes)?;
         header.must_be_of(subject, kind)?;
         header.built_in(&mut rest).map_err(damaged)
@@ -117,16 +121,16 @@ impl Scan {
     /// [`Task::encode`](crate::Task::encode) wrote, and returns `None` if it is invalid.
     ///
     /// # Errors
-    /// See [`StateError`].
+    /// See [`ScanStateError`].
     pub fn decode_own(
         bytes: &[u8],
-        subject: &Subject,
+        subject: &ScanSubject,
         kind: TaskKind,
         restore: impl FnOnce(&[u8]) -> Option<Box<dyn Task>>,
-    ) -> Result<Loaded, StateError> {
+    ) -> Result<LoadedScan, ScanStateError> {
         let (header, mut rest) = checked(bytes)?;
         header.must_be_of(subject, kind)?;
-        let own = |_: TaskSettings, _: &Subject, from: &mut Decoder<'_>| {
+        let own = |_: TaskSettings, _: &ScanSubject, from: &mut Decoder<'_>| {
             restore(from.rest()).ok_or(Malformed("what the task remembers makes no sense"))
         };
         header.scan(&mut rest, own).map_err(damaged)
@@ -135,40 +139,40 @@ impl Scan {
     /// Reads the state of any scan, for inspection.
     ///
     /// # Errors
-    /// [`StateError::Damaged`] and [`StateError::Newer`].
-    pub fn inspect(bytes: &[u8]) -> Result<Loaded, StateError> {
+    /// [`ScanStateError::Damaged`] and [`ScanStateError::Newer`].
+    pub fn inspect(bytes: &[u8]) -> Result<LoadedScan, ScanStateError> {
         let (header, mut rest) = checked(bytes)?;
         header.built_in(&mut rest).map_err(damaged)
     }
 }
 
 /// The header of a state whose checksum is right, and the bytes after it.
-fn checked(bytes: &[u8]) -> Result<(Header, Decoder<'_>), StateError> {
+fn checked(bytes: &[u8]) -> Result<(Header, Decoder<'_>), ScanStateError> {
     let Some((body, crc)) = bytes.split_last_chunk::<4>() else {
-        return Err(StateError::Damaged { what: "it is empty" });
+        return Err(ScanStateError::Damaged { what: "it is empty" });
     };
     let mut from = Decoder::new(body);
     if from.bytes(MAGIC.len()).map_err(damaged)? != MAGIC {
-        return Err(StateError::Damaged { what: "it does not begin as such state does" });
+        return Err(ScanStateError::Damaged { what: "it does not begin as such state does" });
     }
     let version = from.u32().map_err(damaged)?;
     if version > VERSION {
-        return Err(StateError::Newer { version });
+        return Err(ScanStateError::Newer { version });
     }
     if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
-        return Err(StateError::Damaged { what: "its checksum does not fit its content" });
+        return Err(ScanStateError::Damaged { what: "its checksum does not fit its content" });
     }
     let header = Header::decode(&mut from).map_err(damaged)?;
     Ok((header, from))
 }
 
-fn damaged(Malformed(what): Malformed) -> StateError {
-    StateError::Damaged { what }
+fn damaged(Malformed(what): Malformed) -> ScanStateError {
+    ScanStateError::Damaged { what }
 }
 
 struct Header {
     closed: bool,
-    subject: Subject,
+    subject: ScanSubject,
     grain: u64,
     settings: TaskSettings,
 }
@@ -176,7 +180,7 @@ struct Header {
 impl Header {
     fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let closed = from.flag()?;
-        let drive = from.bytes(16)?.try_into().expect("as many as were asked for");
+        let drive = from.bytes(16)?.try_into().expect("as many as were requested");
         let target = from.text()?;
         let extent = Extent::new(Lba::new(from.u64()?), Sectors::new(from.u64()?));
         extent.checked_end().ok_or(Malformed("sectors beyond the last address there is"))?;
@@ -202,34 +206,34 @@ impl Header {
             .ok_or(Malformed("a form of backup that does not exist"))?;
         Ok(Self {
             closed,
-            subject: Subject { drive, target, extent, sector_size },
+            subject: ScanSubject { drive, target, extent, sector_size },
             grain,
             settings: TaskSettings { kind, digests, form },
         })
     }
 
-    fn must_be_of(&self, asked: &Subject, kind: TaskKind) -> Result<(), StateError> {
+    fn must_be_of(&self, requested: &ScanSubject, kind: TaskKind) -> Result<(), ScanStateError> {
         let known = &self.subject;
         let differences = [
-            ("drive", hex(known.drive), hex(asked.drive)),
-            ("target", known.target.clone(), asked.target.clone()),
-            ("sectors", known.extent.to_string(), asked.extent.to_string()),
+            ("drive", hex(known.drive), hex(requested.drive)),
+            ("target", known.target.clone(), requested.target.clone()),
+            ("sectors", known.extent.to_string(), requested.extent.to_string()),
             (
                 "sectors of",
                 known.sector_size.bytes().to_string(),
-                asked.sector_size.bytes().to_string(),
+                requested.sector_size.bytes().to_string(),
             ),
             ("task", self.settings.kind.to_string(), kind.to_string()),
         ];
-        for (what, remembered, asked) in differences {
-            if remembered != asked {
-                return Err(StateError::Foreign { what, remembered, asked });
+        for (what, remembered, requested) in differences {
+            if remembered != requested {
+                return Err(ScanStateError::Foreign { what, remembered, requested });
             }
         }
         Ok(())
     }
 
-    fn built_in(self, from: &mut Decoder<'_>) -> Result<Loaded, Malformed> {
+    fn built_in(self, from: &mut Decoder<'_>) -> Result<LoadedScan, Malformed> {
         self.scan(from, TaskSettings::restore)
     }
 
@@ -238,17 +242,17 @@ impl Header {
         from: &mut Decoder<'_>,
         restore: impl FnOnce(
             TaskSettings,
-            &Subject,
+            &ScanSubject,
             &mut Decoder<'_>,
         ) -> Result<Box<dyn Task>, Malformed>,
-    ) -> Result<Loaded, Malformed> {
+    ) -> Result<LoadedScan, Malformed> {
         let Self { closed, subject, grain, settings } = self;
         let passes = from.u32()?;
         let mut notes = std::collections::BTreeMap::new();
         for _ in 0..from.u32()? {
             notes.insert(from.text()?, from.text()?);
         }
-        let mut sources = [0; crate::scan::Source::ALL.len()];
+        let mut sources = [0; crate::scan::ReadSource::ALL.len()];
         for sectors in &mut sources {
             *sectors = from.u64()?;
         }
@@ -270,7 +274,7 @@ impl Header {
         }
         let mut scan = Scan::from_parts(subject, grain, done, task);
         (scan.failed, scan.passes, scan.sources, scan.notes) = (failed, passes, sources, notes);
-        Ok(Loaded { scan, closed })
+        Ok(LoadedScan { scan, closed })
     }
 }
 

@@ -1,11 +1,11 @@
-//! [`Subject`]: the drive and the sectors that a scan and its progress belong to.
+//! [`ScanSubject`]: the drive and the sectors that a scan and its progress belong to.
 
 use headtime_units::{Extent, Lba, SectorSize, Sectors};
 use twox_hash::XxHash3_64;
 
 /// The sectors of a scan, and their drive and volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subject {
+pub struct ScanSubject {
     /// The drive's own identity; all zeroes for a drive that has none.
     pub drive: [u8; 16],
     /// The volume's name, or another name for the whole drive.
@@ -16,7 +16,7 @@ pub struct Subject {
     pub sector_size: SectorSize,
 }
 
-impl Subject {
+impl ScanSubject {
     /// The identity of a drive that has none of its own and is known by a name that stays the same:
     /// two digests of the name.
     #[must_use]
@@ -76,8 +76,8 @@ const MAX_GRAINS: u64 = 1 << 24;
 mod tests {
     use super::*;
 
-    fn subject(start: u64, len: u64) -> Subject {
-        Subject {
+    fn subject(start: u64, len: u64) -> ScanSubject {
+        ScanSubject {
             drive: [0; 16],
             target: "v".into(),
             extent: Extent::from_numbers(start, len),
@@ -90,7 +90,10 @@ mod tests {
         assert_eq!(subject(0, 2048).grain(512), 8);
         assert_eq!(subject(0, 2048).grain(16_384), 32);
         assert_eq!(subject(0, 39_062_500_000).grain(4096), 128);
-        assert_eq!(Subject { sector_size: SectorSize::B4096, ..subject(0, 2048) }.grain(4096), 1);
+        assert_eq!(
+            ScanSubject { sector_size: SectorSize::B4096, ..subject(0, 2048) }.grain(4096),
+            1
+        );
     }
 
     #[test]

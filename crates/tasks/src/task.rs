@@ -12,7 +12,7 @@ use crate::backup::{Backup, BackupForm};
 use crate::codec::{Decoder, Encoder, Malformed};
 use crate::digests::{DigestReport, Digests};
 use crate::scan::Output;
-use crate::subject::Subject;
+use crate::subject::ScanSubject;
 
 /// The tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -152,7 +152,7 @@ impl TaskKind {
 
 impl TaskSettings {
     /// The task, ready to begin its first pass.
-    pub(crate) fn build(self, subject: &Subject) -> Box<dyn Task> {
+    pub(crate) fn build(self, subject: &ScanSubject) -> Box<dyn Task> {
         match self.kind {
             TaskKind::Scrub | TaskKind::Digest => Box::new(Reading {
                 settings: self,
@@ -165,7 +165,7 @@ impl TaskSettings {
     /// The task with its saved state.
     pub(crate) fn restore(
         self,
-        subject: &Subject,
+        subject: &ScanSubject,
         from: &mut Decoder<'_>,
     ) -> Result<Box<dyn Task>, Malformed> {
         Ok(match self.kind {

@@ -1,9 +1,9 @@
 //! Whole scans: sectors in any order and pieces, through restarts, against plain copies.
 
-use headtime_tasks::record::{Record, RecordReader};
+use headtime_tasks::record::{BackupRecord, RecordReader};
 use headtime_tasks::{
-    BackupForm, DigestReport, Output, Piece, Scan, Source, StateError, Subject, Task, TaskKind,
-    TaskSettings,
+    BackupForm, DigestReport, Output, Piece, ReadSource, Scan, ScanStateError, ScanSubject, Task,
+    TaskKind, TaskSettings,
 };
 use headtime_units::{Extent, Lba, SectorSize, Sectors};
 use proptest::prelude::*;
@@ -12,8 +12,8 @@ use rand_chacha::ChaCha8Rng;
 
 const SECTOR: usize = 512;
 
-fn subject(start: u64, len: u64) -> Subject {
-    Subject {
+fn subject(start: u64, len: u64) -> ScanSubject {
+    ScanSubject {
         drive: [3; 16],
         target: "vol0".into(),
         extent: Extent::from_numbers(start, len),
@@ -59,12 +59,14 @@ fn restored(len: usize, out: &[Output]) -> (Vec<u8>, Vec<(u64, u64)>) {
         reader.feed(bytes);
         while let Some(record) = reader.next().expect("what was written is whole") {
             match record {
-                Record::Data { offset, bytes } => {
+                BackupRecord::Data { offset, bytes } => {
                     image[offset as usize..][..bytes.len()].copy_from_slice(&bytes)
                 }
-                Record::Zeroes { offset, len } => image[offset as usize..][..len as usize].fill(0),
-                Record::Unreadable { offset, len } => unreadable.push((offset, len)),
-                Record::Header { .. } | Record::Index | Record::End => {}
+                BackupRecord::Zeroes { offset, len } => {
+                    image[offset as usize..][..len as usize].fill(0)
+                }
+                BackupRecord::Unreadable { offset, len } => unreadable.push((offset, len)),
+                BackupRecord::Header { .. } | BackupRecord::Index | BackupRecord::End => {}
             }
         }
     }
@@ -94,20 +96,20 @@ fn run(
         let is_bad = |lba: Lba| bad.iter().any(|bad| bad.contains(lba));
         if is_bad(piece.start) {
             piece.len = Sectors::new(1);
-            scan.deliver(piece, Err(5), false, Source::Idle, &mut out);
+            scan.deliver(piece, Err(5), false, ReadSource::Idle, &mut out);
         } else {
             while is_bad(piece.last()) || bad.iter().any(|bad| bad.overlaps(piece)) {
                 piece.len = Sectors::new(piece.len.get() - 1);
             }
             let times = if rng.random_range(0..10) == 0 { 2 } else { 1 };
             (0..times).for_each(|_| {
-                scan.deliver(piece, Ok(bytes_of(drive, piece)), false, Source::Gap, &mut out)
+                scan.deliver(piece, Ok(bytes_of(drive, piece)), false, ReadSource::Gap, &mut out)
             });
         }
         scan.keep();
         // Pieces of single sectors take long to complete a grain; now and then deliver a large one.
         if rng.random_range(0..4) == 0 && !bad.iter().any(|bad| bad.overlaps(within)) {
-            scan.deliver(within, Ok(bytes_of(drive, within)), false, Source::Merged, &mut out);
+            scan.deliver(within, Ok(bytes_of(drive, within)), false, ReadSource::Merged, &mut out);
             scan.keep();
         }
         if restarts && rng.random_range(0..8) == 0 {
@@ -149,7 +151,7 @@ proptest! {
         let scan = || Scan::start(subject(start, len), TaskKind::Digest, 512);
         let (one, _) = run(scan(), &drive, &[], true, &mut rng);
         let mut other = scan();
-        other.deliver(subject(start, len).extent, Ok(bytes_of(&drive, subject(start, len).extent)), false, Source::Idle, &mut Vec::new());
+        other.deliver(subject(start, len).extent, Ok(bytes_of(&drive, subject(start, len).extent)), false, ReadSource::Idle, &mut Vec::new());
         other.keep();
         let digest = |scan: &Scan| scan.digests().and_then(|digests| digests.table);
         prop_assert!(digest(&one).is_some());
@@ -166,7 +168,7 @@ proptest! {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let drive = content(5000, &mut rng);
         let mut scan = Scan::start(subject(0, 5000), TaskKind::Digest, 4096);
-        scan.deliver(Extent::from_numbers(8, 1600), Ok(bytes_of(&drive, Extent::from_numbers(8, 1600))), false, Source::Gap, &mut Vec::new());
+        scan.deliver(Extent::from_numbers(8, 1600), Ok(bytes_of(&drive, Extent::from_numbers(8, 1600))), false, ReadSource::Gap, &mut Vec::new());
         scan.keep();
         let mut bytes = Vec::new();
         scan.encode(false, &mut |part| bytes.extend_from_slice(part));
@@ -237,7 +239,7 @@ fn pass(scan: &mut Scan, drive: &[u8], written: &[u64]) {
             extent,
             Ok(bytes_of(drive, extent)),
             written.contains(&piece),
-            Source::Idle,
+            ReadSource::Idle,
             &mut Vec::new(),
         );
         scan.keep();
@@ -278,7 +280,7 @@ fn a_mebibyte_written_while_it_was_read_has_no_digest_and_is_not_compared_the_ne
     assert!((digests.compared, digests.changed.is_empty()) == (2, true), "{digests:?}");
     // Written after its digest was made, and reported with a piece that comes twice.
     let extent = Extent::from_numbers(0, 512);
-    scan.deliver(extent, Ok(bytes_of(&drive, extent)), true, Source::Idle, &mut Vec::new());
+    scan.deliver(extent, Ok(bytes_of(&drive, extent)), true, ReadSource::Idle, &mut Vec::new());
     scan.again();
     drive[0] ^= 1;
     pass(&mut scan, &drive, &[]);
@@ -294,23 +296,23 @@ fn state_of_another_drive_target_size_or_task_is_refused_by_name() {
     scan.encode(true, &mut |part| bytes.extend_from_slice(part));
     let known = subject(0, 4096);
     let cases = [
-        (Subject { drive: [4; 16], ..known.clone() }, TaskKind::Scrub, "drive"),
-        (Subject { target: "vol1".into(), ..known.clone() }, TaskKind::Scrub, "target"),
+        (ScanSubject { drive: [4; 16], ..known.clone() }, TaskKind::Scrub, "drive"),
+        (ScanSubject { target: "vol1".into(), ..known.clone() }, TaskKind::Scrub, "target"),
         (
-            Subject { extent: Extent::from_numbers(0, 8192), ..known.clone() },
+            ScanSubject { extent: Extent::from_numbers(0, 8192), ..known.clone() },
             TaskKind::Scrub,
             "sectors",
         ),
         (
-            Subject { sector_size: SectorSize::B4096, ..known.clone() },
+            ScanSubject { sector_size: SectorSize::B4096, ..known.clone() },
             TaskKind::Scrub,
             "sectors of",
         ),
         (known.clone(), TaskKind::Backup, "task"),
     ];
-    for (asked, kind, expected) in cases {
-        match Scan::decode(&bytes, &asked, kind) {
-            Err(StateError::Foreign { what, .. }) => assert_eq!(what, expected),
+    for (requested, kind, expected) in cases {
+        match Scan::decode(&bytes, &requested, kind) {
+            Err(ScanStateError::Foreign { what, .. }) => assert_eq!(what, expected),
             other => {
                 panic!("{expected}: {:?}", other.map(|_| ()).map_err(|error| error.to_string()))
             }
@@ -320,9 +322,12 @@ fn state_of_another_drive_target_size_or_task_is_refused_by_name() {
     newer[8] = 2;
     assert!(matches!(
         Scan::decode(&newer, &known, TaskKind::Scrub),
-        Err(StateError::Newer { version: 2 })
+        Err(ScanStateError::Newer { version: 2 })
     ));
-    assert!(matches!(Scan::decode(b"", &known, TaskKind::Scrub), Err(StateError::Damaged { .. })));
+    assert!(matches!(
+        Scan::decode(b"", &known, TaskKind::Scrub),
+        Err(ScanStateError::Damaged { .. })
+    ));
 }
 
 #[test]
@@ -334,7 +339,7 @@ fn what_could_not_be_kept_stays_missing() {
         Extent::from_numbers(0, 16),
         Ok(bytes_of(&drive, Extent::from_numbers(0, 16))),
         false,
-        Source::Gap,
+        ReadSource::Gap,
         &mut out,
     );
     scan.forget();
@@ -342,7 +347,7 @@ fn what_could_not_be_kept_stays_missing() {
         Extent::from_numbers(16, 8),
         Ok(bytes_of(&drive, Extent::from_numbers(16, 8))),
         false,
-        Source::Gap,
+        ReadSource::Gap,
         &mut out,
     );
     scan.keep();
@@ -362,8 +367,14 @@ fn every_changed_byte_and_every_cut_of_state_is_refused() {
         let mut scan = Scan::start(subject(0, 5000), settings, 4096);
         scan.set_note("output", "somewhere");
         let extent = Extent::from_numbers(8, 1600);
-        scan.deliver(extent, Ok(bytes_of(&drive, extent)), false, Source::Gap, &mut Vec::new());
-        scan.deliver(Extent::from_numbers(2048, 8), Err(5), false, Source::Gap, &mut Vec::new());
+        scan.deliver(extent, Ok(bytes_of(&drive, extent)), false, ReadSource::Gap, &mut Vec::new());
+        scan.deliver(
+            Extent::from_numbers(2048, 8),
+            Err(5),
+            false,
+            ReadSource::Gap,
+            &mut Vec::new(),
+        );
         scan.keep();
         let mut whole = Vec::new();
         scan.encode(false, &mut |part| whole.extend_from_slice(part));
@@ -415,7 +426,7 @@ fn a_task_of_ones_own_is_remembered_with_its_scan() {
     let drive = content(64, &mut ChaCha8Rng::seed_from_u64(10));
     let half = Extent::from_numbers(0, 32);
     let mut scan = Scan::with_task(subject(0, 64), Box::new(Bits(0)), 4096);
-    scan.deliver(half, Ok(bytes_of(&drive, half)), false, Source::Idle, &mut Vec::new());
+    scan.deliver(half, Ok(bytes_of(&drive, half)), false, ReadSource::Idle, &mut Vec::new());
     scan.keep();
     let bits = bytes_of(&drive, half).iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>();
     let mut bytes = Vec::new();
@@ -432,7 +443,7 @@ fn a_task_of_ones_own_is_remembered_with_its_scan() {
     );
     let refused = Scan::decode_own(&bytes, scan.subject(), TaskKind::Scrub, |_| None).map(|_| ());
     assert!(
-        matches!(refused, Err(StateError::Damaged { what }) if what.contains("the task remembers"))
+        matches!(refused, Err(ScanStateError::Damaged { what }) if what.contains("the task remembers"))
     );
     assert!(
         Scan::decode(&bytes, scan.subject(), TaskKind::Scrub).is_err(),

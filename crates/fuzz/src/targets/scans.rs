@@ -8,8 +8,8 @@ use headtime_serve::control::{
 };
 use headtime_serve::tuner::{SetOne, SetTunables, Values};
 use headtime_serve::volumes::{DriveShape, DriveUuid, VolumeClass, VolumeSpec, VolumeTable, slot};
-use headtime_tasks::record::{Record, RecordReader};
-use headtime_tasks::{Scan, Source, StateError};
+use headtime_tasks::record::{BackupRecord, RecordReader};
+use headtime_tasks::{ReadSource, Scan, ScanStateError};
 use headtime_units::{SectorSize, Sectors};
 
 use crate::Memory;
@@ -38,7 +38,10 @@ pub(super) fn state(input: &[u8]) {
     assert_eq!(encoded(&again.scan, again.closed), written, "and is the same");
     let (subject, kind) = (loaded.scan.subject().clone(), loaded.scan.kind());
     assert!(
-        matches!(Scan::decode(&written, &subject, kind), Ok(_) | Err(StateError::Foreign { .. })),
+        matches!(
+            Scan::decode(&written, &subject, kind),
+            Ok(_) | Err(ScanStateError::Foreign { .. })
+        ),
         "it is of what it says"
     );
     let scan = &mut loaded.scan;
@@ -56,7 +59,7 @@ pub(super) fn state(input: &[u8]) {
         let mut piece = run;
         piece.len = Sectors::new(piece.len.get().min(scan.grain()));
         let zeroes = vec![0; subject.sector_size.bytes_of(piece.len) as usize];
-        scan.deliver(piece, Ok(&zeroes), false, Source::Idle, &mut Vec::new());
+        scan.deliver(piece, Ok(&zeroes), false, ReadSource::Idle, &mut Vec::new());
         scan.keep();
     }
     let _ = (scan.digests(), scan.failed().sectors(), scan.passes());
@@ -86,15 +89,17 @@ pub(super) fn stream(input: &[u8]) {
         loop {
             match reader.next() {
                 Ok(None) => break,
-                Ok(Some(Record::Header { bytes, .. })) => volume = bytes,
-                Ok(Some(Record::Data { offset, bytes })) => {
+                Ok(Some(BackupRecord::Header { bytes, .. })) => volume = bytes,
+                Ok(Some(BackupRecord::Data { offset, bytes })) => {
                     held += bytes.len();
                     assert!(offset + bytes.len() as u64 <= volume);
                 }
-                Ok(Some(Record::Zeroes { offset, len } | Record::Unreadable { offset, len })) => {
+                Ok(Some(
+                    BackupRecord::Zeroes { offset, len } | BackupRecord::Unreadable { offset, len },
+                )) => {
                     assert!(offset + len <= volume)
                 }
-                Ok(Some(Record::Index | Record::End)) => {}
+                Ok(Some(BackupRecord::Index | BackupRecord::End)) => {}
                 Err(error) => {
                     return assert!(
                         !error.to_string().is_empty() && !reader.is_complete(),

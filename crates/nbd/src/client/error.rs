@@ -33,14 +33,14 @@ pub enum ClientSubmitError {
     },
     /// As many bytes are in flight, or wait to be sent, as allowed.
     #[error(
-        "{in_flight} bytes are in flight and {wanted} more were submitted, {max} are allowed; wait \
+        "{in_flight} bytes are in flight and {additional} more were submitted, {max} are allowed; wait \
             for a completion"
     )]
     TooManyBytes {
         /// Bytes in flight or unsent.
         in_flight: u64,
         /// Bytes this request would add.
-        wanted: u64,
+        additional: u64,
         /// [`crate::ClientLimits::max_in_flight_bytes`].
         max: u64,
     },

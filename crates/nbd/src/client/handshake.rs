@@ -16,7 +16,7 @@ use super::{ClientEvent, CloseReason, Connection, Goal, Phase, Step};
 
 /// The state of the handshake.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Haggle {
+pub(super) enum Negotiation {
     Greeting,
     /// An option was sent, the header of a reply is awaited.
     Reply {
@@ -28,12 +28,12 @@ pub(super) enum Haggle {
     Padding,
 }
 
-impl Haggle {
+impl Negotiation {
     pub(super) fn doing(&self) -> &'static str {
         match self {
-            Haggle::Greeting => "the greeting",
-            Haggle::Reply { option, .. } => option_name(*option),
-            Haggle::ExportName | Haggle::Padding => {
+            Negotiation::Greeting => "the greeting",
+            Negotiation::Reply { option, .. } => option_name(*option),
+            Negotiation::ExportName | Negotiation::Padding => {
                 "EXPORT_NAME (the server may not know the export)"
             }
         }
@@ -64,19 +64,19 @@ impl Gathered {
 
 impl Connection {
     pub(super) fn step_handshake(&mut self) -> Result<Step, CloseReason> {
-        let Phase::Handshake(haggle) = self.phase else {
+        let Phase::Handshake(negotiation) = self.phase else {
             return Ok(Step::Again);
         };
-        match haggle {
-            Haggle::Greeting => self.read_greeting(),
-            Haggle::Reply { option, body: None } => self.read_reply_header(option),
-            Haggle::Reply { option, body: Some(kind) } => match self.inbox.take_body() {
+        match negotiation {
+            Negotiation::Greeting => self.read_greeting(),
+            Negotiation::Reply { option, body: None } => self.read_reply_header(option),
+            Negotiation::Reply { option, body: Some(kind) } => match self.inbox.take_body() {
                 None => Ok(Step::NeedInput),
-                Some(data) => self.take_reply(option, kind, &data),
+                Some(data) => self.receive_reply(option, kind, &data),
             },
-            Haggle::ExportName => self.read_export_name(),
-            Haggle::Padding if self.inbox.skipped() => self.reached(Goal::Open),
-            Haggle::Padding => Ok(Step::NeedInput),
+            Negotiation::ExportName => self.read_export_name(),
+            Negotiation::Padding if self.inbox.skipped() => self.reached(Goal::Open),
+            Negotiation::Padding => Ok(Step::NeedInput),
         }
     }
 
@@ -128,18 +128,18 @@ impl Connection {
             });
         }
         self.inbox.start_body(length as usize);
-        Ok(self.haggle(Haggle::Reply { option, body: Some(kind) }))
+        Ok(self.negotiation(Negotiation::Reply { option, body: Some(kind) }))
     }
 
-    fn take_reply(&mut self, option: u32, kind: u32, data: &[u8]) -> Result<Step, CloseReason> {
-        self.phase = Phase::Handshake(Haggle::Reply { option, body: None });
+    fn receive_reply(&mut self, option: u32, kind: u32, data: &[u8]) -> Result<Step, CloseReason> {
+        self.phase = Phase::Handshake(Negotiation::Reply { option, body: None });
         if kind & wire::REP_ERROR_BIT != 0 {
-            return self.take_error(option, kind, data);
+            return self.receive_error(option, kind, data);
         }
         match (kind, option) {
-            (wire::REP_ACK, _) => return self.take_ack(option),
-            (wire::REP_SERVER, wire::OPT_LIST) => return self.take_listed(data),
-            (wire::REP_INFO, wire::OPT_INFO | wire::OPT_GO) => self.take_info(data)?,
+            (wire::REP_ACK, _) => return self.receive_ack(option),
+            (wire::REP_SERVER, wire::OPT_LIST) => return self.receive_listed(data),
+            (wire::REP_INFO, wire::OPT_INFO | wire::OPT_GO) => self.receive_info(data)?,
             (wire::REP_META_CONTEXT, wire::OPT_SET_META_CONTEXT) => {
                 let id = data.first_chunk().map(|id| u32::from_be_bytes(*id));
                 let id = id.ok_or(CloseReason::Violation("a metadata context without an id"))?;
@@ -163,7 +163,7 @@ impl Connection {
         Ok(Step::Again)
     }
 
-    fn take_ack(&mut self, option: u32) -> Result<Step, CloseReason> {
+    fn receive_ack(&mut self, option: u32) -> Result<Step, CloseReason> {
         match option {
             wire::OPT_STRUCTURED_REPLY => {
                 self.structured = true;
@@ -188,7 +188,7 @@ impl Connection {
         }
     }
 
-    fn take_error(&mut self, option: u32, error: u32, data: &[u8]) -> Result<Step, CloseReason> {
+    fn receive_error(&mut self, option: u32, error: u32, data: &[u8]) -> Result<Step, CloseReason> {
         let fatal = matches!(error, wire::REP_ERR_TLS_REQD | wire::REP_ERR_SHUTDOWN);
         match option {
             wire::OPT_ABORT => return Err(CloseReason::Finished),
@@ -206,7 +206,7 @@ impl Connection {
         Err(CloseReason::Refused { option: option_name(option), error, text })
     }
 
-    fn take_listed(&mut self, data: &[u8]) -> Result<Step, CloseReason> {
+    fn receive_listed(&mut self, data: &[u8]) -> Result<Step, CloseReason> {
         let malformed = CloseReason::Violation("a listed export whose name does not fit its reply");
         let mut reader = Reader(data);
         let name =
@@ -227,7 +227,7 @@ impl Connection {
         Ok(Step::Again)
     }
 
-    fn take_info(&mut self, data: &[u8]) -> Result<(), CloseReason> {
+    fn receive_info(&mut self, data: &[u8]) -> Result<(), CloseReason> {
         let malformed = || CloseReason::Violation("information about an export in the wrong form");
         let mut reader = Reader(data);
         let gathered = &mut self.gathered;
@@ -268,7 +268,7 @@ impl Connection {
         if !self.no_zeroes {
             self.inbox.start_skip(wire::EXPORT_NAME_PADDING_BYTES as u64);
         }
-        Ok(self.haggle(Haggle::Padding))
+        Ok(self.negotiation(Negotiation::Padding))
     }
 
     /// The server has accepted, and sent all its information.
@@ -311,16 +311,16 @@ impl Connection {
         let option = if self.config.goal == Goal::Describe { wire::OPT_INFO } else { wire::OPT_GO };
         let name = self.config.export.clone();
         let length = (name.len() as u32).to_be_bytes();
-        let asked = [3, wire::INFO_NAME, wire::INFO_DESCRIPTION, wire::INFO_BLOCK_SIZE]
+        let requests = [3, wire::INFO_NAME, wire::INFO_DESCRIPTION, wire::INFO_BLOCK_SIZE]
             .map(u16::to_be_bytes);
-        self.send_option(option, &[&length, name.as_bytes(), asked.as_flattened()])
+        self.send_option(option, &[&length, name.as_bytes(), requests.as_flattened()])
     }
 
     fn send_export_name(&mut self) -> Step {
         let name = self.config.export.clone();
         self.send_option(wire::OPT_EXPORT_NAME, &[name.as_bytes()]);
         // Structured replies stay agreed: only GO was unknown.
-        if self.leaving { Step::Again } else { self.haggle(Haggle::ExportName) }
+        if self.leaving { Step::Again } else { self.negotiation(Negotiation::ExportName) }
     }
 
     /// Queues an option, or ABORT after `disconnect`.
@@ -333,11 +333,11 @@ impl Connection {
         self.outbox.put(&(length as u32).to_be_bytes());
         parts.iter().for_each(|part| self.outbox.put(part));
         self.gathered = Gathered::default();
-        self.haggle(Haggle::Reply { option, body: None })
+        self.negotiation(Negotiation::Reply { option, body: None })
     }
 
-    fn haggle(&mut self, haggle: Haggle) -> Step {
-        self.phase = Phase::Handshake(haggle);
+    fn negotiation(&mut self, negotiation: Negotiation) -> Step {
+        self.phase = Phase::Handshake(negotiation);
         Step::Again
     }
 }

@@ -30,7 +30,7 @@ use crate::outbox::Outbox;
 pub use error::{ClientConfigError, ClientSubmitError, CloseReason, RequestError};
 
 use flight::Flight;
-use handshake::{Gathered, Haggle};
+use handshake::{Gathered, Negotiation};
 use transmission::Receive;
 
 /// The purpose of the connection.
@@ -100,7 +100,7 @@ pub struct Connection {
 
 #[derive(Debug)]
 enum Phase {
-    Handshake(Haggle),
+    Handshake(Negotiation),
     Transmission(Receive),
     /// Ending: requests in flight complete as lost, then `Closed` is reported.
     Ending(CloseReason),
@@ -170,7 +170,7 @@ impl Connection {
             limits,
             inbox: Inbox::new(),
             outbox: Outbox::new(),
-            phase: Phase::Handshake(Haggle::Greeting),
+            phase: Phase::Handshake(Negotiation::Greeting),
             gathered: Gathered::default(),
             fixed_newstyle: false,
             no_zeroes: false,
@@ -317,11 +317,11 @@ impl Connection {
 
     fn cut_off(&self) -> CloseReason {
         match &self.phase {
-            Phase::Handshake(Haggle::Reply { option: crate::wire::OPT_ABORT, .. }) => {
+            Phase::Handshake(Negotiation::Reply { option: crate::wire::OPT_ABORT, .. }) => {
                 CloseReason::Finished
             }
-            Phase::Handshake(haggle) => {
-                CloseReason::EndOfInput { doing: haggle.doing(), in_flight: 0 }
+            Phase::Handshake(negotiation) => {
+                CloseReason::EndOfInput { doing: negotiation.doing(), in_flight: 0 }
             }
             _ => CloseReason::EndOfInput { doing: "transmission", in_flight: self.flight.len() },
         }

@@ -105,7 +105,7 @@ impl Connection {
         let payload = if code == wire::CMD_WRITE { length } else { 0 };
         if self.flight.charged() + charge > max || unsent + payload > max + unsent_headers {
             let in_flight = self.flight.charged().max(unsent);
-            return Err(ClientSubmitError::TooManyBytes { in_flight, wanted: charge, max });
+            return Err(ClientSubmitError::TooManyBytes { in_flight, additional: charge, max });
         }
         Ok(charge)
     }

@@ -82,7 +82,7 @@ impl Connection {
             Receive::Payload(chunk, past) => match self.inbox.take_body() {
                 None => Ok(Step::NeedInput),
                 Some(data) => {
-                    self.take_payload(chunk, &data)?;
+                    self.receive_payload(chunk, &data)?;
                     self.inbox.start_skip(past);
                     Ok(self.receive_next(Receive::Past(chunk)))
                 }
@@ -173,7 +173,7 @@ impl Connection {
         Ok(self.receive_next(Receive::Data(chunk, start)))
     }
 
-    fn take_payload(&mut self, chunk: Chunk, data: &[u8]) -> Result<(), CloseReason> {
+    fn receive_payload(&mut self, chunk: Chunk, data: &[u8]) -> Result<(), CloseReason> {
         let short = CloseReason::Violation("a chunk that is shorter than its parts");
         let mut reader = Reader(data);
         match chunk.kind {

@@ -61,7 +61,7 @@ pub enum CloseReason {
         "plaintext behind STARTTLS: expected nothing before TLS begins; somebody between client \
             and server may have put it there"
     )]
-    BehindStartTls,
+    AfterStartTls,
     /// More options than allowed.
     #[error(
         "more than {limit} options before the transmission phase; raise max_options if the client \

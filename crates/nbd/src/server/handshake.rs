@@ -15,7 +15,7 @@ use crate::limits::MAX_ERROR_TEXT_BYTES;
 use crate::outbox::Outbox;
 use crate::wire::{self, be_u32, be_u64};
 
-use super::options::{Asked, ContextQuery, ExportQuery};
+use super::options::{ContextQuery, ExportQuery, InfoRequests};
 use super::{
     AnswerError, CloseReason, Connection, ExportRefusal, Phase, Purpose, ServerEvent, Step,
     TlsPolicy,
@@ -26,7 +26,7 @@ pub(super) const ALLOCATION_CONTEXT_ID: u32 = 1;
 
 /// The state of the handshake.
 #[derive(Debug)]
-pub(super) enum Haggle {
+pub(super) enum Negotiation {
     ClientFlags,
     OptionHeader,
     OptionData {
@@ -54,17 +54,19 @@ pub(super) enum Question {
     Contexts { option: u32, query: ContextQuery },
 }
 
-impl Haggle {
+impl Negotiation {
     pub(super) fn wants_input(&self, outbox: &Outbox) -> bool {
         match self {
-            Haggle::OptionHeader => outbox.is_empty(),
-            Haggle::ClientFlags | Haggle::OptionData { .. } | Haggle::Skipping(_) => true,
-            Haggle::AwaitList | Haggle::AwaitExport(_) | Haggle::AwaitTls => false,
+            Negotiation::OptionHeader => outbox.is_empty(),
+            Negotiation::ClientFlags
+            | Negotiation::OptionData { .. }
+            | Negotiation::Skipping(_) => true,
+            Negotiation::AwaitList | Negotiation::AwaitExport(_) | Negotiation::AwaitTls => false,
         }
     }
 
     pub(super) fn inside_message(&self) -> bool {
-        matches!(self, Haggle::OptionData { .. } | Haggle::Skipping(_))
+        matches!(self, Negotiation::OptionData { .. } | Negotiation::Skipping(_))
     }
 }
 
@@ -76,18 +78,18 @@ impl Connection {
     }
 
     pub(super) fn step_handshake(&mut self) -> Result<Step, CloseReason> {
-        let Phase::Handshake(haggle) = &self.phase else {
+        let Phase::Handshake(negotiation) = &self.phase else {
             return Ok(Step::Again);
         };
-        match haggle {
-            Haggle::ClientFlags => self.read_client_flags(),
-            Haggle::OptionHeader if !self.outbox.is_empty() => Ok(Step::Blocked),
-            Haggle::OptionHeader => self.read_option_header(),
-            &Haggle::OptionData { option } => match self.inbox.take_body() {
+        match negotiation {
+            Negotiation::ClientFlags => self.read_client_flags(),
+            Negotiation::OptionHeader if !self.outbox.is_empty() => Ok(Step::Blocked),
+            Negotiation::OptionHeader => self.read_option_header(),
+            &Negotiation::OptionData { option } => match self.inbox.take_body() {
                 None => Ok(Step::NeedInput),
-                Some(data) => self.take_option(option, &data),
+                Some(data) => self.receive_option(option, &data),
             },
-            &Haggle::Skipping(then) => {
+            &Negotiation::Skipping(then) => {
                 if !self.inbox.skipped() {
                     return Ok(Step::NeedInput);
                 }
@@ -101,7 +103,9 @@ impl Connection {
                     }
                 }
             }
-            Haggle::AwaitList | Haggle::AwaitExport(_) | Haggle::AwaitTls => Ok(Step::Blocked),
+            Negotiation::AwaitList | Negotiation::AwaitExport(_) | Negotiation::AwaitTls => {
+                Ok(Step::Blocked)
+            }
         }
     }
 
@@ -114,7 +118,7 @@ impl Connection {
             return Err(CloseReason::ClientFlags(flags));
         }
         self.no_zeroes = flags & u32::from(wire::FLAG_NO_ZEROES) != 0;
-        Ok(self.haggle(Haggle::OptionHeader))
+        Ok(self.negotiation(Negotiation::OptionHeader))
     }
 
     fn read_option_header(&mut self) -> Result<Step, CloseReason> {
@@ -167,21 +171,21 @@ impl Connection {
                 refuse(wire::REP_ERR_INVALID, "this option takes no data")
             }
             wire::OPT_LIST | wire::OPT_STRUCTURED_REPLY | wire::OPT_STARTTLS => {
-                return self.take_option(option, &[]);
+                return self.receive_option(option, &[]);
             }
             _ => refuse(wire::REP_ERR_UNSUP, "unknown option"),
         };
         self.inbox.start_skip(u64::from(length));
-        Ok(self.haggle(Haggle::Skipping(after)))
+        Ok(self.negotiation(Negotiation::Skipping(after)))
     }
 
     fn collect(&mut self, option: u32, length: u32) -> Step {
         self.inbox.start_body(length as usize);
-        self.haggle(Haggle::OptionData { option })
+        self.negotiation(Negotiation::OptionData { option })
     }
 
     /// Acts on an option whose data is complete. Leaves the phase set for what follows.
-    fn take_option(&mut self, option: u32, data: &[u8]) -> Result<Step, CloseReason> {
+    fn receive_option(&mut self, option: u32, data: &[u8]) -> Result<Step, CloseReason> {
         match option {
             wire::OPT_EXPORT_NAME => {
                 let bytes = data.len() as u32;
@@ -218,13 +222,13 @@ impl Connection {
                 })
             }
             wire::OPT_LIST => {
-                self.phase = Phase::Handshake(Haggle::AwaitList);
+                self.phase = Phase::Handshake(Negotiation::AwaitList);
                 Ok(Step::Event(ServerEvent::ListExports))
             }
             wire::OPT_STRUCTURED_REPLY => {
                 self.structured = true;
                 self.option_reply(option, wire::REP_ACK, &[]);
-                Ok(self.haggle(Haggle::OptionHeader))
+                Ok(self.negotiation(Negotiation::OptionHeader))
             }
             _ if self.tls == TlsPolicy::Off => Ok(self.refuse(
                 option,
@@ -246,12 +250,12 @@ impl Connection {
     /// there is none.
     fn start_tls(&mut self) -> Result<Step, CloseReason> {
         if !self.inbox.is_empty() {
-            return Err(CloseReason::BehindStartTls);
+            return Err(CloseReason::AfterStartTls);
         }
         self.structured = false;
         self.context_of = None;
         self.option_reply(wire::OPT_STARTTLS, wire::REP_ACK, &[]);
-        self.phase = Phase::Handshake(Haggle::AwaitTls);
+        self.phase = Phase::Handshake(Negotiation::AwaitTls);
         Ok(Step::Event(ServerEvent::StartTls))
     }
 
@@ -263,11 +267,11 @@ impl Connection {
     pub fn tls_started(&mut self) -> Result<(), AnswerError> {
         match &self.phase {
             Phase::Closed => return Ok(()),
-            Phase::Handshake(Haggle::AwaitTls) if self.outbox.is_empty() => {}
+            Phase::Handshake(Negotiation::AwaitTls) if self.outbox.is_empty() => {}
             _ => return Err(AnswerError::NotAsked("TLS")),
         }
         self.secured = true;
-        self.phase = Phase::Handshake(Haggle::OptionHeader);
+        self.phase = Phase::Handshake(Negotiation::OptionHeader);
         Ok(())
     }
 
@@ -278,7 +282,7 @@ impl Connection {
             Question::Info { query, .. } => (query.name.clone(), Purpose::Describe),
             Question::Contexts { query, .. } => (query.name.clone(), Purpose::Describe),
         };
-        self.phase = Phase::Handshake(Haggle::AwaitExport(question));
+        self.phase = Phase::Handshake(Negotiation::AwaitExport(question));
         Step::Event(ServerEvent::LookupExport { name, purpose })
     }
 
@@ -290,7 +294,7 @@ impl Connection {
     pub fn answer_list(&mut self, exports: &[ListedExport]) -> Result<(), AnswerError> {
         match &self.phase {
             Phase::Closed => return Ok(()),
-            Phase::Handshake(Haggle::AwaitList) => {}
+            Phase::Handshake(Negotiation::AwaitList) => {}
             _ => return Err(AnswerError::NotAsked("list of exports")),
         }
         for export in exports {
@@ -303,7 +307,7 @@ impl Connection {
             self.option_reply(wire::OPT_LIST, wire::REP_SERVER, &parts);
         }
         self.option_reply(wire::OPT_LIST, wire::REP_ACK, &[]);
-        self.phase = Phase::Handshake(Haggle::OptionHeader);
+        self.phase = Phase::Handshake(Negotiation::OptionHeader);
         Ok(())
     }
 
@@ -321,14 +325,14 @@ impl Connection {
     ) -> Result<(), AnswerError> {
         match &self.phase {
             Phase::Closed => return Ok(()),
-            Phase::Handshake(Haggle::AwaitExport(_)) => {}
+            Phase::Handshake(Negotiation::AwaitExport(_)) => {}
             _ => return Err(AnswerError::NotAsked("export")),
         }
         if let Ok(export) = &answer {
             export.check()?;
         }
-        let next = Phase::Handshake(Haggle::OptionHeader);
-        let Phase::Handshake(Haggle::AwaitExport(question)) =
+        let next = Phase::Handshake(Negotiation::OptionHeader);
+        let Phase::Handshake(Negotiation::AwaitExport(question)) =
             core::mem::replace(&mut self.phase, next)
         else {
             return Ok(());
@@ -368,7 +372,7 @@ impl Connection {
     }
 
     fn answer_info(&mut self, option: u32, query: ExportQuery, export: ExportInfo) {
-        let Asked { name, description, block_size } = query.asked;
+        let InfoRequests { name, description, block_size } = query.info;
         let session = self.agree(&query.name, export, block_size);
         let export = &session.export;
         let (size, flags) = (export.size_bytes.to_be_bytes(), export.flags.bits().to_be_bytes());
@@ -420,15 +424,15 @@ impl Connection {
         }
     }
 
-    fn haggle(&mut self, haggle: Haggle) -> Step {
-        self.phase = Phase::Handshake(haggle);
+    fn negotiation(&mut self, negotiation: Negotiation) -> Step {
+        self.phase = Phase::Handshake(negotiation);
         Step::Again
     }
 
     fn refuse(&mut self, option: u32, reply: u32, text: &str) -> Step {
         let text = wire::truncate(text, MAX_ERROR_TEXT_BYTES);
         self.option_reply(option, reply, &[text.as_bytes()]);
-        self.haggle(Haggle::OptionHeader)
+        self.negotiation(Negotiation::OptionHeader)
     }
 
     fn info_reply(&mut self, option: u32, info: u16, parts: &[&[u8]]) {

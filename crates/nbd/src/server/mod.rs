@@ -63,7 +63,7 @@ use crate::outbox::{Outbox, Released};
 pub use error::{AnswerError, CloseReason, ExportRefusal};
 pub use reply::{ReplyError, Segment};
 
-use handshake::Haggle;
+use handshake::Negotiation;
 use transmission::{Flight, Serve};
 
 /// The server's end of one connection. See the module's documentation for the order of calls.
@@ -102,7 +102,7 @@ pub enum TlsPolicy {
 
 #[derive(Debug)]
 enum Phase {
-    Handshake(Haggle),
+    Handshake(Negotiation),
     /// The export was granted, and the caller has not been told yet.
     Opening,
     /// EXPORT_NAME was refused, which only closing can say.
@@ -191,7 +191,7 @@ impl Connection {
             limits,
             inbox: Inbox::new(),
             outbox: Outbox::new(),
-            phase: Phase::Handshake(Haggle::ClientFlags),
+            phase: Phase::Handshake(Negotiation::ClientFlags),
             options_seen: 0,
             no_zeroes: false,
             structured: false,
@@ -211,7 +211,7 @@ impl Connection {
     /// reply and send first.
     pub fn read_hint(&self) -> usize {
         let reading = match &self.phase {
-            Phase::Handshake(haggle) => haggle.wants_input(&self.outbox),
+            Phase::Handshake(negotiation) => negotiation.wants_input(&self.outbox),
             Phase::Transmission(serve) => self.serve_wants_input(serve),
             Phase::Opening | Phase::Refused { .. } | Phase::Closed => false,
         };
@@ -372,7 +372,7 @@ impl Connection {
 
     fn inside_message(&self) -> bool {
         match &self.phase {
-            Phase::Handshake(haggle) => haggle.inside_message(),
+            Phase::Handshake(negotiation) => negotiation.inside_message(),
             Phase::Transmission(serve) => serve.inside_message(),
             Phase::Opening | Phase::Refused { .. } | Phase::Closed => false,
         }

@@ -8,12 +8,12 @@ use crate::wire::{self, Reader};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ExportQuery {
     pub name: String,
-    pub asked: Asked,
+    pub info: InfoRequests,
 }
 
 /// The information requested besides INFO_EXPORT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Asked {
+pub(super) struct InfoRequests {
     pub name: bool,
     pub description: bool,
     pub block_size: bool,
@@ -25,16 +25,16 @@ impl ExportQuery {
         let mut reader = Reader(data);
         let length = reader.u32()?;
         let name = reader.string(length as usize)?.to_string();
-        let mut asked = Asked::default();
+        let mut info = InfoRequests::default();
         for _ in 0..reader.u16()? {
             match reader.u16()? {
-                wire::INFO_NAME => asked.name = true,
-                wire::INFO_DESCRIPTION => asked.description = true,
-                wire::INFO_BLOCK_SIZE => asked.block_size = true,
+                wire::INFO_NAME => info.name = true,
+                wire::INFO_DESCRIPTION => info.description = true,
+                wire::INFO_BLOCK_SIZE => info.block_size = true,
                 _ => {}
             }
         }
-        reader.is_empty().then_some(ExportQuery { name, asked })
+        reader.is_empty().then_some(ExportQuery { name, info })
     }
 }
 
@@ -93,7 +93,7 @@ mod tests {
     fn information_requests_are_found_among_strangers() {
         let query = ExportQuery::parse(&go(b"vol0", 3, &[3, 77, 1])).unwrap();
         assert_eq!(query.name, "vol0");
-        assert_eq!(query.asked, Asked { name: true, description: false, block_size: true });
+        assert_eq!(query.info, InfoRequests { name: true, description: false, block_size: true });
     }
 
     #[test]

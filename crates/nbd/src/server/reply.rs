@@ -155,11 +155,11 @@ impl Connection {
             return Err(ReplyError::NoExtent);
         }
         let single = header.flags & wire::CMD_FLAG_REQ_ONE != 0;
-        let most = if single { 1 } else { self.limits.max_extents as usize };
-        let told = join_extents(extents, header.length, most);
-        self.put_chunk(&header, true, wire::REPLY_TYPE_BLOCK_STATUS, 4 + 8 * told.len() as u32);
+        let max = if single { 1 } else { self.limits.max_extents as usize };
+        let joined = join_extents(extents, header.length, max);
+        self.put_chunk(&header, true, wire::REPLY_TYPE_BLOCK_STATUS, 4 + 8 * joined.len() as u32);
         self.outbox.put(&ALLOCATION_CONTEXT_ID.to_be_bytes());
-        for StatusExtent { length, state } in told {
+        for StatusExtent { length, state } in joined {
             self.outbox.put(&length.to_be_bytes());
             self.outbox.put(&state.to_be_bytes());
         }
@@ -276,23 +276,23 @@ fn wrong_kind(header: &Header, given: &'static str) -> ReplyError {
 
 /// Joins adjacent extents of equal state and stops at `length` bytes or `max` extents, whichever
 /// comes first. The result never extends beyond `length`.
-fn join_extents(extents: &[StatusExtent], asked: u32, most: usize) -> Vec<StatusExtent> {
-    let mut told: Vec<StatusExtent> = Vec::new();
-    let mut left = asked;
+fn join_extents(extents: &[StatusExtent], length: u32, max: usize) -> Vec<StatusExtent> {
+    let mut joined: Vec<StatusExtent> = Vec::new();
+    let mut left = length;
     for extent in extents {
         let length = extent.length.min(left);
         if length == 0 {
             break;
         }
-        let full = told.len() == most;
-        match told.last_mut() {
+        let full = joined.len() == max;
+        match joined.last_mut() {
             Some(last) if last.state == extent.state => last.length += length,
             _ if full => break,
-            _ => told.push(StatusExtent { length, state: extent.state }),
+            _ => joined.push(StatusExtent { length, state: extent.state }),
         }
         left -= length;
     }
-    told
+    joined
 }
 
 #[cfg(test)]

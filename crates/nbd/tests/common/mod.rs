@@ -133,14 +133,14 @@ pub(crate) fn serving(limits: ServerLimits, export: ExportInfo, mode: Mode) -> C
         sent(&mut server);
     }
     if mode == Mode::WithContext {
-        let asked =
+        let events =
             feed(&mut server, &option(10, &context_data(&export.name, &["base:allocation"])));
-        assert!(matches!(asked[..], [ServerEvent::LookupExport { .. }]));
+        assert!(matches!(events[..], [ServerEvent::LookupExport { .. }]));
         server.answer_export(Ok(export.clone())).unwrap();
         sent(&mut server);
     }
-    let asked = feed(&mut server, &option(7, &go_data(&export.name, &[3])));
-    assert!(matches!(asked[..], [ServerEvent::LookupExport { .. }]), "{asked:?}");
+    let events = feed(&mut server, &option(7, &go_data(&export.name, &[3])));
+    assert!(matches!(events[..], [ServerEvent::LookupExport { .. }]), "{events:?}");
     server.answer_export(Ok(export)).unwrap();
     assert!(matches!(server.poll_event(), Some(ServerEvent::Opened(_))));
     sent(&mut server);

@@ -29,16 +29,16 @@ const MAX_DOWNWARDS: i64 = 12;
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Side {
     Before,
-    Behind,
+    After,
     /// Neither: the pattern is another one, or the reading is bad.
     Elsewhere,
 }
 
 /// The tracks at which reads are made.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Where {
+pub(crate) enum CountAt {
     /// This track only.
-    Here,
+    Track,
     /// This track and the few after it.
     Around,
 }
@@ -51,10 +51,10 @@ pub(crate) type Counted = (i64, Vec<(u64, f64)>);
 struct Count<'z> {
     zone: &'z ZoneModel,
     track: u64,
-    place: Where,
-    asked: u64,
+    place: CountAt,
+    reads: u64,
     /// The sectors by which a read may miss the boundary.
-    unsure: u64,
+    uncertainty: u64,
     /// The readings so far.
     seen: Vec<(u64, f64)>,
 }
@@ -65,12 +65,12 @@ pub(crate) fn count(
     session: &mut Session,
     zone: &ZoneModel,
     track: u64,
-    place: Where,
+    place: CountAt,
 ) -> Attempt<Option<Counted>> {
-    let mut count = Count { zone, track, place, asked: 0, unsure: 0, seen: Vec::new() };
+    let mut count = Count { zone, track, place, reads: 0, uncertainty: 0, seen: Vec::new() };
     let known = match (count.side(session, 0)?, count.side(session, 1)?) {
-        (Side::Behind, Side::Before) => Some(0),
-        (Side::Behind, Side::Behind) => count.further(session, 1)?,
+        (Side::After, Side::Before) => Some(0),
+        (Side::After, Side::After) => count.further(session, 1)?,
         (Side::Before, Side::Before) => count.nearer(session, 0)?,
         _ => None,
     };
@@ -79,29 +79,35 @@ pub(crate) fn count(
     }
     // The delay of the track gives the approximate number.
     let sectors = zone.sectors_per_track as f64;
-    let off = off_in_middle(session, zone, track)?;
+    let off = middle_deviation(session, zone, track)?;
     let about = libm::round(off * sectors) as i64;
-    let unsure = libm::ceil(4.0 * session.drive.noise_turns() * sectors) as i64 + 1;
-    if off.abs() > MAX_COUNTED || about.abs() <= unsure.min(2) {
+    let uncertainty = libm::ceil(4.0 * session.drive.noise_turns() * sectors) as i64 + 1;
+    if off.abs() > MAX_COUNTED || about.abs() <= uncertainty.min(2) {
         // The track is as predicted, but its boundary is not.
         return Ok(None);
     }
     count.seen.clear();
-    count.unsure = 2 * unsure.unsigned_abs();
-    if session.drive.hits.eviction_reads > 0 && place == Where::Here && unsure <= MAX_DOWNWARDS {
-        let behind = count.side(session, about - unsure)? == Side::Behind;
-        let extra =
-            if behind { count.downwards(session, about - unsure, 2 * unsure)? } else { None };
+    count.uncertainty = 2 * uncertainty.unsigned_abs();
+    if session.drive.hits.eviction_reads > 0
+        && place == CountAt::Track
+        && uncertainty <= MAX_DOWNWARDS
+    {
+        let after = count.side(session, about - uncertainty)? == Side::After;
+        let extra = if after {
+            count.downwards(session, about - uncertainty, 2 * uncertainty)?
+        } else {
+            None
+        };
         return Ok(extra.map(|extra| (extra, count.seen)));
     }
-    let (mut low, mut high) = (about - unsure, about + unsure + 1);
-    if count.side(session, low)? != Side::Behind || count.side(session, high)? != Side::Before {
+    let (mut low, mut high) = (about - uncertainty, about + uncertainty + 1);
+    if count.side(session, low)? != Side::After || count.side(session, high)? != Side::Before {
         return Ok(None);
     }
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         match count.side(session, middle)? {
-            Side::Behind => low = middle,
+            Side::After => low = middle,
             Side::Before => high = middle,
             Side::Elsewhere => return Ok(None),
         }
@@ -118,19 +124,23 @@ pub(crate) fn is_short_by_at_most(
     most: i64,
 ) -> Attempt<bool> {
     if most as f64 > 2.0 * MIN_DEVIATION * zone.sectors_per_track as f64 {
-        let counted = count(session, zone, track, Where::Here)?;
+        let counted = count(session, zone, track, CountAt::Track)?;
         return Ok(counted.is_some_and(|(extra, _)| (0..=most).contains(&extra)));
     }
     let mut count =
-        Count { zone, track, place: Where::Here, asked: 0, unsure: 0, seen: Vec::new() };
-    Ok(count.side(session, 0)? == Side::Behind
+        Count { zone, track, place: CountAt::Track, reads: 0, uncertainty: 0, seen: Vec::new() };
+    Ok(count.side(session, 0)? == Side::After
         && (count.side(session, 1)? == Side::Before
             || count.side(session, most + 1)? == Side::Before))
 }
 
 /// The delay of the middle of a track against the prediction; of several readings of a late track,
 /// the smallest.
-pub(crate) fn off_in_middle(session: &mut Session, zone: &ZoneModel, track: u64) -> Attempt<f64> {
+pub(crate) fn middle_deviation(
+    session: &mut Session,
+    zone: &ZoneModel,
+    track: u64,
+) -> Attempt<f64> {
     let mut found: Option<f64> = None;
     for _ in 0..3 {
         let third = zone.sectors_per_track / 3;
@@ -162,8 +172,8 @@ impl Count<'_> {
     fn side(&mut self, session: &mut Session, extra: i64) -> Attempt<Side> {
         for attempt in 0..3 {
             let track = match self.place {
-                Where::Here => self.track,
-                Where::Around => self.track + self.asked,
+                CountAt::Track => self.track,
+                CountAt::Around => self.track + self.reads,
             };
             let border = self.zone.track_start(track + 1);
             let Some(lba) = border
@@ -172,27 +182,28 @@ impl Count<'_> {
             else {
                 return Ok(Side::Elsewhere);
             };
-            self.asked += 1;
+            self.reads += 1;
             let seen = match (self.place, session.try_angle(lba)?) {
                 (_, Some(seen)) => seen,
-                (Where::Around, None) => continue,
-                (Where::Here, None) => session.angle(lba)?,
+                (CountAt::Around, None) => continue,
+                (CountAt::Track, None) => session.angle(lba)?,
             };
             let sector = 1.0 / self.zone.sectors_per_track as f64;
             let (end, start) =
                 (self.zone.track_angle(track), self.zone.track_angle(track + 1) + sector);
-            let (before, behind) = (wrap(seen.turns - part(end)), wrap(seen.turns - part(start)));
+            let (before, after) = (wrap(seen.turns - part(end)), wrap(seen.turns - part(start)));
             // The read may miss the boundary by the sectors not known yet, and the reading is
             // noisy; the nearer side counts.
-            let unsure = 8.0 * session.drive.noise_turns() + self.unsure as f64 * sector;
-            let allowed = (0.45 * wrap(start - end).abs()).min(unsure.max(2.0 * MIN_DEVIATION));
-            if before.abs().min(behind.abs()) > allowed {
+            let uncertainty = 8.0 * session.drive.noise_turns() + self.uncertainty as f64 * sector;
+            let allowed =
+                (0.45 * wrap(start - end).abs()).min(uncertainty.max(2.0 * MIN_DEVIATION));
+            if before.abs().min(after.abs()) > allowed {
                 if attempt < 1 {
                     continue;
                 }
                 return Ok(Side::Elsewhere);
             }
-            let side = if behind.abs() < before.abs() { Side::Behind } else { Side::Before };
+            let side = if after.abs() < before.abs() { Side::After } else { Side::Before };
             self.seen.push((lba, seen.turns));
             return Ok(side);
         }
@@ -204,7 +215,7 @@ impl Count<'_> {
     fn downwards(&mut self, session: &mut Session, low: i64, most: i64) -> Attempt<Option<i64>> {
         for more in 1..=most {
             match self.side(session, low + more)? {
-                Side::Behind => {}
+                Side::After => {}
                 Side::Before => return Ok(Some(low + more - 1)),
                 Side::Elsewhere => return Ok(None),
             }
@@ -217,7 +228,7 @@ impl Count<'_> {
         // If the drive keeps whole tracks, the next lower sector is cached as well, and each has to
         // be evicted.
         if session.drive.hits.eviction_reads > 0
-            && self.place == Where::Here
+            && self.place == CountAt::Track
             && !session.drive.hits.keeps_tracks
         {
             return self.downwards(session, low, MAX_DOWNWARDS);
@@ -225,7 +236,7 @@ impl Count<'_> {
         let mut stride = 1;
         let high = loop {
             match self.side(session, low + stride)? {
-                Side::Behind => (low, stride) = (low + stride, stride * 2),
+                Side::After => (low, stride) = (low + stride, stride * 2),
                 Side::Before => break low + stride,
                 Side::Elsewhere => return Ok(None),
             }
@@ -243,7 +254,7 @@ impl Count<'_> {
         while high - low > 1 {
             let middle = self.middle(session, low, high);
             match self.side(session, middle)? {
-                Side::Behind => low = middle,
+                Side::After => low = middle,
                 Side::Before => high = middle,
                 Side::Elsewhere => return Ok(None),
             }
@@ -255,9 +266,9 @@ impl Count<'_> {
     fn middle(&self, session: &Session, low: i64, high: i64) -> i64 {
         let border = self.zone.track_start(self.track + 1);
         match (self.place, border.checked_add_signed(-low), border.checked_add_signed(-high)) {
-            (Where::Here, Some(behind), Some(before)) => {
+            (CountAt::Track, Some(after), Some(before)) => {
                 border as i64
-                    - between(session, before, behind, self.zone.sectors_per_track as f64) as i64
+                    - between(session, before, after, self.zone.sectors_per_track as f64) as i64
             }
             _ => low + (high - low) / 2,
         }
@@ -269,7 +280,7 @@ impl Count<'_> {
         let low = loop {
             match self.side(session, high - stride)? {
                 Side::Before => (high, stride) = (high - stride, stride * 2),
-                Side::Behind => break high - stride,
+                Side::After => break high - stride,
                 Side::Elsewhere => return Ok(None),
             }
         };

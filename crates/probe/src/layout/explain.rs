@@ -8,10 +8,10 @@
 //! its own. Then tracks are measured without assumptions.
 
 use super::LayoutResult;
-use super::border::{MIN_DEVIATION, Where, count, off_in_middle};
+use super::border::{CountAt, MIN_DEVIATION, count, middle_deviation};
 use super::pattern::{is_as_predicted, out_of_reach};
 use super::track::{measure_track, short_by};
-use super::walk::{TrackVerdict, likely, take_count, take_skip, verify};
+use super::walk::{TrackVerdict, likely, record_count, record_skip, verify};
 use super::zone_model::{Pattern, Skip, SpareGroups, ZoneModel};
 use crate::numbers::{median, part, wrap};
 use crate::session::{Attempt, Session};
@@ -19,7 +19,7 @@ use crate::session::{Attempt, Session};
 /// The smallest number of skipped sectors that are spares rather than slips (guess).
 const MIN_SPARES: u64 = 6;
 /// The number of tracks of a zone that may deviate without an explanation.
-const MAX_STRANGE: u64 = 2;
+const MAX_UNEXPLAINED: u64 = 2;
 /// A drift along a track is significant if half of it exceeds this many errors of a median reading.
 const SURE_DRIFT: f64 = 5.0;
 /// The number of tracks that are counted.
@@ -38,7 +38,7 @@ pub(crate) fn explain(
     // A single late reading may be the only deviation.
     session.evict_if_noisy()?;
     for track in bad..bad + COUNTED {
-        found.push(count(session, zone, track, Where::Here)?.map(|(extra, _)| extra));
+        found.push(count(session, zone, track, CountAt::Track)?.map(|(extra, _)| extra));
     }
     if let [None, Some(one), Some(two), Some(three)] = found[..]
         && one > 0
@@ -48,22 +48,26 @@ pub(crate) fn explain(
     {
         // The skipped sectors lie on both sides of the boundary.
         let end = zone.track_start(bad + 1) - short;
-        step_over(zone, bad + 1, Skip { lba: end, sectors: one.unsigned_abs(), loose: false });
+        step_over(
+            zone,
+            bad + 1,
+            Skip { lba: end, sectors: one.unsigned_abs(), approximate: false },
+        );
         zone.checked = bad + 1;
         return Ok(());
     }
     if let [None, Some(one), Some(two), _] = found[..]
         && one == two
         && (0..=likely(layout, zone, bad)).contains(&one)
-        && zone.strange < MAX_STRANGE
+        && zone.unexplained < MAX_UNEXPLAINED
     {
         // The tracks are as before except for one, which was most likely misread in all tries.
-        zone.strange += 1;
+        zone.unexplained += 1;
         zone.checked = bad + 1;
         return Ok(());
     }
-    if found[0].is_none() && doubtful_end(zone).is_some() {
-        end_where_doubtful(zone);
+    if found[0].is_none() && possible_end(zone).is_some() {
+        end_at_possible(zone);
         return Ok(());
     }
     if let [None, None, ..] = found[..]
@@ -75,7 +79,7 @@ pub(crate) fn explain(
     // left a few.
     let before = match (&found[..], bad.checked_sub(1)) {
         ([None, None, ..], Some(last)) => {
-            count(session, zone, last, Where::Here)?.map(|(extra, _)| extra)
+            count(session, zone, last, CountAt::Track)?.map(|(extra, _)| extra)
         }
         _ => None,
     };
@@ -97,7 +101,7 @@ pub(crate) fn explain(
         // The track is the last of its zone, with spares. Those after it are longer or shorter, or
         // at angles of their own.
         zone.end_lba = Some(zone.track_start(bad + 1) - short.unsigned_abs());
-        end_where_doubtful(zone);
+        end_at_possible(zone);
         return Ok(());
     }
     let counts: Vec<i64> = found.into_iter().map_while(|extra| extra).collect();
@@ -121,7 +125,7 @@ pub(crate) fn explain(
             && rises.iter().filter(|rise| !(0..=3).contains(*rise)).count() <= 1
             && rises[2].abs() <= 3
         {
-            return stepped_over(session, zone, bad, &counts);
+            return record_skips(session, zone, bad, &counts);
         }
     }
     explain_again(session, zone, bad, before)
@@ -163,8 +167,8 @@ fn keeps_rising(
         return Ok(true);
     }
     const FURTHER: i64 = 8;
-    let extra =
-        count(session, zone, track + FURTHER.unsigned_abs(), Where::Here)?.map(|(extra, _)| extra);
+    let extra = count(session, zone, track + FURTHER.unsigned_abs(), CountAt::Track)?
+        .map(|(extra, _)| extra);
     Ok(extra.is_some_and(|extra| (extra - counted - FURTHER * rise).abs() <= 2))
 }
 
@@ -187,7 +191,7 @@ fn end_at(
         if before.is_some() || track == 0 {
             break;
         }
-        match count(session, zone, track - 1, Where::Here)? {
+        match count(session, zone, track - 1, CountAt::Track)? {
             Some((earlier, _)) if extra - earlier == rise && earlier.abs() >= rise.abs() => {
                 (track, extra) = (track - 1, earlier)
             }
@@ -203,18 +207,18 @@ fn end_at(
     }
     let slips = before.unwrap_or(0).min(extra);
     if slips > 0 && track > 0 {
-        take_count(zone, track - 1, slips);
+        record_count(zone, track - 1, slips);
         extra -= slips;
     }
     zone.end_lba = Some(zone.track_start(track + 1).saturating_add_signed(-extra));
     zone.next_sectors = Some(zone.sectors_per_track.saturating_add_signed(-rise));
-    end_where_doubtful(zone);
+    end_at_possible(zone);
     Ok(())
 }
 
 /// Records sectors skipped at a track, and perhaps more at the next ones. A few are slips, which
 /// may lie anywhere since the last count; many are spares or a row of slips at this track.
-fn stepped_over(
+fn record_skips(
     session: &mut Session,
     zone: &mut ZoneModel,
     bad: u64,
@@ -222,17 +226,17 @@ fn stepped_over(
 ) -> Attempt<()> {
     let last = counts.iter().copied().max().unwrap_or(0);
     if last < MIN_SPARES as i64 {
-        take_count(zone, bad + counts.len() as u64 - 1, last);
+        record_count(zone, bad + counts.len() as u64 - 1, last);
         zone.checked = bad + counts.len() as u64;
         return Ok(());
     }
     let slips = match bad.checked_sub(1) {
-        Some(track) => count(session, zone, track, Where::Here)?.map_or(0, |(extra, _)| extra),
+        Some(track) => count(session, zone, track, CountAt::Track)?.map_or(0, |(extra, _)| extra),
         None => 0,
     };
     let slips = if (1..counts[0]).contains(&slips) { slips } else { 0 };
     if slips > 0 {
-        take_count(zone, bad - 1, slips);
+        record_count(zone, bad - 1, slips);
     }
     let mut before = slips;
     for (track, extra) in (bad..).zip(counts) {
@@ -240,7 +244,7 @@ fn stepped_over(
         before = before.max(*extra);
         if more > 0 {
             let end = zone.track_start(track + 1) - more;
-            step_over(zone, track + 1, Skip { lba: end, sectors: more, loose: false });
+            step_over(zone, track + 1, Skip { lba: end, sectors: more, approximate: false });
             if zone.end_lba.is_some() {
                 return Ok(());
             }
@@ -253,11 +257,11 @@ fn stepped_over(
 /// Records skipped sectors before a track. They may show groups of spares, or that the zone ended
 /// earlier.
 fn step_over(zone: &mut ZoneModel, track: u64, skip: Skip) {
-    take_skip(zone, skip);
+    record_skip(zone, skip);
     find_groups(zone, track);
-    if skip.sectors >= MIN_SPARES && doubtful_end(zone).is_some_and(|doubtful| doubtful < skip.lba)
+    if skip.sectors >= MIN_SPARES && possible_end(zone).is_some_and(|doubtful| doubtful < skip.lba)
     {
-        end_where_doubtful(zone);
+        end_at_possible(zone);
     }
 }
 
@@ -289,10 +293,10 @@ fn explain_again(
     if end_at_spares(zone, bad) {
         return Ok(());
     }
-    if one == two && two == zone.sectors_per_track && zone.strange < MAX_STRANGE {
+    if one == two && two == zone.sectors_per_track && zone.unexplained < MAX_UNEXPLAINED {
         // The tracks are as before except for one, which was most likely misread in all tries. If
         // the next ones deviate too, another zone begins.
-        zone.strange += 1;
+        zone.unexplained += 1;
         zone.checked = bad + 1;
         return Ok(());
     }
@@ -314,7 +318,7 @@ fn only_the_fit(session: &mut Session, zone: &mut ZoneModel, track: u64) -> Atte
     let mut offs = Vec::new();
     for _ in 0..3 {
         session.read_random(1)?;
-        offs.push(off_in_middle(session, zone, track)?);
+        offs.push(middle_deviation(session, zone, track)?);
     }
     let off = median(&offs);
     if off.abs() > 2.5 * MIN_DEVIATION {
@@ -322,14 +326,14 @@ fn only_the_fit(session: &mut Session, zone: &mut ZoneModel, track: u64) -> Atte
     }
     let lba = zone.middle_of(track);
     let turns = part(zone.angle(lba) + off);
-    zone.take_reading(lba, turns);
+    zone.add_reading(lba, turns);
     zone.checked = track + 1;
     Ok(true)
 }
 
 /// The first place where spares lie at the end of a cylinder. Unless there are groups, a zone may
 /// end there even if everything continues alike.
-fn doubtful_end(zone: &ZoneModel) -> Option<u64> {
+fn possible_end(zone: &ZoneModel) -> Option<u64> {
     let unit = zone.pattern.unit;
     if zone.pattern.in_bands() || unit >= Pattern::NEVER || zone.groups.is_some() {
         return None;
@@ -343,10 +347,10 @@ fn doubtful_end(zone: &ZoneModel) -> Option<u64> {
 
 /// Ends the zone at the first doubtful place, if any. Discards everything found after it, to be
 /// found again.
-fn end_where_doubtful(zone: &mut ZoneModel) {
-    if let Some(end) = doubtful_end(zone) {
+fn end_at_possible(zone: &mut ZoneModel) {
+    if let Some(end) = possible_end(zone) {
         zone.retain_skips(|skip| skip.lba < end);
-        zone.sounded.retain(|lba| *lba < end);
+        zone.counted_at.retain(|lba| *lba < end);
         zone.readings.retain(|reading| reading.0 < end);
         zone.end_lba = Some(end);
         zone.next_sectors = Some(zone.sectors_per_track);

@@ -32,7 +32,7 @@ mod zone_model;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use border::MIN_DEVIATION;
-pub(crate) use pattern::{begin_first, find_pattern, goes_on, track_angle};
+pub(crate) use pattern::{begin_first, continues, find_pattern, track_angle};
 pub(crate) use recovery::unknown_ranges;
 pub(crate) use skew_fit::fit_skews;
 pub(crate) use slips::locate_slips;

@@ -10,10 +10,10 @@
 //! (the next surface), 19 times; then c (the next band).
 
 use super::LayoutResult;
-use super::border::{MIN_DEVIATION, Where, count};
+use super::border::{CountAt, MIN_DEVIATION, count};
 use super::sector_count::count_sectors_per_track;
 use super::track::{measure_track, rough_density, short_by};
-use super::walk::take_skip;
+use super::walk::record_skip;
 use super::zone_model::{Pattern, Skip, SpareGroups, ZoneModel};
 use crate::numbers::{median, min_squares, part, wrap};
 use crate::session::{Attempt, Interruption, QUIET_TURNS, Session};
@@ -56,9 +56,9 @@ pub(crate) fn begin_first(session: &mut Session, layout: &mut LayoutResult) -> A
 /// Finds the pattern of all zones, from the first one.
 pub(crate) fn find_pattern(session: &mut Session, layout: &mut LayoutResult) -> Attempt<()> {
     let Some(mut zone) = layout.zones.first().cloned() else { return Ok(()) };
-    let first = first_rhythm(session, &zone)?;
+    let first = short_pattern(session, &zone)?;
     let allowed = told_apart(session, first.scatter);
-    let unit = match first.rhythm {
+    let unit = match first.pattern {
         Some((unit, [a, b])) => {
             zone.pattern.unit = unit;
             zone.steps = [a, b, 0.0];
@@ -69,7 +69,7 @@ pub(crate) fn find_pattern(session: &mut Session, layout: &mut LayoutResult) -> 
         None => long_unit(session, &mut zone, allowed)?,
     };
     if let Some(unit) = unit {
-        if first.rhythm.is_none() {
+        if first.pattern.is_none() {
             zone.pattern.unit = unit;
             let (step, seen) = step_seen(session, &zone, unit)?;
             zone.steps[1] = step;
@@ -81,7 +81,7 @@ pub(crate) fn find_pattern(session: &mut Session, layout: &mut LayoutResult) -> 
     // Sectors skipped on the way are counted when the zone is walked.
     if let Some(first) = zone.skips.first().map(|skip| skip.lba) {
         zone.retain_skips(|_| false);
-        zone.sounded.clear();
+        zone.counted_at.clear();
         zone.readings.retain(|reading| reading.0 < first);
     }
     layout.pattern = Some(zone.pattern);
@@ -95,21 +95,21 @@ pub(crate) fn find_pattern(session: &mut Session, layout: &mut LayoutResult) -> 
 fn long_unit(session: &mut Session, zone: &mut ZoneModel, allowed: f64) -> Attempt<Option<u64>> {
     let mut before = None;
     while let Some(unit) = first_deviation(session, zone, 1, LONGEST_UNIT, allowed)? {
-        let stepped_over = count(session, zone, unit, Where::Here)?
+        let skipped = count(session, zone, unit, CountAt::Track)?
             .map_or(0, |(extra, _)| extra.max(0).unsigned_abs());
         // Track 1 is where the first step was measured.
         if unit == 1 {
             break;
         }
-        if stepped_over == 0 {
-            return Ok(goes_on_behind(session, zone, unit)?.then_some(unit));
+        if skipped == 0 {
+            return Ok(continues_after(session, zone, unit)?.then_some(unit));
         }
         // A count that repeats at the same place is not one of skipped sectors.
         if before == Some(unit) {
             break;
         }
-        let end = zone.track_start(unit) - stepped_over;
-        take_skip(zone, Skip { lba: end, sectors: stepped_over, loose: false });
+        let end = zone.track_start(unit) - skipped;
+        record_skip(zone, Skip { lba: end, sectors: skipped, approximate: false });
         before = Some(unit);
     }
     Ok(None)
@@ -117,7 +117,7 @@ fn long_unit(session: &mut Session, zone: &mut ZoneModel, allowed: f64) -> Attem
 
 /// True if the tracks after one continue as before it, all with the same offset. At the end of a
 /// zone they differ from each other.
-fn goes_on_behind(session: &mut Session, zone: &ZoneModel, unit: u64) -> Attempt<bool> {
+fn continues_after(session: &mut Session, zone: &ZoneModel, unit: u64) -> Attempt<bool> {
     let mut first = None;
     for track in [0, 1, 4, 8, unit / 2, unit - 1].into_iter().filter(|track| *track < unit) {
         if !out_of_reach(session, zone, unit + track) {
@@ -160,7 +160,7 @@ fn third_step(
             Some(0) => {}
             Some(short) => {
                 let end = trial.track_start(units * unit) - short;
-                take_skip(&mut trial, Skip { lba: end, sectors: short, loose: false });
+                record_skip(&mut trial, Skip { lba: end, sectors: short, approximate: false });
             }
             None => return Ok(()),
         }
@@ -203,18 +203,18 @@ fn third_step(
 /// noise of one reading.
 struct FirstTracks {
     /// A pattern of few tracks, and its two steps.
-    rhythm: Option<(u64, [f64; 2])>,
+    pattern: Option<(u64, [f64; 2])>,
     /// The standard deviation of tracks from their steps, in revolutions. It is taken from most of
     /// them, because a slipped sector moves all tracks after it.
     scatter: f64,
 }
 
-fn first_rhythm(session: &mut Session, zone: &ZoneModel) -> Attempt<FirstTracks> {
+fn short_pattern(session: &mut Session, zone: &ZoneModel) -> Attempt<FirstTracks> {
     let rows = rows_of(session, zone, FIRST_TRACKS)?;
-    let (plain, [_, every, _]) = fit_rhythm(&rows, Pattern::NEVER, 0);
+    let (plain, [_, every, _]) = fit_pattern(&rows, Pattern::NEVER, 0);
     let most = MAX_SURFACES.min(rows.len() as u64 / 3);
     let best = (2..=most)
-        .map(|unit| (fit_rhythm(&rows, unit, 0), unit))
+        .map(|unit| (fit_pattern(&rows, unit, 0), unit))
         .min_by(|one, two| one.0.0.total_cmp(&two.0.0));
     // Rounding alone leaves about 10⁻⁶ revolutions.
     let floor = 1e-10 * rows.len() as f64;
@@ -226,9 +226,12 @@ fn first_rhythm(session: &mut Session, zone: &ZoneModel) -> Attempt<FirstTracks>
         (pair[1] - pair[0] - a - if (track + 1).is_multiple_of(unit) { b } else { 0.0 }).abs()
     };
     let off: Vec<f64> = rows.windows(2).zip(0..).map(|(pair, track)| off(track, pair)).collect();
-    let rhythm =
+    let pattern =
         best.is_some().then(|| (unit, [part(zone.steps[0] + a), part(zone.steps[0] + a + b)]));
-    Ok(FirstTracks { rhythm, scatter: NORMAL_OF_MEDIAN * median(&off) / core::f64::consts::SQRT_2 })
+    Ok(FirstTracks {
+        pattern,
+        scatter: NORMAL_OF_MEDIAN * median(&off) / core::f64::consts::SQRT_2,
+    })
 }
 
 /// The standard deviation of a normal distribution by its median absolute deviation.
@@ -255,7 +258,7 @@ pub(crate) fn rows_of(session: &mut Session, zone: &ZoneModel, tracks: u64) -> A
 /// Fits a pattern to unwrapped angles. The second step comes after every `unit` tracks, `phase` of
 /// which lie before the first. Returns the sum of squared residuals and the fit: the origin, the
 /// correction of a, and b less a.
-pub(crate) fn fit_rhythm(rows: &[f64], unit: u64, phase: u64) -> (f64, [f64; 3]) {
+pub(crate) fn fit_pattern(rows: &[f64], unit: u64, phase: u64) -> (f64, [f64; 3]) {
     let feature = |track: usize| [1.0, track as f64, ((track as u64 + phase) / unit) as f64];
     let lines: Vec<([f64; 3], f64)> =
         rows.iter().enumerate().map(|(track, row)| (feature(track), *row)).collect();
@@ -295,7 +298,7 @@ pub(crate) fn begin_next(
     let is_even = zone.deviation <= MIN_DEVIATION.max(UNEVEN_NOISE * session.drive.noise_turns());
     if !is_even || !holds(session, &zone)? {
         return Err(Interruption::Failed(format!(
-            "the tracks from sector {} on do not go on in the rhythm of those before",
+            "the tracks from sector {} on do not continue the pattern of those before",
             zone.first_lba
         )));
     }
@@ -339,7 +342,7 @@ fn begin(
     zone.groups_presumed = groups.is_some();
     zone.reserved = reserved;
     zone.origin = track_angle(session, &zone, 0)?;
-    zone.take_angle(0, zone.origin);
+    zone.add_angle(0, zone.origin);
     // Measure each step between two neighboring tracks first, then over ever more of its kind.
     let unit = pattern.unit.min(Pattern::NEVER);
     let firsts = [(0, 1), (1, unit), (2, pattern.period())];
@@ -353,25 +356,25 @@ fn begin(
         if kind == 2 && pattern.units > 1 {
             // Spares before it move it. The steps after it are learned when the walk reaches them.
             zone.steps[2] = zone.steps[1];
-            take_usual(session, &layout.zones, &mut zone, kind);
+            tie_to_previous(session, &layout.zones, &mut zone, kind);
             let mut moved = zone.clone();
             if groups.is_none()
                 && let Some(short) =
                     short_by(session, layout, &moved, stride - 1)?.filter(|short| *short > 0)
             {
                 let end = moved.track_start(stride) - short;
-                take_skip(&mut moved, Skip { lba: end, sectors: short, loose: false });
+                record_skip(&mut moved, Skip { lba: end, sectors: short, approximate: false });
             }
             if !out_of_reach(session, &moved, stride) {
                 zone.steps[2] = step_before(session, &moved, stride)?;
-                zone.usual[2] = (0.0, 0.0);
-                take_usual(session, &layout.zones, &mut zone, kind);
+                zone.tied[2] = (0.0, 0.0);
+                tie_to_previous(session, &layout.zones, &mut zone, kind);
             }
             continue;
         }
         let (step, seen) = step_seen(session, &zone, stride)?;
         zone.steps[kind] = step;
-        take_usual(session, &layout.zones, &mut zone, kind);
+        tie_to_previous(session, &layout.zones, &mut zone, kind);
         zone.readings.extend(seen);
         let most = match kind {
             0 => unit - 1,
@@ -400,7 +403,7 @@ fn begin(
 
 /// Ties a step to that of the zone before, if they differ by no more than noise. It is the same
 /// skew in time, rounded to other sectors; in the same zone, to the same sectors.
-pub(crate) fn take_usual(
+pub(crate) fn tie_to_previous(
     session: &Session,
     zones: &[ZoneModel],
     zone: &mut ZoneModel,
@@ -420,7 +423,7 @@ pub(crate) fn take_usual(
             ROUNDED_SECTORS
         };
         zone.steps[kind] = before.steps[kind];
-        zone.usual[kind] = (before.steps[kind], noise * zone.sectors_per_track as f64 / rounding);
+        zone.tied[kind] = (before.steps[kind], noise * zone.sectors_per_track as f64 / rounding);
     }
 }
 
@@ -531,7 +534,7 @@ fn one_angle(
 ) -> Attempt<(u64, f64)> {
     if zone.middle_of(track) >= session.drive.capacity {
         return Err(Interruption::Failed(format!(
-            "track {track} of the zone from {} on lies behind the drive's end",
+            "track {track} of the zone from {} on lies after the drive's end",
             zone.first_lba
         )));
     }
@@ -564,7 +567,7 @@ fn one_angle(
 
 /// True if a track and the one after it lie where a zone predicts, or all deviate equally, as
 /// skipped sectors move them. The tracks of another zone would lie anywhere.
-pub(crate) fn goes_on(session: &mut Session, zone: &ZoneModel, track: u64) -> Attempt<bool> {
+pub(crate) fn continues(session: &mut Session, zone: &ZoneModel, track: u64) -> Attempt<bool> {
     let mut offs = Vec::new();
     for track in [track, track + 1, track, track + 1] {
         if out_of_reach(session, zone, track) {
@@ -595,8 +598,8 @@ fn step_seen(
     };
     let (mut steps, mut seen) = (vec![0.0; times], Vec::new());
     for step in &mut steps {
-        let behind = track_angle_seen(session, zone, track, &mut seen)?;
-        *step = part(behind - track_angle_seen(session, zone, track - 1, &mut seen)?);
+        let after = track_angle_seen(session, zone, track, &mut seen)?;
+        *step = part(after - track_angle_seen(session, zone, track - 1, &mut seen)?);
     }
     // Unwrapped around the first, so that a step near a whole revolution has a median.
     let around: Vec<f64> = steps.iter().map(|step| wrap(step - steps[0])).collect();
@@ -623,7 +626,7 @@ fn is_within(
     for attempt in 0..3 {
         let (_, angle) = one_angle(session, zone, track, attempt > 0)?;
         if wrap(angle - zone.track_angle(track)).abs() <= allowed {
-            zone.take_angle(track, angle);
+            zone.add_angle(track, angle);
             return Ok(true);
         }
     }
@@ -650,7 +653,7 @@ fn is_surely_as_predicted(
             // of a few is earlier than their mean.
             seen.retain(|(lba, turns)| wrap(turns - zone.angle(*lba)).abs() <= 2.0 * allowed);
             zone.readings.extend(seen);
-            zone.take_reading_last();
+            zone.fit_last_readings();
             return Ok(true);
         }
     }
@@ -700,12 +703,12 @@ mod tests {
                 .collect();
             let best = (2..=12).flat_map(|unit| (0..unit).map(move |phase| (unit, phase))).min_by(
                 |one, two| {
-                    let left = |(unit, phase): (u64, u64)| fit_rhythm(&rows, unit, phase).0;
+                    let left = |(unit, phase): (u64, u64)| fit_pattern(&rows, unit, phase).0;
                     left(*one).total_cmp(&left(*two))
                 },
             );
             assert_eq!(best, Some((unit, phase)));
-            let (_, [_, a, b]) = fit_rhythm(&rows, unit, phase);
+            let (_, [_, a, b]) = fit_pattern(&rows, unit, phase);
             assert!((a - 0.01).abs() < 1e-6 && (b - 0.03).abs() < 1e-6, "{a} {b}");
         }
     }

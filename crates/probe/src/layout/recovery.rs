@@ -17,13 +17,13 @@
 //! predicted: 348 stay unknown.
 
 use super::LayoutResult;
-use super::border::{MIN_DEVIATION, Where, count, off_in_middle};
+use super::border::{CountAt, MIN_DEVIATION, count, middle_deviation};
 use super::pattern::{
-    MAX_SURFACES, first_deviation, fit_rhythm, is_as_predicted, out_of_reach, rows_of, step_before,
-    take_usual, track_angle,
+    MAX_SURFACES, first_deviation, fit_pattern, is_as_predicted, out_of_reach, rows_of,
+    step_before, tie_to_previous, track_angle,
 };
 use super::track::{measure_track, rough_density, short_by};
-use super::walk::take_skip;
+use super::walk::record_skip;
 use super::zone_model::{Pattern, Skip, ZoneModel};
 use crate::numbers::{median, part, wrap};
 use crate::session::{Attempt, Interruption, Session};
@@ -159,8 +159,8 @@ fn piece_at(
     let first = part(angles[1] - angles[0]);
     let around: Vec<f64> = angles.windows(2).map(|pair| wrap(pair[1] - pair[0] - first)).collect();
     (plain.origin, plain.steps[0]) = (angles[0], part(first + median(&around)));
-    take_usual(session, &layout.zones, &mut plain, 0);
-    plain.take_angle(0, angles[0]);
+    tie_to_previous(session, &layout.zones, &mut plain, 0);
+    plain.add_angle(0, angles[0]);
     let phased = if pattern.unit >= Pattern::NEVER {
         Some((0, [plain.steps[0], 0.0, 0.0]))
     } else if pattern.unit <= MAX_SURFACES {
@@ -173,7 +173,7 @@ fn piece_at(
     for (kind, step) in steps.into_iter().enumerate() {
         // Tie the steps to the usual ones but do not replace them: the origin was computed with the
         // measured steps, and a small error in each of a hundred tracks adds up.
-        take_usual(session, &layout.zones, &mut piece, kind);
+        tie_to_previous(session, &layout.zones, &mut piece, kind);
         piece.steps[kind] = step;
     }
     let mut alike = 0;
@@ -206,7 +206,7 @@ fn short_phase(
     pattern: Pattern,
 ) -> Attempt<Option<(u64, [f64; 3])>> {
     let rows = rows_of(session, plain, 3 * pattern.unit + MIN_TRACKS)?;
-    let fits = (0..pattern.unit).map(|phase| (fit_rhythm(&rows, pattern.unit, phase), phase));
+    let fits = (0..pattern.unit).map(|phase| (fit_pattern(&rows, pattern.unit, phase), phase));
     let Some(((left, [_, a, b]), phase)) = fits.min_by(|one, two| one.0.0.total_cmp(&two.0.0))
     else {
         return Ok(None);
@@ -248,7 +248,7 @@ fn long_phase(
         let Some(short) = short_by(session, layout, &trial, border - 1)? else { return Ok(None) };
         if short > 0 {
             let end = trial.track_start(border) - short;
-            take_skip(&mut trial, Skip { lba: end, sectors: short, loose: false });
+            record_skip(&mut trial, Skip { lba: end, sectors: short, approximate: false });
         }
         steps.push(step_before(session, &trial, border)?);
         // Correct the origin to the measured angle, so that the error of a step adds up over no
@@ -322,7 +322,7 @@ fn earlier(session: &mut Session, piece: &ZoneModel, back_to: u64) -> Attempt<Op
     );
     mirror.reserved = (start - room) * sectors;
     let fits = |session: &mut Session, back: u64| -> Attempt<Option<i64>> {
-        let extra = count(session, &mirror, start - back, Where::Here)?.map(|(extra, _)| extra);
+        let extra = count(session, &mirror, start - back, CountAt::Track)?.map(|(extra, _)| extra);
         Ok(extra.filter(|extra| *extra <= 0))
     };
     let (mut good, mut bad, mut stepped) = (0, room + 1, 0);
@@ -348,7 +348,7 @@ fn earlier(session: &mut Session, piece: &ZoneModel, back_to: u64) -> Attempt<Op
         mirror.track_angle(track),
     );
     let first = track % period;
-    let off = off_in_middle(session, &found, first)?;
+    let off = middle_deviation(session, &found, first)?;
     found.origin = part(found.origin + off);
     for track in [0, 1, 2, 3, 4, 6, 8, 12, 16] {
         if !out_of_reach(session, &found, first + track) {

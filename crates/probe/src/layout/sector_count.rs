@@ -58,10 +58,10 @@ pub(crate) fn count_sectors_per_track(
     }
     let (origin, slope) = robust_line(&seen);
     let density = 1.0 / (1.0 / about + slope);
-    let unsure = (5.0 * session.drive.noise_turns() + 0.002) * density + 1.0;
+    let uncertainty = (5.0 * session.drive.noise_turns() + 0.002) * density + 1.0;
     let (mut low, mut high) = (
-        (libm::floor(density - unsure) as u64).max(1),
-        (libm::ceil(density + unsure) as u64).max(1),
+        (libm::floor(density - uncertainty) as u64).max(1),
+        (libm::ceil(density + uncertainty) as u64).max(1),
     );
     // Tells whether the sector that would end the n-th track lies on it, if there are so many
     // sectors on each; otherwise it lies on the next. Also returns the correction of a step.

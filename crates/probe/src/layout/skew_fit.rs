@@ -66,8 +66,8 @@ pub(crate) fn fit_skews(
     }
     let error = error_sectors(zone, &fresh);
     let stuck = fresh.len() < zone.fit_readings.len() + FEWEST / 2;
-    let wanted = if error > FINE_SECTORS { MOST } else { MAX_SLIGHT };
-    if error > fine && fresh.len() < max_reads.min(wanted) && !quiet && !stuck {
+    let max_readings = if error > FINE_SECTORS { MOST } else { MAX_SLIGHT };
+    if error > fine && fresh.len() < max_reads.min(max_readings) && !quiet && !stuck {
         zone.fit_readings = fresh;
         return Ok(());
     }

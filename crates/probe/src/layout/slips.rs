@@ -12,7 +12,7 @@
 //! an error of 2.7 sectors, 22 us; after three counts 1 sector, 8 us.
 
 use super::LayoutResult;
-use super::border::{Where, count};
+use super::border::{CountAt, count};
 use super::zone_model::ZoneModel;
 use crate::results::Progress;
 use crate::session::{Attempt, Session};
@@ -51,7 +51,7 @@ pub(crate) struct SlipInterval {
 pub(crate) fn locate_slips(session: &mut Session, layout: &mut LayoutResult) -> Attempt<Progress> {
     if layout.slip_plan.is_empty() {
         layout.slip_plan = plan(session, layout);
-        return Ok(Progress::done_if(layout.slip_plan.is_empty()));
+        return Ok(Progress::from(layout.slip_plan.is_empty()));
     }
     for _ in 0..COUNTS {
         let Some(interval) = layout.slip_plan.pop() else { break };
@@ -106,14 +106,14 @@ fn intervals_of(
     let mut push = |from: u64, to: u64, counted: bool| {
         if to > from + 1 {
             let slips = if counted {
-                zone.loose_between(from, to) as f64
+                zone.approximate_between(from, to) as f64
             } else {
                 rate * (to - from) as f64
             };
             intervals.push(SlipInterval { zone: number, from, to, slips, counted, weight: 0.0 });
         }
     };
-    let mut ends: Vec<(u64, bool)> = zone.sounded.iter().map(|lba| (*lba, true)).collect();
+    let mut ends: Vec<(u64, bool)> = zone.counted_at.iter().map(|lba| (*lba, true)).collect();
     if let Some(groups) = zone.groups {
         let mut group = zone.first_lba + groups.lbas;
         while group < end {
@@ -142,10 +142,10 @@ fn locate_one(
     } else {
         last - ROOM.min((last - first) / 8).max((last - first) / 16).max(2)
     };
-    let place = if last - track > ROOM { Where::Around } else { Where::Here };
+    let place = if last - track > ROOM { CountAt::Around } else { CountAt::Track };
     // As if all slips were at the interval's beginning, so that any track of it gives the same
     // count.
-    let whole = zone.loose_between(interval.from, interval.to);
+    let whole = zone.approximate_between(interval.from, interval.to);
     let guess = if interval.counted { whole / 2 } else { libm::round(interval.slips * 0.9) as u64 };
     let mut flat = zone.clone();
     flat.spread(interval.from, interval.to, 0);
@@ -160,7 +160,7 @@ fn locate_one(
         {
             // Nothing can be counted there. Halve the interval, so that it is not planned forever.
             layout.zones[interval.zone]
-                .note_sounded(interval.from + (interval.to - interval.from) / 2);
+                .note_counted(interval.from + (interval.to - interval.from) / 2);
             return Ok(());
         }
         let found = count(session, &flat, track, place)?
@@ -172,7 +172,7 @@ fn locate_one(
     }
     let zone = &mut layout.zones[interval.zone];
     let Some(before) = counted else {
-        zone.note_sounded(border);
+        zone.note_counted(border);
         return Ok(());
     };
     let border = (border + guess).saturating_sub(before);
@@ -182,7 +182,7 @@ fn locate_one(
         // Both halves together have as many as were counted at the interval's end.
         zone.spread(border, interval.to, whole - before);
     }
-    zone.note_sounded(border);
+    zone.note_counted(border);
     if !interval.counted {
         let lbas = border - interval.from;
         layout.note_slips(before, lbas);

@@ -40,9 +40,9 @@ pub(crate) fn rough_density(session: &mut Session, lba: u64) -> Attempt<f64> {
         for number in 0..5 {
             let first = lba + (number * gap * 5 / 2).min(capacity - gap - 1 - lba);
             // Backwards, so that nothing was read ahead.
-            let behind = session.angle(first + gap)?.turns;
+            let after = session.angle(first + gap)?.turns;
             let here = session.angle(first)?.turns;
-            steps.push(wrap(behind - here));
+            steps.push(wrap(after - here));
         }
         let step = median(&steps);
         if step >= 0.06 {
@@ -51,8 +51,7 @@ pub(crate) fn rough_density(session: &mut Session, lba: u64) -> Attempt<f64> {
         gap *= 2;
     }
     Err(Interruption::Failed(format!(
-        "sectors near {lba} come by at no even angle; the layout there is of a kind that is not \
-            understood"
+        "sectors near {lba} pass at uneven angles; the layout there is not understood"
     )))
 }
 
@@ -78,14 +77,13 @@ pub(crate) fn measure_track(session: &mut Session, lba: u64, about: f64) -> Atte
         let step = median(&steps);
         let least = MIN_JUMP.max(8.0 * noise);
         let jump = steps.iter().position(|other| wrap(other - step).abs() > least);
-        let density = gap as f64 / evenest(&angles, step, least);
+        let density = gap as f64 / longest_even_row(&angles, step, least);
         let Some(jump) = jump else {
             if angles.len() < SAMPLES as usize {
                 return Ok(Track { density, end: capacity });
             }
             return Err(Interruption::Failed(format!(
-                "no end of the track was found behind sector {lba}; its skew may be too small to \
-                    be seen"
+                "no end of the track was found after sector {lba}; its skew may be too small"
             )));
         };
         // Read both sides again, because one of them may be an outlier.
@@ -101,12 +99,12 @@ pub(crate) fn measure_track(session: &mut Session, lba: u64, about: f64) -> Atte
         }
     }
     Err(Interruption::Failed(format!(
-        "angles behind sector {lba} jump now here and now there; the drive's times are too noisy"
+        "angles after sector {lba} jump at changing places; the drive's times are too noisy"
     )))
 }
 
 /// The angle from sample to sample, in revolutions: a line through the longest row without a jump.
-fn evenest(angles: &[(u64, f64)], step: f64, least: f64) -> f64 {
+fn longest_even_row(angles: &[(u64, f64)], step: f64, least: f64) -> f64 {
     let mut rows: Vec<Vec<(f64, f64)>> = vec![vec![(0.0, 0.0)]];
     for (number, pair) in angles.windows(2).enumerate() {
         let off = wrap(pair[1].1 - pair[0].1 - step);
@@ -143,7 +141,9 @@ pub(crate) fn end_between(
         }
         // A late reading looks as if it were after the end, and bisection stops there.
         if high == off
-            || !is_on_after_all(session, |session| on_same_track(session, on, high, density, jump))?
+            || !is_on_by_fresh_reading(session, |session| {
+                on_same_track(session, on, high, density, jump)
+            })?
         {
             break;
         }
@@ -153,7 +153,7 @@ pub(crate) fn end_between(
 }
 
 /// True if a sector that seemed to lie after a track's end lies on it by a fresh reading.
-fn is_on_after_all(
+fn is_on_by_fresh_reading(
     session: &mut Session,
     is_on: impl Fn(&mut Session) -> Attempt<bool>,
 ) -> Attempt<bool> {
@@ -170,7 +170,7 @@ pub(crate) fn between(session: &Session, low: u64, high: u64, density: f64) -> u
     }
     let held = CacheModel::near(session, low, high, density);
     let fresh = (low + 1..high).filter(|lba| !held.holds(*lba));
-    if high - low <= 2 * CacheModel::behind_one(session, density) {
+    if high - low <= 2 * CacheModel::after_read(session, density) {
         return fresh.max().unwrap_or(middle);
     }
     fresh.min_by_key(|lba| lba.abs_diff(middle)).unwrap_or(middle)
@@ -222,7 +222,7 @@ pub(crate) fn short_by(
             let middle = between(session, on, off, zone.sectors_per_track as f64);
             if is_on(session, middle)? { on = middle } else { off = middle }
         }
-        if off == end || !is_on_after_all(session, |session| is_on(session, off))? {
+        if off == end || !is_on_by_fresh_reading(session, |session| is_on(session, off))? {
             break;
         }
         (on, off) = (off, end);

@@ -6,7 +6,7 @@
 //! handles larger numbers and other patterns.
 
 use super::LayoutResult;
-use super::border::{MIN_DEVIATION, Where, count, is_short_by_at_most, off_in_middle};
+use super::border::{CountAt, MIN_DEVIATION, count, is_short_by_at_most, middle_deviation};
 use super::explain::explain;
 use super::pattern::{begin_next, is_as_predicted};
 use super::recovery;
@@ -68,14 +68,14 @@ pub(crate) fn extend(
     }
     let number = layout.zones.len() - 1;
     // Each part is an experiment of its own, because an experiment is replayed for each new result.
-    match zone.broken {
-        None => zone.broken = walk(session, layout, &mut zone)?,
+    match zone.mismatch {
+        None => zone.mismatch = walk(session, layout, &mut zone)?,
         Some((good, bad)) if good < bad => {
             let bad = first_bad(session, layout, &zone, good, bad)?;
-            zone.broken = Some((bad, bad));
+            zone.mismatch = Some((bad, bad));
         }
         Some((_, bad)) => {
-            zone.broken = None;
+            zone.mismatch = None;
             explain_bad(session, layout, &mut zone, bad)?;
         }
     }
@@ -197,7 +197,7 @@ fn fits_shortly_before(
     track: u64,
     most: i64,
 ) -> Attempt<bool> {
-    let off = off_in_middle(session, zone, track.saturating_sub(BEFORE))?;
+    let off = middle_deviation(session, zone, track.saturating_sub(BEFORE))?;
     let later = most as f64 / zone.sectors_per_track as f64;
     Ok((-MIN_DEVIATION..=later + MIN_DEVIATION).contains(&off))
 }
@@ -217,7 +217,7 @@ fn verify_around(
     zone: &mut ZoneModel,
     track: u64,
 ) -> Attempt<TrackVerdict> {
-    verify_where(session, layout, zone, track, Where::Around)
+    verify_where(session, layout, zone, track, CountAt::Around)
 }
 
 /// Counts at a track; the zone is fitted to the readings if they fit.
@@ -227,7 +227,7 @@ pub(crate) fn verify(
     zone: &mut ZoneModel,
     track: u64,
 ) -> Attempt<TrackVerdict> {
-    verify_where(session, layout, zone, track, Where::Here)
+    verify_where(session, layout, zone, track, CountAt::Track)
 }
 
 fn verify_where(
@@ -235,7 +235,7 @@ fn verify_where(
     layout: &mut LayoutResult,
     zone: &mut ZoneModel,
     track: u64,
-    place: Where,
+    place: CountAt,
 ) -> Attempt<TrackVerdict> {
     if zone.middle_of(track) >= session.drive.capacity
         || zone.track_start(track + 1) >= session.drive.capacity
@@ -243,7 +243,7 @@ fn verify_where(
         return Ok(TrackVerdict::Last);
     }
     let counted = match count(session, zone, track, place)? {
-        None if place == Where::Around => count(session, zone, track, Where::Here)?,
+        None if place == CountAt::Around => count(session, zone, track, CountAt::Track)?,
         counted => counted,
     };
     let Some((extra, seen)) = counted else { return Ok(TrackVerdict::Elsewhere) };
@@ -253,10 +253,10 @@ fn verify_where(
     if extra > likely(layout, zone, track) {
         return Ok(TrackVerdict::Short(extra.unsigned_abs()));
     }
-    if place == Where::Around {
+    if place == CountAt::Around {
         // Two readings may fit by chance in another zone; three hardly do. The third is of a track
         // shortly before, which a cache that keeps whole tracks does not hold.
-        let off = off_in_middle(session, zone, track.saturating_sub(BEFORE))?
+        let off = middle_deviation(session, zone, track.saturating_sub(BEFORE))?
             - extra as f64 / zone.sectors_per_track as f64;
         if off.abs() > MIN_DEVIATION {
             return Ok(TrackVerdict::Elsewhere);
@@ -264,30 +264,30 @@ fn verify_where(
     }
     let border = zone.track_start(track + 1) - extra.unsigned_abs();
     layout.note_slips(extra.unsigned_abs(), border - zone.counted_from(border - 1));
-    take_count(zone, track, extra);
+    record_count(zone, track, extra);
     for (lba, turns) in seen {
         zone.readings.push((lba, turns));
     }
-    zone.take_reading_last();
+    zone.fit_last_readings();
     Ok(TrackVerdict::Fits(extra.unsigned_abs()))
 }
 
 /// Adds `extra` skipped sectors (or removes some) up to the end of a track.
-pub(crate) fn take_count(zone: &mut ZoneModel, track: u64, extra: i64) {
+pub(crate) fn record_count(zone: &mut ZoneModel, track: u64, extra: i64) {
     let border = zone.track_start(track + 1).saturating_add_signed(-extra);
     if border <= zone.first_lba + 1 {
         return;
     }
     let from = zone.counted_from(border - 1);
     if extra != 0 {
-        let known = zone.loose_between(from, border);
+        let known = zone.approximate_between(from, border);
         zone.spread(from, border, known.saturating_add_signed(extra));
     }
-    zone.note_sounded(border);
+    zone.note_counted(border);
 }
 
 /// Adds skipped sectors whose place is known; the count is exact after them.
-pub(crate) fn take_skip(zone: &mut ZoneModel, skip: Skip) {
+pub(crate) fn record_skip(zone: &mut ZoneModel, skip: Skip) {
     zone.skip(skip);
-    zone.note_sounded(skip.lba);
+    zone.note_counted(skip.lba);
 }

@@ -81,7 +81,7 @@ pub(crate) struct Skip {
     pub(crate) lba: u64,
     pub(crate) sectors: u64,
     /// Their place is only approximate.
-    pub(crate) loose: bool,
+    pub(crate) approximate: bool,
 }
 
 /// A zone.
@@ -103,7 +103,7 @@ pub(crate) struct ZoneModel {
     /// The steps of the zone before, where those here are the same skew in time, each with its
     /// weight relative to a reading.
     #[serde(default)]
-    pub(crate) usual: [(f64, f64); 3],
+    pub(crate) tied: [(f64, f64); 3],
     /// The first track and the width of a narrower last band.
     pub(crate) last_band: Option<(u64, u64)>,
     pub(crate) groups: Option<SpareGroups>,
@@ -115,15 +115,15 @@ pub(crate) struct ZoneModel {
     /// The number of sectors skipped by the first skips.
     sums: Vec<u64>,
     /// Addresses, rising, of first sectors of tracks up to which the skipped sectors were counted.
-    pub(crate) sounded: Vec<u64>,
+    pub(crate) counted_at: Vec<u64>,
     /// The number of tracks that deviated without an explanation.
-    pub(crate) strange: u64,
+    pub(crate) unexplained: u64,
     /// The number of tracks from the first on that are as predicted.
     pub(crate) checked: u64,
     /// The first track not examined and a later one that does not fit. If they are equal, it is the
     /// first that does not fit.
     #[serde(default)]
-    pub(crate) broken: Option<(u64, u64)>,
+    pub(crate) mismatch: Option<(u64, u64)>,
     /// Addresses and the angles at which they completed, for the fit of the steps.
     pub(crate) readings: Vec<(u64, f64)>,
     /// Readings all over the zone so far.
@@ -155,16 +155,16 @@ impl ZoneModel {
             reserved: 0,
             origin: 0.0,
             steps: [0.0; 3],
-            usual: [(0.0, 0.0); 3],
+            tied: [(0.0, 0.0); 3],
             last_band: None,
             groups: None,
             groups_presumed: false,
             skips: Vec::new(),
             sums: vec![0],
-            sounded: Vec::new(),
-            strange: 0,
+            counted_at: Vec::new(),
+            unexplained: 0,
             checked: 0,
-            broken: None,
+            mismatch: None,
             readings: Vec::new(),
             fit_readings: Vec::new(),
             step_error: 0.0,
@@ -199,7 +199,7 @@ impl ZoneModel {
         match self.skips.binary_search_by_key(&skip.lba, |skip| skip.lba) {
             Ok(place) => {
                 self.skips[place].sectors += skip.sectors;
-                self.skips[place].loose &= skip.loose;
+                self.skips[place].approximate &= skip.approximate;
             }
             Err(place) => self.skips.insert(place, skip),
         }
@@ -208,28 +208,28 @@ impl ZoneModel {
 
     /// Replaces the approximate skips after `from` and up to `to` by so many slips, spread evenly.
     pub(crate) fn spread(&mut self, from: u64, to: u64, slips: u64) {
-        self.skips.retain(|skip| !skip.loose || skip.lba <= from || skip.lba > to);
+        self.skips.retain(|skip| !skip.approximate || skip.lba <= from || skip.lba > to);
         for number in 0..slips {
             let lba = from
                 + 1
                 + (u128::from(to - from - 1) * u128::from(2 * number + 1) / u128::from(2 * slips))
                     as u64;
             let place = self.skips.partition_point(|skip| skip.lba < lba);
-            match self.skips.get_mut(place).filter(|skip| skip.lba == lba && skip.loose) {
+            match self.skips.get_mut(place).filter(|skip| skip.lba == lba && skip.approximate) {
                 Some(skip) => skip.sectors += 1,
-                None => self.skips.insert(place, Skip { lba, sectors: 1, loose: true }),
+                None => self.skips.insert(place, Skip { lba, sectors: 1, approximate: true }),
             }
         }
         self.sum_up();
     }
 
     /// The number of approximate skips after `from` and up to `to`.
-    pub(crate) fn loose_between(&self, from: u64, to: u64) -> u64 {
+    pub(crate) fn approximate_between(&self, from: u64, to: u64) -> u64 {
         let first = self.skips.partition_point(|skip| skip.lba <= from);
         self.skips[first..]
             .iter()
             .take_while(|skip| skip.lba <= to)
-            .filter(|skip| skip.loose)
+            .filter(|skip| skip.approximate)
             .map(|skip| skip.sectors)
             .sum()
     }
@@ -250,9 +250,9 @@ impl ZoneModel {
     }
 
     /// Records that the number of skips up to an address is right.
-    pub(crate) fn note_sounded(&mut self, lba: u64) {
-        if let Err(place) = self.sounded.binary_search(&lba) {
-            self.sounded.insert(place, lba);
+    pub(crate) fn note_counted(&mut self, lba: u64) {
+        if let Err(place) = self.counted_at.binary_search(&lba) {
+            self.counted_at.insert(place, lba);
         }
     }
 
@@ -262,8 +262,8 @@ impl ZoneModel {
         let group = self.groups.map_or(self.first_lba, |groups| {
             self.first_lba + (lba - self.first_lba) / groups.lbas * groups.lbas
         });
-        let place = self.sounded.partition_point(|sounded| *sounded <= lba);
-        place.checked_sub(1).map_or(group, |place| self.sounded[place].max(group))
+        let place = self.counted_at.partition_point(|counted_at| *counted_at <= lba);
+        place.checked_sub(1).map_or(group, |place| self.counted_at[place].max(group))
     }
 
     /// The first address on or after a physical sector.
@@ -322,9 +322,9 @@ impl ZoneModel {
     }
 
     /// Adds the angle of a track to the readings, and fits.
-    pub(crate) fn take_angle(&mut self, track: u64, angle: f64) {
+    pub(crate) fn add_angle(&mut self, track: u64, angle: f64) {
         let lba = self.middle_of(track);
-        self.take_reading(lba, part(angle + self.track_part(lba)));
+        self.add_reading(lba, part(angle + self.track_part(lba)));
     }
 
     /// The angle at which the read of an address would complete if it lay on a track.
@@ -334,14 +334,14 @@ impl ZoneModel {
     }
 
     /// Fits to the readings that were added last.
-    pub(crate) fn take_reading_last(&mut self) {
+    pub(crate) fn fit_last_readings(&mut self) {
         if let Some((lba, turns)) = self.readings.pop() {
-            self.take_reading(lba, turns);
+            self.add_reading(lba, turns);
         }
     }
 
     /// Adds the angle at which an address completed to the readings, and fits.
-    pub(crate) fn take_reading(&mut self, lba: u64, turns: f64) {
+    pub(crate) fn add_reading(&mut self, lba: u64, turns: f64) {
         self.readings.push((lba, turns));
         if self.readings.len() > MAX_READINGS {
             let mut number = 0;
@@ -370,7 +370,7 @@ impl ZoneModel {
             })
             .collect();
         for (kind, (step, weight)) in
-            self.usual.into_iter().enumerate().filter(|(_, (_, weight))| *weight > 0.0)
+            self.tied.into_iter().enumerate().filter(|(_, (_, weight))| *weight > 0.0)
         {
             let mut row = [0.0; 4];
             row[kind + 1] = weight;
@@ -411,8 +411,8 @@ mod tests {
     fn addresses_and_physical_sectors_belong_together_over_skips_and_groups() {
         let mut zone = ZoneModel::new(Pattern { unit: 2, units: Pattern::NEVER }, 1_000, 10);
         zone.reserved = 3;
-        zone.skip(Skip { lba: 1_055, sectors: 3, loose: false });
-        zone.skip(Skip { lba: 1_020, sectors: 2, loose: false });
+        zone.skip(Skip { lba: 1_055, sectors: 3, approximate: false });
+        zone.skip(Skip { lba: 1_020, sectors: 2, approximate: false });
         zone.groups = Some(SpareGroups { lbas: 200, spares: 5 });
         for lba in 1_000..1_900 {
             assert_eq!(zone.lba_from(zone.physical(lba)), lba);
@@ -432,7 +432,7 @@ mod tests {
         (zone.origin, zone.steps) = (0.24, [0.192, 0.337, 0.0]);
         for track in [0, 1, 2, 3, 4, 8, 16, 32, 64, 128, 256] {
             let lba = track * 100 + track % 90;
-            zone.take_reading(lba, truth.angle(lba));
+            zone.add_reading(lba, truth.angle(lba));
         }
         assert!(
             (0..2_000)

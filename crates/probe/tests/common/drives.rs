@@ -10,9 +10,9 @@ use headtime_mechanics::profile::{
 };
 
 /// SplitMix64, so that tests need no crate for it.
-struct Lots(u64);
+struct TestRandom(u64);
 
-impl Lots {
+impl TestRandom {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut bits = self.0;
@@ -36,31 +36,31 @@ impl Lots {
 
 /// A drive of the seed; the same for the same seed.
 pub(crate) fn drawn(seed: u64) -> DriveProfile {
-    let mut lots = Lots(seed.wrapping_mul(0x5851_F42D_4C95_7F2D));
-    let rpm = [5_400.0, 7_200.0, 10_000.0, 15_000.0][lots.whole(0, 3) as usize];
+    let mut random = TestRandom(seed.wrapping_mul(0x5851_F42D_4C95_7F2D));
+    let rpm = [5_400.0, 7_200.0, 10_000.0, 15_000.0][random.whole(0, 3) as usize];
     let layout = [
         TrackOrder::Cylinder,
         TrackOrder::Serpentine,
         TrackOrder::SurfaceSerpentine,
         TrackOrder::SurfaceSerpentine,
         TrackOrder::Banded,
-    ][lots.whole(0, 4) as usize];
+    ][random.whole(0, 4) as usize];
     let in_bands = matches!(layout, TrackOrder::SurfaceSerpentine | TrackOrder::Banded);
-    let heads = lots.whole(1, if in_bands { 12 } else { 8 });
-    let band = in_bands.then(|| lots.whole(16, 300) as u32);
-    let outer_sectors = lots.range(300.0, 2_500.0);
-    let zone_count = lots.whole(3, 16);
+    let heads = random.whole(1, if in_bands { 12 } else { 8 });
+    let band = in_bands.then(|| random.whole(16, 300) as u32);
+    let outer_sectors = random.range(300.0, 2_500.0);
+    let zone_count = random.whole(3, 16);
     let turn_us = 6e7 / rpm;
-    let (switch_ms, settle_ms) = (lots.range(0.3, 1.2), lots.range(0.1, 0.5));
+    let (switch_ms, settle_ms) = (random.range(0.3, 1.2), random.range(0.1, 0.5));
     // A skew covers switch or short seek and something more, up to 72 degrees.
-    let track_turns = ((switch_ms + lots.range(0.2, 0.6)) * 1e3 / turn_us).min(0.2);
-    let short_ms = lots.range(0.2, 0.7);
-    let cylinder_turns = ((short_ms + lots.range(0.1, 0.5)) * 1e3 / turn_us).min(0.2);
-    let band_turns = lots.chance(0.5).then(|| cylinder_turns + lots.range(0.02, 0.05));
+    let track_turns = ((switch_ms + random.range(0.2, 0.6)) * 1e3 / turn_us).min(0.2);
+    let short_ms = random.range(0.2, 0.7);
+    let cylinder_turns = ((short_ms + random.range(0.1, 0.5)) * 1e3 / turn_us).min(0.2);
+    let band_turns = random.chance(0.5).then(|| cylinder_turns + random.range(0.02, 0.05));
     let unit = band.unwrap_or(1);
-    let units_of_zone = (lots.whole(800, 6_000) as u32).div_ceil(unit);
-    let (grouped, group_units) = (lots.chance(0.6), lots.whole(2, 8) as u32);
-    let spares = lots.whole(20, 90);
+    let units_of_zone = (random.whole(800, 6_000) as u32).div_ceil(unit);
+    let (grouped, group_units) = (random.chance(0.6), random.whole(2, 8) as u32);
+    let spares = random.whole(20, 90);
     let mut cylinder = 0;
     let mut zones = Vec::new();
     for number in 0..zone_count {
@@ -81,26 +81,26 @@ pub(crate) fn drawn(seed: u64) -> DriveProfile {
         });
         cylinder += cylinders;
     }
-    let bus = [20.0, 80.0, 150.0, 300.0, 550.0][lots.whole(0, 4) as usize];
+    let bus = [20.0, 80.0, 150.0, 300.0, 550.0][random.whole(0, 4) as usize];
     let media = f64::from(zones[0].sectors_per_track) * 0.512 / turn_us * 1e3;
-    let segments = lots.whole(4, 64) as u32;
-    let segment_sectors = lots.whole(200, 4_000) as u32;
-    let whole_track = lots.chance(0.2);
-    let cache = lots.chance(0.7).then(|| Cache {
+    let segments = random.whole(4, 64) as u32;
+    let segment_sectors = random.whole(200, 4_000) as u32;
+    let whole_track = random.chance(0.2);
+    let cache = random.chance(0.7).then(|| Cache {
         segments,
         segment_sectors,
         read_ahead_sectors: if whole_track {
             0
         } else {
-            lots.whole(0, u64::from(segment_sectors)) as u32
+            random.whole(0, u64::from(segment_sectors)) as u32
         },
         whole_track,
-        read_hit_us: lots.range(60.0, 250.0),
+        read_hit_us: random.range(60.0, 250.0),
         write_hit_us: 200.0,
         ..Cache::default()
     });
     let long_from = cylinder / 4;
-    let short_sqrt_ms = lots.range(3.0, 5.0) / f64::from(long_from).sqrt();
+    let short_sqrt_ms = random.range(3.0, 5.0) / f64::from(long_from).sqrt();
     DriveProfile {
         name: format!("drawn-{seed}"),
         model: "none".into(),
@@ -125,7 +125,7 @@ pub(crate) fn drawn(seed: u64) -> DriveProfile {
             }),
         },
         interface: Interface {
-            read_command_us: lots.range(40.0, 400.0),
+            read_command_us: random.range(40.0, 400.0),
             write_command_us: 300.0,
             bus_mb_per_s: f64::max(bus, media * 1.3),
             ..Interface::default()
@@ -133,16 +133,16 @@ pub(crate) fn drawn(seed: u64) -> DriveProfile {
         firmware: Firmware {
             queue_depth: 32,
             algorithm: Algorithm::Sptf,
-            zero_latency_read: lots.chance(0.3),
+            zero_latency_read: random.chance(0.3),
             ..Firmware::default()
         },
         cache,
         variation: VariationSpec {
             spindle_ppm: 100.0,
-            track_angle_us: lots.range(3.0, 15.0),
-            seek_residual_us: lots.range(10.0, 40.0),
-            slips_per_million: lots.range(0.0, 4.0),
-            jitter_us: lots.range(10.0, 40.0),
+            track_angle_us: random.range(3.0, 15.0),
+            seek_residual_us: random.range(10.0, 40.0),
+            slips_per_million: random.range(0.0, 4.0),
+            jitter_us: random.range(10.0, 40.0),
             outlier_share: 0.001,
             outlier_ms: turn_us / 1e3,
             ..VariationSpec::default()
@@ -154,15 +154,15 @@ pub(crate) fn drawn(seed: u64) -> DriveProfile {
 /// The drive of the seed, worn: what [`drawn`] leaves out.
 pub(crate) fn worn(seed: u64) -> DriveProfile {
     let mut profile = drawn(seed);
-    let mut lots = Lots(seed.wrapping_mul(0x9E6C_63D0_876A_46F5) ^ 0x5EED);
+    let mut random = TestRandom(seed.wrapping_mul(0x9E6C_63D0_876A_46F5) ^ 0x5EED);
     let heads = profile.geometry.heads;
     let band = profile.geometry.band_cylinders.unwrap_or(1);
-    let from_index = lots.chance(0.3);
+    let from_index = random.chance(0.3);
     let mut first = 0;
     for zone in &mut profile.zones {
         zone.first_cylinder = first;
         // As long as each group of spares has a cylinder and more of its own.
-        zone.cylinders += lots.whole(2, u64::from(band.max(64))) as u32;
+        zone.cylinders += random.whole(2, u64::from(band.max(64))) as u32;
         first += zone.cylinders;
         zone.first_angle_turns = from_index.then_some(0.0);
         let groups = u64::from(zone.groups());
@@ -175,15 +175,15 @@ pub(crate) fn worn(seed: u64) -> DriveProfile {
                 if group + 1 == groups { last_sectors } else { group_sectors },
             );
             let within = sectors - sectors / 8;
-            let mut row = if lots.chance(0.5) { lots.whole(1, 60) } else { 0 };
-            if lots.chance(0.1) {
+            let mut row = if random.chance(0.5) { random.whole(1, 60) } else { 0 };
+            if random.chance(0.1) {
                 row *= 5;
             }
-            let at = start + lots.whole(sectors / 16, within - row - 1);
+            let at = start + random.whole(sectors / 16, within - row - 1);
             slips.extend(at..at + row);
-            let moved = if lots.chance(0.5) { lots.whole(1, 6) } else { 0 };
+            let moved = if random.chance(0.5) { random.whole(1, 6) } else { 0 };
             for number in 0..moved {
-                let home = start + lots.whole(0, within);
+                let home = start + random.whole(0, within);
                 if !(at..at + row).contains(&home)
                     && remaps.iter().all(|pair: &(u64, u64)| pair.0 != home)
                 {

@@ -14,7 +14,7 @@ use headtime_units::{Instant, Lba};
 
 use simulated::Simulated;
 
-/// What `simulated` needs of the probe.
+/// The items of the probe that `simulated` uses.
 mod probe {
     pub(super) use headtime_probe::{
         BatchCommand, CommandBatch, CommandKind, CommandOutcome, TimedCommand,
@@ -31,7 +31,7 @@ impl Bench {
         Self { at: Simulated::new(truth) }
     }
 
-    /// What the clock says.
+    /// The present time.
     pub(crate) fn now(&self) -> Instant {
         self.at.now
     }
@@ -48,8 +48,8 @@ impl Bench {
 
     /// Answers one ask, with an outcome for all of it.
     pub(crate) fn step_with(&mut self, probe: &mut Probe, outcome: CommandOutcome) -> bool {
-        let Some(errand) = probe.next_batch() else { return false };
-        let answers = self.carry_out(errand, |_| outcome);
+        let Some(batch) = probe.next_batch() else { return false };
+        let answers = self.carry_out(batch, |_| outcome);
         probe.batch_completed(answers);
         true
     }
@@ -57,10 +57,10 @@ impl Bench {
     /// Carries an ask out; each command ends as `outcome` says of it.
     pub(crate) fn carry_out(
         &mut self,
-        errand: CommandBatch,
+        batch: CommandBatch,
         outcome: impl Fn(&BatchCommand) -> CommandOutcome,
     ) -> Vec<TimedCommand> {
-        self.at.carry_out(errand, outcome)
+        self.at.carry_out(batch, outcome)
     }
 
     pub(crate) fn run(&mut self, probe: &mut Probe) -> Finding {

@@ -30,14 +30,14 @@ impl Simulated {
     /// commands than it holds; the others wait outside.
     pub(super) fn carry_out(
         &mut self,
-        mut errand: CommandBatch,
+        mut batch: CommandBatch,
         outcome: impl Fn(&BatchCommand) -> CommandOutcome,
     ) -> Vec<TimedCommand> {
         let mut under_way: Vec<(CommandId, BatchCommand)> = Vec::new();
         loop {
-            let now = (self.now + HOST).max(errand.not_before());
+            let now = (self.now + HOST).max(batch.not_before());
             while self.drive.held() < self.drive.queue_depth()
-                && let Some(issue) = errand.next(now)
+                && let Some(issue) = batch.next(now)
             {
                 let (op, fua) = match issue.kind {
                     CommandKind::Read | CommandKind::ReadAndKeep => (Op::Read, false),
@@ -59,8 +59,8 @@ impl Simulated {
                 under_way.push((id, issue));
                 self.now = now;
             }
-            if errand.is_over() {
-                return errand.into_results();
+            if batch.is_over() {
+                return batch.into_results();
             }
             let mut completions = Vec::new();
             while completions.is_empty() {
@@ -74,7 +74,7 @@ impl Simulated {
                     .position(|(id, _)| *id == completion.command)
                     .expect("only what was submitted completes");
                 let (_, issue) = under_way.swap_remove(place);
-                errand.completed(issue.id, completion.finished, outcome(&issue));
+                batch.completed(issue.id, completion.finished, outcome(&issue));
             }
         }
     }

@@ -38,7 +38,7 @@ pub(crate) struct Case {
     pub seed: u64,
 }
 
-/// What came of it, beside the truth.
+/// The result, compared with the truth.
 pub(crate) struct Row {
     pub name: String,
     pub noisy: bool,
@@ -127,10 +127,10 @@ impl Case {
         let settings = settings(&self.profile, self.seed);
         let (mut probe, mut bench) = (Probe::new(settings), Bench::new(self.truth.clone()));
         let mut checked: Vec<TimedCommand> = Vec::new();
-        while let Some(errand) = probe.next_batch() {
+        while let Some(batch) = probe.next_batch() {
             let single = matches!(probe.next_measurement(), Some(Measurement::Read { .. }))
                 && probe.stage() == Stage::SelfCheck;
-            let answers = bench.carry_out(errand, |_| CommandOutcome::Done);
+            let answers = bench.carry_out(batch, |_| CommandOutcome::Done);
             if single {
                 checked.extend(&answers);
             }
@@ -231,7 +231,7 @@ impl Case {
 }
 
 impl Row {
-    /// What falls short, as sentences; nothing when all is well.
+    /// The requirements that are not met, as sentences.
     pub(crate) fn shortfalls(&self) -> Vec<String> {
         let mut short = Vec::new();
         if self.ppm.abs() > 1.0 {
@@ -250,12 +250,12 @@ impl Row {
                 100.0 * self.steps_right
             ));
         }
-        let wanted = if self.noisy { self.means_within_50 - 0.01 } else { 0.975 };
-        if self.within_50 < wanted {
+        let needed = if self.noisy { self.means_within_50 - 0.01 } else { 0.975 };
+        if self.within_50 < needed {
             short.push(format!(
                 "{:.2} % of 4 KiB reads within 50 us, expected {:.2}",
                 100.0 * self.within_50,
-                100.0 * wanted
+                100.0 * needed
             ));
         }
         if self.drive_time > self.budget + self.budget / 50 {

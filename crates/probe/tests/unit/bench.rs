@@ -21,7 +21,7 @@ use simulated::Simulated;
 #[path = "../common/simulated.rs"]
 mod simulated;
 
-/// What `simulated` needs of the probe.
+/// The items of the probe that `simulated` uses.
 mod probe {
     pub(super) use crate::command_batch::{BatchCommand, CommandBatch, CommandKind};
     pub(super) use crate::measurement::{CommandOutcome, TimedCommand};
@@ -85,10 +85,10 @@ impl Bench {
         seed: u64,
         mut experiment: impl FnMut(&mut Session, &mut Results) -> Attempt<T>,
     ) -> T {
-        let (mut answers, mut batches): (Vec<TimedCommand>, Vec<Vec<TimedCommand>>) =
+        let (mut commands, mut batches): (Vec<TimedCommand>, Vec<Vec<TimedCommand>>) =
             (Vec::new(), Vec::new());
         loop {
-            let mut session = Session::new(&answers, &batches, self.drive.clone(), seed);
+            let mut session = Session::new(&commands, &batches, self.drive.clone(), seed);
             let mut results = self.results.clone();
             match experiment(&mut session, &mut results) {
                 Ok(found) => {
@@ -99,7 +99,7 @@ impl Bench {
                 }
                 Err(Interruption::Measure(ask)) => {
                     let answered = self.carry_out(&ask);
-                    answers.push(*answered.last().expect("an ask is answered"));
+                    commands.push(*answered.last().expect("an ask is answered"));
                     if !matches!(ask, Measurement::Read { .. }) {
                         batches.push(answered);
                     }

@@ -209,11 +209,11 @@ const FAILED: u8 = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headtime_tasks::{Source, Subject, TaskKind};
+    use headtime_tasks::{ReadSource, ScanSubject, TaskKind};
     use headtime_units::SectorSize;
 
     fn scan() -> Scan {
-        let subject = Subject {
+        let subject = ScanSubject {
             drive: [1; 16],
             target: "v".into(),
             extent: Extent::from_numbers(0, 64),
@@ -233,14 +233,14 @@ mod tests {
                 Extent::from_numbers(start, 4),
                 Err(5),
                 false,
-                Source::Gap,
+                ReadSource::Gap,
                 &mut Vec::new(),
             );
             running.deliver(
                 Extent::from_numbers(start + 4, 12),
                 Ok(&[1; 12 * 512]),
                 false,
-                Source::Gap,
+                ReadSource::Gap,
                 &mut Vec::new(),
             );
             journal.write(&running).unwrap();

@@ -8,7 +8,7 @@ use std::path::Path;
 use headtime_io::{
     Drive, DriveHandle, DriveOptions, Io, IoError, Locator, RawOptions, block_device_at,
 };
-use headtime_tasks::Subject;
+use headtime_tasks::ScanSubject;
 use headtime_units::{Extent, Lba, Sectors};
 
 use crate::volumes::{AREA_BYTES, DriveUuid};
@@ -81,7 +81,7 @@ fn by_name(locator: &Locator) -> [u8; 16] {
         Locator::Nbd(server) => server.uri.to_string(),
         Locator::Memory(_) | Locator::Simulated(_) => locator.to_string(),
     };
-    Subject::identity_by_name(&name)
+    ScanSubject::identity_by_name(&name)
 }
 
 /// The model and serial number of a block device, with the partition number.

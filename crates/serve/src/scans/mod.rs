@@ -25,7 +25,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use headtime_io::{DriveHandle, SubmitError, WriteMarks};
 use headtime_sched::FillSettings;
 use headtime_tasks::{
-    BackupForm, Loaded, Output, Scan, StateError, Subject, TASKS, TaskKind, TaskSettings,
+    BackupForm, LoadedScan, Output, Scan, ScanStateError, ScanSubject, TASKS, TaskKind,
+    TaskSettings,
 };
 use headtime_units::{Extent, Sectors, Share};
 
@@ -407,16 +408,17 @@ impl Scans {
                 return unreadable(format!("{} cannot be read: {error}", files.path().display()));
             }
         };
-        let Loaded { mut scan, closed } = match Scan::decode(&bytes, &self.subject(target)?, task) {
-            Ok(loaded) => loaded,
-            Err(
-                error @ (StateError::Damaged { .. }
-                | StateError::Newer { .. }
-                | StateError::Foreign { .. }),
-            ) => {
-                return unreadable(format!("{}: {error}", files.path().display()));
-            }
-        };
+        let LoadedScan { mut scan, closed } =
+            match Scan::decode(&bytes, &self.subject(target)?, task) {
+                Ok(loaded) => loaded,
+                Err(
+                    error @ (ScanStateError::Damaged { .. }
+                    | ScanStateError::Newer { .. }
+                    | ScanStateError::Foreign { .. }),
+                ) => {
+                    return unreadable(format!("{}: {error}", files.path().display()));
+                }
+            };
         let marks = self.marks_of(&scan);
         if let Some(marks) = &marks {
             let known = closed.then(|| words_of(scan.note("marks").unwrap_or_default())).flatten();
@@ -515,9 +517,9 @@ impl Scans {
         Ok(Slot { status, stop, thread: Some((sender, thread)) })
     }
 
-    fn subject(&self, target: &str) -> Result<Subject, ScanError> {
+    fn subject(&self, target: &str) -> Result<ScanSubject, ScanError> {
         let extent = self.extent_of(target)?;
-        Ok(Subject {
+        Ok(ScanSubject {
             drive: self.drive,
             target: target.to_owned(),
             extent,

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use headtime_io::{DriveHandle, ScanEvent, ScanFeed, ScanStart, WriteMarks};
 use headtime_sched::{FillSource, PendingSectors};
-use headtime_tasks::{BackupForm, Output, Scan, Source};
+use headtime_tasks::{BackupForm, Output, ReadSource, Scan};
 use headtime_units::{Extent, Sectors};
 use rustix::io::Errno;
 
@@ -66,7 +66,7 @@ pub(super) struct RunnerState {
     journal: Option<Journal>,
     /// Consecutive failed reads: medium errors if a later read succeeds, otherwise the drive is
     /// gone.
-    suspects: Vec<(Extent, i32, bool, Source)>,
+    suspects: Vec<(Extent, i32, bool, ReadSource)>,
     unsaved: bool,
     saved: Option<Instant>,
     save_took: Duration,
@@ -296,7 +296,13 @@ impl Runner {
         self.state.lost.push(extent);
     }
 
-    fn deliver(&mut self, extent: Extent, read: Result<&[u8], i32>, written: bool, source: Source) {
+    fn deliver(
+        &mut self,
+        extent: Extent,
+        read: Result<&[u8], i32>,
+        written: bool,
+        source: ReadSource,
+    ) {
         let mut out = Vec::new();
         self.scan.deliver(extent, read, written, source, &mut out);
         match self.write(&out) {
@@ -565,13 +571,13 @@ pub(super) fn this_boot() -> String {
         .unwrap_or_default()
 }
 
-fn source_of(source: FillSource) -> Source {
+fn source_of(source: FillSource) -> ReadSource {
     match source {
-        FillSource::Gap => Source::Gap,
-        FillSource::Merged => Source::Merged,
-        FillSource::Idle => Source::Idle,
-        FillSource::Share => Source::Share,
-        FillSource::BeforeWrite => Source::BeforeWrite,
+        FillSource::Gap => ReadSource::Gap,
+        FillSource::Merged => ReadSource::Merged,
+        FillSource::Idle => ReadSource::Idle,
+        FillSource::Share => ReadSource::Share,
+        FillSource::BeforeWrite => ReadSource::BeforeWrite,
     }
 }
 

@@ -1,6 +1,6 @@
 //! [`ScanStatus`]: the status of a scan in answers, in the live view and in JSON.
 
-use headtime_tasks::{Ranges, Scan, Source};
+use headtime_tasks::{Ranges, ReadSource, Scan};
 use headtime_units::SectorSize;
 use serde::{Deserialize, Serialize};
 
@@ -107,7 +107,7 @@ impl ScanStatus {
     /// The status from the records of a scan; all other fields come from `before`.
     pub(super) fn of(scan: &Scan, before: Self) -> Self {
         let size = scan.subject().sector_size;
-        let bytes = |source: Source| {
+        let bytes = |source: ReadSource| {
             size.bytes_of(headtime_units::Sectors::new(scan.sources()[source as usize]))
         };
         Self {
@@ -115,11 +115,11 @@ impl ScanStatus {
             bytes: size.bytes_of(scan.subject().extent.len),
             bytes_done: size.bytes_of(scan.sectors_done()),
             sources: SourceBytes {
-                gaps: bytes(Source::Gap),
-                merged: bytes(Source::Merged),
-                idle: bytes(Source::Idle),
-                share: bytes(Source::Share),
-                before_write: bytes(Source::BeforeWrite),
+                gaps: bytes(ReadSource::Gap),
+                merged: bytes(ReadSource::Merged),
+                idle: bytes(ReadSource::Idle),
+                share: bytes(ReadSource::Share),
+                before_write: bytes(ReadSource::BeforeWrite),
             },
             errors: RangeList::of(scan.failed()),
             digests: scan.digests().map(|digests| DigestFigures {

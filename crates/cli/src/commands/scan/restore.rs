@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use headtime_io::files::rename_durably;
-use headtime_tasks::record::{Record, RecordReader};
+use headtime_tasks::record::{BackupRecord, RecordReader};
 use serde::Serialize;
 
 use super::Restore;
@@ -77,16 +77,16 @@ fn restore_image(stream: &Path, image: &Path) -> anyhow::Result<Restored> {
         reader.feed(&buffer[..read]);
         while let Some(record) = reader.next().with_context(|| name.clone())? {
             match record {
-                Record::Header { target, bytes, .. } => {
+                BackupRecord::Header { target, bytes, .. } => {
                     to.set_len(bytes).with_context(cannot_write)?;
                     (restored.target, restored.bytes) = (target, bytes);
                 }
-                Record::Data { offset, bytes } => {
+                BackupRecord::Data { offset, bytes } => {
                     to.write_all_at(&bytes, offset).with_context(cannot_write)?
                 }
-                Record::Unreadable { offset, len } => restored.unreadable.push((offset, len)),
+                BackupRecord::Unreadable { offset, len } => restored.unreadable.push((offset, len)),
                 // The file is zeroes where nothing is written.
-                Record::Zeroes { .. } | Record::Index | Record::End => {}
+                BackupRecord::Zeroes { .. } | BackupRecord::Index | BackupRecord::End => {}
             }
         }
     }
