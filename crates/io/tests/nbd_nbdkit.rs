@@ -216,7 +216,7 @@ fn a_stopped_nbdkit_is_noticed_answered_for_and_used_again_when_it_goes_on() {
         || matches!(drive.snapshot().link.expect("it has a link").state, LinkState::Away { cause, .. } if cause.contains("did not open the export")),
     );
     fails(&read(&drive, 0), AWAY, &["did not open the export within 300.000 ms"]);
-    nbdkit.go_on();
+    nbdkit.resume();
     wait_until("the drive is back", || !is_away(&drive));
     assert!(holds(&drive, at(0), 1));
     // Overlaps the write that hung, which has happened or not, but not after this.

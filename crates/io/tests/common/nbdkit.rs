@@ -80,7 +80,7 @@ impl Nbdkit {
         }
     }
 
-    pub(crate) fn go_on(&self) {
+    pub(crate) fn resume(&self) {
         self.signal("-CONT");
     }
 
