@@ -176,15 +176,15 @@ impl FirmwareQueue {
                 continue;
             }
             let spot = spot.get_or_insert_with(|| mechanism.spot(command.extent.start));
-            if let Some((least, _)) = best {
+            if let Some((min_time, _)) = best {
                 // The first of equals stays, in order of arrival.
                 let distance = head.cylinder.abs_diff(spot.position.cylinder);
-                if mechanism.arm_lower_bound(distance) >= least {
+                if mechanism.arm_lower_bound(distance) >= min_time {
                     continue;
                 }
             }
             let time = mechanism.positioning_to(head, now, command.op, spot).total();
-            if best.is_none_or(|(least, _)| time < least) {
+            if best.is_none_or(|(min_time, _)| time < min_time) {
                 best = Some((time, place));
             }
         }

@@ -45,7 +45,7 @@ pub(crate) fn arm_time(layout: &Layout, curve: &SeekCurve, head_switch: Nanos) -
 /// Pairs of sectors by distance: all of them, and those on one surface.
 fn counts(surfaces: Vec<SectorSteps>) -> (Vec<i128>, Vec<i128>) {
     let heads = surfaces.len() as i128;
-    let groups = alike(&surfaces);
+    let groups = distinct(&surfaces);
     if let [(steps, _)] = groups.as_slice() {
         let of_one = pairs_by_distance(steps);
         let times = |factor: i128| of_one.iter().map(|pairs| pairs * factor).collect();
@@ -111,7 +111,7 @@ fn sum(surfaces: &[SectorSteps]) -> SectorSteps {
 }
 
 /// Distinct step functions with their number of surfaces.
-fn alike(surfaces: &[SectorSteps]) -> Vec<(&SectorSteps, i128)> {
+fn distinct(surfaces: &[SectorSteps]) -> Vec<(&SectorSteps, i128)> {
     let mut groups: Vec<(&SectorSteps, i128)> = Vec::new();
     for steps in surfaces {
         match groups.iter_mut().find(|(known, _)| *known == steps) {

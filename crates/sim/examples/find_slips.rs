@@ -46,17 +46,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut used: Vec<&Sample> = samples.iter().step_by(2).collect();
     used.sort_by_key(|sample| sample.last);
 
-    let most =
+    let max_slips =
         layout.mapped().get() - samples.iter().map(|sample| sample.last).max().unwrap_or(0) - 1;
-    let most = most.min(6_000);
+    let max_slips = max_slips.min(6_000);
     // The index angle is found first, on a third of the accesses in coarse steps.
     let some: Vec<&Sample> = used.iter().copied().step_by(3).collect();
     let (_, phase) = (0..PHASES)
         .map(|step| Angle::from_fraction(step, PHASES))
-        .map(|phase| (cheapest(&layout, &some, phase, most, 16).0, phase))
+        .map(|phase| (cheapest(&layout, &some, phase, max_slips, 16).0, phase))
         .min_by(|a, b| a.0.total_cmp(&b.0))
         .ok_or("no phase")?;
-    let (cost, slips) = cheapest(&layout, &used, phase, most, 1);
+    let (cost, slips) = cheapest(&layout, &used, phase, max_slips, 1);
     println!(
         "# {} accesses used, mean cost {cost:.3}, phase {:.4} turns, {} slips in all",
         used.len(),
@@ -130,23 +130,23 @@ fn cheapest(
     layout: &Layout,
     samples: &[&Sample],
     phase: Angle,
-    most: u64,
+    max_slips: u64,
     grain: u64,
 ) -> (f64, Vec<u64>) {
-    let states = (most / grain) as usize + 1;
+    let states = (max_slips / grain) as usize + 1;
     let mut cost = vec![0.0; states];
     let mut came_from = vec![0_u32; states * samples.len()];
     for (number, sample) in samples.iter().enumerate() {
-        let (mut least, mut min_at) = (f64::INFINITY, 0);
+        let (mut min_cost, mut min_at) = (f64::INFINITY, 0);
         for state in 0..states {
-            if cost[state] < least {
-                (least, min_at) = (cost[state], state);
+            if cost[state] < min_cost {
+                (min_cost, min_at) = (cost[state], state);
             }
-            let jumps = least + NEW_RUN < cost[state];
+            let jumps = min_cost + NEW_RUN < cost[state];
             came_from[number * states + state] = if jumps { min_at } else { state } as u32;
             let turns = error(layout, sample, state as u64 * grain, phase);
             let off = if turns < 0.0 { -turns / EARLY } else { turns / LATE };
-            cost[state] = if jumps { least + NEW_RUN } else { cost[state] } + off.min(MAX_COST);
+            cost[state] = if jumps { min_cost + NEW_RUN } else { cost[state] } + off.min(MAX_COST);
         }
     }
     let mut state = (0..states).min_by(|a, b| cost[*a].total_cmp(&cost[*b])).unwrap_or(0);

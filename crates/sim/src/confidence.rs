@@ -8,7 +8,7 @@
 /// The number of batches at which neighbors are joined; even.
 const MAX_BATCHES: usize = 64;
 /// The minimum number of whole batches for an interval.
-const FEWEST_BATCHES: usize = 10;
+const MIN_BATCHES: usize = 10;
 
 /// The mean of a sequence of values, and its 95 % interval.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ impl BatchMeans {
     #[must_use]
     pub fn half_width(&self) -> Option<f64> {
         let batches = self.batches.len();
-        if batches < FEWEST_BATCHES {
+        if batches < MIN_BATCHES {
             return None;
         }
         let means = || self.batches.iter().map(|sum| sum / self.length as f64);

@@ -205,8 +205,10 @@ pub fn run_with_belief(
     let mut fault = None;
     let mut end = None;
     let finished = |scans: &Option<ScanMeter>| {
-        let most = experiment.background.and_then(|background| background.passes);
-        most.zip(scans.as_ref()).is_some_and(|(most, scans)| scans.passes() >= most)
+        let max_passes = experiment.background.and_then(|background| background.passes);
+        max_passes
+            .zip(scans.as_ref())
+            .is_some_and(|(max_passes, scans)| scans.passes() >= max_passes)
     };
     while !meter.full() && !finished(&scans) {
         begin_scan(&mut engine, scans.as_mut());

@@ -6,9 +6,9 @@ use headtime_units::Nanos;
 use crate::measures::Distribution;
 
 /// The shortest duration that percentiles resolve.
-const SHORTEST_NS: u64 = 1_000;
+const MIN_NS: u64 = 1_000;
 /// The longest duration that percentiles resolve: one day.
-const LONGEST_NS: u64 = 86_400_000_000_000;
+const MAX_NS: u64 = 86_400_000_000_000;
 
 /// Durations with exact mean and maximum, and percentiles of three digits. It allocates a quarter
 /// of a MiB at the start.
@@ -21,7 +21,7 @@ pub(crate) struct TimeHistogram {
 
 impl TimeHistogram {
     pub(crate) fn new() -> Self {
-        let histogram = Histogram::new_with_bounds(SHORTEST_NS, LONGEST_NS, 3)
+        let histogram = Histogram::new_with_bounds(MIN_NS, MAX_NS, 3)
             .expect("the bounds are those the library takes");
         Self { histogram, sum: 0, max: Nanos::ZERO }
     }

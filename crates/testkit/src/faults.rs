@@ -111,19 +111,19 @@ impl<D: Device> FaultyDrive<D> {
         self.inner.advance(now, &mut from_inner);
         for completion in from_inner.drain(..) {
             self.release(completion.finished);
-            self.meet_fate(completion);
+            self.apply_fault(completion);
         }
         self.from_inner = from_inner;
         self.release(now);
     }
 
-    fn meet_fate(&mut self, mut completion: DriveCompletion) {
+    fn apply_fault(&mut self, mut completion: DriveCompletion) {
         let Some((op, extent)) = self.under_way.remove(&completion.command) else { return };
         if self.touches_bad_sectors(op, extent) || self.hits(self.plan.error_share) {
             completion.outcome = Outcome::Failed(EIO);
         }
         let latest = completion.finished + self.plan.slow_by;
-        match self.fate() {
+        match self.draw_fault() {
             PlannedFault::Passes => self.pass(completion),
             PlannedFault::Slow => {
                 self.slow.insert((latest, completion.command), completion);
@@ -138,7 +138,7 @@ impl<D: Device> FaultyDrive<D> {
         }
     }
 
-    fn fate(&mut self) -> PlannedFault {
+    fn draw_fault(&mut self) -> PlannedFault {
         if self.hits(self.plan.lost_share) {
             PlannedFault::Lost
         } else if self.hits(self.plan.slow_share) {

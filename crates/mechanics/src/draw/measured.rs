@@ -59,7 +59,7 @@ fn join(run: &mut MeasuredRun, track: Track, row: &TrackRun, angle: Angle) -> bo
     let expected =
         Angle::from_turns(run.angle_turns + f64::from(run.tracks) * run.angle_step_turns);
     let error = expected.until(angle).as_raw().min(angle.until(expected).as_raw());
-    let goes_on = step == i64::from(run.cylinder_step) && error <= ANGLE_ERROR;
-    run.tracks += u32::from(goes_on);
-    goes_on
+    let continues = step == i64::from(run.cylinder_step) && error <= ANGLE_ERROR;
+    run.tracks += u32::from(continues);
+    continues
 }

@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 
 use super::error::{ImportError, Note, SourceLocation};
 use super::keys::{Keys, NamedBlocks, number_of, refuse};
-use super::token::{Library, unfit};
+use super::token::{Library, syntax_error};
 use super::tree::{Block, SourceValue};
 use crate::profile::{Rotation, Seek, SeekFormula};
 
@@ -27,7 +27,7 @@ use crate::profile::{Rotation, Seek, SeekFormula};
 /// the accuracy of seek measurements.
 const CHORD_MS: f64 = 0.000_5;
 /// Maximum time in milliseconds, as in profiles.
-const LONGEST_MS: f64 = 600_000.0;
+const MAX_MS: f64 = 600_000.0;
 
 /// The profile's parts of a mechanical model.
 pub(super) struct Mechanics {
@@ -65,9 +65,9 @@ pub(super) fn mechanics<'t>(
         "add the speed of the spindle",
     )?;
     let error_percent = keys.number("Percent error in rpms", 0.0..=100.0)?.unwrap_or(0.0);
-    let head_switch_ms = keys.number("Head switch time", 0.0..=LONGEST_MS)?.unwrap_or(0.0);
+    let head_switch_ms = keys.number("Head switch time", 0.0..=MAX_MS)?.unwrap_or(0.0);
     let mut write_settle_ms =
-        keys.number("Add. write settling delay", -LONGEST_MS..=LONGEST_MS)?.unwrap_or(0.0);
+        keys.number("Add. write settling delay", -MAX_MS..=MAX_MS)?.unwrap_or(0.0);
     if write_settle_ms < 0.0 {
         let text = format!(
             "writes seek {} ms faster than reads here; a profile's writes seek no faster, so that \
@@ -132,7 +132,7 @@ fn curve(
         None => return Err(keys.missing("Seek type", &format!("add it with one of {types}"))),
     };
     let last = cylinders.saturating_sub(1).max(2);
-    let mut ms = |key: &str| keys.required_number(key, 0.0..=LONGEST_MS, "this seek type needs it");
+    let mut ms = |key: &str| keys.required_number(key, 0.0..=MAX_MS, "this seek type needs it");
     match kind {
         "extracted" => extracted(keys, library, notes).map(ImportedCurve::Points),
         "constant" => {
@@ -151,12 +151,12 @@ fn curve(
             Ok(ImportedCurve::Points(points))
         }
         "curve" => {
-            let (least, mean, most) = (
+            let (shortest, mean, longest) = (
                 ms("Single cylinder seek time")?,
                 ms("Average seek time")?,
                 ms("Full strobe seek time")?,
             );
-            Ok(ImportedCurve::Points(sampled(1, last, &lee(least, mean, most, cylinders))))
+            Ok(ImportedCurve::Points(sampled(1, last, &lee(shortest, mean, longest, cylinders))))
         }
         "hpl" => {
             let (formula, single) = hpl(keys)?;
@@ -177,7 +177,7 @@ fn curve(
             let first: Result<Vec<f64>, _> = items
                 .iter()
                 .take(10)
-                .map(|item| number_of("First ten seek times", item, &(0.0..=LONGEST_MS)))
+                .map(|item| number_of("First ten seek times", item, &(0.0..=MAX_MS)))
                 .collect();
             Ok(ImportedCurve::Points(after(&first?, &formula, last)))
         }
@@ -192,13 +192,13 @@ fn curve(
 }
 
 /// Lee and Katz' curve through the single-cylinder, the mean and the longest seek.
-fn lee(least: f64, mean: f64, most: f64, cylinders: u32) -> impl Fn(u32) -> f64 {
+fn lee(shortest: f64, mean: f64, longest: f64, cylinders: u32) -> impl Fn(u32) -> f64 {
     let all = f64::from(cylinders.max(1));
-    let root = (-10.0 * least + 15.0 * mean - 5.0 * most) / (3.0 * libm::sqrt(all));
-    let slope = (7.0 * least - 15.0 * mean + 8.0 * most) / (3.0 * all);
+    let root = (-10.0 * shortest + 15.0 * mean - 5.0 * longest) / (3.0 * libm::sqrt(all));
+    let slope = (7.0 * shortest - 15.0 * mean + 8.0 * longest) / (3.0 * all);
     move |distance| {
         let further = f64::from(distance.saturating_sub(1));
-        root * libm::sqrt(further) + slope * further + least
+        root * libm::sqrt(further) + slope * further + shortest
     }
 }
 
@@ -211,7 +211,7 @@ fn hpl(keys: &mut Keys<'_>) -> Result<(SeekFormula, Option<f64>), ImportError> {
     }
     let value = |number: usize, range| number_of(key, &items[number], &range);
     let long_from = value(0, 0.0..=f64::from(i32::MAX))?;
-    let single = value(5, -1.0..=LONGEST_MS)?;
+    let single = value(5, -1.0..=MAX_MS)?;
     if single < 0.0 && single != -1.0 {
         return Err(refuse(
             key,
@@ -221,12 +221,12 @@ fn hpl(keys: &mut Keys<'_>) -> Result<(SeekFormula, Option<f64>), ImportError> {
         ));
     }
     let formula = SeekFormula {
-        short_ms: value(1, 0.0..=LONGEST_MS)?,
-        short_sqrt_ms: value(2, 0.0..=LONGEST_MS)?,
+        short_ms: value(1, 0.0..=MAX_MS)?,
+        short_sqrt_ms: value(2, 0.0..=MAX_MS)?,
         long_from: libm::ceil(long_from) as u32,
-        long_ms: value(3, 0.0..=LONGEST_MS)?,
+        long_ms: value(3, 0.0..=MAX_MS)?,
         // Keeps the decimal places of the text.
-        long_us_per_cylinder: libm::round(value(4, 0.0..=LONGEST_MS)? * 1e12) / 1e9,
+        long_us_per_cylinder: libm::round(value(4, 0.0..=MAX_MS)? * 1e12) / 1e9,
     };
     Ok((formula, (single >= 0.0).then_some(single)))
 }
@@ -245,15 +245,15 @@ fn after(first: &[f64], formula: &SeekFormula, last: u32) -> Vec<(u32, f64)> {
     }
     let long_from = next.max(formula.long_from);
     if long_from <= last {
-        points.push((long_from, nice(long(long_from))));
-        points.push((last.max(long_from + 1), nice(long(last.max(long_from + 1)))));
+        points.push((long_from, round_to_ns(long(long_from))));
+        points.push((last.max(long_from + 1), round_to_ns(long(last.max(long_from + 1)))));
     }
     points
 }
 
 /// Points of `curve` from `first` to `last`, as far apart as the accuracy allows.
 fn sampled(first: u32, last: u32, curve: &dyn Fn(u32) -> f64) -> Vec<(u32, f64)> {
-    let mut points = alloc::vec![(first, nice(curve(first)))];
+    let mut points = alloc::vec![(first, round_to_ns(curve(first)))];
     let mut from = first;
     while from < last {
         // The farthest accurate point; the next cylinder always is. The gap at most doubles: over a
@@ -267,7 +267,7 @@ fn sampled(first: u32, last: u32, curve: &dyn Fn(u32) -> f64) -> Vec<(u32, f64)>
                 beyond = middle;
             }
         }
-        points.push((to, nice(curve(to))));
+        points.push((to, round_to_ns(curve(to))));
         from = to;
     }
     points
@@ -283,7 +283,7 @@ fn near(from: u32, to: u32, curve: &dyn Fn(u32) -> f64) -> bool {
 }
 
 /// Rounds milliseconds to nanoseconds.
-fn nice(ms: f64) -> f64 {
+fn round_to_ns(ms: f64) -> f64 {
     libm::round(ms * 1e6) / 1e6
 }
 
@@ -293,7 +293,7 @@ fn extracted(
     notes: &mut Vec<Note>,
 ) -> Result<Vec<(u32, f64)>, ImportError> {
     let named = keys.word("Full seek curve")?;
-    let given = library.given_that(is_seek_curve);
+    let given = library.given_files(is_seek_curve);
     let (name, text) = match (named, given.as_slice()) {
         (Some((name, place)), []) => library.open(place, name)?,
         (Some((name, place)), given) => match library.open(place, name) {
@@ -337,9 +337,9 @@ fn read_points(
         let place = SourceLocation { file: file.clone(), line: number, column: 1 };
         let shape = "`distance, milliseconds`, distance from 1";
         let Some((distance, ms)) =
-            point(line).filter(|(distance, ms)| *distance > 0 && (0.0..=LONGEST_MS).contains(ms))
+            point(line).filter(|(distance, ms)| *distance > 0 && (0.0..=MAX_MS).contains(ms))
         else {
-            return Err(unfit(
+            return Err(syntax_error(
                 place,
                 &format!("`{line}`"),
                 shape,
@@ -348,7 +348,7 @@ fn read_points(
         };
         if let Some((before, _)) = points.last().filter(|(before, _)| *before >= distance) {
             let expected = format!("a distance above the {before} of the point before");
-            return Err(unfit(
+            return Err(syntax_error(
                 place,
                 &format!("the distance {distance}"),
                 expected,
@@ -358,7 +358,7 @@ fn read_points(
         points.push((distance, ms));
     }
     let Some((nearest, ms)) = points.first().copied() else {
-        return Err(unfit(
+        return Err(syntax_error(
             SourceLocation::whole(file),
             "no point",
             "lines of `distance, milliseconds`",

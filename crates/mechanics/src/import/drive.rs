@@ -19,20 +19,20 @@ const SECTOR_BYTES: f64 = 512.0;
 /// The rate of a bus without a time of its own, in MB/s: the maximum of profiles.
 const FREE_BUS_MB_PER_S: f64 = 1_000_000.0;
 /// Maximum time in milliseconds, as in profiles.
-const LONGEST_MS: f64 = 600_000.0;
+const MAX_MS: f64 = 600_000.0;
 /// Maximum number of commands, segments and sectors of a segment.
-const MOST: u64 = i32::MAX as u64;
+const MAX_COUNT: u64 = i32::MAX as u64;
 
 /// A drive without its mechanics.
-pub(super) struct Around {
+pub(super) struct Electronics {
     pub(super) interface: Interface,
     pub(super) firmware: Firmware,
     pub(super) cache: Option<Cache>,
 }
 
-impl Around {
+impl Electronics {
     /// The defaults if only the mechanics are described.
-    pub(super) fn nothing() -> Self {
+    pub(super) fn default_values() -> Self {
         let interface = Interface { bus_mb_per_s: FREE_BUS_MB_PER_S, ..Interface::default() };
         Self {
             interface,
@@ -90,19 +90,19 @@ impl OverheadTimes {
         let scale = keys.number("Time scale for overheads", 0.0..=1_000.0)?.unwrap_or(1.0);
         Ok(Self {
             scale,
-            each: keys.number("Per-request overhead time", 0.0..=LONGEST_MS)?.unwrap_or(0.0),
+            each: keys.number("Per-request overhead time", 0.0..=MAX_MS)?.unwrap_or(0.0),
         })
     }
 
     /// The overhead of a command, in microseconds.
     fn command(&self, keys: &mut Keys<'_>, key: &str) -> Result<f64, ImportError> {
-        let ms = keys.number(key, 0.0..=LONGEST_MS)?.unwrap_or(0.0);
+        let ms = keys.number(key, 0.0..=MAX_MS)?.unwrap_or(0.0);
         Ok(us((self.each + ms) * self.scale))
     }
 
     /// The overhead of a completion, in microseconds.
     fn completion(&self, keys: &mut Keys<'_>, key: &str) -> Result<f64, ImportError> {
-        Ok(us(keys.number(key, 0.0..=LONGEST_MS)?.unwrap_or(0.0) * self.scale))
+        Ok(us(keys.number(key, 0.0..=MAX_MS)?.unwrap_or(0.0) * self.scale))
     }
 }
 
@@ -152,7 +152,7 @@ fn bus_ms<'t>(
     tree: &'t Tree,
     notes: &mut Vec<Note>,
 ) -> Result<f64, ImportError> {
-    let own = keys.number("Bulk sector transfer time", 0.0..=LONGEST_MS)?.unwrap_or(0.0);
+    let own = keys.number("Bulk sector transfer time", 0.0..=MAX_MS)?.unwrap_or(0.0);
     let mut slowest = own;
     for block in &tree.blocks {
         let times: &[&str] = match names.kind(block) {
@@ -162,7 +162,7 @@ fn bus_ms<'t>(
         };
         let mut beside = Keys::of(block, names);
         for key in times {
-            let ms = beside.number(key, 0.0..=LONGEST_MS)?.unwrap_or(0.0);
+            let ms = beside.number(key, 0.0..=MAX_MS)?.unwrap_or(0.0);
             if ms > slowest {
                 slowest = ms;
                 let text = format!(
@@ -238,17 +238,17 @@ fn cache(
     (spt, heads): (u32, u16),
     notes: &mut Vec<Note>,
 ) -> Result<Option<Cache>, ImportError> {
-    let segments = keys.whole("Number of buffer segments", 0..=MOST)?.unwrap_or(0) as u32;
-    let segment_sectors = keys.whole("Segment size (in blks)", 0..=MOST)?.unwrap_or(0) as u32;
+    let segments = keys.whole("Number of buffer segments", 0..=MAX_COUNT)?.unwrap_or(0) as u32;
+    let segment_sectors = keys.whole("Segment size (in blks)", 0..=MAX_COUNT)?.unwrap_or(0) as u32;
     let write_segments = keys
-        .whole("Maximum number of write segments", 0..=MOST)?
+        .whole("Maximum number of write segments", 0..=MAX_COUNT)?
         .map(|count| (count as u32).clamp(1, segments.max(1)));
     let dedicated = keys.whole("Use separate write segment", 0..=1)? == Some(1);
     let enabled = keys.whole("Enable caching in buffer", 0..=2)?.unwrap_or(0) > 0;
     let fast_write = keys.whole("Fast write level", 0..=2)?.unwrap_or(0);
     let ahead = keys.whole("Buffer continuous read", 0..=4)?.unwrap_or(0);
     let before = keys.whole("Read any free blocks", 0..=1)? == Some(1);
-    let max_ahead = keys.whole("Maximum read-ahead (blks)", 0..=MOST)?.unwrap_or(0) as u32;
+    let max_ahead = keys.whole("Maximum read-ahead (blks)", 0..=MAX_COUNT)?.unwrap_or(0) as u32;
     let read_hit_us = times.command(keys, "Read hit over. after read")?;
     let read_after_write = times.command(keys, "Read hit over. after write")?;
     let write_hit_us = times.command(keys, "Write hit over. after read")?;

@@ -12,7 +12,7 @@ use super::error::{ImportError, Note, SourceLocation};
 use super::tree::{Block, KeyValue, SourceValue, Tree, ValueContent};
 
 /// Maximum length of an inheritance chain.
-const LONGEST_LINE: usize = 16;
+const MAX_ANCESTORS: usize = 16;
 
 /// All named blocks of all files, nested ones included.
 pub(super) struct NamedBlocks<'t>(BTreeMap<&'t str, &'t Block>);
@@ -44,7 +44,7 @@ impl<'t> NamedBlocks<'t> {
     pub(super) fn line(&self, block: &'t Block) -> Vec<&'t Block> {
         let mut line = alloc::vec![block];
         while let Some(parent) =
-            line.last().and_then(|last| self.get(&last.kind)).filter(|_| line.len() < LONGEST_LINE)
+            line.last().and_then(|last| self.get(&last.kind)).filter(|_| line.len() < MAX_ANCESTORS)
         {
             if line.iter().any(|known| core::ptr::eq(*known, parent)) {
                 break;

@@ -31,7 +31,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use crate::profile::{DriveProfile, Geometry, MeasuredRun, TrackOrder, VariationSpec, Zone};
-use drive::Around;
+use drive::Electronics;
 pub use error::{ImportError, Note, SourceLocation};
 use keys::{Keys, NamedBlocks};
 use token::{Library, base_name};
@@ -192,9 +192,9 @@ impl<'t> DiskImport<'t, '_> {
                     command at a time and no cache are taken"
                     .to_string();
             notes.push(Note { place: model.place.clone(), text });
-            Around::nothing()
+            Electronics::default_values()
         } else {
-            Around::read(
+            Electronics::read(
                 &mut keys,
                 self.names,
                 self.tree,

@@ -27,11 +27,11 @@ use super::tree::{Block, SourceValue, ValueContent};
 use crate::profile::MeasuredRun;
 
 /// Maximum nesting of index blocks.
-const DEEPEST: usize = 16;
+const MAX_DEPTH: usize = 16;
 /// Maximum number of runs of an import; the longest known layout has 20,000.
 const MAX_RUNS: usize = 2_000_000;
 /// Maximum of sectors, cylinders and counts.
-const MOST: u64 = 1 << 52;
+const MAX_COUNT: u64 = 1 << 52;
 /// Maximum absolute angle in revolutions; whole revolutions are subtracted.
 const MAX_TURNS: f64 = 1e9;
 /// Angles closer than this are equal: descriptions write six places.
@@ -175,9 +175,8 @@ impl<'t> Layers<'t> {
     }
 
     fn entry(&self, fields: &'t [SourceValue]) -> Result<IndexEntry<'t>, ImportError> {
-        let whole = |number: usize, least: u64, most: u64| {
-            whole_of("IDX", &fields[number], &(least..=most))
-        };
+        let whole =
+            |number: usize, min: u64, max: u64| whole_of("IDX", &fields[number], &(min..=max));
         let cylinder = |number: usize| -> Result<i64, ImportError> {
             let value =
                 number_of("IDX", &fields[number], &(-f64::from(i32::MAX)..=f64::from(i32::MAX)))?;
@@ -205,13 +204,13 @@ impl<'t> Layers<'t> {
         };
         let entry = IndexEntry {
             place: &fields[0].place,
-            first: whole(0, 0, MOST)?,
+            first: whole(0, 0, MAX_COUNT)?,
             cylinder: cylinder(1)?,
             turns: turns(2)?,
-            sectors: whole(3, 1, MOST)?,
+            sectors: whole(3, 1, MAX_COUNT)?,
             cylinders: cylinder(4)?,
             step_turns: turns(5)?,
-            all_sectors: whole(6, 1, MOST)?,
+            all_sectors: whole(6, 1, MAX_COUNT)?,
             outwards: cylinder(7)? < 0,
             child,
         };
@@ -245,9 +244,9 @@ impl<'t> Layers<'t> {
             what: what.to_string(),
             remedy: "describe the drive with fewer, longer repetitions".to_string(),
         };
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             return Err(unsupported(&format!(
-                "index blocks lie more than {DEEPEST} deep in each other"
+                "index blocks lie more than {MAX_DEPTH} deep in each other"
             )));
         }
         for entry in self.blocks[block].iter().filter(|entry| entry.first < sectors) {
@@ -324,8 +323,8 @@ impl<'t> Layers<'t> {
                 cylinder: at.cylinder as u32,
                 cylinder_step: if step < 0 { -1 } else { 1 },
                 head,
-                angle_turns: whole_turns_off(at.turns),
-                angle_step_turns: if tracks > 1 { whole_turns_off(entry.step_turns) } else { 0.0 },
+                angle_turns: wrap_turns(at.turns),
+                angle_step_turns: if tracks > 1 { wrap_turns(entry.step_turns) } else { 0.0 },
             });
             Ok(())
         };
@@ -395,8 +394,10 @@ fn slips(items: &[SourceValue]) -> Result<Vec<(u64, u64)>, ImportError> {
                 "add the count",
             ));
         };
-        let (first_sector, count) =
-            (whole_of("Slips", first, &(0..=MOST))?, whole_of("Slips", count, &(1..=MOST))?);
+        let (first_sector, count) = (
+            whole_of("Slips", first, &(0..=MAX_COUNT))?,
+            whole_of("Slips", count, &(1..=MAX_COUNT))?,
+        );
         if slips.last().is_some_and(|(before, count)| before + count > first_sector) {
             return Err(refuse(
                 "Slips",
@@ -475,7 +476,7 @@ fn parts(run: &MeasuredRun, from: u64, to: u64) -> Vec<MeasuredRun> {
             first_sector: run.first_sector + within as u32,
             cylinder: (i64::from(run.cylinder) + track as i64 * i64::from(run.cylinder_step))
                 as u32,
-            angle_turns: whole_turns_off(turns),
+            angle_turns: wrap_turns(turns),
             angle_step_turns: if tracks > 1 { run.angle_step_turns } else { 0.0 },
             ..run.clone()
         });
@@ -515,7 +516,7 @@ fn steps(run: &MeasuredRun, next: &MeasuredRun) -> Option<(i32, f64)> {
     let cylinder_step =
         i32::try_from(i64::from(next.cylinder) - last).ok().filter(|step| step.abs() == 1)?;
     let turns =
-        whole_turns_off(next.angle_turns - run.angle_turns - before as f64 * run.angle_step_turns);
+        wrap_turns(next.angle_turns - run.angle_turns - before as f64 * run.angle_step_turns);
     let continues = |run: &MeasuredRun| {
         run.tracks == 1
             || (run.cylinder_step == cylinder_step && same_turns(run.angle_step_turns, turns))
@@ -526,7 +527,7 @@ fn steps(run: &MeasuredRun, next: &MeasuredRun) -> Option<(i32, f64)> {
 }
 
 fn same_turns(one: f64, other: f64) -> bool {
-    let apart = whole_turns_off(one - other);
+    let apart = wrap_turns(one - other);
     apart.min(1.0 - apart) <= SAME_TURNS
 }
 
@@ -555,7 +556,7 @@ impl RunRemap {
         let sector_number = whole_of("Remaps", sector, &(0..=sectors_per_track - 1))?;
         Ok(Self {
             place: first.place.clone(),
-            first: whole_of("Remaps", first, &(0..=MOST))?,
+            first: whole_of("Remaps", first, &(0..=MAX_COUNT))?,
             count: whole_of("Remaps", count, &(1..=sectors_per_track - sector_number))?,
             cylinder: whole_of("Remaps", cylinder, &(0..=i32::MAX as u64 - 1))?,
             head: whole_of("Remaps", head, &(0..=u64::from(u16::MAX)))?,
@@ -598,7 +599,7 @@ impl RunRemap {
             cylinder: self.cylinder as u32,
             cylinder_step: 1,
             head: self.head as u16,
-            angle_turns: whole_turns_off(turns),
+            angle_turns: wrap_turns(turns),
             angle_step_turns: 0.0,
         }))
     }
@@ -609,7 +610,7 @@ fn sectors(run: &MeasuredRun) -> u64 {
 }
 
 /// The angle in revolutions from 0 up to but not including 1, rounded to 10⁻⁹.
-fn whole_turns_off(turns: f64) -> f64 {
+fn wrap_turns(turns: f64) -> f64 {
     let rest = libm::round((turns - libm::floor(turns)) * 1e9) / 1e9;
     if rest >= 1.0 { 0.0 } else { rest }
 }

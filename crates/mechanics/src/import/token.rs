@@ -14,7 +14,7 @@ use super::SourceText;
 use super::error::{ImportError, SourceLocation};
 
 /// Maximum nesting of files; stops files that name themselves.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 /// Maximum number of files per import.
 const MAX_FILES: usize = 256;
 /// Maximum number of tokens per import; the longest known description has 100,000.
@@ -75,7 +75,7 @@ impl<'a> Library<'a> {
     }
 
     /// The given files whose text satisfies `is`.
-    pub(super) fn given_that(&self, is: fn(&str) -> bool) -> Vec<(Arc<str>, Arc<str>)> {
+    pub(super) fn given_files(&self, is: fn(&str) -> bool) -> Vec<(Arc<str>, Arc<str>)> {
         self.given
             .iter()
             .filter(|file| is(&file.text))
@@ -150,7 +150,7 @@ impl<'a> Library<'a> {
         let mut source: Option<SourceLocation> = None;
         while let Some(next) = reader.next()? {
             if out.len() >= MAX_TOKENS {
-                return Err(unfit(
+                return Err(syntax_error(
                     next.place,
                     "yet another word",
                     format!("at most {MAX_TOKENS} in all files"),
@@ -159,9 +159,9 @@ impl<'a> Library<'a> {
             }
             match (source.take(), next.token) {
                 (Some(_), Token::Word(name)) => {
-                    if depth >= DEEPEST {
-                        let found = format!("`source {name}` inside {DEEPEST} files");
-                        return Err(unfit(
+                    if depth >= MAX_DEPTH {
+                        let found = format!("`source {name}` inside {MAX_DEPTH} files");
+                        return Err(syntax_error(
                             next.place,
                             &found,
                             "files that do not name each other in a circle",
@@ -172,7 +172,7 @@ impl<'a> Library<'a> {
                     self.splice(&name, &text, depth + 1, out)?;
                 }
                 (Some(_), other) => {
-                    return Err(unfit(
+                    return Err(syntax_error(
                         next.place,
                         &other.show(),
                         "a file's name after `source`",
@@ -184,7 +184,7 @@ impl<'a> Library<'a> {
             }
         }
         match source {
-            Some(place) => Err(unfit(
+            Some(place) => Err(syntax_error(
                 place,
                 "`source` at the end of the file",
                 "a file's name after it",
@@ -250,7 +250,7 @@ impl Lexer<'_> {
                 Some('"') => return Ok(word),
                 Some(inside) if inside != '\n' => word.push(inside),
                 _ => {
-                    return Err(unfit(
+                    return Err(syntax_error(
                         opened.clone(),
                         "a double quote that is not closed on its line",
                         "another one after the text",
@@ -278,7 +278,7 @@ fn is_mark(c: char) -> bool {
 }
 
 /// An error in the form of the text.
-pub(super) fn unfit(
+pub(super) fn syntax_error(
     place: SourceLocation,
     found: &str,
     expected: impl Into<String>,

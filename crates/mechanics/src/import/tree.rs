@@ -15,12 +15,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::error::{ImportError, SourceLocation};
-use super::token::{LocatedToken, Token, unfit};
+use super::token::{LocatedToken, Token, syntax_error};
 
 /// Maximum nesting of blocks and lists.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 /// Maximum number of names of a range `a1 .. a9`.
-const LONGEST_RANGE: u32 = 65_536;
+const MAX_RANGE: u32 = 65_536;
 
 /// `type NAME { key = value, … }`.
 #[derive(Clone, Debug)]
@@ -103,7 +103,7 @@ impl Tree {
                 other => {
                     let expected =
                         "a block such as `dm_disk NAME { … }`, `instantiate` or `topology`";
-                    return Err(unfit(
+                    return Err(syntax_error(
                         next.place,
                         &other.show(),
                         expected,
@@ -132,7 +132,7 @@ impl Parser {
 
     fn next(&mut self, expected: &str) -> Result<LocatedToken, ImportError> {
         self.step().ok_or_else(|| {
-            unfit(
+            syntax_error(
                 self.end.clone(),
                 "the end of the file after this",
                 expected,
@@ -153,7 +153,7 @@ impl Parser {
         let next = self.next(expected)?;
         match next.token {
             Token::Word(word) => Ok((word, next.place)),
-            other => Err(unfit(next.place, &other.show(), expected, remedy)),
+            other => Err(syntax_error(next.place, &other.show(), expected, remedy)),
         }
     }
 
@@ -167,7 +167,7 @@ impl Parser {
         if next.token == Token::Mark(mark) {
             Ok(next.place)
         } else {
-            Err(unfit(next.place, &next.token.show(), expected, remedy))
+            Err(syntax_error(next.place, &next.token.show(), expected, remedy))
         }
     }
 
@@ -178,11 +178,11 @@ impl Parser {
         place: SourceLocation,
         depth: usize,
     ) -> Result<Block, ImportError> {
-        if depth > DEEPEST {
-            return Err(unfit(
+        if depth > MAX_DEPTH {
+            return Err(syntax_error(
                 place,
                 "a block",
-                format!("at most {DEEPEST} blocks within each other"),
+                format!("at most {MAX_DEPTH} blocks within each other"),
                 "look for a missing closing brace",
             ));
         }
@@ -207,7 +207,7 @@ impl Parser {
                 Token::Mark(',') => {}
                 Token::Mark('}') => return Ok(Block { kind, name, place, pairs }),
                 other => {
-                    return Err(unfit(
+                    return Err(syntax_error(
                         next.place,
                         &other.show(),
                         "`,` or `}` after a value",
@@ -232,7 +232,7 @@ impl Parser {
                 self.list(depth)?.into_iter().map(|item| (item.show(), item.place)).collect()
             }
             other => {
-                return Err(unfit(
+                return Err(syntax_error(
                     first.place,
                     &other.show(),
                     "a key or `}`",
@@ -249,7 +249,7 @@ impl Parser {
         for (key, place) in keys {
             if let Some(before) = pairs.iter().find(|pair| pair.key == key) {
                 let remedy = format!("it stands at line {} already; remove one", before.place.line);
-                return Err(unfit(
+                return Err(syntax_error(
                     place,
                     &format!("the key `{key}` again"),
                     "each key once in a block",
@@ -275,7 +275,7 @@ impl Parser {
                 _ => ValueContent::Word(word),
             },
             other => {
-                return Err(unfit(
+                return Err(syntax_error(
                     first.place,
                     &other.show(),
                     "a number, a word, a list or a block",
@@ -294,11 +294,11 @@ impl Parser {
 
     /// The rest of a list after `[`.
     fn list(&mut self, depth: usize) -> Result<Vec<SourceValue>, ImportError> {
-        if depth > DEEPEST {
-            return Err(unfit(
+        if depth > MAX_DEPTH {
+            return Err(syntax_error(
                 self.end.clone(),
                 "a list",
-                format!("at most {DEEPEST} lists within each other"),
+                format!("at most {MAX_DEPTH} lists within each other"),
                 "look for a missing `]`",
             ));
         }
@@ -319,7 +319,7 @@ impl Parser {
                 Token::Mark(',') => {}
                 Token::Mark(']') => return Ok(items),
                 other => {
-                    return Err(unfit(
+                    return Err(syntax_error(
                         next.place,
                         &other.show(),
                         "`,` or `]` in a list",
@@ -343,9 +343,9 @@ impl Parser {
             .zip(split_number(&to))
             .filter(|((stem, low), (same, high))| stem == same && low <= high);
         let Some(((stem, low), (_, high))) =
-            ends.filter(|((_, low), (_, high))| high - low < LONGEST_RANGE)
+            ends.filter(|((_, low), (_, high))| high - low < MAX_RANGE)
         else {
-            return Err(unfit(
+            return Err(syntax_error(
                 place,
                 &format!("`{first} .. {to}`"),
                 "the same name with a number that rises",
@@ -365,7 +365,12 @@ impl Parser {
         let names = self.list(0)?.iter().map(SourceValue::show).collect();
         let (keyword, place) = self.word("`as` after the names", remedy)?;
         if keyword != "as" {
-            return Err(unfit(place, &format!("`{keyword}`"), "`as` after the names", remedy));
+            return Err(syntax_error(
+                place,
+                &format!("`{keyword}`"),
+                "`as` after the names",
+                remedy,
+            ));
         }
         Ok((names, self.word("a block's name after `as`", remedy)?.0))
     }

@@ -34,7 +34,7 @@ use crate::profile::{TrackOrder, Zone};
 /// Maximum number of slips listed for a zone.
 const MAX_SLIPS: u64 = 4_000_000;
 /// Maximum of cylinders and sectors without another bound.
-const MOST: u64 = i32::MAX as u64;
+const MAX_COUNT: u64 = i32::MAX as u64;
 /// Maximum absolute skew in revolutions or sectors; whole revolutions are subtracted.
 const MAX_SKEW: f64 = 1e9;
 
@@ -73,7 +73,7 @@ pub(super) fn zones<'t>(
         0..=10,
         "0 is no sparing, 9 is spares at the end of each zone",
     )?;
-    let range_cylinders = keys.whole("Rangesize for sparing", 1..=MOST)?.unwrap_or(1);
+    let range_cylinders = keys.whole("Rangesize for sparing", 1..=MAX_COUNT)?.unwrap_or(1);
     let in_turns = in_turns(&mut keys)?.unwrap_or(false);
     let scheme = Scheme { sparing, mapping, range_cylinders, in_turns, heads: u64::from(heads) };
     let mut zones = Vec::new();
@@ -152,10 +152,16 @@ impl<'t> Described<'t> {
         notes: &mut Vec<Note>,
     ) -> Result<Self, ImportError> {
         let mut keys = Keys::of(block, names);
-        let first =
-            keys.required_whole("First cylinder number", 0..=MOST, "cylinders are counted from 0")?;
-        let last =
-            keys.required_whole("Last cylinder number", first..=MOST, "it belongs to the zone")?;
+        let first = keys.required_whole(
+            "First cylinder number",
+            0..=MAX_COUNT,
+            "cylinders are counted from 0",
+        )?;
+        let last = keys.required_whole(
+            "Last cylinder number",
+            first..=MAX_COUNT,
+            "it belongs to the zone",
+        )?;
         let sectors_per_track = keys.required_whole(
             "Blocks per track",
             1..=65_535,
@@ -170,8 +176,8 @@ impl<'t> Described<'t> {
         let first_angle_turns = turned("Offset of first block", spt)?;
         let (track_skew, cylinder_skew) =
             (turned("Skew for track switch", 1.0)?, turned("Skew for cylinder switch", 1.0)?);
-        let dead = keys.whole("Empty space at zone front", 0..=MOST)?.unwrap_or(0);
-        let spares = keys.whole("Number of spares", 0..=MOST)?.unwrap_or(0);
+        let dead = keys.whole("Empty space at zone front", 0..=MAX_COUNT)?.unwrap_or(0);
+        let spares = keys.whole("Number of spares", 0..=MAX_COUNT)?.unwrap_or(0);
         let units = (last - first + 1)
             * scheme.heads
             * if scheme.sparing == 1 { 1 } else { sectors_per_track };
@@ -376,10 +382,12 @@ impl<'t> Described<'t> {
                         track * self.sectors_per_track..(track + 1) * self.sectors_per_track
                     })
                     .collect();
-                self.at_the_end(zone, self.spares * self.sectors_per_track, slips, number)?
+                self.spares_at_end(zone, self.spares * self.sectors_per_track, slips, number)?
             }
-            0 | 9 => self.at_the_end(zone, self.spares, self.slips.clone(), number)?,
-            7 | 10 => self.at_the_end(zone, self.spares + slipped, self.slips.clone(), number)?,
+            0 | 9 => self.spares_at_end(zone, self.spares, self.slips.clone(), number)?,
+            7 | 10 => {
+                self.spares_at_end(zone, self.spares + slipped, self.slips.clone(), number)?
+            }
             2 | 8 => {
                 let cylinders = if scheme.sparing == 2 { 1 } else { scheme.range_cylinders };
                 if self.dead == 0 && self.cylinders().is_multiple_of(cylinders) {
@@ -457,7 +465,7 @@ impl<'t> Described<'t> {
     }
 
     /// Adds spares at the end of the zone, used up by `slips`.
-    fn at_the_end(
+    fn spares_at_end(
         &self,
         zone: Zone,
         spares: u64,
@@ -465,7 +473,7 @@ impl<'t> Described<'t> {
         number: usize,
     ) -> Result<Zone, ImportError> {
         if slips.len() as u64 > spares {
-            return Err(self.too_few(spares, slips.len() as u64, &format!("zone {number}")));
+            return Err(self.too_few_spares(spares, slips.len() as u64, &format!("zone {number}")));
         }
         // The front is counted in sectors that could hold an LBA: slips within it lengthen it and
         // use spares.
@@ -489,7 +497,7 @@ impl<'t> Described<'t> {
         let sectors = self.sectors(scheme);
         let slipped = self.slips.len() as u64;
         if self.spares == 0 && (slipped == 0 || !region.slips_use) {
-            return self.at_the_end(zone, slipped, self.slips.clone(), number);
+            return self.spares_at_end(zone, slipped, self.slips.clone(), number);
         }
         let regions = sectors.div_ceil(region.sectors);
         self.check_count(regions.saturating_mul(self.spares.max(1)), number)?;
@@ -506,7 +514,7 @@ impl<'t> Described<'t> {
                 .checked_sub(slips)
                 .filter(|free| free + before(end) - before(start) < end - start)
             else {
-                return Err(self.too_few(
+                return Err(self.too_few_spares(
                     self.spares,
                     slips,
                     &format!("zone {number}, sectors {start} to {}", end - 1),
@@ -558,7 +566,7 @@ impl<'t> Described<'t> {
             .collect()
     }
 
-    fn too_few(&self, spares: u64, slips: u64, whence: &str) -> ImportError {
+    fn too_few_spares(&self, spares: u64, slips: u64, whence: &str) -> ImportError {
         ImportError::Value {
             place: self.place.clone(),
             key: "Number of spares".to_string(),

@@ -24,10 +24,10 @@ pub(crate) struct BucketIndex {
 impl BucketIndex {
     /// Builds the index. `row` is ascending (equal numbers are allowed) and has fewer than 2³²
     /// members. A short list gets at least `fewest` buckets.
-    pub(crate) fn new(row: &[u64], fewest: usize) -> Self {
-        let most = (2 * row.len()).clamp(fewest, MAX_BUCKETS.max(fewest)) as u64;
+    pub(crate) fn new(row: &[u64], min_buckets: usize) -> Self {
+        let max_buckets = (2 * row.len()).clamp(min_buckets, MAX_BUCKETS.max(min_buckets)) as u64;
         let top = row.last().copied().unwrap_or(0);
-        let shift = (0..u64::BITS).find(|shift| top >> shift < most).unwrap_or(0);
+        let shift = (0..u64::BITS).find(|shift| top >> shift < max_buckets).unwrap_or(0);
         let count = |number: u64| row.partition_point(|member| *member <= number) as u32;
         let mut at_or_below: Vec<u32> =
             (0..=top >> shift).map(|bucket| count(bucket << shift)).collect();
@@ -72,7 +72,7 @@ mod tests {
             ),
             near in 0_usize..60,
             offset in -2_i64..=2,
-            fewest in 1_usize..2_000,
+            min_buckets in 1_usize..2_000,
         ) {
             let mut sum = 0;
             let row: Vec<u64> = steps
@@ -84,7 +84,7 @@ mod tests {
                 .collect();
             let number = row.get(near).copied().unwrap_or(5).saturating_add_signed(offset);
             let counted = row.iter().filter(|member| **member <= number).count();
-            prop_assert_eq!(BucketIndex::new(&row, fewest).at_or_below(&row, number), counted);
+            prop_assert_eq!(BucketIndex::new(&row, min_buckets).at_or_below(&row, number), counted);
         }
     }
 }

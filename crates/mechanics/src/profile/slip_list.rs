@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// Maximum length of a run, so that a wrong number cannot exhaust memory.
-const LONGEST_ROW: u64 = 1_000_000;
+const MAX_ROW: u64 = 1_000_000;
 
 #[derive(Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected a sector's number, or a row of sectors as [first, count]")]
@@ -35,13 +35,13 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         match entry {
             SlipEntry::One(sector) => slips.push(sector),
             SlipEntry::Row(first, count)
-                if (1..=LONGEST_ROW).contains(&count) && first.checked_add(count).is_some() =>
+                if (1..=MAX_ROW).contains(&count) && first.checked_add(count).is_some() =>
             {
                 slips.extend(first..first + count)
             }
             SlipEntry::Row(first, count) => {
                 return Err(de::Error::custom(format_args!(
-                    "a row of {count} slipped sectors from {first}, expected 1 to {LONGEST_ROW}; \
+                    "a row of {count} slipped sectors from {first}, expected 1 to {MAX_ROW}; \
                         correct the count"
                 )));
             }

@@ -16,7 +16,7 @@
 use headtime_units::RotationPeriod;
 use serde::Serialize;
 
-use super::figures::is_turns_off;
+use super::figures::is_revolutions_off;
 use super::{ReplayedAccess, Served};
 
 /// Predictions of media accesses that are one revolution off, in both directions.
@@ -42,20 +42,21 @@ pub struct ArrivalShift {
 
 impl ArrivalErrors {
     pub(super) fn of(accesses: &[ReplayedAccess], period: RotationPeriod) -> Self {
-        let turn_ms = period.as_ns_f64() / 1e6;
+        let revolution_ms = period.as_ns_f64() / 1e6;
         // An access over several tracks has several waits; more than a revolution of them says
         // nothing about the arm.
-        let wait_ms =
-            |access: &ReplayedAccess| access.predicted.breakdown.rotate.as_ms_f64().min(turn_ms);
+        let wait_ms = |access: &ReplayedAccess| {
+            access.predicted.breakdown.rotate.as_ms_f64().min(revolution_ms)
+        };
         let off_by = |turns_ms: f64| {
             let media = accesses.iter().filter(|access| access.predicted.served == Served::Media);
-            media.filter(move |access| is_turns_off(access.error_ns() as f64 / 1e6, turns_ms))
+            media.filter(move |access| is_revolutions_off(access.error_ns() as f64 / 1e6, turns_ms))
         };
         Self {
             too_late: ArrivalShift::of(
-                off_by(turn_ms).map(|access| turn_ms - wait_ms(access)).collect(),
+                off_by(revolution_ms).map(|access| revolution_ms - wait_ms(access)).collect(),
             ),
-            too_early: ArrivalShift::of(off_by(-turn_ms).map(wait_ms).collect()),
+            too_early: ArrivalShift::of(off_by(-revolution_ms).map(wait_ms).collect()),
         }
     }
 }

@@ -51,14 +51,14 @@ impl Slice {
             Self::Cylinders(None) => "distance unknown".to_string(),
             Self::Cylinders(Some(0)) => "same cylinder".to_string(),
             Self::Cylinders(Some(1)) => "1 to 9 cylinders".to_string(),
-            Self::Cylinders(Some(least)) => {
-                format!("{least} to {} cylinders", u64::from(least) * 10 - 1)
+            Self::Cylinders(Some(min)) => {
+                format!("{min} to {} cylinders", u64::from(min) * 10 - 1)
             }
             Self::Sectors(8) => "up to 8 sectors".to_string(),
-            Self::Sectors(most) => format!("{} to {most} sectors", most / 2 + 1),
+            Self::Sectors(max) => format!("{} to {max} sectors", max / 2 + 1),
             Self::Rested(0) => "after less than 1 ms of rest".to_string(),
-            Self::Rested(least) => {
-                format!("after {least} to {} ms of rest", least.saturating_mul(10))
+            Self::Rested(min) => {
+                format!("after {min} to {} ms of rest", min.saturating_mul(10))
             }
         }
     }
@@ -68,7 +68,7 @@ pub(super) fn classes(
     accesses: &[ReplayedAccess],
     capacity: Sectors,
     period: RotationPeriod,
-    least: usize,
+    min: usize,
 ) -> Vec<AccessClass> {
     let mut members: BTreeMap<(Operation, Served, Slice), Vec<&ReplayedAccess>> = BTreeMap::new();
     for access in accesses {
@@ -81,7 +81,7 @@ pub(super) fn classes(
     }
     let mut classes: Vec<AccessClass> = members
         .into_iter()
-        .filter(|(_, members)| members.len() >= least)
+        .filter(|(_, members)| members.len() >= min)
         .map(|((operation, served, slice), members)| AccessClass {
             operation,
             served,

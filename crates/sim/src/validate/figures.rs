@@ -51,7 +51,7 @@ impl ErrorFigures {
             return Self::default();
         }
         let requests = errors.len();
-        let turn_ms = period.as_ns_f64() / 1e6;
+        let revolution_ms = period.as_ns_f64() / 1e6;
         let share = |count: usize| count as f64 / requests as f64;
         let mean = |sum: f64| sum / requests as f64;
         let close = |access: &&ReplayedAccess| {
@@ -75,10 +75,10 @@ impl ErrorFigures {
             within_0_2_ms: share(errors.iter().filter(|error| error.abs() <= CLOSE_MS).count()),
             within_0_2_ms_or_tenth: share(accesses.filter(close).count()),
             revolution_too_long: share(
-                errors.iter().filter(|error| is_turns_off(**error, turn_ms)).count(),
+                errors.iter().filter(|error| is_revolutions_off(**error, revolution_ms)).count(),
             ),
             revolution_too_short: share(
-                errors.iter().filter(|error| is_turns_off(**error, -turn_ms)).count(),
+                errors.iter().filter(|error| is_revolutions_off(**error, -revolution_ms)).count(),
             ),
             median_abs_ms: 0.0,
         };
@@ -88,9 +88,9 @@ impl ErrorFigures {
     }
 }
 
-/// True if an error is about `turn_ms`.
-pub(super) fn is_turns_off(error_ms: f64, turn_ms: f64) -> bool {
-    (error_ms - turn_ms).abs() <= REVOLUTION_MS
+/// True if an error is about `revolution_ms`.
+pub(super) fn is_revolutions_off(error_ms: f64, revolution_ms: f64) -> bool {
+    (error_ms - revolution_ms).abs() <= REVOLUTION_MS
 }
 
 /// The demerit of pairs of recorded and predicted response times (Ruemmler and Wilkes, *An

@@ -73,7 +73,7 @@ impl SpindleFit {
         let frequency = best_frequency(1.0 / nominal.as_ns_f64(), &fitted);
         let sum = Phasor::sum(frequency, &fitted);
         let phase = Angle::from_turns(-sum.turns());
-        let held = Phasor::sum(frequency, &held_out).turned_by(phase.as_turns());
+        let held = Phasor::sum(frequency, &held_out).rotated_by(phase.as_turns());
         let share = |length: f64, of: &[AngleReading]| {
             if of.is_empty() { 0.0 } else { length / of.len() as f64 }
         };
@@ -140,7 +140,7 @@ impl Phasor {
         Self { cosine, sine: self.cosine * other.sine + self.sine * other.cosine }
     }
 
-    fn turned_by(self, turns: f64) -> Self {
+    fn rotated_by(self, turns: f64) -> Self {
         self.times(Self::of_turns(turns))
     }
 

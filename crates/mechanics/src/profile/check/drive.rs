@@ -2,17 +2,17 @@
 
 use alloc::format;
 
-use super::{DriveProfile, LONGEST_MS, ProfileError};
+use super::{DriveProfile, MAX_MS, ProfileError};
 
 /// Maximum depth of the firmware queue; SAS allows 65,536 tags.
-const DEEPEST_QUEUE: u32 = 65_536;
+const MAX_QUEUE_DEPTH: u32 = 65_536;
 /// Range of bus rates in millions of bytes per second.
 const BUS_MB_PER_S: core::ops::RangeInclusive<f64> = 0.001..=1_000_000.0;
 /// Maximum number of segments and of sectors per segment; each look-up visits all segments.
 const MAX_SEGMENTS: u32 = 65_536;
-const LONGEST_SEGMENT: u32 = 1 << 24;
+const MAX_SEGMENT_SECTORS: u32 = 1 << 24;
 /// Minimum period of spindle drift in seconds: the speed is constant during an access.
-const QUICKEST_DRIFT_S: f64 = 0.1;
+const MIN_DRIFT_PERIOD_S: f64 = 0.1;
 
 impl DriveProfile {
     pub(super) fn check_interface(&self) -> Result<(), ProfileError> {
@@ -25,7 +25,7 @@ impl DriveProfile {
             ("interface.completion_us", Some(interface.completion_us)),
             ("interface.write_completion_us", interface.write_completion_us),
         ] {
-            self.check_time(key, us.unwrap_or(0.0), LONGEST_MS * 1e3)?;
+            self.check_time(key, us.unwrap_or(0.0), MAX_MS * 1e3)?;
         }
         if !BUS_MB_PER_S.contains(&interface.bus_mb_per_s) {
             let expected = format!("{} to {}", BUS_MB_PER_S.start(), BUS_MB_PER_S.end());
@@ -41,24 +41,24 @@ impl DriveProfile {
 
     pub(super) fn check_firmware(&self) -> Result<(), ProfileError> {
         let depth = self.firmware.queue_depth;
-        if depth == 0 || depth > DEEPEST_QUEUE {
+        if depth == 0 || depth > MAX_QUEUE_DEPTH {
             return Err(self.refuse(
                 "firmware.queue_depth",
                 depth,
-                format!("1 to {DEEPEST_QUEUE}"),
+                format!("1 to {MAX_QUEUE_DEPTH}"),
                 "1 is a drive without a queue, 32 is NCQ",
             ));
         }
         self.check_time(
             "firmware.sequential_hold_ms",
             self.firmware.sequential_hold_ms.unwrap_or(0.0),
-            LONGEST_MS,
+            MAX_MS,
         )
     }
 
     pub(super) fn check_cache(&self) -> Result<(), ProfileError> {
         let Some(cache) = &self.cache else { return Ok(()) };
-        for (key, value, most, remedy) in [
+        for (key, value, max, remedy) in [
             (
                 "cache.segments",
                 cache.segments,
@@ -68,12 +68,12 @@ impl DriveProfile {
             (
                 "cache.segment_sectors",
                 cache.segment_sectors,
-                LONGEST_SEGMENT,
+                MAX_SEGMENT_SECTORS,
                 "a cache of 256 MB in 64 segments has 8192 sectors of 512 bytes each",
             ),
         ] {
-            if value == 0 || value > most {
-                return Err(self.refuse(key, value, format!("1 to {most}"), remedy));
+            if value == 0 || value > max {
+                return Err(self.refuse(key, value, format!("1 to {max}"), remedy));
             }
         }
         if let Some(written) =
@@ -93,30 +93,30 @@ impl DriveProfile {
             ("cache.write_hit_us", Some(cache.write_hit_us)),
             ("cache.write_hit_after_write_us", cache.write_hit_after_write_us),
         ] {
-            self.check_time(key, us.unwrap_or(0.0), LONGEST_MS * 1e3)?;
+            self.check_time(key, us.unwrap_or(0.0), MAX_MS * 1e3)?;
         }
-        self.check_time("cache.write_delay_ms", cache.write_delay_ms.unwrap_or(0.0), LONGEST_MS)
+        self.check_time("cache.write_delay_ms", cache.write_delay_ms.unwrap_or(0.0), MAX_MS)
     }
 
     pub(super) fn check_variation(&self) -> Result<(), ProfileError> {
         let variation = &self.variation;
-        for (key, value, most) in [
+        for (key, value, max) in [
             ("variation.spindle_ppm", variation.spindle_ppm, 100_000.0),
             ("variation.spindle_drift_ppm", variation.spindle_drift_ppm, 100_000.0),
             ("variation.spindle_drift_period_s", variation.spindle_drift_period_s, 1e9),
-            ("variation.track_angle_us", variation.track_angle_us, LONGEST_MS),
-            ("variation.seek_residual_us", variation.seek_residual_us, LONGEST_MS),
+            ("variation.track_angle_us", variation.track_angle_us, MAX_MS),
+            ("variation.seek_residual_us", variation.seek_residual_us, MAX_MS),
             ("variation.slips_per_million", variation.slips_per_million, 1e6),
-            ("variation.jitter_us", variation.jitter_us, LONGEST_MS),
+            ("variation.jitter_us", variation.jitter_us, MAX_MS),
             ("variation.outlier_share", variation.outlier_share, 1.0),
-            ("variation.outlier_ms", variation.outlier_ms, LONGEST_MS),
+            ("variation.outlier_ms", variation.outlier_ms, MAX_MS),
             ("variation.grown_defects_per_hour", variation.grown_defects_per_hour, 1e6),
         ] {
-            self.check_time(key, value, most)?;
+            self.check_time(key, value, max)?;
         }
         let swing = variation.spindle_drift_period_s;
-        if swing > 0.0 && swing < QUICKEST_DRIFT_S {
-            let expected = format!("0, or {QUICKEST_DRIFT_S} and more");
+        if swing > 0.0 && swing < MIN_DRIFT_PERIOD_S {
+            let expected = format!("0, or {MIN_DRIFT_PERIOD_S} and more");
             return Err(self.refuse(
                 "variation.spindle_drift_period_s",
                 swing,

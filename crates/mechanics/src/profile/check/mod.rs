@@ -19,7 +19,7 @@ const MAX_SECTORS_PER_TRACK: u32 = u16::MAX as u32;
 /// Maximum number of zones and of points of a seek curve: the range of the look-up indices.
 const MAX_ZONES_OR_POINTS: usize = 60_000;
 /// Maximum time anywhere in a profile: ten minutes.
-const LONGEST_MS: f64 = 600_000.0;
+const MAX_MS: f64 = 600_000.0;
 
 impl DriveProfile {
     /// Performs all checks of reading, for profiles that were changed in memory.
@@ -94,11 +94,11 @@ impl DriveProfile {
         Ok(())
     }
 
-    fn check_time(&self, key: &str, value: f64, most: f64) -> Result<(), ProfileError> {
-        if (0.0..=most).contains(&value) {
+    fn check_time(&self, key: &str, value: f64, max: f64) -> Result<(), ProfileError> {
+        if (0.0..=max).contains(&value) {
             return Ok(());
         }
-        Err(self.refuse(key, value, format!("a number from 0 to {most}"), "correct it"))
+        Err(self.refuse(key, value, format!("a number from 0 to {max}"), "correct it"))
     }
 }
 

@@ -3,13 +3,13 @@
 use alloc::format;
 
 use super::super::{DriveProfile, ProfileError};
-use super::{LONGEST_MS, MAX_ZONES_OR_POINTS};
+use super::{MAX_MS, MAX_ZONES_OR_POINTS};
 use crate::seek::SeekCurve;
 
 impl DriveProfile {
     pub(super) fn check_seek(&self) -> Result<(), ProfileError> {
-        self.check_time("seek.head_switch_ms", self.seek.head_switch_ms, LONGEST_MS)?;
-        self.check_time("seek.write_settle_ms", self.seek.write_settle_ms, LONGEST_MS)?;
+        self.check_time("seek.head_switch_ms", self.seek.head_switch_ms, MAX_MS)?;
+        self.check_time("seek.write_settle_ms", self.seek.write_settle_ms, MAX_MS)?;
         match (self.seek.points.is_empty(), &self.seek.formula) {
             (true, None) => {
                 return Err(self.refuse(
@@ -35,7 +35,7 @@ impl DriveProfile {
                     ("long_ms", formula.long_ms),
                     ("long_us_per_cylinder", formula.long_us_per_cylinder),
                 ] {
-                    if !(-LONGEST_MS..=LONGEST_MS).contains(&value) {
+                    if !(-MAX_MS..=MAX_MS).contains(&value) {
                         return Err(self.refuse(
                             format!("seek.formula.{key}"),
                             value,
@@ -53,12 +53,12 @@ impl DriveProfile {
                 distance,
                 microseconds: ns.div_euclid(1_000),
             }),
-            _ if curve.longest().as_ms_f64() > LONGEST_MS => {
+            _ if curve.longest().as_ms_f64() > MAX_MS => {
                 let value = format!("{} ms at its highest", curve.longest().as_ms_f64());
                 Err(self.refuse(
                     "seek",
                     value,
-                    format!("at most {LONGEST_MS} ms"),
+                    format!("at most {MAX_MS} ms"),
                     "correct the points or the formula; the curve is prolonged to the last \
                         cylinder",
                 ))
@@ -87,7 +87,7 @@ impl DriveProfile {
             ));
         }
         for (distance, ms) in points {
-            self.check_time(&format!("seek.points at {distance} cylinders"), *ms, LONGEST_MS)?;
+            self.check_time(&format!("seek.points at {distance} cylinders"), *ms, MAX_MS)?;
         }
         if let Some(pair) = points.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
             let value = format!("{} cylinders after {}", pair[1].0, pair[0].0);

@@ -34,7 +34,7 @@ pub(super) struct InvariantChecker {
     /// Completed commands and their times since the landings were last read.
     reported: Vec<(Command, Instant)>,
     /// The first violation.
-    broken: Option<String>,
+    violation: Option<String>,
 }
 
 struct LiveRequest {
@@ -75,13 +75,13 @@ impl InvariantChecker {
             charged_to_requests: Nanos::ZERO,
             summary: Summary::default(),
             reported: Vec::new(),
-            broken: None,
+            violation: None,
         }
     }
 
     /// The first violation so far.
     pub(super) fn verdict(&self) -> Result<(), String> {
-        self.broken.clone().map_or(Ok(()), Err)
+        self.violation.clone().map_or(Ok(()), Err)
     }
 
     /// Processes the landings since the last call.
@@ -97,7 +97,7 @@ impl InvariantChecker {
     }
 
     /// A random request that can be cancelled.
-    pub(super) fn any_held(&self, lot: u64) -> Option<(RequestId, ClientId)> {
+    pub(super) fn random_live(&self, lot: u64) -> Option<(RequestId, ClientId)> {
         let held: Vec<&Request> = self
             .live
             .values()
@@ -158,27 +158,27 @@ impl InvariantChecker {
         Ok(self.summary)
     }
 
-    fn break_promise(&mut self, now: Instant, what: String) {
-        if self.broken.is_none() {
-            self.broken = Some(format!("at {now}: {what}"));
+    fn violate(&mut self, now: Instant, what: String) {
+        if self.violation.is_none() {
+            self.violation = Some(format!("at {now}: {what}"));
         }
     }
 
     fn check(&mut self, now: Instant, result: Result<(), String>) {
         if let Err(what) = result {
-            self.break_promise(now, what);
+            self.violate(now, what);
         }
     }
 
     fn tick(&mut self, now: Instant) {
         if now < self.last_time {
-            self.break_promise(now, format!("time ran back from {}", self.last_time));
+            self.violate(now, format!("time ran back from {}", self.last_time));
         }
         self.last_time = now;
     }
 
     /// Checks that the command may be sent now.
-    fn may_go(&self, command: &Command) -> Result<Vec<Request>, String> {
+    fn check_dispatch(&self, command: &Command) -> Result<Vec<Request>, String> {
         if self.commands.len() >= self.traits.queue_depth {
             return Err(format!(
                 "command {} is one more than the drive's {} places",
@@ -205,7 +205,7 @@ impl InvariantChecker {
                         command.id.0, command.op, command.extent
                     ));
                 }
-                self.passes_nobody(&request)?;
+                self.check_order(&request)?;
             }
             requests.push(request);
         }
@@ -213,7 +213,7 @@ impl InvariantChecker {
     }
 
     /// Checks that no earlier conflicting request is unfinished.
-    fn passes_nobody(&self, request: &Request) -> Result<(), String> {
+    fn check_order(&self, request: &Request) -> Result<(), String> {
         let earlier = self.live.range(..request.id).map(|(_, earlier)| earlier);
         let conflicts = |earlier: &&LiveRequest| {
             let changes = earlier.request.op.changes_sectors() || request.op.changes_sectors();
@@ -231,9 +231,9 @@ impl InvariantChecker {
     }
 
     /// The scheduler's view of a command ends, with or without an answer.
-    fn command_over(&mut self, finished: Instant, command: CommandId, success: bool) {
+    fn end_command(&mut self, finished: Instant, command: CommandId, success: bool) {
         let Some(sent) = self.commands.remove(&command) else {
-            return self.break_promise(
+            return self.violate(
                 finished,
                 format!("command {} completed but is not at the drive", command.0),
             );
@@ -315,13 +315,13 @@ impl EngineObserver for InvariantChecker {
         }
         let live = LiveRequest { request: *request, submitted: now, stage: RequestStage::Queued };
         if self.live.insert(request.id, live).is_some() {
-            self.break_promise(now, format!("request {} was accepted twice", request.id.0));
+            self.violate(now, format!("request {} was accepted twice", request.id.0));
         }
     }
 
     fn dispatched(&mut self, now: Instant, command: &Command) {
         self.tick(now);
-        let requests = self.may_go(command);
+        let requests = self.check_dispatch(command);
         for id in &command.requests {
             if let Some(live) =
                 self.live.get_mut(id).filter(|live| live.stage == RequestStage::Queued)
@@ -335,7 +335,7 @@ impl EngineObserver for InvariantChecker {
         }
         match requests {
             Ok(requests) => self.contents.dispatched(command.id, requests),
-            Err(what) => self.break_promise(now, what),
+            Err(what) => self.violate(now, what),
         }
         self.commands.insert(command.id, SentCommand { command: command.clone(), at: now });
     }
@@ -344,16 +344,16 @@ impl EngineObserver for InvariantChecker {
         self.tick(now);
         let reported = completion.finished;
         if reported > now || reported < self.last_report {
-            self.break_promise(
+            self.violate(
                 now,
                 format!("a report of {reported} follows one of {}", self.last_report),
             );
         }
         self.last_report = self.last_report.max(reported);
         if expected {
-            self.command_over(reported, completion.command, completion.outcome == Outcome::Success);
+            self.end_command(reported, completion.command, completion.outcome == Outcome::Success);
         } else if !self.given_up.remove(&completion.command) {
-            self.break_promise(now, format!("command {} was answered twice", completion.command.0));
+            self.violate(now, format!("command {} was answered twice", completion.command.0));
         }
     }
 
@@ -361,7 +361,7 @@ impl EngineObserver for InvariantChecker {
         self.tick(now);
         self.summary.given_up += 1;
         self.given_up.insert(command);
-        self.command_over(now, command, false);
+        self.end_command(now, command, false);
     }
 
     fn finished(&mut self, now: Instant, finished: &Finished) {
@@ -389,7 +389,7 @@ impl EngineObserver for InvariantChecker {
                 self.contents.settled(id, WriteFate::Doubtful);
                 self.live.remove(&id);
             }
-            (cancelled, stage) => self.break_promise(
+            (cancelled, stage) => self.violate(
                 now,
                 format!("cancelling request {} was answered {cancelled:?} while {stage:?}", id.0),
             ),

@@ -27,7 +27,7 @@ pub(super) struct SectorContents {
     history: BTreeMap<Lba, Vec<RequestId>>,
     fates: BTreeMap<RequestId, (Op, WriteFate)>,
     /// The requests of each command at the drive.
-    cargo: BTreeMap<CommandId, Vec<Request>>,
+    requests_at_drive: BTreeMap<CommandId, Vec<Request>>,
     /// The versions seen by each landed read.
     seen: BTreeMap<RequestId, BTreeMap<Lba, Option<RequestId>>>,
     /// The versions that only the cache held when a flush was sent.
@@ -66,7 +66,7 @@ impl SectorContents {
     }
 
     pub(super) fn dispatched(&mut self, command: CommandId, requests: Vec<Request>) {
-        self.cargo.insert(command, requests);
+        self.requests_at_drive.insert(command, requests);
     }
 
     /// A flush is sent to the drive.
@@ -102,7 +102,7 @@ impl SectorContents {
                 ));
             }
         } else if command.fua {
-            for request in self.cargo.get(&command.id).into_iter().flatten() {
+            for request in self.requests_at_drive.get(&command.id).into_iter().flatten() {
                 if let Some(lba) = sectors(request.extent).find(|lba| !on_platters(lba, request.id))
                 {
                     return Err(format!(
@@ -125,7 +125,7 @@ impl SectorContents {
 
     pub(super) fn landed(&mut self, landing: &Landing) -> Result<(), String> {
         let Some(command) = landing.command else { return self.moved(landing) };
-        for request in self.cargo.get(&command).cloned().unwrap_or_default() {
+        for request in self.requests_at_drive.get(&command).cloned().unwrap_or_default() {
             let Some(extent) = request.extent.intersection(landing.extent) else { continue };
             for lba in sectors(extent) {
                 match (landing.op, landing.layer) {

@@ -156,7 +156,8 @@ fn run_plan<F: SchedulerApi>(
     inner.record_landings();
     let limits = QueueLimits { outstanding: plan.outstanding, ..QueueLimits::default() };
     let mut scheduler = Scheduler::new(belief, plan.policy(), plan.traits(), limits);
-    shares::promise(&mut scheduler, plan.streams.len(), seed).map_err(|error| error.to_string())?;
+    shares::set_terms(&mut scheduler, plan.streams.len(), seed)
+        .map_err(|error| error.to_string())?;
     let scheduler = wrap(scheduler);
     let sector = plan.profile.sector_size().map_err(|error| error.to_string())?;
     let workload = Workload::new(&plan.streams, sector, inner.capacity(), seed)
@@ -181,7 +182,7 @@ fn run_plan<F: SchedulerApi>(
             break;
         }
         if rng.random_bool(plan.cancel_chance)
-            && let Some((id, client)) = witness.any_held(rng.next_u64())
+            && let Some((id, client)) = witness.random_live(rng.next_u64())
         {
             engine.cancel(id, client, &mut witness).map_err(|error| error.to_string())?;
             // The client's next request may already be served by the drive's cache.

@@ -87,10 +87,10 @@ impl RunPlan {
     /// The time by which everything has drained unless a request starves: as if all requests came
     /// after the last arrival and each had the worst case alone.
     pub(super) fn latest(&self) -> Instant {
-        let each = Nanos::from_ms(SLOWEST_ACCESS_MS)
+        let each = Nanos::from_ms(MAX_ACCESS_MS)
             + self.faults.slow_by
             + self.timeout.unwrap_or(Nanos::ZERO);
-        Instant::ORIGIN + (SLOWEST_ARRIVAL + each * 2) * (self.requests + 1)
+        Instant::ORIGIN + (MAX_ARRIVAL + each * 2) * (self.requests + 1)
     }
 }
 
@@ -133,9 +133,9 @@ impl fmt::Display for RunPlan {
 
 /// Maximum access time of a random drive: 40 sectors on as many tracks with a revolution and the
 /// longest arm time each, and an outlier.
-const SLOWEST_ACCESS_MS: u64 = 2_000;
+const MAX_ACCESS_MS: u64 = 2_000;
 /// Maximum interarrival and think time below.
-const SLOWEST_ARRIVAL: Nanos = Nanos::from_secs(1);
+const MAX_ARRIVAL: Nanos = Nanos::from_secs(1);
 
 fn random_policy(rng: &mut ChaCha8Rng, oracles: bool) -> (&'static PolicyEntry, Parameters) {
     let candidates: Vec<_> = POLICIES.iter().filter(|entry| oracles || !entry.oracle).collect();
@@ -164,15 +164,15 @@ fn random_stream(rng: &mut ChaCha8Rng, profile: &DriveProfile) -> StreamConfig {
             + rng.random_range(0..=(capacity - len - near.min(capacity - len)).min(64)),
         len,
     );
-    let most = len.min(24);
-    let sizes = if most >= 2 && rng.random_bool(0.5) {
+    let max = len.min(24);
+    let sizes = if max >= 2 && rng.random_bool(0.5) {
         Sizes::Exponential {
             mean_bytes: sector * 2,
             multiple_bytes: sector,
-            max_bytes: sector * most,
+            max_bytes: sector * max,
         }
     } else {
-        Sizes::Fixed { bytes: sector * rng.random_range(1..=most) }
+        Sizes::Fixed { bytes: sector * rng.random_range(1..=max) }
     };
     let think = match rng.random_range(0..3) {
         0 => ThinkTime::None,
@@ -184,8 +184,8 @@ fn random_stream(rng: &mut ChaCha8Rng, profile: &DriveProfile) -> StreamConfig {
     } else {
         Arrivals::Open(Interarrival::Poisson { per_second: rng.random_range(20.0..400.0) })
     };
-    let share = |rng: &mut ChaCha8Rng, most: f64| {
-        if rng.random_bool(0.5) { rng.random_range(0.0..most) } else { 0.0 }
+    let share = |rng: &mut ChaCha8Rng, max: f64| {
+        if rng.random_bool(0.5) { rng.random_range(0.0..max) } else { 0.0 }
     };
     let order = [
         Order::Random,
@@ -212,8 +212,8 @@ fn random_stream(rng: &mut ChaCha8Rng, profile: &DriveProfile) -> StreamConfig {
 }
 
 fn random_faults(rng: &mut ChaCha8Rng, profile: &DriveProfile) -> FaultPlan {
-    let share = |rng: &mut ChaCha8Rng, most: f64| {
-        if rng.random_bool(0.5) { rng.random_range(0.0..most) } else { 0.0 }
+    let share = |rng: &mut ChaCha8Rng, max: f64| {
+        if rng.random_bool(0.5) { rng.random_range(0.0..max) } else { 0.0 }
     };
     let first = profile.capacity().get().min(64);
     let bad = (0..rng.random_range(0..=3)).map(|_| BadSectors {

@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 const STREAM: u64 = 5;
 
 /// Gives each stream feasible terms, or none in every second run.
-pub(super) fn promise(
+pub(super) fn set_terms(
     scheduler: &mut Scheduler,
     streams: usize,
     seed: u64,
