@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(order.leave(Ticket(1)), [Ticket(2)]);
         assert_eq!(order.leave(Ticket(2)), [Ticket(3)]);
         assert_eq!(order.leave(Ticket(3)), []);
-        assert_eq!(order.len(), None, "with nobody left there is nothing to keep");
+        assert_eq!(order.len(), None, "an empty order is dropped");
     }
 
     #[test]

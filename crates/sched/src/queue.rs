@@ -384,7 +384,7 @@ mod tests {
         queue.insert(queued(1, 1, 0, Some(5)));
         assert!(queue.set_deadline(Ticket(0), Some(Instant::from_ns(4))));
         assert!(!queue.set_deadline(Ticket(0), Some(Instant::from_ns(4))));
-        assert!(!queue.set_deadline(Ticket(9), None), "nobody has this ticket");
+        assert!(!queue.set_deadline(Ticket(9), None), "no request has this ticket");
         assert_eq!(tickets(queue.with_deadline()), [0, 1]);
         assert!(queue.set_deadline(Ticket(0), None));
         assert_eq!(tickets(queue.by_deadline()), [1, 0]);

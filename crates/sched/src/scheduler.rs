@@ -268,7 +268,7 @@ impl Scheduler {
                 Some(queued) => self.make_eligible(queued),
                 None => {
                     let job = self.fill.as_mut().and_then(|fill| fill.jobs.get_mut(&ticket));
-                    job.expect("who is freed was waiting").waits = false;
+                    job.expect("a freed job was waiting").waits = false;
                 }
             }
         }

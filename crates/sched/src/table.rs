@@ -213,7 +213,7 @@ mod tests {
             assert_eq!(entry.build_default().name(), entry.name);
             assert!(
                 !entry.summary.is_empty() && !entry.source.is_empty(),
-                "{} says nothing of itself",
+                "{} has no summary or source",
                 entry.name
             );
             assert_eq!(
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(
             parameters.get("ageing_horizon_responses"),
             12.0,
-            "what nobody set keeps its default"
+            "unset parameters keep their defaults"
         );
         assert_eq!((entry.build)(&parameters).name(), "sptf-expected");
         assert!(PolicyEntry::parse("fcfs").is_ok() && PolicyEntry::parse("fcfs:").is_ok());

@@ -56,25 +56,23 @@ pub const TUNABLES: &[Tunable] = &[
     Tunable {
         name: "latency_matrix",
         takes: "use, explore or ignore",
-        summary: "whether orders go by the belief's times, prefer pairs it does not know yet, or \
-            go by addresses",
+        summary: "whether orders use the drive model's times, prefer unknown pairs, or use addresses",
     },
     Tunable {
         name: "deadlines",
         takes: "a list such as rt/0=50ms,be=200ms of a class (rt, be, idle), a level from 0 to 7 \
             or none for all, and a time from 1 ms to 1 h; an empty text for no deadlines",
-        summary: "within what time a request of an I/O priority is due that has no deadline of its \
-            own",
+        summary: "deadline of a request by its I/O priority, if it has none of its own",
     },
     Tunable {
         name: "lookahead_k",
         takes: "a whole number from 1 to 8, or policy",
-        summary: "over how many deadlines g-matrix looks ahead",
+        summary: "number of deadlines that g-matrix considers",
     },
     Tunable {
         name: "timesource",
         takes: "clock, or ticks=T with a time from 1 us to 100 ms",
-        summary: "whether the belief is told times as the clock read them, or in whole ticks",
+        summary: "whether the drive model learns from exact times or from whole ticks",
     },
 ];
 

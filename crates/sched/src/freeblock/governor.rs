@@ -197,16 +197,12 @@ mod tests {
         (1..=10).for_each(|held| governor.arrived(held));
         (0..2_000).for_each(|_| governor.arrived(6));
         assert!(governor.record_fill(6_000_000, 5, TURN));
-        assert_eq!(governor.totals().0, TURN * 9, "ten, of whom less is remembered by now");
-        assert_eq!(governor.held_up(12), 12, "all who wait, if they are more than ever");
+        assert_eq!(governor.totals().0, TURN * 9, "ten, decayed to nine by now");
+        assert_eq!(governor.held_up(12), 12, "all waiting requests, if there are more than ever");
         (0..100_000).for_each(|_| governor.arrived(3));
-        assert_eq!(governor.held_up(1), 3, "those who went away are forgotten");
+        assert_eq!(governor.held_up(1), 3, "clients that left are forgotten");
         governor.delayed(TURN, 1);
-        assert_eq!(
-            governor.totals().0,
-            TURN * 10,
-            "and who comes into an idle drive holds up himself"
-        );
+        assert_eq!(governor.totals().0, TURN * 10, "a delay on an idle drive affects one request");
     }
 
     #[test]

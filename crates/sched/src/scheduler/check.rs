@@ -68,7 +68,7 @@ impl Scheduler {
         for (ticket, queued) in &self.waiting {
             assert!(
                 !self.overlap.waits_for(*ticket).is_empty(),
-                "ticket {} waits for nobody",
+                "ticket {} waits for no request",
                 ticket.0
             );
             for earlier in self.overlap.waits_for(*ticket) {
@@ -118,7 +118,7 @@ impl Scheduler {
             assert_eq!(
                 job.waits,
                 !self.overlap.waits_for(*ticket).is_empty(),
-                "background job {} waits for nobody, or should",
+                "background job {} has a wrong waiting state",
                 ticket.0
             );
         }

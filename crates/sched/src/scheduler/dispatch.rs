@@ -35,7 +35,7 @@ impl Scheduler {
     pub(super) fn send_flush(&mut self) -> Command {
         assert!(
             !self.flushes.is_empty(),
-            "policy {} chose to flush, and nobody waits for that",
+            "policy {} chose to flush, but no request waits for a flush",
             self.policy.name()
         );
         let flushes: SmallVec<[Queued; 1]> = SmallVec::from_vec(core::mem::take(&mut self.flushes));
@@ -126,9 +126,9 @@ impl Scheduler {
     /// sent.
     pub(super) fn claim_job(&mut self, extent: Extent, source: FillSource) -> Ticket {
         let ticket = self.next_own_ticket();
-        let fill = self.fill.as_mut().expect("something is wanted, so there is a scan");
+        let fill = self.fill.as_mut().expect("sectors are pending, so there is a scan");
         let claims = fill.scans.claim(extent);
-        debug_assert!(!claims.is_empty(), "nobody wants anything of {extent}");
+        debug_assert!(!claims.is_empty(), "no scan has pending sectors in {extent}");
         let mut job = Job::new(extent, claims, source);
         job.at_drive = 1;
         self.enter_job(ticket, job);

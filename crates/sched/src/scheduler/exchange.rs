@@ -22,7 +22,7 @@ impl Scheduler {
         assert_eq!(
             belief.capacity(),
             self.belief.capacity(),
-            "a belief of a drive of another size"
+            "the drive model is of a drive of another size"
         );
         let before = core::mem::replace(&mut self.belief, belief);
         let held: Vec<Ticket> = self.queue.by_arrival().map(|queued| queued.ticket).collect();

@@ -192,7 +192,7 @@ impl Scheduler {
     }
 
     fn send_run(&mut self, extent: Extent, source: FillSource) -> Command {
-        self.fill.as_mut().expect("something is wanted, so there is a scan").cursor = extent.end();
+        self.fill.as_mut().expect("sectors are pending, so there is a scan").cursor = extent.end();
         self.send_new_job(extent, source)
     }
 }

@@ -82,6 +82,6 @@ impl Scheduler {
                     .flat_map(|command| command.requests.iter_mut())
                     .find(same)
             });
-        found.expect("who is waited for is held").deadline = deadline;
+        found.expect("a request that others wait for is held").deadline = deadline;
     }
 }

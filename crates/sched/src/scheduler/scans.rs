@@ -46,7 +46,7 @@ impl Scheduler {
         assert_eq!(
             pending.capacity(),
             self.belief.capacity(),
-            "scan {} wants sectors of a drive of another size",
+            "scan {} is of a drive of another size",
             id.0
         );
         let held = !self.tickets.is_empty();

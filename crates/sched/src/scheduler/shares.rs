@@ -60,16 +60,4 @@ impl Scheduler {
     ) -> Result<(), ShareRefusal> {
         self.change_shares(now, &[ShareChange::Set(tenant, terms)])
     }
-
-    /// Removes the terms of a tenant; its queued requests are served without a reservation. As
-    /// [`Scheduler::change_shares`].
-    ///
-    /// # Errors
-    /// [`ShareRefusal::Unknown`] for a tenant without terms.
-    ///
-    /// # Panics
-    /// When `now` is before an earlier call's.
-    pub fn remove_share(&mut self, now: Instant, tenant: Tenant) -> Result<(), ShareRefusal> {
-        self.change_shares(now, &[ShareChange::Remove(tenant)])
-    }
 }

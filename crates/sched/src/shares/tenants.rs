@@ -449,7 +449,8 @@ impl Shares {
             "a state lost or kept a flush"
         );
         for queued in queue.by_arrival() {
-            let state = self.tenant(queued.request.tenant()).expect("who waits has a state");
+            let state =
+                self.tenant(queued.request.tenant()).expect("a tenant with requests has a state");
             assert_eq!(
                 state.queue.get(queued.ticket),
                 Some(queued),

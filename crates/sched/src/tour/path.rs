@@ -80,25 +80,6 @@ impl Path {
     pub(super) fn remove_at(&mut self, place: usize) {
         self.order.remove(place);
     }
-
-    /// Takes the first out: it is being served.
-    pub fn take_first(&mut self) -> Option<usize> {
-        (!self.order.is_empty()).then(|| self.order.remove(0))
-    }
-
-    /// Removes `request`; returns whether it was on the path.
-    pub fn remove(&mut self, request: usize) -> bool {
-        let Some(place) = self.order.iter().position(|other| *other == request) else {
-            return false;
-        };
-        self.order.remove(place);
-        true
-    }
-
-    /// Removes all requests; the memory is kept.
-    pub fn clear(&mut self) {
-        self.order.clear();
-    }
 }
 
 impl From<Vec<usize>> for Path {
@@ -278,16 +259,6 @@ mod tests {
         );
         path.insert(&costs, 1);
         assert_eq!(path.length(&costs), ms(2));
-    }
-
-    #[test]
-    fn a_removed_request_is_gone_and_the_others_keep_their_order() {
-        let mut path = Path::from(alloc::vec![5, 3, 8, 1]);
-        assert!(path.remove(8) && !path.remove(8));
-        assert_eq!(path.take_first(), Some(5));
-        assert_eq!((path.order(), path.first(), path.len()), (&[3, 1][..], Some(3), 2));
-        path.clear();
-        assert!(path.is_empty() && path.take_first().is_none());
     }
 
     proptest! {

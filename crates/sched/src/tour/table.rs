@@ -1,9 +1,7 @@
 //! [`CostTable`]: stored costs of all pairs, for a queue that requests enter and leave.
 //!
 //! The cost of a pair is computed once, when the later of the two arrives. Requests have *slots*,
-//! small numbers that are reused; a slot's costs are overwritten by its next request. When a
-//! request is sent, the head will be at its end: the costs from the head are then those from its
-//! slot ([`CostTable::depart_from`]).
+//! small numbers that are reused; a slot's costs are overwritten by its next request.
 //!
 //! Valid for costs that depend on the pair alone, as those of a latency map do. If the time of
 //! departure counts (a mechanical model of an idle drive) the costs from the head must be computed
@@ -92,12 +90,6 @@ impl CostTable {
         }
     }
 
-    /// The head will be where the request in `slot` ends. O(slots).
-    pub fn depart_from(&mut self, slot: usize) {
-        let row = slot * self.slots;
-        self.from_head.copy_from_slice(&self.between[row..row + self.slots]);
-    }
-
     #[inline]
     fn place(&self, from: usize, to: usize) -> usize {
         assert!(
@@ -161,8 +153,7 @@ mod tests {
     }
 
     proptest! {
-        /// A queue that requests enter one by one, first with the head at its start, then after the
-        /// first of them.
+        /// A queue that requests enter one by one.
         #[test]
         fn a_table_answers_what_it_was_told(drawn in Drawn::of(1..12)) {
             let (mut table, mut path, mut others) =
@@ -173,10 +164,8 @@ mod tests {
                 path.insert(&table, slot);
             }
             prop_assert_eq!(&path, &insert_in_order(&drawn, drawn.len()));
-            let sent = path.take_first().unwrap();
-            table.depart_from(sent);
-            for other in path.order() {
-                prop_assert_eq!(table.first(*other), drawn.between(sent, *other));
+            let sent = path.order()[0];
+            for other in &path.order()[1..] {
                 prop_assert_eq!(
                     table.between_transposed(sent, *other),
                     drawn.between(*other, sent)

@@ -45,7 +45,7 @@ impl Costs for Drawn {
     }
 
     fn between(&self, from: usize, to: usize) -> Nanos {
-        assert_ne!(from, to, "nobody is served after himself");
+        assert_ne!(from, to, "no request is served after itself");
         Nanos::from_ns(self.between[from][to])
     }
 }

@@ -126,7 +126,7 @@ fn what_is_promised_beyond_what_there_is_is_refused_with_what_is_left() {
         Err(ShareRefusal::Unknown { tenant: tenant(9) })
     );
     assert_eq!(session.scheduler.shares().terms(tenant(1)), Some(reserving(40.0)));
-    assert_eq!(session.scheduler.remove_share(now, tenant(1)), Ok(()));
+    assert_eq!(session.scheduler.change_shares(now, &[ShareChange::Remove(tenant(1))]), Ok(()));
     assert_eq!(session.scheduler.shares().unreserved(), percent(40.0));
 }
 
@@ -506,9 +506,9 @@ proptest! {
                     );
                 }
                 Event::Remove { volume, class } => {
-                    let _ = session.scheduler.remove_share(
+                    let _ = session.scheduler.change_shares(
                         session.now,
-                        Tenant::class_of(VolumeId(volume), ClassId(class)),
+                        &[ShareChange::Remove(Tenant::class_of(VolumeId(volume), ClassId(class)))],
                     );
                 }
                 Event::Policy(index) => {
