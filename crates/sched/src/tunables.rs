@@ -56,7 +56,7 @@ pub const TUNABLES: &[Tunable] = &[
     Tunable {
         name: "latency_matrix",
         takes: "use, explore or ignore",
-        summary: "whether orders use the drive model's times, prefer unknown pairs, or use addresses",
+        summary: "whether orders use the model's times, prefer unknown pairs, or use addresses",
     },
     Tunable {
         name: "deadlines",

@@ -37,12 +37,14 @@ fn only_a_flush_has_no_sectors() {
     let mut session = Setup::of("fcfs").start();
     for op in [Op::Read, Op::Write, Op::Zero, Op::Discard] {
         let expected = format!(
-            "a {} request of 0 sectors is not valid; flush takes no sectors, all others at least one",
+            "a {} request of 0 sectors is not valid; flush takes no sectors, all others at least \
+                one",
             op.name()
         );
         assert_eq!(refusal(&mut session, request(0, op, 5, 0)), expected);
     }
-    let expected = "a flush request of 3 sectors is not valid; flush takes no sectors, all others at least one";
+    let expected = "a flush request of 3 sectors is not valid; flush takes no sectors, all others \
+        at least one";
     assert_eq!(refusal(&mut session, request(0, Op::Flush, 5, 3)), expected);
 }
 
