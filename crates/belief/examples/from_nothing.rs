@@ -9,7 +9,8 @@
 //! the access came to, of the last quarter of the requests, without those within 100 us of just
 //! missing their sector.
 
-use headtime_belief::compact::{CompactBelief, CompactSettings};
+use headtime_belief::DriveModel;
+use headtime_belief::compact::CompactSettings;
 use headtime_belief::matrix::MappedDrive;
 use headtime_mechanics::catalog;
 
@@ -47,8 +48,11 @@ fn one(drive: &str, seed: u64, requests: u64) -> Result<(), Box<dyn std::error::
         capacity: profile.capacity(),
         sector: profile.sector_size()?,
     };
-    let mut belief =
-        CompactBelief::unknown(mapped, profile.rotation_period()?, CompactSettings::default())?;
+    let mut belief = DriveModel::mapped_from_nothing(
+        mapped,
+        profile.rotation_period()?,
+        CompactSettings::default(),
+    )?;
     let mut unit = Unit::draw(&profile, seed);
     let (mut right, mut away, mut next) = (0_u64, 0_u64, 1_024);
     let (mut searched, mut most, mut searching) = (0_u64, 0_u64, 0_u64);
@@ -67,7 +71,7 @@ fn one(drive: &str, seed: u64, requests: u64) -> Result<(), Box<dyn std::error::
             println!(
                 "{drive:<26} {seed:>5} {next:>8} {:>7} {known:>8.1} {wrong:>8.1} \
                     {right_percent:>8.1}",
-                belief.map().regions()
+                belief.map().expect("the model has a map").regions()
             );
             (right, away, next) = (0, 0, next * 2);
         }

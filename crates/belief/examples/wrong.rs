@@ -13,7 +13,8 @@
 //! expected one not), *rest* (nearly all of it reads across the end of a track, where that is
 //! believed some sectors off). With `+each` every wrong one is printed besides.
 
-use headtime_belief::compact::{CompactBelief, CompactSettings};
+use headtime_belief::DriveModel;
+use headtime_belief::compact::CompactSettings;
 use headtime_belief::matrix::MappedDrive;
 use headtime_mechanics::catalog;
 use headtime_sched::{Certainty, Op, Positioning};
@@ -61,26 +62,30 @@ fn one(
 ) -> Result<(), Box<dyn std::error::Error>> {
     let profile = catalog::load(drive)?;
     let mut belief = if from_profile {
-        CompactBelief::of_profile(&profile, CompactSettings::default())?
+        DriveModel::mapped_from_profile(&profile, CompactSettings::default())?
     } else {
         let mapped = MappedDrive {
             model: profile.model.clone(),
             capacity: profile.capacity(),
             sector: profile.sector_size()?,
         };
-        CompactBelief::unknown(mapped, profile.rotation_period()?, CompactSettings::default())?
+        DriveModel::mapped_from_nothing(
+            mapped,
+            profile.rotation_period()?,
+            CompactSettings::default(),
+        )?
     };
     let mut unit = Unit::draw(&profile, seed);
     let turn = unit.truth().mechanism().period().as_nanos().as_ns() as f64;
     let (mut away, mut right, mut counts, mut arms, mut before) =
         (0_u64, 0_u64, [0_u64; REASONS.len()], Vec::new(), Lba::new(0));
     for number in 0..requests {
-        let extent = unit.anywhere(belief.map().capacity());
+        let extent = unit.anywhere(belief.map().expect("the model has a map").capacity());
         let target = belief.target(Op::Read, extent);
         let known = unit
             .head()
             .is_some_and(|head| belief.known(&head, Instant::ORIGIN, &target) == Certainty::Known);
-        let arm = belief.map().arm(before, extent.start);
+        let arm = belief.map().expect("the model has a map").arm(before, extent.start);
         let came = belief.target(Op::Read, Extent::new(before, Sectors::new(1)));
         let told = unit.read(&mut belief, extent);
         let from = std::mem::replace(&mut before, extent.last());

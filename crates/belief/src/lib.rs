@@ -4,51 +4,39 @@
 //! taught by measured completions. It never sees the truth of a simulated drive; that the crate
 //! cannot even name it is part of the layering test.
 //!
-//! - [`ProfileBelief`]: the nominal mechanics of a profile with a fitted period, phase and arrival
-//!   offset.
-//! - [`WatchedBelief`]: the same, as long as its predictions hold; by distance while they do not.
-//! - [`ArmsBelief`]: the same for each arm of a drive that has several.
+//! - [`DriveModel`]: locations, arm, spindle and cache of a drive, starting from its profile, from a
+//!   compact map ([`compact`]) or from nothing.
+//! - [`matrix::MatrixBelief`]: the published latency matrix.
 //! - [`LinearBelief`]: cost by distance, for drives of which only the capacity is known.
-//! - [`compact::CompactBelief`] and [`matrix::MatrixBelief`]: a latency map, the compact one or the
-//!   published matrix, which can be kept and resumed ([`maps`]).
 //!
-//! [`of_profile`] takes the right one for a model of drive.
+//! [`of_profile`] makes the usual model of a profile; [`maps`] keeps maps between runs.
 
 mod angles;
-mod arms;
 mod arrival;
+mod cache;
 pub mod compact;
-mod hits;
-mod learning;
 mod linear;
 pub mod maps;
 pub mod matrix;
+mod model;
 mod moved;
 mod normal;
-mod profile;
 mod remaps;
 mod seeks;
 mod spindle;
-mod tracks;
 mod trust;
-mod watched;
 
-pub use arms::ArmsBelief;
 pub use linear::LinearBelief;
-pub use profile::ProfileBelief;
-pub use watched::WatchedBelief;
+pub use model::DriveModel;
 
 use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_sched::Belief;
 
-/// What is believed of a drive of this model before it has been seen: its mechanics, those of each
-/// arm where it has several.
+/// The model of a drive of which the profile is known and nothing learned; watched, so that a wrong
+/// profile does not mislead for long.
 ///
 /// # Errors
 /// Whatever is wrong with the profile.
 pub fn of_profile(profile: &DriveProfile) -> Result<Box<dyn Belief + Send>, ProfileError> {
-    if profile.actuators() > 1 {
-        return Ok(Box::new(ArmsBelief::new(profile)?));
-    }
-    Ok(Box::new(WatchedBelief::new(profile)?))
+    Ok(Box::new(DriveModel::of_profile(profile)?.watched()))
 }

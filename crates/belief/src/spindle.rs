@@ -93,11 +93,6 @@ impl Spindle {
         self.reference.map(|(at, angle)| angle - self.period.angle_at(at, Angle::ZERO))
     }
 
-    /// Whether the platter was seen at all.
-    pub(crate) fn is_seen(&self) -> bool {
-        self.reference.is_some()
-    }
-
     /// Standard deviation of the angle believed at `at`, in turns.
     pub(crate) fn deviation_turns(&self, at: Instant) -> f64 {
         let Some((reference, _)) = self.reference else { return libm::sqrt(1.0 / 12.0) };

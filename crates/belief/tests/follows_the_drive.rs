@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use headtime_belief::{LinearBelief, ProfileBelief};
+use headtime_belief::{DriveModel, LinearBelief};
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Belief, PolicyEntry};
 use headtime_sim::{Experiment, Instance, Measures, run};
@@ -94,7 +94,7 @@ fn a_deep_sequential_reader_starves_nobody() {
 }
 
 fn from_profile(profile: &DriveProfile) -> Box<dyn Belief + Send> {
-    Box::new(ProfileBelief::new(profile).expect("a profile of the catalog"))
+    Box::new(DriveModel::of_profile(profile).expect("a profile of the catalog"))
 }
 
 #[test]

@@ -4,7 +4,8 @@
 #[path = "common/unit.rs"]
 mod unit;
 
-use headtime_belief::compact::{CompactBelief, CompactSettings};
+use headtime_belief::DriveModel;
+use headtime_belief::compact::CompactSettings;
 use headtime_belief::matrix::MappedDrive;
 use headtime_mechanics::{DriveProfile, catalog};
 use unit::Unit;
@@ -13,13 +14,13 @@ fn load(name: &str) -> DriveProfile {
     catalog::load(name).expect("a profile of the catalog")
 }
 
-fn nothing(profile: &DriveProfile) -> CompactBelief {
+fn nothing(profile: &DriveProfile) -> DriveModel {
     let mapped = MappedDrive {
         model: profile.model.clone(),
         capacity: profile.capacity(),
         sector: profile.sector_size().expect("a valid profile"),
     };
-    CompactBelief::unknown(
+    DriveModel::mapped_from_nothing(
         mapped,
         profile.rotation_period().expect("a valid profile"),
         CompactSettings::default(),
@@ -41,20 +42,20 @@ fn no_completion_does_more_of_a_search_than_a_bounded_slice() {
             unit.read_anywhere(&mut belief);
             let searched = belief.searched();
             assert!(
-                searched <= CompactBelief::MAX_SEARCHED,
+                searched <= DriveModel::MAX_SEARCHED,
                 "{drive}: {searched} operations with request {request}"
             );
             (most, all) = (most.max(searched), all + searched);
         }
         // Searches that were ten times as long as the longest slice, or more.
         assert!(
-            all > 10 * CompactBelief::MAX_SEARCHED && most > CompactBelief::MAX_SEARCHED / 4,
+            all > 10 * DriveModel::MAX_SEARCHED && most > DriveModel::MAX_SEARCHED / 4,
             "{drive}: {all} operations in all, {most} at most"
         );
         assert!(
-            belief.map().known_share() > 0.9,
+            belief.map().expect("the model has a map").known_share() > 0.9,
             "{drive}: {:.2} of it known",
-            belief.map().known_share()
+            belief.map().expect("the model has a map").known_share()
         );
     }
 }
@@ -69,7 +70,7 @@ fn the_same_observations_make_the_same_map() {
         for _ in 0..5_000 {
             unit.read_anywhere(&mut belief);
         }
-        belief.map().encode()
+        belief.map().expect("the model has a map").encode()
     };
     assert_eq!(learned(), learned());
 }
@@ -84,17 +85,24 @@ fn a_map_saved_during_a_search_goes_on_from_what_was_known() {
     for _ in 0..60_000 {
         unit.read_anywhere(&mut belief);
         searching = if belief.searched() > 0 { searching + 1 } else { 0 };
-        if belief.map().regions() > 0 && searching > 2 {
+        if belief.map().expect("the model has a map").regions() > 0 && searching > 2 {
             break;
         }
     }
-    let (saved, memory) = (belief.map().encode(), CompactSettings::default().memory);
+    let (saved, memory) =
+        (belief.map().expect("the model has a map").encode(), CompactSettings::default().memory);
     let map =
         headtime_belief::compact::CompactMap::decode(&saved, memory).expect("it was just saved");
-    let mut again = CompactBelief::new(map);
+    let mut again = DriveModel::of_map(map);
     assert_eq!(
-        (again.map().regions(), again.map().known_share()),
-        (belief.map().regions(), belief.map().known_share())
+        (
+            again.map().expect("the model has a map").regions(),
+            again.map().expect("the model has a map").known_share()
+        ),
+        (
+            belief.map().expect("the model has a map").regions(),
+            belief.map().expect("the model has a map").known_share()
+        )
     );
     let (mut right, mut away) = (0, 0);
     for request in 0..12_000 {
@@ -104,9 +112,9 @@ fn a_map_saved_during_a_search_goes_on_from_what_was_known() {
         }
     }
     assert!(
-        again.map().known_share() > 0.95 && right * 100 > away * 80,
+        again.map().expect("the model has a map").known_share() > 0.95 && right * 100 > away * 80,
         "{right} of {away} right, {:.2} known",
-        again.map().known_share()
+        again.map().expect("the model has a map").known_share()
     );
 }
 
@@ -124,10 +132,10 @@ fn nothing_is_understood_of_a_drive_whose_completions_come_at_random() {
                 unit.read_anywhere(&mut belief);
                 searched += belief.searched();
                 assert_eq!(
-                    belief.map().regions(),
+                    belief.map().expect("the model has a map").regions(),
                     0,
                     "{drive}, seed {seed}: after {request} requests {:.2} are believed known",
-                    belief.map().known_share()
+                    belief.map().expect("the model has a map").known_share()
                 );
             }
             assert!(searched > 5_000_000, "{drive}, seed {seed}: {searched} operations tried");

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use headtime_belief::compact::{CompactBelief, CompactSettings};
-use headtime_belief::{ProfileBelief, WatchedBelief};
+use headtime_belief::DriveModel;
+use headtime_belief::compact::CompactSettings;
 use headtime_mechanics::{
     Direction, DriveProfile, HeadPosition, InterfaceTimes, Layout, Mechanism, Variation, catalog,
     draw,
@@ -162,10 +162,17 @@ impl<V: Variation> Bare<V> {
     }
 }
 
-fn nominal(name: &str, seed: u64) -> (Bare<headtime_mechanics::Nominal>, ProfileBelief) {
+fn tracks(model: &DriveModel) -> &dyn TrackMap {
+    model.tracks().expect("a profile has tracks")
+}
+
+fn nominal(name: &str, seed: u64) -> (Bare<headtime_mechanics::Nominal>, DriveModel) {
     let profile = load(name);
     let mechanism = Mechanism::nominal(&profile).expect("a valid profile");
-    (Bare::new(mechanism, &profile, seed), ProfileBelief::new(&profile).expect("a valid profile"))
+    (
+        Bare::new(mechanism, &profile, seed),
+        DriveModel::of_profile(&profile).expect("a valid profile"),
+    )
 }
 
 /// The same but for the last digits of the period.
@@ -214,7 +221,7 @@ fn a_head_that_was_elsewhere_is_rejected_and_its_angle_used() {
     bare.serve_many(&mut belief, 500);
     let (inner, outer) =
         (Extent::from_numbers(belief.capacity().get() - 800, 8), Extent::from_numbers(0, 8));
-    let last = belief.cylinders() - 1;
+    let last = tracks(&belief).cylinders() - 1;
     let mut rejected = 0;
     for round in 0..60 {
         // To the edge and, with the head back at the hub by itself, to the hub: no arm is that
@@ -226,8 +233,8 @@ fn a_head_that_was_elsewhere_is_rejected_and_its_angle_used() {
     }
     // With a long wait the arm could have come in time.
     assert!(rejected > 20, "{rejected} of 60 rejected");
-    let arm =
-        belief.arm_time(Position::default(), Position { cylinder: last, ..Position::default() });
+    let arm = tracks(&belief)
+        .arm_time(Position::default(), Position { cylinder: last, ..Position::default() });
     let real = bare.mechanism.arm_time(
         HeadPosition::PARKED,
         HeadPosition { cylinder: last, head: 0 },
@@ -247,7 +254,7 @@ fn a_retry_is_rejected_and_teaches_neither_arm_nor_place() {
         let extent = bare.drawn();
         let (transfer, arm) = (
             belief.target(Op::Read, extent).transfer,
-            belief.arm_time(
+            tracks(&belief).arm_time(
                 Position::default(),
                 Position { cylinder: 200_000, ..Position::default() },
             ),
@@ -255,7 +262,7 @@ fn a_retry_is_rejected_and_teaches_neither_arm_nor_place() {
         assert_eq!(bare.serve(&mut belief, extent, Odd::Retried(3)), AccessKind::Uncertain);
         assert!(about(belief.target(Op::Read, extent).transfer, transfer));
         assert_eq!(
-            belief.arm_time(
+            tracks(&belief).arm_time(
                 Position::default(),
                 Position { cylinder: 200_000, ..Position::default() }
             ),
@@ -277,10 +284,10 @@ fn a_remapped_sector_is_known_when_it_was_met_twice_and_its_cost_predicted() {
             .expect("a valid profile");
         let (mut bare, mut belief) = (
             Bare::new(mechanism, &profile, seed),
-            ProfileBelief::new(&profile).expect("a valid profile"),
+            DriveModel::of_profile(&profile).expect("a valid profile"),
         );
         bare.serve_many(&mut belief, 500);
-        let transfer = |belief: &ProfileBelief| belief.target(Op::Read, bad);
+        let transfer = |belief: &DriveModel| belief.target(Op::Read, bad);
         let usual = transfer(&belief).transfer;
         let mut learned_after = None;
         for time in 1..=12 {
@@ -303,7 +310,7 @@ fn a_remapped_sector_is_known_when_it_was_met_twice_and_its_cost_predicted() {
         let predicted = belief.estimate(&head, dispatched, &transfer(&belief)).finish();
         let access = bare.mechanism.access(
             bare.at,
-            dispatched + belief.read_overhead(),
+            dispatched + tracks(&belief).read_overhead(),
             Direction::Read,
             bad,
             Instant::ORIGIN,
@@ -311,7 +318,7 @@ fn a_remapped_sector_is_known_when_it_was_met_twice_and_its_cost_predicted() {
         let off = access.finish.signed_since(predicted) as f64 / 1e6;
         assert!(off.abs() < 3.0, "seed {seed}: comes {off} ms later than predicted");
         let beside = Extent::new(bad.end(), Sectors::new(8));
-        let untaught = ProfileBelief::new(&profile).expect("a valid profile");
+        let untaught = DriveModel::of_profile(&profile).expect("a valid profile");
         assert!(
             about(
                 belief.target(Op::Read, beside).transfer,
@@ -324,9 +331,9 @@ fn a_remapped_sector_is_known_when_it_was_met_twice_and_its_cost_predicted() {
 
 fn both_of_profile(name: &str) -> [Box<dyn Belief>; 2] {
     let profile = load(name);
-    let compact =
-        CompactBelief::of_profile(&profile, CompactSettings::default()).expect("a valid profile");
-    [Box::new(ProfileBelief::new(&profile).expect("a valid profile")), Box::new(compact)]
+    let compact = DriveModel::mapped_from_profile(&profile, CompactSettings::default())
+        .expect("a valid profile");
+    [Box::new(DriveModel::of_profile(&profile).expect("a valid profile")), Box::new(compact)]
 }
 
 #[test]
@@ -410,7 +417,7 @@ fn the_lower_bound_of_seeks_is_one_after_any_lessons() {
         }
         let Ok(mechanism) = Mechanism::nominal(&real) else { continue };
         let mut bare = Bare::new(mechanism, &profile, seed);
-        let mut belief = ProfileBelief::new(&profile).expect("a drawn profile is valid");
+        let mut belief = DriveModel::of_profile(&profile).expect("a drawn profile is valid");
         let capacity = belief.capacity().get();
         if capacity > 2_000 {
             bare.moved =
@@ -458,7 +465,7 @@ fn a_drive_that_comes_back_is_believed_again() {
         let drive = |profile: &DriveProfile| {
             Bare::new(Mechanism::nominal(profile).expect("a valid profile"), profile, seed)
         };
-        let mut belief = WatchedBelief::new(&own).expect("a valid profile");
+        let mut belief = DriveModel::of_profile(&own).expect("a valid profile").watched();
         let (mut first, mut second) = (drive(&own), drive(&other));
         first.serve_many(&mut belief, 300);
         assert!(belief.trusts_profile() && belief.tracks().is_some(), "seed {seed}");

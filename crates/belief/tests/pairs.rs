@@ -4,7 +4,8 @@
 mod common;
 
 use common::Run;
-use headtime_belief::compact::{CompactBelief, CompactSettings};
+use headtime_belief::DriveModel;
+use headtime_belief::compact::CompactSettings;
 use headtime_belief::matrix::{
     Exploration, LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions, MatrixSettings,
     MatrixShape, SharedMatrix,
@@ -175,11 +176,12 @@ fn a_pair_is_what_an_estimate_from_the_end_of_the_first_says() {
     let (drive, seed) = ("atlas10k", 3);
     let profile = load(drive);
     let compact = |profile: &DriveProfile| {
-        CompactBelief::of_profile(profile, CompactSettings::default()).expect("a valid profile")
+        DriveModel::mapped_from_profile(profile, CompactSettings::default())
+            .expect("a valid profile")
     };
     let nothing = |profile: &DriveProfile| {
         let period = profile.rotation_period().expect("a valid profile");
-        CompactBelief::unknown(mapped(profile), period, CompactSettings::default())
+        DriveModel::mapped_from_nothing(mapped(profile), period, CompactSettings::default())
             .expect("a valid profile")
     };
     let matrix = |profile: &DriveProfile| {

@@ -13,7 +13,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use headtime_belief::compact::{CompactBelief, CompactMap};
+use headtime_belief::DriveModel;
+use headtime_belief::compact::CompactMap;
 use headtime_belief::maps::{BeginError, KeptMap, KeptMapError, MapKind, MapSettings};
 use headtime_belief::matrix::{
     LatencyMatrix, MappedDrive, MatrixBelief, MergeError, Merged, SharedMatrix,
@@ -207,8 +208,8 @@ impl RunningMap {
     /// The map that `belief` learns; `None` for a belief without a map.
     pub(crate) fn of(belief: &dyn Belief) -> Option<Self> {
         let belief = belief.as_any();
-        if let Some(belief) = belief.downcast_ref::<CompactBelief>() {
-            return Some(Self::Compact(Box::new(belief.map().clone())));
+        if let Some(model) = belief.downcast_ref::<DriveModel>() {
+            return model.map().map(|map| Self::Compact(Box::new(map.clone())));
         }
         belief.downcast_ref::<MatrixBelief>().map(|belief| Self::Matrix(belief.map().clone()))
     }

@@ -26,7 +26,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant as Clock};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use headtime_belief::ProfileBelief;
+use headtime_belief::DriveModel;
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{
     Accounts, Admission, BackgroundRead, Belief, Cancelled, Charge, Choice, Decision, Done,
@@ -104,7 +104,7 @@ impl Bench {
         let truth = DriveTruth::nominal(profile, 1).expect("the profile ships");
         let belief: Box<dyn Belief + Send> = match entry.oracle {
             true => Box::new(OraclePositioning::new(&truth).expect("the profile ships")),
-            false => Box::new(ProfileBelief::new(profile).expect("the profile ships")),
+            false => Box::new(DriveModel::of_profile(profile).expect("the profile ships")),
         };
         let drive = SimulatedDrive::new(truth).expect("the profile ships");
         let clock = Arc::new(Tally::default());

@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use gungraun::{library_benchmark, library_benchmark_group, main};
-use headtime_belief::ProfileBelief;
+use headtime_belief::DriveModel;
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, Mechanism, catalog};
 use headtime_sched::{
     Belief, ClassId, Decision, DriveTraits, Op, PolicyEntry, QueueLimits, Request, RequestId,
@@ -26,7 +26,7 @@ fn atlas() -> DriveProfile {
 }
 
 fn belief(profile: &DriveProfile) -> Box<dyn Belief + Send> {
-    Box::new(ProfileBelief::new(profile).expect("the profile ships"))
+    Box::new(DriveModel::of_profile(profile).expect("the profile ships"))
 }
 
 /// A closed loop of random 4 KiB reads on a nominal unit. Making the unit and the belief is

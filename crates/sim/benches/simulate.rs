@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use headtime_belief::{LinearBelief, ProfileBelief};
+use headtime_belief::{DriveModel, LinearBelief};
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Belief, PolicyEntry};
 use headtime_sim::{Experiment, run};
@@ -63,7 +63,9 @@ fn simulate(criterion: &mut Criterion) {
                 .expect("4 KiB reads suit every drive");
         let belief = |profile: &DriveProfile| -> Box<dyn Belief + Send> {
             match knows {
-                Knows::Profile => Box::new(ProfileBelief::new(profile).expect("the profile ships")),
+                Knows::Profile => {
+                    Box::new(DriveModel::of_profile(profile).expect("the profile ships"))
+                }
                 Knows::Distance => Box::new(LinearBelief::new(profile.capacity())),
             }
         };

@@ -24,8 +24,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant as Clock};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use headtime_belief::ProfileBelief;
-use headtime_belief::compact::{CompactBelief, CompactSettings};
+use headtime_belief::DriveModel;
+use headtime_belief::compact::CompactSettings;
 use headtime_belief::matrix::{
     Coverage, LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions, MatrixSettings, MatrixShape,
     SharedMatrix,
@@ -158,18 +158,18 @@ type Made = fn() -> Box<dyn Belief + Send>;
 
 /// The drive models to compare.
 const BELIEFS: [(&str, Made); 4] = [
-    ("profile", || Box::new(ProfileBelief::new(profile()).expect("the profile ships"))),
+    ("profile", || Box::new(DriveModel::of_profile(profile()).expect("the profile ships"))),
     ("matrix", matrix),
     ("compact", || {
         Box::new(
-            CompactBelief::of_profile(profile(), CompactSettings::default())
+            DriveModel::mapped_from_profile(profile(), CompactSettings::default())
                 .expect("the profile ships"),
         )
     }),
     ("compact-from-nothing", || {
         let period = profile().rotation_period().expect("the profile ships");
         Box::new(
-            CompactBelief::unknown(mapped(), period, CompactSettings::default())
+            DriveModel::mapped_from_nothing(mapped(), period, CompactSettings::default())
                 .expect("64 MiB are enough"),
         )
     }),
@@ -296,9 +296,12 @@ fn bytes_per_gb() -> String {
     );
     let matrix =
         whole.expect("a terabyte covers any drive of some gigabytes").memory_at_most().get() as f64;
-    let belief = CompactBelief::of_profile(profile(), CompactSettings::default())
+    let belief = DriveModel::mapped_from_profile(profile(), CompactSettings::default())
         .expect("the profile ships");
-    let compact = (belief.map().memory().get() as f64, belief.memory().get() as f64);
+    let compact = (
+        belief.map().expect("the model has a map").memory().get() as f64,
+        belief.memory().get() as f64,
+    );
     format!(
         "matrix {:.0} (grows with the drive), compact map {:.0} ({:.0} kB in all, on any drive)",
         matrix / gb,

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use headtime_belief::ProfileBelief;
+use headtime_belief::DriveModel;
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Belief, PolicyEntry};
 use headtime_sim::{Experiment, Instance, run};
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..Experiment::new(profile, entry, 1)
     };
     let belief = |profile: &DriveProfile| {
-        Box::new(ProfileBelief::new(profile).expect("the profile is valid"))
+        Box::new(DriveModel::of_profile(profile).expect("the profile is valid"))
             as Box<dyn Belief + Send>
     };
     println!("{}", serde_json::to_string(&run(&experiment, source, &belief)?)?);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use headtime_belief::ProfileBelief;
+use headtime_belief::DriveModel;
 use headtime_mechanics::{
     Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism, catalog,
 };
@@ -15,7 +15,7 @@ use headtime_workload::{
 };
 
 fn belief(profile: &DriveProfile) -> Box<dyn Belief + Send> {
-    Box::new(ProfileBelief::new(profile).expect("shipped profiles are valid"))
+    Box::new(DriveModel::of_profile(profile).expect("shipped profiles are valid"))
 }
 
 fn profile(name: &str) -> Arc<DriveProfile> {

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use headtime_belief::{LinearBelief, ProfileBelief};
+use headtime_belief::{DriveModel, LinearBelief};
 use headtime_mechanics::draw;
 use headtime_sched::{
     Belief, Choice, DriveTraits, Policy, PolicyEntry, QueueLimits, Queued, Scheduler, View,
@@ -105,9 +105,9 @@ fn a_search_that_stops_early_chooses_what_a_look_at_every_request_would() {
                     (true, _) => {
                         Box::new(OraclePositioning::new(&truth).expect("a drawn profile is valid"))
                     }
-                    (false, false) => {
-                        Box::new(ProfileBelief::new(&profile).expect("a drawn profile is valid"))
-                    }
+                    (false, false) => Box::new(
+                        DriveModel::of_profile(&profile).expect("a drawn profile is valid"),
+                    ),
                     (false, true) => Box::new(LinearBelief::new(profile.capacity())),
                 };
                 let drive = SimulatedDrive::new(truth).expect("a drawn profile is valid");

@@ -46,7 +46,7 @@ const MAX_VOTES: u32 = 4_096;
 
 /// Votes on arm times, by distance.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct ArmVotes {
+pub(crate) struct ArmVotes {
     turn_ns: f64,
     votes: Vec<u32>,
     voters: Vec<u32>,
@@ -153,7 +153,7 @@ impl ArmVotes {
     }
     /// Takes in that the first sector passed `passed_ns` after the arm set out over this share of
     /// the stroke.
-    pub(super) fn vote(&mut self, share: f64, passed_ns: f64) {
+    pub(crate) fn vote(&mut self, share: f64, passed_ns: f64) {
         let class = (libm::round(place_of(share)) as usize).min(CLASSES - 1);
         let cell_ns = self.turn_ns / CELLS_PER_TURN;
         let high = libm::floor(passed_ns / cell_ns);

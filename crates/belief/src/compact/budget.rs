@@ -13,7 +13,7 @@ pub(super) const SLICE: u64 = 65_536;
 /// The most that one indivisible piece of work charges.
 pub(super) const PIECE: u64 = 49_152;
 /// The most that is done with one completion.
-pub(super) const MOST: u64 = SLICE + PIECE;
+pub(crate) const MOST: u64 = SLICE + PIECE;
 
 /// What one evaluation of a strip at a point is charged as: a division and a rounding for each of
 /// its teeth.

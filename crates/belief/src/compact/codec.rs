@@ -20,8 +20,8 @@ use headtime_mechanics::DriveProfile;
 use headtime_units::{ByteSize, Nanos, RotationPeriod, SectorSize, Sectors};
 
 use super::arm::ArmVotes;
-use super::map::{Arm, CompactError, CompactMap, CompactSettings};
-use super::places::Places;
+use super::locations::Locations;
+use super::map::{ArmTimes, CompactError, CompactMap, CompactSettings};
 use super::shifts::{Shift, Shifts};
 use super::strips::{Strip, Strips, Tooth};
 use super::worst::{CLASSES, Tail, Tails};
@@ -79,14 +79,14 @@ impl CompactMap {
         body.u64(self.period.as_fs());
         body.f64(self.settings.worst_share);
         body.f64(self.settings.sector_ns);
-        match (&self.places, &self.arm) {
-            (Places::Strips(strips), Arm::Votes(votes)) => {
+        match (&self.locations, &self.arm) {
+            (Locations::Segments(strips), ArmTimes::Votes(votes)) => {
                 body.u64(STRIPS);
                 body.u64(strips.strips().len() as u64);
                 strips.strips().iter().for_each(|strip| body.strip(strip));
                 body.table(votes.numbers().into_iter());
             }
-            (Places::Profile(of), Arm::Profile(seeks)) => {
+            (Locations::Layout(of), ArmTimes::Curve(seeks)) => {
                 body.u64(PROFILE);
                 body.text(&of.profile.name);
                 body.text(&of.profile.to_toml());
@@ -97,11 +97,12 @@ impl CompactMap {
                 }
                 body.table(seeks.numbers().into_iter());
             }
-            _ => unreachable!("a map has places and arm times of one kind"),
+            _ => unreachable!("a map has locations and arm times of one kind"),
         }
         body.table(self.angles.numbers().into_iter());
         self.arrival.numbers().into_iter().for_each(|number| body.f64(number));
-        for tail in self.tails.regions() {
+        let tails = self.tails.as_ref().expect("a map that is kept has worst cases");
+        for tail in tails.regions() {
             tail.counts.iter().for_each(|count| body.u64(*count));
             body.u64(tail.longest.as_ns());
         }
@@ -113,7 +114,7 @@ impl CompactMap {
             body.u64(run);
             body.table(likelihoods.into_iter());
         }
-        if let Arm::Votes(votes) = &self.arm {
+        if let ArmTimes::Votes(votes) = &self.arm {
             body.table(votes.curve_numbers().into_iter());
         }
         let Writer(body) = body;
@@ -200,7 +201,7 @@ impl CompactMap {
                 }
                 votes = body.table()?;
                 let mut map = Self::unknown(drive, period, settings)?;
-                map.places = Places::Strips(Strips::new(strips, capacity.get()));
+                map.locations = Locations::Segments(Strips::new(strips, capacity.get()));
                 map
             }
             PROFILE => {
@@ -221,13 +222,13 @@ impl CompactMap {
                     return Err(damaged("its profile is of another drive than the map"));
                 }
                 map.period = period;
-                let Places::Profile(of) = &mut map.places else {
-                    return Err(damaged("it has no places"));
+                let Locations::Layout(of) = &mut map.locations else {
+                    return Err(damaged("it has no locations"));
                 };
                 of.shifts = Shifts::new(rows);
                 let seeks = SeekResiduals::restored(of.layout().cylinders(), &seeks)
                     .ok_or_else(|| damaged("its arm residuals cannot be"))?;
-                map.arm = Arm::Profile(Box::new(seeks));
+                map.arm = ArmTimes::Curve(Box::new(seeks));
                 map
             }
             other => {
@@ -248,13 +249,14 @@ impl CompactMap {
             }
             tails.push(Tail { counts, longest: Nanos::from_ns(body.u64()?) });
         }
-        map.tails =
+        let tails =
             Tails::restored(capacity, tails).ok_or_else(|| damaged("its tails cannot be"))?;
-        map.moved = map.places.none_moved();
+        map.tails = Some(tails);
+        map.moved = map.locations.none_moved();
         if version >= 2 {
             map.moved = body.moved(map.moved, capacity)?;
         }
-        if let Arm::Votes(of) = &mut map.arm {
+        if let ArmTimes::Votes(of) = &mut map.arm {
             let curve = if version >= 3 { body.table()? } else { Vec::new() };
             **of = ArmVotes::restored(&votes, &curve)
                 .ok_or_else(|| damaged("its arm has votes that cannot be"))?;

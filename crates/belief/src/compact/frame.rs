@@ -31,7 +31,7 @@ const REACH_PPM: f64 = 500.0;
 const STEP_TURNS: f64 = 0.125;
 /// Steps to either side, at the most: two hours of a 7,200 rpm drive at the whole reach.
 const MAX_STEPS: f64 = 4_096.0;
-/// Sights times steps of the search, about, unless that leaves fewer than [`MIN_SAMPLE`] sights.
+/// AngleSamples times steps of the search, about, unless that leaves fewer than [`MIN_SAMPLE`] sights.
 const MAX_WORK: f64 = 3e6;
 const MIN_SAMPLE: usize = 500;
 /// Steps of Newton's towards the top, each of which makes the error much smaller than it was: the

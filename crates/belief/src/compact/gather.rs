@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use headtime_units::{Instant, RotationPeriod};
 
 use super::budget::Budget;
-use super::sights::Sights;
+use super::sights::AngleSamples;
 use super::strips::Strips;
 use crate::spindle::Spindle;
 
@@ -53,7 +53,7 @@ impl Gather {
     pub(super) fn new(
         period: RotationPeriod,
         known: &Strips,
-        sights: &Sights,
+        sights: &AngleSamples,
         count: usize,
     ) -> Self {
         let numbers = sights.newest_numbers(count);
@@ -79,7 +79,7 @@ impl Gather {
     pub(super) fn go_on(
         &mut self,
         known: &Strips,
-        sights: &Sights,
+        sights: &AngleSamples,
         budget: &mut Budget,
     ) -> Option<(Vec<Seen>, RotationPeriod)> {
         while self.next < self.end && budget.is_left() {
@@ -104,7 +104,7 @@ impl Gather {
         None
     }
 
-    fn place(&mut self, known: &Strips, sights: &Sights) {
+    fn place(&mut self, known: &Strips, sights: &AngleSamples) {
         let Some(sight) = sights.get(self.next) else { return };
         let begin = *self.begin.get_or_insert(sight.at);
         let since = sight.at.saturating_since(begin);
@@ -126,7 +126,7 @@ impl Gather {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sights::Sight;
+    use super::super::sights::AngleSample;
     use super::super::strips::Strip;
     use super::*;
     use headtime_units::{Angle, Lba};
@@ -147,7 +147,7 @@ mod tests {
         };
         let known = Strips::new(vec![strip.clone()], 100_000);
         let nominal = RotationPeriod::from_rpm(7_200.0).expect("a disk's speed");
-        let (mut sights, mut rng) = (Sights::new(10_000), ChaCha8Rng::seed_from_u64(1));
+        let (mut sights, mut rng) = (AngleSamples::new(10_000), ChaCha8Rng::seed_from_u64(1));
         let mut at_turns = 5_000.0_f64;
         for number in 0..3_000 {
             // Up to 100 ppm faster and back again.
@@ -158,7 +158,7 @@ mod tests {
             // at the strip's angles.
             let wanted = strip.turns(lba as f64) + strip.sector();
             at_turns += (wanted - at_turns).rem_euclid(1.0);
-            sights.take(Sight {
+            sights.take(AngleSample {
                 at: Instant::from_ns((at_turns * nominal.as_ns_f64()) as u64),
                 last: Lba::new(lba),
             });

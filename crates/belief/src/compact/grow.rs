@@ -1,7 +1,7 @@
 //! [`Survey`]: finding out from sights alone where sectors lie around the platter, strip by strip,
 //! in slices.
 //!
-//! Sights in the order of their addresses are points in a plane: address across, turns up, whole
+//! AngleSamples in the order of their addresses are points in a plane: address across, turns up, whole
 //! turns unknown ([`Gather`]). Where nothing is known a *window* of up to 128 neighboring points
 //! is taken, and slope and speed are looked for on which those of them agree that lie near each
 //! other ([`Pairs`]); the whole window sharpens them ([`Scan`]). What is left over the line repeats
@@ -36,7 +36,7 @@ use super::budget::{Budget, EVALUATION};
 use super::gather::{Gather, Seen};
 use super::pairs::Pairs;
 use super::scan::{SURE, Scan};
-use super::sights::Sights;
+use super::sights::AngleSamples;
 use super::strips::{STRIP_BYTES, Strip, Strips};
 use super::teeth::{Fitting, MAX_POINTS, Point, deviation, level};
 use combing::{COMBED_POINTS, Comb, OF_STRIPS};
@@ -186,7 +186,7 @@ impl Survey {
         capacity: Sectors,
         period: RotationPeriod,
         known: Strips,
-        sights: &Sights,
+        sights: &AngleSamples,
     ) -> Self {
         let count = if known.strips().is_empty() { FIRST_SIGHTS } else { MAX_SIGHTS };
         let mut unchecked = known.strips().to_vec();
@@ -233,7 +233,11 @@ impl Survey {
     }
 
     /// Goes on by one slice; the answer when there is one.
-    pub(super) fn step(&mut self, sights: &Sights, budget: &mut Budget) -> Option<FoundStrips> {
+    pub(super) fn step(
+        &mut self,
+        sights: &AngleSamples,
+        budget: &mut Budget,
+    ) -> Option<FoundStrips> {
         while budget.is_left() {
             let task = std::mem::replace(&mut self.task, Task::Window);
             self.task = match task {
@@ -275,7 +279,7 @@ impl Survey {
 
     /// A known strip to be gone on with, or the middle of the longest row of points that are left;
     /// nothing where there is none.
-    fn next_task(&mut self, sights: &Sights, budget: &mut Budget) -> Option<Task> {
+    fn next_task(&mut self, sights: &AngleSamples, budget: &mut Budget) -> Option<Task> {
         if let Some(strip) = self.unchecked.pop() {
             return Some(self.check(strip, budget));
         }
@@ -570,14 +574,14 @@ mod tests {
     use super::*;
     use headtime_units::Lba;
 
-    /// Sights of one and the same sector lie between those of two strips, and were taken for a
+    /// AngleSamples of one and the same sector lie between those of two strips, and were taken for a
     /// third.
     #[test]
     fn strips_never_overlap_however_many_sights_are_of_one_sector() {
         let lbas = [10, 20, 30, 30, 30, 30, 30, 40, 50];
         let period = RotationPeriod::from_rpm(7_200.0).expect("a disk's speed");
         let mut survey =
-            Survey::begin(Sectors::new(100), period, Strips::default(), &Sights::new(1));
+            Survey::begin(Sectors::new(100), period, Strips::default(), &AngleSamples::new(1));
         survey.points =
             lbas.iter().map(|lba| Seen { lba: lba + 1, turns: 0.0, time: 0.0 }).collect();
         let strip = Strip {

@@ -17,16 +17,18 @@
 //! quantile of what was seen in the region. Source: the task is P1's stated future work (section
 //! 3.1); the parts are ours.
 
-use headtime_mechanics::{DriveProfile, ProfileError};
-use headtime_units::{ByteSize, Extent, Lba, Nanos, RotationPeriod, Sectors};
+use headtime_mechanics::{Direction, DriveProfile, ProfileError};
+use headtime_sched::{Op, Position};
+use headtime_units::{Angle, ByteSize, Extent, Lba, Nanos, RotationPeriod, Sectors};
 
 use super::arm::ArmVotes;
-use super::places::{OfProfile, Places, is_unknown, position};
+use super::locations::{BANDS, LayoutLocations, Locations, is_unknown, position};
 use super::strips::Strips;
 use super::worst::Tails;
 use crate::angles::AngleMap;
 use crate::arrival::Arrival;
 use crate::matrix::MappedDrive;
+use crate::model::actuator::direction;
 use crate::moved::Moved;
 use crate::seeks::{Movement, SeekResiduals};
 
@@ -83,25 +85,34 @@ pub enum CompactError {
 #[derive(Clone, Debug)]
 pub struct CompactMap {
     pub(super) drive: MappedDrive,
-    pub(super) settings: CompactSettings,
-    pub(super) period: RotationPeriod,
-    pub(super) places: Places,
-    /// What angles differ by region from what places say.
-    pub(super) angles: AngleMap,
-    pub(super) arm: Arm,
+    pub(crate) settings: CompactSettings,
+    pub(crate) period: RotationPeriod,
+    pub(crate) locations: Locations,
+    /// The differences of angles by region from what the locations say.
+    pub(crate) angles: AngleMap,
+    pub(crate) arm: ArmTimes,
     /// Bias and spread of arrivals, over all distances.
-    pub(super) arrival: Arrival,
-    pub(super) tails: Tails,
-    /// Sectors that lie elsewhere than places say.
-    pub(super) moved: Moved,
+    pub(crate) arrival: Arrival,
+    /// The worst cases by region; `None` where the bound of a profile is used, which is not kept.
+    pub(crate) tails: Option<Tails>,
+    /// Sectors that lie elsewhere than the locations say.
+    pub(crate) moved: Moved,
 }
 
 /// Arm times.
 #[derive(Clone, Debug)]
-pub(super) enum Arm {
-    /// What differs from the profile's curve.
-    Profile(Box<SeekResiduals>),
+pub(crate) enum ArmTimes {
+    /// The profile's curve, and what was learned on top of it.
+    Curve(Box<SeekResiduals>),
+    /// Votes of accesses, without a curve.
     Votes(Box<ArmVotes>),
+}
+
+/// Whether the arm moves or a head is switched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moves {
+    Yes,
+    No,
 }
 
 /// What it takes to get from one sector to another: from the end of the one to the start of the
@@ -129,20 +140,29 @@ impl CompactMap {
                 arms: profile.actuators(),
             });
         }
-        let of = OfProfile::new(profile)?;
+        Self::check(profile.capacity(), settings)?;
+        Ok(Self::of_layout(profile, LayoutLocations::with_spares(profile)?, settings)?)
+    }
+
+    /// What a profile says, for a model that is not kept: without worst cases by region.
+    pub(crate) fn nominal(profile: &DriveProfile) -> Result<Self, ProfileError> {
+        let locations = LayoutLocations::new(profile)?;
+        Ok(Self { tails: None, ..Self::of_layout(profile, locations, CompactSettings::default())? })
+    }
+
+    fn of_layout(
+        profile: &DriveProfile,
+        locations: LayoutLocations,
+        settings: CompactSettings,
+    ) -> Result<Self, ProfileError> {
         let drive = MappedDrive {
             model: profile.model.clone(),
-            capacity: profile.capacity(),
+            capacity: locations.layout().capacity().min(profile.capacity()),
             sector: profile.sector_size()?,
         };
-        let (period, cylinders) = (of.mechanism.period(), of.layout().cylinders());
-        Self::with(
-            drive,
-            settings,
-            period,
-            Places::Profile(Box::new(of)),
-            Arm::Profile(Box::new(SeekResiduals::new(cylinders))),
-        )
+        let (period, cylinders) = (locations.mechanism.period(), locations.layout().cylinders());
+        let arm = ArmTimes::Curve(Box::new(SeekResiduals::new(cylinders)));
+        Ok(Self::with(drive, settings, period, Locations::Layout(Box::new(locations)), arm))
     }
 
     /// Nothing known of a drive but its size and how fast it turns according to its maker, right to
@@ -155,36 +175,51 @@ impl CompactMap {
         period: RotationPeriod,
         settings: CompactSettings,
     ) -> Result<Self, CompactError> {
-        let arm = Arm::Votes(Box::new(ArmVotes::new(period.as_nanos())));
-        Self::with(drive, settings, period, Places::Strips(Strips::default()), arm)
+        Self::check(drive.capacity, settings)?;
+        let arm = ArmTimes::Votes(Box::new(ArmVotes::new(period.as_nanos())));
+        Ok(Self::with(drive, settings, period, Locations::Segments(Strips::default()), arm))
+    }
+
+    fn check(capacity: Sectors, settings: CompactSettings) -> Result<(), CompactError> {
+        if capacity.is_zero() {
+            return Err(CompactError::Empty);
+        }
+        if settings.memory < MIN_MEMORY {
+            return Err(CompactError::Memory { memory: settings.memory, least: MIN_MEMORY });
+        }
+        Ok(())
     }
 
     fn with(
         drive: MappedDrive,
         settings: CompactSettings,
         period: RotationPeriod,
-        places: Places,
-        arm: Arm,
-    ) -> Result<Self, CompactError> {
-        if drive.capacity.is_zero() {
-            return Err(CompactError::Empty);
-        }
-        if settings.memory < MIN_MEMORY {
-            return Err(CompactError::Memory { memory: settings.memory, least: MIN_MEMORY });
-        }
-        let (angles, tails, moved) =
-            (AngleMap::new(drive.capacity), Tails::new(drive.capacity), places.none_moved());
-        Ok(Self {
+        locations: Locations,
+        arm: ArmTimes,
+    ) -> Self {
+        Self {
+            angles: AngleMap::new(drive.capacity),
+            arrival: Arrival::new(),
+            tails: Some(Tails::new(drive.capacity)),
+            moved: locations.none_moved(),
             drive,
             settings,
             period,
-            places,
-            angles,
+            locations,
             arm,
-            arrival: Arrival::new(),
-            tails,
-            moved,
-        })
+        }
+    }
+
+    /// Forgets what was learned on top of a profile.
+    pub(crate) fn forget(&mut self) {
+        if let Locations::Layout(layout) = &mut self.locations {
+            layout.mechanism.set_rotation(self.period, Angle::ZERO);
+            let cylinders = layout.layout().cylinders();
+            self.arm = ArmTimes::Curve(Box::new(SeekResiduals::new(cylinders)));
+        }
+        self.angles = AngleMap::new(self.drive.capacity);
+        self.arrival = Arrival::new();
+        self.moved = self.locations.none_moved();
     }
 
     /// The drive that the map is of.
@@ -202,25 +237,25 @@ impl CompactMap {
     /// Whether it started from a profile.
     #[must_use]
     pub fn is_of_profile(&self) -> bool {
-        self.places.is_profile()
+        self.locations.profile().is_some()
     }
 
     /// Stretches of addresses that were found to lie otherwise than a profile says, or whose angles
     /// were found without one.
     #[must_use]
     pub fn regions(&self) -> usize {
-        match &self.places {
-            Places::Profile(of) => of.shifts.rows().len(),
-            Places::Strips(strips) => strips.strips().len(),
+        match &self.locations {
+            Locations::Layout(layout) => layout.shifts.rows().len(),
+            Locations::Segments(strips) => strips.strips().len(),
         }
     }
 
     /// The share of addresses whose angle is known.
     #[must_use]
     pub fn known_share(&self) -> f64 {
-        match &self.places {
-            Places::Profile(_) => 1.0,
-            Places::Strips(strips) => {
+        match &self.locations {
+            Locations::Layout(_) => 1.0,
+            Locations::Segments(strips) => {
                 strips.strips().iter().map(|strip| (strip.end - strip.first) as f64).sum::<f64>()
                     / self.drive.capacity.get() as f64
             }
@@ -230,9 +265,9 @@ impl CompactMap {
     /// By how many sectors addresses from `.0` on lie further on than the profile says, by `.1`;
     /// empty for a map without one.
     pub fn shifts(&self) -> impl Iterator<Item = (Lba, i64)> + '_ {
-        let rows = match &self.places {
-            Places::Profile(of) => of.shifts.rows(),
-            Places::Strips(_) => &[],
+        let rows = match &self.locations {
+            Locations::Layout(layout) => layout.shifts.rows(),
+            Locations::Segments(_) => &[],
         };
         rows.iter().map(|row| (Lba::new(row.first), row.sectors))
     }
@@ -257,7 +292,7 @@ impl CompactMap {
             "LBA {from:?} and {to:?} of a drive with {capacity}"
         );
         let (mut here, mut there) =
-            (self.places.end(from, capacity), self.places.start(to, capacity));
+            (self.locations.end(from, capacity), self.locations.start(to, capacity));
         here.angle += self.angles.offset(from);
         there.angle += self.angles.offset(to);
         (here, there) = (self.moved.end(from, here), self.moved.start(to, there));
@@ -265,7 +300,7 @@ impl CompactMap {
             return None;
         }
         let turn = self.period.as_nanos();
-        let (arm, moves) = self.arm_time(here, there, false);
+        let (arm, moves) = self.arm_time(here, there, Op::Read);
         let mut wait = self.period.time_of(here.angle.until(there.angle)).as_ns() as i128
             - i128::from(arm.as_ns());
         if wait < 0 {
@@ -273,7 +308,9 @@ impl CompactMap {
             wait += turn * (-wait + turn - 1).div_euclid(turn);
         }
         let wait = Nanos::from_ns(wait as u64);
-        Some(self.priced(to, arm, wait, moves, self.arrival.spread()))
+        let moves = if moves { Moves::Yes } else { Moves::No };
+        let [_, expected, worst] = self.price(to, arm, wait, moves, self.arrival.spread(), turn);
+        Some(PairTime { expected, worst })
     }
 
     /// How long the arm takes from the end of the sector `from` to the start of `to`, most likely,
@@ -289,63 +326,118 @@ impl CompactMap {
             "LBA {from:?} and {to:?} of a drive with {capacity}"
         );
         let (here, there) = (
-            self.moved.end(from, self.places.end(from, capacity)),
-            self.moved.start(to, self.places.start(to, capacity)),
+            self.moved.end(from, self.locations.end(from, capacity)),
+            self.moved.start(to, self.locations.start(to, capacity)),
         );
-        self.arm_time(here, there, false).0
+        self.arm_time(here, there, Op::Read).0
     }
 
-    /// What an arm time and a wait are expected to be and at worst.
-    pub(super) fn priced(
+    /// The positioning time of an access to `to` by the time before its wait and the wait: most
+    /// likely, expected and at worst.
+    #[inline]
+    pub(crate) fn price(
         &self,
         to: Lba,
-        arm: Nanos,
+        before_wait: Nanos,
         wait: Nanos,
-        moves: bool,
+        moves: Moves,
         spread: Nanos,
-    ) -> PairTime {
-        let turn = self.period.as_nanos();
-        let positioning = arm + wait;
-        let slip = if moves { Arrival::expected_slip(wait, turn, spread) } else { 0.0 };
-        let expected = Nanos::from_ns(
-            positioning.as_ns().saturating_add_signed((slip * turn.as_ns() as f64) as i64),
-        )
-        .max(arm);
-        let worst = match self.tails.quantile(to, self.settings.worst_share, turn) {
-            Some(late) => positioning + late,
-            None => arm + turn + spread * 4,
+        revolution: Nanos,
+    ) -> [Nanos; 3] {
+        let positioning = before_wait + wait;
+        // Without a movement of the arm nothing arrives late, and no sector is missed or caught by
+        // chance.
+        let slip = match moves {
+            Moves::Yes => Arrival::expected_slip(wait, revolution, spread),
+            Moves::No => 0.0,
         };
-        PairTime { expected, worst: worst.max(positioning).max(expected) }
+        let slip_ns = slip * revolution.as_ns() as f64;
+        let expected = Nanos::from_ns(positioning.as_ns().saturating_add_signed(slip_ns as i64))
+            .max(before_wait);
+        // One revolution more than arriving exactly on time can cost, and the tail of the arrival.
+        let bound = before_wait + revolution + spread * 4;
+        let worst = self.tails.as_ref().map_or(bound, |tails| {
+            tails
+                .quantile(to, self.settings.worst_share, revolution)
+                .map_or(bound, |late| positioning + late)
+                .max(positioning)
+                .max(expected)
+        });
+        [positioning, expected, worst]
     }
 
-    /// The most likely time of the arm, and whether it moves at all.
-    pub(super) fn arm_time(
-        &self,
-        from: headtime_sched::Position,
-        to: headtime_sched::Position,
-        writes: bool,
-    ) -> (Nanos, bool) {
-        match (&self.places, &self.arm) {
-            (Places::Profile(of), Arm::Profile(seeks)) => {
-                let direction = if writes {
-                    headtime_mechanics::Direction::Write
-                } else {
-                    headtime_mechanics::Direction::Read
-                };
-                let nominal = of.mechanism.arm_time(position(from), position(to), direction);
-                if nominal.is_zero() {
-                    return (nominal, false);
-                }
-                let movement =
-                    Movement { from_cylinder: from.cylinder, to_cylinder: to.cylinder, writes };
-                let learned = self.arrival.bias_ns() + seeks.offset_ns(movement);
-                (Nanos::from_ns(nominal.as_ns().saturating_add_signed(learned as i64)), true)
+    /// The most likely time of the arm, and whether it moves or heads are switched at all.
+    #[inline]
+    pub(crate) fn arm_time(&self, from: Position, to: Position, op: Op) -> (Nanos, bool) {
+        let seeks = match &self.arm {
+            ArmTimes::Curve(seeks) => seeks,
+            ArmTimes::Votes(votes) => return (self.voted(votes, share(from, to)), true),
+        };
+        let nominal = self.nominal_arm_time(from, to, op);
+        if nominal.is_zero() {
+            // Where the arm does not move there is nothing to arrive late: only the angle is in
+            // question.
+            return (nominal, false);
+        }
+        let writes = direction(op) == Direction::Write;
+        let movement = Movement { from_cylinder: from.cylinder, to_cylinder: to.cylinder, writes };
+        let learned_ns = self.arrival.bias_ns() + seeks.offset_ns(movement);
+        (Nanos::from_ns(nominal.as_ns().saturating_add_signed(learned_ns as i64)), true)
+    }
+
+    /// The time of the arm by the profile's curve, or by votes where there is none.
+    #[inline]
+    pub(crate) fn nominal_arm_time(&self, from: Position, to: Position, op: Op) -> Nanos {
+        match (&self.locations, &self.arm) {
+            (Locations::Layout(layout), _) => {
+                layout.mechanism.arm_time(position(from), position(to), direction(op))
             }
-            (_, Arm::Votes(votes)) => (self.voted(votes, share(from, to)), true),
-            (Places::Strips(_), Arm::Profile(_)) => {
+            (Locations::Segments(_), ArmTimes::Votes(votes)) => self.voted(votes, share(from, to)),
+            (Locations::Segments(_), ArmTimes::Curve(_)) => {
                 unreachable!("a map without a profile has no residuals against one")
             }
         }
+    }
+
+    /// A positioning time that no target so many cylinders away can beat: by the curve and the
+    /// residuals, or the least that votes say from there on. An access to the neighboring band of
+    /// addresses may need no arm.
+    pub(crate) fn arm_lower_bound(&self, cylinders: u32) -> Nanos {
+        match (&self.locations, &self.arm) {
+            (Locations::Layout(layout), ArmTimes::Curve(seeks)) => {
+                let learned_ns = (self.arrival.bias_ns() + seeks.lowest_ns()).min(0.0);
+                // One nanosecond for the rounding of a sum of several parts.
+                let bound = layout.mechanism.arm_lower_bound(cylinders).as_ns();
+                Nanos::from_ns(bound.saturating_add_signed(learned_ns as i64 - 1))
+            }
+            (_, ArmTimes::Votes(_)) if cylinders <= 1 => Nanos::ZERO,
+            (_, ArmTimes::Votes(votes)) => {
+                self.floor(votes, f64::from(cylinders.min(BANDS)) / f64::from(BANDS))
+            }
+            (Locations::Segments(_), ArmTimes::Curve(_)) => {
+                unreachable!("a map without a profile has no residuals against one")
+            }
+        }
+    }
+
+    /// Start and end of an extent with what was learned of their angles, and its media time.
+    pub(crate) fn locate(&self, op: Op, extent: Extent) -> (Position, Position, Nanos) {
+        let (mut start, mut end, transfer) = self.locations.locate(
+            op,
+            extent,
+            self.drive.capacity,
+            self.period.as_nanos(),
+            self.settings.sector_ns,
+        );
+        start.angle += self.angles.offset(extent.start);
+        end.angle += self.angles.offset(extent.last());
+        (start, end, transfer)
+    }
+
+    /// The angle at which the sector has passed, with what was learned of it; `None` where it is
+    /// not known.
+    pub(crate) fn end_angle(&self, lba: Lba) -> Option<Angle> {
+        Some(self.locations.end_angle(lba)? + self.angles.offset(lba))
     }
 
     /// What votes say of a share of the stroke, with the bias of arrivals.
@@ -358,28 +450,29 @@ impl CompactMap {
         Nanos::from_ns((votes.floor_ns(share) + self.arrival.bias_ns()).max(0.0) as u64)
     }
 
-    /// The transfer time of the sectors.
-    pub(super) fn transfer(&self, extent: Extent) -> Nanos {
-        self.places.transfer(extent, self.period.as_nanos(), self.settings.sector_ns)
-    }
-
     /// What the map takes of memory; the layout of a profile left out, which is the profile's.
     #[must_use]
     pub fn memory(&self) -> ByteSize {
-        let places = match &self.places {
-            Places::Profile(of) => size_of_val(of.shifts.rows()),
-            Places::Strips(strips) => strips.strips().len() * super::strips::STRIP_BYTES as usize,
+        let locations = match &self.locations {
+            Locations::Layout(layout) => size_of_val(layout.shifts.rows()),
+            Locations::Segments(strips) => {
+                strips.strips().len() * super::strips::STRIP_BYTES as usize
+            }
         };
         let arm = match &self.arm {
-            Arm::Profile(seeks) => seeks.memory(),
-            Arm::Votes(votes) => votes.memory(),
+            ArmTimes::Curve(seeks) => seeks.memory(),
+            ArmTimes::Votes(votes) => votes.memory(),
         };
         ByteSize::new(
-            places as u64 + arm + self.angles.memory() + self.tails.memory() + self.moved.memory(),
+            locations as u64
+                + arm
+                + self.angles.memory()
+                + self.tails.as_ref().map_or(0, Tails::memory)
+                + self.moved.memory(),
         )
     }
 
-    /// Sights that may be kept beside the map, at 64 bytes each with what a search for their
+    /// AngleSamples that may be kept beside the map, at 64 bytes each with what a search for their
     /// meaning takes.
     pub(super) fn max_sights(&self) -> usize {
         ((self.settings.memory.get() - MIN_MEMORY.get()) / 2 / 64).clamp(4_096, 1 << 20) as usize
@@ -393,8 +486,8 @@ impl CompactMap {
 }
 
 /// The part of the stroke between two places of a drive without geometry.
-pub(super) fn share(from: headtime_sched::Position, to: headtime_sched::Position) -> f64 {
-    f64::from(from.cylinder.abs_diff(to.cylinder)) / f64::from(super::places::BANDS)
+pub(crate) fn share(from: Position, to: Position) -> f64 {
+    f64::from(from.cylinder.abs_diff(to.cylinder)) / f64::from(BANDS)
 }
 
 /// Tables of angles, votes and tails, and a search at work.

@@ -1,30 +1,27 @@
 //! The compact map: how long from any sector of a whole drive to any other, in megabytes, learned
 //! from what the drive does.
 //!
-//! [`CompactMap`] is the map: where sectors lie around the platter (by a profile and what differs
-//! from it, or by strips found without one), arm times by distance, and worst cases by region.
-//! [`CompactBelief`] is what a scheduler believes that has one. It stands where
-//! [`crate::matrix::MatrixBelief`] stands, and answers the same questions.
+//! [`CompactMap`] holds the locations of sectors around the platter (by a profile and what differs
+//! from it, or by segments found without one), arm times by distance, and worst cases by region.
+//! [`DriveModel::of_map`](crate::DriveModel::of_map) predicts with it.
 //!
-//! - *Started from a profile*: [`CompactBelief::of_profile`]. What the unit's slipped sectors move
-//!   is found by a search over all sights, arm and angles by region as they differ.
-//! - *Started from nothing*: [`CompactBelief::unknown`] is told the drive's size and nominal speed.
-//!   Slopes, tracks and skews are found strip by strip.
+//! - *Started from a profile* ([`CompactMap::of_profile`]): the shifts of slipped sectors are found
+//!   by a search over all samples, arm and angles by region as they differ.
+//! - *Started from nothing* ([`CompactMap::unknown`]): from the drive's size and nominal speed.
+//!   Slopes, tracks and skews are found segment by segment.
 //!
 //! Source: spec M4; P1 section 3.1 (what it replaces).
 
 mod arm;
-mod belief;
 mod budget;
 mod codec;
 mod curve;
-mod elsewhere;
 mod frame;
 mod gather;
 mod grow;
+mod locations;
 mod map;
 mod pairs;
-mod places;
 mod recheck;
 mod refit;
 mod scan;
@@ -36,6 +33,12 @@ mod strips;
 mod teeth;
 mod worst;
 
-pub use belief::{CompactBelief, Learning};
 pub use codec::{COMPACT_MAGIC, CompactDecodeError};
 pub use map::{CompactError, CompactMap, CompactSettings, PairTime};
+pub use searching::Learning;
+
+pub(crate) use budget::MOST as MAX_OPERATIONS;
+pub(crate) use locations::{LayoutLocations, Locations, is_unknown};
+pub(crate) use map::{ArmTimes, Moves, share};
+pub(crate) use searching::Search;
+pub(crate) use sights::AngleSample;

@@ -17,10 +17,10 @@ use headtime_units::{Angle, Lba, RotationPeriod};
 use super::budget::Budget;
 use super::frame::{Fit, Follower, Frame};
 use super::shifts::Shifts;
-use super::sights::Sight;
+use super::sights::AngleSample;
 use super::slips::{Search, Seen, Trace};
 
-/// Sights taken into the search with each completion.
+/// AngleSamples taken into the search with each completion.
 const STEP: usize = 8;
 /// Off by so much costs 1 at first (guess: 20 us of jitter on a turn of 4 to 8 ms).
 const FIRST_SCALE_TURNS: f64 = 0.004;
@@ -42,7 +42,7 @@ const SORTED: u64 = 40;
 #[derive(Clone, Debug)]
 pub(super) struct Refit {
     layout: Arc<Layout>,
-    sights: Vec<Sight>,
+    sights: Vec<AngleSample>,
     period: RotationPeriod,
     /// What is believed, and where it says that the sights' sectors end.
     shifts: Shifts,
@@ -77,7 +77,7 @@ impl Refit {
         layout: Arc<Layout>,
         believed: &Shifts,
         period: RotationPeriod,
-        sights: Vec<Sight>,
+        sights: Vec<AngleSample>,
     ) -> Self {
         let count = sights.len();
         Self {
@@ -94,7 +94,7 @@ impl Refit {
 
     /// Bytes of memory, the layout that it shares left out.
     pub(super) fn memory(&self) -> u64 {
-        let sights = self.sights.capacity() * size_of::<Sight>()
+        let sights = self.sights.capacity() * size_of::<AngleSample>()
             + self.believed.capacity() * size_of::<Angle>()
             + self.off.capacity() * size_of::<f64>();
         let seen = |seen: &Vec<Seen>| (seen.capacity() * size_of::<Seen>()) as u64;
@@ -235,7 +235,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    /// Sights of a unit that turns slower than it is believed to and whose addresses lie `rows`
+    /// AngleSamples of a unit that turns slower than it is believed to and whose addresses lie `rows`
     /// further on; some are of elsewhere.
     fn sights(
         layout: &Layout,
@@ -243,7 +243,7 @@ mod tests {
         period: RotationPeriod,
         count: u32,
         seed: u64,
-    ) -> Vec<Sight> {
+    ) -> Vec<AngleSample> {
         let (mut rng, mut at) = (ChaCha8Rng::seed_from_u64(seed), Instant::from_ns(5_000_000_000));
         let mut draw = || {
             let last = Lba::new(rng.random_range(0..layout.capacity().get()));
@@ -253,7 +253,7 @@ mod tests {
                 end_angle(layout, rows, last)
             };
             at += period.as_nanos() + period.time_of(period.angle_at(at, Angle::ZERO).until(angle));
-            Sight { at, last }
+            AngleSample { at, last }
         };
         (0..count).map(|_| draw()).collect()
     }
@@ -320,7 +320,7 @@ mod tests {
         let profile = catalog::load("atlas10k").unwrap();
         let layout = Arc::new(Layout::new(&profile).unwrap());
         let (period, mut rng) = (profile.rotation_period().unwrap(), ChaCha8Rng::seed_from_u64(2));
-        let random = |number: u64| Sight {
+        let random = |number: u64| AngleSample {
             at: Instant::from_ns(number * 9_000_000),
             last: Lba::new(rng.random_range(0..layout.capacity().get())),
         };

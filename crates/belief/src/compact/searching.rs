@@ -1,201 +1,305 @@
-//! How a [`CompactBelief`] searches for angles: when a search begins, how it goes on from
-//! completion to completion, what becomes of its answer, and when what is believed counts as right
-//! or as proven wrong.
+//! [`Search`]: how the model of a map searches for angles: when a search begins, how it advances
+//! from completion to completion, what becomes of its result, and when predicted angles count as
+//! right or as proven wrong.
 
-use headtime_units::RotationPeriod;
+use headtime_units::{Angle, RotationPeriod};
 
-use super::belief::{AGREEMENT_WEIGHT, AGREES_TURNS, CompactBelief, MIN_JUDGED};
 use super::budget::Budget;
 use super::grow::Survey;
-use super::places::Places;
+use super::locations::Locations;
+use super::map::CompactMap;
 use super::recheck::Recheck;
 use super::refit::Refit;
-use super::sights::Sight;
+use super::sights::{AngleSample, AngleSamples};
+use crate::angles::AngleMap;
 use crate::arrival::Arrival;
+use crate::model::actuator::Actuator;
 use crate::moved::Reading;
 use crate::spindle::Spindle;
 
-/// A search for angles that is under way.
+/// What a map learns from completions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Learning {
+    /// Everything.
+    #[default]
+    All,
+    /// The rotation, and nothing of the drive: to test what the map knew before.
+    Phase,
+}
+
+/// The samples of a map's model, and the search for angles in them.
 #[derive(Clone, Debug)]
-pub(super) enum Work {
+pub(crate) struct Search {
+    pub(crate) learning: Learning,
+    samples: AngleSamples,
+    work: Work,
+    /// The number of samples after which angles are searched for next.
+    next: u64,
+    /// The share of angles that were as predicted, lately.
+    agreement: f64,
+    judged: u64,
+    /// Angles were as predicted at some time since they were last searched for.
+    proven: bool,
+    /// The samples since, against the segments.
+    recheck: Recheck,
+    /// Operations of a search with the newest completion.
+    pub(crate) searched: u64,
+}
+
+/// A search for angles in progress.
+#[derive(Clone, Debug)]
+enum Work {
     None,
     Refit(Box<Refit>),
     Survey(Box<Survey>),
 }
 
-impl Work {
+impl Search {
+    pub(crate) fn new(map: &CompactMap) -> Self {
+        let recheck = match &map.locations {
+            Locations::Segments(segments) => Recheck::begin(segments),
+            Locations::Layout(_) => Recheck::default(),
+        };
+        Self {
+            learning: Learning::All,
+            samples: AngleSamples::new(map.max_sights()),
+            work: Work::None,
+            next: if map.is_of_profile() { FIRST_SEARCH } else { FIRST_SURVEY },
+            agreement: 1.0,
+            judged: 0,
+            proven: false,
+            recheck,
+            searched: 0,
+        }
+    }
+
+    /// Whether predicted angles are used.
+    #[inline]
+    pub(crate) fn trusted(&self) -> bool {
+        self.judged < MIN_JUDGED || self.agreement > MISTRUSTED
+    }
+
     /// Bytes of memory.
-    pub(super) fn memory(&self) -> u64 {
-        match self {
-            Self::None => 0,
-            Self::Refit(refit) => refit.memory(),
-            Self::Survey(survey) => survey.memory(),
-        }
-    }
-}
-
-impl CompactBelief {
-    /// Searches all that was seen for what it says of angles, and comes back when that is done: for
-    /// whoever has nothing else to do meanwhile.
-    pub fn settle(&mut self) {
-        for _ in 0..SETTLING {
-            if self.is_right() {
-                return;
-            }
-            self.work = Work::None;
-            self.begin_search();
-            while !matches!(self.work, Work::None) {
-                self.go_on();
-            }
-        }
+    pub(crate) fn memory(&self) -> u64 {
+        let work = match &self.work {
+            Work::None => 0,
+            Work::Refit(refit) => refit.memory(),
+            Work::Survey(survey) => survey.memory(),
+        };
+        self.samples.memory() + self.recheck.memory() + work
     }
 
-    /// Whether angles are believed so rightly that a search could only spoil what was learned on
-    /// top of them.
-    fn is_right(&self) -> bool {
-        let right = if self.map.is_of_profile() { RIGHT } else { RIGHT_STRIPS };
-        self.map.known_share() > RIGHT && self.judged >= MIN_JUDGED && self.agreement > right
+    /// Whether angles are so right that a search could only spoil what was learned on top of them.
+    fn is_right(&self, map: &CompactMap) -> bool {
+        let right = if map.is_of_profile() { RIGHT } else { RIGHT_STRIPS };
+        map.known_share() > RIGHT && self.judged >= MIN_JUDGED && self.agreement > right
     }
 
-    /// Begins a search when it is time for the next, unless one is under way or nothing is wanting.
-    pub(super) fn begin_if_due(&mut self) {
-        if !matches!(self.work, Work::None)
-            || self.sights.taken() < self.next_search
-            || self.is_right()
-        {
+    fn begin(&mut self, map: &CompactMap, period: RotationPeriod) {
+        self.work = match &map.locations {
+            Locations::Layout(layout) => Work::Refit(Box::new(Refit::begin(
+                layout.layout().clone(),
+                layout.shifts(),
+                period,
+                self.samples.newest(MAX_SEARCHED),
+            ))),
+            Locations::Segments(segments) => Work::Survey(Box::new(Survey::begin(
+                map.capacity(),
+                period,
+                segments.clone(),
+                &self.samples,
+            ))),
+        };
+    }
+
+    /// Begins a search when it is time for the next, unless one is in progress or nothing is
+    /// missing.
+    fn begin_if_due(&mut self, map: &CompactMap, period: RotationPeriod) {
+        let taken = self.samples.taken();
+        if !matches!(self.work, Work::None) || taken < self.next || self.is_right(map) {
             return;
         }
-        let taken = self.sights.taken();
-        let wait = if self.map.is_of_profile() {
+        let wait = if map.is_of_profile() {
             (taken / 2).clamp(FIRST_SEARCH, LAST_SEARCH)
         } else {
             (taken / 4).clamp(FIRST_SEARCH, LAST_SURVEY)
         };
-        self.next_search = taken + wait;
-        self.begin_search();
+        self.next = taken + wait;
+        self.begin(map, period);
     }
 
-    fn begin_search(&mut self) {
-        self.work = match &self.map.places {
-            Places::Profile(of) => {
-                let sights = self.sights.newest(MAX_SEARCHED);
-                Work::Refit(Box::new(Refit::begin(
-                    of.layout().clone(),
-                    &of.shifts,
-                    self.spindle.period(),
-                    sights,
-                )))
-            }
-            Places::Strips(strips) => {
-                let (capacity, period) = (self.map.capacity(), self.spindle.period());
-                Work::Survey(Box::new(Survey::begin(
-                    capacity,
-                    period,
-                    strips.clone(),
-                    &self.sights,
-                )))
-            }
-        };
-    }
-
-    /// A little of the search that is under way.
-    pub(super) fn go_on(&mut self) {
+    /// A slice of the search in progress: the locations and the period that it found, when it is
+    /// done.
+    fn step(&mut self, map: &CompactMap) -> Option<(Locations, RotationPeriod)> {
         let mut budget = Budget::slice();
         self.searched = 0;
-        let period = match &mut self.work {
-            Work::None => return,
-            Work::Refit(refit) => {
+        let found = match (&mut self.work, &map.locations) {
+            (Work::Refit(refit), Locations::Layout(layout)) => {
                 let found = refit.go_on(&mut budget);
                 self.searched = budget.spent();
-                let Some(found) = found else { return };
-                let Some(found) = found else {
-                    self.work = Work::None;
-                    return;
-                };
-                if let Places::Profile(of) = &mut self.map.places {
-                    of.shifts = found.shifts;
-                }
-                found.period
+                found?.map(|found| {
+                    let layout = layout.with_shifts(found.shifts);
+                    (Locations::Layout(Box::new(layout)), found.period)
+                })
             }
-            Work::Survey(survey) => {
-                let found = survey.step(&self.sights, &mut budget);
+            (Work::Survey(survey), _) => {
+                let found = survey.step(&self.samples, &mut budget);
                 self.searched = budget.spent();
-                let Some(found) = found else { return };
-                if found.strips.strips().is_empty() {
-                    self.work = Work::None;
-                    return;
-                }
-                self.recheck = Recheck::begin(&found.strips);
-                let before = core::mem::replace(&mut self.map.places, Places::Strips(found.strips));
-                self.turn_moved(&before);
-                found.period
+                let found = found?;
+                (!found.strips.strips().is_empty()).then(|| {
+                    self.recheck = Recheck::begin(&found.strips);
+                    (Locations::Segments(found.strips), found.period)
+                })
             }
+            _ => return None,
         };
         self.work = Work::None;
-        self.take_angles(period);
+        found
+    }
+}
+
+impl Actuator {
+    /// Searches all samples for what they say of angles, and returns when that is done.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..SETTLING {
+            let Some(search) = &mut self.search else { return };
+            if search.is_right(&self.map) {
+                return;
+            }
+            search.begin(&self.map, self.spindle.period());
+            while self.search.as_ref().is_some_and(|search| !matches!(search.work, Work::None)) {
+                self.step_search();
+            }
+        }
     }
 
-    /// Angles are believed again: what was learned on top of the old ones is void, and the platter
-    /// is read again from the newest sights.
-    fn take_angles(&mut self, period: RotationPeriod) {
+    /// Advances the search by one completion.
+    pub(crate) fn advance_search(&mut self) {
+        self.step_search();
+        if let Some(search) = &mut self.search {
+            search.begin_if_due(&self.map, self.spindle.period());
+        }
+    }
+
+    fn step_search(&mut self) {
+        let Some(search) = &mut self.search else { return };
+        let Some((found, period)) = search.step(&self.map) else { return };
+        let before = std::mem::replace(&mut self.map.locations, found);
+        if !self.map.is_of_profile() {
+            self.turn_moved(&before);
+        }
+        self.use_found(period);
+    }
+
+    /// Angles are predicted again: what was learned on top of the old ones is void, and the rotation
+    /// is read again from the newest samples.
+    fn use_found(&mut self, period: RotationPeriod) {
+        let Some(search) = &mut self.search else { return };
         self.map.period = period;
-        self.map.angles = crate::angles::AngleMap::new(self.map.capacity());
-        let were_right = self.judged >= MIN_JUDGED && self.agreement > RIGHT;
+        self.map.angles = AngleMap::new(self.map.capacity());
+        let were_right = search.judged >= MIN_JUDGED && search.agreement > RIGHT;
         if !self.map.is_of_profile() && !were_right {
-            // When the arm comes was held against angles that were partly wrong.
+            // The arrival of the arm was compared with angles that were partly wrong.
             self.map.arrival = Arrival::new();
         }
+        (search.agreement, search.judged, search.proven) = (1.0, 0, false);
+        let samples = search.samples.newest(REREAD);
         self.spindle = Spindle::new(period);
-        (self.agreement, self.judged, self.proven) = (1.0, 0, false);
-        for sight in self.sights.newest(REREAD) {
-            self.read_angle(sight, Reading::Home);
+        (self.period, self.phase, self.revolution) = (period, None, period.as_nanos());
+        for sample in samples {
+            self.follow(sample, Reading::Home);
         }
-        let places = &self.map.places;
-        self.map.moved.reconsider(|lba| places.end_angle(lba));
+        let locations = &self.map.locations;
+        self.map.moved.reconsider(|lba| locations.end_angle(lba));
     }
 
-    pub(super) fn note_agreement(&mut self, error_turns: f64) {
-        self.judged += 1;
+    /// Locations were found again, and angles may count from elsewhere: relocated sectors are kept
+    /// if most others have turned by the same angle.
+    fn turn_moved(&mut self, before: &Locations) {
+        let Some(search) = &self.search else { return };
+        let samples = search.samples.newest(TURNED_BY);
+        let turned: Vec<Angle> = samples
+            .iter()
+            .filter_map(|sample| {
+                Some(self.map.locations.end_angle(sample.last)? - before.end_angle(sample.last)?)
+            })
+            .collect();
+        let agree = |by: Angle| {
+            turned.iter().filter(|other| other.signed_turns_from(by).abs() < AGREES_TURNS).count()
+        };
+        let best = turned
+            .iter()
+            .copied()
+            .max_by_key(|by| agree(*by))
+            .filter(|by| agree(*by) * 2 > turned.len());
+        let moved = std::mem::replace(&mut self.map.moved, self.map.locations.none_moved());
+        if let Some(by) = best {
+            self.map.moved.take_over(moved, by);
+        }
+    }
+
+    /// Notes a sample, and compares it with the predicted angle where there was one.
+    pub(crate) fn note_angle(
+        &mut self,
+        sample: AngleSample,
+        reading: Reading,
+        error_turns: Option<f64>,
+    ) {
+        let Some(search) = &mut self.search else { return };
+        // Relocated sectors say nothing of where the drive's other sectors are.
+        let at_home = matches!(reading, Reading::Home | Reading::Odd);
+        if at_home {
+            search.samples.take(sample);
+        }
+        let Some(error_turns) = error_turns else { return };
+        search.judged += 1;
         let agrees = f64::from(u8::from(error_turns.abs() < AGREES_TURNS));
-        self.agreement +=
-            (agrees - self.agreement) * (1.0 / self.judged as f64).max(AGREEMENT_WEIGHT);
-        self.proven |= self.judged >= MIN_JUDGED && self.agreement > PROVEN;
-        if self.proven && !self.trusted() {
-            // Another drive, or one that was changed: what was seen before says nothing of it.
-            self.sights.keep_newest(MIN_JUDGED as usize);
-            self.map.moved = self.map.places.none_moved();
-            (self.work, self.next_search) = (Work::None, self.sights.taken() + FIRST_SEARCH / 2);
-            self.proven = false;
+        search.agreement +=
+            (agrees - search.agreement) * (1.0 / search.judged as f64).max(AGREEMENT_WEIGHT);
+        search.proven |= search.judged >= MIN_JUDGED && search.agreement > PROVEN;
+        if search.proven && !search.trusted() {
+            // Another drive, or one that was changed: older samples say nothing of it.
+            search.samples.keep_newest(MIN_JUDGED as usize);
+            self.map.moved = self.map.locations.none_moved();
+            (search.work, search.next) = (Work::None, search.samples.taken() + FIRST_SEARCH / 2);
+            search.proven = false;
         }
-    }
-
-    /// Holds the strip of a sight against it: what proves wrong is unknown again and soon looked
-    /// for again. Only while most angles are right, so that it is the strip and not the platter that
-    /// is off.
-    pub(super) fn hold_against(&mut self, sight: Sight, error_turns: f64) {
-        let Places::Strips(strips) = &self.map.places else { return };
-        if self.agreement < PROVEN || self.judged < MIN_JUDGED {
-            return;
-        }
-        if let Some(left) = self.recheck.take(strips, sight.last, error_turns) {
-            self.map.places = Places::Strips(left);
-            self.next_search = self.next_search.min(self.sights.taken() + FIRST_SEARCH);
+        // A segment that proves wrong is unknown again and soon searched for. Only while most
+        // angles are right, so that it is the segment and not the rotation that is off.
+        if let (true, Locations::Segments(segments)) = (at_home, &self.map.locations)
+            && search.agreement >= PROVEN
+            && search.judged >= MIN_JUDGED
+            && let Some(left) = search.recheck.take(segments, sample.last, error_turns)
+        {
+            self.map.locations = Locations::Segments(left);
+            search.next = search.next.min(search.samples.taken() + FIRST_SEARCH);
         }
     }
 }
 
+/// An angle this far from the predicted one is another (guess), in turns: chance alone makes a tenth
+/// agree.
+const AGREES_TURNS: f64 = 0.05;
+/// Below this share of agreement angles count as unknown (guess: well above chance, well below a
+/// drive with two thirds of its slips unknown).
+const MISTRUSTED: f64 = 0.25;
+/// Weight of a completion in that share, and the number that is needed to judge.
+const AGREEMENT_WEIGHT: f64 = 1.0 / 128.0;
+const MIN_JUDGED: u64 = 128;
+/// Samples by which it is seen how far angles have turned (guess: some from most segments).
+const TURNED_BY: usize = 256;
 /// The first search for angles, and the longest that the next one is put off, in completions.
-pub(super) const FIRST_SEARCH: u64 = 256;
+const FIRST_SEARCH: u64 = 256;
 const LAST_SEARCH: u64 = 16_384;
 /// The first search for strips (a drive has some ten zones, and each wants some dozens of sights),
 /// and the longest that the next one is put off.
-pub(super) const FIRST_SURVEY: u64 = 512;
+const FIRST_SURVEY: u64 = 512;
 const LAST_SURVEY: u64 = 16_384;
 /// No search looks at more sights.
 const MAX_SEARCHED: usize = 16_384;
 /// Searches after which nothing more is found in the same sights.
 const SETTLING: usize = 2;
-/// Sights by which the platter is read again after a search: some seconds of a busy drive.
+/// AngleSamples by which the platter is read again after a search: some seconds of a busy drive.
 const REREAD: usize = 256;
 /// Above this share they are proven; if they fail afterwards, the drive has changed.
 const PROVEN: f64 = 0.6;

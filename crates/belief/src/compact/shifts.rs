@@ -7,13 +7,16 @@
 //!
 //! Cost: a look-up is a binary search. 16 bytes for each region.
 
-use headtime_units::Lba;
+use headtime_units::{Extent, Lba, Sectors};
 
 /// How far addresses are moved, from which address on; rising by address, each differing from the
 /// one before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Shifts {
+pub(crate) struct Shifts {
     rows: Vec<Shift>,
+    /// The least and the greatest shift.
+    lowest: i64,
+    highest: i64,
 }
 
 /// From `first` on addresses lie `sectors` further on.
@@ -32,7 +35,10 @@ impl Shifts {
                 kept.push(row);
             }
         }
-        Self { rows: kept }
+        let (lowest, highest) = kept.iter().fold((0, 0), |(lowest, highest), row| {
+            (row.sectors.min(lowest), row.sectors.max(highest))
+        });
+        Self { rows: kept, lowest, highest }
     }
 
     /// The regions, rising by address.
@@ -44,6 +50,38 @@ impl Shifts {
     pub(super) fn at(&self, lba: Lba) -> i64 {
         let behind = self.rows.partition_point(|row| row.first <= lba.get());
         behind.checked_sub(1).map_or(0, |row| self.rows[row].sectors)
+    }
+
+    /// The addresses of a drive with `capacity` whose sectors a layout has at `extent`, as far as they
+    /// follow each other: those `around` an address, or the longest stretch. With them the number
+    /// of sectors of `extent` before the first.
+    pub(crate) fn addresses(
+        &self,
+        extent: Extent,
+        around: Option<Lba>,
+        capacity: Sectors,
+    ) -> Option<(Extent, u64)> {
+        let (start, end) = (extent.start.get() as i64, extent.end().get() as i64);
+        let stretch = |index: usize| {
+            // The stretch before the first row is not shifted.
+            let row = |index: usize| index.checked_sub(1).map(|index| self.rows[index]);
+            let sectors = row(index).map_or(0, |row| row.sectors);
+            let first = row(index).map_or(0, |row| row.first as i64).max(start - sectors);
+            let behind = self.rows.get(index).map_or(i64::MAX, |row| row.first as i64);
+            let behind = behind.min(end - sectors).min(capacity.get() as i64);
+            (first < behind).then(|| {
+                let extent = Extent::from_numbers(first as u64, (behind - first) as u64);
+                (extent, (first + sectors - start) as u64)
+            })
+        };
+        if let Some(lba) = around {
+            let index = self.rows.partition_point(|row| row.first <= lba.get());
+            return stretch(index).filter(|(extent, _)| extent.contains(lba));
+        }
+        let near = |most: i64| self.rows.partition_point(|row| (row.first as i64) <= most);
+        (near(start - self.highest)..=near(end - self.lowest))
+            .filter_map(stretch)
+            .max_by_key(|(extent, _)| extent.len)
     }
 
     /// The address to ask a layout with so many `mapped` sectors for; the nearest that it has.
@@ -63,6 +101,18 @@ mod tests {
         assert_eq!(shifts.rows(), [row(100, 8), row(200, -3)]);
         let moved = |lba| shifts.moved(Lba::new(lba), 1_000).get();
         assert_eq!([0, 99, 100, 199, 200, 999, 5_000].map(moved), [0, 99, 108, 207, 197, 996, 999]);
+        let addresses = |first, len, around: Option<u64>| {
+            let capacity = Sectors::new(1_000);
+            let extent = Extent::from_numbers(first, len);
+            shifts.addresses(extent, around.map(Lba::new), capacity)
+        };
+        let at = |first, len, passed| Some((Extent::from_numbers(first, len), passed));
+        assert_eq!(addresses(10, 20, None), at(10, 20, 0));
+        assert_eq!(addresses(90, 30, None), at(100, 12, 18), "10 before the shift, 12 after it");
+        assert_eq!(addresses(90, 30, Some(95)), at(90, 10, 0));
+        assert_eq!(addresses(150, 10, Some(145)), at(142, 10, 0));
+        assert_eq!(addresses(990, 30, None), at(993, 7, 0));
+        assert_eq!(addresses(1_100, 30, None), None, "the drive has none of them");
         assert_eq!(Shifts::new([row(0, -9)]).moved(Lba::new(4), 1_000), Lba::new(0));
     }
 }

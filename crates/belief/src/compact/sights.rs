@@ -1,4 +1,4 @@
-//! [`Sights`]: what completions showed of the platter, as many of the newest as memory allows.
+//! [`AngleSamples`]: what completions showed of the platter, as many of the newest as memory allows.
 //!
 //! A sight is one completion: at this time the end of this sector passed under the head. Where on
 //! the platter that is nobody knows yet; that many of them agree is what everything else is found
@@ -13,27 +13,27 @@ use headtime_units::{Instant, Lba};
 
 /// One completion: when the end of a sector passed under the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sight {
-    pub(super) at: Instant,
-    pub(super) last: Lba,
+pub(crate) struct AngleSample {
+    pub(crate) at: Instant,
+    pub(crate) last: Lba,
 }
 
 /// The newest sights, in the order of time.
 #[derive(Clone, Debug)]
-pub(super) struct Sights {
-    kept: VecDeque<Sight>,
+pub(super) struct AngleSamples {
+    kept: VecDeque<AngleSample>,
     most: usize,
     taken: u64,
 }
 
-impl Sights {
+impl AngleSamples {
     /// None yet, and never more than `most`.
     pub(super) fn new(most: usize) -> Self {
         Self { kept: VecDeque::new(), most: most.max(1), taken: 0 }
     }
 
     /// Takes one in; the oldest is forgotten where there are too many.
-    pub(super) fn take(&mut self, sight: Sight) {
+    pub(super) fn take(&mut self, sight: AngleSample) {
         if self.kept.len() == self.most {
             self.kept.pop_front();
         }
@@ -43,7 +43,7 @@ impl Sights {
 
     /// Bytes of memory.
     pub(super) fn memory(&self) -> u64 {
-        (self.kept.capacity() * size_of::<Sight>()) as u64
+        (self.kept.capacity() * size_of::<AngleSample>()) as u64
     }
 
     /// How many were ever taken in.
@@ -57,20 +57,20 @@ impl Sights {
         self.kept.drain(..over);
     }
 
-    /// The numbers of the newest `count`, of all that were ever taken in: what [`Sights::get`] goes
+    /// The numbers of the newest `count`, of all that were ever taken in: what [`AngleSamples::get`] goes
     /// by.
     pub(super) fn newest_numbers(&self, count: usize) -> Range<u64> {
         self.taken - self.kept.len().min(count) as u64..self.taken
     }
 
     /// The sight of that number, if it was not forgotten.
-    pub(super) fn get(&self, number: u64) -> Option<Sight> {
+    pub(super) fn get(&self, number: u64) -> Option<AngleSample> {
         let first = self.taken - self.kept.len() as u64;
         self.kept.get(usize::try_from(number.checked_sub(first)?).ok()?).copied()
     }
 
     /// Those that are kept, the oldest first.
-    pub(super) fn newest(&self, count: usize) -> Vec<Sight> {
+    pub(super) fn newest(&self, count: usize) -> Vec<AngleSample> {
         self.kept.iter().skip(self.kept.len().saturating_sub(count)).copied().collect()
     }
 }
@@ -81,18 +81,18 @@ mod tests {
 
     #[test]
     fn the_oldest_are_forgotten_first() {
-        let mut sights = Sights::new(3);
+        let mut sights = AngleSamples::new(3);
         (0..5).for_each(|number| {
-            sights.take(Sight { at: Instant::from_ns(number), last: Lba::new(number) })
+            sights.take(AngleSample { at: Instant::from_ns(number), last: Lba::new(number) })
         });
-        let kept = |sights: &Sights, count| {
+        let kept = |sights: &AngleSamples, count| {
             sights.newest(count).iter().map(|sight| sight.last.get()).collect::<Vec<_>>()
         };
         assert_eq!(
             (kept(&sights, 9), kept(&sights, 2), sights.taken()),
             (vec![2, 3, 4], vec![3, 4], 5)
         );
-        let by_number = |sights: &Sights| {
+        let by_number = |sights: &AngleSamples| {
             (0..7)
                 .map(|number| sights.get(number).map(|sight| sight.last.get()))
                 .collect::<Vec<_>>()

@@ -82,7 +82,7 @@ impl Strip {
 
 /// The strips of a drive, by address.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Strips {
+pub(crate) struct Strips {
     capacity: u64,
     strips: Vec<Strip>,
     /// Turns from address 0 to the beginning and to the end of each strip: what distances are

@@ -25,7 +25,7 @@ pub(super) const LEAST: u64 = 64;
 
 /// Lateness by region.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Tails {
+pub(crate) struct Tails {
     capacity: u64,
     regions: Vec<Tail>,
 }
@@ -61,7 +61,7 @@ impl Tails {
 
     /// Takes in that an access to `lba` was `late` (zero: not at all), on a drive that turns once
     /// in `turn`.
-    pub(super) fn take(&mut self, lba: Lba, late: Nanos, turn: Nanos) {
+    pub(crate) fn take(&mut self, lba: Lba, late: Nanos, turn: Nanos) {
         let region = self.region(lba);
         let tail = &mut self.regions[region];
         tail.counts[class(late, turn)] += 1;

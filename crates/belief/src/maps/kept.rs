@@ -4,7 +4,8 @@ use headtime_sched::Belief;
 use headtime_units::ByteSize;
 
 use super::settings::MapKind;
-use crate::compact::{COMPACT_MAGIC, CompactBelief, CompactDecodeError, CompactMap};
+use crate::DriveModel;
+use crate::compact::{COMPACT_MAGIC, CompactDecodeError, CompactMap};
 use crate::matrix::{DecodeError, LatencyMatrix, MappedDrive, MatrixBelief};
 
 /// A map of either kind.
@@ -55,8 +56,8 @@ impl KeptMap {
     #[must_use]
     pub fn of(belief: &dyn Belief) -> Option<Self> {
         let belief = belief.as_any();
-        if let Some(belief) = belief.downcast_ref::<CompactBelief>() {
-            return Some(Self::Compact(Box::new(belief.map().clone())));
+        if let Some(model) = belief.downcast_ref::<DriveModel>() {
+            return model.map().map(|map| Self::Compact(Box::new(map.clone())));
         }
         let belief = belief.downcast_ref::<MatrixBelief>()?;
         Some(Self::Matrix(Box::new(belief.map().look(LatencyMatrix::clone))))

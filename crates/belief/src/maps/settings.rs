@@ -13,7 +13,8 @@ use headtime_sched::Belief;
 use headtime_units::{ByteSize, RotationPeriod};
 
 use super::kept::{KeptMap, KeptMapError};
-use crate::compact::{CompactBelief, CompactError, CompactMap, CompactSettings};
+use crate::DriveModel;
+use crate::compact::{CompactError, CompactMap, CompactSettings};
 use crate::matrix::{
     LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions, MatrixSettings, MatrixShape,
     ShapeError, SharedMatrix,
@@ -145,7 +146,7 @@ impl MapSettings {
                     }
                     _ => CompactMap::unknown(drive.clone(), self.period(profile)?, settings)?,
                 };
-                Ok(Box::new(CompactBelief::new(map)))
+                Ok(Box::new(DriveModel::of_map(map)))
             }
         }
     }
@@ -166,7 +167,7 @@ impl MapSettings {
         map.check_drive(drive)?;
         Ok(match map {
             KeptMap::Matrix(map) => Self::by_matrix(SharedMatrix::new(*map)),
-            KeptMap::Compact(map) => Box::new(CompactBelief::new(*map)),
+            KeptMap::Compact(map) => Box::new(DriveModel::of_map(*map)),
         })
     }
 

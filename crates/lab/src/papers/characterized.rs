@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use headtime_belief::ProfileBelief;
+use headtime_belief::DriveModel;
 use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_probe::{
     CommandBatch, CommandKind, CommandOutcome, Probe, ProbeSettings, SelfCheck, TimedCommand,
@@ -58,8 +58,8 @@ impl Characterized {
     ///
     /// # Errors
     /// When what was found makes no drive.
-    pub fn belief(&self) -> Result<ProfileBelief, ProfileError> {
-        ProfileBelief::new(&self.profile)
+    pub fn belief(&self) -> Result<DriveModel, ProfileError> {
+        DriveModel::of_profile(&self.profile)
     }
 
     /// The self-check in a sentence, for notes.

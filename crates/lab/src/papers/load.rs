@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use headtime_belief::ProfileBelief;
+use headtime_belief::DriveModel;
 use headtime_mechanics::{DriveProfile, ProfileError, catalog};
 use headtime_sched::{Belief, PolicyEntry};
 use headtime_sim::{DriveTruth, Experiment, Instance, Measures, OraclePositioning, run};
@@ -129,7 +129,7 @@ impl Knowledge {
             Self::Cells { bytes, time } => {
                 Box::new(CellPositioning::new(profile, seed, bytes, time)?)
             }
-            Self::Learned => Box::new(ProfileBelief::new(profile)?),
+            Self::Learned => Box::new(DriveModel::of_profile(profile)?),
         })
     }
 }

@@ -7,7 +7,7 @@ mod run;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use headtime_belief::ProfileBelief;
+use headtime_belief::DriveModel;
 use headtime_mechanics::DriveProfile;
 use headtime_sched::{
     Accounts, Admission, Belief, Cancelled, Decision, Done, Finished, Op, Outcome, Policy, Request,
@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 use run::Summary;
 
 fn belief(profile: &DriveProfile) -> Box<dyn Belief + Send> {
-    Box::new(ProfileBelief::new(profile).expect("drawn profiles are valid"))
+    Box::new(DriveModel::of_profile(profile).expect("drawn profiles are valid"))
 }
 
 fn from_environment(name: &str, default: u64) -> u64 {

@@ -14,7 +14,7 @@ fn of_profile(seed: u64) -> CompactMap {
         CompactMap::of_profile(&catalog::load("atlas10k").unwrap(), CompactSettings::default())
             .unwrap();
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let Places::Profile(of) = &mut map.places else { panic!() };
+    let Locations::Layout(of) = &mut map.locations else { panic!() };
     of.shifts = Shifts::new(
         (1..20).map(|row| Shift { first: row * 800_000, sectors: rng.random_range(-20..200) }),
     );
@@ -51,7 +51,7 @@ fn unknown(seed: u64) -> CompactMap {
         spread: 0.004,
         sights: number,
     });
-    map.places = Places::Strips(Strips::new(strips.collect(), 10_000_000));
+    map.locations = Locations::Segments(Strips::new(strips.collect(), 10_000_000));
     learned(&mut map, &mut rng);
     map
 }
@@ -59,12 +59,12 @@ fn unknown(seed: u64) -> CompactMap {
 /// 2,000 sectors that lie elsewhere, one after the other.
 fn move_some(map: &mut CompactMap, rng: &mut ChaCha8Rng) {
     let first = map.capacity().get() / 2;
-    let slope = match &map.places {
-        Places::Profile(of) => 1.0 / f64::from(of.profile.zones[0].sectors_per_track),
-        Places::Strips(strips) => strips.strips()[0].sector(),
+    let slope = match &map.locations {
+        Locations::Layout(of) => 1.0 / f64::from(of.profile.zones[0].sectors_per_track),
+        Locations::Segments(strips) => strips.strips()[0].sector(),
     };
-    let home = |map: &CompactMap, last| map.places.end_angle(last).unwrap_or(Angle::ZERO);
-    map.moved = map.places.none_moved();
+    let home = |map: &CompactMap, last| map.locations.end_angle(last).unwrap_or(Angle::ZERO);
+    map.moved = map.locations.none_moved();
     for number in 0..400_u64 {
         let at = rng.random_range(0..250) * 8;
         let extent = Extent::from_numbers(if number % 2 == 0 { first + at } else { at }, 8);
@@ -73,8 +73,8 @@ fn move_some(map: &mut CompactMap, rng: &mut ChaCha8Rng) {
         } else {
             home(map, extent.last())
         };
-        let (places, moved) = (&map.places, &mut map.moved);
-        let at_home = |lba| places.end_angle(lba).unwrap_or(Angle::ZERO);
+        let (locations, moved) = (&map.locations, &mut map.moved);
+        let at_home = |lba| locations.end_angle(lba).unwrap_or(Angle::ZERO);
         if moved.take(extent, seen, at_home, 0.02, Some(true)) != crate::moved::Reading::Home {
             let trip = crate::moved::Trip {
                 took_ns: rng.random_range(2e6..9e6),
@@ -92,15 +92,19 @@ fn learned(map: &mut CompactMap, rng: &mut ChaCha8Rng) {
     for _ in 0..900 {
         let lba = Lba::new(rng.random_range(0..map.capacity().get()));
         map.angles.observe(lba, rng.random_range(-0.02..0.02));
-        map.tails.take(lba, Nanos::from_ns(rng.random_range(0..20_000_000)), turn);
+        map.tails.as_mut().unwrap().take(
+            lba,
+            Nanos::from_ns(rng.random_range(0..20_000_000)),
+            turn,
+        );
         map.arrival.observe(
             Nanos::from_us(rng.random_range(0..300)),
             turn,
             i32::from(rng.random_bool(0.3)),
         );
         match &mut map.arm {
-            Arm::Votes(votes) => votes.vote(rng.random(), rng.random_range(0.0..3e7)),
-            Arm::Profile(seeks) => {
+            ArmTimes::Votes(votes) => votes.vote(rng.random(), rng.random_range(0.0..3e7)),
+            ArmTimes::Curve(seeks) => {
                 let movement = crate::seeks::Movement {
                     from_cylinder: rng.random_range(0..10_000),
                     to_cylinder: rng.random_range(0..10_000),
@@ -162,9 +166,9 @@ fn as_version(version: u32, bytes: &[u8], without: usize) -> Vec<u8> {
 #[test]
 fn a_file_of_a_version_before_is_read_and_knows_nothing_of_what_came_later() {
     for mut saved in [of_profile(5), unknown(5)] {
-        saved.moved = saved.places.none_moved();
+        saved.moved = saved.locations.none_moved();
         let mut curve = Writer(Vec::new());
-        if let Arm::Votes(votes) = &mut saved.arm {
+        if let ArmTimes::Votes(votes) = &mut saved.arm {
             **votes = ArmVotes::restored(&votes.numbers(), &[]).unwrap();
             curve.table(votes.curve_numbers().into_iter());
         }

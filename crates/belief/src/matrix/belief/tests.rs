@@ -401,7 +401,8 @@ fn between_fixed_positions_the_map_makes_service_faster() {
     };
     let mut by_address = Loop::new(|drive| crate::LinearBelief::new(drive.capacity));
     let mut mechanics = Loop::new(|_| {
-        crate::ProfileBelief::new(&catalog::load("atlas10k").expect("it ships")).expect("it ships")
+        crate::DriveModel::of_profile(&catalog::load("atlas10k").expect("it ships"))
+            .expect("it ships")
     });
     by_address.serve(12_150);
     mechanics.serve(12_150);

@@ -8,7 +8,8 @@
 //! platter is goes on being followed, because nothing else knows of a spindle that wanders. The
 //! error is the predicted response less the recorded one.
 
-use headtime_belief::compact::{CompactBelief, CompactMap, CompactSettings, Learning};
+use headtime_belief::DriveModel;
+use headtime_belief::compact::{CompactMap, CompactSettings, Learning};
 use headtime_belief::maps::{KeptMap as Map, mapped_drive};
 use headtime_belief::matrix::{
     EntryBits, Exceedance, LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions, MatrixSettings,
@@ -25,7 +26,7 @@ use headtime_console::Failure;
 
 /// A belief that learns from a recording.
 pub(super) enum Learner {
-    Compact(Box<CompactBelief>),
+    Compact(Box<DriveModel>),
     Matrix(Box<MatrixBelief>),
 }
 
@@ -122,7 +123,7 @@ impl Learner {
         };
         Ok(match (start, matrix) {
             (Start::Map(Map::Matrix(map)), _) => of_matrix(*map),
-            (Start::Map(Map::Compact(map)), _) => Self::Compact(Box::new(CompactBelief::new(*map))),
+            (Start::Map(Map::Compact(map)), _) => Self::Compact(Box::new(DriveModel::of_map(*map))),
             (_, Some(Cells { cell, bits })) => {
                 let settings = MatrixSettings {
                     cell,
@@ -136,7 +137,7 @@ impl Learner {
                 ))
             }
             (Start::Profile(profile), None) => Self::Compact(Box::new(
-                CompactBelief::of_profile(profile, settings).map_err(Failure::usage)?,
+                DriveModel::mapped_from_profile(profile, settings).map_err(Failure::usage)?,
             )),
             (Start::Nothing(profile), None) => {
                 let map = CompactMap::unknown(
@@ -144,7 +145,7 @@ impl Learner {
                     profile.rotation_period().map_err(Failure::usage)?,
                     settings,
                 );
-                Self::Compact(Box::new(CompactBelief::new(map.map_err(Failure::usage)?)))
+                Self::Compact(Box::new(DriveModel::of_map(map.map_err(Failure::usage)?)))
             }
         })
     }
@@ -152,7 +153,9 @@ impl Learner {
     /// The map as it is now.
     pub(super) fn map(&self) -> Map {
         match self {
-            Self::Compact(belief) => Map::Compact(Box::new(belief.map().clone())),
+            Self::Compact(belief) => {
+                Map::Compact(Box::new(belief.map().expect("the model has a map").clone()))
+            }
             Self::Matrix(belief) => Map::Matrix(Box::new(belief.map().look(LatencyMatrix::clone))),
         }
     }

@@ -15,8 +15,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use headtime_belief::ProfileBelief;
-use headtime_belief::compact::{CompactBelief, CompactMap, CompactSettings};
+use headtime_belief::DriveModel;
+use headtime_belief::compact::{CompactMap, CompactSettings};
 use headtime_belief::matrix::{
     Exploration, LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions, MatrixSettings,
     MatrixShape, SharedMatrix,
@@ -147,8 +147,12 @@ impl LearnCompact {
         let unit = self.unit.prepare(&mut profile);
         let settings = CompactSettings::default();
         let belief = match &self.from {
-            Some(found) => CompactBelief::of_profile(&found.profile, settings)?,
-            None => CompactBelief::unknown(mapped(&profile), profile.rotation_period()?, settings)?,
+            Some(found) => DriveModel::mapped_from_profile(&found.profile, settings)?,
+            None => DriveModel::mapped_from_nothing(
+                mapped(&profile),
+                profile.rotation_period()?,
+                settings,
+            )?,
         };
         let source = Workload::new(
             &[StreamConfig::closed(1)],
@@ -168,8 +172,8 @@ impl LearnCompact {
         let (run, learned) =
             run_with_belief(&experiment, source, &|_| Box::new(belief.clone()), &mut ())?;
         run.fault.map_or(Ok(()), |fault| Err(RunError::from(fault)))?;
-        let belief = learned.as_any().downcast_ref::<CompactBelief>();
-        Ok(belief.expect("a run keeps its belief").map().clone())
+        let belief = learned.as_any().downcast_ref::<DriveModel>();
+        Ok(belief.and_then(DriveModel::map).expect("a run keeps its map").clone())
     }
 }
 
@@ -318,9 +322,9 @@ impl Knows {
                 let map = SharedMatrix::new(LatencyMatrix::new(shape(profile, *settings)));
                 Box::new(MatrixBelief::new(map, options(profile, Exploration::Prefer)))
             }
-            Self::Compact(map) => Box::new(CompactBelief::new(CompactMap::clone(map))),
-            Self::Profile(found) => Box::new(ProfileBelief::new(&found.profile)?),
-            Self::Model => Box::new(ProfileBelief::new(profile)?),
+            Self::Compact(map) => Box::new(DriveModel::of_map(CompactMap::clone(map))),
+            Self::Profile(found) => Box::new(DriveModel::of_profile(&found.profile)?),
+            Self::Model => Box::new(DriveModel::of_profile(profile)?),
             Self::Truth(seed) => {
                 Box::new(OraclePositioning::new(&DriveTruth::draw(profile, *seed)?)?)
             }

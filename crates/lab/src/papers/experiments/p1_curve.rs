@@ -5,8 +5,8 @@
 //! learned from afterwards. A point of a curve is the share of right predictions among the last
 //! quarter of the requests until then.
 
-use headtime_belief::ProfileBelief;
-use headtime_belief::compact::{CompactBelief, CompactSettings};
+use headtime_belief::DriveModel;
+use headtime_belief::compact::CompactSettings;
 use headtime_belief::matrix::{
     Directions, EntryBits, Exploration, LatencyMatrix, MatrixBelief, MatrixSettings, SharedMatrix,
 };
@@ -90,15 +90,17 @@ impl Learner {
                     p1::options(profile, Exploration::Off),
                 )))
             }
-            Self::CompactFromNothing => Learning::Compact(Box::new(CompactBelief::unknown(
-                p1::mapped(profile),
-                profile.rotation_period()?,
-                compact,
-            )?)),
-            Self::CompactFromProfile => {
-                Learning::Compact(Box::new(CompactBelief::of_profile(profile, compact)?))
+            Self::CompactFromNothing => {
+                Learning::Compact(Box::new(DriveModel::mapped_from_nothing(
+                    p1::mapped(profile),
+                    profile.rotation_period()?,
+                    compact,
+                )?))
             }
-            Self::Profile => Learning::Profile(Box::new(ProfileBelief::new(profile)?)),
+            Self::CompactFromProfile => {
+                Learning::Compact(Box::new(DriveModel::mapped_from_profile(profile, compact)?))
+            }
+            Self::Profile => Learning::Profile(Box::new(DriveModel::of_profile(profile)?)),
         })
     }
 }
@@ -106,8 +108,8 @@ impl Learner {
 /// A belief that learns, and what it takes of memory.
 pub(super) enum Learning {
     Matrix(Box<MatrixBelief>),
-    Compact(Box<CompactBelief>),
-    Profile(Box<ProfileBelief>),
+    Compact(Box<DriveModel>),
+    Profile(Box<DriveModel>),
 }
 
 impl Learning {

@@ -10,7 +10,8 @@
 //! accesses to the region have come. Samples are the accesses that the region (a 64th of the drive)
 //! has seen.
 
-use headtime_belief::compact::{CompactBelief, CompactSettings};
+use headtime_belief::DriveModel;
+use headtime_belief::compact::CompactSettings;
 use headtime_belief::matrix::{
     EntryBits, Exceedance, Exploration, LatencyMatrix, MatrixBelief, MatrixSettings, SharedMatrix,
 };
@@ -135,8 +136,8 @@ impl Case {
             Subject::Compact { from_profile, worst_share } => {
                 let settings = CompactSettings { worst_share, ..CompactSettings::default() };
                 let mut belief = match from_profile {
-                    true => CompactBelief::of_profile(&profile, settings)?,
-                    false => CompactBelief::unknown(
+                    true => DriveModel::mapped_from_profile(&profile, settings)?,
+                    false => DriveModel::mapped_from_nothing(
                         p1::mapped(&profile),
                         profile.rotation_period()?,
                         settings,

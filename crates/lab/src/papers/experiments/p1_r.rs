@@ -178,7 +178,8 @@ impl Again {
         let belief =
             |profile: &headtime_mechanics::DriveProfile| -> Box<dyn headtime_sched::Belief + Send> {
                 Box::new(
-                    headtime_belief::ProfileBelief::new(profile).expect("a profile of the catalog"),
+                    headtime_belief::DriveModel::of_profile(profile)
+                        .expect("a profile of the catalog"),
                 )
             };
         let ended = run_observed(&experiment, source, &belief, &mut rounds)?;

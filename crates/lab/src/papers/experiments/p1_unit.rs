@@ -269,7 +269,7 @@ pub(super) fn share(of: u64, all: u64) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headtime_belief::ProfileBelief;
+    use headtime_belief::DriveModel;
     use headtime_mechanics::catalog;
 
     /// Without noise a belief that was told the unit's profile, which is then the truth, is right
@@ -280,7 +280,7 @@ mod tests {
         profile.variation = headtime_mechanics::profile::VariationSpec::default();
         let (mut unit, mut belief) = (
             BareUnit::draw(&profile, 3).expect("it ships"),
-            ProfileBelief::new(&profile).expect("it ships"),
+            DriveModel::of_profile(&profile).expect("it ships"),
         );
         let (mut rng, mut tally) = (ChaCha8Rng::seed_from_u64(1), Tally::default());
         for read in 0..1_200 {
@@ -306,7 +306,7 @@ mod tests {
         let region = Extent::from_numbers(9_000_000, 5_000);
         let read = |change: Option<Change>| {
             let mut unit = BareUnit::draw(&profile, 3).expect("it ships");
-            let mut belief = ProfileBelief::new(&profile).expect("it ships");
+            let mut belief = DriveModel::of_profile(&profile).expect("it ships");
             unit.serve(&mut belief, Extent::from_numbers(100, 8));
             change.iter().for_each(|change| unit.change(change).expect("it can be"));
             (0..300).for_each(|_| {

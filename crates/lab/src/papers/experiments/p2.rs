@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use headtime_belief::ProfileBelief;
+use headtime_belief::DriveModel;
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Belief, FillSettings, IdleSettings, PolicyEntry, ReadAhead};
 use headtime_sim::{BackgroundScan, Experiment, Measures, OraclePositioning, run};
@@ -92,7 +92,7 @@ impl Known {
         format!("Characterizing the unit ({}): {}.", self.unit.words(), self.found.words())
     }
 
-    pub(super) fn belief(&self) -> Result<ProfileBelief, Cause> {
+    pub(super) fn belief(&self) -> Result<DriveModel, Cause> {
         Ok(self.found.belief()?)
     }
 }

@@ -1,6 +1,6 @@
 //! `p2.f7`: P2, figure 7. How far predictions of completion are off, for small and larger requests.
 
-use headtime_belief::ProfileBelief;
+use headtime_belief::DriveModel;
 use headtime_sim::{RunError, run_with_belief};
 
 use super::p2::{self, Asks, Known, Run};
@@ -220,7 +220,7 @@ impl Judging {
         let (run, learned) =
             run_with_belief(&experiment, source, &|_| Box::new(belief.clone()), &mut ())?;
         run.fault.map_or(Ok(()), |fault| Err(RunError::from(fault)))?;
-        let belief = learned.as_any().downcast_ref::<ProfileBelief>();
+        let belief = learned.as_any().downcast_ref::<DriveModel>();
         let late = belief.expect("a run keeps its belief").recorded_errors();
         Ok(late[late.len() / 11..].to_vec())
     }

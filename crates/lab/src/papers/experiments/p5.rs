@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use headtime_belief::ProfileBelief;
+use headtime_belief::DriveModel;
 use headtime_mechanics::profile::Algorithm;
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Finished, PolicyEntry, QueueLimits, Scheduler, Tenant, Terms, VolumeId};
@@ -230,7 +230,7 @@ impl Run {
             self.members.iter().map(|member| member.config.clone()).collect();
         let source = Workload::new(&configs, profile.sector_size()?, profile.capacity(), seed)?;
         let drive = SimulatedDrive::new(DriveTruth::draw(&profile, seed)?)?;
-        let belief = Box::new(ProfileBelief::new(&profile)?);
+        let belief = Box::new(DriveModel::of_profile(&profile)?);
         let mut scheduler = Scheduler::new(
             belief,
             (entry.build)(&parameters),

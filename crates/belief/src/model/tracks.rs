@@ -1,83 +1,118 @@
-//! The tracks of a [`ProfileBelief`]: what lies on one, and at which angle, for whoever looks for
-//! something to read on the way.
+//! The tracks of an [`Actuator`]: the addresses on each and their angles, for the search of reads
+//! that fit into a gap.
 //!
-//! A track is told as one row of addresses that follow each other without a gap, from the place of
-//! the first: slipped sectors between them are left out of account, so that what lies behind one on
-//! its track comes by a sector later than a row says (a sector is some 2 to 20 us). Angles count
-//! what was learned of the region.
+//! A track is one row of addresses that follow each other without a gap, from the location of the
+//! first: slipped sectors between them are left out of account, so that what lies after one on its
+//! track passes by a sector later than a row says (a sector is some 2 to 20 us). Angles count what
+//! was learned of the region. A map's shifts move the addresses of a row; where a shift changes
+//! within it, the longest stretch between two changes is the row.
 //!
 //! Worked example, Atlas 10K, cylinder 100, head 2: 334 sectors from LBA 201,067 on, each 2⁶⁴/334
-//! of a turn. Sector 50 of them passes at the row's start plus 50/334 turn.
+//! of a turn. Sector 50 of them passes at the row's start plus 50/334 turn. With a shift of 8 the
+//! same row holds LBA 201,059 to 201,392.
+//!
+//! A map without a profile shows no tracks: its segments say at which angle a sector passes, not
+//! where a track ends, on which surface and cylinder it lies, or how long a head switch takes.
 //!
 //! Cost: that of [`Layout::row_at`](headtime_mechanics::Layout::row_at), some 60 ns.
 
-use headtime_mechanics::{Direction, HeadPosition, Track, TrackRow};
-use headtime_sched::{Position, TrackMap, TrackSpan};
-use headtime_units::{Angle, Instant, Lba, Nanos};
+use headtime_mechanics::{Track, TrackRow};
+use headtime_sched::{Op, Position, TrackMap, TrackSpan};
+use headtime_units::{Angle, Extent, Instant, Lba, Nanos};
 
-use crate::profile::ProfileBelief;
+use super::actuator::Actuator;
+use crate::compact::{ArmTimes, LayoutLocations, Locations};
 
-impl ProfileBelief {
-    fn span(&self, row: TrackRow) -> TrackSpan {
-        let angle = row.angle + self.angles.offset(row.extent.start);
+impl Actuator {
+    /// Whether its tracks are known, and their angles as right as predictions are.
+    pub(crate) fn knows_tracks(&self) -> bool {
+        matches!(self.map.locations, Locations::Layout(_)) && self.trusts_angles()
+    }
+
+    fn layout(&self) -> &LayoutLocations {
+        let Locations::Layout(layout) = &self.map.locations else {
+            unreachable!("a model without a layout shows no tracks")
+        };
+        layout
+    }
+
+    /// The addresses of a row that follow each other, those around `lba` or the longest stretch;
+    /// `None` where the drive has none of them.
+    fn span(&self, row: TrackRow, around: Option<Lba>) -> Option<TrackSpan> {
+        let layout = self.layout();
+        let (extent, passed) =
+            layout.shifts().addresses(row.extent, around, self.map.capacity())?;
+        let sector = row.sector_turn();
+        let turned = (sector.wrapping_mul(passed) >> 32) as u32;
+        let angle = row.angle + Angle::from_raw(turned) + self.map.angles.offset(extent.start);
         let start = Position { cylinder: row.track.cylinder, head: row.track.head, angle };
-        TrackSpan { extent: row.extent, start, sector: row.sector_turn() }
+        Some(TrackSpan { extent, start, sector })
     }
 }
 
-impl TrackMap for ProfileBelief {
+impl TrackMap for Actuator {
     fn cylinders(&self) -> u32 {
-        self.layout().cylinders()
+        self.layout().layout().cylinders()
     }
 
     fn heads(&self) -> u16 {
-        self.layout().heads()
+        self.layout().layout().heads()
     }
 
     fn track_at(&self, cylinder: u32, head: u16) -> Option<TrackSpan> {
-        self.layout().row_at(Track { cylinder, head }).map(|row| self.span(row))
+        let row = self.layout().layout().row_at(Track { cylinder, head })?;
+        self.span(row, None)
     }
 
     fn track_of(&self, lba: Lba) -> TrackSpan {
-        self.span(self.layout().row_of(lba))
+        let layout = self.layout();
+        let row = layout.layout().row_of(layout.shifted(lba));
+        self.span(row, Some(lba)).unwrap_or_else(|| TrackSpan {
+            extent: Extent::from_numbers(lba.get(), 1),
+            start: self.map.locate(Op::Read, Extent::from_numbers(lba.get(), 1)).0,
+            sector: row.sector_turn(),
+        })
     }
 
     fn arm_time(&self, from: Position, to: Position) -> Nanos {
-        let position =
-            |place: Position| HeadPosition { cylinder: place.cylinder, head: place.head };
-        self.arm(position(from), position(to), Direction::Read).0
+        self.map.arm_time(from, to, Op::Read).0
     }
 
     fn write_extra(&self) -> Nanos {
-        let learned_ns = self.seeks.write_extra_ns() as i64;
-        Nanos::from_ns(self.mechanism.write_settle().as_ns().saturating_add_signed(learned_ns))
+        let learned_ns = match &self.map.arm {
+            ArmTimes::Curve(seeks) => seeks.write_extra_ns() as i64,
+            ArmTimes::Votes(_) => 0,
+        };
+        let nominal = self.layout().mechanism.write_settle();
+        Nanos::from_ns(nominal.as_ns().saturating_add_signed(learned_ns))
     }
 
     fn angle_at(&self, at: Instant) -> Option<Angle> {
-        self.phase_known.then(|| self.mechanism.angle_at(at))
+        self.phase.map(|phase| self.period.angle_at(at, phase))
     }
 
     fn time_of(&self, angle: Angle) -> Nanos {
-        self.mechanism.period().time_of(angle)
+        self.period.time_of(angle)
     }
 
     fn spread(&self) -> Nanos {
-        self.arrival.spread()
+        self.map.arrival.spread()
     }
 
     /// Each slipped sector that the layout does not know of moves what is behind it by a sector,
     /// and that shows as an angle.
     fn displaced(&self, track: &TrackSpan) -> u64 {
-        let off = self.angles.offset(track.extent.start).signed_turns_from(Angle::ZERO).abs();
+        let off = self.map.angles.offset(track.extent.start).signed_turns_from(Angle::ZERO).abs();
         libm::round(off / (track.sector as f64 / TURN)) as u64
     }
 
     fn may_destage(&self) -> bool {
-        self.hits.to_be_written
+        self.cache.to_be_written
     }
 
     fn read_overhead(&self) -> Nanos {
-        self.interface.command_overhead(Direction::Read, None)
+        let read = headtime_mechanics::Direction::Read;
+        self.layout().interface.command_overhead(read, None)
     }
 }
 
@@ -88,7 +123,7 @@ const TURN: f64 = 18_446_744_073_709_551_616.0;
 mod tests {
     use super::*;
     use headtime_mechanics::{DriveProfile, Layout, Mechanism, catalog, draw};
-    use headtime_sched::{Op, Positioning};
+    use headtime_sched::Op;
     use headtime_units::Extent;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
@@ -103,8 +138,8 @@ mod tests {
     /// Each row of the drive holds what the layout says, at the angle that it says; how many
     /// sectors were looked at.
     fn check_rows(profile: &DriveProfile, what: &str, tracks: impl Iterator<Item = Track>) -> u64 {
-        let belief = ProfileBelief::new(profile).expect("a valid profile");
-        let layout: &Layout = belief.layout();
+        let belief = Actuator::of_profile(profile).expect("a valid profile");
+        let layout: &Layout = belief.layout().layout();
         let mut seen = 0;
         for track in tracks {
             let runs: Vec<_> = layout.track_runs(track).collect();
@@ -184,14 +219,14 @@ mod tests {
     fn what_was_learned_of_angles_says_by_how_many_sectors_a_track_is_displaced() {
         let profile = catalog::load("atlas10k").expect("a profile of the catalog");
         for slips in [-3_i32, -1, 0, 1, 2] {
-            let mut belief = ProfileBelief::new(&profile).expect("a valid profile");
+            let mut belief = Actuator::of_profile(&profile).expect("a valid profile");
             let track = belief.track_at(3_000, 2).expect("it holds data");
             assert_eq!(belief.displaced(&track), 0, "nothing was seen so far");
             let seen = f64::from(slips) * track.sector as f64 / TURN;
             for _ in 0..2_000 {
                 let believed =
-                    belief.angles.offset(track.extent.start).signed_turns_from(Angle::ZERO);
-                belief.angles.observe(track.extent.start, seen - believed);
+                    belief.map.angles.offset(track.extent.start).signed_turns_from(Angle::ZERO);
+                belief.map.angles.observe(track.extent.start, seen - believed);
             }
             assert_eq!(
                 belief.displaced(&track),
@@ -206,10 +241,10 @@ mod tests {
         for seed in 0..200 {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let profile = draw::random_profile(&mut rng);
-            let belief = ProfileBelief::new(&profile).expect("a valid profile");
+            let belief = Actuator::of_profile(&profile).expect("a valid profile");
             for _ in 0..100 {
                 let lba = Lba::new(rng.random_range(0..belief.capacity().get()));
-                let (span, spot) = (belief.track_of(lba), belief.layout().spot(lba));
+                let (span, spot) = (belief.track_of(lba), belief.layout().layout().spot(lba));
                 assert!(span.extent.contains(lba), "drawn drive {seed}: {lba} is not in {span:?}");
                 assert_eq!(
                     (span.start.cylinder, span.start.head),
@@ -225,9 +260,9 @@ mod tests {
         for seed in 0..100 {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let profile = draw::random_profile(&mut rng);
-            let mut belief = ProfileBelief::new(&profile).expect("a valid profile");
+            let mut belief = Actuator::of_profile(&profile).expect("a valid profile");
             assert_eq!(belief.angle_at(Instant::ORIGIN), None, "no phase is known at first");
-            belief.take_phase(
+            belief.set_rotation(
                 Mechanism::nominal(&profile).expect("a valid profile").period(),
                 Angle::from_raw(rng.random()),
             );
@@ -251,7 +286,7 @@ mod tests {
                     "drawn drive {seed}"
                 );
                 assert!(
-                    belief.seek_lower_bound(from.end.cylinder.abs_diff(to.start.cylinder))
+                    belief.map.arm_lower_bound(from.end.cylinder.abs_diff(to.start.cylinder))
                         <= belief.arm_time(from.end, to.start)
                 );
             }

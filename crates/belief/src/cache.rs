@@ -1,0 +1,240 @@
+//! [`CacheModel`]: the rules of the drive's cache, and the kind of access that a completion was as
+//! far as its time tells.
+//!
+//! An access to the medium cannot end before the arm can have come to its track and its sectors
+//! have passed, and ends when the angle of its last sector is under the head. An answer from the
+//! cache ends as soon as the command is decoded and the data have crossed the bus, at whatever
+//! angle. So:
+//!
+//! - *A hit* ends as soon as hits do, and either sooner than predicted or at an angle that is not
+//!   its own. As soon as hits do: within their time and 0.4 ms ([`HIT_SLACK`]) from when the drive
+//!   could begin. Where the platter's angle is well known, a sector on the head's own track that is
+//!   caught just in time is none.
+//! - *Elsewhere* ends sooner than the arm could have come, but not as soon as a hit; or two
+//!   revolutions late and more, at its own angle. The head was not where it was predicted, because
+//!   the drive took commands in an order of its own or had read on after the last one; or a retry
+//!   delayed it.
+//! - *In the buffer*: a write that a drive with a write-back cache took, but not at once. It had to
+//!   wait until others had been destaged.
+//! - Everything else is an access to *the medium*.
+//!
+//! Without a profile there are no interface times: a hit is then an answer within 0.4 ms over more
+//! than a neighboring band of addresses, and no access is sooner than the arm, whose times are
+//! learned from the same completions.
+//!
+//! Worked example, 20 TB 7,200 rpm: a read 50,000 cylinders away is sent at 0; the arm alone takes
+//! 4.7 ms. It is reported at 0.09 ms. A hit takes 0.06 ms and the bus 7 us: a hit. Reported at 3
+//! ms, with its angle under the head: the head was nearer than predicted.
+//!
+//! Does not tell a hit on the head's own track from an access there when it comes just as
+//! predicted. Source: P2 section 3.3.
+
+use headtime_mechanics::DriveProfile;
+use headtime_mechanics::cache::CacheTimes;
+use headtime_sched::{MeasuredAccess, Op};
+use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
+
+use crate::compact::Locations;
+use crate::model::actuator::{Actuator, Approach, direction};
+use crate::moved::Moved;
+
+/// The time by which a hit may exceed the computed one: a bus in use, a slow report (guess).
+const HIT_SLACK: Nanos = Nanos::from_us(400);
+/// An access this much sooner than predicted is not the one that was predicted (guess).
+const SOONER_NS: f64 = 100_000.0;
+/// Less than this sooner than possible is an error of the profile's (guess).
+const MIN_MARGIN: Nanos = Nanos::from_us(20);
+/// With a deviation below this the angle is known well enough to tell a sector that was caught from
+/// a hit, in turns (guess).
+const SHARP_TURNS: f64 = 0.01;
+
+/// The kind of access that a completion was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CompletionKind {
+    Medium,
+    Hit,
+    Elsewhere,
+    InBuffer,
+}
+
+/// A completion compared with its prediction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Compared {
+    pub(crate) kind: CompletionKind,
+    pub(crate) approach: Approach,
+    /// Later than predicted, in ns.
+    pub(crate) late_ns: f64,
+    /// Whole turns of it.
+    pub(crate) slips: f64,
+    /// The angle is that of the end, as far as the angle is known.
+    pub(crate) fits: bool,
+}
+
+/// The times of the drive's cache, and its state.
+#[derive(Clone, Debug)]
+pub(crate) struct CacheModel {
+    times: Option<CacheTimes>,
+    write_back: bool,
+    /// The sectors that the head reads ahead, off its track; zero where it does not.
+    read_ahead: Sectors,
+    /// The end of the last access, if it was a read.
+    read_to: Option<Lba>,
+    pub(crate) hits: u64,
+    /// A write was acknowledged and has still to be destaged, so the head's next way is not the
+    /// predicted one.
+    pub(crate) to_be_written: bool,
+}
+
+impl CacheModel {
+    pub(crate) fn of(profile: &DriveProfile) -> Self {
+        let cache = profile.cache.as_ref();
+        let goes_on = cache.filter(|cache| !cache.whole_track && !cache.read_ahead_within_track);
+        let read_ahead = goes_on
+            .map_or(0, |cache| u64::from(cache.read_ahead_sectors.min(cache.segment_sectors)));
+        Self {
+            times: cache.map(CacheTimes::new),
+            write_back: cache.is_some_and(|cache| cache.write_back),
+            read_ahead: Sectors::new(read_ahead),
+            ..Self::unknown()
+        }
+    }
+
+    /// A drive without a profile.
+    pub(crate) fn unknown() -> Self {
+        Self {
+            times: None,
+            write_back: false,
+            read_ahead: Sectors::ZERO,
+            read_to: None,
+            hits: 0,
+            to_be_written: false,
+        }
+    }
+
+    /// Whether commands of this kind end in the cache.
+    pub(crate) fn takes(&self, op: Op) -> bool {
+        self.write_back && op == Op::Write
+    }
+
+    pub(crate) fn note_hit(&mut self, op: Op) {
+        self.hits += 1;
+        self.to_be_written |= op != Op::Read;
+    }
+
+    /// Notes where an access ended.
+    pub(crate) fn ended(&mut self, op: Op, extent: Extent) {
+        self.read_to = (op == Op::Read).then_some(extent.end());
+    }
+
+    /// The sectors that the drive reads ahead after the last access, where that was a read up to
+    /// `from`.
+    pub(crate) fn reads_on_from(&self, from: Lba) -> Sectors {
+        if self.read_to == Some(from) { self.read_ahead } else { Sectors::ZERO }
+    }
+
+    /// Whether the head may have left the track on which it ended, because it had time for it.
+    pub(crate) fn strayed(&self, idle: Nanos, revolution: Nanos) -> bool {
+        !self.read_ahead.is_zero() && idle > revolution / 4
+    }
+}
+
+impl Actuator {
+    /// Compares a completion with its prediction, where the phase is known; `transfer` is its media
+    /// time if nothing is remapped.
+    pub(crate) fn compare(
+        &self,
+        measured: &MeasuredAccess,
+        approach: Approach,
+        media_end: Instant,
+        transfer: Nanos,
+    ) -> Compared {
+        let predicted = approach.arrival + approach.wait + transfer;
+        let turn_ns = self.revolution.as_ns() as f64;
+        let late_ns = media_end.signed_since(predicted) as f64;
+        let slips = libm::round(late_ns / turn_ns);
+        let deviation_ns = self.spindle.expected_error_turns(media_end) * turn_ns;
+        let fits = (late_ns - slips * turn_ns).abs() < 5.0 * deviation_ns;
+
+        let tail = self.map.arrival.spread() * 4;
+        let reach = if approach.moves {
+            approach.arrival.saturating_back(tail).max(approach.depart)
+        } else {
+            approach.depart
+        };
+        let margin = MIN_MARGIN + Nanos::from_ns((3.0 * deviation_ns) as u64);
+        // Where the arm came from or went to is too uncertain to say what it could not have done.
+        let places = [
+            Some(measured.target.start),
+            Some(measured.target.end),
+            measured.head_before.map(|head| head.place),
+        ];
+        let relocated = places.into_iter().flatten().any(Moved::holds);
+        let sooner = self.has_curve() && media_end + margin < reach + transfer && !relocated;
+        let free_at = measured.head_before.map_or(measured.dispatched, |head| head.free_at);
+        let begin = measured.dispatched.max(free_at);
+        let caught = fits && !approach.moves && deviation_ns < SHARP_TURNS * turn_ns;
+        // A wait that is not known compares with nothing but the time of a hit.
+        let angle_known = approach.known || self.has_curve();
+        let kind = match self.kind_by_time(measured, begin) {
+            Some(CompletionKind::Hit)
+                if angle_known && (late_ns > -SOONER_NS || caught) && fits =>
+            {
+                CompletionKind::Medium
+            }
+            Some(kind) => kind,
+            None if sooner || angle_known && slips >= 2.0 && fits => CompletionKind::Elsewhere,
+            None => CompletionKind::Medium,
+        };
+        Compared { kind, approach, late_ns, slips, fits }
+    }
+
+    /// The kind of access by the time that it took from when the drive could `begin`; `None` where
+    /// that does not tell.
+    pub(crate) fn kind_by_time(
+        &self,
+        measured: &MeasuredAccess,
+        begin: Instant,
+    ) -> Option<CompletionKind> {
+        let MeasuredAccess { target, finished, head_before, .. } = measured;
+        let least = match &self.map.locations {
+            Locations::Layout(layout) => {
+                let (interface, direction) = (&layout.interface, direction(target.op));
+                let decoded = self.cache.times.map_or_else(
+                    || interface.command_overhead(direction, None),
+                    |times| times.hit_overhead(direction, None),
+                );
+                decoded + interface.bus_time(target.extent.len) + interface.completion_overhead()
+            }
+            // In a neighboring band the arm may have had nothing to do.
+            Locations::Segments(_) => head_before
+                .filter(|head| !self.map.locations.may_share_track(head.place, target.start))
+                .map(|_| Nanos::ZERO)?,
+        };
+        if *finished <= begin + least + HIT_SLACK {
+            return Some(CompletionKind::Hit);
+        }
+        (self.cache.write_back && target.op != Op::Read).then_some(CompletionKind::InBuffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_drive_reads_on_behind_a_read_and_nothing_else_as_far_as_its_profile_says() {
+        let load =
+            |name| headtime_mechanics::catalog::load(name).expect("a profile of the catalog");
+        let mut cache = CacheModel::of(&load("deskstar34gxp@papers"));
+        let (extent, end) = (Extent::from_numbers(800, 8), Lba::new(808));
+        assert_eq!(cache.reads_on_from(end), Sectors::ZERO, "nothing was read yet");
+        cache.ended(Op::Read, extent);
+        assert_eq!(cache.reads_on_from(end), Sectors::new(261));
+        assert_eq!(cache.reads_on_from(Lba::new(816)), Sectors::ZERO);
+        cache.ended(Op::Write, extent);
+        assert_eq!(cache.reads_on_from(end), Sectors::ZERO);
+        let mut none = CacheModel::of(&load("deskstar34gxp@nocache"));
+        none.ended(Op::Read, extent);
+        assert_eq!(none.reads_on_from(end), Sectors::ZERO);
+    }
+}

@@ -1,0 +1,215 @@
+//! [`Locations`]: where a model takes sectors to be: by a profile's layout and what differs from it,
+//! or by segments that were found without one.
+//!
+//! Both answer the same questions: the angle at which a sector begins and has passed, its cylinder,
+//! and the media time of an extent. An unknown angle is a state of its own; so that a [`Position`]
+//! can carry it to the estimate, its surface is then [`UNKNOWN`], which no drive has.
+
+use std::sync::Arc;
+
+use headtime_mechanics::{
+    DriveProfile, HeadPosition, InterfaceTimes, Layout, Mechanism, ProfileError, Spot,
+};
+use headtime_sched::{Op, Position};
+use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
+
+use super::shifts::Shifts;
+use super::strips::Strips;
+use crate::model::actuator::direction;
+use crate::moved::{Moved, NOWHERE};
+
+/// The surface of a place whose angle is not known; that of sectors which lie elsewhere, nobody
+/// knows where, is another.
+pub(super) const UNKNOWN: u16 = u16::MAX;
+/// Bands of depth that a drive without geometry is told apart in: neighboring ones differ by less
+/// than any seek shows.
+pub(super) const BANDS: u32 = 1 << 20;
+
+/// The locations of sectors.
+#[derive(Clone, Debug)]
+pub(crate) enum Locations {
+    Layout(Box<LayoutLocations>),
+    Segments(Strips),
+}
+
+/// Locations by a profile's layout, and what differs from it.
+#[derive(Clone, Debug)]
+pub(crate) struct LayoutLocations {
+    pub(super) profile: DriveProfile,
+    pub(crate) mechanism: Mechanism,
+    pub(crate) interface: InterfaceTimes,
+    pub(super) shifts: Shifts,
+}
+
+impl LayoutLocations {
+    /// What the profile says.
+    pub(super) fn new(profile: &DriveProfile) -> Result<Self, ProfileError> {
+        Ok(Self {
+            profile: profile.clone(),
+            mechanism: Mechanism::nominal(profile)?,
+            interface: InterfaceTimes::from_profile(profile)?,
+            shifts: Shifts::default(),
+        })
+    }
+
+    /// The same without the declared capacity: addresses that are shifted may lie after it.
+    pub(super) fn with_spares(profile: &DriveProfile) -> Result<Self, ProfileError> {
+        let whole = DriveProfile { capacity_sectors: None, ..profile.clone() };
+        Ok(Self { mechanism: Mechanism::nominal(&whole)?, ..Self::new(profile)? })
+    }
+
+    /// The same with other shifts.
+    pub(super) fn with_shifts(&self, shifts: Shifts) -> Self {
+        Self { shifts, ..self.clone() }
+    }
+
+    pub(crate) fn layout(&self) -> &Arc<Layout> {
+        self.mechanism.layout()
+    }
+
+    pub(crate) fn shifts(&self) -> &Shifts {
+        &self.shifts
+    }
+
+    /// The address that the layout has where the drive has `lba`.
+    pub(crate) fn shifted(&self, lba: Lba) -> Lba {
+        self.shifts.moved(lba, self.layout().capacity().get())
+    }
+
+    /// Start and end of an extent by the layout, and its media time.
+    fn locate(&self, op: Op, extent: Extent) -> (Position, Position, Nanos) {
+        let last = Extent::new(self.shifted(extent.last()), Sectors::new(1));
+        let start = self.shifted(extent.start);
+        let room = self.layout().capacity().get() - start.get();
+        let extent = Extent::new(start, extent.len.min(Sectors::new(room)));
+        let start = self.mechanism.spot(start);
+        // From the start of its first sector an access seeks and waits only between tracks, and
+        // that is part of the transfer.
+        let (from, begin) = (start.position, Instant::ORIGIN);
+        let access = self.mechanism.access(from, begin, direction(op), extent, begin);
+        let wait = self.mechanism.positioning_to(from, begin, direction(op), &start).rotate;
+        let transfer = access.finish.saturating_since(begin + wait);
+        (position_of(start), position_of(self.mechanism.end_spot(last)), transfer)
+    }
+}
+
+impl Locations {
+    /// The profile that the locations come from.
+    pub(crate) fn profile(&self) -> Option<&DriveProfile> {
+        match self {
+            Self::Layout(layout) => Some(&layout.profile),
+            Self::Segments(_) => None,
+        }
+    }
+
+    /// The innermost cylinder, or band of depth.
+    pub(crate) fn last_cylinder(&self) -> u32 {
+        match self {
+            Self::Layout(layout) => layout.layout().cylinders().saturating_sub(1),
+            Self::Segments(_) => BANDS - 1,
+        }
+    }
+
+    /// Whether two positions of a drive without geometry are so near that they may lie on one
+    /// track.
+    #[inline]
+    pub(crate) fn may_share_track(&self, one: Position, other: Position) -> bool {
+        match self {
+            Self::Layout(_) => false,
+            Self::Segments(_) => one.cylinder.abs_diff(other.cylinder) <= 1,
+        }
+    }
+
+    /// No sectors known to lie elsewhere than here.
+    pub(super) fn none_moved(&self) -> Moved {
+        match self {
+            Self::Layout(layout) => Moved::of_layout(layout.layout()),
+            Self::Segments(strips) => {
+                Moved::new(BANDS, strips.strips().iter().map(|strip| 1.0 / strip.sector()))
+            }
+        }
+    }
+
+    /// The position at which the sector begins.
+    pub(super) fn start(&self, lba: Lba, capacity: Sectors) -> Position {
+        match self {
+            Self::Layout(layout) => position_of(layout.mechanism.spot(layout.shifted(lba))),
+            Self::Segments(strips) => {
+                strip_place(strips.start(lba), strips.depth(lba, capacity.get()))
+            }
+        }
+    }
+
+    /// The position of the head when the sector has passed.
+    pub(super) fn end(&self, lba: Lba, capacity: Sectors) -> Position {
+        match self {
+            Self::Layout(layout) => {
+                let sector = Extent::new(layout.shifted(lba), Sectors::new(1));
+                position_of(layout.mechanism.end_spot(sector))
+            }
+            Self::Segments(strips) => {
+                strip_place(strips.end(lba), strips.depth(lba, capacity.get()))
+            }
+        }
+    }
+
+    /// The angle at which the sector has passed; `None` where it is not known.
+    pub(crate) fn end_angle(&self, lba: Lba) -> Option<Angle> {
+        match self {
+            Self::Layout(layout) => {
+                let sector = Extent::new(layout.shifted(lba), Sectors::new(1));
+                Some(layout.mechanism.end_angle(sector))
+            }
+            Self::Segments(strips) => strips.end(lba),
+        }
+    }
+
+    /// Start and end of an extent, and its media time from the start of the first to the end of the
+    /// last sector, where a sector of which nothing is known takes `sector_ns`.
+    pub(super) fn locate(
+        &self,
+        op: Op,
+        extent: Extent,
+        capacity: Sectors,
+        revolution: Nanos,
+        sector_ns: f64,
+    ) -> (Position, Position, Nanos) {
+        let strips = match self {
+            Self::Layout(layout) => return layout.locate(op, extent),
+            Self::Segments(strips) => strips,
+        };
+        let (turn_ns, sectors) = (revolution.as_ns() as f64, extent.len.get());
+        let transfer_ns = strips
+            .turns_over(extent.start, sectors)
+            .map_or(sectors as f64 * sector_ns, |turns| turns * turn_ns);
+        (
+            self.start(extent.start, capacity),
+            self.end(extent.last(), capacity),
+            Nanos::from_ns(transfer_ns as u64),
+        )
+    }
+}
+
+fn position_of(spot: Spot) -> Position {
+    Position { cylinder: spot.position.cylinder, head: spot.position.head, angle: spot.angle }
+}
+
+fn strip_place(angle: Option<Angle>, depth: f64) -> Position {
+    let cylinder = ((depth * f64::from(BANDS)) as u32).min(BANDS - 1);
+    angle.map_or(Position { cylinder, head: UNKNOWN, angle: Angle::ZERO }, |angle| Position {
+        cylinder,
+        head: 0,
+        angle,
+    })
+}
+
+/// Whether nobody knows the angle of a place.
+#[inline]
+pub(crate) fn is_unknown(place: Position) -> bool {
+    place.head == UNKNOWN || place.head == NOWHERE
+}
+
+/// The track of a place.
+pub(crate) fn position(place: Position) -> HeadPosition {
+    HeadPosition { cylinder: place.cylinder, head: place.head }
+}

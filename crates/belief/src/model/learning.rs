@@ -1,0 +1,340 @@
+//! What the model of an arm learns from a completion, and which completions teach what.
+//!
+//! ```text
+//! kind (cache.rs)             period, phase, angles   arm   locations that lose turns   error counted
+//! the medium                  yes                     yes   yes                         yes
+//! the medium, a known loss    –                       –     yes                         –
+//! the medium, moved sectors   yes, where known        –     –                           yes, where known
+//! elsewhere                   yes                     –     if late                     –
+//! a hit, in the buffer        –                       –     –                           –
+//! no head before it           yes                     –     –                           –
+//! ```
+//!
+//! The arm is judged only where it is the arm that decides: it moved, no data were waited for, the
+//! angle was known well, the angle at the end was the right one, and the drive had neither time to
+//! read on elsewhere nor written data to destage. A turn lost with ample time for the arm is the
+//! location's (`remaps.rs`), the first time nobody's.
+//!
+//! A hit is reported as such, and the head stays, with one exception: a read that goes on where the
+//! last one ended was read ahead, so the head is there or further.
+//!
+//! A map learns two things more: how late accesses to a region were at most, and the angle at which
+//! each sector passed, for its search. Where three of four angles are wrong for a while, the drive
+//! is another or has been changed: angles count as unknown, and the search starts again.
+
+use headtime_sched::{AccessKind, BeliefReport, MeasuredAccess, Op, Position};
+use headtime_units::{Instant, Nanos};
+
+use super::actuator::{Actuator, Approach};
+use crate::cache::{Compared, CompletionKind};
+use crate::compact::{AngleSample, ArmTimes, Learning, is_unknown, share};
+use crate::moved::{Moved, NOWHERE, Reading, Trip};
+use crate::seeks::Movement;
+
+/// A wait so many deviations long is not missed by the arm.
+const AMPLE_SPREADS: u64 = 6;
+/// Above this deviation, in turns, the angle is not known well enough to compare anything with it.
+const VAGUE_TURNS: f64 = 0.1;
+
+/// The errors of recent predictions: slow means over about 256 completions.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PredictionErrors {
+    samples: u64,
+    predicted: u64,
+    squared_us: f64,
+    missed: f64,
+}
+
+/// The result of a completion.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Lesson {
+    pub(crate) learned: AccessKind,
+    /// How far from the predicted angle it ended, in turns; `None` where that says nothing about
+    /// whether the model is right.
+    pub(crate) error_turns: Option<f64>,
+}
+
+impl Actuator {
+    /// Learns from a completion.
+    pub(crate) fn observe(&mut self, measured: &MeasuredAccess) -> Lesson {
+        if !measured.succeeded || !measured.target.op.moves_head() {
+            return Lesson { learned: AccessKind::Media, error_turns: None };
+        }
+        let lesson = self.observe_access(measured);
+        let answered = matches!(lesson.learned, AccessKind::CacheHit);
+        if self.search.is_some() && self.learns() && !answered {
+            self.advance_search();
+        }
+        lesson
+    }
+
+    /// Whether anything but the rotation is learned.
+    fn learns(&self) -> bool {
+        self.search.as_ref().is_none_or(|search| search.learning == Learning::All)
+    }
+
+    fn observe_access(&mut self, measured: &MeasuredAccess) -> Lesson {
+        let nothing = Lesson { learned: AccessKind::Media, error_turns: None };
+        let (target, extent) = (&measured.target, measured.target.extent);
+        self.cache.ended(target.op, extent);
+        let media_end = self.media_end(target, measured.finished);
+        // Where the ends are known to lie elsewhere, the time lost there is explained.
+        let ends_at_home = !Moved::holds(target.start) && !Moved::holds(target.end);
+        let lost = if ends_at_home { self.remaps.lost(extent) } else { Nanos::ZERO };
+        // When the target was made the loss may not have been known.
+        let transfer = if lost.is_zero() {
+            target.transfer
+        } else {
+            self.target(target.op, extent).transfer.saturating_sub(lost)
+        };
+        let approach =
+            measured.head_before.map(|head| self.approach(&head, measured.dispatched, target));
+        let compared = approach
+            .filter(|_| self.phase.is_some())
+            .map(|approach| self.compare(measured, approach, media_end, transfer));
+        let kind = match &compared {
+            Some(compared) => compared.kind,
+            None => {
+                self.kind_by_time(measured, measured.dispatched).unwrap_or(CompletionKind::Medium)
+            }
+        };
+        match kind {
+            CompletionKind::Hit => {
+                self.cache.note_hit(target.op);
+                let goes_on = target.op == Op::Read
+                    && measured.head_before.is_some_and(|head| head.next_lba == extent.start);
+                let learned = if goes_on { AccessKind::Media } else { AccessKind::CacheHit };
+                return Lesson { learned, ..nothing };
+            }
+            CompletionKind::InBuffer => {
+                self.cache.to_be_written = true;
+                return Lesson { learned: AccessKind::Uncertain, ..nothing };
+            }
+            CompletionKind::Medium | CompletionKind::Elsewhere => {}
+        }
+        self.errors.samples += 1;
+        if !lost.is_zero() && compared.as_ref().is_none_or(|compared| compared.fits) {
+            if let Some(compared) = &compared {
+                self.judge_place(measured, compared, lost / 2);
+            }
+            return nothing;
+        }
+        if let Some(approach) = &approach {
+            self.vote(measured, approach, media_end);
+        }
+        let Some(compared) = compared else {
+            self.read_phase(measured, media_end, None);
+            return nothing;
+        };
+        let known = self.spindle.deviation_turns(media_end) < VAGUE_TURNS;
+        // Without a curve an unknown angle leaves nothing to compare.
+        let comparable = compared.approach.known || self.has_curve();
+        if !is_relocated(measured) && comparable && self.learns() {
+            self.judge_place(measured, &compared, self.revolution * 3 / 4);
+            if let Some(tails) = self.map.tails.as_mut().filter(|_| compared.approach.known) {
+                let late = Nanos::from_ns(compared.late_ns.max(0.0) as u64);
+                tails.take(extent.start, late, self.revolution);
+            }
+            if compared.kind == CompletionKind::Medium {
+                self.judge_arm(measured, &compared);
+            }
+        }
+        let there = self.head_was_there(measured, &compared);
+        self.cache.to_be_written = false;
+        let from_known = there
+            && compared.approach.known
+            && !measured.head_before.is_some_and(|head| {
+                Moved::holds(head.place) || !self.map.is_of_profile() && is_unknown(head.place)
+            });
+        let reading =
+            self.read_phase(measured, media_end, from_known.then_some(compared.slips == 0.0));
+        if there && reading != Reading::Home && self.learns() {
+            self.judge_trip(measured, &compared.approach, media_end);
+        }
+        let error_turns = compared.late_ns / self.revolution.as_ns() as f64 - compared.slips;
+        let medium = compared.kind == CompletionKind::Medium;
+        Lesson {
+            learned: if medium { AccessKind::Media } else { AccessKind::Uncertain },
+            error_turns: (known && compared.approach.moves && reading != Reading::Nothing)
+                .then_some(error_turns),
+        }
+    }
+
+    /// Where the arm has no curve, the completion votes for the time that it took.
+    fn vote(&mut self, measured: &MeasuredAccess, approach: &Approach, media_end: Instant) {
+        let moved = approach.moves && !is_relocated(measured) && self.learns();
+        let (ArmTimes::Votes(votes), Some(head), true) =
+            (&mut self.map.arm, measured.head_before, moved)
+        else {
+            return;
+        };
+        let passed_ns = media_end.signed_since(approach.depart) as f64
+            - measured.target.transfer.as_ns() as f64;
+        votes.vote(share(head.place, measured.target.start), passed_ns.max(0.0));
+    }
+
+    /// What the completion says of the cylinder of relocated sectors.
+    fn judge_trip(&mut self, measured: &MeasuredAccess, approach: &Approach, media_end: Instant) {
+        let Some(head) = measured
+            .head_before
+            .filter(|head| !Moved::holds(head.place) && measured.target.op == Op::Read)
+        else {
+            return;
+        };
+        let trip = Trip {
+            took_ns: media_end.signed_since(approach.depart + measured.target.transfer) as f64,
+            turn_ns: self.revolution.as_ns() as f64,
+            spread_ns: self.map.arrival.spread().as_ns() as f64,
+        };
+        let mut moved = std::mem::replace(&mut self.map.moved, Moved::new(1, []));
+        moved.take_trip(measured.target.extent, &trip, |cylinder| {
+            let to = Position { cylinder, head: NOWHERE, ..head.place };
+            self.map.arm_time(head.place, to, Op::Read).0.as_ns() as f64
+        });
+        self.map.moved = moved;
+    }
+
+    /// Whether the location lost time that it should not have: `much` or more. An access that ends
+    /// at another angle is not late but relocated (`moved/`).
+    fn judge_place(&mut self, measured: &MeasuredAccess, compared: &Compared, much: Nanos) {
+        let extent = measured.target.extent;
+        let approach = &compared.approach;
+        if compared.late_ns < much.as_ns() as f64 {
+            self.remaps.in_time(extent);
+        } else if compared.fits
+            && self.head_was_there(measured, compared)
+            && (!approach.moves || approach.wait > self.map.arrival.spread() * AMPLE_SPREADS)
+        {
+            self.remaps.late(extent, Nanos::from_ns(compared.late_ns as u64));
+        }
+    }
+
+    /// What the completion says of the arm.
+    fn judge_arm(&mut self, measured: &MeasuredAccess, compared: &Compared) {
+        let (approach, slips) = (&compared.approach, compared.slips);
+        let turn_ns = self.revolution.as_ns() as f64;
+        // While the angle is uncertain a missed turn says nothing about the arm.
+        let angle_known = approach.arrival <= self.sharp_until && compared.fits;
+        if let (true, true, true, Some(head)) = (
+            angle_known,
+            approach.by_arm,
+            self.head_was_there(measured, compared),
+            measured.head_before,
+        ) {
+            let arrival = &mut self.map.arrival;
+            let (spread_ns, sure) = (arrival.spread().as_ns() as f64, arrival.sure());
+            arrival.observe(approach.wait, self.revolution, slips as i32);
+            if let (ArmTimes::Curve(seeks), true) = (&mut self.map.arm, slips.abs() <= 1.0) {
+                let high_ns = approach.wait.as_ns() as f64 + slips * turn_ns;
+                let movement = Movement {
+                    from_cylinder: head.place.cylinder,
+                    to_cylinder: measured.target.start.cylinder,
+                    writes: measured.target.op != Op::Read,
+                };
+                seeks.observe(movement, high_ns - turn_ns, high_ns, spread_ns, sure);
+            }
+        }
+        self.errors.note((compared.late_ns - slips * turn_ns) / 1e3, slips != 0.0);
+    }
+
+    /// Whether nothing speaks against the head having been where the command before left it.
+    fn head_was_there(&self, measured: &MeasuredAccess, compared: &Compared) -> bool {
+        let idle = measured
+            .head_before
+            .map_or(Nanos::ZERO, |head| compared.approach.depart.saturating_since(head.free_at));
+        !self.cache.to_be_written && !self.cache.strayed(idle, self.revolution)
+    }
+
+    /// What the completion says of the rotation, and of the location of its last sector;
+    /// `predicted` says whether that passed in the predicted revolution, where that can be known.
+    fn read_phase(
+        &mut self,
+        measured: &MeasuredAccess,
+        media_end: Instant,
+        predicted: Option<bool>,
+    ) -> Reading {
+        // AccessKind since the target was computed, perhaps; the newest offset is the better one.
+        let (extent, last) = (measured.target.extent, measured.target.extent.last());
+        let reading = match (self.map.end_angle(last), self.phase) {
+            (Some(home), Some(phase)) if self.trusts_angles() => {
+                if self.learns() {
+                    let tolerance = 5.0 * self.spindle.expected_error_turns(media_end);
+                    let (locations, angles) = (&self.map.locations, &self.map.angles);
+                    let at_home = |lba| {
+                        locations.end_angle(lba).map_or(home, |angle| angle + angles.offset(lba))
+                    };
+                    let seen = self.period.angle_at(media_end, phase);
+                    self.map.moved.take(extent, seen, at_home, tolerance, predicted)
+                } else {
+                    let place =
+                        self.map.moved.end(last, Position { angle: home, ..Position::default() });
+                    match place.head {
+                        NOWHERE => Reading::Nothing,
+                        _ if Moved::holds(place) => Reading::Moved(place.angle),
+                        _ => Reading::Home,
+                    }
+                }
+            }
+            _ => Reading::Home,
+        };
+        let sample = AngleSample { at: media_end, last };
+        let error = self.follow(sample, reading);
+        if self.search.is_some() && self.learns() {
+            self.note_angle(sample, reading, error);
+        }
+        reading
+    }
+
+    /// Follows the rotation by one sample, and learns by how much the angles of its region differ.
+    /// The error in turns, where an angle was predicted.
+    pub(crate) fn follow(&mut self, sample: AngleSample, reading: Reading) -> Option<f64> {
+        let AngleSample { at, last } = sample;
+        let angle = match reading {
+            Reading::Home | Reading::Odd => self.map.end_angle(last)?,
+            Reading::Moved(angle) => angle,
+            Reading::Nothing => return None,
+        };
+        let before = self.phase.map(|phase| self.period.angle_at(at, phase));
+        if let (Some(error), Reading::Home | Reading::Odd, true) =
+            (self.spindle.observe(at, angle), reading, self.learns())
+        {
+            // Seen earlier in the turn than predicted means that the sector lies earlier.
+            self.map.angles.observe(last, -error);
+        }
+        if let Some(phase) = self.spindle.phase() {
+            self.set_rotation(self.spindle.period(), phase);
+        }
+        let sharp_turns =
+            0.5 * self.map.arrival.spread().as_ns() as f64 / self.revolution.as_ns() as f64;
+        self.sharp_until = self.spindle.sharp_until(sharp_turns);
+        before.map(|before| angle.signed_turns_from(before))
+    }
+
+    pub(crate) fn report(&self) -> BeliefReport {
+        let predicted = self.errors.predicted > 0;
+        BeliefReport {
+            samples: self.errors.samples,
+            period_ns: Some(self.spindle.period().as_ns_f64()),
+            error_rms_us: predicted.then(|| libm::sqrt(self.errors.squared_us)),
+            missed_revolutions: predicted.then_some(self.errors.missed),
+            cache_hits: self.cache.hits,
+            mistrusted: !self.trusts_angles(),
+            ..BeliefReport::default()
+        }
+    }
+}
+
+/// Whether the head came from relocated sectors, or went there.
+fn is_relocated(measured: &MeasuredAccess) -> bool {
+    let (target, head) = (&measured.target, measured.head_before.map(|head| head.place));
+    [Some(target.start), Some(target.end), head].into_iter().flatten().any(Moved::holds)
+}
+
+impl PredictionErrors {
+    fn note(&mut self, error_us: f64, missed: bool) {
+        self.predicted += 1;
+        let weight = (1.0 / self.predicted as f64).max(1.0 / 256.0);
+        self.squared_us += weight * (error_us * error_us - self.squared_us);
+        self.missed += weight * (f64::from(u8::from(missed)) - self.missed);
+    }
+}
