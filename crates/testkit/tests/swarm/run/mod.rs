@@ -151,7 +151,8 @@ fn run_plan<F: SchedulerApi>(
     } else {
         belief(&plan.profile)
     };
-    let belief = if truth.arms() > 1 { Box::new(TwoArms(belief)) } else { belief };
+    let one_arm = truth.arms() > belief.arms();
+    let belief = if one_arm { Box::new(TwoArms(belief)) } else { belief };
     let mut inner = SimulatedDrive::new(truth).map_err(|error| error.to_string())?;
     inner.record_landings();
     let limits = QueueLimits { outstanding: plan.outstanding, ..QueueLimits::default() };
