@@ -13,7 +13,7 @@
 //! their pieces are at the scheduler at once. TRIM is not split, because it moves no head.
 
 use bytes::Bytes;
-use headtime_io::IoError;
+use headtime_io::{Io, IoError};
 use headtime_nbd::{Errno, NbdCommand};
 use headtime_sched::{Op, RequestId};
 use headtime_units::{Extent, Lba, SectorSize, Sectors};
@@ -31,21 +31,6 @@ pub(crate) enum JobResult {
     Data(Vec<Bytes>),
     /// Failure.
     Failed(Errno, String),
-}
-
-/// One piece of a request.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
-    /// Its index within the request.
-    pub(crate) index: usize,
-    /// Its operation.
-    pub(crate) op: Op,
-    /// Its sectors, as addresses of the drive.
-    pub(crate) extent: Extent,
-    /// It must be durable when it completes.
-    pub(crate) fua: bool,
-    /// Its payload.
-    pub(crate) data: Bytes,
 }
 
 /// A request in progress.
@@ -128,8 +113,8 @@ impl Job {
         !self.stopped && self.handed_out < self.count() && self.at_scheduler.len() < self.window
     }
 
-    /// The next piece, which then counts as at the scheduler.
-    pub(crate) fn next_piece(&mut self) -> Option<Piece> {
+    /// The next piece with its index, which then counts as at the scheduler.
+    pub(crate) fn next_piece(&mut self) -> Option<(usize, Io)> {
         if !self.has_piece() {
             return None;
         }
@@ -145,7 +130,7 @@ impl Job {
             Bytes::new()
         };
         let extent = Extent::new(self.extent.start + Sectors::new(before), Sectors::new(len));
-        Some(Piece { index, op: self.op, extent, fua: self.fua, data })
+        Some((index, Io { fua: self.fua, data, ..Io::new(self.op, extent) }))
     }
 
     /// Records the scheduler's id of piece `index`, unless the piece is complete already.
@@ -228,7 +213,7 @@ mod tests {
         Job::new(command, BASE, SectorSize::B512, Sectors::new(4)).expect("a request for the drive")
     }
 
-    fn pieces(job: &mut Job) -> Vec<Piece> {
+    fn pieces(job: &mut Job) -> Vec<(usize, Io)> {
         std::iter::from_fn(|| job.next_piece()).collect()
     }
 
@@ -239,7 +224,7 @@ mod tests {
     #[test]
     fn a_long_read_is_split_and_joined_in_order() {
         let mut job = job(NbdCommand::Read { offset: 1024, length: 10 * 512, unfragmented: false });
-        let extents: Vec<Extent> = pieces(&mut job).iter().map(|piece| piece.extent).collect();
+        let extents: Vec<Extent> = pieces(&mut job).iter().map(|(_, io)| io.extent).collect();
         assert_eq!(
             extents,
             [
@@ -269,9 +254,9 @@ mod tests {
         let mut job =
             job(NbdCommand::Write { offset: 0, payload: payload.clone().into(), fua: true });
         let pieces = pieces(&mut job);
-        assert!(pieces.iter().all(|piece| piece.fua && piece.op == Op::Write));
+        assert!(pieces.iter().all(|(_, io)| io.fua && io.op == Op::Write));
         assert_eq!(
-            pieces.iter().flat_map(|piece| piece.data.to_vec()).collect::<Vec<u8>>(),
+            pieces.iter().flat_map(|(_, io)| io.data.to_vec()).collect::<Vec<u8>>(),
             payload
         );
     }
@@ -288,7 +273,7 @@ mod tests {
         assert_eq!(pieces(&mut job).len(), WINDOW);
         job.completed(3, Err(error(5)));
         job.completed(1, Err(error(28)));
-        assert_eq!(job.next_piece(), None);
+        assert!(job.next_piece().is_none());
         job.completed(0, Ok(Bytes::new()));
         assert!(!job.is_complete());
         job.completed(2, Ok(Bytes::new()));
@@ -305,11 +290,11 @@ mod tests {
         let mut job = Job::new(command, BASE, SectorSize::B512, Sectors::new(2048 * 1024))
             .expect("a request for the drive");
         let (mut done, mut sectors) = (0, 0);
-        let mut at_scheduler: std::collections::VecDeque<Piece> = pieces(&mut job).into();
-        while let Some(piece) = at_scheduler.pop_front() {
+        let mut at_scheduler: std::collections::VecDeque<(usize, Io)> = pieces(&mut job).into();
+        while let Some((index, io)) = at_scheduler.pop_front() {
             assert!(at_scheduler.len() < WINDOW);
-            sectors += piece.extent.len.get();
-            job.completed(piece.index, Ok(Bytes::new()));
+            sectors += io.extent.len.get();
+            job.completed(index, Ok(Bytes::new()));
             done += 1;
             at_scheduler.extend(pieces(&mut job));
         }
@@ -320,16 +305,8 @@ mod tests {
     #[test]
     fn a_flush_has_no_sectors_and_a_trim_one_piece() {
         let mut flush = job(NbdCommand::Flush);
-        assert_eq!(
-            pieces(&mut flush),
-            [Piece {
-                index: 0,
-                op: Op::Flush,
-                extent: Extent::default(),
-                fua: false,
-                data: Bytes::new()
-            }]
-        );
+        let [(0, io)] = &pieces(&mut flush)[..] else { panic!("a flush is one piece") };
+        assert!(io.op == Op::Flush && io.extent == Extent::default() && io.data.is_empty());
         let mut trim = job(NbdCommand::Trim { offset: 0, length: 1 << 30, fua: false });
         assert_eq!(pieces(&mut trim).len(), 1);
         trim.completed(0, Err(error(95)));
@@ -339,7 +316,7 @@ mod tests {
     #[test]
     fn a_cached_read_gives_nothing_to_the_client() {
         let mut cache = job(NbdCommand::Cache { offset: 0, length: 512 });
-        assert_eq!(pieces(&mut cache)[0].op, Op::Read);
+        assert_eq!(pieces(&mut cache)[0].1.op, Op::Read);
         cache.completed(0, Ok(Bytes::from_static(&[1; 512])));
         assert_eq!(cache.into_result(), JobResult::Done);
     }
@@ -347,8 +324,8 @@ mod tests {
     #[test]
     fn a_stopped_job_names_what_is_to_be_cancelled() {
         let mut job = job(NbdCommand::Read { offset: 0, length: 12 * 512, unfragmented: false });
-        for piece in [job.next_piece(), job.next_piece()].into_iter().flatten() {
-            job.submitted(piece.index, RequestId(piece.index as u64 + 50));
+        for (index, _) in [job.next_piece(), job.next_piece()].into_iter().flatten() {
+            job.submitted(index, RequestId(index as u64 + 50));
         }
         job.completed(0, Ok(Bytes::new()));
         assert_eq!(job.stop().collect::<Vec<_>>(), [RequestId(51)]);

@@ -14,112 +14,68 @@ use crate::{FuzzTarget, Memory};
 
 /// Every target.
 pub const TARGETS: &[FuzzTarget] = &[
-    FuzzTarget {
-        name: "nbd_server",
-        about: "a client's bytes to the NBD server",
-        samples: &[],
-        memory: nbd::SERVER_MEMORY,
-        run: nbd::server,
-    },
-    FuzzTarget {
-        name: "nbd_client",
-        about: "a server's bytes to the NBD client",
-        samples: &[],
-        memory: nbd::CLIENT_MEMORY,
-        run: nbd::client,
-    },
-    FuzzTarget {
-        name: "names",
-        about: "locators, NBD URIs and policies as people write them",
-        samples: &[],
-        memory: TEXT,
-        run: names,
-    },
-    FuzzTarget {
-        name: "config",
-        about: "configurations of `serve`",
-        samples: &[],
-        memory: TEXT,
-        run: config,
-    },
-    FuzzTarget {
-        name: "profile",
-        about: "drive profiles",
-        samples: &["crates/mechanics/profiles"],
-        memory: profiles::MEMORY,
-        run: profiles::toml,
-    },
-    FuzzTarget {
-        name: "disksim",
-        about: "DiskSim's descriptions of drives",
-        samples: &[],
-        memory: profiles::MEMORY,
-        run: profiles::disksim,
-    },
-    FuzzTarget {
-        name: "metadata",
-        about: "a drive's table of volumes",
-        samples: &[],
-        memory: metadata::MEMORY,
-        run: metadata::area,
-    },
-    FuzzTarget {
-        name: "trace",
-        about: "traces, by every format's decoder",
-        samples: &[],
-        memory: workloads::TRACE_MEMORY,
-        run: workloads::trace,
-    },
-    FuzzTarget {
-        name: "workload",
-        about: "workload files",
-        samples: &["workloads", "crates/workload/builtin"],
-        memory: workloads::WORKLOAD_MEMORY,
-        run: workloads::file,
-    },
-    FuzzTarget {
-        name: "scan_state",
-        about: "what a scan remembers",
-        samples: &[],
-        memory: scans::STATE_MEMORY,
-        run: scans::state,
-    },
-    FuzzTarget {
-        name: "backup_stream",
-        about: "the stream of a backup",
-        samples: &[],
-        memory: scans::STREAM_MEMORY,
-        run: scans::stream,
-    },
-    FuzzTarget {
-        name: "control",
-        about: "a line to the control socket",
-        samples: &[],
-        memory: TEXT,
-        run: scans::control,
-    },
-    FuzzTarget {
-        name: "probe_state",
-        about: "what a characterization remembers",
-        samples: &[],
-        memory: scans::PROBE_MEMORY,
-        run: scans::probe,
-    },
-    FuzzTarget {
-        name: "needs",
-        about: "what applications need of a drive",
-        samples: &[],
-        memory: TEXT,
-        run: workloads::needs,
-    },
-    FuzzTarget {
-        name: "fio_job",
-        about: "fio's job files",
-        samples: &[],
-        memory: workloads::WORKLOAD_MEMORY,
-        run: workloads::job,
-    },
+    target(
+        "nbd_server",
+        "a client's bytes to the NBD server",
+        &[],
+        nbd::SERVER_MEMORY,
+        nbd::server,
+    ),
+    target(
+        "nbd_client",
+        "a server's bytes to the NBD client",
+        &[],
+        nbd::CLIENT_MEMORY,
+        nbd::client,
+    ),
+    target("names", "locators, NBD URIs and policies", &[], TEXT, names),
+    target("config", "configurations of `serve`", &[], TEXT, config),
+    target(
+        "profile",
+        "drive profiles",
+        &["crates/mechanics/profiles"],
+        profiles::MEMORY,
+        profiles::toml,
+    ),
+    target("disksim", "DiskSim's descriptions of drives", &[], profiles::MEMORY, profiles::disksim),
+    target("metadata", "a drive's table of volumes", &[], metadata::MEMORY, metadata::area),
+    target(
+        "trace",
+        "traces, by every format's decoder",
+        &[],
+        workloads::TRACE_MEMORY,
+        workloads::trace,
+    ),
+    target(
+        "workload",
+        "workload files",
+        &["workloads", "crates/workload/builtin"],
+        workloads::WORKLOAD_MEMORY,
+        workloads::file,
+    ),
+    target("scan_state", "the state of a scan", &[], scans::STATE_MEMORY, scans::state),
+    target("backup_stream", "the stream of a backup", &[], scans::STREAM_MEMORY, scans::stream),
+    target("control", "a line to the control socket", &[], TEXT, scans::control),
+    target(
+        "probe_state",
+        "the state of a characterization",
+        &[],
+        scans::PROBE_MEMORY,
+        scans::probe,
+    ),
+    target("needs", "requirements of applications on a drive", &[], TEXT, workloads::needs),
+    target("fio_job", "fio's job files", &[], workloads::WORKLOAD_MEMORY, workloads::job),
 ];
+
+const fn target(
+    name: &'static str,
+    about: &'static str,
+    samples: &'static [&'static str],
+    memory: Memory,
+    run: fn(&[u8]),
+) -> FuzzTarget {
+    FuzzTarget { name, about, samples, memory, run }
+}
 
 /// The bound of a text that is parsed into a tree, with messages that quote it.
 const TEXT: Memory = Memory { base: 1 << 20, per_byte: 2_000 };

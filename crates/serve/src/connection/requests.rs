@@ -8,12 +8,12 @@ use bytes::Bytes;
 use headtime_io::{Io, IoError};
 use headtime_nbd::server::{Handle, Segment};
 use headtime_nbd::{Errno, NbdCommand, StatusExtent};
-use headtime_sched::{ClassId, Op};
+use headtime_sched::ClassId;
 use headtime_units::{Nanos, Sectors};
 
 use super::ConnectionTask;
 use crate::fair_semaphore::Permit;
-use crate::pieces::{Job, JobResult, Piece, WINDOW};
+use crate::pieces::{Job, JobResult, WINDOW};
 use crate::stats::Kind;
 use crate::volumes::Pass;
 
@@ -134,7 +134,7 @@ impl ConnectionTask {
     pub(super) fn submit_ready(&mut self) -> bool {
         while self.next_ready().is_some() {
             match self.piece_permits.as_ref().and_then(|piece_permits| piece_permits.try_take(1)) {
-                Some(place) => self.submit_one(place),
+                Some(permit) => self.submit_one(permit),
                 None => return false,
             }
         }
@@ -153,12 +153,12 @@ impl ConnectionTask {
         None
     }
 
-    pub(super) fn submit_one(&mut self, place: Permit) {
+    pub(super) fn submit_one(&mut self, permit: Permit) {
         let Some(handle) = self.next_ready() else { return };
         let Some(running) = self.jobs.get_mut(&handle) else { return };
-        let Some(Piece { index, op, extent, fua, data }) = running.job.next_piece() else { return };
+        let Some((index, piece)) = running.job.next_piece() else { return };
         let export = self.export.as_ref().expect("requests follow the opening of an export");
-        let timed = running.kind != Kind::Other && op != Op::Flush;
+        let timed = running.kind != Kind::Other;
         let (deadline, priority) =
             (running.pass.deadline.filter(|_| timed), running.pass.priority.filter(|_| timed));
         let waited =
@@ -167,20 +167,18 @@ impl ConnectionTask {
             volume: export.volume.id,
             class: ClassId(export.class.number()),
             stream: self.stream,
-            fua,
-            data,
             priority,
             // The deadline counts from the arrival of the request, so the time spent waiting for
             // memory is gone.
             deadline: deadline
                 .map(|deadline| deadline.saturating_sub(waited).max(Nanos::from_ns(1))),
-            ..Io::new(op, extent)
+            ..piece
         };
         let sender = self.done_sender.clone();
         let taken = self.shared.disk.submit(
             io,
             Box::new(move |done| {
-                drop(place);
+                drop(permit);
                 // A connection that was cut no longer receives.
                 let _ = sender.send(PieceDone {
                     handle,
