@@ -43,7 +43,7 @@ pub struct Unknown {
     pub unit: UnitOf,
 }
 
-/// From a completion until the next read is at the drive: what a quick host takes (guess).
+/// The time from a completion to the next read at the drive, for a fast host (guess).
 const HOST: Nanos = Nanos::from_us(1);
 /// The difference between the seeds of the probe's choices and of the instance, an arbitrary
 /// number.

@@ -83,7 +83,7 @@ impl UnitOf {
     pub fn words(self) -> String {
         match self {
             Self::Nominal => "no noise".to_string(),
-            Self::Drawn => "drawn unit with noise".to_string(),
+            Self::Drawn => "simulated drive with noise".to_string(),
             Self::ArmErrs(us) => format!("arm errs by {us} us, no other noise"),
         }
     }
@@ -112,7 +112,7 @@ impl Knowledge {
             Self::Cells { bytes, time } => {
                 format!("matrix of {} KiB cells, {}", bytes / 1024, time.words())
             }
-            Self::Learned => "learned belief".to_string(),
+            Self::Learned => "learned model".to_string(),
         }
     }
 

@@ -153,6 +153,36 @@ pub struct Point {
     pub high: Option<f64>,
 }
 
+impl Findings {
+    /// Findings without rows and panels yet.
+    #[must_use]
+    pub fn new(parameters: Vec<Parameter>, notes: Vec<String>, plot: Plot) -> Self {
+        Self { parameters, notes, plot, rows: Vec::new() }
+    }
+}
+
+impl Plot {
+    /// A plot without panels yet.
+    #[must_use]
+    pub fn new(x_label: &'static str, y_label: &'static str, x_axis: Axis) -> Self {
+        Self { x_label, y_label, x_axis, panels: Vec::new() }
+    }
+}
+
+impl Series {
+    /// A line that was measured here.
+    #[must_use]
+    pub fn measured(name: impl Into<String>, points: Vec<Point>) -> Self {
+        Self { name: name.into(), published: false, points }
+    }
+
+    /// A line that was published.
+    #[must_use]
+    pub fn published(name: impl Into<String>, points: Vec<Point>) -> Self {
+        Self { name: name.into(), published: true, points }
+    }
+}
+
 impl Row {
     /// A figure beside a published number other than zero. It holds within `tolerance` (a share of
     /// one) of that number, or when that number lies within the interval. `why_not` is the sentence

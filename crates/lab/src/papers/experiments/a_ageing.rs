@@ -1,4 +1,4 @@
-//! `a.ageing`: docs/limits.md 3. What ageing costs in throughput, and what it cuts off the longest
+//! `a.ageing`: docs/limits.md 3. The cost of ageing in throughput, and its effect on the longest
 //! response.
 
 use headtime_sim::Measures;
@@ -14,7 +14,7 @@ use crate::papers::table::Experiment;
 /// The line in the table.
 pub const EXPERIMENT: Experiment = Experiment {
     id: "a.ageing",
-    title: "what ageing costs, and what it cuts off the longest response",
+    title: "cost of ageing, and its effect on the longest response",
     source: "docs/limits.md 3",
     takes: "5 s",
     find,
@@ -24,9 +24,9 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// publication names no drive.
 const QUEUES: [(u32, f64, f64); 2] = [(64, 5.9, 1.0), (256, 35.6, 3.7)];
 const REQUESTS: u64 = 100_000;
-/// Powers of the age left; 0 is no ageing, 2 is what was published.
+/// Powers of the remaining age; 0 is no ageing, 2 is published.
 const POWERS: [f64; 5] = [0.0, 0.5, 1.0, 2.0, 4.0];
-/// A longest response is one event of one run: agreement asked for, a share of one (guess).
+/// Required agreement of a longest response, which is one event of one run, as a share (guess).
 const LONGEST: f64 = 0.5;
 
 fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
@@ -42,17 +42,15 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         }
     }
     let measured = context.run(&loads)?;
-    let mut findings = Findings {
-        parameters: limits::parameters(requests),
-        notes: limits::notes(),
-        plot: Plot {
-            x_label: "power of the age left (0: no ageing)",
-            y_label: "longest response, seconds",
-            x_axis: Axis::Linear,
-            panels: Vec::new(),
-        },
-        ..Findings::default()
-    };
+    let mut findings = Findings::new(
+        limits::parameters(requests),
+        limits::notes(),
+        Plot::new(
+            "power of the remaining age (0: no ageing)",
+            "longest response, seconds",
+            Axis::Linear,
+        ),
+    );
     findings.parameters.push(Parameter::new(
         "ageing",
         "cost × (1 − age / M)^p, M = 12 × the mean response; p = 2 unless a row says otherwise",
@@ -66,7 +64,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             let what =
                 |text: &str| format!("{}, queue {queue}: {text} (oracle, no noise)", figures.drive);
             let share = iops(aged).over(iops(plain)).times(100.0);
-            let why = "ageing costs more than that here.";
+            let why = "ageing costs more here.";
             findings.rows.push(Row::between(
                 what("throughput of aged SPTF, of plain SPTF's"),
                 (98.8, 100.3),
@@ -97,25 +95,17 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                 .zip(measured)
                 .map(|(power, measures)| Point::of(*power, longest(measures)))
                 .collect();
-            series.push(Series {
-                name: format!("queue {queue} (oracle)"),
-                published: false,
-                points,
-            });
+            series.push(Series::measured(format!("queue {queue} (oracle)"), points));
             let published =
                 vec![Point::published(0.0, plain_seconds), Point::published(2.0, aged_seconds)];
-            series.push(Series {
-                name: format!("queue {queue} (oracle)"),
-                published: true,
-                points: published,
-            });
+            series.push(Series::published(format!("queue {queue} (oracle)"), published));
         }
         findings.plot.panels.push(Panel { title: figures.drive.to_string(), series });
     }
     Ok(findings)
 }
 
-/// In seconds; a maximum has no interval.
+/// The longest response in seconds; a maximum has no interval.
 fn longest(measures: &Measures) -> Estimated {
     Estimated::new(measures.response_ms.max / 1e3, None)
 }

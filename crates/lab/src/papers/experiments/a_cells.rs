@@ -1,5 +1,5 @@
-//! `a.cells`: docs/limits.md 5. Cells of a latency matrix average rotation away once they are as
-//! long as a track.
+//! `a.cells`: docs/limits.md 5. Cells of a latency matrix that are as long as a track average out
+//! rotation.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::papers::table::Experiment;
 /// The line in the table.
 pub const EXPERIMENT: Experiment = Experiment {
     id: "a.cells",
-    title: "what cells of a latency matrix leave of SPTF's gain",
+    title: "gain of SPTF by size of the cells of a latency matrix",
     source: "docs/limits.md 5",
     takes: "20 s",
     find,
@@ -27,8 +27,8 @@ pub const EXPERIMENT: Experiment = Experiment {
 const QUEUES: [u32; 2] = [64, 256];
 const REQUESTS: u64 = 30_000;
 const TIMES: [CellTime; 3] = [CellTime::Mean, CellTime::Worst, CellTime::Once];
-/// Cell sizes in KiB and what was published for a track of about 128 KiB, where anything was: the
-/// share of the gain in percent.
+/// Cell sizes in KiB and the published share of the gain in percent, if any, for a track of about
+/// 128 KiB.
 const CELLS: [(u64, Option<Range>); 6] = [
     (4, None),
     (8, Some((80.0, 80.0))),
@@ -37,13 +37,13 @@ const CELLS: [(u64, Option<Range>); 6] = [
     (64, None),
     (128, Some((-23.0, -18.0))),
 ];
-/// Pairs of fixed positions, against the first drive's of P1 at full scale.
+/// Number of pairs of fixed positions, as a share of P1's first drive at full scale.
 const SHARE_OF_FIXED: f64 = 0.01;
 const REQUESTS_OF_FIXED: u64 = 10_000;
 /// Published for 128 KiB cells on tracks of 2 MB.
 const LONG_TRACK: Range = (55.0, 63.0);
 type Range = (f64, f64);
-/// Agreement asked for, in points of percent beyond the published range (guess).
+/// Required agreement, in points of percent beyond the published range (guess).
 const POINTS: f64 = 8.0;
 
 fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
@@ -62,20 +62,14 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         }
     }
     let measured = context.run(&loads)?;
-    let mut findings = Findings {
-        parameters: limits::parameters(requests),
-        notes: limits::notes(),
-        plot: Plot {
-            x_label: "cell, KiB",
-            y_label: "share of SPTF's gain, %",
-            x_axis: Axis::PowersOfTwo,
-            panels: Vec::new(),
-        },
-        ..Findings::default()
-    };
+    let mut findings = Findings::new(
+        limits::parameters(requests),
+        limits::notes(),
+        Plot::new("cell, KiB", "share of SPTF's gain, %", Axis::PowersOfTwo),
+    );
     findings.parameters.push(Parameter::new(
         "gain",
-        "requests a second beyond the better of C-LOOK and SSTF; \
+        "requests per second beyond the better of C-LOOK and SSTF; \
             exact SPTF has all of it; two at the drive",
     ));
     findings.parameters.push(Parameter::new(
@@ -103,7 +97,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                     (_, 128) => Some(LONG_TRACK),
                     _ => None,
                 };
-                // P1 keeps the worst time; the others show what that choice does.
+                // P1 keeps the worst time; the others show the effect of that choice.
                 findings.rows.push(match (range, time) {
                     (Some(range), CellTime::Worst) => {
                         limits::in_points(what, range, kept, POINTS, WHY)
@@ -112,15 +106,15 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                         what,
                         kept,
                         "%",
-                        "Nobody published it: other sizes were \
-                            not tried, on tracks of 2 MB none but 128 KiB.",
+                        "Not published: other sizes were not \
+                            tested, and only 128 KiB on tracks of 2 MB.",
                     ),
                     _ => Row::unpublished(
                         what,
                         kept,
                         "%",
-                        "Nobody published it: it shows what \
-                        comes of keeping another time than the worst.",
+                        "Not published: shows the effect of \
+                        keeping another time than the worst.",
                     ),
                 });
                 lines[place].push(Point::of(*kib as f64, kept));
@@ -129,11 +123,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         let mut series: Vec<Series> = TIMES
             .into_iter()
             .zip(lines)
-            .map(|(time, points)| Series {
-                name: time.words().to_string(),
-                published: false,
-                points,
-            })
+            .map(|(time, points)| Series::measured(time.words(), points))
             .collect();
         let middle = |(low, high): &Range| 0.5 * (low + high);
         let published = match figures.drive {
@@ -145,7 +135,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                 .collect(),
             _ => vec![Point::published(128.0, middle(&LONG_TRACK))],
         };
-        series.push(Series { name: "published".to_string(), published: true, points: published });
+        series.push(Series::published("published", published));
         findings
             .plot
             .panels
@@ -153,20 +143,21 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     }
     fixed(context, &mut findings)?;
     findings.notes.push(
-        "The matrix is full and without error from the start: what is lost is lost \
-        by the size of its cells alone."
+        "The matrix is full and exact from the start: all loss is due to the size \
+        of its cells."
             .to_string(),
     );
     findings.notes.push(
-        "The publication does not say which time of a pair its cells kept, nor at which queue; \
-            compared is the worst, which is what P1 keeps."
+        "The publication names neither the time that its cells keep nor the queue length; the \
+            worst \
+            time is compared, which P1 keeps."
             .to_string(),
     );
     Ok(findings)
 }
 
-/// The other half of the question: a few fixed positions, as the paper had them, on the published
-/// matrix collected pair by pair from completion times.
+/// Few fixed positions, as in the paper, with the published matrix collected pair by pair from
+/// completion times.
 fn fixed(context: &Context<'_>, findings: &mut Findings) -> Result<(), ExperimentError> {
     let (positions, requests) =
         (p1::positions(context, SHARE_OF_FIXED), context.requests(REQUESTS_OF_FIXED));
@@ -209,7 +200,7 @@ fn fixed(context: &Context<'_>, findings: &mut Findings) -> Result<(), Experimen
                     what,
                     kept,
                     "%",
-                    "Nobody published it: P1 gives throughput for cells of 128 KiB alone.",
+                    "Not published: P1 gives throughput for cells of 128 KiB only.",
                 ));
                 lines[place].push(Point::of(*kib as f64, kept));
             }
@@ -218,9 +209,7 @@ fn fixed(context: &Context<'_>, findings: &mut Findings) -> Result<(), Experimen
             ["fixed positions, worse of two directions", "fixed positions, both directions"]
                 .into_iter()
                 .zip(lines);
-        let series = series
-            .map(|(name, points)| Series { name: name.to_string(), published: false, points })
-            .collect();
+        let series = series.map(|(name, points)| Series::measured(name, points)).collect();
         findings
             .plot
             .panels
@@ -246,6 +235,7 @@ fn fixed(context: &Context<'_>, findings: &mut Findings) -> Result<(), Experimen
 const FIXED_ON: &str = "atlas10k";
 
 /// Only cells about as long as a track come to need it.
-const WHY: &str = "over cells as long as a track the worst time is a whole turn for every pair, \
+const WHY: &str = "over cells as long as a track the worst time is a whole revolution for every \
+    pair, \
     which leaves the order by seek; below that falls a matrix \
      that takes times by accident for times of pairs, as the row of pairs observed once shows.";

@@ -1,4 +1,4 @@
-//! `a.depth`: docs/limits.md 1. Two commands at the drive reach what its own queue reaches, but at
+//! `a.depth`: docs/limits.md 1. Two commands at the drive reach the throughput of its own queue; at
 //! short queues one is better.
 
 use headtime_sim::Measures;
@@ -21,12 +21,12 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 const QUEUES: [u32; 8] = [2, 4, 8, 16, 32, 64, 128, 256];
 const REQUESTS: u64 = 50_000;
-/// Two against the drive's queue: agreement asked for, a share of one. The prototype's three pairs
-/// agree within 0.1 %, within their own scatter.
+/// Required agreement of two commands with the drive's queue, as a share. The prototype's three
+/// pairs agree within 0.1 %, which is their scatter.
 const EQUAL: f64 = 0.01;
 
-const WHY: &str = "one candidate fewer weighs against the command overhead that two hide; where \
-    the two balance hangs on that overhead, which is a guess here.";
+const WHY: &str = "one candidate fewer counts against the command overhead that two overlap; where \
+    the two balance depends on that overhead, which is a guess here.";
 
 fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let requests = context.requests(REQUESTS);
@@ -42,17 +42,11 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         }
     }
     let measured = context.run(&loads)?;
-    let mut findings = Findings {
-        parameters: limits::parameters(requests),
-        notes: limits::notes(),
-        plot: Plot {
-            x_label: "requests held",
-            y_label: "requests a second",
-            x_axis: Axis::PowersOfTwo,
-            panels: Vec::new(),
-        },
-        ..Findings::default()
-    };
+    let mut findings = Findings::new(
+        limits::parameters(requests),
+        limits::notes(),
+        Plot::new("queue length", "requests per second", Axis::PowersOfTwo),
+    );
     for (figures, measured) in TABLE.iter().zip(measured.chunks(3 * QUEUES.len())) {
         let drive = figures.drive;
         for (queue, measured) in QUEUES.iter().zip(measured.chunks(3)) {
@@ -75,7 +69,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             let ratio = two.over(one);
             let one_is_better = ratio.high().unwrap_or(ratio.value) < 1.0;
             let two_is_better = ratio.low().unwrap_or(ratio.value) > 1.0;
-            // The prototype names where one wins, and says that two wins elsewhere.
+            // The prototype names the cases where one wins; two wins elsewhere.
             let published_one = *queue <= if drive == "atlas10k" { 2 } else { 8 };
             let (published, holds) = if published_one {
                 ("below 1: one wins", !two_is_better)
@@ -94,7 +88,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         findings.plot.panels.push(panel(drive, measured));
     }
     findings.notes.push(
-        "A row on two over one fails only when the whole interval lies on the other side of 1."
+        "A row with two over one fails only when the whole interval lies on the other side of 1."
             .to_string(),
     );
     Ok(findings)
@@ -106,7 +100,7 @@ fn panel(drive: &str, measured: &[Measures]) -> Panel {
             .iter()
             .zip(measured.chunks(3))
             .map(|(queue, measured)| Point::of(f64::from(*queue), iops(&measured[place])));
-        Series { name: name.to_string(), published: false, points: points.collect() }
+        Series::measured(name, points.collect())
     };
     Panel {
         title: drive.to_string(),

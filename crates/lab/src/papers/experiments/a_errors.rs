@@ -1,5 +1,5 @@
-//! `a.errors`: docs/limits.md 4. What is left of SPTF's gain when predictions err, by most likely
-//! and by expected cost.
+//! `a.errors`: docs/limits.md 4. The remaining gain of SPTF with errors of prediction, by most
+//! likely and by expected cost.
 
 use headtime_sim::Measures;
 
@@ -14,14 +14,14 @@ use crate::papers::table::Experiment;
 /// The line in the table.
 pub const EXPERIMENT: Experiment = Experiment {
     id: "a.errors",
-    title: "what errors of prediction leave of SPTF's gain, by most likely and by expected cost",
+    title: "gain of SPTF with errors of prediction, by most likely and by expected cost",
     source: "docs/limits.md 4",
     takes: "20 s",
     find,
 };
 
 const QUEUES: [u32; 2] = [64, 256];
-/// Units drawn for each point, and requests counted on each.
+/// Simulated drives for each point, and requests counted on each.
 const UNITS: u64 = 5;
 const REQUESTS: u64 = 10_000;
 /// Standard deviations in microseconds, and the share of the gain in percent that was published: by
@@ -34,16 +34,17 @@ const ERRORS: [(u32, Range, Option<Range>); 5] = [
     (1_500, (0.0, 0.0), None),
 ];
 type Range = (f64, f64);
-/// Agreement asked for, in points of percent beyond the published range, which lies over drives and
-/// queues that are not named (guess).
+/// Required agreement, in points of percent beyond the published range, which covers unnamed drives
+/// and queues (guess).
 const POINTS: f64 = 5.0;
-/// Without ageing and with two commands at the drive whatever is held, so that nothing but the cost
+/// Without ageing and with two commands at the drive at every queue length, so that only the cost
 /// differs.
 const EXPECTED: &str = "sptf-expected:ageing_power=0,two_from_requests=1";
-/// What runs on each unit: the two orders by address, exact SPTF, and the two that are judged.
+/// The runs on each simulated drive: both orders by address, exact SPTF, and the two compared
+/// orders.
 const RUNS: usize = 5;
 
-/// The two policies that are judged on one drive at one queue under one kind of error.
+/// The two compared policies on one drive at one queue length under one kind of error.
 #[derive(Clone, Copy)]
 struct Kept {
     expected: Estimated,
@@ -70,25 +71,23 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         }
     }
     let measured = context.run(&loads)?;
-    let mut findings = Findings {
-        parameters: limits::parameters(requests),
-        notes: limits::notes(),
-        plot: Plot {
-            x_label: "error of the arm, microseconds (one standard deviation)",
-            y_label: "share of SPTF's gain, %",
-            x_axis: Axis::Linear,
-            panels: Vec::new(),
-        },
-        ..Findings::default()
-    };
+    let mut findings = Findings::new(
+        limits::parameters(requests),
+        limits::notes(),
+        Plot::new(
+            "error of the arm, microseconds (one standard deviation)",
+            "share of SPTF's gain, %",
+            Axis::Linear,
+        ),
+    );
     findings.parameters.push(Parameter::new(
         "gain",
-        "requests a second beyond the better of C-LOOK and SSTF; SPTF \
+        "requests per second beyond the better of C-LOOK and SSTF; SPTF \
             that knows the unit's errors has all of it",
     ));
     findings.parameters.push(Parameter::new(
         "units",
-        format!("{UNITS} drawn for each point; intervals are by their scatter, Student's"),
+        format!("{UNITS} for each point; intervals from their scatter by Student's distribution"),
     ));
     findings.parameters.push(Parameter::new(
         "tolerance",
@@ -109,14 +108,14 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             .to_string(),
     );
     findings.notes.push(
-        "The rows on a learned belief learn, on units drawn with all the noise of their profile; \
+        "The rows on a learned model learn, on units drawn with all the noise of their profile; \
             their gain is that of exact SPTF on the same units."
             .to_string(),
     );
     Ok(findings)
 }
 
-/// Units and what is known of them: one for each error, and what a user has.
+/// Simulated drives and the knowledge of them: one for each error, and that of a real server.
 fn kinds() -> impl Iterator<Item = (UnitOf, Knowledge)> {
     let erring = ERRORS
         .into_iter()
@@ -152,12 +151,7 @@ fn rows(drive: &str, queue: u32, kept: &[Kept]) -> Vec<Row> {
                 best; the publication names neither drive nor queue.";
             rows.push(match published {
                 Some(range) => limits::in_points(what, range, kept, POINTS, why),
-                None => Row::unpublished(
-                    what,
-                    kept,
-                    "%",
-                    "Nobody published it: it stands here for comparison.",
-                ),
+                None => Row::unpublished(what, kept, "%", "Not published: for comparison."),
             });
         }
     }
@@ -166,7 +160,7 @@ fn rows(drive: &str, queue: u32, kept: &[Kept]) -> Vec<Row> {
 
 fn panel(drive: &str, queue: u32, kept: &[Kept]) -> Panel {
     let line = |name: &str, published, points| Series {
-        name: format!("by {name} cost (oracle of the nominal unit)"),
+        name: format!("by {name} cost (oracle of the nominal drive)"),
         published,
         points,
     };

@@ -1,5 +1,5 @@
-//! `a.greedy`: docs/limits.md 2. Choosing the next command greedily beats tours of the present
-//! queue; only deep planning brings more.
+//! `a.greedy`: docs/limits.md 2. The greedy choice of the next command is better than tours of the
+//! current queue; only deep planning gains more.
 
 use super::limits::{self, QUEUES, TABLE};
 use crate::papers::context::Context;
@@ -20,14 +20,14 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const REQUESTS: u64 = 10_000;
-/// Plans ahead: commands, how rows call it, and the planner. Two steps are looked at exhaustively
+/// Planners: commands planned ahead, name in rows, and policy. Two steps are searched exhaustively
 /// up to the width.
 const PLANNERS: [(f64, &str, &str); 3] = [
     (2.0, "two steps ahead", "beam-oracle:depth=2,width=256,branches=256"),
     (4.0, "beam of depth 4", "beam-oracle:depth=4"),
     (8.0, "beam of depth 8", "beam-oracle"),
 ];
-/// "Gives nothing": agreement asked for with 1, a share of one (guess).
+/// "Gives nothing": required agreement with 1, as a share (guess).
 const NOTHING: f64 = 0.01;
 
 fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
@@ -42,17 +42,11 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         }
     }
     let measured = context.run(&loads)?;
-    let mut findings = Findings {
-        parameters: limits::parameters(requests),
-        notes: limits::notes(),
-        plot: Plot {
-            x_label: "commands planned ahead",
-            y_label: "throughput over SPTF's",
-            x_axis: Axis::PowersOfTwo,
-            panels: Vec::new(),
-        },
-        ..Findings::default()
-    };
+    let mut findings = Findings::new(
+        limits::parameters(requests),
+        limits::notes(),
+        Plot::new("commands planned ahead", "throughput over SPTF's", Axis::PowersOfTwo),
+    );
     findings.parameters.push(Parameter::new(
         "planner",
         "beam-oracle, width 64 and 8 branches unless a row says \
@@ -87,7 +81,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                         what,
                         ratio,
                         "ratio",
-                        "Nobody published it: how the gain \
+                        "Not published: how the gain \
                         grows with depth.",
                     ),
                     _ => {
@@ -101,11 +95,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                 });
                 points.push(Point::of(*depth, ratio));
             }
-            series.push(Series {
-                name: format!("queue {queue} (oracle)"),
-                published: false,
-                points,
-            });
+            series.push(Series::measured(format!("queue {queue} (oracle)"), points));
         }
         findings.plot.panels.push(Panel { title: figures.drive.to_string(), series });
     }
@@ -117,7 +107,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             what,
             Published::Number(published),
             "ratio",
-            "Nearest insertion is not built yet.",
+            "Nearest insertion is not implemented.",
         ));
     }
     findings.notes.push(

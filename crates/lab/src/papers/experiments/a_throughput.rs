@@ -1,5 +1,5 @@
-//! `a.throughput`: the table of docs/limits.md. What each order brings on two drives at three queue
-//! lengths, with oracles and a planner as bounds.
+//! `a.throughput`: the table of docs/limits.md. The throughput of each order on two drives at three
+//! queue lengths, with oracles and a planner as bounds.
 
 use headtime_mechanics::{DriveProfile, Mechanism};
 use headtime_sim::Measures;
@@ -22,7 +22,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     find,
 };
 
-/// One line of the table: a policy and how it runs.
+/// One row of the table: a policy and its settings.
 struct Line {
     name: &'static str,
     policy: &'static str,
@@ -50,9 +50,9 @@ const LINES: [Line; 10] = [
             |figures| figures.planner,
         )
     },
-    Line::learned("SPTF by most likely time (learned belief)", "sptf"),
-    Line::learned("SPTF by expected time, aged (learned belief)", "sptf-expected"),
-    Line::learned("headtime, the default policy (learned belief)", "headtime"),
+    Line::learned("SPTF by most likely time (learned model)", "sptf"),
+    Line::learned("SPTF by expected time, aged (learned model)", "sptf-expected"),
+    Line::learned("headtime, the default policy (learned model)", "headtime"),
 ];
 
 /// Stands for [`Load::firmware`], whose depth is the queue.
@@ -126,17 +126,11 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let measured = context.run(&loads)?;
     let (measured, altered) = measured.split_at(tables);
 
-    let mut findings = Findings {
-        parameters: limits::parameters(context.requests(50_000)),
-        notes: limits::notes(),
-        plot: Plot {
-            x_label: "requests held",
-            y_label: "requests a second",
-            x_axis: Axis::PowersOfTwo,
-            panels: Vec::new(),
-        },
-        ..Findings::default()
-    };
+    let mut findings = Findings::new(
+        limits::parameters(context.requests(50_000)),
+        limits::notes(),
+        Plot::new("queue length", "requests per second", Axis::PowersOfTwo),
+    );
     findings.parameters.push(Parameter::new(
         "requests counted of the planner",
         context.requests(10_000).to_string(),
@@ -154,7 +148,8 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                     exact, two (oracle, no noise)",
                 figures.drive
             );
-            let why = "the mean seek alone does not explain the difference; what short seeks cost \
+            let why = "the mean seek alone does not explain the difference; the cost of short \
+                seeks \
                 in the prototype is not known.";
             findings.rows.push(Row::compared(
                 what,
@@ -192,7 +187,8 @@ fn rows(figures: &Figures, lines: &[&[Measures]]) -> Vec<Row> {
                     what,
                     measured,
                     "IOPS",
-                    "Nobody published it: this is what a user gets, to be read beside the oracles.",
+                    "Not published: the throughput of a real server, for comparison with the \
+                        oracles.",
                 ),
             });
         }
@@ -207,7 +203,7 @@ fn rows(figures: &Figures, lines: &[&[Measures]]) -> Vec<Row> {
                 what,
                 Published::Number(published[place]),
                 "IOPS",
-                "The policy is not built yet.",
+                "The policy is not implemented.",
             ));
         }
         let best = best_by_address(&lines[1][place], &lines[2][place]);
@@ -245,14 +241,14 @@ fn panel(figures: &Figures, lines: &[&[Measures]]) -> Panel {
                 .zip(published(figures))
                 .map(|(queue, iops)| Point::published(f64::from(*queue), iops))
                 .collect();
-            series.push(Series { name: line.name.to_string(), published: true, points });
+            series.push(Series::published(line.name, points));
         }
         let points = QUEUES
             .iter()
             .zip(*measured)
             .map(|(queue, measures)| Point::of(f64::from(*queue), iops(measures)))
             .collect();
-        series.push(Series { name: line.name.to_string(), published: false, points });
+        series.push(Series::measured(line.name, points));
     }
     Panel { title: figures.drive.to_string(), series }
 }
@@ -262,18 +258,18 @@ fn rounded(ratio: f64) -> f64 {
     libm::round(ratio * 1_000.0) / 1_000.0
 }
 
-/// The drive with every arm time scaled so that FCFS would serve as many requests as in the
-/// prototype, if nothing else differed.
+/// The drive with all arm times scaled so that FCFS would reach the prototype's throughput if
+/// nothing else differed.
 fn arm_of_the_prototype(profile: &mut DriveProfile) {
     let Some(figures) = TABLE.iter().find(|figures| figures.drive == profile.name) else { return };
     let Ok(mechanism) = Mechanism::nominal(profile) else { return };
-    // A request costs seek, half a turn and the transfer of eight sectors on a track of average
-    // length.
+    // A request costs a seek, half a revolution and the transfer of eight sectors on a track of
+    // average length.
     let turn_ms = mechanism.period().as_ns_f64() / 1e6;
     let tracks = f64::from(profile.cylinders()) * f64::from(profile.geometry.heads);
     let track_sectors = mechanism.layout().capacity().get() as f64 / tracks;
-    let wanted_ms = 1_000.0 / figures.fcfs[0] - turn_ms / 2.0 - turn_ms * 8.0 / track_sectors;
-    let factor = wanted_ms / mechanism.mean_arm_time().as_ms_f64();
+    let required_ms = 1_000.0 / figures.fcfs[0] - turn_ms / 2.0 - turn_ms * 8.0 / track_sectors;
+    let factor = required_ms / mechanism.mean_arm_time().as_ms_f64();
     profile.seek.points.iter_mut().for_each(|(_, ms)| *ms *= factor);
     if let Some(formula) = &mut profile.seek.formula {
         for part in [

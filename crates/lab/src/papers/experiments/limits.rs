@@ -1,8 +1,8 @@
-//! What docs/limits.md publishes: the prototype's throughput, and why ours differs.
+//! The published figures of docs/limits.md: the prototype's throughput, and the reasons for
+//! differences.
 //!
-//! The prototype was another simulator of the same mechanics, with an Atlas 10K and a 20 TB drive
-//! of its own. Nothing here is tuned towards its figures; where a drive of ours is another, rows
-//! say so.
+//! The prototype was another simulator of the same mechanics, with its own models of an Atlas 10K
+//! and a 20 TB drive. Nothing here is tuned towards its figures; rows state where drives differ.
 
 use headtime_sim::Measures;
 
@@ -13,9 +13,9 @@ use crate::papers::report::{Parameter, Published, Row};
 /// Queue lengths of the table.
 pub(super) const QUEUES: [u32; 3] = [16, 64, 256];
 
-/// Requests a second of random 4 KiB reads, by [`QUEUES`].
+/// Requests per second of random 4 KiB reads, by [`QUEUES`].
 pub(super) struct Figures {
-    /// The profile that stands for the drive here.
+    /// The profile that represents the drive.
     pub(super) drive: &'static str,
     pub(super) fcfs: [f64; 3],
     /// C-LOOK and SSTF in one line.
@@ -25,7 +25,7 @@ pub(super) struct Figures {
     pub(super) sptf_one: [f64; 3],
     pub(super) sptf_two: [f64; 3],
     pub(super) planner: [f64; 3],
-    /// Why ours gives other figures.
+    /// The reason for different figures.
     pub(super) why: &'static str,
 }
 
@@ -57,7 +57,7 @@ pub(super) const TABLE: [Figures; 2] = [
     },
 ];
 
-/// The agreement asked for between two simulators of like drives, as a share of one (guess).
+/// The required agreement of two simulators of similar drives, as a share of one (guess).
 pub(super) const TOLERANCE: f64 = 0.05;
 /// The same for the ratio of two policies on one drive, in which the drive cancels out in part.
 pub(super) const RATIO_TOLERANCE: f64 = 0.03;
@@ -68,8 +68,8 @@ pub(super) fn best_by_address(clook: &Measures, sstf: &Measures) -> Estimated {
     if clook.value >= sstf.value { clook } else { sstf }
 }
 
-/// A share in percent beside a published one, or a published range: it holds within `points` of
-/// percent of it, or when its interval reaches that far.
+/// A share in percent compared with a published value or range: it passes within `points` of
+/// percent, or when its interval reaches that far.
 pub(super) fn in_points(
     what: String,
     (least, most): (f64, f64),
@@ -81,7 +81,7 @@ pub(super) fn in_points(
         if least == most { Published::Number(least) } else { Published::Between(least, most) };
     let off = (least - kept.value).max(kept.value - most).max(0.0);
     let holds = off <= points + kept.half_width.unwrap_or(0.0);
-    let distance = format!("{off:.1} points off what was published, {points:.0} allowed");
+    let distance = format!("{off:.1} points from the published value, {points:.0} allowed");
     Row::judged(
         what,
         published,
@@ -92,16 +92,16 @@ pub(super) fn in_points(
     )
 }
 
-/// What all of these experiments hold fixed.
+/// The common parameters of these experiments.
 pub(super) fn parameters(requests: u64) -> Vec<Parameter> {
     vec![
         Parameter::new(
             "workload",
-            "4 KiB reads, places drawn evenly from the whole drive, closed loop without think time",
+            "4 KiB reads, uniform addresses over the whole drive, closed loop without think time",
         ),
         Parameter::new(
             "drives",
-            "atlas10k, nearline-20tb: nominal units without noise unless a row says otherwise",
+            "atlas10k, nearline-20tb: nominal drives without noise [exceptions named in rows]",
         ),
         Parameter::new(
             "requests counted",
@@ -114,14 +114,15 @@ pub(super) fn parameters(requests: u64) -> Vec<Parameter> {
     ]
 }
 
-/// Notes that hold for all of them.
+/// The common notes of these experiments.
 pub(super) fn notes() -> Vec<String> {
     [
-        "Published are the figures of a prototype simulator with drives of its own, not of a paper \
-            or a real drive.",
-        "Every policy is given the same places in the same order of arrival.",
-        "A row that says oracle was given the simulated drive's truth, which no program has of a \
-            real drive.",
+        "The published figures are those of a prototype simulator with its own drive models, not \
+            of a \
+            paper or a real drive.",
+        "Every policy receives the same addresses in the same order of arrival.",
+        "A row marked oracle uses the simulated drive's truth, which no program knows of a real \
+            drive.",
     ]
     .map(str::to_string)
     .to_vec()

@@ -1,16 +1,13 @@
-//! What the experiments of P1 share: its drives, the positions, the collected map, who asks, and
-//! how a point runs.
+//! The common parts of the experiments of P1: drives, positions, collected map, workload, and runs.
 //!
-//! The paper limits itself to 10,000 fixed positions, reads them in any order until the matrix is
-//! full, and then measures. Here the matrix is collected on the simulated drive itself, by its
-//! completion times alone: each position is read behind each other one, straight after it, once
-//! ([`Collect`]).
+//! The paper uses 10,000 fixed positions, reads them in any order until the matrix is full, and
+//! then measures. Here the matrix is collected from the completion times of the simulated drive:
+//! each position is read once directly after each other one ([`Collect`]).
 //!
 //! *Every ordered pair once*: for a prime number n of positions and each step d from 1 to n − 1,
 //! the positions 0, d, 2d, … modulo n are a cycle through all of them, and its n neighbors are the
-//! pairs that lie d apart. Between two reads of one position lie n − 1 others, so that the drive's
-//! cache does not answer; only where one cycle ends and the next begins it sometimes does, and that
-//! pair stays unknown.
+//! pairs at distance d. Between two reads of one position lie n − 1 others, so the drive's cache
+//! does not hit. Only at the end of a cycle it sometimes does, and that pair stays unknown.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -45,22 +42,22 @@ pub(super) const OTHERS: [&str; 3] =
     ["diamondmax9@papers", "barracuda7200-7@papers", "savvio15k2@papers"];
 /// Positions at full scale.
 const POSITIONS: u64 = 10_000;
-/// Fewer say nothing.
+/// The minimum for a meaningful result.
 const FEWEST: u64 = 150;
-/// What positions are multiples of, bytes.
+/// The alignment of positions in bytes.
 const PAGE: u64 = 4_096;
 
-/// Positions at the scale asked for, as many as keep the number of pairs in proportion to it, a
-/// prime; `share` of the paper's number of pairs at full scale.
+/// The number of positions, a prime, that keeps the number of pairs proportional to the scale;
+/// `share` is that of the paper's number of pairs at full scale.
 pub(super) fn positions(context: &Context<'_>, share: f64) -> u64 {
-    let wanted = (POSITIONS as f64 * libm::sqrt(share * context.scale())) as u64;
+    let required = (POSITIONS as f64 * libm::sqrt(share * context.scale())) as u64;
     let prime = |number: &u64| {
         (2..).take_while(|part| part * part <= *number).all(|part| !number.is_multiple_of(part))
     };
-    (0..=wanted.max(FEWEST)).rev().find(prime).expect("there are primes below any such number")
+    (0..=required.max(FEWEST)).rev().find(prime).expect("there are primes below any such number")
 }
 
-/// Reads of 1 to 4 KiB at so many fixed positions.
+/// Reads of 1 to 4 KiB at a number of fixed positions.
 pub(super) fn reads(positions: u64) -> StreamConfig {
     StreamConfig {
         sizes: Sizes::Uniform { min_bytes: 1_024, max_bytes: 4_096, multiple_bytes: 1_024 },
@@ -74,11 +71,11 @@ pub(super) fn reads(positions: u64) -> StreamConfig {
 #[derive(Clone, Debug)]
 pub(super) struct Collected {
     pub(super) map: LatencyMatrix,
-    /// What is left of it when each pair was read once.
+    /// The statistics of the map when each pair was read once.
     pub(super) known: f64,
 }
 
-/// A map to be collected: a point of work before those that use it.
+/// The collection of a map, a point of work before those that use it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Collect {
     pub(super) drive: &'static str,
@@ -126,19 +123,18 @@ impl PointOfWork for Collect {
     }
 }
 
-/// A compact map to be learned from random reads of a drive: a point of work before those that use
-/// it.
+/// The learning of a compact map from random reads, a point of work before those that use it.
 #[derive(Clone, Debug)]
 pub(super) struct LearnCompact {
     pub(super) drive: &'static str,
     pub(super) unit: UnitOf,
-    /// Where it starts: from what a characterization found, or from size and nominal speed alone.
+    /// The start: a characterization, or size and nominal speed alone.
     pub(super) from: Option<Arc<Characterized>>,
     pub(super) requests: u64,
 }
 
-/// Random reads that a compact map is learned from: from nothing a drive's zones are found by then
-/// (see `p1.curve`).
+/// The number of random reads for learning a compact map, enough to find a drive's zones from
+/// nothing (see `p1.curve`).
 pub(super) const LEARNED_FROM: u64 = 65_536;
 
 impl LearnCompact {
@@ -184,7 +180,7 @@ impl PointOfWork for LearnCompact {
         format!("a compact map of {}", self.drive)
     }
 
-    /// Searches for angles take several times what reads do.
+    /// Searches for angles take several times as long as reads.
     fn work(&self) -> u64 {
         10 * self.requests
     }
@@ -194,7 +190,7 @@ impl PointOfWork for LearnCompact {
     }
 }
 
-/// The drive as maps name it.
+/// The identity of the drive in maps.
 pub(super) fn mapped(profile: &DriveProfile) -> MappedDrive {
     MappedDrive {
         model: profile.name.clone(),
@@ -203,12 +199,12 @@ pub(super) fn mapped(profile: &DriveProfile) -> MappedDrive {
     }
 }
 
-/// How the map of a drive is cut.
+/// The shape of the map of a drive.
 pub(super) fn shape(profile: &DriveProfile, settings: MatrixSettings) -> MatrixShape {
     MatrixShape::new(mapped(profile), &settings).expect("cells of whole pages suit any drive")
 }
 
-/// What a belief of a map has to be told of a drive: the time of a sector.
+/// The sector time of a drive, which the model of a map needs.
 pub(super) fn options(profile: &DriveProfile, exploration: Exploration) -> MatrixOptions {
     let turn_ns = profile.rotation_period().map_or(6e6, |period| period.as_ns_f64());
     let zones = profile.zones.iter().map(|zone| f64::from(zone.sectors_per_track));
@@ -218,7 +214,7 @@ pub(super) fn options(profile: &DriveProfile, exploration: Exploration) -> Matri
     MatrixOptions { sector_ns: turn_ns / sectors.max(1.0), exploration, ..MatrixOptions::default() }
 }
 
-/// Reads every position behind every other, one at a time.
+/// Reads every position after every other, one at a time.
 struct EveryPair {
     starts: Vec<Lba>,
     len: Sectors,
@@ -232,8 +228,8 @@ impl EveryPair {
         let sector = profile.sector_size()?;
         let mut workload = Workload::new(&[reads(positions)], sector, profile.capacity(), seed)?;
         let mut starts = BTreeSet::new();
-        // After twenty draws for each a position is missing with a probability of 2 in 10⁹; with
-        // two at one place there is one fewer.
+        // After twenty draws for each, a position is missing with a probability of 2 in 10⁹; two at
+        // the same address count once.
         for _ in 0..20 * positions {
             starts.extend(
                 workload
@@ -281,21 +277,21 @@ impl RequestSource for EveryPair {
     }
 }
 
-/// What a policy goes by.
+/// The drive model of a policy.
 #[derive(Clone, Debug)]
 pub(super) enum Knows {
     /// A map that was collected before.
     Map(Arc<Collected>),
-    /// An empty map, which is filled on the way and whose gaps are looked for.
+    /// An empty map, which is filled during the run and whose gaps are explored.
     EmptyMap(MatrixSettings),
     /// A compact map that was learned before.
     Compact(Arc<CompactMap>),
-    /// What a characterization found.
+    /// The result of a characterization.
     Profile(Arc<Characterized>),
-    /// The profile of the model: on a nominal unit without noise that is all there is to know.
+    /// The profile of the drive model: complete knowledge of a nominal drive without noise.
     Model,
-    /// The drawn unit of this seed as it truly is, but for chance (late reports and retries) and
-    /// its cache: an oracle.
+    /// The true simulated drive of this seed, except for chance (late reports and retries) and its
+    /// cache: an oracle.
     Truth(u64),
 }
 
@@ -313,7 +309,7 @@ impl Knows {
 
     fn belief(&self, profile: &DriveProfile) -> Result<Box<dyn Belief + Send>, Cause> {
         Ok(match self {
-            // Each run learns on in a copy of its own.
+            // Each run continues to learn in its own copy.
             Self::Map(collected) => Box::new(MatrixBelief::new(
                 SharedMatrix::new(collected.map.clone()),
                 options(profile, Exploration::Off),
@@ -348,7 +344,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// So many synchronous processes without deadlines.
+    /// Synchronous processes without deadlines.
     pub(super) fn of(
         drive: &'static str,
         policy: &str,
@@ -370,7 +366,7 @@ impl Run {
         }
     }
 
-    /// Everything that is held in the drive's own queue, up to its depth.
+    /// All requests in the drive's own queue, up to its depth.
     pub(super) fn in_drive(self, depth: usize) -> Self {
         Self { policy: format!("firmware:depth={depth}"), outstanding: Some(depth), ..self }
     }
@@ -399,7 +395,7 @@ impl Run {
         Ok((experiment, source))
     }
 
-    /// What the policy believes at first.
+    /// The initial drive model of the policy.
     pub(super) fn belief(&self, profile: &DriveProfile) -> Result<Box<dyn Belief + Send>, Cause> {
         self.knows.belief(profile)
     }
@@ -424,7 +420,7 @@ impl PointOfWork for Run {
 
     fn work(&self) -> u64 {
         let held: u64 = self.streams.iter().map(|(clients, _)| u64::from(*clients)).sum();
-        // Paths are made again again and again.
+        // Paths are computed repeatedly.
         if self.policy.contains("map") { self.requests * (1 + held / 4) } else { self.requests }
     }
 
@@ -433,13 +429,14 @@ impl PointOfWork for Run {
     }
 }
 
-/// What all of these experiments hold fixed.
+/// The common parameters of these experiments.
 pub(super) fn parameters(positions: u64, requests: u64) -> Vec<Parameter> {
     vec![
         Parameter::new(
             "drive",
             format!(
-                "{DRIVE}: write cache off, drive queue of 64; a unit with all the noise that its \
+                "{DRIVE}: write cache off, drive queue of 64; a simulated drive with all the noise \
+                    that its \
                     profile says"
             ),
         ),
@@ -456,16 +453,16 @@ pub(super) fn parameters(positions: u64, requests: u64) -> Vec<Parameter> {
     ]
 }
 
-/// Notes that hold for all of them.
+/// The common notes of these experiments.
 pub(super) fn notes() -> Vec<String> {
     vec![
-        "The paper measured real drives. These are simulated from data sheets and what else is \
+        "The paper measured real drives. These are simulated from data sheets and other sources \
             known of them; see the profile."
             .to_string(),
         "The paper's requests are reads and writes and it found no difference between them; here \
             all are reads."
             .to_string(),
-        "The paper changed its positions now and then; here they stay.".to_string(),
+        "The paper changed its positions occasionally; here they are fixed.".to_string(),
     ]
 }
 
@@ -481,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn every_position_is_read_once_behind_every_other() {
+    fn every_position_is_read_once_after_every_other() {
         let mut source =
             EveryPair::new(&profile(), 31, SEED).expect("thirty-one places fit any drive");
         let first = source.arrival().expect("there is a first").ask.extent.start;

@@ -1,5 +1,4 @@
-//! `p1.adapt`: how soon predictions are right again when a drive changes under a scheduler that has
-//! learned it.
+//! `p1.adapt`: the time until predictions are correct again after a change of a learned drive.
 //!
 //! Matrix, compact map and the belief from the model's profile each learn a unit until they know
 //! it. Then the unit changes, and each read is judged as before: the share of right predictions in
@@ -33,33 +32,33 @@ use crate::papers::table::Experiment;
 /// The line in the table.
 pub const EXPERIMENT: Experiment = Experiment {
     id: "p1.adapt",
-    title: "how soon predictions are right again when the drive changes",
+    title: "time until predictions are correct again after a change of the drive",
     source: "P1, sections III-A and VI (the map follows the drive)",
     takes: "4 min",
     find,
 };
 
-/// Reads before the change and behind it, at full scale.
+/// Reads before and after the change, at full scale.
 const BEFORE: u64 = 65_536;
-const BEHIND: u64 = 65_536;
+const AFTER: u64 = 65_536;
 /// Reads of a window (guess: a share is then known to within some points).
 const WINDOW: u64 = 256;
-/// Good again: a window this many points below what was before the change.
+/// Good again: a window at most this many points below the value before the change.
 const POINTS: f64 = 3.0;
 /// Fixed positions of the matrix: each pair of them is met several times before the change.
 const POSITIONS: u64 = 97;
-/// One read in so many goes to the sectors that are moved.
+/// One read of this number accesses the moved sectors.
 const OF_MOVED: u64 = 10;
 const MOVED: Sectors = Sectors::new(5_000);
 const READ: Sectors = Sectors::new(8);
-/// Single places that go bad.
+/// The number of single defects.
 const DEFECTS: u64 = 50;
 /// Sectors that a slip leaves out (guess: a damaged spot on one track).
 const SLIPPED: Sectors = Sectors::new(100);
-/// Of the seed of which places go bad, against that of the unit.
+/// The difference between the seeds of the defects and of the drive.
 const OWN_CHOICES: u64 = 0x5851_F42D_4C95_7F2D;
 
-/// What happens, in words and as it is.
+/// The changes, with their names.
 type Happening = (&'static str, fn(&DriveProfile, u64) -> Change);
 
 const CHANGES: [Happening; 6] = [
@@ -83,8 +82,8 @@ fn moved(profile: &DriveProfile) -> Extent {
     Extent::new(Lba::new(profile.capacity().get() / 2 / READ.get() * READ.get()), MOVED)
 }
 
-/// Single places gone bad anywhere, a read's length each (a physical sector of 4 KiB), and spares
-/// for them one after the other near the inner edge.
+/// Single defects at random addresses, each of a read's length (a physical sector of 4 KiB), and
+/// consecutive spares near the inner edge.
 fn defects(profile: &DriveProfile, seed: u64) -> Vec<(Extent, Lba)> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ OWN_CHOICES);
     let mut drawn = || {
@@ -114,7 +113,7 @@ fn slipped(profile: &DriveProfile) -> (Extent, Lba) {
     (Extent::new(from, Sectors::new(pages * READ.get())), from + SLIPPED)
 }
 
-/// Where they go: near the inner edge.
+/// The new address of moved sectors, near the inner edge.
 fn last(profile: &DriveProfile) -> Lba {
     Lba::new(profile.capacity().get() - 2 * MOVED.get())
 }
@@ -124,14 +123,15 @@ struct Case {
     learner: Learner,
     change: &'static Happening,
     before: u64,
-    behind: u64,
+    after: u64,
 }
 
-/// What came of it.
+/// The result.
 struct Followed {
-    /// The last reads before the change, as many as the windows behind it that are judged together.
+    /// The last reads before the change, as many as in the windows after it that are evaluated
+    /// together.
     before: Tally,
-    /// The windows behind it, with reads and seconds until their end.
+    /// The windows after the change, with reads and seconds until their end.
     windows: Vec<(u64, f64, Tally)>,
 }
 
@@ -149,20 +149,20 @@ impl Case {
         let mut before = Tally::default();
         for number in 0..self.before {
             let (extent, is_moved) = places.next();
-            let told = unit.serve(learning.belief(), extent);
+            let outcome = unit.serve(learning.belief(), extent);
             if number >= self.before - self.before / 4 && (is_moved || !of_moved_alone) {
-                before.note(told);
+                before.note(outcome);
             }
         }
         unit.change(&change)?;
         let (mut windows, mut tally, changed) = (Vec::new(), Tally::default(), unit.now());
-        for number in 1..=self.behind {
+        for number in 1..=self.after {
             let (extent, is_moved) = places.next();
-            let told = unit.serve(learning.belief(), extent);
+            let outcome = unit.serve(learning.belief(), extent);
             if is_moved || !of_moved_alone {
-                tally.note(told);
+                tally.note(outcome);
             }
-            if tally.away_from_edge + tally.at_the_edge == WINDOW || number == self.behind {
+            if tally.away_from_edge + tally.at_the_edge == WINDOW || number == self.after {
                 windows.push((number, seconds(changed, unit.now()), std::mem::take(&mut tally)));
             }
         }
@@ -174,7 +174,7 @@ fn seconds(from: Instant, until: Instant) -> f64 {
     until.saturating_since(from).as_secs_f64()
 }
 
-/// What is read next, and whether it lies in the sectors that are moved.
+/// The next read, and whether it accesses the moved sectors.
 struct Places {
     moved: Vec<Extent>,
     capacity: u64,
@@ -233,7 +233,7 @@ impl PointOfWork for Case {
     }
 
     fn work(&self) -> u64 {
-        self.before + self.behind
+        self.before + self.after
     }
 
     fn run(&self, seed: u64) -> Result<Followed, ExperimentError> {
@@ -258,12 +258,12 @@ impl Followed {
     /// Reads and seconds until the share is back, by the first window from which on two in three
     /// are; `None` where it does not come back.
     fn back(&self) -> Option<(u64, f64)> {
-        let wanted = self.before.right_percent().value - POINTS;
-        let good = |tally: &Tally| tally.right_percent().value >= wanted;
+        let required = self.before.right_percent().value - POINTS;
+        let good = |tally: &Tally| tally.right_percent().value >= required;
         let from = (0..self.windows.len()).find(|from| {
-            let behind = &self.windows[*from..];
-            good(&behind[0].2)
-                && behind.iter().filter(|window| good(&window.2)).count() * 3 >= behind.len() * 2
+            let after = &self.windows[*from..];
+            good(&after[0].2)
+                && after.iter().filter(|window| good(&window.2)).count() * 3 >= after.len() * 2
         })?;
         // Good from the beginning on: nothing was lost.
         Some(if from == 0 { (0, 0.0) } else { (self.windows[from].0, self.windows[from].1) })
@@ -271,18 +271,19 @@ impl Followed {
 }
 
 fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
-    let (before, behind) = (context.requests(BEFORE), context.requests(BEHIND).max(WINDOW));
+    let (before, after) = (context.requests(BEFORE), context.requests(AFTER).max(WINDOW));
     let cases: Vec<Case> = CHANGES
         .iter()
-        .flat_map(|change| Learner::ALL.map(|learner| Case { learner, change, before, behind }))
+        .flat_map(|change| Learner::ALL.map(|learner| Case { learner, change, before, after }))
         .collect();
     let followed = context.run(&cases)?;
-    let mut findings = Findings {
-        parameters: vec![
+    let mut findings = Findings::new(
+        vec![
             Parameter::new(
                 "drive",
                 format!(
-                    "{DRIVE}: its mechanics without a cache, a unit with all the noise that its \
+                    "{DRIVE}: its mechanics without a cache, a simulated drive with all the noise \
+                        that its \
                         profile says"
                 ),
             ),
@@ -297,27 +298,19 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             ),
             Parameter::new(
                 "requests",
-                format!(
-                    "{before} before the change, {behind} behind it, judged in windows of {WINDOW}"
-                ),
+                format!("{before} before the change, {after} after it, in windows of {WINDOW}"),
             ),
             Parameter::new(
-                "good again",
+                "correct again",
                 format!(
                     "the window from which on two in three are no more than {POINTS} points below \
                         the share before the change"
                 ),
             ),
         ],
-        notes: vec![MOVED_ALONE.to_string(), MATRIX.to_string(), STEP.to_string()],
-        plot: Plot {
-            x_label: "requests behind the change",
-            y_label: "right within 5 %, % of pairs",
-            x_axis: Axis::PowersOfTwo,
-            panels: Vec::new(),
-        },
-        ..Findings::default()
-    };
+        vec![MOVED_ALONE.to_string(), MATRIX.to_string(), STEP.to_string()],
+        Plot::new("requests after the change", "correct within 5 %, % of pairs", Axis::PowersOfTwo),
+    );
     for (change, (cases, followed)) in CHANGES
         .iter()
         .zip(cases.chunks(Learner::ALL.len()).zip(followed.chunks(Learner::ALL.len())))
@@ -329,11 +322,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                 .windows
                 .iter()
                 .map(|(requests, _, tally)| Point::of(*requests as f64, tally.right_percent()));
-            series.push(Series {
-                name: case.learner.words().to_string(),
-                published: false,
-                points: points.collect(),
-            });
+            series.push(Series::measured(case.learner.words(), points.collect()));
         }
         findings.plot.panels.push(Panel { title: change.0.to_string(), series });
     }
@@ -342,26 +331,25 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
 
 fn rows(case: &Case, followed: &Followed) -> Vec<Row> {
     let what = |text: &str| {
-        format!("{}, {}: {text} (drawn unit with noise)", case.change.0, case.learner.words())
+        format!("{}, {}: {text} (simulated drive with noise)", case.change.0, case.learner.words())
     };
-    let why =
-        "Nobody published it: the paper says that the map follows the drive, and not how soon.";
+    let why = "Not published: the paper says that the map follows the drive, but not how soon.";
     let back = match followed.back() {
         Some((requests, seconds)) => {
             let (requests, text) =
                 (Estimated::new(requests as f64, None), format!("{seconds:.1} s of drive time."));
             Row::unpublished(
-                what("requests until predictions are good again"),
+                what("requests until predictions are correct again"),
                 requests,
                 "requests",
                 &text,
             )
         }
         None => Row::not_run(
-            what("requests until predictions are good again"),
+            what("requests until predictions are correct again"),
             crate::papers::report::Published::Nothing,
             "requests",
-            &format!("Not within {} requests.", case.behind),
+            &format!("Not within {} requests.", case.after),
         ),
     };
     let mut rows = vec![
@@ -419,13 +407,12 @@ mod tests {
     use super::*;
 
     fn followed(learner: Learner, change: usize) -> Followed {
-        Case { learner, change: &CHANGES[change], before: 6_000, behind: 3_000 }
+        Case { learner, change: &CHANGES[change], before: 6_000, after: 3_000 }
             .follow(4)
             .expect("it runs")
     }
 
-    /// A spindle that changes its speed is followed within some hundred reads by whoever reads the
-    /// platter.
+    /// A model follows a change of the spindle's speed within some hundred reads.
     #[test]
     fn a_change_of_speed_is_followed_by_the_profile_and_by_the_compact_map() {
         for learner in [Learner::CompactFromProfile, Learner::Profile] {
@@ -454,14 +441,14 @@ mod tests {
         assert!(requests <= 1_024, "after {requests} requests");
     }
 
-    /// What is served from elsewhere is found there: a row of sectors soon, single places when each
-    /// was read some times.
+    /// Remapped sectors are found: a range of sectors soon, single sectors after some reads of
+    /// each.
     #[test]
     fn moved_sectors_are_found_where_they_are_now() {
         for learner in [Learner::CompactFromProfile, Learner::Profile] {
             for (change, least) in [(2, 93.0), (4, 85.0)] {
                 let followed =
-                    Case { learner, change: &CHANGES[change], before: 6_000, behind: 20_000 }
+                    Case { learner, change: &CHANGES[change], before: 6_000, after: 20_000 }
                         .follow(4)
                         .expect("it runs");
                 let [first, last] =

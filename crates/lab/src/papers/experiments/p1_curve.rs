@@ -36,16 +36,16 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const REQUESTS: u64 = 131_072;
-/// Where a curve begins.
+/// The start of a curve.
 const FIRST: u64 = 128;
-/// Drives of the catalog; models drawn at random come beside them.
+/// Drives of the catalog; random models are added.
 const DRIVES: [&str; 4] = ["nearline-20tb@nocache", DRIVE, "atlas10k", "savvio15k2@nocache"];
 const DRAWN: u64 = 2;
-/// What P1 asks of a model, in per cent.
+/// The accuracy that P1 requires of a model, in percent.
 const PUBLISHED: f64 = 99.9;
 const MAX_BYTES: f64 = 64e6;
 
-/// Who learns.
+/// The learning model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Learner {
     Matrix,
@@ -62,12 +62,12 @@ impl Learner {
         match self {
             Self::Matrix => "matrix",
             Self::CompactFromNothing => "compact map from nothing",
-            Self::CompactFromProfile => "compact map from the model's profile",
-            Self::Profile => "belief from the model's profile",
+            Self::CompactFromProfile => "compact map from the drive's profile",
+            Self::Profile => "model from the drive's profile",
         }
     }
 
-    /// A belief that has seen nothing; maps within 64 MB.
+    /// A new model; maps have 64 MB.
     pub(super) fn belief(self, profile: &DriveProfile) -> Result<Learning, Cause> {
         let compact = CompactSettings {
             memory: headtime_units::ByteSize::new(64_000_000),
@@ -105,7 +105,7 @@ impl Learner {
     }
 }
 
-/// A belief that learns, and what it takes of memory.
+/// A learning model, and its memory.
 pub(super) enum Learning {
     Matrix(Box<MatrixBelief>),
     Compact(Box<DriveModel>),
@@ -131,11 +131,11 @@ impl Learning {
     }
 }
 
-/// Which model of drive.
+/// The drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Model {
     Catalog(&'static str),
-    /// A small drive drawn by this seed.
+    /// A small random drive of this seed.
     Drawn(u64),
 }
 
@@ -171,9 +171,9 @@ struct Curve {
     requests: u64,
 }
 
-/// What came of it.
+/// The result.
 struct Traced {
-    /// Requests until then, and what became of the last quarter of them.
+    /// The number of requests, and the results of the last quarter of them.
     points: Vec<(u64, Tally)>,
     max_bytes: Option<u64>,
     seconds: f64,
@@ -193,9 +193,9 @@ impl Curve {
             (Vec::new(), FIRST, Tally::default(), None);
         for number in 0..self.requests {
             let start = Lba::new(rng.random_range(0..pages) * page.get());
-            let told = unit.serve(learning.belief(), Extent::new(start, page));
+            let outcome = unit.serve(learning.belief(), Extent::new(start, page));
             if number >= next - next / 4 {
-                tally.note(told);
+                tally.note(outcome);
             }
             if number + 1 == next {
                 points.push((next, std::mem::take(&mut tally)));
@@ -239,17 +239,11 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         .flat_map(|model| Learner::ALL.map(|learner| Curve { model: *model, learner, requests }))
         .collect();
     let traced = context.run(&curves)?;
-    let mut findings = Findings {
-        parameters: parameters(requests),
-        notes: vec![EDGES.to_string(), NO_CACHE.to_string()],
-        plot: Plot {
-            x_label: "requests seen",
-            y_label: "right within 5 %, % of pairs",
-            x_axis: Axis::PowersOfTwo,
-            panels: Vec::new(),
-        },
-        ..Findings::default()
-    };
+    let mut findings = Findings::new(
+        parameters(requests),
+        vec![EDGES.to_string(), NO_CACHE.to_string()],
+        Plot::new("observed requests", "correct within 5 %, % of pairs", Axis::PowersOfTwo),
+    );
     for (model, traced) in models.iter().zip(traced.chunks(Learner::ALL.len())) {
         let mut series = Vec::new();
         for (learner, traced) in Learner::ALL.into_iter().zip(traced) {
@@ -258,29 +252,17 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                 .points
                 .iter()
                 .map(|(requests, tally)| Point::of(*requests as f64, tally.right_percent()));
-            series.push(Series {
-                name: learner.words().to_string(),
-                published: false,
-                points: points.collect(),
-            });
+            series.push(Series::measured(learner.words(), points.collect()));
         }
         let oracle = |(requests, tally): &(u64, Tally)| {
             Point::of(*requests as f64, share_percent(tally.foreseeable, tally.away_from_edge))
         };
         let points = traced[0].points.iter().map(oracle).collect();
-        series.push(Series {
-            name: "who knows the mechanics (oracle)".to_string(),
-            published: false,
-            points,
-        });
+        series.push(Series::measured("mechanics known (oracle)", points));
         let last = traced[0].points.last().map_or(FIRST, |point| point.0) as f64;
-        let wanted =
+        let required =
             [FIRST as f64, last].map(|requests| Point::published(requests, PUBLISHED)).to_vec();
-        series.push(Series {
-            name: "asked of a model".to_string(),
-            published: true,
-            points: wanted,
-        });
+        series.push(Series::published("required of a model", required));
         findings.plot.panels.push(Panel { title: model.words(), series });
     }
     Ok(findings)
@@ -288,7 +270,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
 
 fn rows(model: Model, learner: Learner, traced: &Traced) -> Vec<Row> {
     let what = |text: &str| {
-        format!("{}, {}: {text} (drawn unit with noise)", model.words(), learner.words())
+        format!("{}, {}: {text} (simulated drive with noise)", model.words(), learner.words())
     };
     let Some((requests, last)) = traced.points.last() else { return Vec::new() };
     let right = last.right_percent();
@@ -298,14 +280,14 @@ fn rows(model: Model, learner: Learner, traced: &Traced) -> Vec<Row> {
         format!("{} until then, {:.0} s of drive time", reached(traced), traced.seconds);
     if !holds {
         reason = format!(
-            "{reason}; whoever knows the unit's mechanics but not its noise is right for {:.2} % \
+            "{reason}; with full knowledge of the mechanics but not the noise {:.2} % \
                 (oracle)",
             oracle.value
         );
     }
     let mut rows = vec![
         Row::judged(
-            what(&format!("right within 5 % after {requests} requests")),
+            what(&format!("correct within 5 % after {requests} requests")),
             Published::Number(PUBLISHED),
             right,
             "% of pairs",
@@ -313,7 +295,10 @@ fn rows(model: Model, learner: Learner, traced: &Traced) -> Vec<Row> {
             reason + ".",
         ),
         Row::unpublished(
-            what(&format!("right within 5 % at the edge of a turn after {requests} requests")),
+            what(&format!(
+                "correct within 5 % at the edge of a revolution after {requests} \
+                requests"
+            )),
             share_percent(last.right_at_the_edge, last.at_the_edge),
             "% of pairs",
             &format!(
@@ -322,10 +307,10 @@ fn rows(model: Model, learner: Learner, traced: &Traced) -> Vec<Row> {
             ),
         ),
         Row::unpublished(
-            what(&format!("pairs that it knew after {requests} requests")),
+            what(&format!("known pairs after {requests} requests")),
             share_percent(last.known, last.away_from_edge),
             "% of pairs",
-            "The others are answered by distance, or by half a turn.",
+            "The others are estimated by distance, or as half a revolution.",
         ),
     ];
     if let Some(bytes) = traced.max_bytes {
@@ -336,7 +321,7 @@ fn rows(model: Model, learner: Learner, traced: &Traced) -> Vec<Row> {
         );
         let published = Published::Shape("at most 64 MB");
         rows.push(Row::judged(
-            what("memory at its most"),
+            what("maximum memory"),
             published,
             Estimated::new(bytes / 1e6, None),
             "MB",
@@ -347,7 +332,7 @@ fn rows(model: Model, learner: Learner, traced: &Traced) -> Vec<Row> {
     rows
 }
 
-/// From how many requests on it was right how often.
+/// The number of requests from which on a share was correct.
 fn reached(traced: &Traced) -> String {
     let reached = [90.0, 95.0, 98.0, 99.0].into_iter().filter_map(|percent| {
         let below =
@@ -389,8 +374,10 @@ fn parameters(requests: u64) -> Vec<Parameter> {
     ]
 }
 
-const EDGES: &str = "Pairs at the edge, whose sector passes less than 100 us behind the arm or \
-    passed less than 100 us before it, are counted apart: whether they take a turn more hangs on \
+const EDGES: &str = "Pairs at the edge, whose sector passes less than 100 us after the arm arrives \
+    or \
+    passed less than 100 us before it, are counted apart: whether they take an additional \
+    revolution depends on \
     noise.";
 const NO_CACHE: &str =
     "The drive has no cache: mechanics, late reports and retries of a drawn unit.";

@@ -33,7 +33,7 @@ use crate::papers::table::Experiment;
 /// The line in the table.
 pub const EXPERIMENT: Experiment = Experiment {
     id: "p1.exceed",
-    title: "how often the worst that a map names is exceeded, by samples",
+    title: "share of accesses beyond a map's worst case, by samples",
     source: "P1, section III-C (the worst of 100 measurements)",
     takes: "1 min",
     find,
@@ -53,7 +53,7 @@ const CLASSES: [(u64, u64); 8] =
 /// Parts of the drive that the compact map keeps a table of lateness for.
 const REGIONS: u64 = 64;
 
-/// What is asked for its worst.
+/// The source of the worst case.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Subject {
     Matrix { bits: EntryBits, anywhere: bool },
@@ -92,7 +92,7 @@ impl Subject {
         }
     }
 
-    /// What a sample is of.
+    /// The object of a sample.
     fn unit(self) -> &'static str {
         if matches!(self, Self::Matrix { .. }) { "of the pair" } else { "of the region" }
     }
@@ -146,13 +146,13 @@ impl Case {
                 let (mut seen, mut counts) = (vec![0; REGIONS as usize], [(0, 0); CLASSES.len()]);
                 for _ in 0..self.requests {
                     let start = rng.random_range(0..capacity / READ.get()) * READ.get();
-                    let told = unit.serve(&mut belief, Extent::new(Lba::new(start), READ));
+                    let outcome = unit.serve(&mut belief, Extent::new(Lba::new(start), READ));
                     let seen: &mut u64 = &mut seen[(start * REGIONS / capacity) as usize];
                     if let Some(class) =
                         CLASSES.iter().position(|(from, to)| (*from..=*to).contains(seen))
                     {
                         counts[class].0 += 1;
-                        counts[class].1 += u64::from(told.exceeded);
+                        counts[class].1 += u64::from(outcome.exceeded);
                     }
                     *seen += 1;
                 }
@@ -162,7 +162,7 @@ impl Case {
     }
 }
 
-/// Trials and exceedances of pairs that had so many samples.
+/// Trials and exceedances of pairs by number of samples.
 fn of_class(exceedance: &Exceedance, from: u64, to: u64) -> (u64, u64) {
     let rows = exceedance.rows().filter(|row| (from..=to).contains(&u64::from(row.samples)));
     rows.fold((0, 0), |sum, row| (sum.0 + row.trials, sum.1 + row.exceeded))
@@ -187,12 +187,13 @@ impl PointOfWork for Case {
 fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let requests = context.requests(REQUESTS);
     let counted = context.run(&SUBJECTS.map(|subject| Case { subject, requests }))?;
-    let mut findings = Findings {
-        parameters: vec![
+    let mut findings = Findings::new(
+        vec![
             Parameter::new(
                 "drive",
                 format!(
-                    "{DRIVE}: its mechanics without a cache, a unit with all the noise that its \
+                    "{DRIVE}: its mechanics without a cache, a simulated drive with all the noise \
+                        that its \
                         profile says"
                 ),
             ),
@@ -205,19 +206,13 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             ),
             Parameter::new(
                 "exceeded",
-                "positioning took longer than the worst that was named just before",
+                "positioning took longer than the worst case predicted before",
             ),
             Parameter::new("intervals", "95 % (Wilson), the farther end either way"),
         ],
-        notes: [INDEPENDENT, ROUNDED, QUANTILE].map(str::to_string).to_vec(),
-        plot: Plot {
-            x_label: "samples before",
-            y_label: "exceeded, % of accesses",
-            x_axis: Axis::PowersOfTwo,
-            panels: Vec::new(),
-        },
-        ..Findings::default()
-    };
+        [INDEPENDENT, ROUNDED, QUANTILE].map(str::to_string).to_vec(),
+        Plot::new("previous samples", "exceeded, % of accesses", Axis::PowersOfTwo),
+    );
     let mut panels = [
         Panel { title: "matrix".to_string(), series: Vec::new() },
         Panel { title: "compact map".to_string(), series: Vec::new() },
@@ -234,15 +229,11 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         };
         let points = CLASSES.iter().zip(counts).filter_map(point).collect();
         let panel = usize::from(matches!(subject, Subject::Compact { .. }));
-        panels[panel].series.push(Series { name: subject.words(), published: false, points });
+        panels[panel].series.push(Series::measured(subject.words(), points));
     }
     let independent =
         CLASSES.map(|(from, _)| Point::published(from as f64, 100.0 / (from + 1) as f64)).to_vec();
-    panels[0].series.push(Series {
-        name: "1/(n + 1)".to_string(),
-        published: true,
-        points: independent,
-    });
+    panels[0].series.push(Series::published("1/(n + 1)", independent));
     findings.plot.panels = panels.to_vec();
     Ok(findings)
 }
@@ -254,21 +245,16 @@ fn row(subject: Subject, (from, to): (u64, u64), (trials, exceeded): (u64, u64))
         _ => format!("{from} to {to} samples"),
     };
     let what = format!(
-        "{}: exceeded after {samples} {} (drawn unit with noise)",
+        "{}: exceeded after {samples} {} (simulated drive with noise)",
         subject.words(),
         subject.unit()
     );
     let (rate, half_width) = share(exceeded, trials);
     let rate = Estimated::new(100.0 * rate, Some(100.0 * half_width));
     if trials == 0 {
-        return Row::not_run(
-            what,
-            Published::Nothing,
-            UNIT,
-            "No pair had so many samples in so few requests.",
-        );
+        return Row::not_run(what, Published::Nothing, UNIT, "No pair had this many samples.");
     }
-    let told = format!(
+    let outcome = format!(
         "{exceeded} of {trials}, at most {:.3} % with 95 % confidence",
         rate.value + 100.0 * half_width
     );
@@ -279,7 +265,7 @@ fn row(subject: Subject, (from, to): (u64, u64), (trials, exceeded): (u64, u64))
             rate,
             UNIT,
             rate.value <= PUBLISHED,
-            format!("{told}."),
+            format!("{outcome}."),
         ),
         Subject::Matrix { .. } => {
             let independent = 100.0 / (from + 1) as f64;
@@ -288,11 +274,11 @@ fn row(subject: Subject, (from, to): (u64, u64), (trials, exceeded): (u64, u64))
                 rate,
                 UNIT,
                 &format!(
-                    "{told}; {independent:.1} % by independent samples after the first so many."
+                    "{outcome}; {independent:.1} % by independent samples after the first so many."
                 ),
             )
         }
-        Subject::Compact { .. } => Row::unpublished(what, rate, UNIT, &format!("{told}.")),
+        Subject::Compact { .. } => Row::unpublished(what, rate, UNIT, &format!("{outcome}.")),
     }
 }
 

@@ -32,16 +32,16 @@ const DRIVES: [(&str, Option<f64>); 4] = [
     ("barracuda7200-7@papers", None),
     ("diamondmax9@papers", None),
 ];
-/// Pairs that are read on each drive.
+/// The number of pairs read on each drive.
 const PAIRS: u64 = 40_000;
-/// Agreement asked for, a share of the coefficient (guess: it hangs on the share of a turn in an
-/// access, and data sheets round that).
+/// Required agreement, as a share of the coefficient (guess: it depends on the share of a
+/// revolution in an access, and data sheets round that).
 const TOLERANCE: f64 = 0.15;
-/// Points drawn of each line.
+/// Points of each line.
 const POINTS: usize = 60;
 const PAGE: u64 = 4_096;
 
-/// Pairs of reads on one drive, each read behind another straight away.
+/// Pairs of consecutive reads on one drive.
 struct Pairs {
     drive: &'static str,
     pairs: u64,
@@ -82,7 +82,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     ));
     for ((drive, published), seen) in DRIVES.iter().zip(&seen) {
         let measured = Estimated::new(correlation(seen), None);
-        let what = format!("{drive}: coefficient of linearity (drawn unit with noise)");
+        let what = format!("{drive}: coefficient of linearity (simulated drive with noise)");
         findings.rows.push(match published {
             Some(published) => {
                 Row::compared(what, *published, measured, "coefficient", TOLERANCE, WHY)
@@ -91,12 +91,13 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                 what,
                 measured,
                 "coefficient",
-                "Nobody published it: the paper shows two of its four drives.",
+                "Not published: the paper shows two of its four drives.",
             ),
         });
         let falls = Estimated::new(falling(seen), None);
         let what = format!(
-            "{drive}: neighboring distances of which the further is the quicker (drawn unit with \
+            "{drive}: neighboring distances of which the longer one is faster (simulated drive \
+                with \
                 noise)"
         );
         findings.rows.push(Row::shape(
@@ -146,7 +147,7 @@ impl Pairs {
         };
         let places = capacity - len.get();
         for _ in 0..self.pairs {
-            // Evenly by distance, then one of the places that have it.
+            // Uniform by distance, then a pair with that distance.
             let distance = draw.random_range(1..places);
             let low = draw.random_range(0..places - distance);
             let (from, to) =
@@ -193,13 +194,13 @@ fn correlation(seen: &Seen) -> f64 {
     product / libm::sqrt(of_distance * of_time)
 }
 
-/// The share of neighboring distances of which the further takes less time.
+/// The share of neighboring distances of which the longer one takes less time.
 fn falling(seen: &Seen) -> f64 {
     let falls = seen.windows(2).filter(|pair| pair[1].1 < pair[0].1).count();
     falls as f64 / seen.len().saturating_sub(1).max(1) as f64
 }
 
-/// The mean over neighboring distances, and one of them each.
+/// The mean over neighboring distances, and one pair of each.
 fn lines(seen: &Seen) -> Vec<Series> {
     let groups = || seen.chunks(seen.len().div_ceil(POINTS));
     let mean = groups().map(|group| {
@@ -209,8 +210,8 @@ fn lines(seen: &Seen) -> Vec<Series> {
     });
     let single = groups().map(|group| Point::published(group[0].0, group[0].1));
     vec![
-        Series { name: "mean".to_string(), published: false, points: mean.collect() },
-        Series { name: "single pairs".to_string(), published: false, points: single.collect() },
+        Series::measured("mean", mean.collect()),
+        Series::measured("single pairs", single.collect()),
     ]
 }
 

@@ -28,12 +28,12 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 const QUEUES: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 const REQUESTS: u64 = 20_000;
-/// The paper's names, the policies here, and the depth of the drive's own queue where it has all
+/// The paper's names, the policies, and the depth of the drive's own queue where it holds all
 /// requests.
 const SCHEDULERS: [(&str, &str, Option<usize>); 10] = [
     ("NOOP", "fcfs", None),
     ("CFQ", "cfq", None),
-    // As in the paper's kernel, where a seek does not end a batch.
+    // As in the paper's kernel: a seek does not end a batch.
     ("DEADLINE", "deadline:seeks_in_batch=1", None),
     ("SATF-LBN", "satf-lbn", None),
     ("FSATF-LBN", "fsatf-lbn", None),
@@ -43,9 +43,9 @@ const SCHEDULERS: [(&str, &str, Option<usize>); 10] = [
     ("TCQ4", "firmware", Some(4)),
     ("TCQ64", "firmware", Some(64)),
 ];
-/// What else is known, with the policies that go by times.
+/// Other knowledge of the drive, with the policies that use times.
 const BEYOND: [&str; 2] = ["satf-map", "fsatf-map"];
-/// The other drives get the comparison that the paper makes of all.
+/// The other drives, with the paper's comparison of all drives.
 const ON_OTHERS: [(&str, &str); 4] = [
     ("SATF-LBN", "satf-lbn"),
     ("FSATF-LBN", "fsatf-lbn"),
@@ -54,7 +54,7 @@ const ON_OTHERS: [(&str, &str); 4] = [
 ];
 /// Pairs of positions on each of them, against the first drive's.
 const SHARE_OF_OTHERS: f64 = 0.1;
-/// Agreement asked for (guess: another drive than the paper's).
+/// Required agreement (guess: the drive differs from the paper's).
 const TOLERANCE: f64 = 0.1;
 
 fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
@@ -67,9 +67,9 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     );
     let collect =
         |drive, positions, settings| Collect { drive, unit: UnitOf::Drawn, positions, settings };
-    let mut wanted = vec![collect(DRIVE, positions, published), collect(DRIVE, positions, both)];
-    wanted.extend(OTHERS.map(|drive| collect(drive, of_others, published)));
-    let maps = context.run(&wanted)?;
+    let mut required = vec![collect(DRIVE, positions, published), collect(DRIVE, positions, both)];
+    required.extend(OTHERS.map(|drive| collect(drive, of_others, published)));
+    let maps = context.run(&required)?;
     let characterized = context.run(&[Unknown { drive: UNCACHED, unit: UnitOf::Drawn }])?.remove(0);
     let map = Knows::Map(Arc::clone(&maps[0]));
     let learned_from = context.requests(p1::LEARNED_FROM);
@@ -106,17 +106,11 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let measured = context.run(&runs)?;
     let (main, others) = measured.split_at(first);
 
-    let mut findings = Findings {
-        parameters: p1::parameters(positions, requests),
-        notes: p1::notes(),
-        plot: Plot {
-            x_label: "processes",
-            y_label: "requests a second",
-            x_axis: Axis::PowersOfTwo,
-            panels: Vec::new(),
-        },
-        ..Findings::default()
-    };
+    let mut findings = Findings::new(
+        p1::parameters(positions, requests),
+        p1::notes(),
+        Plot::new("processes", "requests per second", Axis::PowersOfTwo),
+    );
     findings.parameters.push(Parameter::new(
         "tolerance",
         format!("{:.0} % of the published figure", TOLERANCE * 100.0),
@@ -159,7 +153,10 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             );
             let holds = most.value > 1.0;
             findings.rows.push(Row::judged(
-                format!("{drive}: {what}, the most at any queue (drawn unit with noise)"),
+                format!(
+                    "{drive}: {what}, maximum over all queue lengths (simulated drive with \
+                    noise)"
+                ),
                 Published::Shape("above 1"),
                 most,
                 "ratio",
@@ -177,7 +174,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     Ok(findings)
 }
 
-/// The drive without its cache, whose mechanics the probe finds out.
+/// The drive without its cache, which the probe characterizes.
 const UNCACHED: &str = "cheetah10k7@nocache";
 
 /// Requests a second by queue length and scheduler.
@@ -222,18 +219,19 @@ fn place(name: &str) -> usize {
 }
 
 fn published_rows(table: &Table) -> Vec<Row> {
-    let what = |text: &str| format!("{text} (drawn unit with noise)");
+    let what = |text: &str| format!("{text} (simulated drive with noise)");
     let [noop, cfq, deadline, satf, fsatf, satf_map, fsatf_map] =
         ["NOOP", "CFQ", "DEADLINE", "SATF-LBN", "FSATF-LBN", "SATF-MAP", "FSATF-MAP"].map(place);
     let (exact, tcq4, tcq64) = (place("FSATF-MAP-EXACT"), place("TCQ4"), place("TCQ64"));
     let mut rows = Vec::new();
-    let why = "a drive of the data sheet's figures does so many; the paper's was faster or slower \
+    let why = "a drive with the figures of the data sheet reaches this rate; the paper's was \
+        faster or slower \
         at what they do not say.";
     rows.push(Row::compared(
         what("NOOP, 16 processes"),
         130.0,
         table.at(16, noop),
-        "requests a second",
+        "requests per second",
         TOLERANCE,
         why,
     ));
@@ -255,12 +253,13 @@ fn published_rows(table: &Table) -> Vec<Row> {
         "CFQ keeps several requests of a process together where it has them.",
     ));
     rows.push(Row::compared(
-        what("DEADLINE over NOOP, the most at any queue"),
+        what("DEADLINE over NOOP, maximum over all queue lengths"),
         1.5,
         table.most(deadline, noop),
         "ratio",
         TOLERANCE,
-        "what batches in order of address gain hangs on how many are held when requests begin to \
+        "the gain of batches in order of address depends on the queue length at which requests \
+            begin to \
             expire, and so on the drive's speed.",
     ));
     let back = table.at(256, deadline).over(table.at(256, noop));
@@ -271,19 +270,19 @@ fn published_rows(table: &Table) -> Vec<Row> {
         back,
         "ratio",
         falls,
-        "batches of 16 in order of address go on behind each expired request.",
+        "batches of 16 in order of address continue after each expired request.",
     ));
     let best = table.at(32, satf).over(table.at(32, deadline));
     rows.push(Row::shape(
         what("SATF-LBN over DEADLINE, 32 processes"),
-        "above 1: the best of those that go by address",
+        "above 1: the best of the orders by address",
         best,
         "ratio",
         best.value > 1.0,
         "it does not gain here.",
     ));
     rows.push(Row::compared(
-        what("SATF-MAP over SATF-LBN, the most at any queue"),
+        what("SATF-MAP over SATF-LBN, maximum over all queue lengths"),
         1.28,
         table.most(satf_map, satf),
         "ratio",
@@ -291,7 +290,7 @@ fn published_rows(table: &Table) -> Vec<Row> {
         HALF,
     ));
     rows.push(Row::compared(
-        what("FSATF-MAP over FSATF-LBN, the most at any queue"),
+        what("FSATF-MAP over FSATF-LBN, maximum over all queue lengths"),
         1.17,
         table.most(fsatf_map, fsatf),
         "ratio",
@@ -312,12 +311,12 @@ fn published_rows(table: &Table) -> Vec<Row> {
         table.at(4, exact).over(table.at(4, fsatf_map)),
         "ratio",
         TOLERANCE,
-        "the shortest path of so few is another than the one by insertion.",
+        "the shortest path of few requests differs from the one by insertion.",
     ));
     rows.push(Row::not_run(
         what("FSATF-MAP-EXACT, collapse past 8 processes"),
         Published::Shape("falls rapidly"),
-        "requests a second",
+        "requests per second",
         CPU,
     ));
     rows.push(Row::not_run(
@@ -367,14 +366,15 @@ fn beyond_rows(table: &Table, knowledge: &[&str]) -> Vec<Row> {
             for queue in [16, 64, 256] {
                 let ratio = table.at(queue, column).over(table.at(queue, place(by_address)));
                 let what = format!(
-                    "{policy} by a {name} over {by_address}, {queue} processes (drawn unit with \
+                    "{policy} by a {name} over {by_address}, {queue} processes (simulated drive \
+                        with \
                         noise)"
                 );
                 rows.push(Row::unpublished(
                     what,
                     ratio,
                     "ratio",
-                    "Nobody published it: the same policy with other knowledge of the drive.",
+                    "Not published: the same policy with other knowledge of the drive.",
                 ));
             }
         }
@@ -388,7 +388,7 @@ fn panel(title: String, names: &[&str], measured: &[Measures], each: usize) -> P
             .iter()
             .zip(measured.chunks(each))
             .map(|(queue, measured)| Point::of(f64::from(*queue), iops(&measured[place])));
-        Series { name: (*name).to_string(), published: false, points: points.collect() }
+        Series::measured(*name, points.collect())
     };
     Panel { title, series: names.iter().enumerate().map(line).collect() }
 }

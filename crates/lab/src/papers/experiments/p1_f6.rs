@@ -23,7 +23,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Processes (guess: the paper does not say; its figure ends where figure 5 has some 30).
 const QUEUE: u32 = 32;
-/// Requests for each pair of positions, so that all pairs are met that ever are.
+/// Requests for each pair of positions, enough to meet every pair.
 const ROUNDS: u64 = 6;
 /// Points of a line.
 const WINDOWS: u64 = 60;
@@ -31,12 +31,12 @@ const WINDOWS: u64 = 60;
 /// show the shape.
 const SHARE: f64 = 0.002;
 
-/// A run that is looked at window by window.
+/// A run that is measured window by window.
 struct Filling {
     run: Run,
 }
 
-/// Hours, and requests a second.
+/// Hours, and requests per second.
 type Line = Vec<(f64, f64)>;
 
 fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
@@ -54,17 +54,11 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     };
     let policies = ["satf-map", "satf-lbn"];
     let lines = context.run(&policies.map(fill))?;
-    let mut findings = Findings {
-        parameters: p1::parameters(positions, requests),
-        notes: p1::notes(),
-        plot: Plot {
-            x_label: "hours",
-            y_label: "requests a second",
-            x_axis: Axis::Linear,
-            panels: Vec::new(),
-        },
-        ..Findings::default()
-    };
+    let mut findings = Findings::new(
+        p1::parameters(positions, requests),
+        p1::notes(),
+        Plot::new("hours", "requests per second", Axis::Linear),
+    );
     findings.parameters.retain(|parameter| parameter.name != "map");
     findings
         .parameters
@@ -77,37 +71,38 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     };
     let (start, end) = (mean(&line[..1]), mean(&line[line.len() - tenth..]));
     let least = line.iter().map(|(_, rate)| *rate).fold(f64::INFINITY, f64::min);
-    let what = |text: &str| format!("SATF-MAP: {text} (drawn unit with noise)");
+    let what = |text: &str| format!("SATF-MAP: {text} (simulated drive with noise)");
     let ratio = Estimated::new(end / start, None);
     findings.rows.push(Row::shape(
-        what("throughput in the end over that at the start"),
-        "above 1: surpasses it",
+        what("throughput at the end over that at the start"),
+        "above 1: higher at the end",
         ratio,
         "ratio",
         ratio.value > 1.0,
-        "what is learned of so few positions gains less than the order by address that it begins \
+        "the map of so few positions gains less than the order by address with which it begins \
             with.",
     ));
     let ratio = Estimated::new(least / start, None);
     findings.rows.push(Row::shape(
-        what("least throughput over that at the start"),
-        "below 1: a hollow early on",
+        what("minimum throughput over that at the start"),
+        "below 1: an early minimum",
         ratio,
         "ratio",
         ratio.value < 1.0,
-        "the order in which pairs are looked for costs nothing here.",
+        "the exploration of pairs costs nothing here.",
     ));
     let ratio = Estimated::new(end / mean(&lines[1][lines[1].len() - tenth..]), None);
     findings.rows.push(Row::unpublished(
-        what("in the end over SATF-LBN"),
+        what("at the end over SATF-LBN"),
         ratio,
         "ratio",
-        "Nobody published it for this figure; figure 5 has it for full maps.",
+        "Not published for this figure; figure 5 has it for full maps.",
     ));
-    let series = ["SATF-MAP", "SATF-LBN"].iter().zip(&lines).map(|(name, line)| Series {
-        name: (*name).to_string(),
-        published: false,
-        points: line.iter().map(|(hours, rate)| Point::published(*hours, *rate)).collect(),
+    let series = ["SATF-MAP", "SATF-LBN"].iter().zip(&lines).map(|(name, line)| {
+        Series::measured(
+            *name,
+            line.iter().map(|(hours, rate)| Point::published(*hours, *rate)).collect(),
+        )
     });
     findings.plot.panels.push(Panel { title: DRIVE.to_string(), series: series.collect() });
     Ok(findings)

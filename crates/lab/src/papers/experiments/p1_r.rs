@@ -1,4 +1,4 @@
-//! `p1.r`: P1, section III-A. The same order of requests, issued again, takes the same time.
+//! `p1.r`: P1, section III-A. A repeated order of requests takes the same time.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use crate::papers::table::Experiment;
 /// The line in the table.
 pub const EXPERIMENT: Experiment = Experiment {
     id: "p1.r",
-    title: "the same order of requests again takes the same time",
+    title: "a repeated order of requests takes the same time",
     source: "P1, section III-A",
     takes: "20 s",
     find,
 };
 
-/// Orders tried on each drive, requests of each, and how often each is issued.
+/// Orders on each drive, requests of each, and repetitions of each.
 const ORDERS: u64 = 200;
 const LENGTH: u64 = 64;
 const AGAIN: u64 = 10;
@@ -33,7 +33,7 @@ const POSITIONS: u64 = 997;
 /// "The deviation in execution time was within 1 %."
 const PUBLISHED_PERCENT: f64 = 1.0;
 
-/// One order on one drive, again and again.
+/// Repetitions of one order on one drive.
 struct Again {
     drive: &'static str,
     orders: u64,
@@ -69,7 +69,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         let mean = deviations.iter().map(|(deviation, _)| deviation).sum::<f64>()
             / deviations.len() as f64;
         let what =
-            format!("{drive}: standard deviation of an order's time (drawn unit with noise)");
+            format!("{drive}: standard deviation of an order's time (simulated drive with noise)");
         let within = mean <= PUBLISHED_PERCENT;
         findings.rows.push(Row::shape(
             what,
@@ -84,30 +84,26 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         let share = largest.iter().filter(|largest| **largest <= PUBLISHED_PERCENT).count() as f64
             / largest.len() as f64;
         let what = format!(
-            "{drive}: orders of which no time is off by more than 1 % (drawn unit with noise)"
+            "{drive}: orders with all times within 1 % of their mean (simulated drive with noise)"
         );
         findings.rows.push(Row::unpublished(
             what,
             Estimated::new(100.0 * share, None),
             "%",
-            "The paper's 1 % is not said to be the mean or the most; both are shown.",
+            "The paper does not say whether its 1 % is a mean or a maximum; both are shown.",
         ));
         let points = largest.iter().enumerate().map(|(place, largest)| {
             Point::published(100.0 * (place + 1) as f64 / deviations.len() as f64, *largest)
         });
         findings.plot.panels.push(Panel {
             title: (*drive).to_string(),
-            series: vec![Series {
-                name: "orders".to_string(),
-                published: false,
-                points: points.collect(),
-            }],
+            series: vec![Series::measured("orders", points.collect())],
         });
     }
     Ok(findings)
 }
 
-/// The orders one after the other, each so often as it is to be issued.
+/// The sequence of orders with their repetitions.
 struct Orders {
     reads: Workload,
     order: Vec<Arrival>,
@@ -137,7 +133,7 @@ impl RequestSource for Orders {
     }
 }
 
-/// When each round of an order was over.
+/// The end of each repetition of an order.
 #[derive(Default)]
 struct Rounds {
     finished: u64,
@@ -191,8 +187,7 @@ impl Again {
             .windows(2)
             .map(|pair| pair[1].saturating_since(pair[0]).as_ns() as f64)
             .collect();
-        // The first round of an order begins where the order before it ended, and is left out: of
-        // the first order it has no beginning, of each other it stands last.
+        // The first repetition of an order begins where the previous order ended, and is ignored.
         let again = AGAIN as usize - 1;
         Ok(times
             .chunks(AGAIN as usize)

@@ -30,23 +30,22 @@ pub const EXPERIMENT: Experiment = Experiment {
 const REQUESTS: u64 = 200_000;
 const CLASSES: [(&str, u32, Nanos); 2] =
     [("low, 200 ms", 8, Nanos::from_ms(200)), ("high, 100 ms", 8, Nanos::from_ms(100))];
-/// The largest responses of high and low priority in ms, and requests a second.
+/// The largest responses of high and low priority in ms, and requests per second.
 type Figures = (f64, f64, f64);
 /// The paper's names, policies, depth of the drive's queue, and what was published.
 const SCHEDULERS: [(&str, &str, Option<usize>, Figures); 4] = [
     ("EDF", "edf", None, (99.0, 198.0, 130.0)),
-    // The paper keeps one time of a pair, the worst, and computes overtime from it.
+    // The paper keeps the worst time of a pair, and computes overtime from it.
     (PUBLISHED, "g-matrix:worst_percent=100", None, (86.0, 192.0, 172.0)),
     ("TCQ4", "firmware", Some(4), (407.0, 419.0, 169.0)),
     ("TCQ64", "firmware", Some(64), (955.0, 1_272.0, 236.0)),
 ];
-/// G-MATRIX is to miss no more than so many per cent, and to serve so many times as much as EDF
-/// (issue of this project).
+/// The project's targets for G-MATRIX: maximum misses in percent, and throughput relative to EDF.
 const FEW_MISSES: f64 = 0.01;
 const GAIN: f64 = 1.25;
 const TOLERANCE: f64 = 0.1;
-/// Requests looked ahead over, and the share of chains that may exceed their margin: the paper's
-/// four, more, and a margin that leaves out what is as rare as a retry.
+/// The lookahead in requests, and the share of chains that may exceed their margin: the paper's
+/// four, more, and a margin that ignores events as rare as a retry.
 const SAFEGUARDS: [(u32, f64); 3] = [(4, 1e-4), MORE, (6, 1e-3)];
 const MORE: (u32, f64) = (6, 1e-4);
 const HALF: &str = "half a matrix";
@@ -99,8 +98,8 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             names.push(format!("G-MATRIX by a {words}, {from}"));
             runs.push(run(&policy, knows));
         }
-        // The same on a unit without noise: what is missed there is missed by the map's times, or
-        // by looking no further than four requests.
+        // The same on a drive without noise: misses there are due to the map's times, or to a
+        // lookahead of only four requests.
         for (words, knows) in [
             ("half a matrix", Knows::Map(Arc::clone(&quiet[0]))),
             ("map of both directions", Knows::Map(Arc::clone(&quiet[1]))),
@@ -113,7 +112,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             runs.push(Run { unit: UnitOf::Nominal, ..run(&policy, &knows) });
         }
     }
-    let truth = ("exact times of the unit (oracle)", Knows::Truth(context.seed()));
+    let truth = ("exact times of the drive (oracle)", Knows::Truth(context.seed()));
     let half = (HALF, knows);
     for (k, target) in SAFEGUARDS {
         for (words, knows) in [&half].into_iter().chain(&beyond).chain([&truth]) {
@@ -121,8 +120,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             runs.push(run(&format!("g-matrix:lookahead_k={k},miss_target={target}"), knows));
         }
     }
-    // The same without the safeguard, and what a policy that sees the whole queue makes of the same
-    // times.
+    // The same without the safeguard, and a policy that uses the whole queue with the same times.
     for (words, knows) in [&half, &beyond[0], &truth] {
         names.push(format!("G-MATRIX, k = {}, by {words}, overtime from expected times", MORE.0));
         runs.push(run(&format!("g-matrix:lookahead_k={}", MORE.0), knows));
@@ -135,17 +133,11 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     runs.push(run("headtime", &beyond[3].1));
     let measured = context.run(&runs)?;
 
-    let mut findings = Findings {
-        parameters: p1::parameters(positions, requests),
-        notes: p1::notes(),
-        plot: Plot {
-            x_label: "requests a second",
-            y_label: "largest response, ms",
-            x_axis: Axis::Linear,
-            panels: Vec::new(),
-        },
-        ..Findings::default()
-    };
+    let mut findings = Findings::new(
+        p1::parameters(positions, requests),
+        p1::notes(),
+        Plot::new("requests per second", "largest response, ms", Axis::Linear),
+    );
     findings.parameters.push(Parameter::new(
         "processes",
         "8 with a deadline of 200 ms and 8 with one of 100 ms, synchronous, without think time",
@@ -154,7 +146,12 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     findings.notes.extend([EDF_MISSES, CAUSES, SAFEGUARD, LIMIT].map(str::to_string));
     let judged = [HALF, BOTH, beyond[3].0].map(|words| safeguarded(MORE.0, MORE.1, words));
     for ((name, run), measured) in names.iter().zip(&runs).zip(&measured) {
-        let noise = if run.unit == UnitOf::Nominal { "no noise" } else { "drawn unit with noise" };
+        let noise = if run.unit == UnitOf::Nominal {
+            "no noise"
+        } else {
+            "simulated drive with \
+            noise"
+        };
         let what = |name: &str, text: &str| format!("{name}: {text} ({noise})");
         let published =
             SCHEDULERS.iter().find(|(other, ..)| other == name).map(|(.., published)| *published);
@@ -175,7 +172,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                 "throughput",
                 published.map(|published| published.2),
                 iops(measured),
-                "requests a second",
+                "requests per second",
             ),
         ];
         for (text, published, figure, unit) in figures {
@@ -187,13 +184,13 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                     what(name, text),
                     figure,
                     unit,
-                    "Nobody published it: the same policy with other knowledge of the drive.",
+                    "Not published: the same policy with other knowledge of the drive.",
                 ),
             });
         }
         let (missed, half_width) = share(measured.deadline_misses, measured.deadline_requests);
         let misses = Estimated::new(100.0 * missed, Some(100.0 * half_width));
-        let text = what(name, "requests that missed their deadline");
+        let text = what(name, "missed deadlines");
         findings.rows.push(match name.as_str() {
             "EDF" => Row::judged(
                 text,
@@ -210,17 +207,17 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             _ if judged.contains(name) => held(text, Published::Nothing, measured, "see the notes"),
             "TCQ4" | "TCQ64" => Row::shape(
                 text,
-                "many: it knows no deadlines",
+                "many: it ignores deadlines",
                 misses,
                 "% of requests",
                 misses.value > 0.0,
-                "so short a queue is through before any deadline.",
+                "the short queue is served before any deadline.",
             ),
             _ => Row::unpublished(
                 text,
                 misses,
                 "% of requests",
-                "Nobody published it: the same policy with other knowledge of the drive.",
+                "Not published: the same policy with other knowledge of the drive.",
             ),
         });
     }
@@ -239,7 +236,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             if met { "reached" } else { "missed" }
         );
         findings.rows.push(Row::judged(
-            format!("{name} over EDF, throughput (drawn unit with noise)"),
+            format!("{name} over EDF, throughput (simulated drive with noise)"),
             published,
             gain,
             "ratio",
@@ -263,7 +260,7 @@ fn safeguarded(k: u32, target: f64, words: &str) -> String {
     format!("G-MATRIX safeguarded to {target}, k = {k}, by {words}")
 }
 
-/// Whether few enough deadlines were missed.
+/// The row that checks the number of missed deadlines.
 fn held(text: String, published: Published, measured: &Measures, else_see: &str) -> Row {
     let (missed, half_width) = share(measured.deadline_misses, measured.deadline_requests);
     let misses = Estimated::new(100.0 * missed, Some(100.0 * half_width));
@@ -290,46 +287,41 @@ fn points(names: &[String], measured: &[Measures], stream: usize) -> Vec<Series>
     names
         .iter()
         .zip(measured)
-        .map(|(name, measured)| Series {
-            name: name.clone(),
-            published: false,
-            points: vec![point(measured)],
-        })
+        .map(|(name, measured)| Series::measured(name.clone(), vec![point(measured)]))
         .collect()
 }
 
 const OTHER_DRIVE: &str =
     "the paper's drive, and the length of its run, on which a maximum hangs, are not known.";
-const EDF_MISSES: &str = "Why EDF misses: served by deadline, requests of both classes come to \
-    have the same slack s, and 16 synchronous processes do 8/(100 ms − s) + 8/(200 ms − s) \
-    requests a second. \
+const EDF_MISSES: &str = "Why EDF misses: in order of deadline, requests of both classes reach the \
+    same slack s, and 16 \
+    synchronous processes issue 8/(100 ms − s) + 8/(200 ms − s) requests per second. \
      At the published 130 that leaves s = 9 ms, at 128 7 ms: one access. Before a request of 100 \
      ms some dozen others are served, whose times together deviate by 9 ms, so that about a fifth \
      must come too \
      late on any drive whose accesses vary as those of a disk do. The published none was a maximum \
      of 99 ms over a run of unknown length (docs/limits.md 6: the prototype's EDF misses too).";
-const CAUSES: &str = "Why G-MATRIX misses: it lets a request wait until by its times it can wait \
-    no longer, so that whatever takes longer than the time it computes with is a miss. Computing \
-    from expected times costs \
-     most; the paper keeps the worst and computes from that, and so do the rows beside the \
-     published ones. Half a matrix keeps the worse of two directions, which is too long for one of \
-     them: where all orders \
-     seem late, the least late is chosen by wrong times. Retries (one access in a thousand takes a \
+const CAUSES: &str = "Why G-MATRIX misses: it delays a request as long as its times allow, so \
+    every access that takes \
+    longer than predicted is a miss. Expected times cost most; the paper computes from the worst \
+    time, and so do the rows next to the published ones. Half a matrix keeps the worse of two \
+    directions, which is too long for one of them: where all orders \
+     seem late, wrong times decide which is least late. Retries (one access in a thousand takes a \
      turn more) are missed by whoever has no slack left. And four requests see no fifth: the rows \
      without noise \
      show what each leaves. Of a profile the worst is a whole turn at every request, and the sum \
      of four of them is no forecast.";
 const SAFEGUARD: &str = "Safeguarded: a margin before deadlines, the quantile of what chains of \
     accesses took longer than predicted, fitted while running. It takes away misses by surprise, \
-    for about one per cent of throughput \
+    for about one percent of throughput \
      where times are known; what is left are requests that came too thick for the k that are \
      looked at, and those only a larger k meets. By half a matrix single times are off by \
      milliseconds, so that the margin is a large part of \
      the slack there is, all orders seem late more often, and more is missed with k = 4 than \
      without it.";
-const LIMIT: &str = "What anybody could reach: noise (late reports, retries) is drawn for each \
-    access and known to nobody before. The oracle knows the unit's times but for that; EDF asks \
-    for no times, so that an oracle's EDF is EDF. \
+const LIMIT: &str = "The limit: noise (late reports, retries) is drawn for each access and cannot \
+    be predicted. The \
+    oracle knows all other times of the drive; EDF uses no times, so an oracle's EDF is EDF. \
      With the margin and k = 6 the oracle misses next to nothing at half as much again as EDF's \
      throughput, so 10⁻⁴ can be had with this noise at this load. With k = 4 the oracle misses 2 \
      to 4 in 10,000.";
@@ -341,8 +333,8 @@ mod tests {
 
     const SEED: u64 = 4;
 
-    /// Ten thousand requests on a unit with noise, by its exact times: retries are missed by those
-    /// who have no slack, and a margin of a retry keeps them.
+    /// Ten thousand requests on a drive with noise, by its exact times: retries cause misses of
+    /// requests without slack, and a margin of a retry prevents them.
     #[test]
     fn a_margin_keeps_deadlines_that_noise_would_miss_and_costs_little() {
         let run = |policy: &str| {

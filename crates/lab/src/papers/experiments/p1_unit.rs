@@ -1,16 +1,15 @@
-//! A unit that serves one read at a time, and what a belief predicted of each: the ground that
-//! accuracy is measured on.
+//! A simulated drive that serves one read at a time, and the prediction of each read: the basis of
+//! the measurements of accuracy.
 //!
-//! The mechanics are those of a drawn unit ([`DriveTruth`]): its own speed, slips, track angles and
-//! seeks, late reports and retries as its profile has them. A cache would only answer instead of
-//! it, and there is none. The belief is asked before each read how long it will take and is taught
-//! its completion, as the scheduler does it; the truth says besides how far from missing its sector
-//! the read was. While it runs the unit can be [changed](BareUnit::change).
+//! The mechanics are those of one instance ([`DriveTruth`]): its own speed, slips, track angles and
+//! seeks, with the late reports and retries of its profile. There is no cache. The model predicts
+//! each read before and observes its completion, as in the scheduler; the truth adds how close the
+//! read was to missing its sector. The instance can be [changed](BareUnit::change) during a run.
 //!
-//! *Right* is a response time, from dispatch to completion, that was expected to within 5 % of what
-//! it came to (P1: a model is to be within 5 % for 99.9 % of pairs). A read whose sector passes
-//! less than 100 us behind the arm, or passed less than 100 us before it, is *at the edge*: whether
-//! it takes a turn more hangs on what nobody predicts, and it is counted apart.
+//! A prediction is *correct* if the response time, from dispatch to completion, is within 5 % of it
+//! (P1: a model is to be within 5 % for 99.9 % of pairs). A read whose sector passes less than 100
+//! us after the arrival of the arm, or less than 100 us before it, is *at the edge*: an additional
+//! revolution depends on unpredictable noise, and the read is counted separately.
 
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism};
 use headtime_sched::{AccessKind, Belief, Certainty, Head, MeasuredAccess, Op};
@@ -21,11 +20,11 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::papers::error::Cause;
 
-/// From a completion until the next read is at the drive: what a quick host takes (guess).
+/// The time from a completion to the next read at the drive, for a fast host (guess).
 const HOST: Nanos = Nanos::from_us(1);
-/// What is right.
+/// The tolerance of a correct prediction.
 const WITHIN: f64 = 0.05;
-/// Nearer to missing than this is at the edge.
+/// The distance from a miss below which a read is at the edge.
 const EDGE: Nanos = Nanos::from_us(100);
 
 /// A drive without cache and queue.
@@ -34,46 +33,44 @@ pub(super) struct BareUnit {
     interface: InterfaceTimes,
     noise: Noise,
     drift: Option<SpindleDrift>,
-    /// Sectors that are served from elsewhere, and from where.
+    /// Remapped sectors, and their new addresses.
     moved: Vec<(Extent, Lba)>,
     now: Instant,
     at: HeadPosition,
-    /// What a scheduler would know of the head.
+    /// The scheduler's knowledge of the head.
     head: Option<Head>,
     rng: ChaCha8Rng,
 }
 
-/// What may happen to a unit.
+/// A change of a drive.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
-    /// It turns slower by so many parts per million from one moment to the next.
+    /// A sudden decrease of its speed, in parts per million.
     Speed(f64),
-    /// Its speed wanders by so many parts per million either way, there and back in so many
-    /// seconds.
+    /// A periodic drift of its speed: amplitude in parts per million and period in seconds.
     Drift { ppm: f64, swing_s: f64 },
-    /// These sectors are served from elsewhere on the drive, each row from where its address says;
-    /// a read lies in one row or in none.
+    /// Ranges of remapped sectors with their new addresses; a read lies in one range or in none.
     Moved(Vec<(Extent, Lba)>),
-    /// Another unit of the model is in its place.
+    /// Replacement by another instance of the model.
     Swapped(Box<DriveProfile>, u64),
 }
 
-/// What became of a prediction.
+/// The result of a prediction.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Told {
-    /// Whether the response time was within 5 % of the one expected.
+pub(super) struct Outcome {
+    /// True if the response time was within 5 % of the predicted one.
     pub(super) right: bool,
-    /// Whether somebody who knows the unit's mechanics, but not its noise, would have been right.
+    /// True if a prediction with full knowledge of the mechanics, but not the noise, is correct.
     pub(super) foreseeable: bool,
     pub(super) at_the_edge: bool,
-    /// Whether the belief knew this very pair.
+    /// True if the model knew this pair.
     pub(super) known: bool,
-    /// Whether positioning took longer than the worst that the belief named.
+    /// True if positioning took longer than the predicted worst case.
     pub(super) exceeded: bool,
 }
 
 impl BareUnit {
-    /// The unit of `profile` that `seed` draws.
+    /// The instance of `profile` with this seed.
     pub(super) fn draw(profile: &DriveProfile, seed: u64) -> Result<Self, Cause> {
         let truth = DriveTruth::draw(profile, seed)?;
         Ok(Self {
@@ -93,7 +90,7 @@ impl BareUnit {
         self.now
     }
 
-    /// The unit is another from now on.
+    /// Changes the drive from now on.
     pub(super) fn change(&mut self, change: &Change) -> Result<(), Cause> {
         let under = self.mechanism.angle_at(self.now);
         match change {
@@ -112,15 +109,14 @@ impl BareUnit {
             Change::Moved(rows) => self.moved.clone_from(rows),
             Change::Swapped(profile, seed) => {
                 let other = Self::draw(profile, *seed)?;
-                // Nobody tells the belief; the first read after it starts from a head that rests
-                // elsewhere.
+                // The model is not informed; the first read after it starts from another position.
                 *self = Self { now: self.now, head: self.head, ..other };
             }
         }
         Ok(())
     }
 
-    /// Where the sectors really are.
+    /// The true location of the sectors.
     fn place(&self, extent: Extent) -> Extent {
         let moved = self.moved.iter().find(|(from, _)| from.contains(extent.start));
         moved
@@ -128,7 +124,7 @@ impl BareUnit {
     }
 
     /// The next read, on an idle drive.
-    pub(super) fn serve(&mut self, belief: &mut dyn Belief, extent: Extent) -> Told {
+    pub(super) fn serve(&mut self, belief: &mut dyn Belief, extent: Extent) -> Outcome {
         let target = belief.target(Op::Read, extent);
         let dispatched = self.now;
         let before = self.head.unwrap_or(Head::UNKNOWN);
@@ -165,7 +161,7 @@ impl BareUnit {
         let exceeded =
             reported.saturating_since(estimate.depart) > estimate.worst + target.transfer;
         let turn = self.mechanism.period().as_nanos();
-        let told = Told {
+        let outcome = Outcome {
             right: right(predicted),
             foreseeable: right(completed.saturating_since(dispatched).as_ns() as f64),
             at_the_edge: !way.seek.is_zero()
@@ -185,7 +181,7 @@ impl BareUnit {
             AccessKind::Uncertain => self.head = None,
         }
         self.now = finished + HOST;
-        told
+        outcome
     }
 
     fn late(&mut self) -> Nanos {
@@ -195,10 +191,10 @@ impl BareUnit {
     }
 }
 
-/// Of the seed of noise, against that of the unit: no number that comes up by itself.
+/// The difference between the seeds of noise and of the drive; an arbitrary number.
 const OWN_CHOICES: u64 = 0xD1B5_4A32_D192_ED03;
 
-/// How many predictions were right.
+/// The number of correct predictions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) away_from_edge: u64,
@@ -207,23 +203,23 @@ pub(super) struct Tally {
     pub(super) at_the_edge: u64,
     pub(super) right_at_the_edge: u64,
     pub(super) known: u64,
-    /// Of those away from the edge, how many took longer than the worst that was named.
+    /// The number of reads away from the edge that took longer than the predicted worst case.
     pub(super) exceeded: u64,
 }
 
 impl Tally {
-    pub(super) fn note(&mut self, told: Told) {
+    pub(super) fn note(&mut self, outcome: Outcome) {
         let one = |yes: bool| u64::from(yes);
-        if told.at_the_edge {
+        if outcome.at_the_edge {
             self.at_the_edge += 1;
-            self.right_at_the_edge += one(told.right);
+            self.right_at_the_edge += one(outcome.right);
             return;
         }
         self.away_from_edge += 1;
-        self.right += one(told.right);
-        self.foreseeable += one(told.foreseeable);
-        self.known += one(told.known);
-        self.exceeded += one(told.exceeded);
+        self.right += one(outcome.right);
+        self.foreseeable += one(outcome.foreseeable);
+        self.known += one(outcome.known);
+        self.exceeded += one(outcome.exceeded);
     }
 
     /// Both together.
@@ -237,18 +233,19 @@ impl Tally {
         self.exceeded += other.exceeded;
     }
 
-    /// Right predictions of reads away from the edge, in per cent.
+    /// The share of correct predictions of reads away from the edge, in percent.
     pub(super) fn right_percent(&self) -> crate::papers::estimated::Estimated {
         share_percent(self.right, self.away_from_edge)
     }
 
-    /// Reads away from the edge that took longer than the worst that was named, in per cent.
+    /// The share of reads away from the edge that took longer than the predicted worst case, in
+    /// percent.
     pub(super) fn exceeded_percent(&self) -> crate::papers::estimated::Estimated {
         share_percent(self.exceeded, self.away_from_edge)
     }
 }
 
-/// A share in per cent with its 95 % interval, given by the farther end of Wilson's.
+/// A share in percent with its 95 % interval, given by the farther end of Wilson's.
 pub(super) fn share_percent(of: u64, all: u64) -> crate::papers::estimated::Estimated {
     let (share, half_width) = share(of, all);
     crate::papers::estimated::Estimated::new(100.0 * share, (all > 0).then_some(100.0 * half_width))
@@ -275,7 +272,7 @@ mod tests {
     /// Without noise a belief that was told the unit's profile, which is then the truth, is right
     /// but for the first reads.
     #[test]
-    fn who_knows_the_unit_is_right() {
+    fn a_model_with_the_true_profile_is_correct() {
         let mut profile = catalog::load("atlas10k").expect("it ships");
         profile.variation = headtime_mechanics::profile::VariationSpec::default();
         let (mut unit, mut belief) = (
@@ -284,13 +281,13 @@ mod tests {
         );
         let (mut rng, mut tally) = (ChaCha8Rng::seed_from_u64(1), Tally::default());
         for read in 0..1_200 {
-            let told = unit.serve(
+            let outcome = unit.serve(
                 &mut belief,
                 Extent::from_numbers(rng.random_range(0..17_000_000) / 8 * 8, 8),
             );
-            assert!(told.foreseeable);
+            assert!(outcome.foreseeable);
             if read >= 200 {
-                tally.note(told);
+                tally.note(outcome);
             }
         }
         assert!(tally.right * 1_000 >= tally.away_from_edge * 995, "{tally:?}");

@@ -1,5 +1,5 @@
-//! What the experiments of P2 share: the drive, the units of it, what is known of them, who asks,
-//! and how a point runs.
+//! The common parts of the experiments of P2: the drive, the units of it, what is known of them,
+//! who asks, and how a point runs.
 //!
 //! The paper had one real Quantum Atlas 10K. Here its extracted mechanics are the *truth* behind
 //! the paper's bus, queue and cache settings, and the scheduler is told what a characterization of
@@ -23,26 +23,26 @@ use crate::papers::report::Parameter;
 
 /// The drive as the paper used it.
 pub(super) const DRIVE: &str = "atlas10k@p2";
-/// What the probe is given of it: the same mechanics, bus and queue with the cache out of use.
-/// It does not read ahead.
+/// The drive for the probe: the same mechanics, bus and queue with the cache disabled, without
+/// read-ahead.
 pub(super) const PROBED: &str = "atlas10k";
-/// Tasks of the paper's foreground: as many as it says, and as many as fit its "ten active" better
-/// (docs/limits.md 7).
+/// Tasks of the paper's foreground: the number that it gives, and one that fits its "ten active"
+/// better (docs/limits.md 7).
 pub(super) const TASKS: [u32; 2] = [10, 14];
 
-/// One unit, and what is known of it.
+/// One simulated drive, and the knowledge of it.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) unit: UnitOf,
     found: Arc<Characterized>,
 }
 
-/// Who asks.
+/// The foreground.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asks {
-    /// Random reads of one size from anywhere, so many held at any time.
+    /// Random reads of one size over the whole drive, with a constant queue length.
     Reads { bytes: u64, queue: u32 },
-    /// The paper's OLTP, so many tasks.
+    /// The paper's OLTP with a number of tasks.
     Oltp { tasks: u32 },
 }
 
@@ -61,16 +61,16 @@ pub(super) struct Run {
     /// Requests of the warm-up; `None` for a tenth as many as are counted.
     pub(super) warm_up: Option<u64>,
     pub(super) scan: Option<BackgroundScan>,
-    /// The run ends with so many scans, if not before.
+    /// The run ends after this number of scans, if not before.
     pub(super) passes: Option<u64>,
-    /// Whether the scheduler is taken to be the drive's own: it knows the unit, and neither
-    /// commands nor data take time on their way.
+    /// True if the scheduler is the drive's own: it knows the drive, and commands and data need no
+    /// transfer time.
     pub(super) in_firmware: bool,
     /// Added to the seed of the workload.
     pub(super) replica: u64,
 }
 
-/// The units, each characterized.
+/// The simulated drives, each characterized.
 pub(super) fn characterized(
     context: &Context<'_>,
     units: &[UnitOf],
@@ -82,12 +82,12 @@ pub(super) fn characterized(
 }
 
 impl Known {
-    /// How rows say it: noise and belief.
+    /// The description in rows: noise and model.
     pub(super) fn words(&self) -> String {
-        format!("{}, characterized belief", self.unit.words())
+        format!("{}, characterized model", self.unit.words())
     }
 
-    /// For notes: how well the characterization predicts.
+    /// The accuracy of the characterization, for notes.
     pub(super) fn note(&self) -> String {
         format!("Characterizing the unit ({}): {}.", self.unit.words(), self.found.words())
     }
@@ -132,7 +132,7 @@ impl Asks {
 }
 
 impl Run {
-    /// A policy outside the drive with two commands at it, as the paper has, and nothing in the
+    /// A policy outside the drive with two commands at the drive, as in the paper, without
     /// background.
     pub(super) fn outside(
         known: &Known,
@@ -208,7 +208,7 @@ impl Run {
         Ok(run(&experiment, source, &make)?)
     }
 
-    /// What the drive's own scheduler knows: everything.
+    /// The knowledge of the drive's own scheduler: everything.
     fn truth(&self, experiment: &Experiment) -> Result<Option<OraclePositioning>, Cause> {
         if !self.in_firmware {
             return Ok(None);
@@ -233,7 +233,7 @@ impl PointOfWork for Run {
         )
     }
 
-    /// Requests; gaps are dear.
+    /// Requests; gaps are expensive.
     fn work(&self) -> u64 {
         if self.scan.is_some() { self.requests * 10 } else { self.requests }
     }
@@ -243,9 +243,8 @@ impl PointOfWork for Run {
     }
 }
 
-/// Reading in gaps and nowhere else, with so much conservatism, as the paper did it: whatever that
-/// costs the foreground, nothing is read while nobody asks, and only sectors in front of a request
-/// are read with it.
+/// Reading in gaps only, with this conservatism, as in the paper: without a bound on the impact,
+/// without reads in idle time, and with only the sectors before a request read together with it.
 pub(super) fn gaps_only(conservatism: Nanos) -> FillSettings {
     FillSettings {
         conservatism: Some(conservatism),
@@ -258,8 +257,8 @@ pub(super) fn gaps_only(conservatism: Nanos) -> FillSettings {
     }
 }
 
-/// A drive that is its mechanics alone, serving what it is given in that order: whoever schedules
-/// for it is its firmware.
+/// A drive of mechanics alone, which serves requests in the given order: its scheduler is its
+/// firmware.
 fn bare(model: &mut DriveProfile) {
     model.interface.read_command_us = 0.0;
     model.interface.write_command_us = 0.0;
@@ -270,7 +269,7 @@ fn bare(model: &mut DriveProfile) {
     model.cache = None;
 }
 
-/// What all of these experiments hold fixed.
+/// The common parameters of these experiments.
 pub(super) fn parameters(requests: u64) -> Vec<Parameter> {
     vec![
         Parameter::new(
@@ -296,7 +295,7 @@ pub(super) fn parameters(requests: u64) -> Vec<Parameter> {
     ]
 }
 
-/// Notes that hold for all of them.
+/// The common notes of these experiments.
 pub(super) fn notes(known: &[Known]) -> Vec<String> {
     let mut notes = vec![
         "The paper measured a real drive. This one is simulated from what was extracted of another \
@@ -308,18 +307,18 @@ pub(super) fn notes(known: &[Known]) -> Vec<String> {
     notes
 }
 
-/// What requests start at multiples of, and come in multiples of: the paper's 4 KB.
+/// The unit of addresses and lengths: the paper's 4 KB.
 const PAGE: u64 = 4_096;
 /// The paper's foreground scheduler beside SPTF: the smallest seek among those within 60 %.
 pub(super) const SW60: &str = "sptf-sw:within_percent=60";
-/// How long conservatism may be in the paper's plots, and how far apart its points are.
+/// The maximum conservatism in the paper's plots, and the distance of its points.
 pub(super) fn conservatism() -> impl Iterator<Item = Nanos> {
     (0..=8).map(|tenths| Nanos::from_us(tenths * 100))
 }
-/// A bound on impact that nothing reaches: clients waiting a thousand times as long.
+/// A bound on impact that is never reached: a thousand times the response time.
 const UNBOUNDED: f64 = 1_000.0;
-/// Tracks that firmware looks at for each gap: it is taken to have all the time it wants (guess:
-/// more bring nothing).
+/// Tracks that firmware visits for each gap: its time is assumed to be unlimited (guess: more gain
+/// nothing).
 const EVERYWHERE: u32 = 400;
 /// The foreground of the experiments with a scan.
 pub(super) const OLTP: &str = "OLTP: closed, 30 ms think time, reads to writes 2:1, sizes \
@@ -328,18 +327,18 @@ pub(super) const OLTP: &str = "OLTP: closed, 30 ms think time, reads to writes 2
 /// Their background.
 pub(super) const SCAN: &str =
     "each sector of the drive once, in any order, and again when all are read";
-/// Which of [`TASKS`] the paper's are.
+/// The note on the number of tasks.
 pub(super) const WHICH_TASKS: &str = "The paper says ten tasks and ten active requests; ten that \
     think have fewer active, fourteen fit its curves better. Both are run, each row says which.";
 
-/// What the foreground moves, in MB a second.
+/// The foreground's throughput in MB per second.
 pub(super) fn foreground(measures: &Measures) -> Estimated {
     let rate = iops(measures);
     let of_one = measures.mib_per_second * 1.048_576 / measures.iops.max(f64::MIN_POSITIVE);
     rate.times(of_one)
 }
 
-/// What a scan gets, in MB a second. Its scatter follows the foreground's: no interval of its own.
+/// The scan's throughput in MB per second, without an interval.
 pub(super) fn free(measures: &Measures) -> Estimated {
     Estimated::new(measures.scan.as_ref().map_or(0.0, |scan| scan.mb_per_second), None)
 }
@@ -386,7 +385,7 @@ mod tests {
         let [one, two] = [known(UnitOf::Nominal), known(UnitOf::Nominal)];
         assert!(Arc::ptr_eq(&one.found, &two.found));
         assert!(one.found.check.within_50_us > 0.97, "seed {SEED}: {}", one.note());
-        assert_eq!(one.words(), "no noise, characterized belief");
+        assert_eq!(one.words(), "no noise, characterized model");
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! `p2.cpu`: P2, section 5.4. What scheduling costs the processor: what is decided is counted, and
-//! the time it takes is measured on the machine at hand.
+//! `p2.cpu`: P2, section 5.4. The processor time of scheduling: decisions are counted, and their
+//! time is measured on the current machine.
 //!
 //! The scheduler is run by the engine of the simulation with the thread's own clock around each
-//! call. What the simulated drive and the workload cost is outside of it. Counts are the same on
-//! every machine; rows of measured time say so in their unit, and are the only figures of all
-//! experiments that differ from run to run.
+//! call, which excludes the simulated drive and the workload. Counts are the same on every machine;
+//! rows of measured time have a unit of their own, and are the only figures of all experiments that
+//! differ from run to run.
 
 use std::time::Duration;
 
@@ -30,21 +30,21 @@ use crate::papers::table::Experiment;
 /// The line in the table.
 pub const EXPERIMENT: Experiment = Experiment {
     id: "p2.cpu",
-    title: "what scheduling and filling gaps cost the processor",
+    title: "processor time of scheduling and of filling gaps",
     source: "P2, section 5.4",
     takes: "30 s",
     find,
 };
 
 const REQUESTS: u64 = 20_000;
-/// What runs: its name, the policy, whether gaps are filled, and the processor's share that was
-/// published, all of the system's work included.
+/// The runs: name, policy, whether gaps are filled, and the published share of the processor for
+/// all of the system's work.
 const LINES: [(&str, &str, bool, f64); 3] = [
     ("C-LOOK", "clook", false, 5.1),
     ("SPTF", "sptf", false, 5.4),
     ("SPTF with gaps filled", "sptf", true, 14.1),
 ];
-/// How much more than the line before was published, in points of percent.
+/// The published difference from the line before, in points of percent.
 const MORE: [f64; 2] = [0.3, 8.7];
 /// The unit of measured time, which no seed repeats.
 const THIS_MACHINE: &str = "% of a processor, this machine, not repeatable";
@@ -61,7 +61,7 @@ struct Costing {
     run: Run,
 }
 
-/// What a run cost.
+/// The cost of a run.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
     simulated_seconds: f64,
@@ -79,7 +79,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         let run = Run::outside(&known[0], policy, asks, requests);
         Costing { run: if fills { run.scanning(p2::gaps_only(Nanos::from_us(400))) } else { run } }
     });
-    // One after the other: two at once would take each other's time.
+    // Sequential: parallel runs would disturb each other.
     let costs: Vec<Cost> = costs
         .iter()
         .map(|costing| context.run(std::slice::from_ref(costing)).map(|costs| costs[0]))
@@ -101,7 +101,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     for ((pair, costs), published) in LINES.windows(2).zip(costs.windows(2)).zip(MORE) {
         let more = Estimated::new(costs[1].share().value - costs[0].share().value, None);
         let name = what(format!("{} beyond {}: processor time", pair[1].0, pair[0].0));
-        let reason = "Less than published is no disagreement: processors have become faster.";
+        let reason = "Less than published is expected: processors have become faster.";
         rows.push(Row::judged(
             name,
             Published::Number(published),
@@ -112,7 +112,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         ));
     }
     for ((name, ..), cost) in LINES.iter().zip(&costs) {
-        let counted = "Counted, not measured: the same on every machine. Nobody published it.";
+        let counted = "Counted, not measured: the same on every machine. Not published.";
         rows.push(Row::unpublished(
             what(format!("{name}: calls of the scheduler")),
             cost.per_second(cost.calls),
@@ -128,7 +128,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             ));
             let tracks = Estimated::new(cost.tracks as f64 / cost.gaps as f64, None);
             rows.push(Row::unpublished(
-                what(format!("{name}: tracks looked at for each gap")),
+                what(format!("{name}: tracks visited for each gap")),
                 tracks,
                 "tracks",
                 counted,
@@ -212,9 +212,9 @@ impl Costing {
         );
         if let Some(scan) = &experiment.background {
             scheduler.set_fill(scan.fill);
-            // One is enough: nobody comes to its end in so few requests.
-            let wanted = PendingSectors::all(drive.capacity(), scan.grain);
-            scheduler.scan_start(Instant::ORIGIN, ScanId(1), wanted, ScanOptions::default());
+            // One is enough: no scan ends within so few requests.
+            let required = PendingSectors::all(drive.capacity(), scan.grain);
+            scheduler.scan_start(Instant::ORIGIN, ScanId(1), required, ScanOptions::default());
         }
         let source = self.run.asks.workload(&experiment.profile, seed)?;
         let mut engine = Engine::new(
@@ -250,7 +250,7 @@ impl Clocked {
     }
 }
 
-/// What this thread has had of the processor: others who use it meanwhile do not count.
+/// The processor time of this thread alone.
 fn processor_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)

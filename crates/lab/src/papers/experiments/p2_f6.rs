@@ -24,15 +24,14 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 const QUEUES: [u32; 6] = [2, 4, 8, 16, 32, 64];
 const REQUESTS: u64 = 50_000;
-/// "The disk firmware line exactly overlaps the SPTF external line": agreement asked for, a share
-/// of one.
+/// "The disk firmware line exactly overlaps the SPTF external line": required agreement, as a
+/// share.
 const OVERLAPS: f64 = 0.01;
-/// Units, and the least share of the firmware's throughput that external SPTF is to reach on each
-/// (issue of this project; the paper has no such figure). The last is a drive as its profile says,
-/// for which nobody set a target.
+/// Drives, and the project's target for external SPTF as a share of the firmware's throughput; the
+/// paper has no such figure. The last is a drive as in its profile, without a target.
 const UNITS: [(UnitOf, Option<f64>); 3] =
     [(UnitOf::Nominal, Some(0.99)), (UnitOf::ArmErrs(50), Some(0.97)), (UnitOf::Drawn, None)];
-/// How lines are called, in their order.
+/// The names of the lines, in their order.
 const NAMES: [&str; 6] = [
     "SSTF",
     "SPTF-SW60%",
@@ -41,8 +40,8 @@ const NAMES: [&str; 6] = [
     "disk firmware",
     "SPTF exact, two (oracle)",
 ];
-/// Without ageing, which the drive's own queue has not either; how many commands are at the drive
-/// is left to it.
+/// Without ageing, like the drive's own queue; the policy chooses the number of commands at the
+/// drive.
 const EXPECTED: &str = "sptf-expected:ageing_power=0";
 
 fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
@@ -64,17 +63,11 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         }
     }
     let measured = context.run(&runs)?;
-    let mut findings = Findings {
-        parameters: p2::parameters(requests),
-        notes: p2::notes(&known),
-        plot: Plot {
-            x_label: "requests held",
-            y_label: "requests a second",
-            x_axis: Axis::PowersOfTwo,
-            panels: Vec::new(),
-        },
-        ..Findings::default()
-    };
+    let mut findings = Findings::new(
+        p2::parameters(requests),
+        p2::notes(&known),
+        Plot::new("queue length", "requests per second", Axis::PowersOfTwo),
+    );
     findings
         .parameters
         .push(Parameter::new("workload", "random 4 KiB reads, closed loop without think time"));
@@ -92,10 +85,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         findings.rows.extend(growth(known, measured));
         findings.plot.panels.push(panel(known, measured));
     }
-    findings.notes.push(
-        "Figure 6 gives no numbers beside its lines: what it shows is compared as a shape."
-            .to_string(),
-    );
+    findings.notes.push("Figure 6 gives no numbers: its lines are compared by shape.".to_string());
     Ok(findings)
 }
 
@@ -133,11 +123,12 @@ fn rows(known: &Known, queue: u32, target: Option<f64>, measured: &[Measures]) -
             name,
             ratio,
             "ratio",
-            "No target was set for a unit that differs \
+            "There is no target for a drive that differs \
             from its model in all that the profile says.",
         ),
     });
-    let why = "Nobody published it: what perfect knowledge reaches with two at the drive, from \
+    let why = "Not published: the throughput with perfect knowledge and two commands at the drive, \
+        from \
         which the rest falls short by its predictions.";
     rows.push(Row::unpublished(
         what("SPTF exact, two (oracle), over disk firmware"),
@@ -156,7 +147,7 @@ fn rows(known: &Known, queue: u32, target: Option<f64>, measured: &[Measures]) -
             ratio,
             "ratio",
             ordered(ratio),
-            "so few requests leave little to choose from.",
+            "few requests leave little choice.",
         ));
     }
     rows
@@ -188,7 +179,7 @@ fn panel(known: &Known, measured: &[Measures]) -> Panel {
             .iter()
             .zip(measured.chunks(NAMES.len()))
             .map(|(queue, measured)| Point::of(f64::from(*queue), iops(&measured[place])));
-        Series { name: (*name).to_string(), published: false, points: points.collect() }
+        Series::measured(*name, points.collect())
     };
     Panel { title: known.words(), series: NAMES.iter().enumerate().map(line).collect() }
 }

@@ -1,4 +1,4 @@
-//! `p2.f7`: P2, figure 7. How far predictions of completion are off, for small and larger requests.
+//! `p2.f7`: P2, figure 7. Errors of predicted completions, for small and larger requests.
 
 use headtime_belief::DriveModel;
 use headtime_sim::{RunError, run_with_belief};
@@ -25,21 +25,21 @@ pub const EXPERIMENT: Experiment = Experiment {
 const REQUESTS: u64 = 50_000;
 /// Size in bytes, limit in microseconds, published share in percent.
 const PUBLISHED: [(u64, u32, f64); 2] = [(4_096, 50, 97.5), (40_960, 150, 75.0)];
-/// A unit without noise, for which the project demands the published share, and one with all the
+/// A drive without noise, with the published share as the project's target, and one with all the
 /// noise of its profile.
 const UNITS: [UnitOf; 2] = [UnitOf::Nominal, UnitOf::Drawn];
-/// Orders: as the requests came, so that they are random as predicted, and as the scheduler likes
-/// them best, which prefers what looks as if it were just caught.
+/// Orders: that of arrival, in which predictions are random, and that of the scheduler, which
+/// prefers requests that seem to be reached just in time.
 const ORDERS: [(&str, &str); 2] = [("fcfs", "in order of arrival"), ("sptf", "by SPTF")];
 /// Requests held: the paper's "ten active".
 const HELD: u32 = 10;
-/// Where the distribution is drawn, in microseconds.
+/// The points of the distribution in the plot, in microseconds.
 const PLACES: [u32; 15] = [1, 2, 5, 10, 20, 30, 40, 50, 60, 80, 100, 120, 150, 200, 300];
-/// Agreement asked for with the published shares, in points of percent (guess): the figure was read
-/// off a histogram.
+/// Required agreement with the published shares, in points of percent (guess): they are read from a
+/// histogram.
 const POINTS: f64 = 2.0;
 
-/// A run whose predictions are judged.
+/// A run whose predictions are evaluated.
 struct Judging(Run);
 
 fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
@@ -54,17 +54,11 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         }
     }
     let judged = context.run(&runs)?;
-    let mut findings = Findings {
-        parameters: p2::parameters(requests),
-        notes: p2::notes(&known),
-        plot: Plot {
-            x_label: "error of the predicted completion, microseconds",
-            y_label: "within it, %",
-            x_axis: Axis::Linear,
-            panels: Vec::new(),
-        },
-        ..Findings::default()
-    };
+    let mut findings = Findings::new(
+        p2::parameters(requests),
+        p2::notes(&known),
+        Plot::new("error of the predicted completion, microseconds", "within it, %", Axis::Linear),
+    );
     findings
         .parameters
         .push(Parameter::new("workload", format!("random reads, {HELD} held, two at the drive")));
@@ -75,7 +69,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     ));
     findings.parameters.push(Parameter::new(
         "tolerance",
-        format!("{POINTS} points of percent below the published share; more is no disagreement"),
+        format!("{POINTS} points of percent below the published share; more is better"),
     ));
     for (known, judged) in known.iter().zip(judged.chunks(ORDERS.len() * PUBLISHED.len())) {
         for ((_, order), judged) in ORDERS.iter().zip(judged.chunks(PUBLISHED.len())) {
@@ -86,7 +80,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         findings.plot.panels.push(panel(known, judged));
     }
     findings.notes.push(
-        "Figure 7 says neither in which order requests went nor how many were held; both orders \
+        "Figure 7 names neither the order of requests nor the queue length; both orders \
             are here, and only the one of arrival is random."
             .to_string(),
     );
@@ -103,16 +97,16 @@ fn rows(
         |text: String| format!("random {} KiB {order}: {text} ({})", bytes / 1024, known.words());
     let found = within(late, limit);
     let holds = found.value >= share - POINTS;
-    let reason = format!("{:+.1} points beside what was published.", found.value - share);
+    let reason = format!("{:+.1} points from the published value.", found.value - share);
     let why = " The noise here is that of the profile, which is more than the paper's drive can \
         have had: see how many are off by no turn.";
     let reason = if holds { reason } else { reason + why };
     let turn = share_of(late, |late| late.unsigned_abs() > TURN_NS / 2);
     let missed = match bytes {
         4_096 => {
-            let why = "Published: the rest of the requests take one turn longer, 2.5 %.";
+            let why = "Published: the rest of the requests take one revolution longer, 2.5 %.";
             Row::judged(
-                what("wrong by a turn".into()),
+                what("wrong by a revolution".into()),
                 Published::Number(2.5),
                 turn,
                 "%",
@@ -120,19 +114,20 @@ fn rows(
                 why.into(),
             )
         }
-        _ => Row::unpublished(what("wrong by a turn".into()), turn, "%", "Nobody published it."),
+        _ => Row::unpublished(what("wrong by a revolution".into()), turn, "%", "Not published."),
     };
     let between = share_of(late, |late| {
         (u64::from(limit) * 1_000 + 1..=TURN_NS / 2).contains(&late.unsigned_abs())
     });
     let between = match bytes {
         4_096 => {
-            let why = "Published: none, all that are not within 50 us take a turn longer. The \
+            let why = "Published: none, all that are not within 50 us take a revolution longer. \
+                The \
                 profile takes all of the published 2.5 % for late reports, and late by an \
                        exponential time of 22 us on average, of which 3.8 % lie more than 50 us \
                        beyond the mean.";
             Row::judged(
-                what(format!("off by more than {limit} us and less than half a turn")),
+                what(format!("off by more than {limit} us and less than half a revolution")),
                 Published::Number(0.0),
                 between,
                 "%",
@@ -141,10 +136,10 @@ fn rows(
             )
         }
         _ => Row::unpublished(
-            what(format!("off by more than {limit} us and less than half a turn")),
+            what(format!("off by more than {limit} us and less than half a revolution")),
             between,
             "%",
-            "Nobody published it.",
+            "Not published.",
         ),
     };
     [
@@ -180,16 +175,12 @@ fn panel(known: &Known, judged: &[Vec<i64>]) -> Panel {
         .map(|((order, bytes), late)| {
             let points =
                 PLACES.map(|limit| Point::of(f64::from(limit), within(late, limit))).to_vec();
-            Series { name: format!("{} KiB {order}", bytes / 1024), published: false, points }
+            Series::measured(format!("{} KiB {order}", bytes / 1024), points)
         })
         .collect();
     series.extend(PUBLISHED.map(|(bytes, limit, share)| {
         let points = vec![Point::published(f64::from(limit), share)];
-        Series {
-            name: format!("{} KiB in order of arrival", bytes / 1024),
-            published: true,
-            points,
-        }
+        Series::published(format!("{} KiB in order of arrival", bytes / 1024), points)
     }));
     Panel { title: known.words(), series }
 }
@@ -205,8 +196,8 @@ impl PointOfWork for Judging {
         self.0.work()
     }
 
-    /// By how many nanoseconds completions were later than predicted, the belief being as new to the
-    /// unit as its characterization leaves it for a tenth of them, which are left out.
+    /// The lateness of completions in nanoseconds, without the first tenth, in which the model
+    /// learns.
     fn run(&self, seed: u64) -> Result<Vec<i64>, ExperimentError> {
         self.judge(seed).map_err(|cause| ExperimentError::new(self.label(), cause))
     }
@@ -226,5 +217,5 @@ impl Judging {
     }
 }
 
-/// A turn of the drive.
+/// A revolution of the drive.
 const TURN_NS: u64 = 5_985_037;

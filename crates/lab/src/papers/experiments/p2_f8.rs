@@ -1,5 +1,5 @@
-//! `p2.f8`: P2, figure 8. What seek conservatism leaves of the foreground and of free bandwidth,
-//! for three foreground schedulers.
+//! `p2.f8`: P2, figure 8. Foreground throughput and free bandwidth by seek conservatism, for three
+//! foreground schedulers.
 
 use headtime_sim::Measures;
 
@@ -21,13 +21,13 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const REQUESTS: u64 = 20_000;
-/// Foreground schedulers: how lines call them, and the policy.
+/// Foreground schedulers: name and policy.
 const POLICIES: [(&str, &str); 3] = [("SSTF", "sstf"), ("SPTF-SW60%", SW60), ("SPTF", "sptf")];
 const UNITS: [UnitOf; 2] = [UnitOf::Nominal, UnitOf::Drawn];
-/// Conservatism in tenths of a millisecond: what the foreground is said to lose, and how much less
-/// free bandwidth there is than at best, both in percent.
+/// Conservatism in tenths of a millisecond, and the published losses of the foreground and of free
+/// bandwidth relative to the maximum, both in percent.
 const PUBLISHED: [(usize, (f64, f64), f64); 2] = [(3, (1.0, 2.0), 3.0), (4, (0.2, 0.6), 10.0)];
-/// Agreement asked for beyond published ranges, in points of percent (guess).
+/// Required agreement beyond published ranges, in points of percent (guess).
 const POINTS: f64 = 1.0;
 const FREE_POINTS: f64 = 5.0;
 
@@ -62,17 +62,11 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         }
     }
     let measured = context.run(&runs)?;
-    let mut findings = Findings {
-        parameters: p2::parameters(requests),
-        notes: p2::notes(&known),
-        plot: Plot {
-            x_label: "conservatism, milliseconds",
-            y_label: "MB/s",
-            x_axis: Axis::Linear,
-            panels: Vec::new(),
-        },
-        ..Findings::default()
-    };
+    let mut findings = Findings::new(
+        p2::parameters(requests),
+        p2::notes(&known),
+        Plot::new("conservatism, milliseconds", "MB/s", Axis::Linear),
+    );
     findings.parameters.push(Parameter::new("foreground", p2::OLTP));
     findings.parameters.push(Parameter::new("background", p2::SCAN));
     let of_line = 1 + margins.len();
@@ -119,7 +113,10 @@ fn rows(known: &Known, tasks: u32, lines: &[Line<'_>]) -> Vec<Row> {
                 .unwrap_or(p2::free(line.alone));
             let kept = p2::free(&line.scanned[tenths]).over(most).times(100.0);
             let given_up = Estimated::new(100.0 - kept.value, kept.half_width);
-            let name = what(format!("{margin}: free bandwidth below the most at any conservatism"));
+            let name = what(format!(
+                "{margin}: free bandwidth below the maximum over all \
+                conservatisms"
+            ));
             rows.push(super::limits::in_points(
                 name,
                 (less_free, less_free),
@@ -171,7 +168,7 @@ fn rows(known: &Known, tasks: u32, lines: &[Line<'_>]) -> Vec<Row> {
     rows
 }
 
-/// How much of its throughput the foreground loses by the scan, in percent.
+/// The loss of foreground throughput caused by the scan, in percent.
 fn loss(line: &Line<'_>, place: usize) -> Estimated {
     let kept = iops(&line.scanned[place]).over(iops(line.alone)).times(100.0);
     Estimated::new(100.0 - kept.value, kept.half_width)
@@ -183,7 +180,7 @@ fn panels(known: &Known, tasks: u32, lines: &[Line<'_>]) -> [Panel; 2] {
             let points = p2::conservatism()
                 .zip(line.scanned)
                 .map(|(margin, measures)| Point::of(margin.as_ms_f64(), of(measures)));
-            Series { name: line.name.to_string(), published: false, points: points.collect() }
+            Series::measured(line.name, points.collect())
         });
         Panel {
             title: format!("{title}, {tasks} tasks ({})", known.unit.words()),

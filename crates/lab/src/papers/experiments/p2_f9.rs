@@ -1,5 +1,5 @@
-//! `p2.f9`: P2, figure 9. Free bandwidth outside the drive against what its own firmware could
-//! have, and how a whole scan goes.
+//! `p2.f9`: P2, figure 9. Free bandwidth from outside the drive compared with its own firmware, and
+//! the course of a whole scan.
 
 use headtime_sched::{FillSettings, FillSource, ReadAhead};
 use headtime_sim::{Measures, ScanPoint};
@@ -18,45 +18,44 @@ use crate::papers::table::Experiment;
 /// The line in the table.
 pub const EXPERIMENT: Experiment = Experiment {
     id: "p2.f9",
-    title: "free bandwidth outside against in firmware, and how a whole scan goes",
+    title: "free bandwidth from outside and in firmware, and the course of a whole scan",
     source: "P2, figure 9 and section 5.3",
     takes: "5 min",
     find,
 };
 
 const REQUESTS: u64 = 20_000;
-/// At most so many of a whole scan; at the published rate one takes 600,000.
+/// Maximum requests of a whole scan; at the published rate it takes 600,000.
 const WHOLE_SCAN: u64 = 2_000_000;
-/// Of the foreground alone, that its mean and its 99th percentile are known well enough for a
-/// percent of difference to be seen.
+/// Requests of the foreground alone, enough to detect a change of one percent in its mean and 99th
+/// percentile.
 const ALONE: u64 = 400_000;
-/// Requests before those that are counted of either: so few, because what the beginning of a scan
-/// costs belongs to what it costs.
+/// Warm-up requests of either: few, because the cost of a scan includes its beginning.
 const SETTLED: u64 = 4_000;
 const UNITS: [UnitOf; 2] = [UnitOf::Nominal, UnitOf::Drawn];
 const POLICIES: [(&str, &str); 3] = [("SPTF", "sptf"), ("SPTF-SW60%", SW60), ("SSTF", "sstf")];
-/// The firmware's conservatism where shares of it are taken.
+/// The firmware's conservatism for comparisons.
 const OF_FIRMWARE: Nanos = Nanos::from_us(400);
-/// What the project set: the least share in percent with the drive's read-ahead on, so that only
-/// what lies in front of a request is read with it, and with it known to be off.
+/// The project's targets: minimum share in percent with the drive's read-ahead on, where only
+/// sectors before a request are read with it, and with read-ahead known to be off.
 const FRONT_ONLY: f64 = 65.0;
 const BOTH_ENDS: f64 = 78.0;
-/// Published and aimed at: MB a second, and whole scans of the drive a day that follow from it (the
-/// paper says 37, which do not).
+/// Published values and targets: MB per second, and the resulting whole scans per day (the paper's
+/// 37 does not follow from its rate).
 const FREE: f64 = 3.1;
 const SCANS_A_DAY: f64 = 29.0;
-/// The most that the mean and the 99th percentile of the foreground's response may grow, in
+/// The maximum increase of the mean and the 99th percentile of the foreground's response, in
 /// percent.
 const IMPACT: [(&str, f64); 2] = [("mean", 1.0), ("p99", 2.0)];
 const WAYS: [Way; 3] = [Way::FrontOnly, Way::BothEnds, Way::Firmware];
 
-/// How gaps are filled.
+/// The method of filling gaps.
 #[derive(Clone, Copy)]
 enum Way {
-    /// From outside a drive that reads ahead: one command on a track, and what lies in front of a
-    /// request together with it.
+    /// From outside a drive with read-ahead: one command per track, and sectors before a request
+    /// together with it.
     FrontOnly,
-    /// From outside a drive that is known not to.
+    /// From outside a drive that is known to have no read-ahead.
     BothEnds,
     /// By the drive's own firmware.
     Firmware,
@@ -71,7 +70,7 @@ impl Way {
         }
     }
 
-    /// A foreground with a scan, with this conservatism or that of the project's own choice.
+    /// A foreground with a scan, with this conservatism or the project's default.
     fn fill(self, alone: Run, margin: Option<Nanos>) -> Run {
         let front = FillSettings { conservatism: margin, ..p2::gaps_only(OF_FIRMWARE) };
         match self {
@@ -89,17 +88,11 @@ impl Way {
 fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let known = p2::characterized(context, &UNITS)?;
     let requests = context.requests(REQUESTS);
-    let mut findings = Findings {
-        parameters: p2::parameters(requests),
-        notes: p2::notes(&known),
-        plot: Plot {
-            x_label: "conservatism, ms; share of the scan done, %",
-            y_label: "free MB/s",
-            x_axis: Axis::Linear,
-            panels: Vec::new(),
-        },
-        ..Findings::default()
-    };
+    let mut findings = Findings::new(
+        p2::parameters(requests),
+        p2::notes(&known),
+        Plot::new("conservatism, ms; share of the scan done, %", "free MB/s", Axis::Linear),
+    );
     findings.parameters.push(Parameter::new("foreground", p2::OLTP));
     findings.parameters.push(Parameter::new("background", p2::SCAN));
     shares(context, &known, requests, &mut findings)?;
@@ -107,8 +100,8 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     whole_scan(context, &known, &mut findings)?;
     findings.notes.push(p2::WHICH_TASKS.to_string());
     findings.notes.push(
-        "Shares are taken at the beginning of a scan. The firmware oracle schedules the bare \
-            mechanics: it knows the unit, neither commands nor data take time on their way, and \
+        "Shares are measured at the beginning of a scan. The firmware oracle schedules the bare \
+            mechanics: it knows the drive, commands and data need no transfer time, and \
             two commands on one track do no harm."
             .to_string(),
     );
@@ -118,7 +111,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         context.requests(SETTLED)
     ));
     findings.notes.push(
-        "With read-ahead known off the experiment runs on atlas10k, whose cache is out of use; \
+        "With read-ahead known off the experiment runs on atlas10k, whose cache is disabled; \
             else on atlas10k@p2. Conservatism of the project's own choice is four deviations of \
             the arrival as learned, at least 0.1 ms."
             .to_string(),
@@ -159,12 +152,12 @@ fn shares(
             name,
             firmware,
             "MB/s",
-            "What the shares are of; the paper draws it without a number.",
+            "The base of the shares; the paper plots it without a number.",
         ));
         for (place, measures) in measured[1..].iter().enumerate() {
             let (way, least) =
                 [(Way::FrontOnly.name(), FRONT_ONLY), (Way::BothEnds.name(), BOTH_ENDS)][place % 2];
-            let margin = if place < 2 { "0.4 ms" } else { "conservatism of its own" };
+            let margin = if place < 2 { "0.4 ms" } else { "default conservatism" };
             let share = p2::free(measures).over(firmware).times(100.0);
             let name =
                 what(format!("{way}, {margin}, share of the in-firmware oracle's at 0.4 ms"));
@@ -208,7 +201,7 @@ fn sweep(
                 .iter()
                 .zip(measured)
                 .map(|(margin, measures)| Point::of(margin.as_ms_f64(), p2::free(measures)));
-            Series { name: way.name().to_string(), published: false, points: points.collect() }
+            Series::measured(way.name(), points.collect())
         });
         let title = format!("SPTF-SW60%, {tasks} tasks ({})", known.unit.words());
         findings.plot.panels.push(Panel { title, series: series.collect() });
@@ -294,7 +287,7 @@ fn scan_rows(known: &Known, tasks: u32, alone: &Measures, scanned: &Measures) ->
             let target =
                 format!("{SCANS_A_DAY} a day, which is what 3.1 MB/s make; the paper says 37");
             rows.push(judged(
-                "scans a day",
+                "scans per day",
                 Published::Number(37.0),
                 exactly(a_day),
                 "a day",
@@ -304,7 +297,7 @@ fn scan_rows(known: &Known, tasks: u32, alone: &Measures, scanned: &Measures) ->
             for source in [FillSource::Gap, FillSource::Merged, FillSource::Idle, FillSource::Share]
             {
                 let share = last.mb[source as usize] / last.mb.iter().sum::<f64>() * 100.0;
-                let why = "Nobody published it: where the scan's sectors were read.";
+                let why = "Not published: the source of the scan's sectors.";
                 rows.push(Row::unpublished(
                     what(&format!("share read from {}", source.name())),
                     exactly(share),
@@ -314,14 +307,14 @@ fn scan_rows(known: &Known, tasks: u32, alone: &Measures, scanned: &Measures) ->
             }
         }
         None => {
-            let why = "The scan did not come to its end in so few requests; run it at scale 1.";
+            let why = "The scan did not end within so few requests; run it at scale 1.";
             rows.push(Row::not_run(
                 what("free MB/s, first to last sector"),
                 Published::Number(FREE),
                 "MB/s",
                 why,
             ));
-            rows.push(Row::not_run(what("scans a day"), Published::Number(37.0), "a day", why));
+            rows.push(Row::not_run(what("scans per day"), Published::Number(37.0), "a day", why));
         }
     }
     if let (Some(begin), Some(late)) =
@@ -362,10 +355,10 @@ fn scan_rows(known: &Known, tasks: u32, alone: &Measures, scanned: &Measures) ->
         ));
     }
     let believed = exactly(scan.estimated_impact * 100.0);
-    let why = "What the scheduler itself believes the mean to have grown by: its bound of 1 % is \
+    let why = "The scheduler's own estimate of the increase: its bound of 1 % is \
         kept by this figure.";
     rows.push(Row::unpublished(
-        what("foreground's mean response grown by, as believed"),
+        what("foreground's mean response grown by, by its own estimate"),
         believed,
         "%",
         why,
@@ -373,7 +366,7 @@ fn scan_rows(known: &Known, tasks: u32, alone: &Measures, scanned: &Measures) ->
     rows
 }
 
-/// MB a second from gaps, alone and merged, while the scan went from one percent to another.
+/// MB per second from gaps, alone and merged, while the scan went from one percent to another.
 fn rate_from(progress: &[ScanPoint], from: usize, to: usize) -> Option<f64> {
     let gaps = |point: &ScanPoint| {
         point.mb[FillSource::Gap as usize] + point.mb[FillSource::Merged as usize]
@@ -390,14 +383,10 @@ fn exactly(value: f64) -> Estimated {
     Estimated::new(value, None)
 }
 
-/// How fast the scan went, by how much of it was done: in all, and from gaps alone.
+/// The rate of the scan by its progress: in total, and from gaps alone.
 fn scan_panel(known: &Known, tasks: u32, scanned: &Measures) -> Panel {
     let progress: &[ScanPoint] = scanned.scan.as_ref().map_or(&[], |scan| &scan.progress);
-    let mut series = ["all sources", "gaps"].map(|name| Series {
-        name: name.to_string(),
-        published: false,
-        points: Vec::new(),
-    });
+    let mut series = ["all sources", "gaps"].map(|name| Series::measured(name, Vec::new()));
     let mut before = (0.0, 0.0, 0.0);
     for (percent, point) in progress.iter().enumerate().filter(|(place, _)| place % 5 == 4) {
         let all: f64 = point.mb.iter().sum();

@@ -1,12 +1,10 @@
-//! What the experiments of P5 share: the drive, who asks, and how a run's time is followed second
-//! by second.
+//! The common parts of the experiments of P5: drive, streams, and measurements second by second.
 //!
-//! The paper had one IBM Deskstar 34GXP below Linux 2.6.17. Here the drive is as its data sheet and
-//! other sources have it (docs/drives.md), a unit with all the noise its profile says, with its
-//! read cache on and one request at a time. Streams are those of the paper: 4 KiB requests as fast
-//! as they are answered, at random, or in runs of 1,024 that follow each other, each run from a
-//! random place. How many each stream holds the paper does not say; here 20, so that no queue is
-//! ever empty.
+//! The paper used one IBM Deskstar 34GXP with Linux 2.6.17. Here the drive follows its data sheet
+//! and other sources (docs/drives.md): a simulated drive with all the noise of its profile, its
+//! read cache on, and one request at a time. The streams are those of the paper: a closed loop of 4
+//! KiB requests, random or in runs of 1,024 consecutive ones from random addresses. The paper does
+//! not give the requests per stream; here 20, so that no queue is ever empty.
 
 use std::sync::Arc;
 
@@ -24,40 +22,40 @@ use crate::papers::report::{Parameter, Point, Series};
 
 /// The drive as the paper used it.
 pub(super) const DRIVE: &str = "deskstar34gxp@papers";
-/// How long a run of the paper took.
+/// The length of a run in the paper.
 pub(super) const SECONDS: f64 = 85.0;
 /// Requests of a sequential run.
 pub(super) const RUN: u64 = 1_024;
 /// Requests held by each stream.
 const HELD: u32 = 20;
-/// How finely time is followed.
+/// The resolution of time.
 const STEP: Nanos = Nanos::from_ms(10);
-/// Behind so much time shares are judged.
+/// The time after which shares are evaluated.
 pub(super) const SETTLED: f64 = 2.0;
 
-/// One stream and what it is promised.
+/// One stream and its reservation.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     pub(super) config: StreamConfig,
     pub(super) terms: Terms,
 }
 
-/// One run: streams on the drive for so long.
+/// One run of streams on the drive.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) what: String,
     pub(super) policy: String,
     pub(super) members: Vec<Member>,
     pub(super) seconds: f64,
-    /// Commands that a driver below takes and sorts; `None` for one at a time.
+    /// The number of commands that a driver below accepts and sorts; `None` for one at a time.
     pub(super) driver: Option<u32>,
-    /// Whether the drive takes writes into its cache.
+    /// True if the drive caches writes.
     pub(super) write_cache: bool,
     /// Added to the seed.
     pub(super) replica: u64,
 }
 
-/// What became of each stream, step by step.
+/// The results of each stream by step.
 #[derive(Clone, Debug)]
 pub(super) struct Course {
     streams: Vec<Steps>,
@@ -78,7 +76,7 @@ pub(super) fn random() -> StreamConfig {
     StreamConfig::closed(HELD)
 }
 
-/// 4 KiB reads in runs of so many, all clients on one run.
+/// 4 KiB reads in runs of a given length, all clients on one run.
 pub(super) fn runs_of(requests: u64) -> StreamConfig {
     StreamConfig {
         order: Order::FixedRuns { requests },
@@ -122,7 +120,7 @@ pub(super) fn sweep(policy: &str, seconds: f64) -> Vec<Run> {
         .collect()
 }
 
-/// One line for each of a pair over the reservations of [`sweep`].
+/// One line for each stream of a pair over the reservations of [`sweep`].
 pub(super) fn lines(
     name: &str,
     published: bool,
@@ -141,18 +139,17 @@ pub(super) fn lines(
     vec![line(0), line(1)]
 }
 
-/// How long runs take at the context's scale: no less than five seconds, fewer of which say nothing
-/// of a share.
+/// The length of runs at the context's scale: at least five seconds, the minimum for a share.
 pub(super) fn seconds(context: &Context<'_>) -> f64 {
     (SECONDS * context.scale()).max(5.0)
 }
 
-/// What is held fixed in all of them.
+/// The common parameters.
 pub(super) fn parameters(seconds: f64) -> Vec<Parameter> {
     vec![
         Parameter::new(
             "drive",
-            format!("{DRIVE}, drawn unit with noise, read cache on, write cache off"),
+            format!("{DRIVE}, simulated drive with noise, read cache on, write cache off"),
         ),
         Parameter::new(
             "streams",
@@ -164,17 +161,17 @@ pub(super) fn parameters(seconds: f64) -> Vec<Parameter> {
     ]
 }
 
-/// What the driver below the throughput-based scheduler is here.
+/// The driver below the throughput-based scheduler.
 pub(super) fn driver() -> Parameter {
     Parameter::new(
         "below the throughput-based scheduler",
-        "a driver that takes 20 commands and puts those that are reached first first (published: \
+        "a driver that accepts 20 commands and sorts them by positioning time (published: \
             Linux's, which sorts by address)",
     )
 }
 
-/// What the paper calls the measured throughput: requests a second of the random stream alone, as
-/// the throughput-based scheduler sends them; to the tenth.
+/// The paper's measured throughput: requests per second of the random stream alone under the
+/// throughput-based scheduler, to the tenth.
 pub(super) fn nominal(context: &Context<'_>, seconds: f64) -> Result<f64, ExperimentError> {
     let alone = vec![Member { config: random(), terms: Terms::default() }];
     let course = context
@@ -201,12 +198,12 @@ impl Run {
         }
     }
 
-    /// The same above a driver that takes 20 commands and sorts them.
+    /// The same above a driver that accepts 20 commands and sorts them.
     pub(super) fn above_driver(self) -> Self {
         Self { driver: Some(20), ..self }
     }
 
-    /// The same on a drive that takes writes into its cache.
+    /// The same on a drive that caches writes.
     pub(super) fn with_write_cache(self) -> Self {
         Self { write_cache: true, ..self }
     }
@@ -271,7 +268,7 @@ impl PointOfWork for Run {
     }
 }
 
-/// Puts down what each stream gets in each step.
+/// Records the results of each stream by step.
 struct Follow {
     streams: Vec<Steps>,
     steps: usize,
@@ -314,7 +311,7 @@ impl EngineObserver for Follow {
         if end >= (SETTLED * 1e9) as u64 {
             stream.responses_ns.push(finished.response().as_ns());
         }
-        // What it was charged is the time up to its end, which may lie in several steps.
+        // The charge is the time up to its end, which may span several steps.
         let mut from = end.saturating_sub(finished.disk_time.as_ns());
         while from < end {
             let until = end.min((from / STEP.as_ns() + 1) * STEP.as_ns());
@@ -332,12 +329,12 @@ impl Course {
         self.steps as f64 * STEP.as_secs_f64()
     }
 
-    /// Disk time of a stream up to so many seconds, in seconds.
+    /// Disk time of a stream until a time, in seconds.
     pub(super) fn disk_time(&self, stream: usize, until: f64) -> f64 {
         Self::at(&self.streams[stream].disk_time_ns, until) as f64 / 1e9
     }
 
-    /// Requests of a stream up to so many seconds.
+    /// Requests of a stream until a time.
     pub(super) fn requests(&self, stream: usize, until: f64) -> f64 {
         Self::at(&self.streams[stream].requests, until) as f64
     }
@@ -362,19 +359,19 @@ impl Course {
         self.rate(stream, SETTLED, self.seconds())
     }
 
-    /// By how much at most a stream's share in any window of this length differs from `reserved`,
+    /// The maximum difference of a stream's share in any window of this length from `reserved`,
     /// once settled, in points of percent.
     pub(super) fn worst(&self, stream: usize, reserved: f64, window: f64) -> f64 {
         let off = |ns_a_second: f64| (ns_a_second / 1e9 - reserved).abs() * 100.0;
         self.windows(&self.streams[stream].disk_time_ns, window).map(off).fold(0.0, f64::max)
     }
 
-    /// The fewest requests a second of a stream in any window of this length, once settled.
+    /// The minimum requests per second of a stream in any window of this length, once settled.
     pub(super) fn min_rate(&self, stream: usize, window: f64) -> f64 {
         self.windows(&self.streams[stream].requests, window).fold(f64::MAX, f64::min)
     }
 
-    /// What came a second in each window of this length, once settled.
+    /// The rate in each window of this length, once settled.
     fn windows(&self, counts: &[u64], window: f64) -> impl Iterator<Item = f64> {
         let steps = |seconds: f64| (seconds / STEP.as_secs_f64()).round() as usize;
         let (first, window) = (steps(SETTLED), steps(window).min(self.steps - steps(SETTLED)));

@@ -29,9 +29,9 @@ pub const BY_REQUESTS: Experiment = Experiment {
 };
 
 const SEQUENTIAL: f64 = 70.0;
-/// How often progress is looked at, as the paper did.
+/// The interval of progress measurements, as in the paper.
 const EVERY: f64 = 0.5;
-/// Points of percent of the time passed by which a stream may be off its line.
+/// The allowed distance of a stream from its line, in percent of the elapsed time.
 const OFF: f64 = 1.0;
 
 fn by_time(context: &Context<'_>) -> Result<Findings, ExperimentError> {
@@ -42,10 +42,10 @@ fn by_time(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let mut findings = findings(seconds, "disk time, s");
     for (stream, name) in STREAMS.iter().enumerate() {
         let own = p5::own(stream, SEQUENTIAL);
-        let what = |text: &str| format!("{name}: {text} (drawn unit with noise)");
+        let what = |text: &str| format!("{name}: {text} (simulated drive with noise)");
         let time = course.disk_time(stream, course.seconds());
         let line = (own * course.seconds()).round() / 100.0;
-        let why = "streams are charged for what they take, and one may be a run ahead.";
+        let why = "streams are charged for their use, and one may be a run ahead.";
         findings.rows.push(Row::compared(
             what("disk time at the end"),
             line,
@@ -56,11 +56,11 @@ fn by_time(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         ));
         let off = |at: f64| (course.disk_time(stream, at) - own / 100.0 * at).abs();
         let worst = samples(&course).map(off).fold(0.0, f64::max);
-        // A run of the other lies between two of its own.
+        // A run of the other stream lies between two of its own.
         let allowed = 1.0 + OFF / 100.0 * course.seconds();
         let holds = worst <= allowed;
         let reason = format!("At most a period of 1 s and {OFF} % of the time are allowed.");
-        let shape = Published::Shape("on its line but for the start");
+        let shape = Published::Shape("on its line after the start");
         findings.rows.push(Row::judged(
             what("furthest from its line, every 500 ms"),
             shape,
@@ -92,17 +92,17 @@ fn by_requests(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     for (stream, name) in STREAMS.iter().enumerate() {
         let own = p5::own(stream, SEQUENTIAL) / 100.0 * nominal;
         let rate = course.settled_rate(stream);
-        let what = |text: &str| format!("{name}: {text} (drawn unit with noise)");
+        let what = |text: &str| format!("{name}: {text} (simulated drive with noise)");
         findings.rows.push(Row::unpublished(
             what("reserved"),
             Estimated::new(own, None),
-            "requests a second",
+            "requests per second",
             "Figure 10 gives no numbers.",
         ));
-        let reason = "it gets what it reserved and not much more here.";
+        let reason = "it receives little more than its reservation here.";
         let over = Estimated::new(rate / own, None);
         findings.rows.push(Row::shape(
-            what("requests a second over those reserved"),
+            what("requests per second over those reserved"),
             "much higher than reserved",
             over,
             "ratio",
@@ -113,9 +113,9 @@ fn by_requests(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let ratio = course.settled_rate(0) / course.settled_rate(1);
     let reserved = SEQUENTIAL / (100.0 - SEQUENTIAL);
     let off = (ratio / reserved - 1.0).abs() > 0.1;
-    let what =
-        "requests of the sequential stream over those of the random one (drawn unit with noise)";
-    let reason = "they happen to be as reserved.";
+    let what = "requests of the sequential stream over those of the random one (simulated drive with \
+            noise)";
+    let reason = "they are as reserved here.";
     findings.rows.push(Row::shape(
         what,
         "not as reserved, 2.33",
@@ -164,12 +164,8 @@ fn panel(
         let points = |value: &dyn Fn(usize, f64) -> f64| {
             samples(course).map(|at| Point::published(at, value(stream, at))).collect()
         };
-        series.push(Series { name: (*name).to_string(), published: false, points: points(&value) });
-        series.push(Series {
-            name: format!("{name}, reserved"),
-            published: true,
-            points: points(&reserved),
-        });
+        series.push(Series::measured(*name, points(&value)));
+        series.push(Series::published(format!("{name}, reserved"), points(&reserved)));
     }
     Panel { title: format!("{title}, {unit}"), series }
 }

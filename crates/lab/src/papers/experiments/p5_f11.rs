@@ -22,13 +22,13 @@ pub const EXPERIMENT: Experiment = Experiment {
     find,
 };
 
-/// Name, first and last second, and share reserved in percent. The paper gives the times; what was
-/// reserved it does not say.
+/// Name, first and last second, and reserved share in percent. The paper gives the times, but not
+/// the reservations.
 const STREAMS: [(&str, u64, u64, f64); 3] =
     [("random 1", 0, 60, 30.0), ("sequential 2", 10, 30, 40.0), ("random 3", 20, 50, 30.0)];
-/// When who is active changes.
+/// The times at which a stream starts or stops.
 const PHASES: [u64; 6] = [0, 10, 20, 30, 50, 60];
-/// What a change is given to settle.
+/// The settling time after a change.
 const SETTLES: f64 = 2.0;
 /// Points of percent by which a stream may fall short of its reservation.
 const WITHIN: f64 = 2.0;
@@ -65,18 +65,19 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         .join(", ");
     findings.parameters.push(Parameter::new(
         "reserved",
-        format!("{reserved}; the paper does not say how much was"),
+        format!("{reserved}; the paper does not give the reservations"),
     ));
     for phase in PHASES.windows(2) {
         findings.rows.extend(rows(&course, phase[0], phase[1]));
     }
-    let line = |(stream, (name, ..)): (usize, &(&str, u64, u64, f64))| Series {
-        name: (*name).to_string(),
-        published: false,
-        points: (2..=(seconds / EVERY) as usize)
-            .map(|number| number as f64 * EVERY)
-            .map(|at| Point::published(at, course.share(stream, at - 1.0, at) * 100.0))
-            .collect(),
+    let line = |(stream, (name, ..)): (usize, &(&str, u64, u64, f64))| {
+        Series::measured(
+            *name,
+            (2..=(seconds / EVERY) as usize)
+                .map(|number| number as f64 * EVERY)
+                .map(|at| Point::published(at, course.share(stream, at - 1.0, at) * 100.0))
+                .collect(),
+        )
     };
     findings.plot.panels.push(Panel {
         title: "three streams".to_string(),
@@ -90,8 +91,12 @@ fn rows(course: &Course, from: u64, until: u64) -> Vec<Row> {
     let mut rows = Vec::new();
     for (stream, line) in STREAMS.iter().enumerate().filter(|(_, line)| active(line)) {
         let (name, _, _, reserved) = *line;
-        let what =
-            |text: &str| format!("{from} to {until} s: {name}, {text} (drawn unit with noise)");
+        let what = |text: &str| {
+            format!(
+                "{from} to {until} s: {name}, {text} (simulated drive with \
+                noise)"
+            )
+        };
         let share = course.share(stream, from as f64 + SETTLES, until as f64) * 100.0;
         let holds = share >= reserved - WITHIN;
         let reason = format!("{reserved} % reserved, {WITHIN} points less allowed.");

@@ -1,4 +1,4 @@
-//! `p5.f2`: P5, figure 2. What can be reserved as a rate of requests, and what the drive does.
+//! `p5.f2`: P5, figure 2. The reservable rate of requests, and the achievable rate.
 
 use super::p5::{self, Member, Run};
 use crate::papers::context::Context;
@@ -41,35 +41,35 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         parameters: p5::parameters(seconds),
         plot: Plot {
             x_label: "requests of a sequential run",
-            y_label: "requests a second",
+            y_label: "requests per second",
             x_axis: Axis::PowersOfTwo,
             panels: Vec::new(),
         },
         ..Findings::default()
     };
-    let what = "reservable: the fewest random requests in any second (drawn unit with noise)";
-    let why = "the paper's drive was measured, ours is computed from its data sheet.";
-    findings.rows.push(Row::compared(what, 60.0, worst, "requests a second", 0.2, why));
+    let what = "reservable: the fewest random requests in any second (simulated drive with noise)";
+    let why = "the paper's drive was measured, this one is computed from its data sheet.";
+    findings.rows.push(Row::compared(what, 60.0, worst, "requests per second", 0.2, why));
     findings.rows.push(Row::compared(
-        "achievable: random (drawn unit with noise)",
+        "achievable: random (simulated drive with noise)",
         68.0,
         Estimated::new(rates[0], None),
-        "requests a second",
+        "requests per second",
         0.1,
         why,
     ));
     for (requests, rate) in RUNS.iter().zip(&rates).skip(1) {
-        let what = format!("achievable: runs of {requests} (drawn unit with noise)");
+        let what = format!("achievable: runs of {requests} (simulated drive with noise)");
         findings.rows.push(Row::unpublished(
             what,
             Estimated::new(*rate, None),
-            "requests a second",
+            "requests per second",
             "Figure 2 gives no numbers.",
         ));
     }
     let most = rates[RUNS.len() - 1];
     let part = Estimated::new(worst.value / most, None);
-    let what = "runs of 1024: reservable over achievable (drawn unit with noise)";
+    let what = "runs of 1024: reservable over achievable (simulated drive with noise)";
     let reason = "The paper says less than 1 %; its requests were joined below, ours cross the bus \
         one by one. It is orders of magnitude all the same.";
     findings.rows.push(Row::judged(
@@ -80,14 +80,14 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         part.value <= OF_ACHIEVABLE,
         reason.into(),
     ));
-    let line = |name: &str, value: &dyn Fn(usize) -> f64| Series {
-        name: name.to_string(),
-        published: false,
-        points: RUNS
-            .iter()
-            .enumerate()
-            .map(|(place, requests)| Point::published(*requests as f64, value(place)))
-            .collect(),
+    let line = |name: &str, value: &dyn Fn(usize) -> f64| {
+        Series::measured(
+            name,
+            RUNS.iter()
+                .enumerate()
+                .map(|(place, requests)| Point::published(*requests as f64, value(place)))
+                .collect(),
+        )
     };
     let series =
         vec![line("achievable", &|place| rates[place]), line("reservable", &|_| worst.value)];

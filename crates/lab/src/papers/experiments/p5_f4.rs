@@ -17,15 +17,15 @@ pub const EXPERIMENT: Experiment = Experiment {
     find,
 };
 
-/// Points of percent within which a share keeps over ten seconds and over any one (issue of this
-/// project).
+/// The project's targets: maximum deviation of a share over ten seconds and over any single one, in
+/// points of percent.
 const WITHIN: [(f64, f64); 2] = [(10.0, 1.0), (1.0, 5.0)];
-/// Of what an oracle gets with the same window (issue of this project).
+/// The project's target, as a share of an oracle with the same window.
 const OF_THE_BEST: f64 = 0.95;
-/// What the oracle changes between streams in.
+/// The window in which the oracle switches between streams.
 const WINDOW: f64 = 1.0;
 
-/// The published scheduler, and the house's.
+/// The published scheduler, and the project's own.
 const POLICIES: [&str; 2] = ["utilization", "headtime"];
 
 fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
@@ -34,7 +34,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         parameters: p5::parameters(seconds),
         plot: Plot {
             x_label: "reserved for the sequential stream, %",
-            y_label: "share of disk time, %; requests a second",
+            y_label: "share of disk time, %; requests per second",
             x_axis: Axis::Linear,
             panels: Vec::new(),
         },
@@ -85,7 +85,10 @@ fn rows(policy: &str, reserved: f64, course: &Course) -> Vec<Row> {
     for (stream, name) in STREAMS.iter().enumerate() {
         let own = p5::own(stream, reserved);
         let what = |text: &str| {
-            format!("{policy}, {reserved} % sequential: {name}, {text} (drawn unit with noise)")
+            format!(
+                "{policy}, {reserved} % sequential: {name}, {text} (simulated drive with \
+                noise)"
+            )
         };
         let share = course.settled_share(stream) * 100.0;
         let holds = (share - own).abs() <= 1.0;
@@ -105,7 +108,7 @@ fn rows(policy: &str, reserved: f64, course: &Course) -> Vec<Row> {
                 "Target at most {allowed}, set by the project: {}.",
                 if met { "reached" } else { "missed" }
             );
-            let what = what(&format!("furthest from its reservation in any {window} s"));
+            let what = what(&format!("maximum distance from its reservation in any {window} s"));
             rows.push(Row::judged(
                 what,
                 Published::Nothing,
@@ -119,7 +122,7 @@ fn rows(policy: &str, reserved: f64, course: &Course) -> Vec<Row> {
         rows.push(Row::unpublished(
             what("throughput"),
             Estimated::new(course.settled_rate(stream), None),
-            "requests a second",
+            "requests per second",
             why,
         ));
     }
@@ -130,7 +133,7 @@ fn rows(policy: &str, reserved: f64, course: &Course) -> Vec<Row> {
 fn against_the_best(policy: &str, reserved: f64, course: &Course, alone: &[Course]) -> Row {
     let [sequential, random] = [alone[0].settled_rate(0), alone[1].settled_rate(0)];
     let part = reserved / 100.0;
-    // One return in each window, where there is anybody to return from.
+    // One return in each window, if there is another stream.
     let lost =
         if reserved > 0.0 && reserved < 100.0 { (1.0 / random / WINDOW).min(part) } else { 0.0 };
     let best = (part - lost) * sequential + (1.0 - part) * random;
@@ -142,7 +145,7 @@ fn against_the_best(policy: &str, reserved: f64, course: &Course, alone: &[Cours
     );
     let what = format!(
         "{policy}, {reserved} % sequential: total throughput over the best split with a window of \
-            {WINDOW} s (oracle) (drawn unit with noise)"
+            {WINDOW} s (oracle) (simulated drive with noise)"
     );
     Row::judged(what, Published::Nothing, Estimated::new(ratio, None), "ratio", met, reason)
 }

@@ -35,13 +35,13 @@ pub const NOMINAL: Experiment = Experiment {
     find: wrong_rate,
 };
 
-/// From this reservation on the published sequential stream got what fair sharing gave.
+/// From this reservation on the published sequential stream received its fair share.
 const FAIR_FROM: f64 = 30.0;
-/// How far apart those may lie and still be called the same.
+/// The maximum difference of equal values.
 const SAME: f64 = 0.25;
-/// What the nominal rate is in figure 9, over what was measured.
+/// The nominal rates of figure 9, relative to the measured one.
 const TOO_HIGH: [f64; 3] = [1.0, 1.1, 1.5];
-/// The part of its reservation by which a stream falls short.
+/// The share of its reservation that a stream lacks.
 const SHORT: f64 = 0.97;
 
 fn by_throughput(nominal: f64, seconds: f64) -> Vec<Run> {
@@ -67,23 +67,23 @@ fn control(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let seconds = p5::seconds(context);
     let nominal = p5::nominal(context, seconds)?;
     let courses = context.run(&by_throughput(nominal, seconds))?;
-    let mut findings = findings(seconds, "% of the nominal rate; requests a second");
+    let mut findings = findings(seconds, "% of the nominal rate; requests per second");
     findings.parameters.push(Parameter::new(
         "nominal rate",
-        format!("{nominal} requests a second, the random stream alone (published: 68)"),
+        format!("{nominal} requests per second, the random stream alone (published: 68)"),
     ));
     for (reserved, course) in RESERVED.iter().zip(&courses) {
         for (stream, name) in STREAMS.iter().enumerate() {
             let own = p5::own(stream, *reserved);
             let what = |text: &str| {
-                format!("{reserved} % sequential: {name}, {text} (drawn unit with noise)")
+                format!("{reserved} % sequential: {name}, {text} (simulated drive with noise)")
             };
             let part = course.settled_rate(stream) / nominal * 100.0;
             let reason = format!(
                 "{:.0} % of its reservation.",
                 if own > 0.0 { part / own * 100.0 } else { 100.0 }
             );
-            let shape = Published::Shape("at least what it reserved");
+            let shape = Published::Shape("at least its reservation");
             let holds = part >= SHORT * own;
             findings.rows.push(Row::judged(
                 what("of the nominal rate"),
@@ -100,7 +100,8 @@ fn control(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             RESERVED.iter().position(|reserved| *reserved == percent).expect("one of the sweep");
         courses[place].settled_rate(0)
     };
-    let what = "10 % sequential: its requests a second over all that can be reserved (drawn unit \
+    let what = "10 % sequential: its requests per second over all that can be reserved (simulated \
+        drive \
         with noise)";
     let over = Estimated::new(sequential(10.0) / nominal, None);
     findings.rows.push(Row::shape(
@@ -119,9 +120,10 @@ fn control(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let spread = settled.iter().copied().fold(f64::MIN, f64::max)
         / settled.iter().copied().fold(f64::MAX, f64::min)
         - 1.0;
-    let what = "30 % to 90 % sequential: its highest rate over its lowest, less one (drawn unit \
+    let what = "30 % to 90 % sequential: its highest rate over its lowest, less one (simulated \
+        drive \
         with noise)";
-    let reason = "reservations still say something of what it gets.";
+    let reason = "reservations still affect its rate.";
     let published = "about 0: fair sharing decides, not the reservation";
     findings.rows.push(Row::shape(
         what,
@@ -140,24 +142,25 @@ fn efficiency(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let nominal = p5::nominal(context, seconds)?;
     let by_rate = context.run(&by_throughput(nominal, seconds))?;
     let by_time = context.run(&p5::sweep("utilization", seconds))?;
-    let mut findings = findings(seconds, "requests a second, sequential stream");
+    let mut findings = findings(seconds, "requests per second, sequential stream");
     let most = by_time.last().map_or(0.0, |course| course.settled_rate(0));
     for ((reserved, time), rate) in RESERVED.iter().zip(&by_time).zip(&by_rate) {
         let what = |text: &str| {
-            format!("{reserved} % sequential: sequential, {text} (drawn unit with noise)")
+            format!("{reserved} % sequential: sequential, {text} (simulated drive with noise)")
         };
         for (name, course) in [("by disk time", time), ("by throughput", rate)] {
             let figure = Estimated::new(course.settled_rate(0), None);
             findings.rows.push(Row::unpublished(
                 what(&format!("{name}, throughput")),
                 figure,
-                "requests a second",
+                "requests per second",
                 "Figure 6 gives no numbers.",
             ));
         }
     }
     let rises = by_time.windows(2).all(|pair| pair[1].settled_rate(0) >= pair[0].settled_rate(0));
-    let what = "sequential by disk time at 90 % over its throughput alone (drawn unit with noise)";
+    let what = "sequential by disk time at 90 % over its throughput alone (simulated drive with \
+        noise)";
     let near = Estimated::new(by_time[9].settled_rate(0) / most, None);
     let reason = "its throughput does not follow its reservation.";
     findings.rows.push(Row::shape(
@@ -171,7 +174,7 @@ fn efficiency(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let capped =
         by_rate[..10].iter().map(|course| course.settled_rate(0)).fold(0.0, f64::max) / most;
     let what = "highest throughput of the sequential stream by throughput, with a random one \
-        beside it, over its throughput alone (drawn unit with noise)";
+        beside it, over its throughput alone (simulated drive with noise)";
     let reason = "it is not capped.";
     findings.rows.push(Row::shape(
         what,
@@ -198,7 +201,7 @@ fn wrong_rate(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let mut findings = findings(seconds, "% of the nominal rate");
     findings.parameters.push(Parameter::new(
         "measured rate",
-        format!("{measured} requests a second, the random stream alone (published: 68)"),
+        format!("{measured} requests per second, the random stream alone (published: 68)"),
     ));
     for factor in TOO_HIGH {
         let nominal = (measured * factor * 10.0).round() / 10.0;
@@ -206,10 +209,10 @@ fn wrong_rate(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         let random_alone = courses[0].settled_rate(1) / nominal;
         let what = format!(
             "nominal rate {factor} times the measured one: the random stream with 100 % over its \
-                reservation (drawn unit with noise)"
+                reservation (simulated drive with noise)"
         );
         let figure = Estimated::new(random_alone, None);
-        let reason = "the drive serves more than it was measured to.";
+        let reason = "the drive serves more than its measured rate.";
         findings.rows.push(match factor {
             1.0 => Row::compared(what, 1.0, figure, "ratio", 0.05, reason),
             _ => {
@@ -220,7 +223,7 @@ fn wrong_rate(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             let part = course.settled_rate(1) / nominal * 100.0;
             let what = format!(
                 "nominal rate {factor} times the measured one, {reserved} % sequential: random, of \
-                    the nominal rate (drawn unit with noise)"
+                    the nominal rate (simulated drive with noise)"
             );
             findings.rows.push(Row::unpublished(
                 what,
@@ -243,7 +246,8 @@ fn wrong_rate(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     Ok(findings)
 }
 
-/// Where the plot of figure 9 ends: alone the sequential stream has many times the nominal rate.
+/// The upper end of the plot of figure 9: alone the sequential stream reaches many times the
+/// nominal rate.
 const CUT: f64 = 400.0;
 
 fn panels(findings: &mut Findings, courses: &[Course], nominal: f64) {

@@ -30,13 +30,13 @@ const RANDOM_US: [f64; 3] = [20_000.0, 5_000.0, 300.0];
 const SEQUENTIAL_US: [f64; 3] = [300.0, 5_000.0, 20_000.0];
 /// Points of percent.
 const WITHIN: f64 = 2.0;
-/// Where the effect on sequential throughput is judged.
+/// The reservation at which the effect on sequential throughput is evaluated.
 const AT: f64 = 50.0;
 
 fn findings(seconds: f64) -> Findings {
     let plot = Plot {
         x_label: "reserved for the sequential stream, %",
-        y_label: "share of disk time, %; requests a second",
+        y_label: "share of disk time, %; requests per second",
         x_axis: Axis::Linear,
         panels: Vec::new(),
     };
@@ -64,12 +64,14 @@ fn sequential(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         shares(&mut findings, &name, &courses);
         let place = RESERVED.iter().position(|reserved| *reserved == AT).expect("one of the sweep");
         let rate = courses[place].settled_rate(0);
-        let what =
-            format!("{name}, {AT} % sequential: sequential throughput (drawn unit with noise)");
+        let what = format!(
+            "{name}, {AT} % sequential: sequential throughput (simulated drive with \
+                noise)"
+        );
         findings.rows.push(Row::unpublished(
             what,
             Estimated::new(rate, None),
-            "requests a second",
+            "requests per second",
             "Figure 8(b) gives no numbers.",
         ));
         rates.push(rate);
@@ -80,7 +82,7 @@ fn sequential(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     for (us, rate) in SEQUENTIAL_US[1..].iter().zip(&rates[1..]) {
         let what = format!(
             "sequential estimated at {us} us over {} us, {AT} % sequential: sequential throughput \
-                (drawn unit with noise)",
+                (simulated drive with noise)",
             SEQUENTIAL_US[0]
         );
         let ratio = Estimated::new(rate / rates[0], None);
@@ -104,7 +106,8 @@ fn shares(findings: &mut Findings, name: &str, courses: &[Course]) {
             let own = p5::own(stream, *reserved);
             let share = course.settled_share(stream) * 100.0;
             let what = format!(
-                "{name}, {reserved} % sequential: {who}, share of disk time (drawn unit with noise)"
+                "{name}, {reserved} % sequential: {who}, share of disk time (simulated drive with \
+                    noise)"
             );
             let reason = format!("{:+.2} points off, {WITHIN} allowed.", share - own);
             let holds = (share - own).abs() <= WITHIN;

@@ -1,5 +1,5 @@
-//! `p5.isolation`: what a stream gets of its share, and how long it waits, beside neighbors that
-//! do their worst. The paper promises it (section 2.2) and has no figure of it.
+//! `p5.isolation`: share and response times of a stream with hostile neighbors. The paper promises
+//! isolation (section 2.2) without a figure.
 
 use headtime_sched::Terms;
 use headtime_units::Nanos;
@@ -17,22 +17,22 @@ use crate::papers::table::Experiment;
 /// The line in the table.
 pub const EXPERIMENT: Experiment = Experiment {
     id: "p5.isolation",
-    title: "share and response of a stream beside five hostile neighbors",
+    title: "share and response times of a stream with five hostile neighbors",
     source: "P5, section 2.2",
     takes: "40 s",
     find,
 };
 
-/// What the victim has reserved, in percent; each neighbor alone has the rest.
+/// The reservation of the victim in percent; a single neighbor has the rest.
 const VICTIM: f64 = 30.0;
 /// Requests that the victim holds.
 const HELD: u32 = 4;
-/// Points of percent by which the victim may fall short over the whole run.
+/// The allowed shortfall of the victim over the whole run, in points of percent.
 const SHORT: f64 = 1.0;
 const POLICIES: [&str; 2] = ["headtime", "utilization"];
 
-/// The neighbors. The bursts come to less than the drive can do in their share, or their queue
-/// would grow without end.
+/// The neighbors. The bursts need less than their share of the drive, or their queue would grow
+/// without bound.
 fn neighbors() -> [(&'static str, StreamConfig); 5] {
     let sized =
         |bytes: u64, config: StreamConfig| StreamConfig { sizes: Sizes::Fixed { bytes }, ..config };
@@ -64,8 +64,8 @@ fn neighbors() -> [(&'static str, StreamConfig); 5] {
     ]
 }
 
-/// Volumes that send flushes, or write what these empty the drive's write cache of; each has
-/// reserved an even part of what the victim leaves.
+/// Volumes that send flushes, or the writes that these flush from the drive's write cache; each has
+/// reserved an equal part of the time that the victim leaves.
 fn beside_a_write_cache() -> [(&'static str, Vec<StreamConfig>); 4] {
     let writes = StreamConfig { mix: Mix::reads(0.0), ..StreamConfig::closed(8) };
     let flushes =
@@ -148,15 +148,11 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             .map(|(place, course)| Point::published(place as f64, course.response_ms(0, 0.99)));
         findings.plot.panels.push(Panel {
             title: policy.to_string(),
-            series: vec![Series {
-                name: "victim".to_string(),
-                published: false,
-                points: points.collect(),
-            }],
+            series: vec![Series::measured("victim", points.collect())],
         });
     }
     findings.notes.push(
-        "The drive's write cache is off but where it is said to be on. With it on a drive answers \
+        "The drive's write cache is off except where named. With it on a drive answers \
             writes before it does them, and what that costs falls on whoever comes next."
             .to_string(),
     );
@@ -164,10 +160,15 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
 }
 
 fn rows(policy: &str, names: &[&str], courses: &[Course]) -> Vec<Row> {
-    let what = |name: &str, text: &str| format!("{policy}, {name}: {text} (drawn unit with noise)");
+    let what = |name: &str, text: &str| {
+        format!(
+            "{policy}, {name}: {text} (simulated drive with \
+        noise)"
+        )
+    };
     let (alone, beside) = courses.split_first().expect("the first is the victim alone");
     let p99 = alone.response_ms(0, 0.99);
-    let why = "Nobody published it: what the others are held against.";
+    let why = "Not published: the base of the comparisons.";
     let mut rows = vec![
         Row::unpublished(
             what("alone", "share of disk time"),
@@ -178,7 +179,7 @@ fn rows(policy: &str, names: &[&str], courses: &[Course]) -> Vec<Row> {
         Row::unpublished(
             what("alone", "throughput"),
             Estimated::new(alone.settled_rate(0), None),
-            "requests a second",
+            "requests per second",
             why,
         ),
         Row::unpublished(
@@ -192,7 +193,7 @@ fn rows(policy: &str, names: &[&str], courses: &[Course]) -> Vec<Row> {
         let share = course.settled_share(0) * 100.0;
         let holds = share >= VICTIM - SHORT;
         let reason = format!(
-            "At least what it reserved, {SHORT} point less allowed; more where the neighbor \
+            "At least its reservation, {SHORT} point less allowed; more where the neighbor \
                 leaves some over."
         );
         rows.push(Row::judged(
@@ -204,7 +205,7 @@ fn rows(policy: &str, names: &[&str], courses: &[Course]) -> Vec<Row> {
             reason,
         ));
         let rate = course.settled_rate(0) / alone.settled_rate(0);
-        let reason = "Nobody published it: the same share may be worth less where the head has \
+        let reason = "Not published: the same share may be worth less where the head has \
             come from elsewhere.";
         rows.push(Row::unpublished(
             what(name, "throughput over that alone"),
@@ -213,7 +214,8 @@ fn rows(policy: &str, names: &[&str], courses: &[Course]) -> Vec<Row> {
             reason,
         ));
         let longer = course.response_ms(0, 0.99) / p99;
-        let reason = "Nobody published it: others' runs lie between two of its own, where alone it \
+        let reason = "Not published: other streams' runs lie between two of its own, where alone \
+            it \
             is held back as long by its limit.";
         rows.push(Row::unpublished(
             what(name, "99th percentile of response over that alone"),
