@@ -11,10 +11,12 @@
 //! to do:
 //!
 //! ```text
-//!   socket ──► read_buffer() (in place) or receive(&[u8]) (copied), at most read_hint() bytes; end_of_input() at EOF
+//!   socket ──► read_buffer() (in place) or receive(&[u8]) (copied), at most read_hint()
+//!              bytes; end_of_input() at EOF
 //!              poll_event()  until None: what happened
 //!              answer_* / reply_* (server), submit / disconnect (client): what to do about it
-//!   socket ◄── output_chunks() to write, advance_output(n) for what was written; or poll_output() one piece at a time
+//!   socket ◄── output_chunks() to write and advance_output(n) after it;
+//!              or poll_output(), one piece at a time
 //! ```
 //! After `answer_*`, `reply_*` and `advance_output` call `poll_event` again: they make room, and
 //! room makes events.
@@ -34,11 +36,12 @@
 //!
 //! ```text
 //! server   HEAD_BYTES + max_option_bytes + OPTION_REPLY_BYTES
-//!          + max_in_flight_bytes + max_in_flight * REQUEST_OVERHEAD_BYTES          (ServerLimits::memory_bound)
+//!          + max_in_flight_bytes + max_in_flight * REQUEST_OVERHEAD_BYTES
+//!            (ServerLimits::memory_bound)
 //!          + the export list the caller gives in answer to LIST, once
 //! client   HEAD_BYTES + max_option_reply_bytes + max_list_bytes + 3 * max_in_flight_bytes
 //!          + max_in_flight * (REQUEST_OVERHEAD_BYTES + max_fragments * FRAGMENT_BYTES)
-//!                                                                                  (ClientLimits::memory_bound)
+//!            (ClientLimits::memory_bound)
 //! ```
 //! The server keeps the bound by not reading: at the limit `read_hint()` is 0 until replies have
 //! been sent. The client keeps it by refusing [`client::Connection::submit`], and by closing the

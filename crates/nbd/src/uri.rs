@@ -90,7 +90,7 @@ pub enum UriError {
     },
 }
 
-/// Bytes besides letters and digits that stand for themselves in a path.
+/// Unescaped bytes of a path besides alphanumeric ones.
 const PATH_PLAIN: &[u8] = b"-._~/:@!$&'()*+,;=";
 /// Like it, for a query's value, where `&`, `+` and `;` may have a meaning.
 const QUERY_PLAIN: &[u8] = b"-._~/:@!$'()*,";

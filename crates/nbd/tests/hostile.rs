@@ -9,7 +9,7 @@ mod pair;
 use common::{
     Mode, Shell, context_data, go_data, option, request, sent, serving, small_limits, vol0,
 };
-use headtime_nbd::client::{self, NbdClientConfig};
+use headtime_nbd::client::{self, ClientEvent, NbdClientConfig};
 use headtime_nbd::server::{CloseReason, Connection, Segment, ServerEvent};
 use headtime_nbd::{ClientLimits, Errno, ExportInfo, NbdCommand, ServerLimits};
 use pair::{Dice, Pair};
@@ -98,7 +98,8 @@ proptest! {
 
     #[test]
     fn random_bytes_do_no_harm_in_any_phase(
-        noise in prop::collection::vec(any::<u8>(), 0..3000), phase in 0..4_u8, manners in manners(), seed: u64,
+        noise in prop::collection::vec(any::<u8>(), 0..3000), phase in 0..4_u8,
+        manners in manners(), seed: u64,
     ) {
         let mut dice = Dice::new(seed);
         let mut server = match phase {
@@ -116,7 +117,8 @@ proptest! {
 
     #[test]
     fn a_damaged_session_does_no_harm_to_a_server(
-        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), manners in manners(), seed: u64,
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        manners in manners(), seed: u64,
     ) {
         let mut stream = session();
         for (at, byte) in damage {
@@ -129,7 +131,8 @@ proptest! {
 
     #[test]
     fn a_damaged_session_does_no_harm_to_a_client(
-        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6), cut: bool, seed: u64,
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+        cut: bool, seed: u64,
     ) {
         let mut stream = recorded(seed);
         for (at, byte) in damage {
@@ -145,8 +148,11 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_do_no_harm_to_a_client(noise in prop::collection::vec(any::<u8>(), 0..3000), greeted: bool, seed: u64) {
-        let greeting = if greeted { &b"NBDMAGICIHAVEOPT\0\x03\0\x03\xe8\x89\x04\x55\x65\xa9"[..] } else { &[] };
+    fn random_bytes_do_no_harm_to_a_client(
+        noise in prop::collection::vec(any::<u8>(), 0..3000), greeted: bool, seed: u64,
+    ) {
+        let whole = b"NBDMAGICIHAVEOPT\0\x03\0\x03\xe8\x89\x04\x55\x65\xa9";
+        let greeting = if greeted { &whole[..] } else { &[] };
         suffer(&[greeting, &noise].concat(), &mut Dice::new(seed));
     }
 }
@@ -174,7 +180,7 @@ fn recorded(seed: u64) -> Vec<u8> {
     let client = client::Connection::new(NbdClientConfig::open("vol0"), client_limits()).unwrap();
     let mut pair =
         Pair::new(client, Connection::new(small_limits()).unwrap(), Shell::new(SIZE), seed);
-    pair.run(|pair| matches!(pair.client_events[..], [client::ClientEvent::Opened(_)]));
+    pair.run(|pair| matches!(pair.client_events[..], [ClientEvent::Opened(_)]));
     for command in expected() {
         pair.client.submit(command).unwrap();
     }
@@ -192,12 +198,12 @@ fn suffer(stream: &[u8], dice: &mut Dice) -> usize {
     loop {
         while let Some(event) = client.poll_event() {
             match event {
-                client::ClientEvent::Opened(_) => {
+                ClientEvent::Opened(_) => {
                     submitted.extend(
                         expected().into_iter().filter_map(|command| client.submit(command).ok()),
                     );
                 }
-                client::ClientEvent::Completed(completion) => completed.push(completion.id),
+                ClientEvent::Completed(completion) => completed.push(completion.id),
                 _ => {}
             }
         }
@@ -340,7 +346,7 @@ fn a_server_that_scatters_a_read_is_left() {
     let id = loop {
         let taken = client.receive(&input[..1]);
         input = &input[taken..];
-        if let Some(client::ClientEvent::Opened(_)) = client.poll_event() {
+        if let Some(ClientEvent::Opened(_)) = client.poll_event() {
             break client
                 .submit(NbdCommand::Read { offset: 0, length: 8192, unfragmented: false })
                 .unwrap();
@@ -356,15 +362,11 @@ fn a_server_that_scatters_a_read_is_left() {
         assert_eq!(client.receive(&chunk), 32);
         let event = client.poll_event();
         match at {
-            4 => assert!(
-                matches!(event, Some(client::ClientEvent::Completed(completion)) if completion.id == id)
-            ),
+            4 => assert!(matches!(event, Some(ClientEvent::Completed(done)) if done.id == id)),
             _ => assert_eq!(event, None),
         }
     }
-    let Some(client::ClientEvent::Closed(reason)) = client.poll_event() else {
-        panic!("not closed")
-    };
+    let Some(ClientEvent::Closed(reason)) = client.poll_event() else { panic!("not closed") };
     assert!(reason.to_string().contains("max_fragments = 4"), "{reason}");
 }
 
@@ -389,7 +391,7 @@ fn a_server_that_acknowledges_writes_it_has_not_taken_cannot_make_the_client_pil
         client.receive(
             &[&0x6744_6698_u32.to_be_bytes()[..], &[0; 4], &cookie.to_be_bytes()].concat(),
         );
-        assert!(matches!(client.poll_event(), Some(client::ClientEvent::Completed(_))));
+        assert!(matches!(client.poll_event(), Some(ClientEvent::Completed(_))));
         assert!(client.buffered_bytes() <= client_limits().memory_bound());
     }
     assert!(refused >= 90, "{refused}");

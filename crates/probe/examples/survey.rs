@@ -2,9 +2,9 @@
 //! headtime-probe --example survey -- atlas10k@nocache:nominal:1 deskstar34gxp:drawn:2`;
 //! `all:drawn:1` is every profile as it ships, `all@nocache:drawn:1` with the cache off where it
 //! has such a setup, `drives:drawn:1-20` drives drawn at random. In the environment: `STAGES=1`,
-//! `ZONES=1`, `UNLIKE=1`, `SEEK=1`, `ANGLES=1` print more; `@nocache` behind `drives` takes the
-//! cache away.
-#![allow(clippy::unwrap_used)] // A table for whoever works on the probe; whatever is wrong ends it.
+//! `ZONES=1`, `UNLIKE=1`, `SEEK=1`, `ANGLES=1` print more; `@nocache` after `drives` removes the
+//! cache.
+#![allow(clippy::unwrap_used)] // A table for developers; any error ends it.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -146,7 +146,7 @@ fn look_at(drive: &str, profile: &DriveProfile, nominal: bool, seed: u64) {
     }
 }
 
-/// By how much tracks are believed to come later than they do on average, zone by zone.
+/// The mean error of predicted track angles, zone by zone.
 fn print_angles(finding: &Finding, truth: &DriveTruth) {
     let Some(found) = &finding.profile else { return };
     let (one, two) = (headtime_mechanics::Layout::new(found).unwrap(), truth.mechanism().layout());

@@ -1,8 +1,8 @@
-//! The whole wall: drives with drawn truth, what was found of each beside the truth, and what falls
-//! short; minutes for all of them: `cargo run --release -p headtime-probe --example wall` for
+//! The accuracy of characterization on random and catalog drives, and the requirements not met.
+//! Takes minutes for all of them: `cargo run --release -p headtime-probe --example wall` for
 //! random drives 1 to 24, each without and with noise, and the catalog; `cargo run --release -p
 //! headtime-probe --example wall -- random-7:drawn:7 atlas10k:nominal:1` for some.
-#![allow(clippy::unwrap_used)] // A table for whoever works on the probe; whatever is wrong ends it.
+#![allow(clippy::unwrap_used)] // A table for developers; any error ends it.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

@@ -140,8 +140,8 @@ pub(crate) fn compare(
     session.drive.capacity = half;
     if (alike as f64) < ALIKE * seen as f64 {
         session.remark(format!(
-            "two arms: only {alike} of {seen} sectors of the second have the angles of those of the \
-                first; the profile is not reliable for sectors from {half} on"
+            "two arms: only {alike} of {seen} sectors of the second have the angles of those \
+                of the first; the profile is not reliable for sectors from {half} on"
         ));
     }
     Ok(())

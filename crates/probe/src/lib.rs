@@ -29,7 +29,8 @@
 //! use headtime_units::{Instant, Nanos, SectorSize, Sectors};
 //!
 //! // A device that answers everything in 80 us, one command at a time, does not rotate.
-//! let mut probe = Probe::new(ProbeSettings::for_drive(Sectors::new(1 << 30), SectorSize::B512, 1));
+//! let settings = ProbeSettings::for_drive(Sectors::new(1 << 30), SectorSize::B512, 1);
+//! let mut probe = Probe::new(settings);
 //! let mut now = Instant::ORIGIN;
 //! while let Some(mut batch) = probe.next_batch() {
 //!     now = now.max(batch.not_before());
@@ -40,7 +41,8 @@
 //!     probe.batch_completed(batch.into_results());
 //! }
 //! let finding = probe.finding();
-//! assert!(finding.profile.is_none() && matches!(finding.verdict, Verdict::NoRotatingDrive { .. }));
+//! assert!(finding.profile.is_none());
+//! assert!(matches!(finding.verdict, Verdict::NoRotatingDrive { .. }));
 //! println!("{}", finding.verdict.sentence());
 //! ```
 

@@ -111,9 +111,9 @@ impl DriveModel<'_> {
     }
 
     /// The command overhead and the bus time of one sector. If they were not timed, a cache hit
-    /// stands for them; but a hit may take less. A read that continues past the end of a track bounds
-    /// them from below: skews give the head just enough time to reach the next track, so the arm takes
-    /// no longer than a skew, and the rest of the read's time is overhead.
+    /// stands for them; but a hit may take less. A read that continues past the end of a track
+    /// bounds them from below. Skews give the head just enough time to reach the next track, so the
+    /// arm takes no longer than a skew, and the rest of the read's time is overhead.
     fn overhead_ns(&self, drive: &DriveTiming, geometry: &Geometry<'_>, period_ns: f64) -> f64 {
         let base_ns = self.seek.same_track_ns.unwrap_or(0.0);
         if drive.hits.hit_ns.is_none() {

@@ -45,7 +45,7 @@ pub(crate) fn extend(
         let (far, all) = (check.far.len(), check.compared());
         session.remark(format!(
             "remapped sectors: {far} of {all} reads came far from the prediction, too many to \
-                look for single sectors"
+                search for single sectors"
         ));
         return Ok(Progress::Done);
     }

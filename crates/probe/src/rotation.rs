@@ -111,8 +111,9 @@ pub(crate) fn measure(session: &mut Session, found: &mut RotationResult) -> Atte
     }
     found.rotates = Some(false);
     found.evidence = format!(
-        "repeated reads of one sector are no whole revolutions apart: the best period between {} and {} \
-            ms scores {score:.2} of 1, expected {MIN_SCORE} or more; \
+        "repeated reads of one sector are no whole revolutions apart: the best period between \
+            {} and \
+            {} ms scores {score:.2} of 1, expected {MIN_SCORE} or more; \
          nine tenths of the responses lie within {:.3} ms",
         PERIODS_NS.0 / 1e6,
         PERIODS_NS.1 / 1e6,
@@ -337,8 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn spacings_of_nearly_as_many_turns_each_are_not_taken_for_whole_turns_of_a_period_a_little_longer()
-     {
+    fn similar_distances_do_not_suggest_a_slightly_longer_period() {
         // As of a ring that takes some 98 revolutions: a period longer by one part in 98 scores
         // 0.97 and more.
         for seed in 1..=20 {

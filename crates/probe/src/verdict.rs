@@ -166,8 +166,8 @@ impl DriveMonitor {
         let why = || {
             let period_us = drive.clock.period_ns() / 1e3;
             format!(
-                "{count} of the last {READINGS} readings of the same sectors were no whole revolutions \
-                    of {period_us:.3} us apart"
+                "{count} of the last {READINGS} readings of the same sectors were no whole \
+                    revolutions of {period_us:.3} us apart"
             )
         };
         (count >= MAX_OFF).then(|| EarlyEnd::Replaced(why()))
@@ -217,7 +217,7 @@ impl Evidence<'_> {
         if stage != Stage::Done {
             return Verdict::Unfinished { why: format!("{} is under way", stage.describe()) };
         }
-        // A device that always takes the same time description as if that were its period, until its
+        // A device that always takes the same time looks as if that were its period, until its
         // tracks are looked for. A busy machine makes some of its answers late.
         let all_alike = self.monitor.response_ns(0.8) < ALIKE * self.monitor.response_ns(0.05);
         if !self.rotation.rotates() || (!has_profile && all_alike) {
@@ -270,8 +270,8 @@ impl Evidence<'_> {
         let evidence = &self.rotation.evidence;
         let description = if high * 1e3 < QUICK_NS {
             format!(
-                "nine tenths of all reads take {low:.0} to {high:.0} us for any address, like flash, \
-                    memory, or a file in the page cache"
+                "nine tenths of all reads take {low:.0} to {high:.0} us for any address, like \
+                    flash, memory, or a file in the page cache"
             )
         } else if us(0.8) < ALIKE * low {
             format!(
@@ -280,8 +280,8 @@ impl Evidence<'_> {
             )
         } else {
             format!(
-                "reads take {low:.0} to {high:.0} us, but at no period: a network, an array, or other \
-                    work on the device may lie in between"
+                "reads take {low:.0} to {high:.0} us, but at no period: a network, an array, or \
+                    other work on the device may lie in between"
             )
         };
         if evidence.is_empty() { description } else { format!("{description} ({evidence})") }

@@ -97,7 +97,7 @@ fn a_20_tb_drive_is_found_out_in_less_than_twenty_minutes() {
 }
 
 #[test]
-fn noise_outliers_and_a_units_own_slips_do_not_break_it() {
+fn noise_outliers_and_slips_of_a_simulated_drive_are_tolerated() {
     let profile = catalog::load("atlas10k").unwrap();
     for seed in [1, 2, 3] {
         let truth = DriveTruth::draw(&profile, seed).unwrap();
@@ -161,7 +161,7 @@ fn with_irregular_piece(profile: &DriveProfile, zone: usize, cylinders: u32) -> 
 }
 
 #[test]
-fn what_is_not_understood_is_lost_alone_and_said_so_and_the_layout_is_taken_up_behind_it() {
+fn only_the_irregular_part_is_unknown_and_the_layout_resumes_after_it() {
     // In cylinders and in bands; in the first zone and in one further in.
     for (name, zone) in
         [("maxtor-20gb@nocache", 4), ("savvio10k2@nocache", 0), ("savvio10k2@nocache", 3)]
@@ -203,7 +203,7 @@ fn what_is_not_understood_is_lost_alone_and_said_so_and_the_layout_is_taken_up_b
 }
 
 #[test]
-fn it_is_written_out_in_the_midst_and_taken_up_again_after_hours() {
+fn a_saved_probe_resumes_after_hours() {
     let profile = catalog::load("deskstar34gxp@nocache").unwrap();
     let truth = DriveTruth::nominal(&profile, 4).unwrap();
     let (mut probe, mut bench) = (Probe::new(settings(&profile, 4)), Bench::new(truth.clone()));
@@ -249,7 +249,7 @@ fn reads_that_fail_now_and_then_are_tried_elsewhere() {
 }
 
 #[test]
-fn the_same_seed_asks_the_same_and_progress_never_falls() {
+fn the_same_seed_makes_the_same_requests_and_progress_never_falls() {
     let profile = catalog::load("maxtor-20gb@nocache").unwrap();
     let measurements = |seed: u64| {
         let (mut probe, mut bench) = (
@@ -267,11 +267,15 @@ fn the_same_seed_asks_the_same_and_progress_never_falls() {
     let one = measurements(1);
     assert_eq!(one, measurements(1));
     assert_ne!(one, measurements(2));
-    assert!(one.iter().all(|ask| matches!(ask, Measurement::Read { extent, .. } if extent.end().get() <= profile.capacity().get())));
+    let end = profile.capacity().get();
+    assert!(one.iter().all(|measurement| matches!(
+        measurement,
+        Measurement::Read { extent, .. } if extent.end().get() <= end
+    )));
 }
 
 #[test]
-fn a_device_of_any_random_times_is_said_to_be_no_rotating_drive() {
+fn a_device_with_random_times_is_reported_as_no_rotating_drive() {
     let profile = catalog::load("atlas10k").unwrap();
     let mut probe = Probe::new(settings(&profile, 1));
     let (mut now, mut bits) = (Instant::ORIGIN, 1_u64);

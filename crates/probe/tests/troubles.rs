@@ -45,7 +45,7 @@ fn any_settings() -> ProbeSettings {
 }
 
 #[test]
-fn flash_memory_and_networks_are_no_rotating_drives_and_the_verdict_says_what_they_may_be() {
+fn the_verdict_on_flash_memory_and_networks_names_them() {
     let mut bits = 1_u64;
     let mut random = move || {
         bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -134,7 +134,7 @@ fn another_drive_in_its_place_is_noticed() {
 }
 
 #[test]
-fn it_is_saved_in_every_stage_and_taken_up_again_with_another_clock() {
+fn it_is_saved_in_every_stage_and_resumes_with_another_clock() {
     let case = Case::parse(QUICK);
     let capacity = case.profile.capacity();
     let (mut probe, mut bench) = (
@@ -211,7 +211,7 @@ fn nothing_is_written_unless_allowed_and_then_only_what_was_read_just_before() {
 }
 
 #[test]
-fn writes_that_fail_are_said_so_and_the_rest_is_found() {
+fn failed_writes_are_reported_and_the_rest_is_found() {
     let case = Case::parse(QUICK);
     let (mut probe, mut bench) = (
         Probe::new(ProbeSettings { allow_writes: true, ..settings(&case.profile, 1) }),
@@ -268,7 +268,7 @@ fn every_read_asked_for_lies_on_the_drive_and_no_more_are_outstanding_than_allow
 }
 
 #[test]
-fn odd_little_drives_end_in_time_with_a_verdict_whatever_it_is() {
+fn odd_small_drives_end_in_time_with_some_verdict() {
     // One sector on a track, one head, skews that cover nothing, seek curves that fall: nothing has
     // to be found, but nothing may break.
     for seed in 0..60 {

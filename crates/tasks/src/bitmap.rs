@@ -89,13 +89,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn gaps_and_counts_are_those_of_a_set(len in 0_u64..300, bits in proptest::collection::vec(0_u64..300, 0..200)) {
+        fn gaps_and_counts_are_those_of_a_set(
+            len in 0_u64..300, bits in proptest::collection::vec(0_u64..300, 0..200),
+        ) {
             let mut bitmap = Bitmap::new(len);
             let set: BTreeSet<u64> = bits.into_iter().filter(|bit| *bit < len).collect();
             set.iter().for_each(|bit| bitmap.insert(*bit));
             set.iter().for_each(|bit| bitmap.insert(*bit));
             prop_assert_eq!(bitmap.count(), set.len() as u64);
-            let in_gaps: Vec<u64> = bitmap.gaps().flat_map(|(first, len)| first..first + len).collect();
+            let gaps = bitmap.gaps();
+            let in_gaps: Vec<u64> = gaps.flat_map(|(first, len)| first..first + len).collect();
             let expected: Vec<u64> = (0..len).filter(|bit| !set.contains(bit)).collect();
             prop_assert_eq!(in_gaps, expected);
             prop_assert_eq!(Bitmap::from_words(len, bitmap.words().to_vec()), Some(bitmap));

@@ -11,7 +11,12 @@
 //! use headtime_tasks::{Scan, ReadSource, ScanSubject, TaskKind};
 //! use headtime_units::{Extent, SectorSize};
 //!
-//! let subject = ScanSubject { drive: [7; 16], target: "vol0".into(), extent: Extent::from_numbers(2048, 4096), sector_size: SectorSize::B512 };
+//! let subject = ScanSubject {
+//!     drive: [7; 16],
+//!     target: "vol0".into(),
+//!     extent: Extent::from_numbers(2048, 4096),
+//!     sector_size: SectorSize::B512,
+//! };
 //! let mut scan = Scan::start(subject, TaskKind::Scrub, 4096);
 //! let mut out = Vec::new();
 //! let missing: Vec<Extent> = scan.missing().collect();

@@ -88,7 +88,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn runs_are_those_of_a_set_of_sectors(inserted in proptest::collection::vec((0_u64..60, 0_u64..8), 0..30)) {
+        fn ranges_are_those_of_a_set_of_sectors(
+            inserted in proptest::collection::vec((0_u64..60, 0_u64..8), 0..30),
+        ) {
             let mut ranges = Ranges::default();
             let mut plain = [false; 80];
             for (start, len) in inserted {

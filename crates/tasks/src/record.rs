@@ -4,10 +4,13 @@
 //! Every record begins with 32 bytes, little-endian:
 //!
 //! ```text
-//! kind     4  "HTBH" header, "HTBD" data, "HTBZ" zeroes, "HTBU" could not be read, "HTBI" index, "HTBE" end
+//! kind     4  "HTBH" header, "HTBD" data, "HTBZ" zeroes, "HTBU" unreadable,
+//!             "HTBI" index, "HTBE" end
 //! crc32c   4  over the rest of these 32 bytes and the payload
-//! offset   8  byte of the volume (header: bytes of the volume; index and end: where in the stream the index before begins, 0 for none)
-//! length   8  bytes there (header: bytes of a sector; index: entries; end: records in all, without indexes and this one)
+//! offset   8  byte of the volume (header: bytes of the volume; index and end: place of the
+//!             previous index in the stream, 0 for none)
+//! length   8  bytes there (header: bytes of a sector; index: entries; end: all records,
+//!             without indexes and this one)
 //! payload  8  bytes that follow
 //! ```
 //! The payload is the volume's name for a header, the bytes for data, and nothing for zeroes,
@@ -352,7 +355,10 @@ mod tests {
             broken[place] ^= 1;
             assert!(
                 read(&broken, whole.len()).is_err()
-                    || !matches!(read(&broken, whole.len()), Ok(records) if records.last() == Some(&BackupRecord::End)),
+                    || !matches!(
+                        read(&broken, whole.len()),
+                        Ok(records) if records.last() == Some(&BackupRecord::End)
+                    ),
                 "{place}"
             );
         }

@@ -3,7 +3,7 @@
 //! ```text
 //! magic    8  "HTSCAN1\n"
 //! version  4  1; all numbers little-endian
-//! closed   1  whether the program that wrote it ended in good order, so that it knows of every write
+//! closed   1  1 if the program ended in good order and knows of every write
 //! drive   16, target (text), first sector 8, sectors 8, bytes of a sector 4, sectors of a grain 4
 //! task     1, digests 1, form of a backup 1, passes 4, notes (count 4, pairs of texts)
 //! sources  5 × 8 sectors, sectors that could not be read (ranges), bitmap of grains (words of 8)
@@ -51,8 +51,8 @@ pub enum ScanStateError {
     },
     /// It belongs to something else.
     #[error(
-        "the state is of {what} {remembered}, and {requested} was requested; begin the scan again if \
-            that is the right one"
+        "the state is of {what} {remembered}, and {requested} was requested; begin the scan \
+            again if that is the right one"
     )]
     Foreign {
         /// The difference.

@@ -130,12 +130,15 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn a_backup_in_any_order_and_over_restarts_is_a_plain_copy(seed in any::<u64>(), start in 0_u64..20, len in 1_u64..3000) {
+    fn a_backup_in_any_order_and_over_restarts_is_a_plain_copy(
+        seed in any::<u64>(), start in 0_u64..20, len in 1_u64..3000,
+    ) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let drive = content(start + len, &mut rng);
         let subject = subject(start, len);
         let plain = bytes_of(&drive, subject.extent).to_vec();
-        let (scan, out) = run(Scan::start(subject.clone(), TaskKind::Backup, 512), &drive, &[], true, &mut rng);
+        let scan = Scan::start(subject.clone(), TaskKind::Backup, 512);
+        let (scan, out) = run(scan, &drive, &[], true, &mut rng);
         prop_assert!(image(plain.len(), &out) == plain);
         prop_assert_eq!(scan.sources().iter().sum::<u64>() >= len, true);
 
@@ -145,13 +148,17 @@ proptest! {
     }
 
     #[test]
-    fn digests_do_not_depend_on_order_pieces_or_restarts(seed in any::<u64>(), start in 0_u64..20, len in 1_u64..6000) {
+    fn digests_do_not_depend_on_order_pieces_or_restarts(
+        seed in any::<u64>(), start in 0_u64..20, len in 1_u64..6000,
+    ) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let drive = content(start + len, &mut rng);
         let scan = || Scan::start(subject(start, len), TaskKind::Digest, 512);
         let (one, _) = run(scan(), &drive, &[], true, &mut rng);
         let mut other = scan();
-        other.deliver(subject(start, len).extent, Ok(bytes_of(&drive, subject(start, len).extent)), false, ReadSource::Idle, &mut Vec::new());
+        let extent = subject(start, len).extent;
+        let bytes = bytes_of(&drive, extent);
+        other.deliver(extent, Ok(bytes), false, ReadSource::Idle, &mut Vec::new());
         other.keep();
         let digest = |scan: &Scan| scan.digests().and_then(|digests| digests.table);
         prop_assert!(digest(&one).is_some());
@@ -164,16 +171,25 @@ proptest! {
     }
 
     #[test]
-    fn state_that_was_changed_anywhere_is_refused(seed in any::<u64>(), flip in any::<prop::sample::Index>(), cut in any::<prop::sample::Index>()) {
+    fn state_that_was_changed_anywhere_is_refused(
+        seed in any::<u64>(), flip in any::<prop::sample::Index>(),
+        cut in any::<prop::sample::Index>(),
+    ) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let drive = content(5000, &mut rng);
         let mut scan = Scan::start(subject(0, 5000), TaskKind::Digest, 4096);
-        scan.deliver(Extent::from_numbers(8, 1600), Ok(bytes_of(&drive, Extent::from_numbers(8, 1600))), false, ReadSource::Gap, &mut Vec::new());
+        let extent = Extent::from_numbers(8, 1600);
+        let read = bytes_of(&drive, extent);
+        scan.deliver(extent, Ok(read), false, ReadSource::Gap, &mut Vec::new());
         scan.keep();
         let mut bytes = Vec::new();
         scan.encode(false, &mut |part| bytes.extend_from_slice(part));
-        prop_assert!(Scan::decode(&bytes, scan.subject(), TaskKind::Digest).is_ok_and(|loaded| !loaded.closed && loaded.scan.sectors_done().get() == 1600));
-        prop_assert!(Scan::decode(&bytes[..cut.index(bytes.len())], scan.subject(), TaskKind::Digest).is_err());
+        let decode = |bytes: &[u8]| Scan::decode(bytes, scan.subject(), TaskKind::Digest);
+        let is_whole = decode(&bytes).is_ok_and(|loaded| {
+            !loaded.closed && loaded.scan.sectors_done().get() == 1600
+        });
+        prop_assert!(is_whole);
+        prop_assert!(decode(&bytes[..cut.index(bytes.len())]).is_err());
         let place = flip.index(bytes.len());
         bytes[place] ^= 1 << rng.random_range(0..8);
         prop_assert!(Scan::decode(&bytes, scan.subject(), TaskKind::Digest).is_err());
@@ -248,8 +264,7 @@ fn pass(scan: &mut Scan, drive: &[u8], written: &[u64]) {
 }
 
 #[test]
-fn a_change_that_nobody_made_through_us_is_found_and_one_that_somebody_made_is_not_held_against_the_drive()
- {
+fn a_change_from_outside_is_found_and_a_known_write_is_not_blamed_on_the_drive() {
     let mut drive = content(3 * 2048, &mut ChaCha8Rng::seed_from_u64(6));
     let mut scan = scrubbed(&drive);
     drive[5] ^= 1;
@@ -442,9 +457,10 @@ fn a_task_of_ones_own_is_remembered_with_its_scan() {
         (Some(bits), vec![Extent::from_numbers(32, 32)])
     );
     let refused = Scan::decode_own(&bytes, scan.subject(), TaskKind::Scrub, |_| None).map(|_| ());
-    assert!(
-        matches!(refused, Err(ScanStateError::Damaged { what }) if what.contains("the task remembers"))
-    );
+    assert!(matches!(
+        refused,
+        Err(ScanStateError::Damaged { what }) if what.contains("the task remembers")
+    ));
     assert!(
         Scan::decode(&bytes, scan.subject(), TaskKind::Scrub).is_err(),
         "it is not taken for a task of the table"

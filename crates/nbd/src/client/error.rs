@@ -33,8 +33,8 @@ pub enum ClientSubmitError {
     },
     /// As many bytes are in flight, or wait to be sent, as allowed.
     #[error(
-        "{in_flight} bytes are in flight and {additional} more were submitted, {max} are allowed; wait \
-            for a completion"
+        "{in_flight} bytes are in flight and {additional} more were submitted, {max} are allowed; \
+            wait for a completion"
     )]
     TooManyBytes {
         /// Bytes in flight or unsent.
@@ -167,7 +167,12 @@ pub enum CloseReason {
     )]
     NoOptions,
     /// The server refused an option that is needed.
-    #[error("server refused {option}: {}{}{text}{}", option_error_text(*error), if text.is_empty() { "" } else { ": " }, remedy(*error))]
+    #[error(
+        "server refused {option}: {}{}{text}{}",
+        option_error_text(*error),
+        if text.is_empty() { "" } else { ": " },
+        remedy(*error)
+    )]
     Refused {
         /// Name of the option.
         option: &'static str,

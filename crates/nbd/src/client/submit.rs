@@ -14,8 +14,8 @@ impl Connection {
     /// Sends a request. Its completion is [`super::ClientEvent::Completed`] with this id.
     ///
     /// # Errors
-    /// [`ClientSubmitError`] when the request breaks the export's constraints or the limits; then nothing
-    /// was sent.
+    /// [`ClientSubmitError`] when the request breaks the export's constraints or the limits; then
+    /// nothing was sent.
     pub fn submit(&mut self, command: NbdCommand) -> Result<Cookie, ClientSubmitError> {
         if self.leaving || !matches!(self.phase, Phase::Transmission(_)) {
             return Err(ClientSubmitError::NotOpen);

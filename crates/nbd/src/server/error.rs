@@ -29,7 +29,10 @@ pub enum CloseReason {
     #[error("client disconnected")]
     Disconnected,
     /// The byte stream ended without DISC.
-    #[error("client closed the connection with {in_flight} requests in flight{}", if *mid_message { ", in the middle of a message" } else { "" })]
+    #[error(
+        "client closed the connection with {in_flight} requests in flight{}",
+        if *mid_message { ", in the middle of a message" } else { "" }
+    )]
     EndOfInput {
         /// Requests not yet answered, whose replies are now dropped.
         in_flight: usize,

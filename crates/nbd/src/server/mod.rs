@@ -12,24 +12,29 @@
 //! covers completed writes).
 //!
 //! ```
-//! use headtime_nbd::{NbdCommand, ExportInfo, ServerLimits, server::{Connection, ServerEvent, ExportRefusal}};
+//! use headtime_nbd::server::{Connection, ExportRefusal, ServerEvent};
+//! use headtime_nbd::{ExportInfo, NbdCommand, ServerLimits};
 //!
 //! fn step(connection: &mut Connection, disk: &[u8]) -> bool {
 //!     while let Some(event) = connection.poll_event() {
 //!         match event {
-//!             ServerEvent::ListExports => connection.answer_list(&[]).expect("a list was asked for"),
+//!             ServerEvent::ListExports => connection.answer_list(&[]).expect("requested"),
 //!             ServerEvent::LookupExport { name, .. } => {
-//!                 let found = (name == "vol0").then(|| ExportInfo::disk("vol0", disk.len() as u64));
-//!                 connection.answer_export(found.ok_or(ExportRefusal::Unknown)).expect("a valid export");
+//!                 let disk = || ExportInfo::disk("vol0", disk.len() as u64);
+//!                 let found = (name == "vol0").then(disk).ok_or(ExportRefusal::Unknown);
+//!                 connection.answer_export(found).expect("a valid export");
 //!             }
 //!             ServerEvent::StartTls => unreachable!("a connection made with `new` has no TLS"),
 //!             ServerEvent::Opened(session) => println!("client opened {}", session.export.name),
 //!             ServerEvent::Request(request) => match request.command {
 //!                 NbdCommand::Read { offset, length, .. } => {
 //!                     let bytes = disk[offset as usize..][..length as usize].to_vec();
-//!                     connection.reply_read(request.handle, bytes.into()).expect("the length that was asked for");
+//!                     let replied = connection.reply_read(request.handle, bytes.into());
+//!                     replied.expect("the requested length");
 //!                 }
-//!                 _ => connection.reply_error(request.handle, headtime_nbd::Errno::Io, "no").expect("in flight"),
+//!                 _ => connection
+//!                     .reply_error(request.handle, headtime_nbd::Errno::Io, "no")
+//!                     .expect("in flight"),
 //!             },
 //!             ServerEvent::Closed(reason) => {
 //!                 println!("{reason}");

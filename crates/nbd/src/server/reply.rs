@@ -200,8 +200,7 @@ impl Connection {
         self.outbox.put(text.as_bytes());
     }
 
-    /// The open request of a handle; `None` when the connection is over and the reply has nowhere
-    /// to go.
+    /// The open request of a handle; `None` if the connection is over.
     fn opened(&self, handle: Handle) -> Result<Option<Open>, ReplyError> {
         match self.flight.get(handle) {
             Some(open) => Ok(Some(*open)),
