@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release --example lateness -p headtime-io [-- SECONDS [IN_FLIGHT [normal]]]`: the
 //! nearline profile, random 4 KiB requests, one in four a write, `IN_FLIGHT` (4) of them at any
-//! time for `SECONDS` (20), the engine's thread at normal priority if asked for. Prints the
+//! time for `SECONDS` (20), the engine's thread at normal priority if requested. Prints the
 //! percentiles; fails when the 99th is above 200 us.
 //!
 //! The target is meant for an idle machine. To tell the machine from the engine, a thread that does
@@ -89,7 +89,7 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How late a thread of ordinary priority wakes from sleeps of a millisecond, in ascending order.
+/// The lateness of a normal thread after sleeps of a millisecond, in ascending order.
 fn wake_delays(span: Duration) -> Vec<Duration> {
     const NAP: Duration = Duration::from_millis(1);
     let end = Instant::now() + span;

@@ -74,7 +74,23 @@ impl AlignedBuffer {
     }
 }
 
-/// What a command writes, as one run of bytes.
+/// The use of the page cache by a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PageCache {
+    /// The file uses it.
+    Use,
+    /// Direct I/O bypasses it.
+    Bypass,
+}
+
+impl From<bool> for PageCache {
+    /// True stands for direct I/O.
+    fn from(direct: bool) -> Self {
+        if direct { Self::Bypass } else { Self::Use }
+    }
+}
+
+/// The data of a write in one piece.
 #[derive(Debug)]
 pub(crate) enum WriteData {
     /// The caller's own bytes.
@@ -84,11 +100,14 @@ pub(crate) enum WriteData {
 }
 
 impl WriteData {
-    /// Joins the pieces; copies only when there are several, or when `aligned` is asked for and the
-    /// bytes are not.
-    pub(crate) fn join(mut pieces: Vec<Bytes>, aligned: bool) -> Self {
+    /// Joins the pieces. Copies them only if there are several, or if direct I/O needs an alignment
+    /// that they lack.
+    pub(crate) fn join(mut pieces: Vec<Bytes>, cache: PageCache) -> Self {
         match pieces.as_slice() {
-            [only] if !aligned || (only.as_ptr() as usize).is_multiple_of(ALIGNMENT) => {
+            [only]
+                if cache == PageCache::Use
+                    || (only.as_ptr() as usize).is_multiple_of(ALIGNMENT) =>
+            {
                 Self::Shared(pieces.pop().expect("the slice has one piece"))
             }
             _ => Self::Copied(AlignedBuffer::of(&pieces)),
@@ -122,8 +141,17 @@ mod tests {
     #[test]
     fn a_single_piece_is_copied_only_when_it_must_be_aligned() {
         let page = AlignedBuffer::zeroed(8192).into_bytes();
-        assert!(matches!(WriteData::join(vec![page.clone()], true), WriteData::Shared(_)));
-        assert!(matches!(WriteData::join(vec![page.slice(1..513)], true), WriteData::Copied(_)));
-        assert!(matches!(WriteData::join(vec![page.slice(1..513)], false), WriteData::Shared(_)));
+        assert!(matches!(
+            WriteData::join(vec![page.clone()], PageCache::Bypass),
+            WriteData::Shared(_)
+        ));
+        assert!(matches!(
+            WriteData::join(vec![page.slice(1..513)], PageCache::Bypass),
+            WriteData::Copied(_)
+        ));
+        assert!(matches!(
+            WriteData::join(vec![page.slice(1..513)], PageCache::Use),
+            WriteData::Shared(_)
+        ));
     }
 }

@@ -12,12 +12,12 @@ use headtime_units::{SectorSize, Sectors};
 use crate::backend::{OpenedDrive, file_drive, memory, nbd, raw};
 #[cfg(feature = "simulation")]
 use crate::backend::{emulated, simulated};
-use crate::believed;
 use crate::clock::RealClock;
 use crate::engine::mailbox::Mailbox;
-use crate::engine::runner::EngineRunner;
+use crate::engine::runner::{EngineRunner, EngineThreads};
 use crate::engine::{DrainReport, Engine};
 use crate::locator::Locator;
+use crate::model;
 use crate::notifier::{Notifier, expect_precise_wakes};
 use crate::open_error::OpenError;
 use crate::options::{DriveOptions, EnginePriority};
@@ -72,9 +72,9 @@ impl Drive {
             Locator::Nbd(server) => nbd::open(server, &notifier)?,
         };
         if let Some(profile) = &options.profile {
-            let profile = believed::profile(profile, locator, opened.capacity, opened.sector_size)?;
+            let profile = model::profile(profile, locator, opened.capacity, opened.sector_size)?;
             opened.belief = headtime_belief::of_profile(&profile)
-                .map_err(|error| believed::wrong(locator, &error))?;
+                .map_err(|error| model::wrong(locator, &error))?;
             opened.model = ReportedModel::Profile(Box::new(profile));
         }
         Self::start(opened, &options, notifier, locator.kind())
@@ -113,14 +113,14 @@ impl Drive {
             fua,
             precise,
         } = opened;
-        let (belief, believed) =
-            believed::choose(belief, model, &options.belief, kind, capacity, sector_size)?;
+        let (belief, model) =
+            model::choose(belief, model, &options.belief, kind, capacity, sector_size)?;
         let first_view = DriveSnapshot {
             taken: RealClock.now(),
             policy: options.policy.name(),
             tunables: options.tunables.clone(),
             outstanding_most: options.outstanding,
-            believes: believed.by,
+            believes: model.by,
             backend: backend.describe(),
             queued: 0,
             outstanding: 0,
@@ -159,10 +159,11 @@ impl Drive {
             options.drain_timeout,
             options.command_timeout,
         )
-        .believing(believed.by);
+        .believing(model.by);
         // A thread that goes before others must not wait for one that does not.
-        let shared_turns = !precise && prompt;
-        let runner = Arc::new(EngineRunner::new(engine, Arc::clone(&mailbox), shared_turns));
+        let threads =
+            if !precise && prompt { EngineThreads::OwnAndSubmitting } else { EngineThreads::Own };
+        let runner = Arc::new(EngineRunner::new(engine, Arc::clone(&mailbox), threads));
         let own = Arc::clone(&runner);
         let priority = options.priority;
         let thread =
@@ -180,7 +181,7 @@ impl Drive {
             capacity,
             sector_size,
             physical_block,
-            believed,
+            model,
             write_mode: options.write_mode,
             next_id: AtomicU64::new(0),
             next_scan: AtomicU32::new(0),
@@ -212,7 +213,7 @@ impl Drive {
         self.handle.clone()
     }
 
-    /// How the drive is doing.
+    /// Returns a snapshot of the drive.
     #[must_use]
     pub fn snapshot(&self) -> DriveSnapshot {
         self.handle.snapshot()
@@ -266,12 +267,12 @@ impl Drop for Drive {
 }
 
 fn go_before_others(priority: EnginePriority, precise: bool) {
-    let wanted = match priority {
+    let requested = match priority {
         EnginePriority::Normal => false,
         EnginePriority::Auto => precise,
         EnginePriority::Realtime => true,
     };
-    match wanted.then(run_first_in_first_out) {
+    match requested.then(run_first_in_first_out) {
         Some(Err(error)) if priority == EnginePriority::Realtime => {
             tracing::warn!(%error, "the engine's thread runs as any other; grant CAP_SYS_NICE or a \
                 limit on real-time priorities (ulimit -r 1)");

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What at the start of a drive tells it from others of its size.
+/// A test of a drive's first bytes that distinguishes it from other drives of its size.
 ///
 /// Asked before anything else is sent to a drive that came back, on a thread of its own. The answer
 /// must not hang on what is being written at that time: what was on its way when the drive went
@@ -25,12 +25,12 @@ impl DriveIdentity {
         Self { bytes, judge: Box::new(judge) }
     }
 
-    /// How much of the drive has to be read.
+    /// The number of bytes to read.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether the drive that starts like this is the one.
+    /// Tests the first bytes of a drive.
     ///
     /// # Errors
     /// What makes it another.

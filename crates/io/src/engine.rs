@@ -9,7 +9,7 @@
 //! The scheduler is told the time at which *the engine* saw a completion, also of an emulated drive
 //! whose model knows the exact time: it is what a host in front of a real drive sees, wake-up
 //! delays included, and what its belief has to cope with. The mechanism of an emulated drive is not
-//! delayed by a late wake-up: it computes from its own times, however late it is asked.
+//! delayed by a late wake-up: it computes from its own times, however late it is requested.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use headtime_units::{Extent, Instant, Nanos, SectorSize};
 use rustix::io::Errno;
 
 use crate::backend::{Backend, BackendCommand, BackendCompletion};
-use crate::believed::RunningMap;
 use crate::clock::RealClock;
 use crate::engine::mailbox::{ActiveRequest, Callback, Mailbox, Message};
 use crate::engine::slow::{AccountMark, AtDriveFrom, SlowLog};
 use crate::lateness::Lateness;
+use crate::model::RunningMap;
 use crate::options::CommandTimeout;
 use crate::request::{IoDone, IoError};
 use crate::snapshot::{DriveSnapshot, EmulationSnapshot, ErrorCounts};
@@ -47,14 +47,15 @@ mod unflushed;
 
 use at_drive::{AtDrive, Sent};
 pub use closing::DrainReport;
+pub(crate) use closing::EngineEnd;
 use log_limiter::{Allowed, LogLimiter, TrustLog};
 use scans::Scans;
 use unflushed::Unflushed;
 
-/// What an engine waits for when all that could be done is done.
+/// The next events after an iteration of the engine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NextWork {
-    /// Something at the drive, wanted to the microsecond.
+    /// Something at the drive, requested to the microsecond.
     pub(crate) event: Option<Instant>,
     /// Something that may be late.
     pub(crate) coarse: Option<Instant>,
@@ -78,9 +79,9 @@ pub(crate) struct Engine {
     /// Requests that are not over, and cancelled ones whose bytes the drive still uses.
     pending: HashMap<RequestId, ActiveRequest>,
     at_drive: AtDrive,
-    /// When the last command was done.
+    /// The time of the last completion.
     last_completion: Instant,
-    /// When the backend last reported anything.
+    /// The time of the backend's last report.
     last_report: Instant,
     /// While a command is given up: when the next request that waits in vain is due.
     next_expiry: Instant,
@@ -143,13 +144,13 @@ impl Engine {
 
     /// Does all that can be done now; says what is to be waited for then.
     pub(crate) fn iterate(&mut self) -> NextWork {
-        self.take_letters();
+        self.receive_messages();
         let seen = self.take_completions();
         self.release_held();
         let hold_until = self.send();
-        // Not by the time it is now: what was done by then has not been asked for yet.
-        self.answer_who_waited_too_long(seen);
-        if self.mailbox.snapshot_wanted() {
+        // Not by the time it is now: what was done by then has not been requested yet.
+        self.apply_time_limits(seen);
+        if self.mailbox.snapshot_requested() {
             let snapshot = self.snapshot();
             self.mailbox.show(snapshot);
         }
@@ -170,7 +171,7 @@ impl Engine {
         NextWork { event: self.backend.next_event(), coarse, over }
     }
 
-    fn take_letters(&mut self) {
+    fn receive_messages(&mut self) {
         let mut messages = std::mem::take(&mut self.messages);
         self.mailbox.take(&mut messages);
         for message in messages.drain(..) {
@@ -184,20 +185,18 @@ impl Engine {
                 Message::ShowMap(show) => show(RunningMap::of(self.scheduler.belief())),
                 Message::SetFill(settings) => self.scheduler.set_fill(settings),
                 Message::Slow(answer) => {
-                    // Who asked may have given up waiting.
+                    // Who requested may have given up waiting.
                     let _ = answer.try_send(self.slow.all());
                 }
                 Message::ChangeShares(changes, answer) => {
                     let changed = self.scheduler.change_shares(self.clock.now(), &changes);
-                    // Who asked may have given up waiting.
+                    // Who requested may have given up waiting.
                     let _ = answer.try_send(changed);
                 }
                 Message::Watch(marks) => self.scans.watch(&marks),
                 Message::IdentifyBy(identity) => self.backend.identify_by(identity),
-                Message::ScanStart { queue, wanted, paused } => {
-                    self.scan_start(queue, wanted, paused)
-                }
-                Message::ScanAgain(number, wanted) => self.scan_again(number, wanted),
+                Message::ScanStart { queue, requested } => self.scan_start(queue, requested),
+                Message::ScanAgain(number, requested) => self.scan_again(number, requested),
                 Message::ScanPause(number) => self.scan_pace(number, Some(true)),
                 Message::ScanResume(number) => self.scan_pace(number, Some(false)),
                 Message::ScanRoom(number) => self.scan_pace(number, None),
@@ -288,7 +287,7 @@ impl Engine {
         self.ended = ended;
         if self.last_report == seen
             && self.trust.is_due(seen)
-            && let Some(change) = self.trust.look(seen, &self.scheduler.belief_report())
+            && let Some(change) = self.trust.check(seen, &self.scheduler.belief_report())
         {
             tracing::warn!("{change}");
         }
@@ -374,7 +373,7 @@ impl Engine {
         }
     }
 
-    /// Whether success may be reported of what the drive has done: not of durability when the drive
+    /// True if success may be reported of what the drive has done: not of durability when the drive
     /// may have lost what was to be made durable.
     fn safe(&mut self, finished: &Finished) -> Result<(), IoError> {
         let Request { id, volume, op, extent, fua, .. } = finished.request;
@@ -400,7 +399,7 @@ impl Engine {
         Ok(())
     }
 
-    /// How often the drive may have lost what it had answered and not been told to keep.
+    /// The number of times that the drive may have lost reported, unflushed writes.
     fn losses(&self) -> u64 {
         self.backend.losses() + self.failed_flushes
     }
@@ -441,7 +440,7 @@ impl Engine {
         sectors.slice(from..from + self.sector_size.bytes_of(len) as usize)
     }
 
-    /// Sends what the scheduler decides; returns when it wants to be asked again, if it said so.
+    /// Sends what the scheduler decides; returns when it wants to be requested again, if it said so.
     fn send(&mut self) -> Option<Instant> {
         loop {
             let now = self.clock.now();

@@ -56,7 +56,6 @@
 )]
 
 mod backend;
-mod believed;
 mod block_device;
 mod buffer;
 #[cfg(feature = "characterize")]
@@ -70,6 +69,7 @@ mod kernel_settings;
 mod lateness;
 mod locator;
 mod map_file;
+mod model;
 mod nbd_error;
 mod notifier;
 mod open_error;
@@ -82,9 +82,9 @@ mod sys;
 mod tuning;
 
 pub use backend::raw::block_device_at;
-pub use believed::{
-    BeliefChoice, BeliefWordError, Believed, BelievedBy, LoadMapError, Loaded, MapStart, NoMap,
-    RunningMap,
+pub use model::{
+    LoadMapError, MapLoad, MapLoading, MapStart, ModelChoice, ModelInUse, ModelParseError,
+    ModelSource, NoMap, RunningMap,
 };
 /// Drives that an application brings itself: implement [`Backend`](custom::Backend) and open it
 /// with [`Drive::open_custom`].
@@ -109,8 +109,8 @@ pub use engine::slow::{MAX_KEPT, SlowRequest, TimeParts};
 #[cfg(feature = "simulation")]
 pub use headtime_sim::DiskTime;
 pub use kernel_settings::{
-    KERNEL_KNOBS, KernelKnob, KernelKnobs, KnobOutcome, KnobReport, KnobRestored, RawOptions,
-    RawWordError, StateError, WriteCache, plan_knobs, restore_knobs,
+    KERNEL_KNOBS, KernelKnob, KernelKnobs, KnobOutcome, KnobReport, KnobRestored, KnobStateError,
+    RawOptions, RawWordError, WriteCache, plan_knobs, restore_knobs,
 };
 pub use lateness::LatenessSummary;
 pub use locator::{

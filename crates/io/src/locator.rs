@@ -21,7 +21,7 @@ pub use memory::MemoryLocator;
 pub use nbd::NbdLocator;
 pub use simulated::SimulatedLocator;
 
-/// Which drive is meant.
+/// The name of a drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Locator {
     /// A simulated drive in real time with its bytes in a file.
@@ -45,14 +45,14 @@ pub struct EmulatedLocator {
     pub setup: Option<String>,
     /// The file with the drive's bytes.
     pub backing: PathBuf,
-    /// Which unit of the profile is emulated; `None` takes the one remembered beside the file, or 0
+    /// The one that unit of the profile is emulated; `None` takes the one remembered beside the file, or 0
     /// for a new file.
     pub seed: Option<u64>,
-    /// Whether the unit's times scatter as the profile says.
+    /// True if the drive's times scatter as the profile describes.
     pub noise: bool,
 }
 
-/// Where a profile comes from.
+/// The source of a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProfileSource {
     /// A name of the catalog.
@@ -104,7 +104,7 @@ pub enum LocatorError {
         key: &'static str,
         /// Its value, decoded.
         value: String,
-        /// What is accepted.
+        /// The accepted values.
         expected: &'static str,
     },
     /// A `%` without two hexadecimal digits, or bytes that are no text where text is needed.
@@ -120,7 +120,7 @@ pub enum LocatorError {
     Nbd {
         /// The text as given.
         text: String,
-        /// What is wrong.
+        /// The fault.
         error: headtime_nbd::uri::UriError,
     },
     /// A drive in memory whose size or setting is none.
@@ -133,7 +133,7 @@ pub enum LocatorError {
         text: String,
         /// The part.
         part: String,
-        /// What is accepted.
+        /// The accepted values.
         expected: &'static str,
     },
     /// A kind of drive nobody knows.
@@ -144,7 +144,7 @@ pub enum LocatorError {
     UnknownKind {
         /// The text as given.
         text: String,
-        /// What stands before the colon.
+        /// The text before the colon.
         kind: String,
     },
 }
@@ -186,7 +186,7 @@ impl Locator {
 }
 
 impl Locator {
-    /// What kind of drive it names, in a word.
+    /// The kind of the drive, in a word.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -259,7 +259,7 @@ impl ProfileSource {
         Ok((Self::of(&profile), setup))
     }
 
-    /// What [`ProfileSource::parse`] reads back.
+    /// The text that [`ProfileSource::parse`] reads back.
     fn print(&self, setup: Option<&str>) -> String {
         let profile = encode(self.as_path().as_os_str().as_bytes());
         setup.map_or(profile.clone(), |setup| format!("{profile}@{}", encode(setup.as_bytes())))

@@ -29,7 +29,7 @@ pub enum MapFileError {
     Map {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         error: Box<KeptMapError>,
     },
     /// Something is there and was not to be replaced.
@@ -48,12 +48,12 @@ pub enum MapFileError {
         /// The model here.
         ours: String,
     },
-    /// What is there cannot be told to be a map of this drive.
+    /// The existing file is not a readable map.
     #[error("{} is there and is no map that can be read ({error}), so that it is left alone; move it away, or choose another file", path.display())]
     NotAMap {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         error: Box<KeptMapError>,
     },
     /// Another program is saving there.
@@ -73,13 +73,13 @@ pub enum MapFileError {
 }
 
 impl MapFileError {
-    /// Whether nothing was there to be read.
+    /// Returns true if the file does not exist.
     #[must_use]
     pub fn is_not_there(&self) -> bool {
         matches!(self, Self::Read { error, .. } if error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Whether what was asked for makes no sense, rather than going wrong.
+    /// True if what was requested makes no sense, rather than going wrong.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         !matches!(self, Self::Write { .. } | Self::Busy { .. })
@@ -101,14 +101,13 @@ pub fn read_map(path: &Path, memory: ByteSize) -> Result<KeptMap, MapFileError> 
         .map_err(|error| MapFileError::Map { path: path.to_owned(), error: Box::new(error) })
 }
 
-/// Writes a map whole; where there is a file already, only with `replace`, and only in place of a
-/// map of the same drive. Returns its bytes.
+/// Writes a map atomically and returns its bytes. Only a map of the same drive is replaced.
 ///
 /// # Errors
 /// All of [`MapFileError`].
-pub fn write_map(path: &Path, map: &KeptMap, replace: bool) -> Result<u64, MapFileError> {
+pub fn write_map(path: &Path, map: &KeptMap, existing: Existing) -> Result<u64, MapFileError> {
     if path.symlink_metadata().is_ok() {
-        if !replace {
+        if existing == Existing::Keep {
             return Err(MapFileError::Exists { path: path.to_owned() });
         }
         let there = read_map(path, ByteSize::new(u64::MAX)).map_err(|error| match error {
@@ -120,7 +119,6 @@ pub fn write_map(path: &Path, map: &KeptMap, replace: bool) -> Result<u64, MapFi
             return Err(MapFileError::OtherDrive { path: path.to_owned(), theirs, ours });
         }
     }
-    let existing = if replace { Existing::Replace } else { Existing::Keep };
     write_atomically(path, existing, |file| encode(map, file)).map_err(|error| {
         let path = path.to_owned();
         match error.kind() {
@@ -186,38 +184,41 @@ mod tests {
                 .to_string()
                 .contains("no regular file")
         );
-        write_map(&path, &map("ONE", 3), false).expect("nothing is there");
+        write_map(&path, &map("ONE", 3), Existing::Keep).expect("nothing is there");
         assert!(matches!(
-            write_map(&path, &map("ONE", 4), false),
+            write_map(&path, &map("ONE", 4), Existing::Keep),
             Err(MapFileError::Exists { .. })
         ));
         assert!(matches!(
-            write_map(&path, &map("TWO", 4), true),
+            write_map(&path, &map("TWO", 4), Existing::Replace),
             Err(MapFileError::OtherDrive { .. })
         ));
         assert_eq!(known(&path), 3);
-        write_map(&path, &map("ONE", 4), true).expect("it is of the same drive");
+        write_map(&path, &map("ONE", 4), Existing::Replace).expect("it is of the same drive");
         assert_eq!(known(&path), 4);
         std::fs::write(&path, "dear diary").unwrap();
         assert!(
-            matches!(write_map(&path, &map("ONE", 5), true), Err(MapFileError::NotAMap { .. })),
+            matches!(
+                write_map(&path, &map("ONE", 5), Existing::Replace),
+                Err(MapFileError::NotAMap { .. })
+            ),
             "what is no map is left alone"
         );
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "dear diary");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
     }
 
-    /// What a kill in the middle leaves is half a file aside; the next one takes it over.
+    /// A killed program leaves an unfinished file, and the next one overwrites it.
     #[test]
     fn what_a_killed_program_left_aside_is_in_nobodys_way() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("drive.map");
-        write_map(&path, &map("ONE", 3), false).unwrap();
+        write_map(&path, &map("ONE", 3), Existing::Keep).unwrap();
         let aside = folder.path().join("drive.map.new");
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&aside, [&whole[..whole.len() / 2], &[0xFF; 9_999]].concat()).unwrap();
         assert_eq!(known(&path), 3);
-        write_map(&path, &map("ONE", 4), true).unwrap();
+        write_map(&path, &map("ONE", 4), Existing::Replace).unwrap();
         assert_eq!((known(&path), aside.exists()), (4, false));
     }
 
@@ -225,17 +226,19 @@ mod tests {
     fn a_full_disk_leaves_the_map_that_was_there() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("drive.map");
-        write_map(&path, &map("ONE", 3), false).unwrap();
+        write_map(&path, &map("ONE", 3), Existing::Keep).unwrap();
         // A device that is always full, where the file is written aside.
         std::os::unix::fs::symlink("/dev/full", folder.path().join("drive.map.new")).unwrap();
-        let error = write_map(&path, &map("ONE", 4), true).expect_err("there is no room");
+        let error =
+            write_map(&path, &map("ONE", 4), Existing::Replace).expect_err("there is no room");
         assert!(
             matches!(&error, MapFileError::Write { error, .. } if error.kind() == io::ErrorKind::StorageFull),
             "{error}"
         );
         assert!(!error.is_asked() && error.to_string().contains("drive.map"), "{error}");
         assert_eq!(known(&path), 3);
-        write_map(&path, &map("ONE", 4), true).expect("nothing is in the way afterwards");
+        write_map(&path, &map("ONE", 4), Existing::Replace)
+            .expect("nothing is in the way afterwards");
         assert_eq!(known(&path), 4);
     }
 }

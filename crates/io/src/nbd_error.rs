@@ -77,7 +77,7 @@ pub enum NbdError {
         /// Its minimum block size in bytes.
         minimum: u32,
     },
-    /// What came back is not the drive that went away.
+    /// The drive that returned is another one.
     #[error(
         "{uri}: what answers there now is not the drive that went away: {difference}; bring that \
             one back, or open this one again"
@@ -85,7 +85,7 @@ pub enum NbdError {
     Changed {
         /// The server.
         uri: String,
-        /// What differs.
+        /// The key that differs.
         difference: Difference,
     },
     /// The system refused a socket or a thread.
@@ -93,20 +93,20 @@ pub enum NbdError {
     System {
         /// The server.
         uri: String,
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
         /// The system's answer.
         error: String,
     },
 }
 
-/// How an export differs from the one that was opened.
+/// The difference of an export from the one that was opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Difference {
     /// Another size.
     #[error("it has {now} ({} bytes) and had {before} ({} bytes)", now.get(), before.get())]
     Size {
-        /// When it was opened.
+        /// The value at the opening.
         before: ByteSize,
         /// Now.
         now: ByteSize,
@@ -114,7 +114,7 @@ pub enum Difference {
     /// Larger sectors than requests were made for.
     #[error("its smallest block is a sector of {now} bytes and was one of {before}")]
     Sector {
-        /// When it was opened, bytes.
+        /// The bytes at the opening.
         before: u32,
         /// Now, bytes.
         now: u32,
@@ -125,7 +125,7 @@ pub enum Difference {
         /// FLUSH or FUA.
         command: &'static str,
     },
-    /// What it is known by is not there.
+    /// The identifying content is missing.
     #[error("{0}")]
     Content(String),
 }

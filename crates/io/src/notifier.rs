@@ -15,7 +15,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use crate::clock::RealClock;
 
-/// How long before the time a precise wait stops sleeping.
+/// The time before its end at which a precise wait stops sleeping.
 ///
 /// Measured on a two-processor virtual machine, about 100 completions a second, engine in the
 /// first-in-first-out class. The quiet machine wakes a thread 50 to 100 us late, so that with 50,

@@ -24,7 +24,7 @@ pub enum OpenError {
     Device {
         /// The device.
         path: PathBuf,
-        /// What speaks against it.
+        /// The reason.
         refusal: DeviceRefusal,
     },
     /// A block device where the bytes of an emulated drive should be.
@@ -38,7 +38,7 @@ pub enum OpenError {
     NoFile {
         /// The thing.
         path: PathBuf,
-        /// What it is.
+        /// Its kind.
         kind: &'static str,
     },
     /// Another process, or this one, uses the file as a drive.
@@ -74,20 +74,20 @@ pub enum OpenError {
     Profile {
         /// The drive.
         locator: String,
-        /// What is wrong, from the reader of profiles.
+        /// The fault, from the reader of profiles.
         message: String,
     },
     /// The profile that shall be believed is another drive's.
     #[error(
-        "profile {profile} is of a drive of {believed} bytes ({}), and {locator} has {bytes} bytes \
+        "profile {profile} is of a drive of {expected} bytes ({}), and {locator} has {bytes} bytes \
             ({}); characterize this one (headtime characterize), or leave the profile out",
-        ByteSize::new(*believed), ByteSize::new(*bytes)
+        ByteSize::new(*expected), ByteSize::new(*bytes)
     )]
     OtherProfile {
         /// The profile.
         profile: String,
         /// Its drive's size in bytes.
-        believed: u64,
+        expected: u64,
         /// The drive.
         locator: String,
         /// Its size in bytes.
@@ -96,7 +96,7 @@ pub enum OpenError {
     /// It cannot be believed by such a map.
     #[error("belief: {0}")]
     Belief(Box<BeginError>),
-    /// What is remembered beside the backing file cannot be read, or says something else.
+    /// The sidecar of the backing file is unreadable or contradicts the request.
     #[error(transparent)]
     Sidecar(#[from] SidecarError),
     /// The backing file is there, is not empty, is not as long as the profile's drive, and nothing
@@ -111,7 +111,7 @@ pub enum OpenError {
         path: PathBuf,
         /// Its length.
         bytes: u64,
-        /// The profile asked for.
+        /// The profile requested.
         profile: String,
         /// The profile's capacity in bytes.
         capacity: u64,
@@ -121,12 +121,12 @@ pub enum OpenError {
     System {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
         /// The system's answer.
         error: std::io::Error,
     },
-    /// io_uring was asked for and is not to be had.
+    /// io_uring was requested and is not to be had.
     #[error(
         "io_uring is not to be had here: {error}; leave the choice to the program, which then uses \
             threads, or allow it (sysctl kernel.io_uring_disabled=0)"
@@ -155,7 +155,7 @@ pub enum OpenError {
     Engine(std::io::Error),
 }
 
-/// What to do where nothing is there. A file is not to be made among the devices.
+/// The remedy for a missing path. No file belongs among the devices.
 fn instead_of(path: &Path) -> String {
     if path.starts_with("/dev") {
         "look its name up again: `headtime devices` lists the devices of this machine".to_owned()
@@ -180,7 +180,7 @@ impl OpenError {
         Self::NoSimulation { locator: locator.to_string() }
     }
 
-    /// Whether trying again soon may succeed: a process that was killed lets go of its file or
+    /// True if trying again soon may succeed: a process that was killed lets go of its file or
     /// device only when its last command has ended.
     #[must_use]
     pub fn may_pass_soon(&self) -> bool {

@@ -6,9 +6,9 @@ use std::str::FromStr;
 use headtime_sched::{DEFAULT_POLICY, Parameters, Policy, PolicyEntry, PolicyError, Tunables};
 use headtime_units::{Nanos, ParseUnitError, parse_nanos};
 
-use crate::believed::BeliefChoice;
 use crate::kernel_settings::RawOptions;
 use crate::locator::ProfileSource;
+use crate::model::ModelChoice;
 
 /// A policy and its parameters, known to be usable on a drive that runs in real time.
 #[derive(Clone)]
@@ -34,18 +34,18 @@ pub enum PolicyChoiceError {
     },
 }
 
-/// When a write is reported complete.
+/// The time at which a write is reported complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteMode {
     /// As each request asks: at once, or durable with force unit access; flushes make the rest
     /// durable.
     #[default]
     AsRequested,
-    /// Every write is made durable before it is reported, as if each asked for force unit access.
+    /// Every write is made durable before it is reported, as if each requested force unit access.
     Durable,
 }
 
-/// How the bytes of a file are moved.
+/// The method of file I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoMethod {
     /// io_uring where the system allows it, threads otherwise.
@@ -57,7 +57,7 @@ pub enum IoMethod {
     Threads,
 }
 
-/// Whether the engine's thread goes before the ordinary threads of the machine.
+/// The scheduling class of the engine's thread.
 ///
 /// An emulated drive that is woken late is a slower drive than its model. Measured on a
 /// two-processor machine that compiled with thirteen runnable threads: the 99th percentile of
@@ -78,7 +78,7 @@ pub enum EnginePriority {
     Realtime,
 }
 
-/// How long the drive may leave a command without an answer before those who wait for it are told;
+/// The time that the drive may leave a command without an answer before those who wait for it are told;
 /// a flush or discard has twice as long.
 ///
 /// Read from `30s` or `never`. Their requests are answered with
@@ -99,17 +99,17 @@ pub enum CommandTimeoutError {
     NoTime(#[from] ParseUnitError),
 }
 
-/// What the owner of a drive decides when opening it.
+/// The options for opening a drive.
 #[derive(Clone, Debug)]
 pub struct DriveOptions {
-    /// Who chooses what goes to the drive next.
+    /// The policy.
     pub policy: PolicyChoice,
-    /// What else may be changed while running, as it is in the beginning.
+    /// The initial values of the tunables.
     pub tunables: Tunables,
-    /// How many commands the drive holds, whatever the policy would like; `None` leaves it to the
+    /// The number of commands the drive holds, whatever the policy would like; `None` leaves it to the
     /// policy.
     pub outstanding: Option<usize>,
-    /// When the locator is a path and no file is there: create one of this many bytes, without
+    /// The time at which the locator is a path and no file is there: create one of this many bytes, without
     /// content and so without using space. An emulated drive always makes its backing, as long as
     /// its profile says.
     pub create_bytes: Option<u64>,
@@ -117,26 +117,26 @@ pub struct DriveOptions {
     pub max_requests: usize,
     /// The most bytes of requests held, read or written.
     pub max_bytes: u64,
-    /// When writes are reported complete.
+    /// The time at which writes are reported complete.
     pub write_mode: WriteMode,
-    /// How the bytes of a file drive are moved; an emulated drive always uses threads.
+    /// The method of file I/O; an emulated drive always uses threads.
     pub io_method: IoMethod,
-    /// Whether a file drive may bypass the page cache where the file system lets it.
+    /// True if a file drive may use direct I/O where the file system supports it.
     pub direct: bool,
-    /// How long closing the drive waits for what is queued and at the drive.
+    /// The maximum time that closing the drive waits for its requests.
     pub drain_timeout: Nanos,
-    /// How long the drive may leave a command without an answer.
+    /// The time limit of a command.
     pub command_timeout: CommandTimeout,
-    /// Whether the engine's thread goes before others.
+    /// The scheduling class of the engine's thread.
     pub priority: EnginePriority,
-    /// What is done to the kernel and the drive when it is a block device.
+    /// The kernel and drive settings of a block device.
     pub raw: RawOptions,
-    /// What is believed of the drive, whatever else it says of itself: the profile that a
+    /// The profile to schedule by, whatever the drive reports of itself: the profile that a
     /// characterization of it has left, say. `None` believes the profile of an emulated drive, and
     /// of any other its size.
     pub profile: Option<ProfileSource>,
-    /// Whether a latency map is believed instead, and with what it begins.
-    pub belief: BeliefChoice,
+    /// The choice of a latency map instead, and its initial contents.
+    pub belief: ModelChoice,
 }
 
 impl Default for DriveOptions {
@@ -157,7 +157,7 @@ impl Default for DriveOptions {
             priority: EnginePriority::default(),
             raw: RawOptions::default(),
             profile: None,
-            belief: BeliefChoice::default(),
+            belief: ModelChoice::default(),
         }
     }
 }

@@ -11,17 +11,17 @@ use headtime_units::{Extent, Nanos, SectorSize, Sectors};
 /// One request to a drive.
 #[derive(Clone, Debug)]
 pub struct Io {
-    /// Who pays for it.
+    /// The volume that is charged for it.
     pub volume: VolumeId,
     /// Under which class of the volume.
     pub class: ClassId,
-    /// Which process or connection it comes from.
+    /// The process or connection that it comes from.
     pub stream: StreamId,
-    /// What it does.
+    /// The operation.
     pub op: Op,
     /// The sectors by the drive's addresses; empty for [`Op::Flush`] and only for it.
     pub extent: Extent,
-    /// Whether a write or zero must be durable when it completes.
+    /// True if a write or zero must be durable when it completes.
     pub fua: bool,
     /// By when it should have completed, counted from its submission.
     pub deadline: Option<Nanos>,
@@ -119,7 +119,7 @@ impl Io {
 }
 
 impl IoDone {
-    /// Whether it had a deadline and completed after it. What was cancelled or given up never
+    /// True if it had a deadline and completed after it. What was cancelled or given up never
     /// completed, and has missed none.
     #[must_use]
     pub fn missed_deadline(&self) -> bool {
@@ -137,7 +137,7 @@ impl IoDone {
 pub struct UnalignedBytes {
     /// The first byte.
     pub offset: u64,
-    /// How many bytes.
+    /// The number of bytes.
     pub len: u64,
     /// Bytes of a sector.
     pub sector_bytes: u32,
@@ -179,7 +179,7 @@ pub enum IoError {
     /// The system reported an error for this request's own bytes.
     #[error("{} of {extent} failed: {} (os error {errno}); {}", op.name(), error_text(*errno), remedy(*errno))]
     Os {
-        /// What was asked.
+        /// The operation.
         op: Op,
         /// The request's sectors.
         extent: Extent,
@@ -189,13 +189,13 @@ pub enum IoError {
     /// The drive failed in a way of its own.
     #[error("{} failed: {explanation}", what(*op, *extent))]
     Drive {
-        /// What was asked.
+        /// The operation.
         op: Op,
         /// The request's sectors.
         extent: Extent,
         /// The nearest of the system's error codes.
         errno: i32,
-        /// What happened, and what can be done about it.
+        /// The cause and the remedy.
         explanation: Arc<str>,
     },
     /// The drive did not answer in the time that
@@ -204,18 +204,18 @@ pub enum IoError {
     /// nothing that overlaps it is sent.
     #[error("{} failed: {}", what(*op, *extent), timed_out(*limit, *sent))]
     TimedOut {
-        /// What was asked.
+        /// The operation.
         op: Op,
         /// The request's sectors.
         extent: Extent,
         /// The limit that was passed.
         limit: Nanos,
-        /// Whether it had been sent to the drive.
+        /// True if it had been sent to the drive.
         sent: bool,
     },
     /// The request was taken back. When it was at the drive already, its sectors may or may not
     /// have been changed.
-    #[error("the request was cancelled; submit it again if its effect is wanted")]
+    #[error("the request was cancelled; submit it again if it is still needed")]
     Cancelled,
     /// The drive was closed before the request was over; a write may or may not have happened.
     #[error(
@@ -284,7 +284,7 @@ pub enum SubmitError {
     /// The extent does not lie on the drive.
     #[error("{extent} does not lie on the drive, which has {capacity}; keep requests within LBA 0..{}", capacity.get())]
     OutOfRange {
-        /// The extent asked for.
+        /// The extent requested.
         extent: Extent,
         /// The drive's size.
         capacity: Sectors,
@@ -294,7 +294,7 @@ pub enum SubmitError {
     WrongLength {
         /// The operation.
         op: Op,
-        /// The length asked for.
+        /// The length requested.
         len: Sectors,
     },
     /// The data are not as long as the operation needs them.
@@ -337,7 +337,7 @@ fn error_text(errno: i32) -> String {
     text.split(" (os error").next().unwrap_or_default().to_lowercase()
 }
 
-/// What a person can do about the errors that people do meet.
+/// The remedies for common errors.
 fn remedy(errno: i32) -> &'static str {
     match rustix::io::Errno::from_raw_os_error(errno) {
         rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT => {

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use crate::files::{self, Existing, with_suffix, write_atomically};
 
-/// What `FILE.headtime` says.
+/// The contents of `FILE.headtime`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sidecar {
     /// The profile's name without setup.
@@ -40,7 +40,7 @@ pub(crate) struct Sidecar {
 pub enum SidecarError {
     /// It cannot be read as what it should be.
     #[error(
-        "{} is damaged: {what}; if {} is known to belong to the profile asked for, delete {} and \
+        "{} is damaged: {what}; if {} is known to belong to the profile requested, delete {} and \
             open the drive again, which writes a new one",
         path.display(), backing.display(), path.display()
     )]
@@ -49,7 +49,7 @@ pub enum SidecarError {
         path: PathBuf,
         /// The backing file beside it.
         backing: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
     /// A newer program wrote it.
@@ -61,16 +61,16 @@ pub enum SidecarError {
         version: String,
     },
     /// The backing file belongs to another drive.
-    #[error("{} holds a drive with {key} {remembered}, not {asked}; ask for {remembered}, or name another backing file", backing.display())]
+    #[error("{} holds a drive with {key} {remembered}, not {requested}; ask for {remembered}, or name another backing file", backing.display())]
     OtherDrive {
         /// The backing file.
         backing: PathBuf,
-        /// What differs.
+        /// The key that differs.
         key: &'static str,
-        /// What is remembered.
+        /// The recorded value.
         remembered: String,
-        /// What was asked for.
-        asked: String,
+        /// The requested value.
+        requested: String,
     },
     /// A file that holds a part of the drive is not as long as it has to be.
     #[error("{} is {bytes} bytes long instead of {expected}: it was changed by someone else; restore it, or start with a new backing file", path.display())]
@@ -79,7 +79,7 @@ pub enum SidecarError {
         path: PathBuf,
         /// Its length.
         bytes: u64,
-        /// What it has to be.
+        /// The expected length.
         expected: u64,
     },
     /// The first file is gone or empty and nothing is remembered about it, but a later one is
@@ -96,7 +96,7 @@ pub enum SidecarError {
     System {
         /// The sidecar.
         path: PathBuf,
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
         /// The system's answer.
         error: io::Error,
@@ -104,7 +104,7 @@ pub enum SidecarError {
 }
 
 impl Sidecar {
-    /// Where the sidecar of `backing` lies.
+    /// The path of the sidecar of `backing`.
     pub(crate) fn path_of(backing: &Path) -> PathBuf {
         with_suffix(backing, ".headtime")
     }
@@ -136,30 +136,30 @@ impl Sidecar {
         .map_err(|error| SidecarError::System { path, doing: "writing", error })
     }
 
-    /// Fails when `asked` is another drive; `seed` counts only when one was asked for.
+    /// Fails when `requested` is another drive; `seed` counts only when one was requested.
     pub(crate) fn check(
         &self,
         backing: &Path,
-        asked: &Self,
+        requested: &Self,
         seed: Option<u64>,
     ) -> Result<(), SidecarError> {
         let pairs = [
-            ("profile", self.profile.clone(), asked.profile.clone()),
-            ("sector_bytes", self.sector_bytes.to_string(), asked.sector_bytes.to_string()),
+            ("profile", self.profile.clone(), requested.profile.clone()),
+            ("sector_bytes", self.sector_bytes.to_string(), requested.sector_bytes.to_string()),
             (
                 "capacity_sectors",
                 self.capacity_sectors.to_string(),
-                asked.capacity_sectors.to_string(),
+                requested.capacity_sectors.to_string(),
             ),
             ("seed", self.seed.to_string(), seed.unwrap_or(self.seed).to_string()),
         ];
-        for (key, remembered, asked) in pairs {
-            if remembered != asked {
+        for (key, remembered, requested) in pairs {
+            if remembered != requested {
                 return Err(SidecarError::OtherDrive {
                     backing: backing.to_owned(),
                     key,
                     remembered,
-                    asked,
+                    requested,
                 });
             }
         }

@@ -15,43 +15,43 @@ use crate::lateness::LatenessSummary;
 /// One drive at one moment. Counts are over the life of the opened drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DriveSnapshot {
-    /// When it was taken, by [`RealClock`](crate::RealClock); an engine that does not answer in 200
+    /// The time at which it was taken, by [`RealClock`](crate::RealClock); an engine that does not answer in 200
     /// ms leaves the last one standing.
     pub taken: Instant,
     /// The policy at work.
     pub policy: &'static str,
-    /// What may be changed while running, as it is.
+    /// The values of the tunables.
     pub tunables: Tunables,
-    /// How many commands the drive may hold, whatever the policy would like; `None` leaves it to
+    /// The number of commands the drive may hold, whatever the policy would like; `None` leaves it to
     /// the policy.
     pub outstanding_most: Option<usize>,
     /// By what places and times are believed: `profile`, `distance`, `matrix` or `compact`.
     pub believes: &'static str,
-    /// What moves the bytes, such as `io_uring, direct`.
+    /// The backend, such as `io_uring, direct`.
     pub backend: String,
     /// Requests held that are not at the drive.
     pub queued: usize,
     /// Commands at the drive.
     pub outstanding: usize,
-    /// Disk time and counts of each volume that has asked for anything.
+    /// Disk time and counts of each volume that has requested anything.
     pub accounts: Vec<(VolumeId, VolumeAccount)>,
-    /// What each tenant is promised, what it has used and what it waits for; empty while nobody was
+    /// The guarantees, the use and the waiting requests of each tenant; empty while nobody was
     /// ever promised anything.
     pub shares: Vec<ShareReport>,
-    /// Whether the policy at work goes by what volumes are promised; the others keep the books
+    /// True if the policy at work goes by what volumes are promised; the others keep the books
     /// only.
     pub goes_by_shares: bool,
-    /// What is believed of the drive.
+    /// The report of the drive model.
     pub belief: BeliefReport,
     /// Scans that are not over.
     pub scans: usize,
-    /// What reading for scans has brought and what it cost.
+    /// The yield and the cost of background reads.
     pub fill: FillReport,
     /// Disk time that reading for scans took; no volume is charged with it.
     pub background: BackgroundAccount,
     /// Of an emulated drive only.
     pub emulation: Option<EmulationSnapshot>,
-    /// What went wrong.
+    /// The errors.
     pub errors: ErrorCounts,
     /// Commands that the drive leaves without an answer.
     pub hung: HungCounts,
@@ -79,15 +79,15 @@ pub struct HungCounts {
 /// The connection to a drive behind NBD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkSnapshot {
-    /// Whether the drive is connected, or since when and why not.
+    /// The state of the connection.
     pub state: LinkState,
-    /// How often the connection was lost.
+    /// The number of lost connections.
     pub losses: u64,
     /// Attempts to connect since it was last lost.
     pub attempts: u64,
 }
 
-/// Whether a drive behind NBD is there.
+/// The state of the connection to an NBD drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkState {
     /// It is connected.
@@ -101,17 +101,17 @@ pub enum LinkState {
     },
 }
 
-/// What an emulated drive can say of itself.
+/// The figures of an emulated drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EmulationSnapshot {
-    /// How late completions were reported, against the model's time.
+    /// The lateness of completion reports against the model's time.
     pub lateness: LatenessSummary,
     /// Completions that the model had ready before the backing file had done the bytes: there the
     /// file was the slower drive.
     pub bytes_late: u64,
     /// The longest time by which the bytes came after the model's time.
     pub bytes_late_max: Nanos,
-    /// Where the emulated drive spent its time since it was opened. Truth, for reports: nothing
+    /// The place where the emulated drive spent its time since it was opened. Truth, for reports: nothing
     /// that schedules sees it.
     #[cfg(feature = "simulation")]
     pub disk_time: DiskTime,

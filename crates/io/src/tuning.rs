@@ -4,7 +4,7 @@ use headtime_sched::Tunables;
 
 use crate::options::PolicyChoice;
 
-/// What is to be changed; what is `None` stays as it is. Given to
+/// A set of changes; whatever is `None` stays as it is. Given to
 /// [`DriveHandle::tune`](crate::DriveHandle::tune).
 #[derive(Clone, Debug, Default)]
 pub struct Tuning {
@@ -12,7 +12,7 @@ pub struct Tuning {
     pub tunables: Option<Tunables>,
     /// The policy; it begins again, also where it is the one at work.
     pub policy: Option<PolicyChoice>,
-    /// How many commands the drive holds, `Some(None)` as many as the policy likes. Commands at the
+    /// The number of commands the drive holds, `Some(None)` as many as the policy likes. Commands at the
     /// drive stay there.
     pub outstanding: Option<Option<usize>>,
 }

@@ -324,10 +324,10 @@ fn the_bounds_hold_and_places_come_back(kind: Kind) {
     // While a callback runs the engine does nothing else, so that what is submitted meanwhile
     // stays.
     let (started, has_started) = mpsc::channel();
-    let (go_on, may_go_on) = mpsc::channel::<()>();
+    let (proceed, may_proceed) = mpsc::channel::<()>();
     let held = move |_| {
         let _ = started.send(());
-        let _ = may_go_on.recv();
+        let _ = may_proceed.recv();
     };
     // From another thread: where the drive answers at once, the callback runs on the thread that
     // submits.
@@ -343,7 +343,7 @@ fn the_bounds_hold_and_places_come_back(kind: Kind) {
         (0..3).map(|_| submit(&drive, Io::read(Extent::from_numbers(0, 2)))).collect();
     let full = handle.submit(Io::flush(), |_| {}).expect_err("four are held");
     assert!(matches!(full, SubmitError::Full { requests: 4, max_requests: 4, .. }), "{full}");
-    go_on.send(()).expect("the callback waits");
+    proceed.send(()).expect("the callback waits");
     assert!(submitted.join().expect("it submits and ends").is_ok());
     for receiver in &waiting {
         assert!(answer(receiver).result.is_ok());

@@ -1,6 +1,6 @@
 //! What happens when the world around a drive fails: no space, no permission, no process.
 //!
-//! Bodies that need a crippled process run in a child: this test program again, asked for one test
+//! Bodies that need a crippled process run in a child: this test program again, requested one test
 //! and told by `HEADTIME_CHILD` what it may use.
 
 mod common;
@@ -95,7 +95,7 @@ fn a_file_size_limit_fails_only_the_writes_past_it() {
     passes(child("a_file_size_limit_fails_only_the_writes_past_it", directory.path(), &prepare));
 }
 
-/// How many sectors one unit of the shell's `ulimit -f` is: POSIX says one, bash two.
+/// The sectors of one unit of the shell's `ulimit -f`: POSIX says one, bash two.
 fn blocks_of_ulimit() -> u64 {
     let probe = "ulimit -f 8; cat /proc/self/limits";
     let output = Command::new("sh").arg("-c").arg(probe).output().expect("a shell is there");

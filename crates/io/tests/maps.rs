@@ -6,8 +6,8 @@ use std::path::Path;
 use headtime_belief::maps::{KeptMap, MapKind, MapSettings};
 use headtime_belief::matrix::{MatrixSettings, SharedMatrix};
 use headtime_io::{
-    BeliefChoice, Drive, DriveOptions, Io, LoadMapError, Loaded, Locator, MapStart, NoMap,
-    OpenError, PolicyChoice, RunningMap,
+    Drive, DriveOptions, Io, LoadMapError, Locator, MapLoad, MapLoading, MapStart, ModelChoice,
+    NoMap, OpenError, PolicyChoice, RunningMap,
 };
 use headtime_units::{ByteSize, Extent};
 
@@ -59,7 +59,7 @@ fn settings() -> MapSettings {
     MapSettings { matrix, memory: ByteSize::new(8 << 20), ..MapSettings::default() }
 }
 
-fn open(folder: &Path, unit: u32, belief: BeliefChoice) -> Result<Drive, OpenError> {
+fn open(folder: &Path, unit: u32, belief: ModelChoice) -> Result<Drive, OpenError> {
     let profile = folder.join("small.toml");
     std::fs::write(&profile, SMALL).expect("the folder is ours");
     let text = format!(
@@ -100,11 +100,11 @@ fn shared(drive: &Drive) -> SharedMatrix {
 #[test]
 fn identical_drives_share_what_each_learns() {
     let folder = tempfile::tempdir().expect("a folder");
-    let one = open(folder.path(), 1, BeliefChoice::map(MapKind::Matrix, MapStart::Again))
+    let one = open(folder.path(), 1, ModelChoice::map(MapKind::Matrix, MapStart::Again))
         .expect("it can be mapped");
     let map = shared(&one);
     let other =
-        open(folder.path(), 2, BeliefChoice::map(MapKind::Matrix, MapStart::Shared(map.clone())))
+        open(folder.path(), 2, ModelChoice::map(MapKind::Matrix, MapStart::Shared(map.clone())))
             .expect("it is of the same model");
     read(&one, 48);
     let known = map.look(|map| map.known());
@@ -119,15 +119,15 @@ fn identical_drives_share_what_each_learns() {
     let learned = map.look(|map| map.observations());
     assert!(learned > 0);
     // What replaces it replaces it for both.
-    assert_eq!(other.handle().load_map(kept.clone(), false), Ok(Loaded::Replaced));
+    assert_eq!(other.handle().load_map(kept.clone(), MapLoading::Replace), Ok(MapLoad::Replaced));
     assert_eq!(shared(&one).look(|map| map.known()), known);
     assert!(
-        matches!(one.handle().load_map(kept, true), Ok(Loaded::Merged(merged)) if merged.new == 0 && merged.kept == known)
+        matches!(one.handle().load_map(kept, MapLoading::Merge), Ok(MapLoad::Merged(merged)) if merged.new == 0 && merged.kept == known)
     );
     // A drive of another size is another drive, whatever it is called.
     let memory = Locator::parse("memory:1MiB").expect("a locator");
     let options = DriveOptions {
-        belief: BeliefChoice::map(MapKind::Matrix, MapStart::Shared(map)),
+        belief: ModelChoice::map(MapKind::Matrix, MapStart::Shared(map)),
         ..DriveOptions::default()
     };
     let refused = Drive::open(&memory, options).map(drop).expect_err("another drive").to_string();
@@ -140,7 +140,7 @@ fn identical_drives_share_what_each_learns() {
 #[test]
 fn a_map_is_loaded_while_requests_wait() {
     let folder = tempfile::tempdir().expect("a folder");
-    let drive = open(folder.path(), 1, BeliefChoice::map(MapKind::Compact, MapStart::Again))
+    let drive = open(folder.path(), 1, ModelChoice::map(MapKind::Compact, MapStart::Again))
         .expect("it can be mapped");
     let kept = drive.handle().map().expect("it goes by one").keep();
     let handle = drive.handle();
@@ -152,17 +152,17 @@ fn a_map_is_loaded_while_requests_wait() {
         })
         .collect();
     for _ in 0..5 {
-        assert_eq!(handle.load_map(kept.clone(), false), Ok(Loaded::Replaced));
+        assert_eq!(handle.load_map(kept.clone(), MapLoading::Replace), Ok(MapLoad::Replaced));
         handle.set_policy(PolicyChoice::parse("satf-map").expect("a policy")).expect("it is open");
     }
-    assert_eq!(handle.load_map(kept, true), Err(LoadMapError::NotMerged));
+    assert_eq!(handle.load_map(kept, MapLoading::Merge), Err(LoadMapError::NotMerged));
     started.into_iter().for_each(|pending| assert!(pending.wait().result.is_ok()));
     let KeptMap::Compact(map) = drive.handle().map().expect("it goes by one").keep() else {
         panic!("it is a compact map")
     };
     assert!(map.is_of_profile());
     assert!(drive.shutdown().is_clean());
-    let plain = open(folder.path(), 1, BeliefChoice::default()).expect("a profile");
-    assert_eq!(plain.handle().map().err(), Some(NoMap::NotBelieved { by: "profile" }));
+    let plain = open(folder.path(), 1, ModelChoice::default()).expect("a profile");
+    assert_eq!(plain.handle().map().err(), Some(NoMap::NoMapModel { by: "profile" }));
     assert!(plain.shutdown().is_clean());
 }

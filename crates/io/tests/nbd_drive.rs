@@ -1,4 +1,4 @@
-//! A drive behind NBD while all goes well: what is asked of the server, how its limits are kept,
+//! A drive behind NBD while all goes well: what is requested of the server, how its limits are kept,
 //! and which servers make no drive.
 
 mod common;

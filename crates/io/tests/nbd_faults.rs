@@ -95,7 +95,7 @@ fn answers_that_break_the_protocol_end_the_connection_and_the_next_one_works() {
         [&head.concat()[..], payload].concat()
     };
     let data = |offset: u64, bytes: usize| [&offset.to_be_bytes()[..], &vec![7; bytes]].concat();
-    let lies = [
+    let broken = [
         ("noise", vec![0xaa; 4096], "not the start of a reply"),
         ("an unknown request", chunk(1, 0, 77, &[]), "not in flight"),
         (
@@ -103,16 +103,16 @@ fn answers_that_break_the_protocol_end_the_connection_and_the_next_one_works() {
             simple(0),
             "a simple reply where a structured one was agreed",
         ),
-        ("more than was asked for", chunk(1, 1, 0, &data(0, 8192)), "does not fit its request"),
-        ("bytes from elsewhere", chunk(1, 1, 0, &data(1 << 20, 512)), "lies outside of it"),
-        ("less than was asked for", chunk(1, 1, 0, &data(0, 512)), "with bytes missing"),
+        ("more than was requested", chunk(1, 1, 0, &data(0, 8192)), "does not fit its request"),
+        ("bytes from elsewhere", chunk(1, 1, 0, &data(1 << 20, 512)), "broken outside of it"),
+        ("less than was requested", chunk(1, 1, 0, &data(0, 512)), "with bytes missing"),
         (
             "a chunk of 4 GiB",
             [&chunk(1, 1, 0, &[])[..16], &[0xff; 4]].concat(),
             "does not fit its request",
         ),
     ];
-    for (name, bytes, said) in lies {
+    for (name, bytes, said) in broken {
         let place = NbdPlace::new();
         let server = place.puppet();
         let drive = place.open("", patient());
@@ -220,7 +220,7 @@ fn a_drive_that_starts_otherwise_than_the_one_that_went_away_is_refused_before_a
     });
     fails(&read(&drive, 100), LOST, &[]);
     wait_until(
-        "its start was asked for",
+        "its start was requested",
         || matches!(drive.snapshot().link.expect("it has a link").state, LinkState::Away { cause, .. } if cause.contains("it has another mark")),
     );
     server.set_rule(|_| Rule::Answer);

@@ -74,7 +74,7 @@ impl Bench {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// What is said when `path` cannot be opened.
+    /// The error of opening `path`.
     fn refusal(&self, path: &Path) -> String {
         Drive::open(&Locator::Path(path.to_owned()), self.options())
             .err()
@@ -372,7 +372,7 @@ fn kernel_settings_are_changed_while_it_is_open_and_are_as_before_afterwards() {
         (before.clone(), "9".to_owned())
     );
 
-    // What was as wanted is so still when the kernel has reset it with the scheduler.
+    // What was as requested is so still when the kernel has reset it with the scheduler.
     options.raw.queue_depth = Some(77);
     let drive = bench.open_with(options.clone());
     assert_eq!(knobs(&bench.device)[2], "77");
@@ -398,16 +398,16 @@ fn what_a_loop_device_does_not_have_is_planned_as_without_effect() {
     };
     let reports = plan_knobs(&device, &options);
     let cache =
-        reports.iter().find(|report| report.name == "write_cache").expect("it is asked for");
+        reports.iter().find(|report| report.name == "write_cache").expect("it is requested");
     assert!(
         matches!(cache.outcome, KnobOutcome::NoEffect { .. })
             && cache.to_string().contains("has no effect here"),
         "{cache}"
     );
     // What the kernel believes of the cache is never touched: it would drop flushes.
-    let believed = bench.device.queue("write_cache");
+    let model = bench.device.queue("write_cache");
     let drive = bench.open_with(DriveOptions { raw: options, ..bench.options() });
-    assert_eq!(bench.device.queue("write_cache"), believed);
+    assert_eq!(bench.device.queue("write_cache"), model);
     drop(drive);
 }
 

@@ -26,9 +26,9 @@ on_kinds!(
 );
 
 fn all(handle: &DriveHandle) -> ScanStart {
-    let wanted = PendingSectors::all(handle.capacity(), Sectors::new(8));
+    let requested = PendingSectors::all(handle.capacity(), Sectors::new(8));
     ScanStart {
-        wanted,
+        requested,
         point_in_time: false,
         hold_writes: false,
         paused: false,
@@ -53,7 +53,7 @@ fn write(handle: &DriveHandle, kind: Kind, extent: Extent, version: u64) {
         .expect("it can be written");
 }
 
-/// What a scan brings until everything was told; counts each sector.
+/// Reads a scan to its end and counts each sector.
 fn take_all(feed: &ScanFeed, sector: usize, mut each: impl FnMut(&ScanFeed, Extent, &[u8])) {
     let mut times = vec![0; SECTORS as usize];
     loop {
@@ -81,16 +81,16 @@ fn every_sector_comes_once_with_its_bytes_beside_requests(kind: Kind) {
     let Some(drive) = filled(&place, kind) else { return };
     let handle = drive.handle();
     let feed = handle.start_scan(all(&handle)).expect("the drive is open");
-    let mut asked = 0;
+    let mut requested = 0;
     take_all(&feed, kind.sector(), |_, extent, bytes| {
         assert!(bytes == pattern_of(kind.sector(), extent, 1), "{extent} came with other bytes");
-        if asked < 20 {
-            let extent = Extent::from_numbers(asked * 701 % (SECTORS - 8), 8);
+        if requested < 20 {
+            let extent = Extent::from_numbers(requested * 701 % (SECTORS - 8), 8);
             assert!(
                 handle.run(Io::read(extent)).result.expect("readable")
                     == pattern_of(kind.sector(), extent, 1)
             );
-            asked += 1;
+            requested += 1;
         }
     });
     let snapshot = drive.snapshot();

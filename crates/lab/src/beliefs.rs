@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use headtime_belief::maps::{MapSettings, mapped_drive};
 use headtime_belief::of_profile;
-use headtime_io::{BelievedBy, MapStart};
+use headtime_io::{MapStart, ModelSource};
 use headtime_mechanics::DriveProfile;
 use headtime_sched::Belief;
 
@@ -15,11 +15,11 @@ use headtime_console::map;
 /// # Errors
 /// When the profile makes no belief, or the map cannot be read, or is of another drive.
 pub(crate) fn begin(
-    by: &BelievedBy,
+    by: &ModelSource,
     settings: &MapSettings,
     profile: &DriveProfile,
 ) -> Result<Box<dyn Belief + Send>, Failure> {
-    let BelievedBy::Map { kind, start } = by else {
+    let ModelSource::Map { kind, start } = by else {
         return of_profile(profile).map_err(Failure::usage);
     };
     let drive = mapped_drive(profile).map_err(Failure::usage)?;

@@ -91,7 +91,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut sectors = PendingSectors::new(capacity, Sectors::new(scan.grain()));
     scan.missing().for_each(|extent| sectors.insert(extent));
     let feed = handle.start_scan(ScanStart {
-        wanted: sectors,
+        requested: sectors,
         point_in_time: false,
         hold_writes: false,
         paused: false,

@@ -184,7 +184,7 @@ impl StatusSource {
         });
         DriveStatus {
             locator: self.locator.clone(),
-            model: self.drive.believed().drive.model.clone(),
+            model: self.drive.model().drive.model.clone(),
             backend: now.backend.clone(),
             capacity_sectors: self.drive.capacity().get(),
             sector_bytes: self.drive.sector_size().bytes(),

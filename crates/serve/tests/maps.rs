@@ -10,6 +10,7 @@ use common::Sandbox;
 use common::client::Client;
 use headtime_belief::maps::{KeptMap, MapKind, MapSettings, mapped_drive};
 use headtime_belief::matrix::MatrixBelief;
+use headtime_io::files::Existing;
 use headtime_io::{read_map, write_map};
 use headtime_mechanics::DriveProfile;
 use headtime_nbd::NbdCommand;
@@ -150,13 +151,13 @@ fn a_map_is_loaded_and_merged_while_clients_read_and_a_foreign_one_changes_nothi
     let server = sandbox.serve(&matrix(&file));
     let on = |name: &str| sandbox.path(name);
     let maps = server.maps();
-    write_map(&on("good.map"), &map(MapKind::Matrix, None, 64 << 10, 40), false)
+    write_map(&on("good.map"), &map(MapKind::Matrix, None, 64 << 10, 40), Existing::Keep)
         .expect("the folder is ours");
-    write_map(&on("cells.map"), &map(MapKind::Matrix, None, 128 << 10, 9), false)
+    write_map(&on("cells.map"), &map(MapKind::Matrix, None, 128 << 10, 9), Existing::Keep)
         .expect("the folder is ours");
-    write_map(&on("other.map"), &map(MapKind::Matrix, Some("another drive"), 64 << 10, 9), false)
+    write_map(&on("other.map"), &map(MapKind::Matrix, Some("another drive"), 64 << 10, 9), Existing::Keep)
         .expect("the folder is ours");
-    write_map(&on("compact.map"), &map(MapKind::Compact, None, 0x10000, 0), false)
+    write_map(&on("compact.map"), &map(MapKind::Compact, None, 0x10000, 0), Existing::Keep)
         .expect("the folder is ours");
     let good = std::fs::read(on("good.map")).expect("it was written");
     let write =
@@ -233,7 +234,7 @@ fn a_map_is_loaded_and_merged_while_clients_read_and_a_foreign_one_changes_nothi
 fn a_file_that_is_refused_at_the_start_is_left_alone_and_the_server_serves() {
     let sandbox = Sandbox::with_tiny_drive();
     let file = sandbox.path("tiny.map");
-    write_map(&file, &map(MapKind::Matrix, Some("another drive"), 64 << 10, 9), false)
+    write_map(&file, &map(MapKind::Matrix, Some("another drive"), 64 << 10, 9), Existing::Keep)
         .expect("the folder is ours");
     let foreign = std::fs::read(&file).expect("it was written");
     let server = sandbox.serve(&matrix(&file));
@@ -318,7 +319,7 @@ fn a_kill_in_the_middle_of_a_save_leaves_a_whole_map() {
     let sandbox = Sandbox::with_tiny_drive();
     let file = sandbox.path("tiny.map");
     // As many cells as fit, so that a save takes a while.
-    write_map(&file, &map(MapKind::Matrix, None, 64 << 10, 1_900), false)
+    write_map(&file, &map(MapKind::Matrix, None, 64 << 10, 1_900), Existing::Keep)
         .expect("the folder is ours");
     for round in 0..4_u64 {
         let spawned = sandbox.spawn(&matrix(&file));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use headtime_io::characterize::Counts;
+use headtime_io::characterize::RunCounts;
 use headtime_mechanics::profile::{TrackOrder, Zone};
 use headtime_mechanics::{DriveProfile, Mechanism};
 use headtime_probe::{
@@ -72,7 +72,7 @@ pub struct FigureAnswer<'a> {
 impl Cost {
     /// Of a finding and the run that ended with it.
     #[must_use]
-    pub fn of(finding: &Finding, counts: &Counts, bound: Nanos, wall_seconds: f64) -> Self {
+    pub fn of(finding: &Finding, counts: &RunCounts, bound: Nanos, wall_seconds: f64) -> Self {
         Self {
             drive_seconds: finding.drive_time.as_secs_f64(),
             bound_seconds: bound.as_secs_f64(),

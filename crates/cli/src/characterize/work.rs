@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
-use headtime_io::characterize::{Counts, Ended, State, StateFileError, Subject, SubjectError};
+use headtime_io::characterize::{
+    Ended, ProbedDrive, RunCounts, State, StateFileError, SubjectError,
+};
 use headtime_probe::{Probe, Stage, Verdict};
 
 use super::progress::{Glimpse, Showing};
@@ -18,7 +20,7 @@ pub struct Report {
     /// Everything that is known.
     pub probe: Probe,
     /// The end of the run.
-    pub ended: Result<(Ended, Counts), SubjectError>,
+    pub ended: Result<(Ended, RunCounts), SubjectError>,
     /// Why the state was not saved, when it was not saved the last time it should have been.
     pub unsaved: Option<StateFileError>,
 }
@@ -29,7 +31,7 @@ pub struct Report {
 /// # Errors
 /// When there is no thread to be had, or the probe's own fault ends it.
 pub fn characterize(
-    mut subject: Subject,
+    mut subject: ProbedDrive,
     mut probe: Probe,
     state: &State,
     showing: &mut Showing,
@@ -43,7 +45,7 @@ pub fn characterize(
     let worker = move || {
         let (mut saved, mut shown) = (Instant::now(), Instant::now());
         let mut stage = probe.stage();
-        let mut watch = |probe: &Probe, counts: &Counts| {
+        let mut watch = |probe: &Probe, counts: &RunCounts| {
             let now = Instant::now();
             if probe.stage() != stage || now.duration_since(shown) >= SHOW_EVERY {
                 *seen.lock().unwrap_or_else(PoisonError::into_inner) =

@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
-use headtime_io::characterize::{Counts, Ended, State, Subject, SubjectError, SubjectOptions};
+use headtime_io::characterize::{
+    Ended, ProbedDrive, RunCounts, State, SubjectError, SubjectOptions,
+};
 use headtime_io::files::{Existing, directory_of, write_atomically};
 use headtime_io::{CommandTimeout, KernelKnobs, Locator, LocatorError, OpenError, RawOptions};
 use headtime_mechanics::DriveProfile;
@@ -101,7 +103,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         raw: RawOptions { kernel_knobs: arguments.kernel_knobs, ..RawOptions::default() },
         ..SubjectOptions::default()
     };
-    let subject = Subject::open(&arguments.drive, &options).map_err(open_failure)?;
+    let subject = ProbedDrive::open(&arguments.drive, &options).map_err(open_failure)?;
     for notice in subject.notices() {
         eprintln!("headtime: {notice}");
     }
@@ -199,7 +201,7 @@ fn more_time(finding: &Finding, bound: Nanos) -> String {
 }
 
 /// The findings, if the drive stayed connected to the end.
-fn ended(report: Report, kept: &str) -> Result<(Finding, Counts), Failure> {
+fn ended(report: Report, kept: &str) -> Result<(Finding, RunCounts), Failure> {
     let counts = match report.ended {
         Err(error) => return Err(Failure::Failed(anyhow!("{error}; {kept}"))),
         Ok((Ended::Stopped, _)) => {

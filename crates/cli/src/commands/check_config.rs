@@ -98,7 +98,7 @@ fn device(config: &Config) -> Option<Device> {
                 name: knob.name,
                 has_effect: knob.has_effect(),
                 text: knob.to_string(),
-                requested: knob.wanted,
+                requested: knob.requested,
             })
             .collect(),
     })

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use headtime_belief::maps::KeptMap as Map;
 use headtime_belief::matrix::MappedDrive;
+use headtime_io::files::Existing;
 use headtime_io::{MapFileError, read_map, write_map};
 use headtime_units::ByteSize;
 
@@ -26,7 +27,7 @@ pub fn read(path: &Path, memory: ByteSize) -> Result<Map, Failure> {
 /// # Errors
 /// When the file may not be replaced or cannot be written.
 pub fn write(path: &Path, map: &Map, replace: bool) -> Result<u64, Failure> {
-    write_map(path, map, replace).map_err(failure)
+    write_map(path, map, if replace { Existing::Replace } else { Existing::Keep }).map_err(failure)
 }
 
 /// Refuses a map of another drive than the one that is meant.

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use crate::backend::file::OpenFile;
 use crate::backend::store::Store;
+use crate::buffer::PageCache;
 use crate::files::with_suffix;
 use crate::open_error::OpenError;
 use crate::sidecar::{Sidecar, SidecarError};
@@ -27,23 +28,27 @@ pub(crate) struct Backing {
     pub(crate) seed: u64,
 }
 
-/// Opens or makes the backing at `path` for the drive `asked`, whose segments and seed are not
-/// looked at; `seed` is the unit asked for, if any.
+/// Opens or makes the backing at `path` for the drive `requested`, whose segments and seed are not
+/// looked at; `seed` is the unit requested, if any.
 ///
 /// # Errors
 /// See [`OpenError`]: in use, another drive's, damaged, or refused by the system. A new file may
 /// have been made then, but is empty.
-pub(crate) fn open(path: &Path, asked: &Sidecar, seed: Option<u64>) -> Result<Backing, OpenError> {
+pub(crate) fn open(
+    path: &Path,
+    requested: &Sidecar,
+    seed: Option<u64>,
+) -> Result<Backing, OpenError> {
     let OpenFile { file: first, bytes, created } = OpenFile::open(path, Some(0))?;
     // A sidecar without its file speaks of a drive that is gone.
     let remembered = if created { None } else { Sidecar::read(path)? };
     if let Some(remembered) = &remembered {
-        remembered.check(path, asked, seed)?;
+        remembered.check(path, requested, seed)?;
     }
-    let capacity = asked.capacity_sectors * u64::from(asked.sector_bytes);
+    let capacity = requested.capacity_sectors * u64::from(requested.sector_bytes);
     let unit = Sidecar {
         seed: seed.or(remembered.as_ref().map(|sidecar| sidecar.seed)).unwrap_or(0),
-        ..asked.clone()
+        ..requested.clone()
     };
     let sidecar = match remembered {
         Some(remembered) if bytes > 0 => remembered,
@@ -67,7 +72,7 @@ pub(crate) fn open(path: &Path, asked: &Sidecar, seed: Option<u64>) -> Result<Ba
     let sector_bytes = u64::from(sidecar.sector_bytes);
     let store = if sidecar.segment_bytes == 0 {
         check_length(path, &first, capacity)?;
-        Store::single(first, sector_bytes, false)
+        Store::single(first, sector_bytes, PageCache::Use)
     } else {
         Store::segmented(
             open_segments(path, first, capacity, sidecar.segment_bytes)?,

@@ -68,7 +68,7 @@ pub(crate) fn open(
     let sector_size = profile.sector_size().map_err(profile_error)?;
     let capacity = profile.capacity();
     let base_name = profile.name.split('@').next().unwrap_or_default();
-    let asked = Sidecar {
+    let requested = Sidecar {
         profile: base_name.to_owned(),
         seed: 0,
         sector_bytes: sector_size.bytes(),
@@ -76,7 +76,7 @@ pub(crate) fn open(
         segment_bytes: 0,
     };
     let belief = headtime_belief::of_profile(&profile).map_err(profile_error)?;
-    let backing = backing::open(&emulated.backing, &asked, emulated.seed)?;
+    let backing = backing::open(&emulated.backing, &requested, emulated.seed)?;
     let truth = DriveTruth::draw(&profile, backing.seed).map_err(profile_error)?;
     let pool = Pool::start(backing.store, Arc::clone(notifier), BYTE_THREADS)
         .map_err(OpenError::Engine)?;

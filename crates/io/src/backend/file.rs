@@ -18,7 +18,7 @@ use crate::open_error::OpenError;
 pub(crate) struct OpenFile {
     pub(crate) file: OwnedFd,
     pub(crate) bytes: u64,
-    /// Whether it was made just now.
+    /// True if the file was created now.
     pub(crate) created: bool,
 }
 
@@ -57,14 +57,14 @@ impl OpenFile {
             Err(errno) => return Err(OpenError::system(path, "locking")(errno)),
         }
         let mut bytes = status.st_size as u64;
-        if let (true, Some(wanted)) = (created, create_bytes) {
-            if let Err(errno) = ftruncate(&file, wanted) {
+        if let (true, Some(requested)) = (created, create_bytes) {
+            if let Err(errno) = ftruncate(&file, requested) {
                 // It was made a moment ago and holds nothing; leaving it would let the next open
                 // find an empty drive.
                 let _ = rustix::fs::unlink(path);
-                return Err(OpenError::system(path, "making as long as asked")(errno));
+                return Err(OpenError::system(path, "making as long as requested")(errno));
             }
-            bytes = wanted;
+            bytes = requested;
         }
         Ok(Self { file, bytes, created })
     }

@@ -14,6 +14,7 @@ use crate::backend::pool::Pool;
 use crate::backend::store::Store;
 use crate::backend::threads::ThreadedFile;
 use crate::backend::uring::UringFile;
+use crate::buffer::PageCache;
 use crate::kernel_settings::WriteCache;
 use crate::notifier::Notifier;
 use crate::open_error::OpenError;
@@ -38,8 +39,8 @@ pub(crate) fn open(
     let OpenFile { file, bytes, .. } = OpenFile::open(path, options.create_bytes)?;
     check_size(path, bytes, sector_size)?;
     let capacity = Sectors::new(bytes / sector_bytes);
-    let direct = options.direct && try_direct(&file, sector_bytes);
-    let backend = mover(file, sector_bytes, direct, FILE_QUEUE_DEPTH, options.io_method, notifier)?;
+    let cache = (options.direct && try_direct(&file, sector_bytes)).into();
+    let backend = mover(file, sector_bytes, cache, FILE_QUEUE_DEPTH, options.io_method, notifier)?;
     Ok(OpenedDrive {
         backend,
         belief: Box::new(LinearBelief::new(capacity)),
@@ -53,21 +54,21 @@ pub(crate) fn open(
     })
 }
 
-/// What moves the bytes of a file or device: io_uring, or threads where that is forbidden.
+/// The I/O of a file or device: io_uring, or threads where that is forbidden.
 ///
 /// # Errors
-/// [`OpenError::NoUring`] when io_uring was asked for, and the system's.
+/// [`OpenError::NoUring`] when io_uring was requested, and the system's.
 pub(super) fn mover(
     file: OwnedFd,
     sector_bytes: u64,
-    direct: bool,
+    cache: PageCache,
     depth: usize,
     method: IoMethod,
     notifier: &Arc<Notifier>,
 ) -> Result<Box<dyn Backend>, OpenError> {
     if method != IoMethod::Threads {
         let own = file.try_clone().map_err(OpenError::Engine)?;
-        match UringFile::new(own, sector_bytes, direct, depth, notifier) {
+        match UringFile::new(own, sector_bytes, cache, depth, notifier) {
             Ok(uring) => return Ok(Box::new(uring)),
             Err(error) if method == IoMethod::Uring => return Err(OpenError::NoUring { error }),
             Err(error) => {
@@ -76,7 +77,7 @@ pub(super) fn mover(
         }
     }
     let pool =
-        Pool::start(Store::single(file, sector_bytes, direct), Arc::clone(notifier), FILE_THREADS)
+        Pool::start(Store::single(file, sector_bytes, cache), Arc::clone(notifier), FILE_THREADS)
             .map_err(OpenError::Engine)?;
     Ok(Box::new(ThreadedFile::new(pool)))
 }
@@ -92,7 +93,7 @@ fn check_size(path: &Path, bytes: u64, sector_size: SectorSize) -> Result<(), Op
 
 /// A file has no sectors of its own; every file system and client can do with these.
 const FILE_SECTOR: SectorSize = SectorSize::B512;
-/// What file systems and drives work in: smaller writes make them read before.
+/// The block size of file systems and drives. Smaller writes cost a read.
 const FILE_BLOCK: u32 = 4096;
 /// As deep as the queue of a SATA drive; a file takes more, but nothing is gained that a policy
 /// could not do better.

@@ -40,7 +40,7 @@ pub(crate) fn open(locator: &MemoryLocator) -> OpenedDrive {
 struct MemoryDrive {
     sector_size: SectorSize,
     bytes: SparseBytes,
-    /// What was carried out and not collected yet.
+    /// Completed commands that were not collected yet.
     done: Vec<BackendCompletion>,
 }
 
@@ -155,7 +155,7 @@ impl SparseBytes {
     }
 }
 
-/// What lies in one chunk.
+/// The part of a range in one chunk.
 struct Part {
     chunk: u64,
     from: usize,
@@ -179,7 +179,7 @@ fn parts(offset: u64, len: u64) -> impl Iterator<Item = Part> {
 /// Bytes of a chunk: large enough that finding one costs less than copying a page, small enough
 /// that scattered writes take little memory.
 const CHUNK: usize = 1 << 16;
-/// What file systems work in.
+/// The block size of file systems.
 const PHYSICAL_BLOCK: u32 = 4096;
 /// As a deep SAS drive; it only bounds how many are handed over before the engine looks again.
 const QUEUE_DEPTH: usize = 128;

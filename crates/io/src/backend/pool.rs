@@ -62,7 +62,7 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Whether the files bypass the page cache.
+    /// True if the files bypass the page cache.
     pub(crate) fn is_direct(&self) -> bool {
         self.shared.store.is_direct()
     }

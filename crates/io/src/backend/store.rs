@@ -12,7 +12,7 @@ use rustix::fs::{FallocateFlags, FileType, SeekFrom, fallocate, fdatasync, fstat
 use rustix::io::{Errno, IoSlice, ReadWriteFlags, pread, pwritev2};
 
 use crate::backend::BackendCommand;
-use crate::buffer::{AlignedBuffer, WriteData};
+use crate::buffer::{AlignedBuffer, PageCache, WriteData};
 
 /// Files that together hold a drive's bytes.
 #[derive(Debug)]
@@ -21,30 +21,30 @@ pub(crate) struct Store {
     segments: Vec<OwnedFd>,
     segment_bytes: u64,
     sector_bytes: u64,
-    /// Whether the files were opened for direct I/O, so that buffers must lie on pages.
-    direct: bool,
-    /// Whether it is a block device, which forgets in a way of its own.
+    /// True if the files were opened for direct I/O, so that buffers must lie on pages.
+    cache: PageCache,
+    /// True if it is a block device, which forgets in a way of its own.
     device: bool,
 }
 
 impl Store {
     /// A drive in one file.
-    pub(crate) fn single(file: OwnedFd, sector_bytes: u64, direct: bool) -> Self {
-        Self { segments: vec![file], segment_bytes: u64::MAX, sector_bytes, direct, device: false }
+    pub(crate) fn single(file: OwnedFd, sector_bytes: u64, cache: PageCache) -> Self {
+        Self { segments: vec![file], segment_bytes: u64::MAX, sector_bytes, cache, device: false }
     }
 
     /// A drive that is a block device.
-    pub(crate) fn on_device(device: OwnedFd, sector_bytes: u64, direct: bool) -> Self {
-        Self { device: true, ..Self::single(device, sector_bytes, direct) }
+    pub(crate) fn on_device(device: OwnedFd, sector_bytes: u64, cache: PageCache) -> Self {
+        Self { device: true, ..Self::single(device, sector_bytes, cache) }
     }
 
     /// A drive in files of `segment_bytes` each, the last of which may be shorter.
     pub(crate) fn segmented(files: Vec<OwnedFd>, segment_bytes: u64, sector_bytes: u64) -> Self {
-        Self { segments: files, segment_bytes, sector_bytes, direct: false, device: false }
+        Self { segments: files, segment_bytes, sector_bytes, cache: PageCache::Use, device: false }
     }
 
     pub(crate) fn is_direct(&self) -> bool {
-        self.direct
+        self.cache == PageCache::Bypass
     }
 
     /// Carries a command out.
@@ -59,7 +59,7 @@ impl Store {
         let outcome = match command.op {
             Op::Read => self.read(offset, len),
             Op::Write => self
-                .write(offset, WriteData::join(pieces, self.direct).as_slice(), command.fua)
+                .write(offset, WriteData::join(pieces, self.cache).as_slice(), command.fua)
                 .map(|()| Bytes::new()),
             Op::Zero => self.zero(offset, len, command.fua).map(|()| Bytes::new()),
             Op::Discard => self.discard(offset, len, command.fua).map(|()| Bytes::new()),
@@ -79,7 +79,7 @@ impl Store {
     }
 
     fn read(&self, offset: u64, len: u64) -> Result<Bytes, Errno> {
-        if !self.direct && len <= NOTHING.len() as u64 && self.is_hole(offset, len)? {
+        if !self.is_direct() && len <= NOTHING.len() as u64 && self.is_hole(offset, len)? {
             return Ok(Bytes::from_static(&NOTHING[..len as usize]));
         }
         let mut buffer = AlignedBuffer::zeroed(len as usize);
@@ -103,7 +103,7 @@ impl Store {
         Ok(buffer.into_bytes())
     }
 
-    /// Whether nothing was ever written there. Most of an emulated drive is like that, and reading
+    /// True if nothing was ever written there. Most of an emulated drive is like that, and reading
     /// a hole costs a page of cache for each of its pages, which on a virtual machine may be tens
     /// of milliseconds for a mebibyte.
     fn is_hole(&self, offset: u64, len: u64) -> Result<bool, Errno> {
@@ -226,5 +226,5 @@ fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
 /// Zeroes written at a time where the file system cannot make holes.
 pub(crate) const ZERO_CHUNK: u64 = 1 << 20;
 
-/// What a hole reads as; the longest piece that a server makes of a request.
+/// The content of a hole; the longest piece that a server makes of a request.
 pub(crate) static NOTHING: [u8; 1 << 20] = [0; 1 << 20];

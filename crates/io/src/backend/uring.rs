@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use crate::backend::store::{ZERO_CHUNK, still_there};
 use crate::backend::{Backend, BackendCommand, BackendCompletion};
-use crate::buffer::{AlignedBuffer, WriteData};
+use crate::buffer::{AlignedBuffer, PageCache, WriteData};
 use crate::notifier::Notifier;
 use crate::sys::{Operation, Reaped, Ring};
 
@@ -26,17 +26,17 @@ pub(crate) struct UringFile {
     /// The file once more, for looking at its state.
     file: OwnedFd,
     sector_bytes: u64,
-    direct: bool,
+    cache: PageCache,
     /// Commands on their way. Only looked up, so its order never matters.
     running: HashMap<u64, Running>,
     reaped: Vec<Reaped>,
     /// Commands that ended without reaching the kernel.
     refused: Vec<BackendCompletion>,
-    /// When to send what the kernel did not take.
+    /// The time to send again what the kernel did not accept.
     send_again: Option<Instant>,
 }
 
-/// How far a command is.
+/// The progress of a command.
 struct Running {
     op: Op,
     offset: u64,
@@ -48,7 +48,7 @@ struct Running {
     hole_tried: bool,
 }
 
-/// What follows on a step.
+/// The next step of a command.
 enum Next {
     Do(Operation),
     Over(Result<Bytes, i32>),
@@ -62,7 +62,7 @@ impl UringFile {
     pub(crate) fn new(
         file: OwnedFd,
         sector_bytes: u64,
-        direct: bool,
+        cache: PageCache,
         depth: usize,
         notifier: &Notifier,
     ) -> io::Result<Self> {
@@ -74,7 +74,7 @@ impl UringFile {
             ring,
             file,
             sector_bytes,
-            direct,
+            cache,
             running: HashMap::new(),
             reaped: Vec::new(),
             refused: Vec::new(),
@@ -91,7 +91,7 @@ impl UringFile {
                 offset,
             }),
             Op::Write => Next::Do(Operation::Write {
-                data: WriteData::join(pieces, self.direct),
+                data: WriteData::join(pieces, self.cache),
                 done: 0,
                 offset,
                 durable: fua,
@@ -112,7 +112,7 @@ impl UringFile {
 
 impl Backend for UringFile {
     fn describe(&self) -> String {
-        format!("io_uring, {}", if self.direct { "direct" } else { "buffered" })
+        format!("io_uring, {}", if self.cache == PageCache::Bypass { "direct" } else { "buffered" })
     }
 
     fn start(&mut self, now: Instant, work: BackendCommand) {
@@ -180,7 +180,7 @@ impl UringFile {
 }
 
 impl Running {
-    /// What follows when `operation` came back with `answer`.
+    /// The next step after `operation` returned `answer`.
     fn next(&mut self, operation: Operation, answer: i32) -> Next {
         match operation {
             Operation::Read { buffer, done, offset } => match answer {
@@ -257,7 +257,7 @@ impl Running {
     }
 }
 
-/// Whether the kernel wants the operation once more.
+/// True if the kernel wants the operation once more.
 fn again(answer: i32) -> bool {
     [Errno::AGAIN, Errno::INTR].iter().any(|errno| errno.raw_os_error() == -answer)
 }

@@ -25,7 +25,7 @@ use users::Usage;
 pub struct DeviceNumber {
     /// The driver.
     pub major: u32,
-    /// Which of the driver's devices.
+    /// The number of the device within its driver.
     pub minor: u32,
 }
 
@@ -66,26 +66,26 @@ pub struct BlockDevice {
     /// By how many bytes its start misses a physical sector; `None` when the kernel only knows that
     /// it does.
     pub misaligned: Option<u32>,
-    /// Whether the kernel takes it for a rotating disk.
+    /// True if the kernel takes it for a rotating disk.
     pub rotational: bool,
-    /// Whether it is shingled.
+    /// True if it is shingled.
     pub zoned: Zoned,
-    /// Whether it refuses writes.
+    /// True if it refuses writes.
     pub read_only: bool,
     /// The kernel's scheduler in front of it.
     pub scheduler: Option<String>,
-    /// How many commands the drive, or else the kernel for it, holds at once.
+    /// The number of commands the drive, or else the kernel for it, holds at once.
     pub queue_depth: Option<u32>,
     /// `write back` when a write may be in a cache that a power cut empties, `write through` when
     /// not, as the kernel sees it.
     pub write_cache: Option<String>,
-    /// Whether the drive makes single writes durable itself (force unit access).
+    /// True if the drive makes single writes durable itself (force unit access).
     pub fua: bool,
-    /// Whether the device can be told that sectors are not needed any more.
+    /// True if the device can be told that sectors are not needed any more.
     pub discard: bool,
-    /// What lies on it as far as udev has looked: a file system, a partition table.
+    /// The content that udev found: a file system, a partition table.
     pub content: Option<String>,
-    /// Who uses it or one of its partitions.
+    /// The users of the device or of its partitions.
     pub users: Vec<DeviceUser>,
 }
 

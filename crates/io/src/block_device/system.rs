@@ -13,9 +13,9 @@ pub struct SystemPaths {
     pub proc: PathBuf,
     /// The device nodes and their links, `/dev`.
     pub dev: PathBuf,
-    /// What udev remembers, `/run/udev`.
+    /// The database of udev, `/run/udev`.
     pub udev: PathBuf,
-    /// Where changed kernel settings are remembered; must be on a file system that a reboot
+    /// The place where changed kernel settings are remembered; must be on a file system that a reboot
     /// empties, as the settings do not outlive one either.
     pub state: PathBuf,
 }

@@ -105,7 +105,7 @@ pub(crate) fn disk(tree: &Tree) -> BlockDevice {
         .expect("the tree has it")
 }
 
-/// What is said against the disk.
+/// Returns the refusals of the disk.
 fn refusals(tree: &Tree) -> String {
     disk(tree).refusals().iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -17,7 +17,7 @@ pub enum DeviceUser {
     Mount {
         /// The device or partition.
         device: String,
-        /// Where.
+        /// The mount point.
         at: PathBuf,
     },
     /// The system swaps to it.
@@ -46,7 +46,7 @@ pub enum DeviceUser {
 }
 
 impl DeviceUser {
-    /// What ends the use.
+    /// The command that ends the use.
     #[must_use]
     pub fn remedy(&self) -> String {
         match self {
@@ -66,7 +66,7 @@ impl DeviceUser {
         }
     }
 
-    /// Whether the use ends by itself when a process does.
+    /// Returns true if the use ends with a process.
     #[must_use]
     pub fn is_process(&self) -> bool {
         matches!(self, Self::Process { .. })
@@ -91,7 +91,7 @@ impl fmt::Display for DeviceUser {
     }
 }
 
-/// What the machine's users of block devices are, read once for any number of devices.
+/// The users of all block devices of the machine, read once.
 pub(super) struct Usage<'s> {
     system: &'s SystemPaths,
     mounts: String,

@@ -29,7 +29,7 @@ pub enum DeviceRefusal {
     InUse(Vec<DeviceUser>),
 }
 
-/// What does not keep a device from being a drive, and should be known.
+/// A property of a device that limits its use as a drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceReject {
     /// It does not rotate.
@@ -48,7 +48,7 @@ pub enum DeviceReject {
 }
 
 impl BlockDevice {
-    /// What keeps it from being a drive; nothing when it would be taken.
+    /// Returns the reasons against its use as a drive.
     #[must_use]
     pub fn refusals(&self) -> Vec<DeviceRefusal> {
         let mut refusals = Vec::new();
@@ -77,7 +77,7 @@ impl BlockDevice {
         refusals
     }
 
-    /// What should be known before it is used as a drive.
+    /// Returns the properties that limit its use as a drive.
     #[must_use]
     pub fn rejects(&self) -> Vec<DeviceReject> {
         let mut rejects = Vec::new();
@@ -97,7 +97,7 @@ impl BlockDevice {
 }
 
 impl fmt::Display for DeviceRefusal {
-    /// What and the remedy, without the device's name.
+    /// The reason and the remedy, without the device's name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoMedium => f.write_str(
@@ -148,7 +148,7 @@ impl fmt::Display for DeviceRefusal {
 }
 
 impl fmt::Display for DeviceReject {
-    /// What and what follows from it, without the device's name.
+    /// The property and its consequence, without the device's name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotRotating => f.write_str(
@@ -177,5 +177,5 @@ impl fmt::Display for DeviceReject {
     }
 }
 
-/// How many users a message names; a file system may be mounted in hundreds of places.
+/// The maximum number of users in a message; a file system may have hundreds of mounts.
 const NAMED: usize = 4;

@@ -13,7 +13,7 @@ use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
 use super::edge::{Edge, Lost, Order, Over, sleep_until};
-use crate::buffer::{AlignedBuffer, WriteData};
+use crate::buffer::{AlignedBuffer, PageCache, WriteData};
 use crate::clock::RealClock;
 use crate::notifier::Notifier;
 use crate::sys::{Operation, Reaped, Ring};
@@ -27,7 +27,7 @@ pub(super) struct DeviceEdge {
     path: PathBuf,
     bytes: u64,
     sector_bytes: u64,
-    /// Whether what is read is wanted afterwards.
+    /// True if the data read is used afterwards.
     keep_bytes: bool,
     /// Buffers that are not at the kernel.
     buffers: Vec<AlignedBuffer>,
@@ -35,6 +35,13 @@ pub(super) struct DeviceEdge {
     lengths: HashMap<u64, usize>,
     reaped: Vec<Reaped>,
     over: VecDeque<Over>,
+}
+
+/// The treatment of data that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReadData {
+    Keep,
+    Discard,
 }
 
 impl DeviceEdge {
@@ -47,7 +54,7 @@ impl DeviceEdge {
         path: PathBuf,
         bytes: u64,
         sector_bytes: u64,
-        keep_bytes: bool,
+        data: ReadData,
     ) -> io::Result<Self> {
         let notifier = Notifier::new()?;
         let ring = Ring::new(file.try_clone()?, MAX_AT_ONCE, notifier.as_raw_fd())?;
@@ -59,7 +66,7 @@ impl DeviceEdge {
             path,
             bytes,
             sector_bytes,
-            keep_bytes,
+            keep_bytes: data == ReadData::Keep,
             buffers,
             lengths: HashMap::new(),
             reaped: Vec::new(),
@@ -84,7 +91,7 @@ impl DeviceEdge {
         (extent.start.get() * self.sector_bytes, bytes(extent.len) as usize)
     }
 
-    /// What follows on an answer of the kernel: the rest of it, or its end.
+    /// The next step after a result of the kernel: the remainder, or the completion.
     fn next(&mut self, reaped: Reaped, now: Instant) -> Option<(u64, Operation)> {
         let Reaped { token, operation, answer } = reaped;
         let len = self.lengths[&token];
@@ -133,7 +140,7 @@ impl Edge for DeviceEdge {
         let (offset, len) = self.bytes_of(order.extent);
         let operation = match order.op {
             Op::Write => Operation::Write {
-                data: WriteData::join(vec![order.data], true),
+                data: WriteData::join(vec![order.data], PageCache::Bypass),
                 done: 0,
                 offset,
                 durable: order.fua,
@@ -208,7 +215,7 @@ impl DeviceEdge {
     }
 }
 
-/// What the kernel's answer means when there is nothing left to move. A file that ends before the
+/// The meaning of the kernel's result when there is nothing left to move. A file that ends before the
 /// drive does has been cut off.
 fn outcome(answer: i32) -> Result<(), i32> {
     match answer {
@@ -221,7 +228,7 @@ fn outcome(answer: i32) -> Result<(), i32> {
 /// The most orders at once that an experiment has any use for (guess).
 const MAX_AT_ONCE: u32 = 32;
 const BUFFERS: usize = MAX_AT_ONCE as usize;
-/// Longer than a track of any drive, shorter than what a drive is seldom asked for.
+/// Longer than a track of any drive, shorter than what a drive is seldom requested.
 const USUAL_BYTES: usize = 64 << 10;
 /// The kernel takes nothing when it is short of memory; asking it more often would not help.
 const SEND_AGAIN_AFTER: headtime_units::Nanos = headtime_units::Nanos::from_ms(1);

@@ -18,9 +18,9 @@ pub(crate) struct Order {
     pub(crate) token: u64,
     pub(crate) op: Op,
     pub(crate) extent: Extent,
-    /// What a write writes, as long as the extent; empty otherwise.
+    /// The data of a write, as long as the extent; empty otherwise.
     pub(crate) data: Bytes,
-    /// Whether a write must be durable when it is over; only where the drive can do that itself.
+    /// True if a write must be durable when it is over; only where the drive can do that itself.
     pub(crate) fua: bool,
 }
 
@@ -28,9 +28,9 @@ pub(crate) struct Order {
 #[derive(Clone, Debug)]
 pub(crate) struct Over {
     pub(crate) token: u64,
-    /// When its end was seen.
+    /// The time at which its completion was seen.
     pub(crate) completed: Instant,
-    /// What was read where the edge keeps it, or the system's error code.
+    /// The data read, if the edge keeps it, or the system's error code.
     pub(crate) result: Result<Bytes, i32>,
     /// More about an error than its code, where there is more.
     pub(crate) said: Option<Arc<str>>,
@@ -68,7 +68,7 @@ pub(crate) trait Edge: Send {
     /// Why it is not there, as the end of a sentence; at once, where nothing can be done about it.
     fn reopen(&mut self) -> Result<(), String>;
 
-    /// Whether waiting for it takes real time, so that being woken early matters.
+    /// True if waiting for it takes real time, so that being woken early matters.
     fn is_real(&self) -> bool {
         true
     }

@@ -45,12 +45,20 @@ struct Parts {
     failure: Option<(i32, Arc<str>)>,
 }
 
+/// The access that a measured export must permit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ExportAccess {
+    ReadOnly,
+    ReadWrite,
+}
+
 impl TimedExport {
     /// Opens an export; a read-only one will do unless it has to be written to.
     ///
     /// # Errors
     /// [`NbdError`].
-    pub(crate) fn open(locator: &NbdLocator, writes: bool) -> Result<Self, NbdError> {
+    pub(super) fn open(locator: &NbdLocator, access: ExportAccess) -> Result<Self, NbdError> {
+        let writes = access == ExportAccess::ReadWrite;
         let Established { socket, machine, shape } = connect(locator, writes)?;
         Ok(Self {
             locator: locator.clone(),
@@ -208,7 +216,7 @@ impl Edge for TimedExport {
                 return Ok(None);
             }
             self.socket.wait(
-                self.machine.output_bytes() > 0,
+                self.machine.output_bytes(),
                 Deadline::now() + Duration::from_nanos(left.as_ns()),
             );
         }
@@ -262,7 +270,7 @@ fn connect(locator: &NbdLocator, writes: bool) -> Result<Established, NbdError> 
     if writes { establish(locator) } else { establish_to_read(locator) }
 }
 
-/// What was read, in order: requests are numbered by address.
+/// The data read, in order: requests are numbered by address.
 fn joined(data: &mut Vec<(Cookie, Bytes)>) -> Bytes {
     if data.len() == 1 {
         return data.pop().map(|(_, bytes)| bytes).unwrap_or_default();

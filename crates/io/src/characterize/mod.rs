@@ -1,20 +1,20 @@
 //! Characterizing a drive in real time, or a simulated one in virtual time: what stands between a
 //! [`Probe`](headtime_probe::Probe), which knows no clock and no file, and a drive.
 //!
-//! A [`Subject`] is a drive opened for it: read-only unless rewriting was allowed, past the page
-//! cache, without a scheduler in front. [`Subject::characterize`] does what the probe asks for and
+//! A [`ProbedDrive`] is a drive opened for it: read-only unless rewriting was allowed, past the page
+//! cache, without a scheduler in front. [`ProbedDrive::characterize`] does what the probe asks for and
 //! stamps each order where it leaves this program and where its end is seen; nothing but the
 //! system's own call lies between. It runs on the caller's thread, which it puts before others
 //! where the system permits; give it one of its own.
 //!
 //! ```
 //! use std::ops::ControlFlow;
-//! use headtime_io::characterize::{Subject, SubjectOptions};
+//! use headtime_io::characterize::{ProbedDrive, SubjectOptions};
 //! use headtime_io::Locator;
 //! use headtime_probe::Probe;
 //!
 //! let locator = Locator::parse("simulated:deskstar34gxp@nocache")?;
-//! let mut subject = Subject::open(&locator, &SubjectOptions::default())?;
+//! let mut subject = ProbedDrive::open(&locator, &SubjectOptions::default())?;
 //! let mut probe = Probe::new(subject.settings(1));
 //! // Here it is stopped after 100 reads; without that it ends by itself.
 //! let mut reads = 0;
@@ -49,10 +49,10 @@ use crate::open_error::OpenError;
 use crate::options::{CommandTimeout, EnginePriority};
 use edge::Edge;
 
-pub use run::{Counts, Ended};
+pub use run::{Ended, RunCounts};
 pub use state::{State, StateFileError};
 
-/// How a drive is opened to be characterized.
+/// The options for characterizing a drive.
 #[derive(Clone, Debug, Default)]
 pub struct SubjectOptions {
     /// An emulated drive runs in virtual time: its times are the model's, nobody waits, and its
@@ -63,22 +63,22 @@ pub struct SubjectOptions {
     pub in_use: bool,
     /// Sectors may be rewritten with what they hold.
     pub allow_writes: bool,
-    /// How long the drive may leave an order without an answer.
+    /// The time limit of a command.
     pub command_timeout: CommandTimeout,
-    /// Whether the thread goes before others; [`EnginePriority::Auto`] is where the system permits
+    /// True if the thread goes before others; [`EnginePriority::Auto`] is where the system permits
     /// it.
     pub priority: EnginePriority,
-    /// What is done to the kernel when the drive is a block device that nobody else uses.
+    /// The kernel settings of a block device that is not in use.
     pub raw: RawOptions,
 }
 
 /// A drive opened to be characterized.
-pub struct Subject {
+pub struct ProbedDrive {
     edge: Box<dyn Edge>,
     identity: Identity,
     notices: Vec<String>,
     allow_writes: bool,
-    /// Whether a write can be made durable by itself.
+    /// True if a write can be made durable by itself.
     fua: bool,
     /// The most orders at once.
     depth: u32,
@@ -89,12 +89,12 @@ pub struct Subject {
     _knobs: Option<KnobGuard>,
 }
 
-/// Which drive it is, as far as it says.
+/// The identity that a drive reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Its model, or what stands for it.
     pub model: Option<String>,
-    /// What tells it from others of its model.
+    /// Its serial number, or a substitute.
     pub serial: Option<String>,
     /// Its size.
     pub capacity: Sectors,
@@ -116,7 +116,7 @@ pub enum SubjectError {
     InUse {
         /// The drive.
         drive: String,
-        /// Who uses it.
+        /// Its users.
         refusal: DeviceRefusal,
     },
     /// It is to be written to, and others use it.
@@ -127,7 +127,7 @@ pub enum SubjectError {
     WritesInUse {
         /// The drive.
         drive: String,
-        /// Who uses it.
+        /// Its users.
         refusal: DeviceRefusal,
     },
     /// Virtual time for a drive that has none.
@@ -142,7 +142,7 @@ pub enum SubjectError {
     /// The drive is not there any more.
     #[error("{why}")]
     Gone {
-        /// What happened, and what can be done about it.
+        /// The cause and the remedy.
         why: String,
     },
     /// The drive leaves an order without an answer.
@@ -160,20 +160,20 @@ pub enum SubjectError {
     },
 }
 
-impl Subject {
-    /// Which drive it is.
+impl ProbedDrive {
+    /// The drive's identity.
     #[must_use]
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// What whoever asked for it should know, as sentences.
+    /// Notices for the user, as sentences.
     #[must_use]
     pub fn notices(&self) -> &[String] {
         &self.notices
     }
 
-    /// Whether its time is real: then a characterization takes as long as its drive time and more.
+    /// True if its time is real: then a characterization takes as long as its drive time and more.
     #[must_use]
     pub fn is_real(&self) -> bool {
         self.edge.is_real()

@@ -12,12 +12,12 @@ use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock, fstat, open as o
 use rustix::io::Errno;
 
 use super::backend_edge::BackendEdge;
-use super::device::DeviceEdge;
+use super::device::{DeviceEdge, ReadData};
 use super::edge::Edge;
-use super::export_edge::TimedExport;
+use super::export_edge::{ExportAccess, TimedExport};
 #[cfg(feature = "simulation")]
 use super::virtual_time::VirtualEdge;
-use super::{Identity, Subject, SubjectError, SubjectOptions};
+use super::{Identity, ProbedDrive, SubjectError, SubjectOptions};
 use crate::backend::OpenedDrive;
 use crate::backend::file::try_direct;
 use crate::backend::pool::Pool;
@@ -37,7 +37,7 @@ use crate::open_error::OpenError;
 #[cfg(feature = "simulation")]
 use crate::sidecar::Sidecar;
 
-/// What opening finds.
+/// The opened drive.
 struct Found {
     edge: Box<dyn Edge>,
     model: Option<String>,
@@ -50,7 +50,7 @@ struct Found {
     knobs: Option<KnobGuard>,
 }
 
-impl Subject {
+impl ProbedDrive {
     /// Opens a drive to characterize it.
     ///
     /// # Errors
@@ -129,7 +129,7 @@ fn in_virtual_time(
     })
 }
 
-/// The unit that is asked for or, else, remembered beside the backing file.
+/// The unit that is requested or, else, remembered beside the backing file.
 #[cfg(feature = "simulation")]
 fn unit_of(emulated: &EmulatedLocator) -> Result<u64, OpenError> {
     match emulated.seed {
@@ -154,7 +154,9 @@ fn on_backend(opened: OpenedDrive, notifier: Arc<Notifier>) -> Found {
 }
 
 fn at_server(server: &NbdLocator, options: &SubjectOptions) -> Result<Found, OpenError> {
-    let export = TimedExport::open(server, options.allow_writes)?;
+    let access =
+        if options.allow_writes { ExportAccess::ReadWrite } else { ExportAccess::ReadOnly };
+    let export = TimedExport::open(server, access)?;
     let (capacity, sector_size, fua) = export.shape();
     Ok(Found {
         model: Some(format!("NBD export `{}`", server.uri.export)),
@@ -225,7 +227,7 @@ fn device(path: &Path, options: &SubjectOptions) -> Result<Found, SubjectError> 
     })
 }
 
-/// What there is to say of a reject when the device is only measured.
+/// The notice for a device that is only measured.
 fn notice(path: &Path, reject: &DeviceReject) -> Option<String> {
     let path = path.display();
     match reject {
@@ -326,14 +328,15 @@ fn edge_of(
 ) -> Result<Box<dyn Edge>, OpenError> {
     let sector_bytes = u64::from(sector_size.bytes());
     let own = file.try_clone().map_err(OpenError::Engine)?;
-    match DeviceEdge::new(own, path.to_owned(), bytes, sector_bytes, keep_bytes) {
+    let data = if keep_bytes { ReadData::Keep } else { ReadData::Discard };
+    match DeviceEdge::new(own, path.to_owned(), bytes, sector_bytes, data) {
         Ok(edge) => Ok(Box::new(edge)),
         Err(error) => {
             tracing::warn!(%error, "io_uring is not to be had here; threads read, which makes the \
                 times scatter more");
             let notifier = Arc::new(Notifier::new().map_err(OpenError::Engine)?);
             let pool = Pool::start(
-                Store::single(file, sector_bytes, direct),
+                Store::single(file, sector_bytes, direct.into()),
                 Arc::clone(&notifier),
                 THREADS,
             )

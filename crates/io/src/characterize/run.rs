@@ -11,28 +11,28 @@ use headtime_units::{Extent, Instant, Nanos};
 use rustix::io::Errno;
 
 use super::edge::{Lost, Order, Over};
-use super::{Subject, SubjectError};
+use super::{ProbedDrive, SubjectError};
 use crate::notifier::expect_precise_wakes;
 use crate::options::EnginePriority;
 use crate::sys::run_first_in_first_out;
 
-/// What was done so far, in this run.
+/// The work of this run so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct RunCounts {
     /// Commands that the drive carried out or failed.
     pub commands: u64,
     /// Those among them that failed.
     pub failures: u64,
-    /// What the drive said to the last of those.
+    /// The drive's explanation of the last failure.
     pub last_error: Option<String>,
-    /// How often the drive was away and came back.
+    /// The number of times that the drive returned after an absence.
     pub interruptions: u64,
     /// The longest time from one completion to the next command that was to follow at once: what
     /// this machine takes, mostly for the probe's computing.
     pub longest_gap: Nanos,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// There is nothing more to ask.
@@ -43,7 +43,7 @@ pub enum Ended {
 
 /// Why an batch did not come to its end.
 enum Trouble {
-    /// The connection was made again; what was asked is asked again, after the phase.
+    /// The connection was made again; what was requested is requested again, after the phase.
     Interrupted,
     Fatal(SubjectError),
 }
@@ -58,7 +58,7 @@ struct Sent {
     issued: Instant,
 }
 
-impl Subject {
+impl ProbedDrive {
     /// Does what the probe asks for until it asks for nothing more, or `watch`, which is called
     /// behind each batch, says to stop.
     ///
@@ -68,10 +68,10 @@ impl Subject {
     pub fn characterize(
         &mut self,
         probe: &mut Probe,
-        watch: &mut dyn FnMut(&Probe, &Counts) -> ControlFlow<()>,
-    ) -> Result<(Ended, Counts), SubjectError> {
+        watch: &mut dyn FnMut(&Probe, &RunCounts) -> ControlFlow<()>,
+    ) -> Result<(Ended, RunCounts), SubjectError> {
         self.go_before_others();
-        let mut counts = Counts::default();
+        let mut counts = RunCounts::default();
         let mut last_completion = None;
         loop {
             let Some(batch) = probe.next_batch() else { return Ok((Ended::Done, counts)) };
@@ -104,7 +104,7 @@ impl Subject {
     fn run(
         &mut self,
         mut batch: CommandBatch,
-        counts: &mut Counts,
+        counts: &mut RunCounts,
     ) -> Result<Vec<TimedCommand>, Trouble> {
         if batch.not_before() > self.edge.now() {
             self.edge.wait_until(batch.not_before());
@@ -243,17 +243,18 @@ mod tests {
         (0..SECTORS * 512).map(|place| (place * 31 / 7) as u8).collect()
     }
 
-    fn open(path: &Path, allow_writes: bool) -> Subject {
+    fn open(path: &Path, allow_writes: bool) -> ProbedDrive {
         let options = SubjectOptions {
             allow_writes,
             priority: EnginePriority::Normal,
             ..SubjectOptions::default()
         };
-        Subject::open(&Locator::Path(path.to_owned()), &options).expect("a file of whole sectors")
+        ProbedDrive::open(&Locator::Path(path.to_owned()), &options)
+            .expect("a file of whole sectors")
     }
 
-    fn run(subject: &mut Subject, ask: &Measurement) -> (Vec<TimedCommand>, Counts) {
-        let mut counts = Counts::default();
+    fn run(subject: &mut ProbedDrive, ask: &Measurement) -> (Vec<TimedCommand>, RunCounts) {
+        let mut counts = RunCounts::default();
         let batch = CommandBatch::new(ask);
         match subject.run(batch, &mut counts) {
             Ok(answers) => (answers, counts),

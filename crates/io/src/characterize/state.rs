@@ -23,7 +23,7 @@ pub enum StateFileError {
     System {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
         /// The system's answer.
         error: io::Error,
@@ -33,7 +33,7 @@ pub enum StateFileError {
     Content {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         error: LoadError,
     },
 }
@@ -45,7 +45,7 @@ impl State {
         Self { path, drive }
     }
 
-    /// Where it is.
+    /// The path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 use headtime_sched::{FillSettings, RequestId, ShareChange, ShareRefusal};
 use headtime_units::{Extent, SectorSize, Sectors};
 
-use crate::believed::Believed;
 use crate::clock::RealClock;
 use crate::drive::link::DriveLink;
 use crate::drive::pending::{Pending, StartWhenRoom};
@@ -17,6 +16,7 @@ use crate::drive_identity::DriveIdentity;
 use crate::engine::mailbox::{Message, OnDone};
 use crate::engine::scan_queue::{ScanQueue, ScanStart, WriteMarks};
 use crate::engine::slow::SlowRequest;
+use crate::model::ModelInUse;
 use crate::options::PolicyChoice;
 use crate::request::{Io, IoDone, IoError, SubmitError, UnalignedBytes};
 use crate::snapshot::DriveSnapshot;
@@ -69,7 +69,7 @@ impl DriveHandle {
     }
 
     /// The sectors of `len` bytes from byte `offset` of the drive; whether they lie on the drive is
-    /// found out when they are asked for.
+    /// found out when they are requested.
     ///
     /// # Errors
     /// [`UnalignedBytes`] when they are no whole sectors; the message names the sectors around
@@ -163,8 +163,8 @@ impl DriveHandle {
 
     /// By what places and times of this drive are believed.
     #[must_use]
-    pub fn believed(&self) -> &Believed {
-        &self.link.believed
+    pub fn model(&self) -> &ModelInUse {
+        &self.link.model
     }
 
     /// The usual settings of reading for scans; what cannot be read is narrowed down to this
@@ -224,20 +224,17 @@ impl DriveHandle {
     /// As [`DriveHandle::set_policy`].
     ///
     /// # Panics
-    /// When what is wanted is of a drive of another size.
+    /// When what is requested is of a drive of another size.
     pub fn start_scan(&self, start: ScanStart) -> Result<ScanFeed, SubmitError> {
         assert_eq!(
-            start.wanted.capacity(),
+            start.requested.capacity(),
             self.capacity(),
             "a scan wants sectors of a drive of another size"
         );
         let number = self.link.next_scan.fetch_add(1, Ordering::Relaxed);
         let queue = Arc::new(ScanQueue::new(number, &start));
-        self.link.send(Message::ScanStart {
-            queue: Arc::clone(&queue),
-            wanted: start.wanted,
-            paused: start.paused,
-        })?;
+        self.link
+            .send(Message::ScanStart { queue: Arc::clone(&queue), requested: start.requested })?;
         Ok(ScanFeed { queue, link: Arc::clone(&self.link) })
     }
 
@@ -259,7 +256,7 @@ impl DriveHandle {
         self.link.send(Message::IdentifyBy(Arc::new(identity)))
     }
 
-    /// How the drive is doing; takes some tens of microseconds, and 200 ms at the most.
+    /// Returns a snapshot of the drive, within some tens of microseconds, at most 200 ms.
     #[must_use]
     pub fn snapshot(&self) -> DriveSnapshot {
         self.link.mailbox.snapshot()

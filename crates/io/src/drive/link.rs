@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use headtime_sched::{Op, Request, RequestId};
 use headtime_units::{Instant, SectorSize, Sectors};
 
-use crate::believed::Believed;
 use crate::engine::mailbox::{ActiveRequest, Callback, Mailbox, Message, OnDone, Permit};
 use crate::engine::runner::EngineRunner;
+use crate::model::ModelInUse;
 use crate::options::WriteMode;
 use crate::request::{Io, SubmitError};
 
@@ -19,7 +19,7 @@ pub(crate) struct DriveLink {
     pub(crate) capacity: Sectors,
     pub(crate) sector_size: SectorSize,
     pub(crate) physical_block: u32,
-    pub(crate) believed: Believed,
+    pub(crate) model: ModelInUse,
     pub(crate) write_mode: WriteMode,
     pub(crate) next_id: AtomicU64,
     pub(crate) next_scan: AtomicU32,

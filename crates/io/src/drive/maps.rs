@@ -3,9 +3,9 @@
 use headtime_belief::maps::{BeginError, KeptMap, MapKind};
 use headtime_belief::matrix::LatencyMatrix;
 
-use crate::believed::{LoadMapError, Loaded, NoMap, PATIENCE, RunningMap};
 use crate::drive::handle::DriveHandle;
 use crate::engine::mailbox::Message;
+use crate::model::{LoadMapError, MapLoad, MapLoading, NoMap, PATIENCE, RunningMap};
 
 impl DriveHandle {
     /// The map that the drive is believed by.
@@ -17,9 +17,9 @@ impl DriveHandle {
     /// When called from a completion callback, which the engine waits for.
     pub fn map(&self) -> Result<RunningMap, NoMap> {
         self.link.expect_not_a_callback();
-        let by = self.believed().by;
-        if self.believed().map.is_none() {
-            return Err(NoMap::NotBelieved { by });
+        let by = self.model().by;
+        if self.model().map.is_none() {
+            return Err(NoMap::NoMapModel { by });
         }
         let (show, shown) = std::sync::mpsc::sync_channel(1);
         self.link.send(Message::ShowMap(Box::new(move |map| {
@@ -28,7 +28,7 @@ impl DriveHandle {
         })))?;
         match shown.recv_timeout(PATIENCE) {
             Ok(Some(map)) => Ok(map),
-            Ok(None) => Err(NoMap::NotBelieved { by }),
+            Ok(None) => Err(NoMap::NoMapModel { by }),
             Err(_) => Err(NoMap::Silent),
         }
     }
@@ -43,12 +43,14 @@ impl DriveHandle {
     ///
     /// # Panics
     /// As [`DriveHandle::map`].
-    pub fn load_map(&self, map: KeptMap, merge: bool) -> Result<Loaded, LoadMapError> {
-        let (running, believed) = (self.map()?, self.believed());
-        let settings = believed.map.as_ref().ok_or(NoMap::NotBelieved { by: believed.by })?;
+    pub fn load_map(&self, map: KeptMap, how: MapLoading) -> Result<MapLoad, LoadMapError> {
+        let (running, model) = (self.map()?, self.model());
+        let settings = model.map.as_ref().ok_or(NoMap::NoMapModel { by: model.by })?;
         match (running, map) {
-            (RunningMap::Compact(_), KeptMap::Compact(_)) if merge => Err(LoadMapError::NotMerged),
-            (RunningMap::Matrix(shared), KeptMap::Matrix(map)) if merge => {
+            (RunningMap::Compact(_), KeptMap::Compact(_)) if how == MapLoading::Merge => {
+                Err(LoadMapError::NotMerged)
+            }
+            (RunningMap::Matrix(shared), KeptMap::Matrix(map)) if how == MapLoading::Merge => {
                 // Beside the map that decisions go by: they do not wait, and what completes
                 // meanwhile is not learned from.
                 let mut both = shared.look(LatencyMatrix::clone);
@@ -56,26 +58,26 @@ impl DriveHandle {
                 // Only another one who loads at the same time can have put a map of other cells
                 // there, and then that one was first.
                 shared.replace(both).map_err(|_| LoadMapError::Meanwhile)?;
-                Ok(Loaded::Merged(merged))
+                Ok(MapLoad::Merged(merged))
             }
             (running, map) => {
                 let kind = match running {
                     RunningMap::Matrix(_) => MapKind::Matrix,
                     RunningMap::Compact(_) => MapKind::Compact,
                 };
-                map.check_drive(&believed.drive).map_err(BeginError::from)?;
+                map.check_drive(&model.drive).map_err(BeginError::from)?;
                 let map = match (running, map) {
                     (RunningMap::Matrix(shared), KeptMap::Matrix(map)) => {
                         match shared.replace(*map) {
-                            Ok(()) => return Ok(Loaded::Replaced),
+                            Ok(()) => return Ok(MapLoad::Replaced),
                             Err(map) => KeptMap::Matrix(map),
                         }
                     }
                     (_, map) => map,
                 };
-                let belief = settings.resume(kind, &believed.drive, map)?;
+                let belief = settings.resume(kind, &model.drive, map)?;
                 self.link.send(Message::Believe(belief)).map_err(NoMap::from)?;
-                Ok(Loaded::Replaced)
+                Ok(MapLoad::Replaced)
             }
         }
     }

@@ -35,7 +35,7 @@ pub struct Pending {
     cancel_on_drop: bool,
 }
 
-/// Where the drive leaves the result.
+/// The place for the result.
 #[derive(Debug)]
 struct Slot(Mutex<SlotState>);
 
@@ -84,7 +84,7 @@ impl Pending {
         self.id
     }
 
-    /// Whether the result is there, so that waiting would not take any time.
+    /// Returns true if the result is available.
     #[must_use]
     pub fn is_over(&self) -> bool {
         !matches!(*self.slot.state(), SlotState::Waiting(_))
@@ -168,13 +168,13 @@ pub struct StartWhenRoom {
     link: Arc<DriveLink>,
     /// `None` once it was submitted or refused.
     io: Option<Io>,
-    asked: headtime_units::Instant,
+    submitted: headtime_units::Instant,
     ticket: Option<QueuePosition>,
 }
 
 impl StartWhenRoom {
     pub(crate) fn new(link: Arc<DriveLink>, io: Io) -> Self {
-        Self { link, io: Some(io), asked: RealClock.now(), ticket: None }
+        Self { link, io: Some(io), submitted: RealClock.now(), ticket: None }
     }
 
     /// Waits until the drive has taken the request.
@@ -207,7 +207,7 @@ impl Future for StartWhenRoom {
         let room = &this.link.mailbox.room;
         // Nobody is overtaken by whoever comes later and asks for less.
         if this.ticket.is_none() && room.is_empty() {
-            match Pending::start(&this.link, io, this.asked) {
+            match Pending::start(&this.link, io, this.submitted) {
                 Err(SubmitError::Full { .. }) => {}
                 started => {
                     this.io = None;
@@ -218,7 +218,7 @@ impl Future for StartWhenRoom {
         if !room.enqueue(&mut this.ticket, context.waker()) {
             return Poll::Pending;
         }
-        match Pending::start(&this.link, io, this.asked) {
+        match Pending::start(&this.link, io, this.submitted) {
             Err(SubmitError::Full { .. }) => Poll::Pending,
             started => {
                 this.io = None;

@@ -2,7 +2,7 @@
 //! wants, in whatever order the drive comes by them.
 //!
 //! ```text
-//! start_scan(wanted) ─► scheduler ─► gaps, idle time ─► drive
+//! start_scan(requested) ─► scheduler ─► gaps, idle time ─► drive
 //!                                                        │ read, or failed
 //!  feed.next() ◄── bounded queue ◄────── engine ◄────────┘
 //! ```
@@ -80,8 +80,8 @@ impl ScanFeed {
     }
 
     /// Wants these sectors again that were told before, such as those that could not be kept.
-    pub fn again(&self, wanted: PendingSectors) {
-        self.send(Message::ScanAgain(self.queue.number, wanted));
+    pub fn again(&self, requested: PendingSectors) {
+        self.send(Message::ScanAgain(self.queue.number, requested));
     }
 
     /// A closing drive takes no messages and ends its scans by itself.

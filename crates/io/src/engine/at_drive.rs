@@ -42,7 +42,7 @@ enum Stage {
     GivenUp,
 }
 
-/// What became of a command by mere waiting.
+/// A command that exceeded a time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Overdue {
     /// Time to say that the drive has not answered it.
@@ -88,13 +88,13 @@ impl AtDrive {
         Some(sent)
     }
 
-    /// When to look again.
+    /// The time of the next check.
     pub(super) fn next_look(&self) -> Option<Instant> {
         self.next_look
     }
 
-    /// What has become slow or is given up by now, each command once for each.
-    pub(super) fn look(&mut self, now: Instant) -> Vec<Overdue> {
+    /// Returns the commands that became slow or timed out by now, each once for each limit.
+    pub(super) fn check(&mut self, now: Instant) -> Vec<Overdue> {
         let mut overdue = Vec::new();
         if self.next_look.is_none_or(|next| now < next) {
             return overdue;
@@ -131,7 +131,7 @@ impl AtDrive {
         self.commands.is_empty()
     }
 
-    /// Whether a command at the drive serves this request.
+    /// Returns true if a command at the drive serves this request.
     pub(super) fn serves(&self, id: RequestId) -> bool {
         self.commands.values().any(|sent| sent.command.requests.contains(&id))
     }
@@ -145,7 +145,7 @@ impl AtDrive {
         self.commands.values().any(|sent| sent.stage == Stage::GivenUp)
     }
 
-    /// Whether a request that is not at the drive cannot go there before a given-up command has
+    /// True if a request that is not at the drive cannot go there before a given-up command has
     /// come back.
     pub(super) fn in_the_way_of(&self, request: &Request) -> bool {
         let given_up = self.commands.values().filter(|sent| sent.stage == Stage::GivenUp);
@@ -173,7 +173,7 @@ impl AtDrive {
     }
 }
 
-/// How long a command may take where reads and writes may take `limit`.
+/// The time limit of a command if reads and writes have `limit`.
 pub(super) fn limit_of(op: Op, limit: Nanos) -> Nanos {
     match op {
         Op::Flush | Op::Discard => limit.saturating_mul(UNBOUNDED_SHARE),
@@ -193,7 +193,7 @@ pub(super) fn name(command: &Command) -> String {
 /// s (the usual limit of its error recovery); who looks after it wants to know before the requests
 /// fail. A guess between.
 const LONGEST_SILENCE: Nanos = Nanos::from_secs(5);
-/// What a flush or discard has to do is not bounded by its own length; Linux gives a disk's flush
+/// The work of a flush or discard is not bounded by its own length; Linux gives a disk's flush
 /// twice the time of other commands.
 const UNBOUNDED_SHARE: u64 = 2;
 /// With a shorter limit the log speaks after this part of it.
@@ -241,16 +241,16 @@ mod tests {
         assert_eq!(drive.next_look(), None);
         drive.send(at(0), command(0, Op::Read, 0, 8), 0);
         drive.send(at(3), command(1, Op::Write, 8, 8), 0);
-        assert_eq!((drive.next_look(), drive.look(at(4))), (Some(at(5)), vec![]));
-        assert_eq!(drive.look(at(5)), [Overdue::Slow(CommandId(0))]);
+        assert_eq!((drive.next_look(), drive.check(at(4))), (Some(at(5)), vec![]));
+        assert_eq!(drive.check(at(5)), [Overdue::Slow(CommandId(0))]);
         assert_eq!(drive.next_look(), Some(at(8)));
         assert_eq!(
-            drive.look(at(31)),
+            drive.check(at(31)),
             [Overdue::GivenUp(CommandId(0)), Overdue::Slow(CommandId(1))]
         );
         assert_eq!(drive.next_look(), Some(at(33)));
-        assert_eq!(drive.look(at(33)), [Overdue::GivenUp(CommandId(1))]);
-        assert_eq!((drive.next_look(), drive.look(at(1000))), (None, vec![]));
+        assert_eq!(drive.check(at(33)), [Overdue::GivenUp(CommandId(1))]);
+        assert_eq!((drive.next_look(), drive.check(at(1000))), (None, vec![]));
         assert_eq!(
             drive.counts(),
             HungCounts { slow: 2, given_up: 2, slow_ever: 2, given_up_ever: 2, came_back: 0 }
@@ -270,10 +270,10 @@ mod tests {
         let mut drive = AtDrive::new(CommandTimeout::after(Nanos::from_secs(30)));
         drive.send(at(0), command(0, Op::Flush, 0, 0), 0);
         drive.send(at(0), command(1, Op::Discard, 0, 8), 0);
-        assert_eq!(drive.look(at(59)), [Overdue::Slow(CommandId(0)), Overdue::Slow(CommandId(1))]);
+        assert_eq!(drive.check(at(59)), [Overdue::Slow(CommandId(0)), Overdue::Slow(CommandId(1))]);
         assert_eq!(drive.next_look(), Some(at(60)));
         assert_eq!(
-            drive.look(at(60)),
+            drive.check(at(60)),
             [Overdue::GivenUp(CommandId(0)), Overdue::GivenUp(CommandId(1))]
         );
     }
@@ -282,7 +282,7 @@ mod tests {
     fn without_a_limit_slow_commands_are_told_and_never_given_up() {
         let mut drive = AtDrive::new(CommandTimeout::NEVER);
         drive.send(at(0), command(0, Op::Read, 0, 8), 0);
-        assert_eq!(drive.look(at(100_000)), [Overdue::Slow(CommandId(0))]);
+        assert_eq!(drive.check(at(100_000)), [Overdue::Slow(CommandId(0))]);
         assert_eq!(drive.next_look(), None);
     }
 
@@ -291,7 +291,7 @@ mod tests {
         let mut drive = AtDrive::new(CommandTimeout::after(Nanos::from_secs(6)));
         drive.send(at(0), command(0, Op::Write, 8, 8), 0);
         assert!(!drive.in_the_way_of(&request(Op::Read, 8, 8, false)), "it is not given up yet");
-        drive.look(at(6));
+        drive.check(at(6));
         assert!(
             drive.in_the_way_of(&request(Op::Read, 15, 1, false))
                 && drive.in_the_way_of(&request(Op::Write, 0, 9, false))
@@ -303,7 +303,7 @@ mod tests {
         drive.take(at(7), CommandId(0));
         drive.send(at(7), command(1, Op::Read, 8, 8), 0);
         drive.send(at(7), command(2, Op::Flush, 0, 0), 0);
-        drive.look(at(19));
+        drive.check(at(19));
         assert!(
             !drive.in_the_way_of(&request(Op::Read, 8, 8, false))
                 && drive.in_the_way_of(&request(Op::Zero, 8, 8, false))

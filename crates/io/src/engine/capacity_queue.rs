@@ -16,7 +16,7 @@ use std::task::Waker;
 /// Those who wait for room at one drive.
 #[derive(Default)]
 pub(crate) struct CapacityQueue {
-    /// How many wait, for the engine to look at without the lock.
+    /// The number of waiting requests; read without the lock.
     waiting: AtomicUsize,
     line: Mutex<Waiters>,
 }
@@ -60,7 +60,7 @@ impl CapacityQueue {
         self.wake_first();
     }
 
-    /// Whether nobody waits, so that nobody is overtaken.
+    /// Returns true if no request waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) == 0
     }

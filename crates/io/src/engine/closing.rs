@@ -12,30 +12,40 @@ use crate::engine::scan_queue::ScanEvent;
 use crate::request::{IoDone, IoError};
 use crate::snapshot::DriveSnapshot;
 
-/// What was left when a drive was closed.
+/// The outcome of closing a drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DrainReport {
     /// Requests given up that had not been sent to the drive.
     pub given_up_queued: usize,
     /// Requests given up at the drive: it did not answer in time, and may still carry them out.
     pub given_up_at_drive: usize,
-    /// Whether everything written was made durable at the end.
+    /// True if everything written was made durable at the end.
     pub synced: bool,
     /// The drive's last snapshot.
     pub last: DriveSnapshot,
 }
 
 impl DrainReport {
-    /// Whether nothing was given up and everything is durable.
+    /// Returns true if every request completed and everything is durable.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.given_up_queued == 0 && self.given_up_at_drive == 0 && self.synced
     }
 }
 
+/// The cause of an engine's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EngineEnd {
+    /// The drive was closed.
+    Closed,
+    /// The engine failed on a fault of its own.
+    Failed,
+}
+
 impl Engine {
     /// Answers whatever is left and lets go of the backend.
-    pub(crate) fn give_up(mut self, failed: bool) -> DrainReport {
+    pub(crate) fn give_up(mut self, end: EngineEnd) -> DrainReport {
+        let failed = end == EngineEnd::Failed;
         self.mailbox.close();
         if failed {
             self.abandon_scans()

@@ -15,24 +15,24 @@ const SECOND: Nanos = Nanos::from_secs(1);
 /// Keeps the log of failed requests short.
 #[derive(Debug, Default)]
 pub(super) struct LogLimiter {
-    /// When the second began, and how many were said in it.
+    /// The start of the second, and the messages logged in it.
     since: Option<Instant>,
     said: u32,
-    /// How many were not.
+    /// The number of suppressed messages.
     suppressed: u64,
 }
 
-/// What is to be said of a request that failed.
+/// The permission to log a failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Allowed {
-    /// How many were kept back before it, in seconds that are over.
+    /// The number of messages suppressed in earlier seconds.
     pub(super) suppressed: u64,
-    /// Whether it is the last one of this second.
+    /// True if it is the last one of this second.
     pub(super) last: bool,
 }
 
 impl LogLimiter {
-    /// What to say of one that failed at `now`; `None` to count it and say nothing.
+    /// Permits logging a failure at `now`; `None` suppresses and counts it.
     pub(super) fn allow(&mut self, now: Instant) -> Option<Allowed> {
         if self.since.is_none_or(|since| now.saturating_since(since) >= SECOND) {
             (self.since, self.said) = (Some(now), 0);
@@ -54,13 +54,13 @@ pub(super) struct TrustLog {
 }
 
 impl TrustLog {
-    /// Whether it is time to look: once a second, because a report has to be made for it.
+    /// Returns true once a second, because the check needs a report.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.looked.is_none_or(|looked| now.saturating_since(looked) >= SECOND)
     }
 
-    /// What has changed, for the log.
-    pub(super) fn look(&mut self, now: Instant, report: &BeliefReport) -> Option<String> {
+    /// The change, as a log message.
+    pub(super) fn check(&mut self, now: Instant, report: &BeliefReport) -> Option<String> {
         self.looked = Some(now);
         if report.mistrusted == self.mistrusted {
             return None;
@@ -112,24 +112,24 @@ mod tests {
     #[test]
     fn loss_and_return_of_trust_are_said_once_each() {
         let mut trust = TrustLog::default();
-        let mut look = |second: u64, mistrusted: bool| {
+        let mut check = |second: u64, mistrusted: bool| {
             let report = BeliefReport {
                 mistrusted,
                 samples: 500,
                 error_rms_us: Some(1_234.5),
                 ..BeliefReport::default()
             };
-            trust.look(Instant::ORIGIN + Nanos::from_secs(second), &report)
+            trust.check(Instant::ORIGIN + Nanos::from_secs(second), &report)
         };
-        assert_eq!(look(1, false), None, "a belief is trusted at first");
-        let lost = look(2, true).expect("it has changed");
+        assert_eq!(check(1, false), None, "a belief is trusted at first");
+        let lost = check(2, true).expect("it has changed");
         assert!(
             lost.contains("no better than chance (wrong by 1234 us rms after 500 completions)")
                 && lost.contains("headtime characterize"),
             "{lost}"
         );
-        assert_eq!(look(3, true), None);
-        assert!(look(4, false).expect("it has changed").contains("holds again"));
+        assert_eq!(check(3, true), None);
+        assert!(check(4, false).expect("it has changed").contains("holds again"));
         assert!(
             !trust.is_due(Instant::ORIGIN + Nanos::from_ms(4_999))
                 && trust.is_due(Instant::ORIGIN + Nanos::from_secs(5))

@@ -18,11 +18,11 @@ use headtime_sched::{
 };
 use headtime_units::Instant;
 
-use crate::believed::RunningMap;
 use crate::drive_identity::DriveIdentity;
 use crate::engine::capacity_queue::CapacityQueue;
 use crate::engine::scan_queue::{ScanQueue, WriteMarks};
 use crate::engine::slow::{AccountMark, SlowRequest};
+use crate::model::RunningMap;
 use crate::notifier::Notifier;
 use crate::request::{IoDone, IoError, SubmitError};
 use crate::snapshot::DriveSnapshot;
@@ -83,7 +83,7 @@ impl ActiveRequest {
     }
 }
 
-/// What happened since the engine last looked, in order of arrival within each kind.
+/// A message to the engine.
 pub(crate) enum Message {
     Submit(ActiveRequest),
     Cancel(RequestId),
@@ -99,8 +99,7 @@ pub(crate) enum Message {
     IdentifyBy(Arc<DriveIdentity>),
     ScanStart {
         queue: Arc<ScanQueue>,
-        wanted: PendingSectors,
-        paused: bool,
+        requested: PendingSectors,
     },
     ScanAgain(u32, PendingSectors),
     ScanPause(u32),
@@ -113,7 +112,7 @@ pub(crate) enum Message {
 /// Shared between the engine and all handles of a drive.
 pub(crate) struct Mailbox {
     messages: Mutex<Vec<Message>>,
-    /// Whether `messages` has something in it, for the engine to look at without the lock.
+    /// True if `messages` is not empty; read without the lock.
     posted: AtomicBool,
     pub(crate) notifier: Arc<Notifier>,
     closing: AtomicBool,
@@ -131,7 +130,7 @@ struct Bounds {
 }
 
 struct SnapshotSlot {
-    wanted: bool,
+    requested: bool,
     /// Counts snapshots, so that who waits for one knows a new one.
     taken: u64,
     last: DriveSnapshot,
@@ -196,7 +195,7 @@ impl Mailbox {
                 max_bytes,
             },
             room: CapacityQueue::default(),
-            view: Mutex::new(SnapshotSlot { wanted: false, taken: 0, last: first_view }),
+            view: Mutex::new(SnapshotSlot { requested: false, taken: 0, last: first_view }),
             viewed: Condvar::new(),
         }
     }
@@ -223,7 +222,7 @@ impl Mailbox {
         Ok(Permit { mailbox: Arc::clone(self), bytes })
     }
 
-    /// What the bounds are and how far they are used up, as a refusal.
+    /// The bounds and their use, as a refusal.
     pub(crate) fn full(&self) -> SubmitError {
         let Bounds { requests, bytes, max_requests, max_bytes } = &self.held;
         let (requests, bytes) = (requests.load(Ordering::Acquire), bytes.load(Ordering::Acquire));
@@ -260,7 +259,7 @@ impl Mailbox {
         std::mem::swap(&mut *lock(&self.messages), into);
     }
 
-    /// Whether something was left since the last [`Mailbox::take`].
+    /// Returns true if a message arrived since the last [`Mailbox::take`].
     pub(crate) fn has_messages(&self) -> bool {
         self.posted.load(Ordering::Acquire)
     }
@@ -287,7 +286,7 @@ impl Mailbox {
         done
     }
 
-    /// Whether the caller is in the middle of what this engine does, that is, a completion
+    /// True if the caller is in the middle of what this engine does, that is, a completion
     /// callback.
     pub(crate) fn on_engine_thread(&self) -> bool {
         TURNING.with_borrow(|turning| turning.contains(&self.address()))
@@ -305,12 +304,12 @@ impl Mailbox {
             return view.last.clone();
         }
         let before = view.taken;
-        view.wanted = true;
+        view.requested = true;
         self.notifier.notify();
         let (view, _timed_out) = self
             .viewed
             .wait_timeout_while(view, LONGEST_WAIT_FOR_A_SNAPSHOT, |view| {
-                view.taken == before && view.wanted
+                view.taken == before && view.requested
             })
             .unwrap_or_else(PoisonError::into_inner);
         view.last.clone()
@@ -321,15 +320,15 @@ impl Mailbox {
         lock(&self.view).last.clone()
     }
 
-    pub(crate) fn snapshot_wanted(&self) -> bool {
-        lock(&self.view).wanted
+    pub(crate) fn snapshot_requested(&self) -> bool {
+        lock(&self.view).requested
     }
 
     pub(crate) fn show(&self, snapshot: DriveSnapshot) {
         let mut view = lock(&self.view);
         view.last = snapshot;
         view.taken += 1;
-        view.wanted = false;
+        view.requested = false;
         self.viewed.notify_all();
     }
 }
@@ -346,7 +345,7 @@ impl Drop for Permit {
 /// prefers an old figure to none.
 const LONGEST_WAIT_FOR_A_SNAPSHOT: Duration = Duration::from_millis(200);
 
-/// What the locks guard is consistent between any two statements, so a thread that panicked while
+/// Locks data that is consistent between any two statements, so a thread that panicked while
 /// holding one left nothing half done.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,16 +1,14 @@
-//! [`EngineRunner`]: the engine, and who turns it: its own thread, or whoever has just left a message for
-//! it.
+//! [`EngineRunner`]: the threads that run the engine.
 //!
-//! Handing a request to another thread and the answer back costs two wake-ups, some 20 us each
-//! where processors sleep: nothing beside the milliseconds of a disk's arm, and most of the time
-//! that a fast drive takes. So whoever leaves a message, and finds nobody at the engine, does the
-//! turn himself. The engine's own thread does what nobody is there for: completions, and times that
-//! come.
+//! Handing a request to another thread and the answer back costs two wake-ups of some 20 us each.
+//! That is nothing beside the milliseconds of a disk's arm, and most of the time of a fast drive.
+//! Therefore a thread that submits a request and finds the engine idle runs the iteration itself.
+//! The engine's own thread does the rest: completions, and timers.
 //!
-//! Only where no part of a turn waits for the system
-//! ([`Backend::is_prompt`](crate::backend::Backend::is_prompt)): a thread that submits has other
-//! things to do. Nothing is forgotten: who finds the engine busy rings for its thread, and who
-//! leaves it looks for messages before and after.
+//! This applies only if no part of an iteration waits for the system
+//! ([`Backend::is_prompt`](crate::backend::Backend::is_prompt)), because a submitting thread has
+//! other work. No message is lost: a thread that finds the engine busy notifies the engine's
+//! thread, and a thread that leaves the engine checks for messages before and after.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,26 +18,35 @@ use headtime_units::Instant;
 
 use crate::clock::RealClock;
 use crate::engine::mailbox::{Mailbox, Message};
-use crate::engine::{DrainReport, Engine, NextWork};
+use crate::engine::{DrainReport, Engine, EngineEnd, NextWork};
 
-/// An engine that several threads turn, one at a time.
+/// An engine that several threads run, one at a time.
 pub(crate) struct EngineRunner {
-    /// `None` once it has given up what was left.
+    /// `None` once the engine has ended.
     engine: Mutex<Option<Engine>>,
     mailbox: Arc<Mailbox>,
-    /// Whether anybody but the engine's thread may do a turn.
+    /// True if a submitting thread may run an iteration.
     shared: bool,
-    /// Until when the engine's thread sleeps if nothing rings.
+    /// The time until which the engine's thread sleeps without a notification.
     asleep_until: AtomicU64,
     failed: AtomicBool,
 }
 
+/// The threads that run an engine's iterations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EngineThreads {
+    /// Only the engine's own thread.
+    Own,
+    /// Also a thread that submits a request while the engine is idle.
+    OwnAndSubmitting,
+}
+
 impl EngineRunner {
-    pub(crate) fn new(engine: Engine, mailbox: Arc<Mailbox>, shared: bool) -> Self {
+    pub(crate) fn new(engine: Engine, mailbox: Arc<Mailbox>, threads: EngineThreads) -> Self {
         Self {
             engine: Mutex::new(Some(engine)),
             mailbox,
-            shared,
+            shared: threads == EngineThreads::OwnAndSubmitting,
             asleep_until: AtomicU64::new(0),
             failed: AtomicBool::new(false),
         }
@@ -60,17 +67,17 @@ impl EngineRunner {
     /// mailbox was empty before.
     fn process(&self, first: bool) {
         if !self.shared {
-            // Of the others, the first has rung.
+            // The sender of the first message has notified the engine already.
             return if first {
                 self.mailbox.notifier.notify()
             };
         }
         if self.mailbox.on_engine_thread() {
-            // A callback in the middle of a turn: whoever does the turn looks for messages once more
-            // before going away.
+            // A callback during an iteration: the thread that runs it checks for messages again
+            // before it leaves.
             return;
         }
-        for _ in 0..MAX_TURNS {
+        for _ in 0..MAX_ITERATIONS {
             if !self.mailbox.has_messages() {
                 return;
             }
@@ -96,13 +103,13 @@ impl EngineRunner {
             let waits = engine.as_mut().map_or(NextWork::OVER, |engine| self.iterate(engine));
             if waits.over {
                 let engine = engine.take().expect("only the engine's thread takes it, at its end");
-                return self
-                    .mailbox
-                    .as_engine(|| engine.give_up(self.failed.load(Ordering::Acquire)));
+                let failed = self.failed.load(Ordering::Acquire);
+                let end = if failed { EngineEnd::Failed } else { EngineEnd::Closed };
+                return self.mailbox.as_engine(|| engine.give_up(end));
             }
             self.asleep_until.store(waits.earliest().as_ns(), Ordering::Release);
             drop(engine);
-            // Left by callbacks of this turn, which do not ring.
+            // Callbacks of this iteration send messages without a notification.
             if self.mailbox.has_messages() {
                 continue;
             }
@@ -117,7 +124,7 @@ impl EngineRunner {
         }
     }
 
-    /// One turn, and those that follow at once.
+    /// One iteration, and those that follow at once.
     fn iterate(&self, engine: &mut Engine) -> NextWork {
         if self.failed.load(Ordering::Acquire) {
             return NextWork::OVER;
@@ -151,6 +158,6 @@ impl NextWork {
     }
 }
 
-/// EngineRunner that one submission does at most: with others submitting all the time, it would never come
-/// back.
-const MAX_TURNS: u32 = 8;
+/// The maximum iterations of one submission. Without a bound, it might never return while other
+/// threads submit.
+const MAX_ITERATIONS: u32 = 8;

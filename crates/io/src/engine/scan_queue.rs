@@ -15,18 +15,18 @@ use headtime_units::{Extent, Lba, Nanos, Sectors};
 /// beyond the time of reading it.
 pub const MAX_HELD: Nanos = Nanos::from_secs(1);
 
-/// What a scan shall read, and how.
+/// The options of a scan.
 #[derive(Clone, Debug)]
 pub struct ScanStart {
     /// The sectors, of a drive of this one's capacity.
-    pub wanted: PendingSectors,
-    /// Whether they are to be read as they are now.
+    pub requested: PendingSectors,
+    /// True if they are to be read as they are now.
     pub point_in_time: bool,
     /// Of a point in time: whether writes wait until what they overwrite is [kept](ScanFeed::keep).
     pub hold_writes: bool,
-    /// Whether it begins paused.
+    /// True if it begins paused.
     pub paused: bool,
-    /// Where the scan learns what was written; every event lies within one region of these then.
+    /// The place where the scan learns what was written; every event lies within one region of these then.
     pub marks: Option<Arc<WriteMarks>>,
     /// About how many bytes wait for whoever takes them before the scan waits.
     pub queue_bytes: u64,
@@ -37,29 +37,29 @@ pub struct ScanStart {
 pub enum ScanEvent {
     /// Sectors were read.
     Read {
-        /// Which.
+        /// The sectors.
         extent: Extent,
-        /// What they hold.
+        /// Their contents.
         bytes: Bytes,
-        /// Where the time came from.
+        /// The source of the disk time.
         source: FillSource,
-        /// Whether anything of their region was written since the last event of it; always `false`
+        /// True if anything of their region was written since the last event of it; always `false`
         /// without marks.
         written: bool,
     },
     /// Sectors could not be read, in pieces as small as the drive's physical block. They are not
     /// tried again.
     Failed {
-        /// Which.
+        /// The sectors.
         extent: Extent,
         /// The system's code.
         errno: i32,
-        /// Where the time came from.
+        /// The source of the disk time.
         source: FillSource,
         /// As of sectors that were read.
         written: bool,
     },
-    /// Everything that was wanted has been told.
+    /// Everything that was requested has been delivered.
     Exhausted,
     /// Sectors of a point in time are overwritten although they were not kept: whatever comes from
     /// now on is of another time. The scan has stopped.
@@ -71,10 +71,11 @@ pub enum ScanEvent {
     Closed,
 }
 
-/// What the engine and the feed have in common.
+/// The queue that the engine shares with the feed.
 pub(crate) struct ScanQueue {
     pub(crate) number: u32,
     pub(crate) point_in_time: bool,
+    pub(crate) starts_paused: bool,
     pub(crate) marks: Option<Arc<WriteMarks>>,
     hold_writes: bool,
     queue_bytes: u64,
@@ -86,7 +87,7 @@ pub(crate) struct ScanQueue {
 struct FeedState {
     events: VecDeque<ScanEvent>,
     bytes: u64,
-    /// Of a point in time: what was told and is not kept, and whether it is known that it will not
+    /// Of a point in time: what was delivered and is not kept, and whether it is known that it will not
     /// be.
     unkept: Vec<(Extent, bool)>,
     /// The engine has paused the scan because of the bound.
@@ -96,7 +97,7 @@ struct FeedState {
     over: bool,
 }
 
-/// How a write stands to what was read of a point in time.
+/// The state of sectors read for a point in time that a write overwrites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retention {
     /// It may go.
@@ -112,6 +113,7 @@ impl ScanQueue {
         Self {
             number,
             point_in_time: start.point_in_time,
+            starts_paused: start.paused,
             marks: start.marks.clone(),
             hold_writes: start.point_in_time && start.hold_writes,
             queue_bytes: start.queue_bytes,
@@ -180,12 +182,12 @@ impl ScanQueue {
         }
     }
 
-    /// Whether far more waits than a paused scan brings: clients overwrite what nobody takes.
+    /// True if far more waits than a paused scan brings: clients overwrite what nobody takes.
     pub(crate) fn overflows(&self) -> bool {
         self.lock().bytes > self.queue_bytes.saturating_mul(OVERFLOW).saturating_add(MIN_OVERFLOW)
     }
 
-    /// Whether the scan is paused because of the bound and may go on.
+    /// Returns true if the scan is paused because of the bound and may continue.
     pub(crate) fn has_room_again(&self) -> bool {
         let mut state = self.lock();
         let room = state.held_back && state.bytes <= self.queue_bytes / 2;
@@ -193,13 +195,13 @@ impl ScanQueue {
         room
     }
 
-    /// Whether what was told of these sectors is kept; where not, the feed lets the engine know
+    /// True if what was delivered of these sectors is kept; where not, the feed lets the engine know
     /// when that changes.
     pub(crate) fn is_kept(&self, extent: Extent) -> Retention {
         let mut state = self.lock();
         let mut kept = Retention::Yes;
-        for (told, lost) in &state.unkept {
-            if told.overlaps(extent) {
+        for (delivered, lost) in &state.unkept {
+            if delivered.overlaps(extent) {
                 kept = if *lost { Retention::Never } else { Retention::NotYet };
                 if *lost {
                     break;
@@ -210,25 +212,28 @@ impl ScanQueue {
         kept
     }
 
-    /// Sectors that are wanted again need not be kept before they come.
-    pub(crate) fn wanted_again(&self, wanted: &PendingSectors) {
+    /// Sectors that are requested again need not be kept before they come.
+    pub(crate) fn request_again(&self, requested: &PendingSectors) {
         let mut state = self.lock();
-        for (told, lost) in std::mem::take(&mut state.unkept) {
+        for (delivered, lost) in std::mem::take(&mut state.unkept) {
             if !lost {
-                state.unkept.push((told, lost));
+                state.unkept.push((delivered, lost));
                 continue;
             }
-            // What was told in one piece may be wanted again in part: the rest stays lost.
+            // What was delivered in one piece may be requested again in part: the rest stays lost.
             let mut from = None;
-            for lba in (told.start.get()..told.end().get()).map(headtime_units::Lba::new) {
-                if !wanted.contains(lba) {
+            for lba in (delivered.start.get()..delivered.end().get()).map(headtime_units::Lba::new)
+            {
+                if !requested.contains(lba) {
                     from.get_or_insert(lba);
                 } else if let Some(from) = from.take() {
                     state.unkept.push((Extent { start: from, len: from.distance(lba) }, true));
                 }
             }
             if let Some(from) = from {
-                state.unkept.push((Extent { start: from, len: from.distance(told.end()) }, true));
+                state
+                    .unkept
+                    .push((Extent { start: from, len: from.distance(delivered.end()) }, true));
             }
         }
     }
@@ -253,7 +258,7 @@ impl ScanQueue {
     pub(crate) fn keep(&self, is_kept: impl Fn(Extent) -> bool) -> bool {
         let mut state = self.lock();
         let before = state.unkept.len();
-        state.unkept.retain(|(told, _)| !is_kept(*told));
+        state.unkept.retain(|(delivered, _)| !is_kept(*delivered));
         let wake = state.write_held && state.unkept.len() < before;
         state.write_held &= !wake;
         wake
@@ -264,26 +269,26 @@ impl ScanQueue {
         state
             .unkept
             .iter_mut()
-            .filter(|(told, _)| told.overlaps(extent))
+            .filter(|(delivered, _)| delivered.overlaps(extent))
             .for_each(|(_, lost)| *lost = true);
         std::mem::take(&mut state.write_held)
     }
 
-    /// What the lock guards is consistent between any two statements.
+    /// Locks the state, which is consistent between any two statements.
     fn lock(&self) -> MutexGuard<'_, FeedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a scan of a point in time reads before it is overwritten comes also while it is paused;
+/// Sectors read for a point in time before they are overwritten come also while it is paused;
 /// with so many times the bound, and the bytes below, waiting, its point in time is given up.
 const OVERFLOW: u64 = 8;
-/// What a failure counts towards the bound: a drive that is gone fails a whole scan as fast as it
-/// is asked.
+/// The bytes that a failure counts towards the bound: a drive that is gone fails a whole scan as fast as it
+/// is requested.
 const FAILURE_COSTS: u64 = 512;
 const MIN_OVERFLOW: u64 = 16 << 20;
 
-/// Which regions of a run of sectors were written: a bit each, set by the engine when a change of
+/// The one that regions of a run of sectors were written: a bit each, set by the engine when a change of
 /// sectors is taken in and again when it is done, taken away by what reads the region.
 ///
 /// Register it with [`DriveHandle::watch_writes`]; the engine forgets it when nobody else holds it.
@@ -367,11 +372,11 @@ mod tests {
     use super::*;
 
     fn feed(point_in_time: bool, queue_bytes: u64, marks: Option<Arc<WriteMarks>>) -> ScanQueue {
-        let wanted = PendingSectors::new(Sectors::new(100), Sectors::new(1));
+        let requested = PendingSectors::new(Sectors::new(100), Sectors::new(1));
         ScanQueue::new(
             0,
             &ScanStart {
-                wanted,
+                requested,
                 point_in_time,
                 hold_writes: true,
                 paused: false,
@@ -404,9 +409,9 @@ mod tests {
         let feed = feed(true, u64::MAX, None);
         feed.tell(Extent::from_numbers(0, 64), &read(64), 512, FillSource::Idle);
         feed.not_kept(Extent::from_numbers(0, 64));
-        let mut wanted = PendingSectors::new(Sectors::new(100), Sectors::new(8));
-        wanted.insert(Extent::from_numbers(10, 1));
-        feed.wanted_again(&wanted);
+        let mut requested = PendingSectors::new(Sectors::new(100), Sectors::new(8));
+        requested.insert(Extent::from_numbers(10, 1));
+        feed.request_again(&requested);
         let kept = |start, len| feed.is_kept(Extent::from_numbers(start, len));
         assert_eq!(
             [kept(0, 8), kept(7, 2), kept(8, 8), kept(15, 2), kept(16, 48)],
@@ -431,14 +436,14 @@ mod tests {
         let feed = feed(false, u64::MAX, Some(marks));
         let tell = |start, len| {
             feed.tell(Extent::from_numbers(start, len), &read(len as usize), 512, FillSource::Gap);
-            let mut told = Vec::new();
+            let mut delivered = Vec::new();
             while let (Some(ScanEvent::Read { extent, bytes, written, .. }), _) =
                 feed.take(Duration::ZERO)
             {
                 assert_eq!(bytes.len() as u64, extent.len.get() * 512);
-                told.push((extent.start.get(), extent.len.get(), written));
+                delivered.push((extent.start.get(), extent.len.get(), written));
             }
-            told
+            delivered
         };
         assert_eq!(
             tell(5, 35),
@@ -456,7 +461,7 @@ mod tests {
         assert_eq!(feed.is_kept(Extent::from_numbers(7, 1)), Retention::NotYet);
         assert!(
             feed.keep(|extent| extent.start.get() == 0),
-            "a write is held, so the engine is to be told"
+            "a write is held, so the engine is to be informed"
         );
         assert_eq!(
             (feed.is_kept(Extent::from_numbers(0, 8)), feed.is_kept(Extent::from_numbers(0, 9))),

@@ -62,38 +62,33 @@ impl Scans {
         self.scans.iter_mut().find(|scan| scan.feed.number == number)
     }
 
-    /// When a held write has waited long enough.
+    /// The time at which a held write is released.
     pub(super) fn next_release(&self) -> Option<Instant> {
         self.held.iter().map(|(since, _)| *since + MAX_HELD).min()
     }
 }
 
 impl Engine {
-    pub(super) fn scan_start(
-        &mut self,
-        feed: Arc<ScanQueue>,
-        wanted: PendingSectors,
-        paused: bool,
-    ) {
+    pub(super) fn scan_start(&mut self, feed: Arc<ScanQueue>, requested: PendingSectors) {
         self.scans.scans.push(Scan {
             feed: Arc::clone(&feed),
             ids: Vec::new(),
-            paused,
+            paused: feed.starts_paused,
             held_back: false,
             told_exhausted: false,
         });
-        self.scan_want(&feed, wanted);
+        self.scan_want(&feed, requested);
     }
 
     /// Wants sectors again. One that somebody is about to overwrite cannot be had any more as it
     /// was.
-    pub(super) fn scan_again(&mut self, number: u32, wanted: PendingSectors) {
+    pub(super) fn scan_again(&mut self, number: u32, requested: PendingSectors) {
         let Some(scan) = self.scans.find(number) else { return };
         scan.told_exhausted = false;
         let feed = Arc::clone(&scan.feed);
         let about_to_change = |request: &headtime_sched::Request| {
-            let touched = wanted.whole_grains(request.extent);
-            request.op.changes_sectors() && wanted.hull_in(touched).is_some()
+            let touched = requested.whole_grains(request.extent);
+            request.op.changes_sectors() && requested.hull_in(touched).is_some()
         };
         let overtaken = self
             .pending
@@ -105,13 +100,13 @@ impl Engine {
         match overtaken.filter(|_| feed.point_in_time) {
             Some(extent) => self.scan_overtaken(number, extent),
             None => {
-                feed.wanted_again(&wanted);
-                self.scan_want(&feed, wanted);
+                feed.request_again(&requested);
+                self.scan_want(&feed, requested);
             }
         }
     }
 
-    fn scan_want(&mut self, feed: &ScanQueue, wanted: PendingSectors) {
+    fn scan_want(&mut self, feed: &ScanQueue, requested: PendingSectors) {
         let id = ScanId(self.scans.next_id);
         self.scans.next_id += 1;
         let now = self.clock.now();
@@ -128,7 +123,7 @@ impl Engine {
         });
         scan.ids.push(id);
         let options = ScanOptions { point_in_time: feed.point_in_time, pace: scan.pace() };
-        scheduler.scan_start(now, id, wanted, options);
+        scheduler.scan_start(now, id, requested, options);
         self.tell_exhausted(feed.number);
     }
 
@@ -165,7 +160,7 @@ impl Engine {
         }
     }
 
-    /// Of an engine that failed: its scheduler is not asked any more.
+    /// Of an engine that failed: its scheduler is not requested any more.
     pub(super) fn abandon_scans(&mut self) {
         self.scans.scans.drain(..).for_each(|scan| scan.feed.end(Some(ScanEvent::Closed)));
     }
@@ -253,7 +248,7 @@ impl Engine {
         }
     }
 
-    /// Whether these sectors may be overwritten now; ends the scans that have lost their point in
+    /// True if these sectors may be overwritten now; ends the scans that have lost their point in
     /// time by it.
     fn may_overwrite(&mut self, extent: Extent, waited_long: bool) -> bool {
         let mut wait = false;

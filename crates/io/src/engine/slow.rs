@@ -30,21 +30,21 @@ pub struct SlowRequest {
     pub volume: VolumeId,
     /// Its class.
     pub class: ClassId,
-    /// What it did.
+    /// The operation.
     pub op: Op,
     /// The drive's sectors.
     pub extent: Extent,
-    /// When it was submitted, by [`RealClock`](crate::RealClock).
+    /// The time at which it was submitted, by [`RealClock`](crate::RealClock).
     pub submitted: Instant,
     /// From its submission to the drive's report.
     pub response: Nanos,
-    /// How long after its submission it was due.
+    /// Its deadline, counted from the submission.
     pub deadline: Option<Nanos>,
-    /// Whether it completed after that.
+    /// True if it completed after the deadline.
     pub missed: bool,
-    /// Whether it failed.
+    /// True if it failed.
     pub failed: bool,
-    /// Where its time went.
+    /// The parts of its response time.
     pub went: TimeParts,
 }
 
@@ -71,7 +71,7 @@ pub struct TimeParts {
     pub rotation: Nanos,
     /// Sectors passing, as believed.
     pub transfer: Nanos,
-    /// What the drive took beyond what was believed of it; all of it for a flush or discard, and
+    /// The service time beyond the prediction; all of it for a flush or discard, and
     /// where places are not known.
     pub unforeseen: Nanos,
 }
@@ -95,7 +95,7 @@ impl TimeParts {
     }
 }
 
-/// What the books said at one moment of a volume, of all and of scans.
+/// The disk time of a volume, of all volumes, and of scans at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AccountMark {
     own: Nanos,
@@ -121,16 +121,16 @@ pub(crate) struct SlowLog {
     mean: Nanos,
 }
 
-/// What a command was at the drive.
+/// The times of a command at the drive.
 pub(crate) struct AtDriveFrom {
-    /// When the command before it was done, if that is later than its own dispatch.
+    /// The completion of the previous command, if later than its own dispatch.
     pub(crate) alone_from: Instant,
     pub(crate) predicted: Option<PredictedService>,
 }
 
 /// A response this many times the mean of late is slow (guess).
 const SLOW_TIMES: u64 = 4;
-/// What is faster is never slow (guess: a random access with a revolution lost).
+/// A faster request is never slow (guess: a random access with a lost revolution).
 const NEVER_SLOW: Nanos = Nanos::from_ms(20);
 
 impl SlowLog {

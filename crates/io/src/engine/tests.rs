@@ -25,7 +25,7 @@ use crate::request::{Io, IoDone, IoError};
 
 const SECTOR: usize = 512;
 
-/// What a test and its drive share.
+/// The state that a test shares with its drive.
 struct Puppet {
     state: Mutex<State>,
     notifier: Arc<Notifier>,
@@ -556,9 +556,9 @@ fn a_write_that_waits_for_its_flush_while_the_drive_loses_writes_is_not_called_d
 }
 
 fn scan(drive: &Drive, point_in_time: bool) -> ScanFeed {
-    let wanted = PendingSectors::all(Sectors::new(1000), Sectors::new(8));
+    let requested = PendingSectors::all(Sectors::new(1000), Sectors::new(8));
     let start = ScanStart {
-        wanted,
+        requested,
         point_in_time,
         hold_writes: point_in_time,
         paused: false,
@@ -636,9 +636,9 @@ fn what_could_not_be_kept_is_read_again_when_it_is_wanted_again() {
     let feed = scan(&drive, true);
     while event(&feed) != ScanEvent::Exhausted {}
     feed.not_kept(Extent::from_numbers(0, 1000));
-    let mut wanted = PendingSectors::new(Sectors::new(1000), Sectors::new(8));
-    wanted.insert(Extent::from_numbers(10, 1));
-    feed.again(wanted);
+    let mut requested = PendingSectors::new(Sectors::new(1000), Sectors::new(8));
+    requested.insert(Extent::from_numbers(10, 1));
+    feed.again(requested);
     assert!(
         matches!(event(&feed), ScanEvent::Read { extent, .. } if extent == Extent::from_numbers(8, 8))
     );

@@ -27,7 +27,7 @@ use super::at_drive::{Overdue, limit_of, name};
 use crate::request::{IoDone, IoError};
 
 impl Engine {
-    /// When [`Engine::answer_who_waited_too_long`] has something to do next.
+    /// The time at which [`Engine::apply_time_limits`] has to run next.
     pub(super) fn next_time_limit(&self) -> Option<Instant> {
         let expiry = self.at_drive.any_given_up().then_some(self.next_expiry);
         self.at_drive.next_look().into_iter().chain(expiry).min()
@@ -35,8 +35,8 @@ impl Engine {
 
     /// Answers those whose time is over at `now`, by which all that the drive has done has been
     /// taken in.
-    pub(super) fn answer_who_waited_too_long(&mut self, now: Instant) {
-        for overdue in self.at_drive.look(now) {
+    pub(super) fn apply_time_limits(&mut self, now: Instant) {
+        for overdue in self.at_drive.check(now) {
             match overdue {
                 Overdue::Slow(id) => self.tell_of_slow(now, id),
                 Overdue::GivenUp(id) => self.give_up_command(now, id),

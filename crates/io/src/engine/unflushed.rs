@@ -22,7 +22,7 @@ pub(super) struct Unflushed {
     last: BTreeMap<VolumeId, u64>,
     /// Volumes that must hear of a loss.
     lost: BTreeSet<VolumeId>,
-    /// How many losses of the drive are in the books.
+    /// The drive's losses recorded so far.
     losses: u64,
 }
 
@@ -33,7 +33,7 @@ impl Unflushed {
         self.last.insert(volume, self.answered);
     }
 
-    /// What a flush that is sent now will cover.
+    /// The writes that a flush sent now will cover.
     pub(super) fn covered_now(&self) -> u64 {
         self.answered
     }
@@ -57,7 +57,7 @@ impl Unflushed {
         self.lost.remove(&volume)
     }
 
-    /// Whether somebody was not told yet.
+    /// Returns true if a volume has not been informed yet.
     pub(super) fn has_untold_loss(&self) -> bool {
         !self.lost.is_empty()
     }

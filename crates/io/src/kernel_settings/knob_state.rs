@@ -34,7 +34,7 @@ pub(super) struct Entry {
     pub(super) change: Change,
 }
 
-/// What is known of a change.
+/// The state of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// It may have been made: the program was about to, or had not yet looked.
@@ -55,7 +55,7 @@ pub(super) struct KnobState {
 
 /// Why settings cannot be remembered, or not be recalled.
 #[derive(Debug, thiserror::Error)]
-pub enum StateError {
+pub enum KnobStateError {
     /// Another drive on the same disk has them.
     #[error("the settings of {disk} are held by another headtime on the same disk ({} is locked)", path.display())]
     Held {
@@ -69,7 +69,7 @@ pub enum StateError {
     System {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
         /// The system's answer.
         error: io::Error,
@@ -81,7 +81,7 @@ pub enum StateError {
         path: PathBuf,
         /// The disk it speaks of.
         disk: String,
-        /// What is wrong with it.
+        /// The fault.
         what: &'static str,
     },
 }
@@ -101,11 +101,11 @@ impl KnobState {
     /// Locks the memory of a disk, for as long as the result lives.
     ///
     /// # Errors
-    /// [`StateError::Held`] when someone living has it, or the system's.
-    pub(super) fn take(system: &SystemPaths, disk: &str) -> Result<Self, StateError> {
+    /// [`KnobStateError::Held`] when someone living has it, or the system's.
+    pub(super) fn take(system: &SystemPaths, disk: &str) -> Result<Self, KnobStateError> {
         let failed = |path: &Path, doing| {
             let path = path.to_owned();
-            move |error| StateError::System { path, doing, error }
+            move |error| KnobStateError::System { path, doing, error }
         };
         std::fs::create_dir_all(&system.state)
             .map_err(failed(&system.state, "making the directory"))?;
@@ -119,7 +119,7 @@ impl KnobState {
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(StateError::Held { disk: disk.to_owned(), path });
+                return Err(KnobStateError::Held { disk: disk.to_owned(), path });
             }
             Err(errno) => return Err(failed(&path, "locking")(errno.into())),
         }
@@ -146,7 +146,7 @@ impl KnobState {
     ///
     /// # Errors
     /// The system's.
-    pub(super) fn remember(&self, entries: &[Entry]) -> Result<(), StateError> {
+    pub(super) fn remember(&self, entries: &[Entry]) -> Result<(), KnobStateError> {
         let mut text = format!("{MAGIC}\ndisk {}\ndiskseq {}\n", self.disk, self.diskseq);
         for Entry { name, file, before, change } in entries {
             text.push_str(&format!(
@@ -157,31 +157,31 @@ impl KnobState {
         }
         let text = files::seal(text);
         write_atomically(&self.path, Existing::Replace, |mut file| file.write_all(text.as_bytes()))
-            .map_err(|error| StateError::System {
+            .map_err(|error| KnobStateError::System {
                 path: self.path.clone(),
                 doing: "writing",
                 error,
             })
     }
 
-    /// What is remembered; nothing when nothing is, or when it is of another disk that had the same
+    /// Returns the recorded settings; none if there are none, or if they are of another disk that had the same
     /// name.
     ///
     /// # Errors
     /// When it cannot be read.
-    pub(super) fn recall(&self) -> Result<Vec<Entry>, StateError> {
+    pub(super) fn recall(&self) -> Result<Vec<Entry>, KnobStateError> {
         let text = match std::fs::read(&self.path) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => {
-                return Err(StateError::System {
+                return Err(KnobStateError::System {
                     path: self.path.clone(),
                     doing: "reading",
                     error,
                 });
             }
         };
-        let (diskseq, entries) = parse(&text).map_err(|what| StateError::Damaged {
+        let (diskseq, entries) = parse(&text).map_err(|what| KnobStateError::Damaged {
             path: self.path.clone(),
             disk: self.disk.clone(),
             what,

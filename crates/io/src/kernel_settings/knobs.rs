@@ -21,22 +21,22 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::knob_state::{Change, Entry, KnobState, StateError};
+use super::knob_state::{Change, Entry, KnobState, KnobStateError};
 use super::options::{KernelKnobs, RawOptions, WriteCache};
 use crate::block_device::{BlockDevice, SystemPaths, chosen, word};
 
 /// One setting of the kernel or, through it, of the drive.
 pub struct KernelKnob {
-    /// What messages call it.
+    /// Its name in messages.
     pub name: &'static str,
-    /// Where it lies below the disk's directory in `/sys`, the first that is there counts; `*`
+    /// The place where it lies below the disk's directory in `/sys`, the first that is there counts; `*`
     /// stands for any one directory.
     pub files: &'static [&'static str],
-    /// What it is set to, `None` when the options leave it alone.
-    pub wanted: fn(&RawOptions) -> Option<String>,
+    /// Its new value; `None` if the options leave it alone.
+    pub requested: fn(&RawOptions) -> Option<String>,
     /// Why it is set.
     pub why: &'static str,
-    /// What follows where it has no effect.
+    /// The consequence if it has no effect.
     pub without: &'static str,
 }
 
@@ -46,7 +46,7 @@ pub const KERNEL_KNOBS: &[KernelKnob] = &[
     KernelKnob {
         name: SCHEDULER,
         files: &["queue/scheduler"],
-        wanted: |_| Some("none".to_owned()),
+        requested: |_| Some("none".to_owned()),
         why: "two schedulers in a row undo each other: the drive is to get the commands in the \
             order chosen here",
         without: "requests may be reordered and held back by the kernel, so that predicted times \
@@ -55,7 +55,7 @@ pub const KERNEL_KNOBS: &[KernelKnob] = &[
     KernelKnob {
         name: "merging",
         files: &["queue/nomerges"],
-        wanted: |_| Some("2".to_owned()),
+        requested: |_| Some("2".to_owned()),
         why: "neighboring commands are merged here, where it is known whom they serve; merged by \
             the kernel both would be measured wrong",
         without: "neighboring commands may be merged by the kernel, which blurs measured times",
@@ -63,7 +63,7 @@ pub const KERNEL_KNOBS: &[KernelKnob] = &[
     KernelKnob {
         name: "queue_depth",
         files: &["device/queue_depth", "queue/nr_requests"],
-        wanted: |options| options.queue_depth.map(|depth| depth.to_string()),
+        requested: |options| options.queue_depth.map(|depth| depth.to_string()),
         why: "the drive's own queue reorders too; how much of it is used is the owner's choice",
         without: "no more commands than configured are sent all the same, as far as the drive \
             takes them",
@@ -73,7 +73,7 @@ pub const KERNEL_KNOBS: &[KernelKnob] = &[
         // Never queue/write_cache: that is what the kernel believes of the cache, and telling it
         // that there is none makes it drop every flush.
         files: &["device/scsi_disk/*/cache_type", "cache_type"],
-        wanted: |options| match options.write_cache {
+        requested: |options| match options.write_cache {
             WriteCache::Keep => None,
             WriteCache::On => Some("write back".to_owned()),
             WriteCache::Off => Some("write through".to_owned()),
@@ -84,14 +84,14 @@ pub const KERNEL_KNOBS: &[KernelKnob] = &[
     },
 ];
 
-/// What became, or would become, of a knob.
+/// The outcome of a setting, planned or done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KnobOutcome {
-    /// It was as wanted.
+    /// It was as requested.
     Already,
     /// It is changed.
     Change {
-        /// What it was.
+        /// Its old value.
         from: String,
     },
     /// It has no effect here.
@@ -101,8 +101,8 @@ pub enum KnobOutcome {
     },
     /// It is left alone.
     LeftAlone {
-        /// Whether the owner asked for that.
-        asked: bool,
+        /// True if the owner explicit for that.
+        explicit: bool,
         /// Why.
         reason: String,
     },
@@ -113,24 +113,24 @@ pub enum KnobOutcome {
 pub struct KnobReport {
     /// The knob.
     pub name: &'static str,
-    /// What it should be.
-    pub wanted: String,
+    /// The requested value.
+    pub requested: String,
     /// The file that is it, when there is one.
     pub file: Option<PathBuf>,
-    /// What became of it.
+    /// The outcome.
     pub outcome: KnobOutcome,
 }
 
-/// What became of a remembered value.
+/// The restoration of a recorded value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnobRestored {
     /// The knob.
     pub name: String,
     /// Its file.
     pub file: PathBuf,
-    /// What it was before.
+    /// The old value.
     pub before: String,
-    /// What it is now: equal to `before` when it was put back.
+    /// The present value: equal to `before` if it was restored.
     pub now: Option<String>,
     /// Why it was not put back; `None` when it was.
     pub left: Option<String>,
@@ -143,27 +143,27 @@ pub(crate) struct KnobGuard {
     sys: PathBuf,
 }
 
-/// What would be done to the knobs of `device`; nothing is written.
+/// Plans the settings of `device`; writes nothing.
 #[must_use]
 pub fn plan_knobs(device: &BlockDevice, options: &RawOptions) -> Vec<KnobReport> {
     let directory = device.disk_directory(&options.system);
-    wanted(options).map(|(knob, wanted)| plan(knob, wanted, &directory, options)).collect()
+    requested(options).map(|(knob, requested)| plan(knob, requested, &directory, options)).collect()
 }
 
-fn wanted(options: &RawOptions) -> impl Iterator<Item = (&'static KernelKnob, String)> {
-    KERNEL_KNOBS.iter().filter_map(move |knob| Some((knob, (knob.wanted)(options)?)))
+fn requested(options: &RawOptions) -> impl Iterator<Item = (&'static KernelKnob, String)> {
+    KERNEL_KNOBS.iter().filter_map(move |knob| Some((knob, (knob.requested)(options)?)))
 }
 
 fn plan(
     knob: &'static KernelKnob,
-    wanted: String,
+    requested: String,
     directory: &Path,
     options: &RawOptions,
 ) -> KnobReport {
     let file = knob.files.iter().find_map(|pattern| find(directory, pattern));
     let outcome = match file.as_deref().map(|file| (file, word(file))) {
         _ if options.kernel_knobs == KernelKnobs::Keep => {
-            KnobOutcome::LeftAlone { asked: true, reason: "kernel_knobs = keep".to_owned() }
+            KnobOutcome::LeftAlone { explicit: true, reason: "kernel_knobs = keep".to_owned() }
         }
         None => KnobOutcome::NoEffect {
             reason: format!("this device has no {}", knob.files.join(" or ")),
@@ -171,10 +171,10 @@ fn plan(
         Some((file, None)) => {
             KnobOutcome::NoEffect { reason: format!("{} cannot be read", file.display()) }
         }
-        Some((_, Some(text))) if chosen(&text) == wanted => KnobOutcome::Already,
+        Some((_, Some(text))) if chosen(&text) == requested => KnobOutcome::Already,
         Some((_, Some(text))) => KnobOutcome::Change { from: chosen(&text).to_owned() },
     };
-    KnobReport { name: knob.name, wanted, file, outcome }
+    KnobReport { name: knob.name, requested, file, outcome }
 }
 
 impl KnobGuard {
@@ -231,17 +231,17 @@ impl KnobGuard {
     fn change(&mut self, report: &mut KnobReport) {
         let (from, file) = match (&report.outcome, &report.file) {
             (KnobOutcome::Change { from }, Some(file)) => (from, file),
-            // It was as wanted, and a knob before it may have changed that; it comes back with that
+            // It was as requested, and a knob before it may have changed that; it comes back with that
             // one.
-            (KnobOutcome::Already, Some(file)) if now(file).as_ref() != Some(&report.wanted) => {
-                (&report.wanted, file)
+            (KnobOutcome::Already, Some(file)) if now(file).as_ref() != Some(&report.requested) => {
+                (&report.requested, file)
             }
             _ => return,
         };
-        let refused = std::fs::write(file, &report.wanted).err();
+        let refused = std::fs::write(file, &report.requested).err();
         let now = now(file);
         let reason = match (&refused, &now) {
-            (_, Some(now)) if *now == report.wanted => None,
+            (_, Some(now)) if *now == report.requested => None,
             (Some(error), _) => {
                 Some(format!("the system refuses to write {}: {error}", file.display()))
             }
@@ -268,7 +268,7 @@ impl Drop for KnobGuard {
 }
 
 impl KnobReport {
-    /// Whether the knob is, or will be, as wanted.
+    /// True if the knob is, or will be, as requested.
     #[must_use]
     pub fn has_effect(&self) -> bool {
         matches!(self.outcome, KnobOutcome::Already | KnobOutcome::Change { .. })
@@ -277,19 +277,19 @@ impl KnobReport {
 
 impl fmt::Display for KnobReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, wanted, outcome, .. } = self;
+        let Self { name, requested, outcome, .. } = self;
         match outcome {
-            KnobOutcome::Already => write!(f, "{name} = {wanted}, as it was"),
-            KnobOutcome::Change { from } => write!(f, "{name} = {wanted} instead of {from}"),
+            KnobOutcome::Already => write!(f, "{name} = {requested}, as it was"),
+            KnobOutcome::Change { from } => write!(f, "{name} = {requested} instead of {from}"),
             KnobOutcome::NoEffect { reason } => {
                 let without = KERNEL_KNOBS
                     .iter()
                     .find(|knob| knob.name == *name)
                     .map_or("", |knob| knob.without);
-                write!(f, "{name} = {wanted} has no effect here, because {reason}; {without}")
+                write!(f, "{name} = {requested} has no effect here, because {reason}; {without}")
             }
             KnobOutcome::LeftAlone { reason, .. } => {
-                write!(f, "{name} = {wanted} is not set, because of this: {reason}")
+                write!(f, "{name} = {requested} is not set, because of this: {reason}")
             }
         }
     }
@@ -314,7 +314,7 @@ impl fmt::Display for KnobRestored {
 
 /// Puts back what crashed runs have left on any disk; disks in use by a running headtime are passed
 /// over. What became of each knob, and of what disk nothing could be recalled.
-pub fn restore_knobs(system: &SystemPaths) -> (Vec<KnobRestored>, Vec<StateError>) {
+pub fn restore_knobs(system: &SystemPaths) -> (Vec<KnobRestored>, Vec<KnobStateError>) {
     let (mut restored, mut errors) = (Vec::new(), Vec::new());
     for disk in KnobState::disks(system) {
         match KnobState::take(system, &disk).and_then(|state| Ok((state.recall()?, state))) {
@@ -322,7 +322,7 @@ pub fn restore_knobs(system: &SystemPaths) -> (Vec<KnobRestored>, Vec<StateError
                 restored.extend(put_back(&system.sys, &entries));
                 state.forget();
             }
-            Err(StateError::Held { .. }) => {}
+            Err(KnobStateError::Held { .. }) => {}
             Err(error) => errors.push(error),
         }
     }
@@ -434,11 +434,15 @@ fn say(restored: &[KnobRestored]) {
     }
 }
 
-fn left_alone(device: &BlockDevice, options: &RawOptions, error: &StateError) -> Vec<KnobReport> {
+fn left_alone(
+    device: &BlockDevice,
+    options: &RawOptions,
+    error: &KnobStateError,
+) -> Vec<KnobReport> {
     let mut reports = plan_knobs(device, options);
     for report in &mut reports {
         if matches!(report.outcome, KnobOutcome::Change { .. }) {
-            report.outcome = KnobOutcome::LeftAlone { asked: false, reason: error.to_string() };
+            report.outcome = KnobOutcome::LeftAlone { explicit: false, reason: error.to_string() };
         }
     }
     reports
@@ -463,7 +467,7 @@ fn find(directory: &Path, pattern: &str) -> Option<PathBuf> {
 /// The knob that others depend on.
 const SCHEDULER: &str = "scheduler";
 
-/// What the kernel changes when the scheduler changes, beside the scheduler's own settings in
+/// The settings that the kernel changes when the scheduler changes, beside the scheduler's own settings in
 /// `queue/iosched`.
 const FOLLOWERS: &[&str] = &["queue/nr_requests", "queue/wbt_lat_usec"];
 

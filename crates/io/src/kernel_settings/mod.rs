@@ -4,7 +4,7 @@ mod knob_state;
 mod knobs;
 mod options;
 
-pub use knob_state::StateError;
+pub use knob_state::KnobStateError;
 pub(crate) use knobs::KnobGuard;
 pub use knobs::{
     KERNEL_KNOBS, KernelKnob, KnobOutcome, KnobReport, KnobRestored, plan_knobs, restore_knobs,

@@ -5,22 +5,22 @@ use std::str::FromStr;
 
 use crate::block_device::SystemPaths;
 
-/// What is done to the kernel and the drive when a block device is opened; of no effect on other
+/// The kernel and drive settings for an open block device; of no effect on other
 /// drives, which is said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawOptions {
-    /// Whether the kernel's own scheduling in front of the device is switched off while it is open.
+    /// True if the kernel's own scheduling in front of the device is switched off while it is open.
     pub kernel_knobs: KernelKnobs,
-    /// How many commands the drive is given at once at the most, by its own limit; `None` leaves
+    /// The number of commands the drive is given at once at the most, by its own limit; `None` leaves
     /// the limit as it is.
     pub queue_depth: Option<u32>,
     /// The drive's own write cache.
     pub write_cache: WriteCache,
-    /// Where the kernel shows its devices; other than the default in tests only.
+    /// The kernel's device trees; tests use other ones.
     pub system: SystemPaths,
 }
 
-/// Whether kernel settings are touched at all.
+/// True if kernel settings are touched at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KernelKnobs {
     /// They are set while the device is open and put back afterwards.
@@ -30,7 +30,7 @@ pub enum KernelKnobs {
     Keep,
 }
 
-/// What is done about the drive's own write cache.
+/// The setting of the drive's own write cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteCache {
     /// It stays as it is.

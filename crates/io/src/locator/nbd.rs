@@ -23,10 +23,10 @@ pub struct NbdLocator {
     pub uri: NbdUri,
     /// The most commands the server holds at once.
     pub queue_depth: usize,
-    /// How long after the loss of the connection requests wait for the next one; later they fail at
+    /// The time that after the loss of the connection requests wait for the next one; later they fail at
     /// once until the drive is back.
     pub reconnect_timeout: Nanos,
-    /// How long one attempt to connect may take from socket to open export.
+    /// The time limit of one attempt to connect, from socket to open export.
     pub connect_timeout: Nanos,
 }
 

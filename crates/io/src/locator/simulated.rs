@@ -12,9 +12,9 @@ pub struct SimulatedLocator {
     pub profile: ProfileSource,
     /// The named setup of the profile, when one is chosen.
     pub setup: Option<String>,
-    /// Which unit of the profile is simulated; 0 unless said.
+    /// The seed of the simulated drive [default: 0].
     pub seed: u64,
-    /// Whether the unit's times scatter as the profile says.
+    /// True if the drive's times scatter as the profile describes.
     pub noise: bool,
 }
 

@@ -1,11 +1,11 @@
-//! What only a block device is asked, and only by ioctl.
+//! What only a block device is requested, and only by ioctl.
 
 use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, Setter, ioctl, opcode};
 
-/// Whether the device refuses writes (`BLKROGET`).
+/// True if the device refuses writes (`BLKROGET`).
 ///
 /// # Errors
 /// The system's, such as "not a typewriter" for what is no block device.

@@ -1,5 +1,5 @@
 //! The only unsafe code of the crate: an io_uring that owns what the kernel works on, the
-//! scheduling class of a thread, and what a block device is asked by ioctl.
+//! scheduling class of a thread, and what a block device is requested by ioctl.
 #![allow(unsafe_code)]
 
 mod block;

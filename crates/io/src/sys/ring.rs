@@ -122,7 +122,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Whether the kernel has not yet taken everything that there would be room for.
+    /// True if the kernel has not yet taken everything that there would be room for.
     pub(crate) fn has_unsent(&mut self) -> bool {
         let inner = &mut *self.inner;
         !inner.uring.submission().is_empty()

@@ -62,7 +62,7 @@ impl LoopDevice {
             .to_owned()
     }
 
-    /// Where a file of its queue's lies.
+    /// The path of a file of its queue.
     pub(crate) fn queue_path(&self, file: &str) -> PathBuf {
         Path::new("/sys/block").join(self.name()).join("queue").join(file)
     }

@@ -58,17 +58,17 @@ impl Kind {
         if self == Self::Loop4096 { 4096 } else { SECTOR }
     }
 
-    /// Whether it is behind nbdkit.
+    /// True if it is behind nbdkit.
     pub(crate) fn is_nbd(self) -> bool {
         matches!(self, Self::Nbd | Self::NbdPlain)
     }
 
-    /// Whether what was written outlives the drive.
+    /// True if what was written outlives the drive.
     pub(crate) fn keeps(self) -> bool {
         !matches!(self, Self::Memory | Self::Simulated)
     }
 
-    /// Whether it is a block device.
+    /// True if it is a block device.
     pub(crate) fn is_device(self) -> bool {
         matches!(self, Self::Loop512 | Self::Loop4096)
     }
@@ -161,11 +161,11 @@ impl Place {
     /// Opens the drive; `None`, with a message, where the kind cannot be had on this machine.
     pub(crate) fn open(&self, options: DriveOptions) -> Option<Drive> {
         if self.kind.is_device() && self.device.is_none() {
-            // Said when the device was asked for.
+            // Said when the device was requested.
             return None;
         }
         if self.kind.is_nbd() && self.server.is_none() {
-            // Said when the server was asked for.
+            // Said when the server was requested.
             return None;
         }
         match when_let_go(|| self.try_open(options.clone())) {
@@ -238,7 +238,7 @@ pub(crate) fn pattern_of(sector_bytes: usize, extent: Extent, version: u64) -> B
     Bytes::from(bytes)
 }
 
-/// Whether a read of `extent` sees the given version of the pattern.
+/// True if a read of `extent` sees the given version of the pattern.
 pub(crate) fn holds(drive: &Drive, extent: Extent, version: u64) -> bool {
     let sector_bytes = drive.sector_size().bytes() as usize;
     drive.handle().run(Io::read(extent)).result.expect("readable")

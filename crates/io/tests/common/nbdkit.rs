@@ -12,7 +12,7 @@ pub(crate) struct Nbdkit {
     socket: PathBuf,
 }
 
-/// Whether nbdkit with these plugins and filters is installed; says so when not.
+/// True if nbdkit with these plugins and filters is installed; says so when not.
 pub(crate) fn installed(parts: &[&str]) -> bool {
     let config = Command::new("nbdkit").arg("--dump-config").output();
     let config = config
@@ -84,7 +84,7 @@ impl Nbdkit {
         self.signal("-CONT");
     }
 
-    /// What the kernel says of each thread: number, name in parentheses, state, and more.
+    /// The kernel's status of each thread: number, name in parentheses, state, and more.
     fn threads(&self) -> Vec<String> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it runs");
         tasks

@@ -12,18 +12,18 @@ use bytes::Bytes;
 use headtime_nbd::server::{Connection, ExportRefusal, Handle, ServerEvent};
 use headtime_nbd::{Errno, ExportInfo, NbdCommand, ServerLimits};
 
-/// What a test and its server share.
+/// The state that a test shares with its server.
 pub(crate) struct Script {
     pub export: ExportInfo,
     pub bytes: Vec<u8>,
     /// Every request, in the order they were taken in: connection, name, first byte, bytes.
     pub log: Vec<(usize, &'static str, u64, u64)>,
-    /// What is done about a request, asked again and again as long as it is kept.
+    /// The treatment of a request, evaluated again and again as long as it is kept.
     pub rule: Box<dyn Fn(&NbdCommand) -> Rule + Send>,
     /// Connections that were made, and those of them on which the export was opened.
     pub accepted: usize,
     pub opened: usize,
-    /// Whether connections are taken.
+    /// True if connections are taken.
     pub accepting: bool,
 }
 
@@ -60,7 +60,7 @@ impl Puppet {
         std::thread::spawn(move || {
             loop {
                 while !lock(&shared).accepting {
-                    std::thread::sleep(LOOK);
+                    std::thread::sleep(POLL);
                 }
                 let Ok((stream, _)) = listener.accept() else { return };
                 let shared = Arc::clone(&shared);
@@ -87,7 +87,7 @@ impl Puppet {
                 "a minute has passed and not: {what}; seen: {:?}",
                 self.script().log
             );
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL);
         }
     }
 
@@ -139,7 +139,7 @@ fn serve(mut stream: UnixStream, script: &Mutex<Script>) {
         script.accepted += 1;
         script.accepted
     };
-    stream.set_read_timeout(Some(LOOK)).expect("it is a socket");
+    stream.set_read_timeout(Some(POLL)).expect("it is a socket");
     let mut machine =
         Connection::new(ServerLimits::default()).expect("the default limits go together");
     let mut kept: Vec<(Handle, NbdCommand)> = Vec::new();
@@ -148,7 +148,7 @@ fn serve(mut stream: UnixStream, script: &Mutex<Script>) {
     loop {
         while let Some(event) = machine.poll_event() {
             match event {
-                ServerEvent::ListExports => machine.answer_list(&[]).expect("it was asked for"),
+                ServerEvent::ListExports => machine.answer_list(&[]).expect("it was requested"),
                 ServerEvent::LookupExport { name, .. } => {
                     let found = name.is_empty().then(|| lock(script).export.clone());
                     machine
@@ -171,7 +171,7 @@ fn serve(mut stream: UnixStream, script: &Mutex<Script>) {
             match (script.rule)(&command) {
                 Rule::Keep => still_kept.push((handle, command)),
                 Rule::HangUp => return,
-                // A connection that is over takes no more replies; what it was asked still happens.
+                // A connection that is over takes no more replies; what it was requested still happens.
                 Rule::Fail(errno) => drop(machine.reply_error(handle, errno, "as the test said")),
                 Rule::Say(bytes) => {
                     let _ = stream.write_all(&bytes);
@@ -190,7 +190,7 @@ fn serve(mut stream: UnixStream, script: &Mutex<Script>) {
             if kept.is_empty() {
                 return;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL);
             continue;
         }
         let room = machine.read_hint().min(input.len());
@@ -235,5 +235,5 @@ fn lock(script: &Mutex<Script>) -> MutexGuard<'_, Script> {
     script.lock().expect("no server thread panics while holding it")
 }
 
-/// How often the server looks at its script.
-const LOOK: Duration = Duration::from_millis(1);
+/// The interval at which the server polls its script.
+const POLL: Duration = Duration::from_millis(1);

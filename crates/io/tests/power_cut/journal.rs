@@ -34,7 +34,7 @@ const REGION: u64 = 2 + LOG + PLACES;
 const CLIENTS: u64 = 3;
 const MAX_BLOCKS: usize = 4;
 
-/// What is wrong with a store, to see whether the test notices.
+/// A planted bug of a store, which the test must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bug {
     None,
@@ -46,7 +46,7 @@ enum Bug {
     ChecksHeadersOnly,
 }
 
-/// Where a log begins and which records count.
+/// The start of a log and its valid records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Super {
     sequence: u64,
@@ -63,7 +63,7 @@ struct Transaction {
     acknowledged: Option<usize>,
 }
 
-/// What a client leaves behind.
+/// The state that a client leaves.
 struct Life {
     client: u64,
     /// The last writer of each place when the store was mounted.
@@ -72,7 +72,7 @@ struct Life {
     transactions: Vec<Transaction>,
 }
 
-/// What recovery finds.
+/// The result of recovery.
 #[derive(Debug)]
 struct Recovered {
     head: Super,
@@ -355,7 +355,7 @@ impl<'a> Store<'a> {
 }
 
 impl Life {
-    /// What each place holds once transaction `number` is the last.
+    /// The content of each place if transaction `number` is the last.
     fn versions_after(&self, number: u64) -> Vec<u64> {
         let mut versions = self.versions.clone();
         for transaction in
@@ -369,7 +369,7 @@ impl Life {
         versions
     }
 
-    /// Whether a store that was cut at `moment` kept what it promised; returns what its places
+    /// True if a store that was cut at `moment` kept what it promised; returns what its places
     /// hold.
     fn check(
         &self,
@@ -580,7 +580,7 @@ fn stores_beside_one_whose_flush_fails_are_told_when_the_drive_forgets() {
     }
 }
 
-/// Whether any of a few loads is caught.
+/// Returns true if any of a few loads fails.
 fn is_caught(drive: &PowerCutDrive, bug: Bug) -> bool {
     let caught = |seed| {
         let run = run(drive.clone(), "headtime", None, 40, &nothing_written(), bug, seed);

@@ -30,7 +30,7 @@ fn seed() -> u64 {
     chosen.unwrap_or(20_260)
 }
 
-/// How often to cut, when `few` are enough for every day.
+/// The number of cuts; `few` in a normal run.
 fn cuts(few: usize) -> usize {
     let times =
         std::env::var("HEADTIME_CUTS").ok().and_then(|times| times.parse().ok()).unwrap_or(1);

@@ -29,22 +29,22 @@ const REQUESTS: usize = 220;
 /// Requests held at once.
 const AT_ONCE: usize = 24;
 
-/// What the clients of a load believe about flushes.
+/// The assumption of a load's clients about flushes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trust {
-    /// What is promised.
+    /// The guaranteed behavior.
     Promised,
-    /// That what was written is safe once a flush is submitted, as on a stack that answers flushes
+    /// The assumption that written data is safe once a flush is submitted, as on a stack that answers flushes
     /// at once.
     OnSubmission,
-    /// That a flush covers writes that have not completed.
+    /// The assumption that a flush covers writes that have not completed.
     CoversUnfinished,
 }
 
-/// What the client knows of one change of sectors.
+/// A change of sectors as the client sees it.
 struct Change {
     extent: Extent,
-    /// What it leaves: its number in every sector; zeroes when 0.
+    /// Its content: its number in every sector, or zeroes if 0.
     version: u64,
     /// The moment before it was submitted.
     submitted: usize,
@@ -53,7 +53,7 @@ struct Change {
     safe: Option<usize>,
 }
 
-enum Asked {
+enum Issued {
     Read,
     Change { index: usize, fua: bool },
     Flush { covers: Vec<usize> },
@@ -110,22 +110,22 @@ fn load(
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let handle = drive.handle();
     let (sender, answers) = mpsc::channel();
-    let (mut asked, mut changes): (Vec<Asked>, Vec<Change>) = (Vec::new(), Vec::new());
+    let (mut requested, mut changes): (Vec<Issued>, Vec<Change>) = (Vec::new(), Vec::new());
     let mut held = 0;
-    while asked.len() < REQUESTS || held > 0 {
+    while requested.len() < REQUESTS || held > 0 {
         // Answers are taken when there is no room, or at random, so that the client knows sometimes
         // more and sometimes less.
-        let full = held == AT_ONCE || asked.len() == REQUESTS;
+        let full = held == AT_ONCE || requested.len() == REQUESTS;
         let answer: Option<(usize, IoDone)> =
             if full { answers.recv().ok() } else { answers.try_recv().ok() };
         if let Some((number, done)) = answer {
             held -= 1;
             if done.result.is_ok() {
-                learn(&asked[number], &mut changes, switch.moment());
+                learn(&requested[number], &mut changes, switch.moment());
             }
             continue;
         }
-        let number = asked.len();
+        let number = requested.len();
         let start = rng.random_range(0..WITHIN);
         let extent = Extent::from_numbers(start, rng.random_range(1..=12.min(WITHIN - start)));
         let mut change = |version| {
@@ -140,27 +140,27 @@ fn load(
         };
         let fua = rng.random_bool(0.15);
         let (io, what) = match rng.random_range(0..100) {
-            0..10 => (Io::read(extent), Asked::Read),
+            0..10 => (Io::read(extent), Issued::Read),
             10..80 => {
                 let version = number as u64 + 1;
                 let bytes: Vec<u8> = (start..extent.end().get())
                     .flat_map(|lba| content(sector, lba, version))
                     .collect();
-                (Io::write(extent, bytes.into()), Asked::Change { index: change(version), fua })
+                (Io::write(extent, bytes.into()), Issued::Change { index: change(version), fua })
             }
-            80..85 => (Io::new(Op::Zero, extent), Asked::Change { index: change(0), fua }),
-            85..88 => (Io::new(Op::Discard, extent), Asked::Change { index: change(0), fua }),
+            80..85 => (Io::new(Op::Zero, extent), Issued::Change { index: change(0), fua }),
+            85..88 => (Io::new(Op::Discard, extent), Issued::Change { index: change(0), fua }),
             _ => {
                 let covers = (0..changes.len())
                     .filter(|index| changes[*index].completed || trust == Trust::CoversUnfinished)
                     .collect();
-                (Io::flush(), Asked::Flush { covers })
+                (Io::flush(), Issued::Flush { covers })
             }
         };
-        if trust == Trust::OnSubmission && matches!(what, Asked::Flush { .. }) {
+        if trust == Trust::OnSubmission && matches!(what, Issued::Flush { .. }) {
             learn(&what, &mut changes, switch.moment());
         }
-        asked.push(what);
+        requested.push(what);
         let deadline = rng.random_bool(0.2).then(|| Nanos::from_us(rng.random_range(10..5000)));
         let stream = StreamId(rng.random_range(0..3));
         let id = submit(&handle, Io { fua, deadline, stream, ..io }, number, &sender);
@@ -183,23 +183,23 @@ fn submit(
 }
 
 /// A request succeeded, which was known at `moment`.
-fn learn(asked: &Asked, changes: &mut [Change], moment: usize) {
-    match asked {
-        Asked::Read => {}
-        Asked::Change { index, fua } => {
+fn learn(requested: &Issued, changes: &mut [Change], moment: usize) {
+    match requested {
+        Issued::Read => {}
+        Issued::Change { index, fua } => {
             changes[*index].completed = true;
             if *fua {
                 changes[*index].safe.get_or_insert(moment);
             }
         }
-        Asked::Flush { covers } => covers.iter().for_each(|index| {
+        Issued::Flush { covers } => covers.iter().for_each(|index| {
             changes[*index].safe.get_or_insert(moment);
         }),
     }
 }
 
 impl Run {
-    /// Whether each sector of what was found at `moment` holds what it may.
+    /// Checks each sector found at `moment`.
     fn check(&self, moment: usize, found: &Platter) -> Result<(), String> {
         for lba in 0..WITHIN {
             let here: Vec<&Change> = self
@@ -298,7 +298,7 @@ fn the_histories_are_worth_cutting() {
     );
 }
 
-/// Whether any of a few loads is caught by the oracle.
+/// Returns true if the oracle rejects any of a few loads.
 fn is_caught(drive: &PowerCutDrive, trust: Trust) -> bool {
     let caught = |seed| {
         run(drive.clone(), "headtime", Some(6), SectorSize::B512, trust, seed)

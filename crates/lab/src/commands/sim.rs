@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
-use headtime_io::BelievedBy;
+use headtime_io::ModelSource;
 use headtime_mechanics::DriveProfile;
 use headtime_sched::{Parameters, PolicyEntry};
 use headtime_sim::{Experiment, Instance, RunError, run_with_belief};
@@ -63,8 +63,8 @@ pub struct SimArguments {
     pub set: Vec<String>,
     /// Drive model to schedule by: profile, matrix, compact, or a latency map in a file, as
     /// matrix:FILE or compact:FILE
-    #[arg(long = "model", alias = "belief", value_name = "MODEL[:FILE]", default_value_t = BelievedBy::default())]
-    pub belief: BelievedBy,
+    #[arg(long = "model", alias = "belief", value_name = "MODEL[:FILE]", default_value_t = ModelSource::default())]
+    pub belief: ModelSource,
     /// Setting of the latency map, as in `headtime serve --map`; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub map: Vec<String>,
@@ -283,7 +283,7 @@ pub fn simulate(arguments: &SimArguments) -> Result<SimOutput, Failure> {
             rate_per_second: arguments.rate,
             pacing: (of_flags && !closed).then_some(arguments.pacing),
             outstanding: arguments.outstanding,
-            belief: (!matches!(arguments.belief, BelievedBy::Profile))
+            belief: (!matches!(arguments.belief, ModelSource::Profile))
                 .then(|| arguments.belief.to_string()),
             set: arguments.set.clone(),
             size_bytes: of_flags.then(|| arguments.size.get()),

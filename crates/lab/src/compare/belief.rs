@@ -1,7 +1,7 @@
 //! [`PlannedBelief`]: by what the policies of a comparison believe places and times.
 
 use headtime_belief::maps::MapSettings;
-use headtime_io::{BelievedBy, MapStart};
+use headtime_io::{MapStart, ModelSource};
 use headtime_mechanics::DriveProfile;
 use headtime_sched::Belief;
 
@@ -17,7 +17,7 @@ pub struct PlannedBelief {
     pub text: String,
     /// Of what the map's file holds; `None` without a file.
     pub fingerprint: Option<u64>,
-    by: BelievedBy,
+    by: ModelSource,
 }
 
 impl PlannedBelief {
@@ -27,8 +27,8 @@ impl PlannedBelief {
     /// When they say none, or their file cannot be read.
     pub fn load(word: &Located<String>) -> Result<Self, Failure> {
         let spec = |error: anyhow::Error| Failure::Usage(error.context(word.place.clone()));
-        let by: BelievedBy =
-            word.value.parse().map_err(|error: headtime_io::BeliefWordError| spec(error.into()))?;
+        let by: ModelSource =
+            word.value.parse().map_err(|error: headtime_io::ModelParseError| spec(error.into()))?;
         let fingerprint = fingerprint(&by).map_err(spec)?;
         Ok(Self { text: word.value.clone(), fingerprint, by })
     }
@@ -48,8 +48,8 @@ impl PlannedBelief {
     }
 }
 
-fn fingerprint(by: &BelievedBy) -> anyhow::Result<Option<u64>> {
-    let BelievedBy::Map { start: MapStart::File(path), .. } = by else { return Ok(None) };
+fn fingerprint(by: &ModelSource) -> anyhow::Result<Option<u64>> {
+    let ModelSource::Map { start: MapStart::File(path), .. } = by else { return Ok(None) };
     let bytes = std::fs::read(path)
         .map_err(|error| anyhow::anyhow!("map {} cannot be read: {error}", path.display()))?;
     Ok(Some(fnv(&bytes)))

@@ -3,7 +3,7 @@
 use std::cell::Cell as Taken;
 
 use anyhow::{Context as _, anyhow};
-use headtime_io::BelievedBy;
+use headtime_io::ModelSource;
 use headtime_mechanics::DriveProfile;
 use headtime_sched::Refusal;
 use headtime_sim::{EngineError, Experiment, Instance, ObservedRun, RunError, run_observed};
@@ -90,7 +90,7 @@ impl Cell {
             policy: policy.policy.clone(),
             belief: belief
                 .map(|belief| belief.text.clone())
-                .filter(|text| *text != BelievedBy::Profile.to_string()),
+                .filter(|text| *text != ModelSource::Profile.to_string()),
             belief_fingerprint: belief
                 .and_then(|belief| belief.fingerprint)
                 .map(|fingerprint| format!("{fingerprint:016x}")),

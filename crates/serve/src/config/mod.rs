@@ -36,7 +36,7 @@ use std::path::PathBuf;
 use headtime_belief::maps::MapSettings;
 use headtime_config::{TextError, Value, ValueErrors, set, set_pair};
 use headtime_io::{
-    BelievedBy, CommandTimeout, KernelKnobs, Locator, PolicyChoice, ProfileSource, RawOptions,
+    CommandTimeout, KernelKnobs, Locator, ModelSource, PolicyChoice, ProfileSource, RawOptions,
     WriteCache,
 };
 use headtime_nbd::server::TlsPolicy;
@@ -72,7 +72,7 @@ pub struct Config {
     /// The names of such settings that the configuration has, which apply again after a restart.
     pub tuned: BTreeSet<&'static str>,
     /// The drive model of the scheduler.
-    pub model: BelievedBy,
+    pub model: ModelSource,
     /// The settings of a latency map.
     pub map: MapSettings,
     /// The times at which the map is saved to its file.
@@ -437,7 +437,7 @@ impl Config {
     /// Settings of a latency map where there is none.
     fn map_contradictions(&self) -> Option<String> {
         match &self.model {
-            BelievedBy::Profile if self.map_named => Some(
+            ModelSource::Profile if self.map_named => Some(
                 "map: these are settings of a latency map, but model = \"profile\" uses none; add \
                     model = \"compact\" or \"matrix\", or leave [map] out"
                     .to_owned(),

@@ -11,7 +11,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use headtime_belief::maps::{BeginError, KeptMap};
-use headtime_io::{DriveHandle, LoadMapError, Loaded, MapFileError, NoMap, read_map, write_map};
+use headtime_io::files::Existing;
+use headtime_io::{
+    DriveHandle, LoadMapError, MapFileError, MapLoad, MapLoading, NoMap, read_map, write_map,
+};
 use headtime_units::ByteSize;
 use serde::{Deserialize, Serialize};
 
@@ -135,9 +138,9 @@ impl MapOrderError {
     #[must_use]
     pub fn is_bad_request(&self) -> bool {
         match self {
-            Self::NoMap(NoMap::NotBelieved { .. })
-            | Self::NoFile { .. }
-            | Self::Relative { .. } => true,
+            Self::NoMap(NoMap::NoMapModel { .. }) | Self::NoFile { .. } | Self::Relative { .. } => {
+                true
+            }
             Self::NoMap(_) => false,
             Self::File(error) => error.is_asked(),
             Self::Load { error, .. } => !matches!(error, LoadMapError::NoMap(_)),
@@ -154,7 +157,7 @@ impl MapKeeper {
 
     /// Warns at the start if the map could not be saved later.
     fn check_directory(&self) {
-        let model = self.drive.believed();
+        let model = self.drive.model();
         let Some(file) = model.file.as_ref().filter(|_| self.saving != MapSaving::Never) else {
             return;
         };
@@ -180,7 +183,7 @@ impl MapKeeper {
     /// The state of the map's file; `None` without a map.
     #[must_use]
     pub fn kept(&self) -> Option<MapFileStatus> {
-        let model = self.drive.believed();
+        let model = self.drive.model();
         model.map.as_ref()?;
         let last = self.lock();
         Some(MapFileStatus {
@@ -198,7 +201,7 @@ impl MapKeeper {
     /// # Errors
     /// See [`MapOrderError`]; the existing file is unchanged then.
     pub fn save(&self, to: Option<&Path>, force: bool) -> Result<MapSaved, MapOrderError> {
-        let model = self.drive.believed();
+        let model = self.drive.model();
         let own = model.file.as_deref();
         let path = match to.or(own) {
             None => {
@@ -226,18 +229,18 @@ impl MapKeeper {
         if !from.is_absolute() {
             return Err(MapOrderError::Relative { path: from.to_owned() });
         }
-        let model = self.drive.believed();
-        let settings = model.map.as_ref().ok_or(NoMap::NotBelieved { by: model.by })?;
+        let model = self.drive.model();
+        let settings = model.map.as_ref().ok_or(NoMap::NoMapModel { by: model.by })?;
         // A merged file is only read, so it may exceed the memory limit.
         let memory = if merge { ByteSize::new(u64::MAX) } else { settings.memory };
         let map = read_map(from, memory)?;
         let loaded = self
             .drive
-            .load_map(map, merge)
+            .load_map(map, if merge { MapLoading::Merge } else { MapLoading::Replace })
             .map_err(|error| MapOrderError::Load { file: from.to_owned(), error })?;
         let merged = match loaded {
-            Loaded::Replaced => None,
-            Loaded::Merged(merged) => Some(MapMerged {
+            MapLoad::Replaced => None,
+            MapLoad::Merged(merged) => Some(MapMerged {
                 new: merged.new,
                 raised: merged.raised,
                 kept: merged.kept,
@@ -300,13 +303,14 @@ impl MapKeeper {
         samples: u64,
     ) -> Result<MapSaved, MapOrderError> {
         let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = write_map(path, map, replace);
+        let written =
+            write_map(path, map, if replace { Existing::Replace } else { Existing::Keep });
         let mut last = self.lock();
         match written {
             Ok(bytes) => {
                 let saved = MapSaved { file: path.to_owned(), bytes };
                 let own_written =
-                    last.own_written || self.drive.believed().file.as_deref() == Some(path);
+                    last.own_written || self.drive.model().file.as_deref() == Some(path);
                 *last = SaveState {
                     saved: Some((Instant::now(), saved.clone())),
                     samples,
@@ -324,7 +328,7 @@ impl MapKeeper {
 
     /// The map's own file, unless it still has content that was refused at the start.
     fn own_file(&self) -> Option<PathBuf> {
-        let model = self.drive.believed();
+        let model = self.drive.model();
         let path = model.file.clone()?;
         (model.refused.is_none() || self.lock().own_written || !path.exists()).then_some(path)
     }

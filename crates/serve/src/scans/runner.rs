@@ -432,7 +432,7 @@ impl Runner {
         self.state.lost.clear();
         let kind = self.scan.kind();
         let start = ScanStart {
-            wanted: self.missing(),
+            requested: self.missing(),
             point_in_time: kind.is_point_in_time(),
             hold_writes: self.keeps_a_journal(),
             paused: self.phase != Phase::Running,

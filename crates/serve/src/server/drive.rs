@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use headtime_io::{BeliefChoice, Drive, DriveOptions, Locator, OpenError};
+use headtime_io::{Drive, DriveOptions, Locator, ModelChoice, OpenError};
 use headtime_units::ByteSize;
 
 use crate::config::Config;
@@ -24,7 +24,7 @@ pub(super) fn drive_options(config: &Config) -> DriveOptions {
         command_timeout: config.command_timeout,
         raw: config.raw.clone(),
         profile: config.profile.clone(),
-        belief: BeliefChoice { by: config.model.clone(), settings: config.map.clone() },
+        belief: ModelChoice { by: config.model.clone(), settings: config.map.clone() },
         tunables: config.tunables.clone(),
         create_bytes: config.create.map(ByteSize::get),
         // The server has its own, tighter bounds. Twice as many requests leave room for completed

@@ -70,7 +70,7 @@ pub(crate) fn establish_to_read(locator: &NbdLocator) -> Result<Established, Nbd
         }
         match exchange(&socket, &mut machine, &mut scratch) {
             Ok(true) => {}
-            Ok(false) if socket.wait(machine.output_bytes() > 0, deadline) => {}
+            Ok(false) if socket.wait(machine.output_bytes(), deadline) => {}
             Ok(false) => return Err(silent()),
             Err(errno) => {
                 return Err(NbdError::Connect {
@@ -130,7 +130,7 @@ pub(crate) fn exchange(
     Ok(moved)
 }
 
-/// Whether the server ended the connection, rather than we because of what it sent: then nothing of
+/// True if the server ended the connection, rather than we because of what it sent: then nothing of
 /// ours is still being read there.
 pub(crate) fn ended_by_server(reason: &CloseReason) -> bool {
     matches!(reason, CloseReason::EndOfInput { .. })

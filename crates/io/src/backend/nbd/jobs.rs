@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use super::shape::Shape;
 use crate::backend::BackendCommand;
 use crate::backend::store::NOTHING;
-use crate::buffer::WriteData;
+use crate::buffer::{PageCache, WriteData};
 
 /// The commands that the drive has taken and not reported.
 #[derive(Default)]
@@ -48,11 +48,11 @@ pub(super) struct Over {
 pub(super) struct Failure {
     /// The nearest of the system's codes.
     pub(super) errno: i32,
-    /// What happened, and what can be done about it.
+    /// The cause and the remedy.
     pub(super) said: Arc<str>,
 }
 
-/// What became of a command that was given up.
+/// The outcome of a command that timed out.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum GivenUp {
     /// It was over already.
@@ -74,7 +74,7 @@ struct Job {
     /// sent.
     sent: u64,
     at_server: usize,
-    /// What was read, with its place.
+    /// The data read so far, with its offsets.
     read: Vec<(u64, Bytes)>,
     failure: Option<Failure>,
 }
@@ -82,7 +82,7 @@ struct Job {
 impl Jobs {
     pub(super) fn take(&mut self, work: BackendCommand, sector_bytes: u64) {
         let BackendCommand { command, pieces } = work;
-        let payload = match WriteData::join(pieces, false) {
+        let payload = match WriteData::join(pieces, PageCache::Use) {
             WriteData::Shared(bytes) => bytes,
             WriteData::Copied(buffer) => buffer.into_bytes(),
         };
@@ -195,7 +195,7 @@ impl Jobs {
         GivenUp::NotSent
     }
 
-    /// Whether anything is at the server that changes sectors.
+    /// True if anything is at the server that changes sectors.
     pub(super) fn changes_at_server(&self) -> bool {
         self.jobs.values().any(|job| job.at_server > 0 && job.op.changes_sectors())
     }
@@ -204,7 +204,7 @@ impl Jobs {
         self.jobs.is_empty()
     }
 
-    /// What is over since this was last asked.
+    /// Returns the commands completed since the last call.
     pub(super) fn take_over(&mut self) -> std::vec::Drain<'_, Over> {
         self.over.drain(..)
     }
@@ -287,7 +287,7 @@ impl Job {
         Some((request, bytes))
     }
 
-    /// What was read, in order.
+    /// The data read, in order.
     fn join(&mut self) -> Bytes {
         if let [(_, only)] = &mut self.read[..] {
             return std::mem::take(only);

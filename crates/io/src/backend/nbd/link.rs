@@ -69,11 +69,11 @@ enum State {
 
 struct Old {
     socket: Socket,
-    /// How long the new connection waits for this one; set when there is a new one.
+    /// The time limit for which a new connection waits for this one.
     until: Option<Instant>,
 }
 
-/// Whose doing the end of a connection is.
+/// The side that ended a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EndedBy {
     Server,
@@ -103,7 +103,7 @@ impl Link {
         let shared = Arc::clone(&self.shared);
         if catch_unwind(AssertUnwindSafe(move || self.serve())).is_err() {
             tracing::error!(
-                "the connection of a drive failed on a fault of this program; whatever is asked of \
+                "the connection of a drive failed on a fault of this program; whatever is requested of \
                     the drive fails"
             );
             shared.set_broken();

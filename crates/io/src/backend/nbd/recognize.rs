@@ -74,7 +74,7 @@ fn read(
         }
         match exchange(socket, machine, &mut scratch) {
             Ok(true) => {}
-            Ok(false) if socket.wait(machine.output_bytes() > 0, deadline) => {}
+            Ok(false) if socket.wait(machine.output_bytes(), deadline) => {}
             Ok(false) => {
                 return Err(NbdError::Silent { uri: uri(), limit: locator.connect_timeout });
             }
@@ -86,5 +86,5 @@ fn read(
     }
 }
 
-/// What is read at a time: a sector that cannot be read hides no more than this.
+/// The unit of reading: an unreadable sector masks no more than this.
 const PIECE_BYTES: u64 = 64 << 10;

@@ -10,7 +10,7 @@ use crate::nbd_error::{Difference, NbdError};
 pub(crate) struct Shape {
     pub(crate) capacity: Sectors,
     pub(crate) sector: SectorSize,
-    /// What the server likes to work in, bytes.
+    /// The server's preferred block size in bytes.
     pub(crate) preferred: u32,
     /// The longest read or write, bytes; whole sectors.
     pub(crate) longest: u32,
@@ -63,7 +63,7 @@ impl Shape {
         if self.read_only { Err(NbdError::ReadOnly { uri: uri.to_owned() }) } else { Ok(self) }
     }
 
-    /// What keeps `now` from taking the place of this drive while it is in use. What the server
+    /// The difference that keeps `now` from replacing this drive while it is in use. The data that the server
     /// merely likes may change.
     pub(crate) fn difference(&self, now: &Self) -> Option<Difference> {
         let bytes = |shape: &Self| ByteSize::new(shape.sector.bytes_of(shape.capacity));
@@ -88,7 +88,7 @@ const MAX_BYTES: u64 = i64::MAX as u64;
 /// Larger preferred blocks are told to nobody above, where they would only make small requests look
 /// wrong.
 const MAX_PREFERRED: u32 = 64 << 10;
-/// What every server should accept (proto.md, "Size constraints"), and what fits twice into the
+/// A length that every server should accept (proto.md, "Size constraints"), and that fits twice into the
 /// bytes in flight.
 const MAX_LONGEST: u32 = 32 << 20;
 

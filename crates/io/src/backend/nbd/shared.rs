@@ -27,7 +27,7 @@ pub(super) struct Shared {
     notifier: Arc<Notifier>,
 }
 
-/// What the connection's thread has to do.
+/// The work of the connection's thread.
 #[derive(Default)]
 pub(super) struct Orders {
     pub(super) work: Vec<BackendCommand>,
@@ -37,7 +37,7 @@ pub(super) struct Orders {
     pub(super) closing: bool,
 }
 
-/// What the engine has to know, in the order it happened.
+/// The reports to the engine, in order.
 #[derive(Debug)]
 pub(super) enum Report {
     Over(Over),

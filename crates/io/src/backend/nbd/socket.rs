@@ -126,14 +126,14 @@ impl Socket {
         let _ = shutdown(&self.0, Shutdown::Write);
     }
 
-    /// Waits until the socket can be read, or written if that is wanted, or the time is over;
-    /// whether it was in time.
-    pub(crate) fn wait(&self, writing: bool, deadline: Instant) -> bool {
+    /// Waits until the socket can be read or, with `output` bytes to send, written. Returns false
+    /// once the deadline has passed.
+    pub(crate) fn wait(&self, output: u64, deadline: Instant) -> bool {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return false;
         }
-        let flags = if writing { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let flags = if output > 0 { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let timeout = Timespec {
             tv_sec: left.as_secs().min(1 << 30) as i64,
             tv_nsec: i64::from(left.subsec_nanos()),

@@ -37,9 +37,9 @@ pub(super) struct RawDevice {
     watch: Watch,
 }
 
-/// Whether the device is still there.
+/// True if the device is still there.
 pub(super) struct Watch {
-    /// What messages call it.
+    /// Its name in messages.
     pub(super) path: PathBuf,
     /// The device once more.
     pub(super) file: OwnedFd,
@@ -155,7 +155,7 @@ impl Backend for RawDevice {
 }
 
 impl Watch {
-    /// Whether a command failed with `errno` because the device is gone. One that is gone has no
+    /// True if a command failed with `errno` because the device is gone. One that is gone has no
     /// sectors left, so that the kernel calls reads past its end failed and writes out of space.
     fn is_gone_by(&self, errno: i32) -> bool {
         let by_its_end = [Errno::NOSPC, Errno::IO, Errno::NXIO, Errno::NODEV]

@@ -18,13 +18,13 @@ pub(crate) struct Measured {
     pub(crate) file: OwnedFd,
     pub(crate) sector_size: SectorSize,
     pub(crate) bytes: u64,
-    /// What the kernel shows of it; `None` where it shows nothing.
+    /// The kernel's description; `None` if it has none.
     pub(crate) device: Option<BlockDevice>,
     /// Puts the kernel's settings back when it is dropped.
     pub(crate) knobs: Option<KnobGuard>,
 }
 
-/// How a device is to be measured.
+/// The kind of access to a measured device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Access {
     /// Others may use it meanwhile.

@@ -50,7 +50,7 @@ fn device_number(path: &Path) -> Option<DeviceNumber> {
     is_device.then(|| DeviceNumber { major: major(status.st_rdev), minor: minor(status.st_rdev) })
 }
 
-/// Whether `path` leads to a block device.
+/// True if `path` leads to a block device.
 pub(crate) fn is_block_device(path: &Path) -> bool {
     device_number(path).is_some()
 }
@@ -90,19 +90,19 @@ pub(crate) fn open(
         device.as_ref().and_then(|device| device.queue_depth).unwrap_or(QUEUE_DEPTH_UNKNOWN);
     let queue_depth = raw
         .queue_depth
-        .map_or(drives_own, |wanted| wanted.min(drives_own))
+        .map_or(drives_own, |requested| requested.min(drives_own))
         .clamp(1, MAX_QUEUE_DEPTH) as usize;
     let again = |file: &OwnedFd| file.try_clone().map_err(OpenError::Engine);
     let forgets = device.as_ref().is_some_and(|device| device.discard);
     let discards = if forgets {
-        let store = Store::on_device(again(&file)?, sector_bytes, options.direct);
+        let store = Store::on_device(again(&file)?, sector_bytes, options.direct.into());
         Some(Pool::start(store, Arc::clone(notifier), DISCARD_THREADS).map_err(OpenError::Engine)?)
     } else {
         None
     };
     let watch = Watch { path: path.to_owned(), file: again(&file)?, bytes };
     let mover =
-        mover(file, sector_bytes, options.direct, queue_depth, options.io_method, notifier)?;
+        mover(file, sector_bytes, options.direct.into(), queue_depth, options.io_method, notifier)?;
     Ok(OpenedDrive {
         backend: Box::new(RawDevice::new(mover, discards, watch, knobs)),
         belief: Box::new(LinearBelief::new(capacity)),
@@ -233,7 +233,7 @@ fn tell(path: &Path, device: &BlockDevice) {
 fn say(device: &BlockDevice, reports: &[KnobReport]) {
     for report in reports {
         match report.outcome {
-            KnobOutcome::NoEffect { .. } | KnobOutcome::LeftAlone { asked: false, .. } => {
+            KnobOutcome::NoEffect { .. } | KnobOutcome::LeftAlone { explicit: false, .. } => {
                 tracing::warn!(device = device.name, "{report}")
             }
             KnobOutcome::LeftAlone { .. } | KnobOutcome::Already | KnobOutcome::Change { .. } => {

@@ -56,9 +56,10 @@ fn only_what_is_asked_for_is_touched() {
     let (guard, reports) = KnobGuard::set(&disk(&tree), &keep);
     assert!(
         guard.is_none()
-            && reports
-                .iter()
-                .all(|report| matches!(report.outcome, KnobOutcome::LeftAlone { asked: true, .. })),
+            && reports.iter().all(|report| matches!(
+                report.outcome,
+                KnobOutcome::LeftAlone { explicit: true, .. }
+            )),
         "{reports:?}"
     );
 }
@@ -230,8 +231,11 @@ fn two_drives_on_one_disk_share_its_knobs_and_the_first_holds_them() {
     let (second, reports) =
         KnobGuard::set(&device, &RawOptions { queue_depth: Some(4), ..options(&tree) });
     assert!(second.is_none());
-    let depth =
-        reports.iter().find(|report| report.name == "queue_depth").expect("asked for").to_string();
+    let depth = reports
+        .iter()
+        .find(|report| report.name == "queue_depth")
+        .expect("it is requested")
+        .to_string();
     assert!(depth.contains("is not set") && depth.contains("another headtime"), "{depth}");
     drop(first);
     assert_eq!(shown(&tree), AFTER.map(str::to_owned));
@@ -265,7 +269,7 @@ fn a_damaged_memory_is_told_and_not_acted_upon() {
     );
 }
 
-/// What is left when the program is killed: the file, without its lock.
+/// Simulates a kill: the file remains, without its lock.
 fn forget_like_a_crash(guard: Option<KnobGuard>) {
     let mut guard = guard.expect("something was changed");
     // Nothing to put back when it goes; the file is written again as it was.

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use anyhow::anyhow;
 use headtime_belief::maps::KeptMap;
-use headtime_io::BelievedBy;
+use headtime_io::ModelSource;
 use headtime_mechanics::DriveProfile;
 use headtime_sched::{Belief, Tunables};
 use headtime_serve::config::map_settings;
@@ -40,13 +40,13 @@ impl Begun {
         let profile = other.as_ref().unwrap_or(drive);
         let settings = map_settings(&arguments.map).map_err(Failure::usage)?;
         let belief: Box<dyn Belief + Send> = match &arguments.belief {
-            BelievedBy::Profile if !arguments.map.is_empty() || arguments.map_out.is_some() => {
+            ModelSource::Profile if !arguments.map.is_empty() || arguments.map_out.is_some() => {
                 return Err(Failure::usage(anyhow!(
                     "--map and --map-out apply to a latency map, and the drive model is the profile; \
                         add --model matrix or --model compact"
                 )));
             }
-            BelievedBy::Map { .. } if arguments.policy.entry.oracle => {
+            ModelSource::Map { .. } if arguments.policy.entry.oracle => {
                 return Err(Failure::usage(anyhow!(
                     "policy {} is an oracle and uses no latency map; leave --model out, or choose \
                         another policy",

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use headtime_io::BelievedBy;
+use headtime_io::ModelSource;
 
 use super::{View, capital, findings, left_out};
 use crate::compare::outcome::CellStatus;
@@ -21,7 +21,7 @@ pub(super) fn first(out: &mut String, view: &View<'_>, headline: &str) {
     let mut policies =
         if count == 1 { "1 policy".to_string() } else { format!("{count} policies") };
     match plan.beliefs.as_slice() {
-        [one] if one.text == BelievedBy::Profile.to_string() => {}
+        [one] if one.text == ModelSource::Profile.to_string() => {}
         [one] => policies.push_str(&format!(" by drive model {}", escape(&one.text))),
         several => policies.push_str(&format!(" by {} drive models", several.len())),
     }

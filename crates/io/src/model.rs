@@ -1,5 +1,5 @@
-//! By what a drive is believed: what its owner wants ([`BeliefChoice`]), what came of it
-//! ([`Believed`]), and the map of a running drive.
+//! By what a drive is believed: what its owner wants ([`ModelChoice`]), what came of it
+//! ([`ModelInUse`]), and the map of a running drive.
 //!
 //! A drive believes its profile where there is one and goes by distance otherwise, unless it is
 //! told to go by a latency map. A map begins empty, with the profile, with a file, or is one that
@@ -31,22 +31,22 @@ use crate::request::SubmitError;
 
 /// By what a drive is to be believed.
 #[derive(Clone, Debug, Default)]
-pub struct BeliefChoice {
+pub struct ModelChoice {
     /// By what.
-    pub by: BelievedBy,
-    /// What a map is told.
+    pub by: ModelSource,
+    /// The settings of a map.
     pub settings: MapSettings,
 }
 
 /// By what places and times are believed.
 #[derive(Clone, Debug, Default)]
-pub enum BelievedBy {
+pub enum ModelSource {
     /// The profile where there is one, distance otherwise.
     #[default]
     Profile,
     /// A latency map.
     Map {
-        /// Which kind.
+        /// The kind.
         kind: MapKind,
         /// With what it begins.
         start: MapStart,
@@ -69,23 +69,23 @@ pub enum MapStart {
 /// Why a text does not say by what a drive is believed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("belief = {text}: expected profile, matrix, compact, matrix:FILE or compact:FILE")]
-pub struct BeliefWordError {
+pub struct ModelParseError {
     /// The text as given.
     pub text: String,
 }
 
 /// By what an open drive is believed.
 #[derive(Clone, Debug)]
-pub struct Believed {
+pub struct ModelInUse {
     /// `profile`, `distance`, `matrix` or `compact`.
     pub by: &'static str,
-    /// Which drive it is to a map.
+    /// The drive as a map identifies it.
     pub drive: MappedDrive,
-    /// What a map was told; `None` where there is none.
+    /// The settings of the map; `None` without a map.
     pub map: Option<MapSettings>,
-    /// Where the map is kept, if it was named.
+    /// The file of the map, if it has one.
     pub file: Option<PathBuf>,
-    /// Whether it began with the map in that file.
+    /// True if the map was read from that file.
     pub restored: bool,
     /// Why it did not, where there was one.
     pub refused: Option<String>,
@@ -105,10 +105,10 @@ pub enum RunningMap {
 pub enum NoMap {
     /// It goes by something else.
     #[error(
-        "the drive is believed by {by} and has no map; serve it with belief = matrix or compact \
+        "the drive is scheduled by {by} and has no map; serve it with belief = matrix or compact \
             (--belief compact)"
     )]
-    NotBelieved {
+    NoMapModel {
         /// By what.
         by: &'static str,
     },
@@ -146,20 +146,29 @@ pub enum LoadMapError {
     Meanwhile,
 }
 
-/// What became of a map that was taken over.
+/// The treatment of the present map when another one is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loaded {
+pub enum MapLoading {
+    /// The new map replaces it.
+    Replace,
+    /// The entries of the new map are added to it.
+    Merge,
+}
+
+/// The result of loading a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapLoad {
     /// It is the map now.
     Replaced,
-    /// What it knew was added.
+    /// Its entries were added.
     Merged(Merged),
 }
 
-impl BeliefChoice {
+impl ModelChoice {
     /// A map of this kind, as it is usually begun.
     #[must_use]
     pub fn map(kind: MapKind, start: MapStart) -> Self {
-        Self { by: BelievedBy::Map { kind, start }, settings: MapSettings::default() }
+        Self { by: ModelSource::Map { kind, start }, settings: MapSettings::default() }
     }
 
     /// The same with other settings.
@@ -169,23 +178,23 @@ impl BeliefChoice {
     }
 }
 
-impl FromStr for BelievedBy {
-    type Err = BeliefWordError;
-    fn from_str(text: &str) -> Result<Self, BeliefWordError> {
+impl FromStr for ModelSource {
+    type Err = ModelParseError;
+    fn from_str(text: &str) -> Result<Self, ModelParseError> {
         if text == "profile" {
             return Ok(Self::Profile);
         }
         let (kind, start) = match text.split_once(':') {
             Some((kind, file)) if !file.is_empty() => (kind, MapStart::File(file.into())),
-            Some(_) => return Err(BeliefWordError { text: text.to_owned() }),
+            Some(_) => return Err(ModelParseError { text: text.to_owned() }),
             None => (text, MapStart::Again),
         };
-        let kind = kind.parse().map_err(|()| BeliefWordError { text: text.to_owned() })?;
+        let kind = kind.parse().map_err(|()| ModelParseError { text: text.to_owned() })?;
         Ok(Self::Map { kind, start })
     }
 }
 
-impl fmt::Display for BelievedBy {
+impl fmt::Display for ModelSource {
     /// As it is read; a shared matrix as one that begins again.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -241,7 +250,7 @@ pub(crate) fn profile(
     if own != here || profile.capacity() != capacity {
         return Err(OpenError::OtherProfile {
             profile: profile.name,
-            believed: own,
+            expected: own,
             locator: locator.to_string(),
             bytes: here,
         });
@@ -253,7 +262,7 @@ pub(crate) fn wrong(locator: &Locator, error: &ProfileError) -> OpenError {
     OpenError::Profile { locator: locator.to_string(), message: error.to_string() }
 }
 
-/// What is believed of a drive of this model and size, `usual` unless its owner wants a map. `kind`
+/// Chooses the drive model of a drive of this name and size, `usual` unless its owner wants a map. `kind`
 /// is what a drive without a model's name is called.
 ///
 /// # Errors
@@ -261,11 +270,11 @@ pub(crate) fn wrong(locator: &Locator, error: &ProfileError) -> OpenError {
 pub(crate) fn choose(
     usual: Box<dyn Belief + Send>,
     model: ReportedModel,
-    choice: &BeliefChoice,
+    choice: &ModelChoice,
     kind: &str,
     capacity: Sectors,
     sector_size: SectorSize,
-) -> Result<(Box<dyn Belief + Send>, Believed), OpenError> {
+) -> Result<(Box<dyn Belief + Send>, ModelInUse), OpenError> {
     let (profile, name) = match model {
         ReportedModel::Profile(profile) => (Some(profile.clone()), profile.model),
         ReportedModel::Named(name) => (None, name),
@@ -273,8 +282,8 @@ pub(crate) fn choose(
     };
     let drive = MappedDrive { model: name, capacity, sector: sector_size };
     let by = if profile.is_some() { "profile" } else { "distance" };
-    let nothing = Believed { by, drive, map: None, file: None, restored: false, refused: None };
-    let BelievedBy::Map { kind, start } = &choice.by else { return Ok((usual, nothing)) };
+    let nothing = ModelInUse { by, drive, map: None, file: None, restored: false, refused: None };
+    let ModelSource::Map { kind, start } = &choice.by else { return Ok((usual, nothing)) };
     let drive = &nothing.drive;
     let again = || choice.settings.begin(*kind, drive, profile.as_deref()).map_err(OpenError::from);
     let (mut file, mut restored, mut refused) = (None, false, None);
@@ -321,7 +330,7 @@ pub(crate) fn choose(
             }
         }
     };
-    let believed = Believed {
+    let model = ModelInUse {
         by: kind.name(),
         map: Some(choice.settings.clone()),
         file,
@@ -329,7 +338,7 @@ pub(crate) fn choose(
         refused,
         ..nothing
     };
-    Ok((belief, believed))
+    Ok((belief, model))
 }
 
 fn at(path: PathBuf, error: BeginError) -> MapFileError {
@@ -350,10 +359,10 @@ mod tests {
     #[test]
     fn a_belief_is_named_as_it_is_printed() {
         for text in ["profile", "matrix", "compact", "matrix:/var/lib/d.map", "compact:a:b"] {
-            assert_eq!(text.parse::<BelievedBy>().map(|by| by.to_string()).as_deref(), Ok(text));
+            assert_eq!(text.parse::<ModelSource>().map(|by| by.to_string()).as_deref(), Ok(text));
         }
         for wrong in ["", "Profile", "matrix:", "oracle", "profile:x"] {
-            let message = wrong.parse::<BelievedBy>().expect_err(wrong).to_string();
+            let message = wrong.parse::<ModelSource>().expect_err(wrong).to_string();
             assert!(message.contains("matrix:FILE"), "{message}");
         }
     }
