@@ -155,8 +155,12 @@ fn a_map_is_loaded_and_merged_while_clients_read_and_a_foreign_one_changes_nothi
         .expect("the folder is ours");
     write_map(&on("cells.map"), &map(MapKind::Matrix, None, 128 << 10, 9), Existing::Keep)
         .expect("the folder is ours");
-    write_map(&on("other.map"), &map(MapKind::Matrix, Some("another drive"), 64 << 10, 9), Existing::Keep)
-        .expect("the folder is ours");
+    write_map(
+        &on("other.map"),
+        &map(MapKind::Matrix, Some("another drive"), 64 << 10, 9),
+        Existing::Keep,
+    )
+    .expect("the folder is ours");
     write_map(&on("compact.map"), &map(MapKind::Compact, None, 0x10000, 0), Existing::Keep)
         .expect("the folder is ours");
     let good = std::fs::read(on("good.map")).expect("it was written");
