@@ -139,7 +139,7 @@ fn a_hanging_drive_neither_blocks_the_server_nor_its_shutdown_and_serves_again_l
         let mut b = open(&sandbox.socket(), "b").await;
         let text = failure(b.read(0, BLOCK as u32).await);
         assert!(text.contains("drive.sock") || text.contains("did not answer"), "{text}");
-        drive.go_on();
+        drive.resume();
         let read = NbdCommand::Read { offset: 0, length: BLOCK as u32, unfragmented: false };
         assert_eq!(until_it_works(&mut a, read).await, Reply::Data(noise(1, BLOCK).into()));
         until_it_works(
