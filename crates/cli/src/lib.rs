@@ -191,7 +191,8 @@ Schedule the time of a disk's head.
 
 Headtime is a block server in front of a rotating drive. It predicts where the drive's head is and \
 decides which request goes to the drive next. The drive may be simulated (virtual time, nothing is \
-stored), emulated (real time, its bytes in a sparse file), a file, a block device, or an NBD server.";
+stored), emulated (real time, its bytes in a sparse file), a file, a block device, or an NBD \
+server.";
 
 const AFTER_HELP: &str = "\
 `headtime COMMAND --help` shows the options of a command.

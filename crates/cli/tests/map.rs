@@ -354,8 +354,7 @@ fn drives() -> Option<PathBuf> {
 /// The slips of this drive are learned from the first half of its recording; nothing of the second
 /// half is used, neither the profile's slips nor a fit.
 #[test]
-fn of_a_real_drive_six_in_ten_reads_of_the_second_half_are_predicted_within_a_fifth_of_a_millisecond()
- {
+fn six_in_ten_later_reads_of_a_real_drive_are_predicted_within_a_fifth_of_a_millisecond() {
     let Some(folder) = drives() else { return };
     let trace = folder.join("cheetah15k5.trace");
     let answer = json(&[

@@ -487,10 +487,13 @@ fn the_control_channel_answers_line_by_line_and_refuses_what_it_does_not_know() 
     let server = place.serve();
     let mut stream = std::os::unix::net::UnixStream::connect(place.path("drive.img.control"))
         .expect("the server answers");
-    let lines = "{\"v\":1,\"id\":5,\"verb\":\"scan.status\"}\nrubbish\n{\"v\":9,\"id\":6,\"verb\":\"scan.status\"}\n\
+    let lines = "{\"v\":1,\"id\":5,\"verb\":\"scan.status\"}\nrubbish\n\
+                 {\"v\":9,\"id\":6,\"verb\":\"scan.status\"}\n\
                  \
                  \
-                 {\"v\":1,\"id\":7,\"verb\":\"scan.fly\"}\n{\"v\":1,\"id\":8,\"verb\":\"scan.start\",\"arguments\":{\"color\":1}}\n";
+                 \
+                 {\"v\":1,\"id\":7,\"verb\":\"scan.fly\"}\n\
+                 {\"v\":1,\"id\":8,\"verb\":\"scan.start\",\"arguments\":{\"color\":1}}\n";
     stream.write_all(lines.as_bytes()).expect("the server reads");
     let mut answers = BufReader::new(stream)
         .lines()

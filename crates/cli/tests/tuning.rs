@@ -85,7 +85,11 @@ fn a_running_server_is_asked_and_changed_and_remembers() {
         ("latency_matrix", "use"),
         ("timesource", "clock"),
     ] {
-        assert!(all.lines().any(|line| line.starts_with(name) && line.split_whitespace().nth(1) == Some(value)), "{name} in\n{all}");
+        let has_value = |line: &str| line.split_whitespace().nth(1) == Some(value);
+        assert!(
+            all.lines().any(|line| line.starts_with(name) && has_value(line)),
+            "{name} in\n{all}"
+        );
     }
     assert_eq!(served.said(&["get", "lookahead_k"]).trim(), "5");
     let dry = served.said(&["set", "policy=g-matrix", "deadlines=rt=50ms", "--dry-run"]);

@@ -155,7 +155,8 @@ fn a_fio_job_file_runs_and_what_is_left_out_is_said() {
     let path = folder.path().join("jobs.fio");
     std::fs::write(
         &path,
-        "[global]\nfilename=/dev/sdx\nioengine=libaio\ndirect=1\nramp_time=5\n[r]\nrw=randread\niodepth=4\n[w]\nrw=write\nbs=64k\nrate_iops=10\n",
+        "[global]\nfilename=/dev/sdx\nioengine=libaio\ndirect=1\nramp_time=5\n\
+         [r]\nrw=randread\niodepth=4\n[w]\nrw=write\nbs=64k\nrate_iops=10\n",
     )
     .expect("the folder is ours");
     let file = path.to_str().expect("a path in UTF-8");

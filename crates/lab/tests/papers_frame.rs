@@ -5,14 +5,14 @@
 use std::fs;
 use std::path::PathBuf;
 
-use headtime_lab::papers::{Context, EXPERIMENTS, Experiment, Report, Silent, output};
+use headtime_lab::papers::{Context, EXPERIMENTS, PaperExperiment, Report, Silent, output};
 use serde_json::Value;
 
 /// So few requests that a whole experiment takes a second; figures are worth little, forms are all
 /// there.
 const TINY: f64 = 0.002;
 
-fn run(experiment: &Experiment, scale: f64, threads: usize) -> Report {
+fn run(experiment: &PaperExperiment, scale: f64, threads: usize) -> Report {
     experiment
         .run(&Context::new(7, scale, threads, &Silent))
         .unwrap_or_else(|error| panic!("{}: {error}", experiment.id))
@@ -199,7 +199,7 @@ fn the_page_of_experiments_lists_the_table() {
     let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
     let expected: Vec<String> = EXPERIMENTS
         .iter()
-        .map(|Experiment { id, title, source, takes, .. }| {
+        .map(|PaperExperiment { id, title, source, takes, .. }| {
             format!("| `{id}` | {title} | {source} | {takes} |")
         })
         .collect();

@@ -9,4 +9,4 @@ mod work;
 pub use annotated::annotated;
 pub use progress::Showing;
 pub use summary::{CharacterizeOutput, Cost, text};
-pub use work::{Report, characterize};
+pub use work::{CharacterizeReport, characterize};

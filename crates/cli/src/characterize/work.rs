@@ -16,7 +16,7 @@ use super::progress::{Glimpse, Showing};
 use headtime_console::stop::Stop;
 
 /// The report of the run.
-pub struct Report {
+pub struct CharacterizeReport {
     /// Everything that is known.
     pub probe: Probe,
     /// The end of the run.
@@ -25,7 +25,7 @@ pub struct Report {
     pub unsaved: Option<StateFileError>,
 }
 
-/// Characterizes until it is done, reported to stop, or the drive fails. The state is saved every few
+/// Characterizes until it is done, stopped, or the drive fails. The state is saved every few
 /// seconds, after each stage and in the end.
 ///
 /// # Errors
@@ -36,7 +36,7 @@ pub fn characterize(
     state: &State,
     showing: &mut Showing,
     stop: &Stop,
-) -> anyhow::Result<Report> {
+) -> anyhow::Result<CharacterizeReport> {
     let glimpse = Arc::new(Mutex::new(look_at(&probe, 0)));
     // One state on its way at most: while the disk that keeps it is slow, the next waits for the
     // one after.
@@ -94,7 +94,7 @@ pub fn characterize(
         keep(&probe, state, showing, &mut unsaved);
     }
     showing.end();
-    Ok(Report { probe, ended, unsaved })
+    Ok(CharacterizeReport { probe, ended, unsaved })
 }
 
 fn look_at(probe: &Probe, reads: u64) -> Glimpse {

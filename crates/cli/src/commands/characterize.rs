@@ -16,7 +16,7 @@ use headtime_probe::{Finding, Probe, ProbeSettings, Verdict};
 use headtime_units::Nanos;
 
 use crate::characterize::{
-    CharacterizeOutput, Cost, Report, Showing, annotated, characterize, text,
+    CharacterizeOutput, CharacterizeReport, Cost, Showing, annotated, characterize, text,
 };
 use headtime_console::Failure;
 use headtime_console::logs::{self, Level};
@@ -201,7 +201,7 @@ fn more_time(finding: &Finding, bound: Nanos) -> String {
 }
 
 /// The findings, if the drive stayed connected to the end.
-fn ended(report: Report, kept: &str) -> Result<(Finding, RunCounts), Failure> {
+fn ended(report: CharacterizeReport, kept: &str) -> Result<(Finding, RunCounts), Failure> {
     let counts = match report.ended {
         Err(error) => return Err(Failure::Failed(anyhow!("{error}; {kept}"))),
         Ok((Ended::Stopped, _)) => {

@@ -200,6 +200,6 @@ fn paragraph(device: &BlockDevice) -> String {
 }
 
 const AFTER_HELP: &str = "\
-Nothing is opened or changed by the list. Who uses a device is known as far as this user may see \
-it: root sees every process.
-Name a drive by the path behind `name it`: it stays with the disk, /dev/sdX does not.";
+The list opens and changes nothing. Users of a device are listed as far as this user may see them; \
+root sees every process.
+Name a drive by the path after `name it`: it stays with the disk, /dev/sdX does not.";

@@ -131,7 +131,9 @@ fn tell(emulation: &EmulationSnapshot, json: bool) -> Result<(), Failure> {
         return headtime_console::output::print_json(&serde_json::json!({
             "event": "ended",
             "completions": late.completions,
-            "lateness_us": { "p50": us(late.p50), "p99": us(late.p99), "p999": us(late.p999), "max": us(late.max) },
+            "lateness_us": {
+                "p50": us(late.p50), "p99": us(late.p99), "p999": us(late.p999), "max": us(late.max)
+            },
             "bytes_late": emulation.bytes_late,
             "bytes_late_max_us": us(emulation.bytes_late_max),
             "disk_time": disk_time,
@@ -160,9 +162,8 @@ fn tell(emulation: &EmulationSnapshot, json: bool) -> Result<(), Failure> {
 }
 
 const AFTER_HELP: &str = "\
-Every request goes to the drive's own queue as it comes. The bytes are kept in sparse files and \
-are there again the next time; how late the emulation was \
-is told at the end.
+Every request goes to the drive's own queue at once. The bytes are stored in sparse files and \
+reused the next time. The lateness of the emulation is printed at the end.
 
 Example:
   headtime emulate nearline-20tb --backing /tmp/drive.img --listen unix:/tmp/drive.sock

@@ -88,10 +88,10 @@ fn one(request: &ExplainedRequest) -> String {
 }
 
 const AFTER_HELP: &str = "\
-own queue: its own volume was served; other volumes, background: they were; held: nobody was, \
-because of a limit or for something better; behind: at the drive behind another command;
-overhead, seek, rotation, transfer: as believed of the drive; unforeseen: what the drive took \
-beyond that. docs/explain.md tells more.";
+Parts of a response time. own queue: the drive served the same volume; other volumes, background: \
+it served those; held: it served none, because of a limit or to wait for a better request; \
+at the drive: queued after another command; overhead, seek, rotation, transfer: by the \
+drive model; unforeseen: time of the drive beyond the model. See docs/explain.md.";
 
 #[cfg(test)]
 mod tests {

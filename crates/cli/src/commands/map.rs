@@ -69,7 +69,7 @@ pub struct Show {
 
 /// Arguments of `headtime map save`.
 #[derive(Debug, Args)]
-#[command(after_help = SAVE_HELP, override_usage = "headtime map save <FROM> <TO> [--force]\n       headtime map save [TO] [--force] --control PATH | --drive LOCATOR | --config FILE")]
+#[command(after_help = SAVE_HELP, override_usage = SAVE_USAGE)]
 pub struct Save {
     /// The map and the file for the copy; with a server, the file for its map [default: the map's
     /// own file]
@@ -85,6 +85,10 @@ pub struct Save {
     #[arg(long)]
     pub json: bool,
 }
+
+const SAVE_USAGE: &str = "\
+headtime map save <FROM> <TO> [--force]
+       headtime map save [TO] [--force] --control PATH | --drive LOCATOR | --config FILE";
 
 const SAVE_HELP: &str = "\
 Examples: headtime map save drive.map kept.map

@@ -283,7 +283,10 @@ fn tell_end(
             })
             .collect();
         return print_json(&serde_json::json!({
-            "event": "ended", "volumes": volumes, "durable": drained.durable, "cut_connections": drained.cut_connections,
+            "event": "ended",
+            "volumes": volumes,
+            "durable": drained.durable,
+            "cut_connections": drained.cut_connections,
         }));
     }
     let mut text = String::new();

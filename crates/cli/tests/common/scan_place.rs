@@ -179,5 +179,6 @@ pub(crate) fn ended(child: Child) {
 }
 
 /// Overwrites a page of each 64 KiB, in an order of its own.
-pub(crate) const OVERWRITE: &str = "n = h.get_size() // 65536\nfor i in range(n): h.pwrite(bytes([i % \
+pub(crate) const OVERWRITE: &str = "n = h.get_size() // 65536\nfor i in range(n): \
+    h.pwrite(bytes([i % \
     251]) * 4096, i * 7919 % n * 65536)\nh.flush()";

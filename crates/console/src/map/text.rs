@@ -65,7 +65,8 @@ pub fn figures_text(map: &MapFigures) -> String {
             let begun =
                 if *from_profile { "started from a profile" } else { "started from nothing" };
             text.push_str(&format!(
-                "{begun}, {turn_us:.3} us per revolution, angles known of {:.1} % of the addresses\n",
+                "{begun}, {turn_us:.3} us per revolution, angles known of {:.1} % of the \
+                    addresses\n",
                 angles_known * 100.0
             ));
             text.push_str(&if *from_profile {
@@ -151,7 +152,8 @@ mod tests {
         let refused = MapFileStatus { refused: Some("it is damaged".into()), ..kept };
         assert_eq!(
             kept_text(&refused),
-            "not saved in a.map, which stays unchanged until it is moved; started again\nrefused at \
+            "not saved in a.map, which stays unchanged until it is moved; started again\nrefused \
+                at \
                 the start: it is damaged\n"
         );
     }

@@ -22,7 +22,8 @@ use headtime_console::stop::Stop;
 /// CompareArguments of `headtime compare`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Finished runs are stored in DIR/cells at once: the same command continues where it \
+    after_help = "Finished runs are stored in DIR/cells at once: the same command continues where \
+        it \
         was cut off. Same plan and seed, same bytes in \
                   results.csv and results.json, whatever the threads.\n\nExit codes: 0 all was run \
                   (a drive that is overloaded is a result); 1 a run failed or a file \

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::thread;
 
-use crate::papers::{Context, EXPERIMENTS, Experiment, Progress, Report, Row, output, select};
+use crate::papers::{Context, EXPERIMENTS, PaperExperiment, Progress, Report, Row, output, select};
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use headtime_console::progress;
@@ -59,7 +59,7 @@ pub fn run(arguments: &PapersArguments) -> Result<(), Failure> {
         )));
     }
     let chosen = select(&arguments.ids).map_err(Failure::usage)?;
-    let folder = |experiment: &Experiment| {
+    let folder = |experiment: &PaperExperiment| {
         arguments
             .out
             .clone()

@@ -34,26 +34,52 @@ pub struct SimArguments {
     #[arg(long, value_name = "PROFILE", default_value = "nearline-20tb")]
     pub drive: String,
     /// Policy, with parameters as NAME:parameter=value,…; see `headtime policies`
-    #[arg(long, value_name = "NAME", default_value_t = PolicyArgument::default(), value_parser = policy)]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value_t = PolicyArgument::default(),
+        value_parser = policy
+    )]
     pub policy: PolicyArgument,
     /// Workload: a built-in one, a FILE.toml, a fio job FILE.fio or a trace; see `headtime workload
     /// list`
     #[arg(long, value_name = "NAME|FILE", conflicts_with_all = OF_ONE_STREAM)]
     pub workload: Option<String>,
     /// With --workload: clients of closed loops that do not set it [default: 16]
-    #[arg(long, value_name = "N", requires = "workload", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "workload",
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000)
+    )]
     pub depth: Option<u32>,
     /// Files of one trace, `-` for standard input; see `headtime trace`
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "workload", conflicts_with_all = OF_ONE_STREAM_BUT_DEADLINE)]
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 1..,
+        conflicts_with = "workload",
+        conflicts_with_all = OF_ONE_STREAM_BUT_DEADLINE
+    )]
     pub trace: Vec<PathBuf>,
     /// Closed loop: number of clients with one request each, which is the queue depth
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 16,
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000)
+    )]
     pub clients: u32,
     /// Closed loop: time between a completion and the client's next request
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = parse_nanos)]
     pub think: Nanos,
     /// Open loop: requests per second, instead of clients
-    #[arg(long, value_name = "PER_SECOND", conflicts_with_all = ["clients", "think"], value_parser = rate)]
+    #[arg(
+        long,
+        value_name = "PER_SECOND",
+        conflicts_with_all = ["clients", "think"],
+        value_parser = rate
+    )]
     pub rate: Option<f64>,
     /// Open loop: distribution of the intervals between requests
     #[arg(long, value_enum, default_value_t = Pacing::Poisson, requires = "rate")]
@@ -63,7 +89,12 @@ pub struct SimArguments {
     pub set: Vec<String>,
     /// Drive model to schedule by: profile, matrix, compact, or a latency map in a file, as
     /// matrix:FILE or compact:FILE
-    #[arg(long = "model", alias = "belief", value_name = "MODEL[:FILE]", default_value_t = ModelSource::default())]
+    #[arg(
+        long = "model",
+        alias = "belief",
+        value_name = "MODEL[:FILE]",
+        default_value_t = ModelSource::default()
+    )]
     pub belief: ModelSource,
     /// Setting of the latency map, as in `headtime serve --map`; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
@@ -88,7 +119,12 @@ pub struct SimArguments {
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = share)]
     pub reads: f64,
     /// Sequential requests before the next random address; 1 makes every address random
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
     pub run_length: u64,
     /// Time from a request's arrival to its deadline [default: none]
     #[arg(long, value_name = "TIME", value_parser = positive_time)]

@@ -9,7 +9,7 @@ use headtime_units::{ByteSize, SectorSize, parse_bytes};
 use headtime_workload::trace::{DeviceName, FORMATS, Format, Remap, TraceRecord};
 use serde::Serialize;
 
-use crate::traces::census::{Census, Distribution, Figures};
+use crate::traces::census::{Census, Figures, ValueDistribution};
 use crate::traces::convert::{Converted, convert};
 use crate::traces::{PlacingArguments, TraceArguments, TraceChoice, TraceReport, TraceSummary};
 use headtime_console::Failure;
@@ -73,7 +73,14 @@ pub struct ConvertArguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, help_heading = "Traces")]
     pub capacity: Option<ByteSize>,
     /// Sector size of that drive, 512 or 4096
-    #[arg(long, value_name = "BYTES", default_value = "512", value_parser = sector, requires = "capacity", help_heading = "Traces")]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value = "512",
+        value_parser = sector,
+        requires = "capacity",
+        help_heading = "Traces"
+    )]
     pub sector: SectorSize,
     /// Print one JSON object instead of sentences
     #[arg(long)]
@@ -229,7 +236,7 @@ fn distributions(figures: &Figures) -> String {
         ("response, ms", &figures.response_us, 1e3),
     ];
     for (name, distribution, unit) in kinds {
-        let Some(Distribution { mean, p50, p95, p99, max }) = distribution else { continue };
+        let Some(ValueDistribution { mean, p50, p95, p99, max }) = distribution else { continue };
         rows.push(
             [
                 vec![name.to_string()],

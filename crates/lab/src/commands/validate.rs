@@ -240,7 +240,8 @@ fn served(served: Served) -> &'static str {
 
 fn csv(validation: &Validation) -> anyhow::Result<String> {
     let mut text = String::from(
-        "line,operation,lba,sectors,recorded_us,predicted_us,error_us,served,overhead_us,waited_us,seek_us,rotate_us,transfer_us,cylinders\n",
+        "line,operation,lba,sectors,recorded_us,predicted_us,error_us,served,\
+         overhead_us,waited_us,seek_us,rotate_us,transfer_us,cylinders\n",
     );
     for access in validation.accesses() {
         let (recorded, predicted, parts) =

@@ -52,7 +52,7 @@ pub enum CellEnd {
 pub struct Figures {
     /// Requests that ended well within the window.
     pub requests: u64,
-    /// Requests that ended in an error; they count nowhere else.
+    /// Requests that ended in an error; they are not in other figures.
     pub failed_requests: u64,
     /// Requests a second.
     pub iops: f64,

@@ -1,4 +1,5 @@
-//! [`CompareSpec`]: what is to be compared, as it was written on the command line or in a plan file.
+//! [`CompareSpec`]: what is to be compared, as it was written on the command line or in a plan
+//! file.
 //!
 //! A plan file holds what the flags hold, under the same names; a flag goes before the file. Each
 //! value remembers the line it stands in, so that a name that turns out to be unknown is reported

@@ -1,5 +1,5 @@
 //! What runs say together: means over replicas with 95 % intervals, differences against a baseline
-//! in pairs, and who is best.
+//! in pairs, and the best policies.
 //!
 //! With two replicas or more, intervals are Student's over replicas, and a difference is the mean
 //! of the replicas' differences: both policies had the same unit and the same requests, and what

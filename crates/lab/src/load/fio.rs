@@ -165,7 +165,8 @@ pub fn job_file(targets: &[(VolumeLoad, NbdUri)], duration: Duration, seed: u64)
     let mut text = format!(
         "[global]\nioengine=nbd\nthread=1\ntime_based=1\nruntime={}ms\nrandseed={seed}\n\
          ; One figure for reads and writes together, and the whole way as the client sees it.\n\
-         unified_rw_reporting=mixed\nlat_percentiles=1\nclat_percentiles=0\nslat_percentiles=0\npercentile_list=50:95:99:99.9\n\
+         unified_rw_reporting=mixed\nlat_percentiles=1\nclat_percentiles=0\nslat_percentiles=0\n\
+         percentile_list=50:95:99:99.9\n\
          ; Without a map of what was touched: the volumes are terabytes.\nnorandommap=1\n",
         duration.as_millis()
     );
@@ -279,8 +280,11 @@ mod tests {
 
     #[test]
     fn figures_are_read_from_fios_json() {
-        let text = r#"{"jobs": [{"jobname": "backup", "error": 0, "total_err": 0, "mixed": {"total_ios": 100, "iops": 50.5, "bw_bytes": 52428800,
-            "lat_ns": {"mean": 20000000.0, "max": 90000000, "percentile": {"50.000000": 18000000, "95.000000": 40000000, "99.000000": 80000000, "99.900000": 89000000}}}}]}"#;
+        let text = r#"{"jobs": [{"jobname": "backup", "error": 0, "total_err": 0,
+            "mixed": {"total_ios": 100, "iops": 50.5, "bw_bytes": 52428800,
+            "lat_ns": {"mean": 20000000.0, "max": 90000000, "percentile": {
+            "50.000000": 18000000, "95.000000": 40000000,
+            "99.000000": 80000000, "99.900000": 89000000}}}}]}"#;
         let parsed: Value = serde_json::from_str(text).expect("JSON");
         let figures = client_figures(&parsed, "backup").expect("the job is there");
         assert_eq!(

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_stand_in_the_order_of_the_points_whoever_computed_them() {
+    fn outcomes_are_in_the_order_of_the_points_for_any_number_of_threads() {
         let points: Vec<Square> = (0..40).map(Square).collect();
         for threads in [0, 1, 2, 7] {
             let progress = Counting::default();

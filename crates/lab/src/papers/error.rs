@@ -58,22 +58,22 @@ pub enum Cause {
 pub enum SelectError {
     /// No experiment of that name.
     #[error(
-        "there is no experiment `{asked}`; did you mean {nearest}? Known are {known}, patterns \
+        "there is no experiment `{requested}`; did you mean {nearest}? Known are {known}, patterns \
             such as 'a.*', and all"
     )]
     Unknown {
         /// The parameters of the run.
-        asked: String,
+        requested: String,
         /// The id that differs least.
         nearest: &'static str,
         /// Every id.
         known: String,
     },
     /// A pattern that no id fits.
-    #[error("no experiment fits `{asked}`; known are {known}")]
+    #[error("no experiment fits `{requested}`; known are {known}")]
     NoneFits {
         /// The pattern.
-        asked: String,
+        requested: String,
         /// Every id.
         known: String,
     },

@@ -2,7 +2,7 @@
 //! made of.
 //!
 //! Every load of an experiment draws the same places for the same seed, so that policies are
-//! compared on the same requests. What the policy knows of the drive is [`Knowledge`], and every
+//! compared on the same requests. What the policy knows of the drive is [`ModelSource`], and every
 //! row says which.
 
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub struct Load {
     /// The instance of the model.
     pub unit: UnitOf,
     /// The knowledge of the policy.
-    pub knowledge: Knowledge,
+    pub model_source: ModelSource,
     /// An offset of the seed, for several instances and workloads in one experiment.
     pub replica: u64,
     /// Requests counted, after a tenth as many of warm-up, at least as many as are held.
@@ -57,7 +57,7 @@ pub enum UnitOf {
 
 /// The drive model of a policy.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Knowledge {
+pub enum ModelSource {
     /// Everything: an oracle.
     Truth,
     /// The nominal instance exactly, and the arm error of the real one: an oracle with a stated
@@ -102,7 +102,7 @@ impl UnitOf {
     }
 }
 
-impl Knowledge {
+impl ModelSource {
     /// The text in row names.
     #[must_use]
     pub fn words(self) -> String {
@@ -146,7 +146,7 @@ impl Load {
             outstanding: None,
             queue,
             unit: UnitOf::Nominal,
-            knowledge: Knowledge::Truth,
+            model_source: ModelSource::Truth,
             replica: 0,
             requests,
         }
@@ -166,8 +166,8 @@ impl Load {
 
     /// The same with other knowledge.
     #[must_use]
-    pub fn knowing(self, knowledge: Knowledge) -> Self {
-        Self { knowledge, ..self }
+    pub fn knowing(self, model_source: ModelSource) -> Self {
+        Self { model_source, ..self }
     }
 
     /// Everything in the drive's own queue, which takes as many commands as are held and serves
@@ -194,9 +194,9 @@ impl Load {
             seed,
         )?;
         // Before the run, so that a profile's fault is an error here and no panic within the run.
-        self.knowledge.belief(&profile, seed)?;
+        self.model_source.belief(&profile, seed)?;
         let belief = |profile: &DriveProfile| {
-            self.knowledge
+            self.model_source
                 .belief(profile, seed)
                 .expect("it was made of the same profile a moment ago")
         };
@@ -221,7 +221,7 @@ impl PointOfWork for Load {
             self.policy,
             self.drive,
             self.queue,
-            self.knowledge.words(),
+            self.model_source.words(),
             self.unit.words()
         )
     }

@@ -1,9 +1,9 @@
 //! Experiments that reproduce published figures, and the frame that runs, compares and draws them.
 //!
-//! An [`Experiment`] is one file in `experiments/` and one line of [`EXPERIMENTS`]. It is handed a
-//! [`Context`] (seed, scale, threads, progress) and answers [`Findings`]: rows that stand beside
-//! what was published, and a plot. The frame makes a [`Report`] of them and [`output`] writes it as
-//! SVG, CSV, JSON and HTML. Same seed and scale, same bytes, however many threads.
+//! An [`PaperExperiment`] is one file in `experiments/` and one line of [`EXPERIMENTS`]. It is
+//! handed a [`Context`] (seed, scale, threads, progress) and answers [`Findings`]: rows that stand
+//! beside what was published, and a plot. The frame makes a [`Report`] of them and [`output`]
+//! writes it as SVG, CSV, JSON and HTML. Same seed and scale, same bytes, however many threads.
 //!
 //! ```
 //! use headtime_lab::papers::{Context, Silent, select};
@@ -28,5 +28,7 @@ mod table;
 pub use context::{Context, PointOfWork, Progress, Silent};
 pub use error::{Cause, ExperimentError, SelectError, WriteError};
 pub use estimated::Estimated;
-pub use report::{Axis, Findings, Panel, Parameter, Plot, Point, Published, Report, Row, Series};
-pub use table::{EXPERIMENTS, Experiment, select};
+pub use report::{
+    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Report, Row, Series,
+};
+pub use table::{EXPERIMENTS, PaperExperiment, select};

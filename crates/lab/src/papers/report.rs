@@ -29,7 +29,7 @@ pub struct Report {
     /// The command that repeats it.
     pub command: String,
     /// The fixed parameters, as names and values.
-    pub parameters: Vec<Parameter>,
+    pub parameters: Vec<FixedParameter>,
     /// Reservations about the figures, as sentences.
     pub notes: Vec<String>,
     /// The plot.
@@ -38,7 +38,7 @@ pub struct Report {
 
 /// One thing that was held fixed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Parameter {
+pub struct FixedParameter {
     /// Its name.
     pub name: &'static str,
     /// Its value with its unit.
@@ -51,7 +51,7 @@ pub struct Findings {
     /// See [`Report::rows`].
     pub rows: Vec<Row>,
     /// See [`Report::parameters`].
-    pub parameters: Vec<Parameter>,
+    pub parameters: Vec<FixedParameter>,
     /// See [`Report::notes`].
     pub notes: Vec<String>,
     /// See [`Report::plot`].
@@ -403,7 +403,7 @@ impl Point {
     }
 }
 
-impl Parameter {
+impl FixedParameter {
     /// A parameter with its value as text.
     #[must_use]
     pub fn new(name: &'static str, value: impl Into<String>) -> Self {
@@ -456,7 +456,11 @@ mod tests {
         let json = serde_json::to_string(&row).expect("a row is JSON");
         assert_eq!(
             json,
-            r#"{"what":"x","published":200.0,"measured":203.457,"unit":"IOPS","holds":true,"reason":"+1.7 % off what was published, 5 % allowed.","low":202.457,"high":204.457}"#
+            concat!(
+                r#"{"what":"x","published":200.0,"measured":203.457,"unit":"IOPS","holds":true,"#,
+                r#""reason":"+1.7 % off what was published, 5 % allowed.","#,
+                r#""low":202.457,"high":204.457}"#
+            )
         );
         let row = Row::not_run("y", Published::Between(1.5, 2.0), "ratio", "not built yet.");
         let json = serde_json::to_value(&row).expect("a row is JSON");

@@ -7,7 +7,7 @@ use crate::papers::report::{Findings, Report};
 
 /// One line of the table.
 #[derive(Clone, Copy, Debug)]
-pub struct Experiment {
+pub struct PaperExperiment {
     /// The name for the command line: paper or group, a dot, figure or subject.
     pub id: &'static str,
     /// The subject in one line.
@@ -22,7 +22,7 @@ pub struct Experiment {
 
 /// Every experiment there is, in the order of the documentation. A new one is a file in
 /// `experiments/` and a line here.
-pub const EXPERIMENTS: &[Experiment] = &[
+pub const EXPERIMENTS: &[PaperExperiment] = &[
     experiments::a_throughput::EXPERIMENT,
     experiments::a_depth::EXPERIMENT,
     experiments::a_greedy::EXPERIMENT,
@@ -55,7 +55,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     experiments::p5_isolation::EXPERIMENT,
 ];
 
-impl Experiment {
+impl PaperExperiment {
     /// Runs it and makes a report of what it finds.
     ///
     /// # Errors
@@ -87,29 +87,31 @@ impl Experiment {
     }
 }
 
-/// The experiments that `asked` names, each once, in the order of the table: ids, patterns in which
-/// `*` stands for anything, and `all`.
+/// The experiments that `requested` names, each once, in the order of the table: ids, patterns in
+/// which `*` stands for anything, and `all`.
 ///
 /// # Errors
 /// [`SelectError`] for the first that names none, with what there is.
-pub fn select<S: AsRef<str>>(asked: &[S]) -> Result<Vec<&'static Experiment>, SelectError> {
-    for text in asked.iter().map(AsRef::as_ref) {
+pub fn select<S: AsRef<str>>(
+    requested: &[S],
+) -> Result<Vec<&'static PaperExperiment>, SelectError> {
+    for text in requested.iter().map(AsRef::as_ref) {
         if EXPERIMENTS.iter().any(|experiment| named_by(text, experiment.id)) {
             continue;
         }
         let known =
             EXPERIMENTS.iter().map(|experiment| experiment.id).collect::<Vec<_>>().join(", ");
-        let asked = text.to_string();
+        let requested = text.to_string();
         return Err(match EXPERIMENTS.iter().min_by_key(|experiment| edits(text, experiment.id)) {
             Some(nearest) if !text.contains('*') => {
-                SelectError::Unknown { asked, nearest: nearest.id, known }
+                SelectError::Unknown { requested, nearest: nearest.id, known }
             }
-            _ => SelectError::NoneFits { asked, known },
+            _ => SelectError::NoneFits { requested, known },
         });
     }
     Ok(EXPERIMENTS
         .iter()
-        .filter(|experiment| asked.iter().any(|text| named_by(text.as_ref(), experiment.id)))
+        .filter(|experiment| requested.iter().any(|text| named_by(text.as_ref(), experiment.id)))
         .collect())
 }
 
@@ -128,14 +130,14 @@ fn fits(pattern: &str, id: &str) -> bool {
     }
 }
 
-/// The least number of letters to put in, leave out or change to make one text the other.
+/// The least number of characters to put in, leave out or change to make one text the other.
 fn edits(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (line, letter) in one.chars().enumerate() {
+    for (line, character) in one.chars().enumerate() {
         let mut diagonal = std::mem::replace(&mut row[0], line + 1);
         for (column, against) in other.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != *against);
+            let changed = diagonal + usize::from(character != *against);
             diagonal = row[column + 1];
             row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
         }
@@ -190,8 +192,8 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_twice_runs_once_in_the_order_of_the_table() {
-        let ids = |asked: &[&str]| {
-            select(asked)
+        let ids = |requested: &[&str]| {
+            select(requested)
                 .map(|found| found.iter().map(|experiment| experiment.id).collect::<Vec<_>>())
         };
         assert_eq!(
@@ -203,7 +205,8 @@ mod tests {
 
     #[test]
     fn an_unknown_id_is_answered_with_the_nearest_and_all_known() {
-        let message = |asked: &str| select(&[asked]).expect_err("no such experiment").to_string();
+        let message =
+            |requested: &str| select(&[requested]).expect_err("no such experiment").to_string();
         assert!(
             message("a.deph").starts_with(
                 "there is no experiment `a.deph`; did you mean a.depth? Known are a.throughput, "

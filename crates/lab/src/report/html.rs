@@ -174,7 +174,9 @@ fn summary(report: &DemoReport) -> Markup {
             table {
                 caption {
                     (plan.name)
-                    @if let Some(ms) = plan.deadline_ms { " " span { "deadline " (show_ms(ms)) " ms" } }
+                    @if let Some(ms) = plan.deadline_ms {
+                        " " span { "deadline " (show_ms(ms)) " ms" }
+                    }
                 }
                 thead { tr { th {} @for run in &report.runs { th { (run.policy) } } } }
                 tbody { @for row in ROWS { (summary_row(report, index, row)) } }
@@ -310,7 +312,9 @@ fn method(report: &DemoReport) -> Markup {
                 dt { (plan.name) }
                 dd {
                     (show_bytes(plan.size_bytes))
-                    @if let Some(bytes) = plan.start_bytes { ", from " (show_bytes(bytes)) " of the drive" }
+                    @if let Some(bytes) = plan.start_bytes {
+                        ", from " (show_bytes(bytes)) " of the drive"
+                    }
                     "; " (plan.load)
                 }
             }
@@ -352,7 +356,8 @@ fn client_side(report: &DemoReport) -> Markup {
         table.numbers {
             thead { tr {
                 @for heading in [
-                    "", "", "requests/s", "MiB/s", "median (ms)", "99 % (ms)", "longest (ms)", "errors",
+                    "", "", "requests/s", "MiB/s", "median (ms)", "99 % (ms)", "longest (ms)",
+                    "errors",
                 ] { th { (heading) } }
             } }
             tbody { @for (name, policy, client) in clients {

@@ -1,5 +1,5 @@
-//! The plots of reports, drawn by plotters: colors, fonts and helpers for all of them, and the plots
-//! of a demo. Each policy has one color and one dash in every plot.
+//! The plots of reports, drawn by plotters: colors, fonts and helpers for all of them, and the
+//! plots of a demo. Each policy has one color and one dash in every plot.
 
 use std::ops::Range;
 
@@ -18,7 +18,8 @@ pub(crate) const COLOURS: [RGBColor; 6] = [
     RGBColor(20, 140, 130),
     RGBColor(180, 60, 90),
 ];
-/// The colors of the parts of disk time, in the order of [`headtime_console::figures::DiskTimeShares::parts`].
+/// The colors of the parts of disk time, in the order of
+/// [`headtime_console::figures::DiskTimeShares::parts`].
 const PARTS: [RGBColor; 6] = [
     RGBColor(196, 78, 82),
     RGBColor(221, 153, 80),

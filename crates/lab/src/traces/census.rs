@@ -82,13 +82,13 @@ pub struct Figures {
     /// True if there are more processes than the maximum.
     pub further_processes: bool,
     /// Bytes of a read or write.
-    pub size_bytes: Option<Distribution>,
+    pub size_bytes: Option<ValueDistribution>,
     /// Share of reads and writes that begin where the one before on their device ended.
     pub sequential: Option<f64>,
     /// From one request to the next.
-    pub interarrival_us: Option<Distribution>,
+    pub interarrival_us: Option<ValueDistribution>,
     /// Recorded response times.
-    pub response_us: Option<Distribution>,
+    pub response_us: Option<ValueDistribution>,
     /// Most requests whose response was not over, where there are response times.
     pub max_outstanding: Option<usize>,
 }
@@ -109,7 +109,7 @@ pub struct DeviceFigures {
 
 /// A distribution; its quantiles are within 0.1 %, the others exact.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Distribution {
+pub struct ValueDistribution {
     /// The mean.
     pub mean: f64,
     /// The median.
@@ -259,13 +259,13 @@ impl Spread {
         self.max = self.max.max(value);
     }
 
-    fn distribution(&self, unit: f64) -> Option<Distribution> {
+    fn distribution(&self, unit: f64) -> Option<ValueDistribution> {
         // The lowest of the equivalent values, so that 4096 stays 4096.
         let at = |quantile| {
             self.histogram.lowest_equivalent(self.histogram.value_at_quantile(quantile)) as f64
                 / unit
         };
-        (!self.histogram.is_empty()).then(|| Distribution {
+        (!self.histogram.is_empty()).then(|| ValueDistribution {
             mean: self.sum as f64 / self.histogram.len() as f64 / unit,
             p50: at(0.5),
             p95: at(0.95),

@@ -3,7 +3,7 @@
 //!
 //! | written | is |
 //! |---|---|
-//! | `random`, `oltp:reads=0.9`, `vm-mix:copy.size=1MiB` | a workload that ships, with keys laid over its streams |
+//! | `random`, `oltp:reads=0.9`, `vm-mix:copy.size=1MiB` | a built-in workload with changed keys |
 //! | `FILE.toml`, `FILE.toml:cameras.deadline=50ms` | a file of streams, likewise |
 //! | `FILE.fio`, `FILE.job`, `FILE.ini` | a job file of fio |
 //! | any other file | a trace, its addresses wrapped around the drive's size |

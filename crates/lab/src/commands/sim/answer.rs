@@ -15,7 +15,7 @@ pub struct SimOutput {
     /// The measures.
     #[serde(flatten)]
     pub measures: Measures,
-    /// Requests that ended in an error; they count nowhere else.
+    /// Requests that ended in an error; they count in no other figure.
     pub failed: u64,
     /// The noise switch of the run.
     pub noise: NoiseSwitch,

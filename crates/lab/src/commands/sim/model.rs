@@ -42,7 +42,8 @@ impl Begun {
         let belief: Box<dyn Belief + Send> = match &arguments.belief {
             ModelSource::Profile if !arguments.map.is_empty() || arguments.map_out.is_some() => {
                 return Err(Failure::usage(anyhow!(
-                    "--map and --map-out apply to a latency map, and the drive model is the profile; \
+                    "--map and --map-out apply to a latency map, and the drive model is the \
+                        profile; \
                         add --model matrix or --model compact"
                 )));
             }

@@ -216,8 +216,8 @@ fn name_class(line: &Line) -> &'static str {
     if line.dashed { "name oracle" } else { "name" }
 }
 
-/// Places at least `apart` from each other, in the order of `positions` and as near to these as a push
-/// downwards and one upwards bring them, between `top` and `bottom`.
+/// Places at least `apart` from each other, in the order of `positions` and as near to these as a
+/// push downwards and one upwards bring them, between `top` and `bottom`.
 fn spread(positions: &[f64], apart: f64, top: f64, bottom: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..positions.len()).collect();
     order.sort_by(|a, b| positions[*a].total_cmp(&positions[*b]));

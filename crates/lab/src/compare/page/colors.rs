@@ -8,8 +8,8 @@ use headtime_sched::POLICIES;
 use super::View;
 use crate::compare::plan::Plan;
 
-/// The class of each policy of a plan. A policy without settings under the first drive model has its
-/// own color; any other has it too if it is free, or the next free color.
+/// The class of each policy of a plan. A policy without settings under the first drive model has
+/// its own color; any other has it too if it is free, or the next free color.
 pub(super) fn classes(plan: &Plan) -> Vec<String> {
     let mut colors = vec![0; plan.policies.len()];
     let mut taken: Vec<usize> = Vec::new();
@@ -28,9 +28,9 @@ pub(super) fn classes(plan: &Plan) -> Vec<String> {
     colors.into_iter().map(|color| format!("p{color}")).collect()
 }
 
-/// Color number `place` for light and for dark paper. Consecutive colors differ in hue by the golden
-/// angle and in lightness, so that any number of them stays apart, also for readers who see no red
-/// or green. The name stands beside every line as well.
+/// Color number `place` for light and for dark paper. Consecutive colors differ in hue by the
+/// golden angle and in lightness, so that any number of them stays apart, also for readers who see
+/// no red or green. The name stands beside every line as well.
 fn color(place: usize) -> (String, String) {
     let hue = place as f64 * 137.508 % 360.0;
     let step = [0, 12, 6][place % 3];

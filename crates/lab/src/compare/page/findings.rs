@@ -231,11 +231,13 @@ pub(super) fn of_trade_off(view: &View<'_>, case: &CaseResult) -> String {
         format!("{fast} leads in both{at}: nothing is traded")
     } else if tail.places.contains(&rate.places[0]) {
         format!(
-            "{fast} serves most{at}; its 99 % do not differ significantly from those of {soon}, the soonest"
+            "{fast} serves most{at}; its 99 % do not differ significantly from those of {soon}, \
+                the soonest"
         )
     } else if rate.places.contains(&tail.places[0]) {
         format!(
-            "{soon} answers 99 % soonest{at}; its throughput does not differ significantly from that of \
+            "{soon} answers 99 % soonest{at}; its throughput does not differ significantly from \
+                that of \
                 {fast}, the most"
         )
     } else {

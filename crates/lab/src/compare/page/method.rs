@@ -23,7 +23,8 @@ pub(super) fn method(view: &View<'_>) -> Markup {
             "instances",
             match spec.noise {
                 NoiseSwitch::On => {
-                    "differ from their profiles, and their times vary as the profiles specify, drawn by the seed"
+                    "differ from their profiles, and their times vary as the profiles specify, \
+                        drawn by the seed"
                         .to_string()
                 }
                 NoiseSwitch::Off => "follow their profiles exactly, without noise".to_string(),
@@ -55,7 +56,8 @@ pub(super) fn method(view: &View<'_>) -> Markup {
             dd {
                 (policy.entry.summary.trim_end_matches('.')) "."
                 @if policy.entry.oracle {
-                    " Oracle: it knows the truth of the simulated drive, which no real scheduler does."
+                    " Oracle: it knows the truth of the simulated drive, which no real scheduler \
+                        does."
                 }
             }
         } }
@@ -69,7 +71,8 @@ pub(super) fn method(view: &View<'_>) -> Markup {
         }
         p.fine {
             "The best policies are the leader and all that do not differ significantly from it at \
-             95 %. Oracles and overloaded policies are shown but not called best. With many policies \
+             95 %. Oracles and overloaded policies are shown but not called best. With many \
+             policies \
              and cases some differences are significant by chance: one in twenty of those that do \
              not exist."
         }

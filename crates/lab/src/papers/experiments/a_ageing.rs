@@ -8,11 +8,11 @@ use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::load::{Load, iops};
-use crate::papers::report::{Axis, Findings, Panel, Parameter, Plot, Point, Row, Series};
-use crate::papers::table::Experiment;
+use crate::papers::report::{Axis, Findings, Panel, FixedParameter, Plot, Point, Row, Series};
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment = Experiment {
+pub const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "a.ageing",
     title: "cost of ageing, and its effect on the longest response",
     source: "docs/limits.md 3",
@@ -51,7 +51,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             Axis::Linear,
         ),
     );
-    findings.parameters.push(Parameter::new(
+    findings.parameters.push(FixedParameter::new(
         "ageing",
         "cost × (1 − age / M)^p, M = 12 × the mean response; p = 2 unless a row says otherwise",
     ));

@@ -11,12 +11,12 @@ use super::p1::{self, Collect, Knows, Run};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimators::CellTime;
-use crate::papers::load::{Knowledge, Load, UnitOf, iops};
-use crate::papers::report::{Axis, Findings, Panel, Parameter, Plot, Point, Row, Series};
-use crate::papers::table::Experiment;
+use crate::papers::load::{ModelSource, Load, UnitOf, iops};
+use crate::papers::report::{Axis, Findings, Panel, FixedParameter, Plot, Point, Row, Series};
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment = Experiment {
+pub const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "a.cells",
     title: "gain of SPTF by size of the cells of a latency matrix",
     source: "docs/limits.md 5",
@@ -56,7 +56,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             loads.extend([load("clook"), load("sstf"), load("sptf-oracle")]);
             for (kib, _) in CELLS {
                 loads.extend(TIMES.map(|time| {
-                    load("sptf").knowing(Knowledge::Cells { bytes: kib * 1024, time })
+                    load("sptf").knowing(ModelSource::Cells { bytes: kib * 1024, time })
                 }));
             }
         }
@@ -67,12 +67,12 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         limits::notes(),
         Plot::new("cell, KiB", "share of SPTF's gain, %", Axis::PowersOfTwo),
     );
-    findings.parameters.push(Parameter::new(
+    findings.parameters.push(FixedParameter::new(
         "gain",
         "requests per second beyond the better of C-LOOK and SSTF; \
             exact SPTF has all of it; two at the drive",
     ));
-    findings.parameters.push(Parameter::new(
+    findings.parameters.push(FixedParameter::new(
         "tolerance",
         format!("{POINTS} points of percent beyond the published range"),
     ));
@@ -86,11 +86,11 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         for ((kib, published), measured) in CELLS.iter().zip(measured[3..].chunks(TIMES.len())) {
             for (place, time) in TIMES.into_iter().enumerate() {
                 let kept = iops(&measured[place]).share_of_way(by_address, exact).times(100.0);
-                let knowledge = Knowledge::Cells { bytes: kib * 1024, time };
+                let model_source = ModelSource::Cells { bytes: kib * 1024, time };
                 let what = format!(
                     "{}, queue {queue}: share of SPTF's gain, SPTF on a {} (no noise)",
                     figures.drive,
-                    knowledge.words()
+                    model_source.words()
                 );
                 let range = match (figures.drive, kib) {
                     ("atlas10k", _) => *published,
@@ -215,7 +215,7 @@ fn fixed(context: &Context<'_>, findings: &mut Findings) -> Result<(), Experimen
             .panels
             .push(Panel { title: format!("{FIXED_ON}, queue {queue}, fixed positions"), series });
     }
-    findings.parameters.push(Parameter::new(
+    findings.parameters.push(FixedParameter::new(
         "fixed positions",
         format!(
             "{positions} on {FIXED_ON}, one at the drive, 4 bits, the matrix collected pair by \

@@ -8,10 +8,10 @@ use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::load::{Load, iops};
 use crate::papers::report::{Axis, Findings, Panel, Plot, Point, Row, Series};
-use crate::papers::table::Experiment;
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment = Experiment {
+pub const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "a.depth",
     title: "one or two commands at the drive against everything in its own queue",
     source: "docs/limits.md 1",

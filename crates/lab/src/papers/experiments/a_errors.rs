@@ -7,12 +7,12 @@ use super::limits::{self, TABLE, best_by_address};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
-use crate::papers::load::{Knowledge, Load, UnitOf, iops};
-use crate::papers::report::{Axis, Findings, Panel, Parameter, Plot, Point, Row, Series};
-use crate::papers::table::Experiment;
+use crate::papers::load::{ModelSource, Load, UnitOf, iops};
+use crate::papers::report::{Axis, Findings, Panel, FixedParameter, Plot, Point, Row, Series};
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment = Experiment {
+pub const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "a.errors",
     title: "gain of SPTF with errors of prediction, by most likely and by expected cost",
     source: "docs/limits.md 4",
@@ -56,14 +56,14 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let mut loads = Vec::new();
     for figures in &TABLE {
         for queue in QUEUES {
-            for (unit, knowledge) in kinds() {
+            for (unit, model_source) in kinds() {
                 loads.extend((0..UNITS).flat_map(|replica| {
                     let load = move |policy: &str| Load {
                         replica,
                         ..Load::new(figures.drive, policy, queue, requests)
                             .outstanding(2)
                             .on(unit)
-                            .knowing(knowledge)
+                            .knowing(model_source)
                     };
                     [load("clook"), load("sstf"), load("sptf-oracle"), load(EXPECTED), load("sptf")]
                 }));
@@ -80,20 +80,20 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             Axis::Linear,
         ),
     );
-    findings.parameters.push(Parameter::new(
+    findings.parameters.push(FixedParameter::new(
         "gain",
         "requests per second beyond the better of C-LOOK and SSTF; SPTF \
             that knows the unit's errors has all of it",
     ));
-    findings.parameters.push(Parameter::new(
+    findings.parameters.push(FixedParameter::new(
         "units",
         format!("{UNITS} for each point; intervals from their scatter by Student's distribution"),
     ));
-    findings.parameters.push(Parameter::new(
+    findings.parameters.push(FixedParameter::new(
         "tolerance",
         format!("{POINTS} points of percent beyond the published range"),
     ));
-    findings.parameters.push(Parameter::new("commands at the drive", "2"));
+    findings.parameters.push(FixedParameter::new("commands at the drive", "2"));
     let points = TABLE.iter().flat_map(|figures| QUEUES.map(|queue| (figures.drive, queue)));
     for ((drive, queue), measured) in
         points.zip(measured.chunks((ERRORS.len() + 1) * UNITS as usize * RUNS))
@@ -116,11 +116,11 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
 }
 
 /// Simulated drives and the knowledge of them: one for each error, and that of a real server.
-fn kinds() -> impl Iterator<Item = (UnitOf, Knowledge)> {
+fn kinds() -> impl Iterator<Item = (UnitOf, ModelSource)> {
     let erring = ERRORS
         .into_iter()
-        .map(|(us, ..)| (UnitOf::ArmErrs(us), Knowledge::Nominal { spread_us: us }));
-    erring.chain([(UnitOf::Drawn, Knowledge::Learned)])
+        .map(|(us, ..)| (UnitOf::ArmErrs(us), ModelSource::Nominal { spread_us: us }));
+    erring.chain([(UnitOf::Drawn, ModelSource::Learned)])
 }
 
 fn over_units(measured: &[Measures]) -> Kept {
@@ -138,13 +138,13 @@ fn rows(drive: &str, queue: u32, kept: &[Kept]) -> Vec<Row> {
     let mut rows = Vec::new();
     let published =
         ERRORS.iter().map(|(_, expected, likely)| (Some(*expected), *likely)).chain([(None, None)]);
-    for (((unit, knowledge), kept), (expected, likely)) in kinds().zip(kept).zip(published) {
+    for (((unit, model_source), kept), (expected, likely)) in kinds().zip(kept).zip(published) {
         for (name, kept, published) in
             [("expected", kept.expected, expected), ("most likely", kept.likely, likely)]
         {
             let what = format!(
                 "{drive}, queue {queue}: share of SPTF's gain by {name} cost ({}, {})",
-                knowledge.words(),
+                model_source.words(),
                 unit.words()
             );
             let why = "the drives differ, and with them how short the waits are that SPTF likes \

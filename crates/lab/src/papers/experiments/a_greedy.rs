@@ -6,12 +6,12 @@ use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::load::{Load, iops};
 use crate::papers::report::{
-    Axis, Findings, Panel, Parameter, Plot, Point, Published, Row, Series,
+    Axis, Findings, Panel, FixedParameter, Plot, Point, Published, Row, Series,
 };
-use crate::papers::table::Experiment;
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment = Experiment {
+pub const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "a.greedy",
     title: "greedy SPTF against tours and against planning ahead",
     source: "docs/limits.md 2",
@@ -47,7 +47,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         limits::notes(),
         Plot::new("commands planned ahead", "throughput over SPTF's", Axis::PowersOfTwo),
     );
-    findings.parameters.push(Parameter::new(
+    findings.parameters.push(FixedParameter::new(
         "planner",
         "beam-oracle, width 64 and 8 branches unless a row says \
             otherwise, two commands at the drive",

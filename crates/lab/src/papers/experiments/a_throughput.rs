@@ -7,14 +7,14 @@ use headtime_sim::Measures;
 use super::limits::{self, Figures, QUEUES, RATIO_TOLERANCE, TABLE, TOLERANCE, best_by_address};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
-use crate::papers::load::{Knowledge, Load, UnitOf, iops};
+use crate::papers::load::{ModelSource, Load, UnitOf, iops};
 use crate::papers::report::{
-    Axis, Findings, Panel, Parameter, Plot, Point, Published, Row, Series,
+    Axis, Findings, Panel, FixedParameter, Plot, Point, Published, Row, Series,
 };
-use crate::papers::table::Experiment;
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment = Experiment {
+pub const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "a.throughput",
     title: "throughput of each order on two drives, with oracles and a planner as bounds",
     source: "docs/limits.md, the table",
@@ -28,7 +28,7 @@ struct Line {
     policy: &'static str,
     outstanding: Option<usize>,
     unit: UnitOf,
-    knowledge: Knowledge,
+    model_source: ModelSource,
     published: Option<fn(&Figures) -> [f64; 3]>,
     /// Requests at full scale: fewer where each costs more.
     requests: u64,
@@ -70,7 +70,7 @@ impl Line {
             policy,
             outstanding: Some(outstanding),
             unit: UnitOf::Nominal,
-            knowledge: Knowledge::Truth,
+            model_source: ModelSource::Truth,
             published: Some(published),
             requests: 50_000,
         }
@@ -82,7 +82,7 @@ impl Line {
             policy,
             outstanding: None,
             unit: UnitOf::Drawn,
-            knowledge: Knowledge::Learned,
+            model_source: ModelSource::Learned,
             published: None,
             requests: 50_000,
         }
@@ -94,7 +94,7 @@ impl Line {
         }
         Load { outstanding: self.outstanding, ..Load::new(drive, self.policy, queue, requests) }
             .on(self.unit)
-            .knowing(self.knowledge)
+            .knowing(self.model_source)
     }
 
     fn what(&self, drive: &str, queue: u32) -> String {
@@ -131,11 +131,11 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         limits::notes(),
         Plot::new("queue length", "requests per second", Axis::PowersOfTwo),
     );
-    findings.parameters.push(Parameter::new(
+    findings.parameters.push(FixedParameter::new(
         "requests counted of the planner",
         context.requests(10_000).to_string(),
     ));
-    findings.parameters.push(Parameter::new("tolerance", "5 %, of ratios 3 %"));
+    findings.parameters.push(FixedParameter::new("tolerance", "5 %, of ratios 3 %"));
     for (figures, measured) in TABLE.iter().zip(measured.chunks(LINES.len() * QUEUES.len())) {
         let lines: Vec<&[Measures]> = measured.chunks(QUEUES.len()).collect();
         findings.rows.extend(rows(figures, &lines));

@@ -8,7 +8,7 @@ use headtime_sim::Measures;
 
 use crate::papers::estimated::Estimated;
 use crate::papers::load::iops;
-use crate::papers::report::{Parameter, Published, Row};
+use crate::papers::report::{FixedParameter, Published, Row};
 
 /// Queue lengths of the table.
 pub(super) const QUEUES: [u32; 3] = [16, 64, 256];
@@ -93,21 +93,21 @@ pub(super) fn in_points(
 }
 
 /// The common parameters of these experiments.
-pub(super) fn parameters(requests: u64) -> Vec<Parameter> {
+pub(super) fn parameters(requests: u64) -> Vec<FixedParameter> {
     vec![
-        Parameter::new(
+        FixedParameter::new(
             "workload",
             "4 KiB reads, uniform addresses over the whole drive, closed loop without think time",
         ),
-        Parameter::new(
+        FixedParameter::new(
             "drives",
             "atlas10k, nearline-20tb: nominal drives without noise [exceptions named in rows]",
         ),
-        Parameter::new(
+        FixedParameter::new(
             "requests counted",
             format!("{requests} a point, after a tenth as many of warm-up"),
         ),
-        Parameter::new(
+        FixedParameter::new(
             "intervals",
             "95 %, by batch means within one run; of ratios as if both were independent",
         ),

@@ -33,7 +33,7 @@ use crate::papers::characterized::Characterized;
 use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::load::UnitOf;
-use crate::papers::report::Parameter;
+use crate::papers::report::FixedParameter;
 
 /// The drive of all of the paper's figures.
 pub(super) const DRIVE: &str = "cheetah10k7@papers";
@@ -430,9 +430,9 @@ impl PointOfWork for Run {
 }
 
 /// The common parameters of these experiments.
-pub(super) fn parameters(positions: u64, requests: u64) -> Vec<Parameter> {
+pub(super) fn parameters(positions: u64, requests: u64) -> Vec<FixedParameter> {
     vec![
-        Parameter::new(
+        FixedParameter::new(
             "drive",
             format!(
                 "{DRIVE}: write cache off, drive queue of 64; a simulated drive with all the noise \
@@ -440,13 +440,13 @@ pub(super) fn parameters(positions: u64, requests: u64) -> Vec<Parameter> {
                     profile says"
             ),
         ),
-        Parameter::new("positions", format!("{positions}, drawn once; the paper has 10,000")),
-        Parameter::new("requests", "reads of 1 to 4 KiB, synchronous processes without think time"),
-        Parameter::new(
+        FixedParameter::new("positions", format!("{positions}, drawn once; the paper has 10,000")),
+        FixedParameter::new("requests", "reads of 1 to 4 KiB, synchronous processes without think time"),
+        FixedParameter::new(
             "map",
             "cells of 128 KiB, 4 bits, worst observed, collected pair by pair on the drive before",
         ),
-        Parameter::new(
+        FixedParameter::new(
             "requests counted",
             format!("{requests} a point, after a tenth as many of warm-up"),
         ),

@@ -26,11 +26,11 @@ use super::p1_unit::{BareUnit, Change, Tally};
 use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::estimated::Estimated;
-use crate::papers::report::{Axis, Findings, Panel, Parameter, Plot, Point, Row, Series};
-use crate::papers::table::Experiment;
+use crate::papers::report::{Axis, Findings, Panel, FixedParameter, Plot, Point, Row, Series};
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment = Experiment {
+pub const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p1.adapt",
     title: "time until predictions are correct again after a change of the drive",
     source: "P1, sections III-A and VI (the map follows the drive)",
@@ -279,7 +279,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let followed = context.run(&cases)?;
     let mut findings = Findings::new(
         vec![
-            Parameter::new(
+            FixedParameter::new(
                 "drive",
                 format!(
                     "{DRIVE}: its mechanics without a cache, a simulated drive with all the noise \
@@ -287,20 +287,20 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                         profile says"
                 ),
             ),
-            Parameter::new(
+            FixedParameter::new(
                 "workload",
                 "4 KiB reads, one at a time without think time, one in ten of the sectors that are \
                     moved (5,000 in the middle where nothing is)",
             ),
-            Parameter::new(
+            FixedParameter::new(
                 "places",
                 format!("{POSITIONS} fixed ones for the matrix, anywhere for the others"),
             ),
-            Parameter::new(
+            FixedParameter::new(
                 "requests",
                 format!("{before} before the change, {after} after it, in windows of {WINDOW}"),
             ),
-            Parameter::new(
+            FixedParameter::new(
                 "correct again",
                 format!(
                     "the window from which on two in three are no more than {POINTS} points below \

@@ -22,12 +22,12 @@ use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::estimated::Estimated;
 use crate::papers::report::{
-    Axis, Findings, Panel, Parameter, Plot, Point, Published, Row, Series,
+    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
 };
-use crate::papers::table::Experiment;
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment = Experiment {
+pub const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p1.curve",
     title: "accuracy of maps against requests seen, on a whole drive within 64 MB",
     source: "P1, sections III-A and VI (a model within 5 % for 99.9 % of pairs)",
@@ -280,7 +280,7 @@ fn rows(model: Model, learner: Learner, traced: &Traced) -> Vec<Row> {
         format!("{} until then, {:.0} s of drive time", reached(traced), traced.seconds);
     if !holds {
         reason = format!(
-            "{reason}; with full knowledge of the mechanics but not the noise {:.2} % \
+            "{reason}; with full model_source of the mechanics but not the noise {:.2} % \
                 (oracle)",
             oracle.value
         );
@@ -344,14 +344,14 @@ fn reached(traced: &Traced) -> String {
     if reached.is_empty() { "Below 90 %".to_string() } else { reached.join(", ") }
 }
 
-fn parameters(requests: u64) -> Vec<Parameter> {
+fn parameters(requests: u64) -> Vec<FixedParameter> {
     vec![
-        Parameter::new(
+        FixedParameter::new(
             "workload",
             "4 KiB reads, places drawn evenly from the whole drive, one at a time without think \
                 time",
         ),
-        Parameter::new(
+        FixedParameter::new(
             "drives",
             format!(
                 "{}, and {DRAWN} small models drawn at random; a unit of each with all that its \
@@ -359,18 +359,21 @@ fn parameters(requests: u64) -> Vec<Parameter> {
                 DRIVES.join(", ")
             ),
         ),
-        Parameter::new("requests", format!("{requests}; a point is the last quarter until then")),
-        Parameter::new(
+        FixedParameter::new(
+            "requests",
+            format!("{requests}; a point is the last quarter until then"),
+        ),
+        FixedParameter::new(
             "right",
             "the response time, from dispatch to completion, expected to within 5 % of what it \
                 came to",
         ),
-        Parameter::new(
+        FixedParameter::new(
             "maps",
             "at most 64 MB each; the matrix of 128 KiB cells, the cells touched first, with 16 \
                 bits and both directions so that it can be right at all",
         ),
-        Parameter::new("intervals", "95 % (Wilson), the farther end either way"),
+        FixedParameter::new("intervals", "95 % (Wilson), the farther end either way"),
     ]
 }
 

@@ -26,12 +26,12 @@ use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::estimated::Estimated;
 use crate::papers::report::{
-    Axis, Findings, Panel, Parameter, Plot, Point, Published, Row, Series,
+    Axis, Findings, Panel, FixedParameter, Plot, Point, Published, Row, Series,
 };
-use crate::papers::table::Experiment;
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment = Experiment {
+pub const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p1.exceed",
     title: "share of accesses beyond a map's worst case, by samples",
     source: "P1, section III-C (the worst of 100 measurements)",
@@ -189,7 +189,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let counted = context.run(&SUBJECTS.map(|subject| Case { subject, requests }))?;
     let mut findings = Findings::new(
         vec![
-            Parameter::new(
+            FixedParameter::new(
                 "drive",
                 format!(
                     "{DRIVE}: its mechanics without a cache, a simulated drive with all the noise \
@@ -197,18 +197,18 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                         profile says"
                 ),
             ),
-            Parameter::new(
+            FixedParameter::new(
                 "workload",
                 format!(
                     "{requests} reads of 4 KiB, one at a time; for the matrix of {CELLS} cells of \
                         128 KiB, for the compact map of the whole drive"
                 ),
             ),
-            Parameter::new(
+            FixedParameter::new(
                 "exceeded",
                 "positioning took longer than the worst case predicted before",
             ),
-            Parameter::new("intervals", "95 % (Wilson), the farther end either way"),
+            FixedParameter::new("intervals", "95 % (Wilson), the farther end either way"),
         ],
         [INDEPENDENT, ROUNDED, QUANTILE].map(str::to_string).to_vec(),
         Plot::new("previous samples", "exceeded, % of accesses", Axis::PowersOfTwo),

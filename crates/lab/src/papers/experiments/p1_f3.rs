@@ -13,11 +13,11 @@ use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::estimated::Estimated;
 use crate::papers::load::UnitOf;
-use crate::papers::report::{Axis, Findings, Panel, Parameter, Plot, Point, Row, Series};
-use crate::papers::table::Experiment;
+use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment = Experiment {
+pub const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p1.f3",
     title: "access time against distance in addresses, and how linear it is",
     source: "P1, figure 3 and section III",
@@ -64,19 +64,19 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         },
         ..Findings::default()
     };
-    findings.parameters.push(Parameter::new(
+    findings.parameters.push(FixedParameter::new(
         "pairs",
         format!(
             "{pairs} on each drive: a read of 4 KiB anywhere, and straight after it one at a \
             distance drawn evenly, up or down"
         ),
     ));
-    findings.parameters.push(Parameter::new(
+    findings.parameters.push(FixedParameter::new(
         "coefficient of linearity",
         "Pearson's correlation of access time and distance; the paper does not say how it computes \
             it",
     ));
-    findings.parameters.push(Parameter::new(
+    findings.parameters.push(FixedParameter::new(
         "tolerance",
         format!("{:.0} % of the coefficient", TOLERANCE * 100.0),
     ));

@@ -13,12 +13,12 @@ use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::load::{UnitOf, iops};
 use crate::papers::report::{
-    Axis, Findings, Panel, Parameter, Plot, Point, Published, Row, Series,
+    Axis, Findings, Panel, FixedParameter, Plot, Point, Published, Row, Series,
 };
-use crate::papers::table::Experiment;
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment = Experiment {
+pub const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p1.f5",
     title: "throughput against queue length for all schedulers",
     source: "P1, figure 5 and section V-C",
@@ -111,11 +111,11 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         p1::notes(),
         Plot::new("processes", "requests per second", Axis::PowersOfTwo),
     );
-    findings.parameters.push(Parameter::new(
+    findings.parameters.push(FixedParameter::new(
         "tolerance",
         format!("{:.0} % of the published figure", TOLERANCE * 100.0),
     ));
-    findings.parameters.push(Parameter::new(
+    findings.parameters.push(FixedParameter::new(
         "other drives",
         format!("{}, {of_others} positions each", OTHERS.join(", ")),
     ));
@@ -356,9 +356,9 @@ fn published_rows(table: &Table) -> Vec<Row> {
 }
 
 /// The same policies by other knowledge than the published map.
-fn beyond_rows(table: &Table, knowledge: &[&str]) -> Vec<Row> {
+fn beyond_rows(table: &Table, model_source: &[&str]) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (number, name) in knowledge.iter().enumerate() {
+    for (number, name) in model_source.iter().enumerate() {
         for (which, (policy, by_address)) in
             [("SATF-MAP", "SATF-LBN"), ("FSATF-MAP", "FSATF-LBN")].into_iter().enumerate()
         {
@@ -374,7 +374,7 @@ fn beyond_rows(table: &Table, knowledge: &[&str]) -> Vec<Row> {
                     what,
                     ratio,
                     "ratio",
-                    "Not published: the same policy with other knowledge of the drive.",
+                    "Not published: the same policy with other model_source of the drive.",
                 ));
             }
         }

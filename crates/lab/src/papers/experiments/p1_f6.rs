@@ -9,11 +9,11 @@ use super::p1::{self, DRIVE, Knows, Run};
 use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::estimated::Estimated;
-use crate::papers::report::{Axis, Findings, Panel, Parameter, Plot, Point, Row, Series};
-use crate::papers::table::Experiment;
+use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment = Experiment {
+pub const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p1.f6",
     title: "throughput over time while the map fills",
     source: "P1, figure 6 and section V-C",
@@ -60,10 +60,11 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         Plot::new("hours", "requests per second", Axis::Linear),
     );
     findings.parameters.retain(|parameter| parameter.name != "map");
-    findings
-        .parameters
-        .push(Parameter::new("map", "cells of 128 KiB, 4 bits, worst observed, empty at first"));
-    findings.parameters.push(Parameter::new("processes", QUEUE.to_string()));
+    findings.parameters.push(FixedParameter::new(
+        "map",
+        "cells of 128 KiB, 4 bits, worst observed, empty at first",
+    ));
+    findings.parameters.push(FixedParameter::new("processes", QUEUE.to_string()));
     let line = &lines[0];
     let tenth = (line.len() / 10).max(1);
     let mean = |some: &[(f64, f64)]| {

@@ -13,11 +13,11 @@ use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::estimated::Estimated;
 use crate::papers::load::UnitOf;
-use crate::papers::report::{Axis, Findings, Panel, Parameter, Plot, Point, Row, Series};
-use crate::papers::table::Experiment;
+use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment = Experiment {
+pub const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p1.r",
     title: "a repeated order of requests takes the same time",
     source: "P1, section III-A",
@@ -58,7 +58,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         },
         ..Findings::default()
     };
-    findings.parameters.push(Parameter::new(
+    findings.parameters.push(FixedParameter::new(
         "orders",
         format!(
             "{orders} of {LENGTH} random reads on each drive, \

@@ -14,12 +14,12 @@ use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::load::{UnitOf, iops};
 use crate::papers::report::{
-    Axis, Findings, Panel, Parameter, Plot, Point, Published, Row, Series,
+    Axis, Findings, Panel, FixedParameter, Plot, Point, Published, Row, Series,
 };
-use crate::papers::table::Experiment;
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment = Experiment {
+pub const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p1.t2",
     title: "response times of two classes with deadlines, and throughput",
     source: "P1, table II and section V-D",
@@ -138,7 +138,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         p1::notes(),
         Plot::new("requests per second", "largest response, ms", Axis::Linear),
     );
-    findings.parameters.push(Parameter::new(
+    findings.parameters.push(FixedParameter::new(
         "processes",
         "8 with a deadline of 200 ms and 8 with one of 100 ms, synchronous, without think time",
     ));
@@ -184,7 +184,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                     what(name, text),
                     figure,
                     unit,
-                    "Not published: the same policy with other knowledge of the drive.",
+                    "Not published: the same policy with other model_source of the drive.",
                 ),
             });
         }
@@ -217,7 +217,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                 text,
                 misses,
                 "% of requests",
-                "Not published: the same policy with other knowledge of the drive.",
+                "Not published: the same policy with other model_source of the drive.",
             ),
         });
     }

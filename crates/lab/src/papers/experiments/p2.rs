@@ -19,7 +19,7 @@ use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::estimated::Estimated;
 use crate::papers::load::{UnitOf, iops};
-use crate::papers::report::Parameter;
+use crate::papers::report::FixedParameter;
 
 /// The drive as the paper used it.
 pub(super) const DRIVE: &str = "atlas10k@p2";
@@ -270,25 +270,25 @@ fn bare(model: &mut DriveProfile) {
 }
 
 /// The common parameters of these experiments.
-pub(super) fn parameters(requests: u64) -> Vec<Parameter> {
+pub(super) fn parameters(requests: u64) -> Vec<FixedParameter> {
     vec![
-        Parameter::new(
+        FixedParameter::new(
             "drive",
             format!(
                 "{DRIVE}: extracted mechanics, 80 MB/s bus, firmware SPTF with a queue of 64, \
                     read-ahead on, write cache off"
             ),
         ),
-        Parameter::new(
+        FixedParameter::new(
             "belief",
             "found by characterizing the unit from outside, writes of what was there before \
                 included, then learned from completions; nothing else is known",
         ),
-        Parameter::new(
+        FixedParameter::new(
             "requests counted",
             format!("{requests} a point, after a tenth as many of warm-up"),
         ),
-        Parameter::new(
+        FixedParameter::new(
             "intervals",
             "95 %, by batch means within one run; of ratios as if both were independent",
         ),

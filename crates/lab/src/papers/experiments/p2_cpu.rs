@@ -23,12 +23,12 @@ use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::estimated::Estimated;
 use crate::papers::load::UnitOf;
 use crate::papers::report::{
-    Axis, Findings, Panel, Parameter, Plot, Point, Published, Row, Series,
+    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
 };
-use crate::papers::table::Experiment;
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment = Experiment {
+pub const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p2.cpu",
     title: "processor time of scheduling and of filling gaps",
     source: "P2, section 5.4",
@@ -149,8 +149,8 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         bars("scheduler, this machine (not repeatable)", false, |_, cost| cost.share().value),
     ];
     let mut parameters = p2::parameters(requests);
-    parameters.push(Parameter::new("foreground", format!("{}; {} tasks", p2::OLTP, TASKS[1])));
-    parameters.push(Parameter::new(
+    parameters.push(FixedParameter::new("foreground", format!("{}; {} tasks", p2::OLTP, TASKS[1])));
+    parameters.push(FixedParameter::new(
         "time",
         "processor time of the thread around each call of submit, next, complete and take, one run \
             after the other; simulated time is the whole",

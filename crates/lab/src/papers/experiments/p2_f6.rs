@@ -9,12 +9,12 @@ use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::load::{UnitOf, iops};
 use crate::papers::report::{
-    Axis, Findings, Panel, Parameter, Plot, Point, Published, Row, Series,
+    Axis, Findings, Panel, FixedParameter, Plot, Point, Published, Row, Series,
 };
-use crate::papers::table::Experiment;
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment = Experiment {
+pub const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p2.f6",
     title: "SSTF, SPTF-SW60 % and SPTF outside the drive against the drive's own queue",
     source: "P2, figure 6 and section 5.2",
@@ -70,8 +70,8 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     );
     findings
         .parameters
-        .push(Parameter::new("workload", "random 4 KiB reads, closed loop without think time"));
-    findings.parameters.push(Parameter::new(
+        .push(FixedParameter::new("workload", "random 4 KiB reads, closed loop without think time"));
+    findings.parameters.push(FixedParameter::new(
         "commands at the drive",
         "2; by expected cost 1 or 2, as it computes by overhead and queue; the drive's own queue \
             has them all",
@@ -127,7 +127,7 @@ fn rows(known: &Known, queue: u32, target: Option<f64>, measured: &[Measures]) -
             from its model in all that the profile says.",
         ),
     });
-    let why = "Not published: the throughput with perfect knowledge and two commands at the drive, \
+    let why = "Not published: the throughput with perfect model_source and two commands at the drive, \
         from \
         which the rest falls short by its predictions.";
     rows.push(Row::unpublished(

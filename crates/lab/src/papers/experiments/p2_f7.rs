@@ -9,12 +9,12 @@ use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::estimated::Estimated;
 use crate::papers::load::UnitOf;
 use crate::papers::report::{
-    Axis, Findings, Panel, Parameter, Plot, Point, Published, Row, Series,
+    Axis, Findings, Panel, FixedParameter, Plot, Point, Published, Row, Series,
 };
-use crate::papers::table::Experiment;
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment = Experiment {
+pub const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p2.f7",
     title: "errors of predicted completion times, random 4 KB and 40 KB",
     source: "P2, figure 7 and section 5.2",
@@ -61,13 +61,13 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     );
     findings
         .parameters
-        .push(Parameter::new("workload", format!("random reads, {HELD} held, two at the drive")));
-    findings.parameters.push(Parameter::new(
+        .push(FixedParameter::new("workload", format!("random reads, {HELD} held, two at the drive")));
+    findings.parameters.push(FixedParameter::new(
         "error",
         "of the time from the end of one media access \
         to the end of the next, as P2's figure 5 has it",
     ));
-    findings.parameters.push(Parameter::new(
+    findings.parameters.push(FixedParameter::new(
         "tolerance",
         format!("{POINTS} points of percent below the published share; more is better"),
     ));

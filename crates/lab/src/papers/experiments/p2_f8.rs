@@ -8,11 +8,11 @@ use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::load::{UnitOf, iops};
-use crate::papers::report::{Axis, Findings, Panel, Parameter, Plot, Point, Row, Series};
-use crate::papers::table::Experiment;
+use crate::papers::report::{Axis, Findings, Panel, FixedParameter, Plot, Point, Row, Series};
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment = Experiment {
+pub const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p2.f8",
     title: "foreground and free bandwidth against seek conservatism",
     source: "P2, figure 8 and section 5.3",
@@ -67,8 +67,8 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         p2::notes(&known),
         Plot::new("conservatism, milliseconds", "MB/s", Axis::Linear),
     );
-    findings.parameters.push(Parameter::new("foreground", p2::OLTP));
-    findings.parameters.push(Parameter::new("background", p2::SCAN));
+    findings.parameters.push(FixedParameter::new("foreground", p2::OLTP));
+    findings.parameters.push(FixedParameter::new("background", p2::SCAN));
     let of_line = 1 + margins.len();
     let points = known.iter().flat_map(|known| TASKS.map(|tasks| (known, tasks)));
     for ((known, tasks), measured) in points.zip(measured.chunks(POLICIES.len() * of_line)) {

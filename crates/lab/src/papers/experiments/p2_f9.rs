@@ -11,12 +11,12 @@ use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::load::UnitOf;
 use crate::papers::report::{
-    Axis, Findings, Panel, Parameter, Plot, Point, Published, Row, Series,
+    Axis, Findings, Panel, FixedParameter, Plot, Point, Published, Row, Series,
 };
-use crate::papers::table::Experiment;
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment = Experiment {
+pub const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p2.f9",
     title: "free bandwidth from outside and in firmware, and the course of a whole scan",
     source: "P2, figure 9 and section 5.3",
@@ -93,8 +93,8 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         p2::notes(&known),
         Plot::new("conservatism, ms; share of the scan done, %", "free MB/s", Axis::Linear),
     );
-    findings.parameters.push(Parameter::new("foreground", p2::OLTP));
-    findings.parameters.push(Parameter::new("background", p2::SCAN));
+    findings.parameters.push(FixedParameter::new("foreground", p2::OLTP));
+    findings.parameters.push(FixedParameter::new("background", p2::SCAN));
     shares(context, &known, requests, &mut findings)?;
     sweep(context, &known, requests, &mut findings)?;
     whole_scan(context, &known, &mut findings)?;

@@ -18,7 +18,7 @@ use headtime_workload::{Order, StreamConfig, Workload};
 
 use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
-use crate::papers::report::{Parameter, Point, Series};
+use crate::papers::report::{FixedParameter, Point, Series};
 
 /// The drive as the paper used it.
 pub(super) const DRIVE: &str = "deskstar34gxp@papers";
@@ -145,25 +145,25 @@ pub(super) fn seconds(context: &Context<'_>) -> f64 {
 }
 
 /// The common parameters.
-pub(super) fn parameters(seconds: f64) -> Vec<Parameter> {
+pub(super) fn parameters(seconds: f64) -> Vec<FixedParameter> {
     vec![
-        Parameter::new(
+        FixedParameter::new(
             "drive",
             format!("{DRIVE}, simulated drive with noise, read cache on, write cache off"),
         ),
-        Parameter::new(
+        FixedParameter::new(
             "streams",
             format!(
                 "4 KiB reads, {HELD} held by each; sequential: runs of {RUN} from random places"
             ),
         ),
-        Parameter::new("length of a run", format!("{seconds:.0} s (published: {SECONDS:.0} s)")),
+        FixedParameter::new("length of a run", format!("{seconds:.0} s (published: {SECONDS:.0} s)")),
     ]
 }
 
 /// The driver below the throughput-based scheduler.
-pub(super) fn driver() -> Parameter {
-    Parameter::new(
+pub(super) fn driver() -> FixedParameter {
+    FixedParameter::new(
         "below the throughput-based scheduler",
         "a driver that accepts 20 commands and sorts them by positioning time (published: \
             Linux's, which sorts by address)",

@@ -6,12 +6,12 @@ use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::report::{
-    Axis, Findings, Panel, Parameter, Plot, Point, Published, Row, Series,
+    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
 };
-use crate::papers::table::Experiment;
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table for figure 1.
-pub const BY_TIME: Experiment = Experiment {
+pub const BY_TIME: PaperExperiment = PaperExperiment {
     id: "p5.f1",
     title: "disk time of two streams over 85 s, 70 % and 30 % reserved",
     source: "P5, figure 1 and section 4.4",
@@ -20,7 +20,7 @@ pub const BY_TIME: Experiment = Experiment {
 };
 
 /// The line in the table for figure 10.
-pub const BY_REQUESTS: Experiment = Experiment {
+pub const BY_REQUESTS: PaperExperiment = PaperExperiment {
     id: "p5.f10",
     title: "requests of two streams over 85 s, 70 % and 30 % reserved by throughput",
     source: "P5, figure 10 and section 4.4",
@@ -136,7 +136,7 @@ fn by_requests(context: &Context<'_>) -> Result<Findings, ExperimentError> {
 
 fn findings(seconds: f64, y_label: &'static str) -> Findings {
     let mut parameters = p5::parameters(seconds);
-    parameters.push(Parameter::new(
+    parameters.push(FixedParameter::new(
         "reserved",
         format!("sequential {SEQUENTIAL} %, random {} %", 100.0 - SEQUENTIAL),
     ));

@@ -9,12 +9,12 @@ use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::report::{
-    Axis, Findings, Panel, Parameter, Plot, Point, Published, Row, Series,
+    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
 };
-use crate::papers::table::Experiment;
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment = Experiment {
+pub const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p5.f11",
     title: "three streams that start and stop",
     source: "P5, figure 11 and section 4.4",
@@ -63,7 +63,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             format!("{name} {reserved} % from {from} to {until} s")
         })
         .join(", ");
-    findings.parameters.push(Parameter::new(
+    findings.parameters.push(FixedParameter::new(
         "reserved",
         format!("{reserved}; the paper does not give the reservations"),
     ));

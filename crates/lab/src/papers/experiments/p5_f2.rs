@@ -5,11 +5,11 @@ use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::report::{Axis, Findings, Panel, Plot, Point, Row, Series};
-use crate::papers::table::Experiment;
+use crate::papers::table::PaperExperiment;
 use headtime_sched::Terms;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment = Experiment {
+pub const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p5.f2",
     title: "reservable and achievable rates as sequentiality grows",
     source: "P5, figure 2 and section 1",

@@ -5,11 +5,11 @@ use super::p5::{self, Course, RESERVED, Run, STREAMS};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
-use crate::papers::report::{Axis, Findings, Panel, Parameter, Plot, Published, Row};
-use crate::papers::table::Experiment;
+use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Published, Row};
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment = Experiment {
+pub const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p5.f4",
     title: "shares of disk time by reservation: a sequential and a random stream",
     source: "P5, figure 4 and section 4.2",
@@ -40,7 +40,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         },
         ..Findings::default()
     };
-    findings.parameters.push(Parameter::new(
+    findings.parameters.push(FixedParameter::new(
         "policies",
         "utilization with the paper's two constants and runs of 1 s; headtime with runs of 250 ms",
     ));

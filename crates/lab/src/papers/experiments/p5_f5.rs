@@ -5,11 +5,11 @@ use super::p5::{self, Course, RESERVED, Run, STREAMS};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
-use crate::papers::report::{Axis, Findings, Panel, Parameter, Plot, Published, Row};
-use crate::papers::table::Experiment;
+use crate::papers::report::{Axis, Findings, Panel, FixedParameter, Plot, Published, Row};
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table for figure 5.
-pub const CONTROL: Experiment = Experiment {
+pub const CONTROL: PaperExperiment = PaperExperiment {
     id: "p5.f5",
     title: "throughput by reservation of throughput: a sequential and a random stream",
     source: "P5, figure 5 and section 4.2",
@@ -18,7 +18,7 @@ pub const CONTROL: Experiment = Experiment {
 };
 
 /// The line in the table for figure 6.
-pub const EFFICIENCY: Experiment = Experiment {
+pub const EFFICIENCY: PaperExperiment = PaperExperiment {
     id: "p5.f6",
     title: "throughput of both schedulers by reservation",
     source: "P5, figure 6 and section 4.2",
@@ -27,7 +27,7 @@ pub const EFFICIENCY: Experiment = Experiment {
 };
 
 /// The line in the table for figure 9.
-pub const NOMINAL: Experiment = Experiment {
+pub const NOMINAL: PaperExperiment = PaperExperiment {
     id: "p5.f9",
     title: "shares of throughput with a nominal rate that is 10 % and 50 % too high",
     source: "P5, figure 9 and section 4.3",
@@ -68,7 +68,7 @@ fn control(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let nominal = p5::nominal(context, seconds)?;
     let courses = context.run(&by_throughput(nominal, seconds))?;
     let mut findings = findings(seconds, "% of the nominal rate; requests per second");
-    findings.parameters.push(Parameter::new(
+    findings.parameters.push(FixedParameter::new(
         "nominal rate",
         format!("{nominal} requests per second, the random stream alone (published: 68)"),
     ));
@@ -199,7 +199,7 @@ fn wrong_rate(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let seconds = p5::seconds(context);
     let measured = p5::nominal(context, seconds)?;
     let mut findings = findings(seconds, "% of the nominal rate");
-    findings.parameters.push(Parameter::new(
+    findings.parameters.push(FixedParameter::new(
         "measured rate",
         format!("{measured} requests per second, the random stream alone (published: 68)"),
     ));

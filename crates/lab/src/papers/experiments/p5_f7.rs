@@ -5,10 +5,10 @@ use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::report::{Axis, Findings, Panel, Plot, Published, Row};
-use crate::papers::table::Experiment;
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table for figure 7.
-pub const RANDOM: Experiment = Experiment {
+pub const RANDOM: PaperExperiment = PaperExperiment {
     id: "p5.f7",
     title: "shares of disk time with random requests estimated at 20 ms, 5 ms and 300 us",
     source: "P5, figure 7 and section 4.3",
@@ -17,7 +17,7 @@ pub const RANDOM: Experiment = Experiment {
 };
 
 /// The line in the table for figure 8.
-pub const SEQUENTIAL: Experiment = Experiment {
+pub const SEQUENTIAL: PaperExperiment = PaperExperiment {
     id: "p5.f8",
     title: "shares of disk time with sequential requests estimated at 300 us, 5 ms and 20 ms",
     source: "P5, figure 8 and section 4.3",

@@ -10,12 +10,12 @@ use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::report::{
-    Axis, Findings, Panel, Parameter, Plot, Point, Published, Row, Series,
+    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
 };
-use crate::papers::table::Experiment;
+use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment = Experiment {
+pub const EXPERIMENT: PaperExperiment = PaperExperiment {
     id: "p5.isolation",
     title: "share and response times of a stream with five hostile neighbors",
     source: "P5, section 2.2",
@@ -97,11 +97,11 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         },
         ..Findings::default()
     };
-    findings.parameters.push(Parameter::new(
+    findings.parameters.push(FixedParameter::new(
         "victim",
         format!("random 4 KiB reads, {HELD} held, {VICTIM} % reserved"),
     ));
-    findings.parameters.push(Parameter::new(
+    findings.parameters.push(FixedParameter::new(
         "neighbor",
         format!(
             "{} % reserved; all five together: {} % each",
@@ -109,7 +109,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             (100.0 - VICTIM) / 5.0
         ),
     ));
-    findings.parameters.push(Parameter::new(
+    findings.parameters.push(FixedParameter::new(
         "alone",
         format!("the victim with a limit of {VICTIM} %, and nobody else"),
     ));
