@@ -7,14 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// One room of the house.
+/// One room of the workspace.
 struct Room {
     /// The package.
     package: &'static str,
     /// Its layer. A crate imports only crates of lower layers, or of its own layer where the table
     /// allows it.
     floor: u8,
-    /// The packages of the house it may import.
+    /// The packages of the workspace it may import.
     imports: &'static [&'static str],
     /// True if it may name `DriveTruth` and types made from it.
     may_name_truth: bool,
@@ -233,7 +233,7 @@ fn every_crate_imports_only_what_its_room_allows() {
     for (package, manifest) in manifests() {
         let Some(room) = HOUSE.iter().find(|room| room.package == package) else {
             faults.push(format!(
-                "{package} is no room of the house: give it a floor in \
+                "{package} is no room of the workspace: give it a floor in \
                 ARCHITECTURE.md and a line in HOUSE of tests/layering.rs"
             ));
             continue;
@@ -391,7 +391,7 @@ fn workspace() -> PathBuf {
         .to_path_buf()
 }
 
-/// Every package of the house and its manifest.
+/// Every package of the workspace and its manifest.
 fn manifests() -> BTreeMap<String, toml::Table> {
     let folder = workspace().join("crates");
     let entries =
@@ -410,7 +410,7 @@ fn manifests() -> BTreeMap<String, toml::Table> {
     found
 }
 
-/// The packages of the house that a manifest imports, for its library as well as for its build
+/// The packages of the workspace that a manifest imports, for its library as well as for its build
 /// script; tests may import more.
 fn imports(manifest: &toml::Table) -> BTreeSet<String> {
     let mut tables: Vec<&toml::Table> = ["dependencies", "build-dependencies"]
