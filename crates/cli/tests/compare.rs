@@ -524,10 +524,8 @@ fn combinations_that_make_no_sense_are_left_out_with_a_reason() {
         stdout(&output)
     );
     assert!(
-        stdout(&output).contains(
-            "recorder-beside-scrub, depth 1, 4: the workload holds as many \
-            requests as it says itself"
-        ),
+        stdout(&output)
+            .contains("recorder-beside-scrub, depth 1, 4: the workload sets its own queue depth"),
         "{}",
         stdout(&output)
     );

@@ -57,7 +57,7 @@ pub struct Arguments {
     /// Rewrite sectors with the bytes they hold to measure write times; prompts before it begins
     #[arg(long)]
     pub allow_writes: bool,
-    /// CharacterizeOutput yes to the prompt of --allow-writes
+    /// Answer yes to the prompt of --allow-writes
     #[arg(long, requires = "allow_writes")]
     pub yes: bool,
     /// Seed of the random choice of sectors

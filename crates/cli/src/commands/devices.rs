@@ -14,7 +14,7 @@ use headtime_console::output::{print, print_json};
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
-    /// DeviceAction other than listing
+    /// Action other than listing
     #[command(subcommand)]
     pub action: Option<DeviceAction>,
     /// Print a JSON array instead of text

@@ -23,7 +23,7 @@ pub struct Arguments {
     /// Maximum number of requests, the latest first
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub last: usize,
-    /// ServerArguments to address
+    /// Server to address
     #[command(flatten)]
     pub server: ServerArguments,
 }

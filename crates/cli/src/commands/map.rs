@@ -38,8 +38,8 @@ pub enum Verb {
     Show(Show),
     /// Save a checked copy of a map
     Save(Save),
-    /// MapLoadArguments a map into a server, or check whether it fits a drive
-    MapLoadArguments(MapLoadArguments),
+    /// Load a map into a server, or check whether it fits a drive
+    Load(MapLoadArguments),
     /// Merge the maps of identical drives
     Merge(Merge),
 }
@@ -151,7 +151,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Verb::Learn(arguments) => headtime_lab::commands::map::learn::run(arguments),
         Verb::Show(arguments) => show(arguments),
         Verb::Save(arguments) => save(arguments),
-        Verb::MapLoadArguments(arguments) => load(arguments),
+        Verb::Load(arguments) => load(arguments),
         Verb::Merge(arguments) => merge(arguments),
     }
 }

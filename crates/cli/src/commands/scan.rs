@@ -44,7 +44,7 @@ pub enum ScanCommand {
     /// Cancel a scan and forget it; the output of an unfinished backup stays, but is not a backup
     Cancel(Meant),
     /// Show the progress of scans
-    StatusArguments(StatusArguments),
+    Status(StatusArguments),
     /// Restore an image from a backup that was written into a pipe
     Restore(Restore),
 }
@@ -52,7 +52,7 @@ pub enum ScanCommand {
 /// The server to address and the form of the output.
 #[derive(Debug, Args)]
 pub struct ServerArguments {
-    /// ServerArguments to address
+    /// Server to address
     #[command(flatten)]
     pub choice: ServerChoice,
     /// Print JSON
@@ -81,7 +81,7 @@ pub struct Meant {
     /// beside the drive]
     #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["control", "drive", "config"])]
     pub state: Option<String>,
-    /// ServerArguments to address
+    /// Server to address
     #[command(flatten)]
     pub server: ServerArguments,
 }
@@ -130,7 +130,7 @@ pub struct StatusArguments {
     /// For a drive that is not being served: directory with the state of its scans
     #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["control", "drive", "config"])]
     pub state: Option<String>,
-    /// ServerArguments to address
+    /// Server to address
     #[command(flatten)]
     pub server: ServerArguments,
 }
@@ -163,7 +163,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         ScanCommand::Pause(meant) => order("scan.pause", meant),
         ScanCommand::Resume(meant) => order("scan.resume", meant),
         ScanCommand::Cancel(meant) => order("scan.cancel", meant),
-        ScanCommand::StatusArguments(status) => self::status(status),
+        ScanCommand::Status(status) => self::status(status),
         ScanCommand::Restore(restore) => restore::run(restore),
     }
 }

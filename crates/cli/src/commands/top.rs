@@ -19,7 +19,7 @@ pub struct Arguments {
     /// End after this many seconds [default: at Ctrl-C]
     #[arg(long, value_name = "N")]
     pub seconds: Option<u64>,
-    /// ServerArguments to address
+    /// Server to address
     #[command(flatten)]
     pub server: ServerArguments,
 }

@@ -49,7 +49,7 @@ pub struct Add {
     /// Print the result without changing anything
     #[arg(long)]
     pub dry_run: bool,
-    /// ServerArguments to address
+    /// Server to address
     #[command(flatten)]
     pub server: ServerArguments,
 }
@@ -72,7 +72,7 @@ pub struct Set {
     /// Print the result without changing anything
     #[arg(long)]
     pub dry_run: bool,
-    /// ServerArguments to address
+    /// Server to address
     #[command(flatten)]
     pub server: ServerArguments,
 }
@@ -89,7 +89,7 @@ pub struct Remove {
     /// Print the result without changing anything
     #[arg(long)]
     pub dry_run: bool,
-    /// ServerArguments to address
+    /// Server to address
     #[command(flatten)]
     pub server: ServerArguments,
 }
@@ -97,7 +97,7 @@ pub struct Remove {
 /// All volumes.
 #[derive(Debug, Args)]
 pub struct List {
-    /// ServerArguments to address
+    /// Server to address
     #[command(flatten)]
     pub server: ServerArguments,
 }
@@ -108,7 +108,7 @@ pub struct Show {
     /// Volume
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// ServerArguments to address
+    /// Server to address
     #[command(flatten)]
     pub server: ServerArguments,
 }

@@ -82,7 +82,7 @@ impl Lone {
         )
     }
 
-    /// Waits until the status of a scan at work is as fulfilled.
+    /// Waits until the status of a running scan fulfills the condition.
     pub(crate) fn until(
         &self,
         task: &str,

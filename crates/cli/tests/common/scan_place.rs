@@ -111,7 +111,7 @@ impl Place {
         status::printed(&format!("scan {order} {more:?}"), &output)
     }
 
-    /// Waits until the status is as fulfilled.
+    /// Waits until the status fulfills the condition.
     pub(crate) fn until(
         &self,
         task: &str,

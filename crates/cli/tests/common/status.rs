@@ -14,7 +14,7 @@ pub(super) fn printed(what: &str, output: &Output) -> Value {
     answer["scans"][0].clone()
 }
 
-/// Asks until the status is as fulfilled.
+/// Polls until the status fulfills the condition.
 pub(super) fn until(
     what: &str,
     ask: impl Fn() -> Value,

@@ -43,7 +43,7 @@ pub struct DemoArguments {
     /// Seed of the emulated instance, the same for each policy, and of the load
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// GeneratorChoice generator
+    /// Load generator
     #[arg(long, value_enum, default_value_t = GeneratorChoice::Auto)]
     pub load: GeneratorChoice,
     /// Print lines instead of the live view, also on a terminal

@@ -31,8 +31,8 @@ pub struct PlanArguments {
     pub json: bool,
 }
 
-/// How often the policies give each tenant a run where shorter periods would cost it something:
-/// once in so long.
+/// The period in which the policies serve each tenant once, where shorter periods would cost it
+/// something.
 const PERIOD: Nanos = Nanos::from_secs(1);
 /// Reservations are rounded up to hundredths of a per cent.
 const GRAIN: u32 = 100_000;

@@ -26,7 +26,7 @@ pub struct Ran {
 pub enum CompareSession {
     /// Every cell was run.
     Finished(Ran),
-    /// It was counted to stop; so many cells of all are kept.
+    /// The session was stopped; this many of all cells are stored.
     Stopped {
         /// Cells that need not be computed again.
         kept: usize,

@@ -1,5 +1,5 @@
 //! [`WorkloadChoice`]: what `--workload` takes, understood once and turned into requests as often
-//! as wanted.
+//! as needed.
 //!
 //! | written | is |
 //! |---|---|

@@ -30,7 +30,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 /// When the order makes no sense, the drive cannot be had, or something was found;
-/// [`Failure::Interrupted`] when it was printed to stop.
+/// [`Failure::Interrupted`] when it was interrupted.
 pub(super) fn start(start: &Start) -> Result<(), Failure> {
     let drive = locator(&start.meant.target)?;
     if start.max_impact.is_some() {

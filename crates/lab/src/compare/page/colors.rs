@@ -29,8 +29,8 @@ pub(super) fn classes(plan: &Plan) -> Vec<String> {
 }
 
 /// Color number `place` for light and for dark paper. Consecutive colors differ in hue by the
-/// golden angle and in lightness, so that any number of them stays apart, also for readers who see
-/// no red or green. The name stands beside every line as well.
+/// golden angle and in lightness, so that any number of them stays apart, also for readers
+/// without red or green. The name stands beside every line as well.
 fn color(place: usize) -> (String, String) {
     let hue = place as f64 * 137.508 % 360.0;
     let step = [0, 12, 6][place % 3];

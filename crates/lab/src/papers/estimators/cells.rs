@@ -1,12 +1,11 @@
 //! [`CellPositioning`]: a full latency matrix: one time for each pair of cells, wherever in them
 //! the requests lie.
 //!
-//! Addresses are cut into cells of equal size. What is believed of two requests is what is known of
-//! their cells: the time from the end of an access in the one to the start of an access in the
-//! other, back to back. With both anywhere in their cells that time is spread around the one
-//! between the middles: each place in a cell of a tenth of a track shifts the angle by up to a
-//! twentieth of a turn. The matrix keeps the mean of those times, the worst, or one that happened
-//! to be observed.
+//! Addresses are cut into cells of equal size. The model of two requests is the model of their
+//! cells: the time from the end of an access in the one to the start of an access in the other,
+//! back to back. With both anywhere in their cells that time is spread around the one between the
+//! middles: each place in a cell of a tenth of a track shifts the angle by up to a twentieth of a
+//! turn. The matrix keeps the mean of those times, the worst, or one that happened to be observed.
 //!
 //! Worked example, 10 ms a revolution, cells of a tenth of a track: the arm takes 3 ms and from
 //! middle to middle the wait is 0.5 ms. The angle between the two requests is off by up to a tenth

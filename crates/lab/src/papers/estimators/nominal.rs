@@ -1,5 +1,5 @@
-//! [`NominalPositioning`]: what the model says of a unit whose arm errs, by someone who knows how
-//! far it errs and no more.
+//! [`NominalPositioning`]: the model of an instance whose arm errs, with only the size of the error
+//! known.
 //!
 //! Positions, angles and period are those of the nominal unit, and so is every predicted time: the
 //! most likely one. The unit's arm arrives earlier or later than that by a normal error of a known
