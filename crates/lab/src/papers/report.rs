@@ -156,7 +156,7 @@ pub struct Point {
 impl Findings {
     /// Findings without rows and panels yet.
     #[must_use]
-    pub fn new(parameters: Vec<Parameter>, notes: Vec<String>, plot: Plot) -> Self {
+    pub fn new(parameters: Vec<FixedParameter>, notes: Vec<String>, plot: Plot) -> Self {
         Self { parameters, notes, plot, rows: Vec::new() }
     }
 }

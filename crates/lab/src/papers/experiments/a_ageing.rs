@@ -8,7 +8,7 @@ use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::load::{Load, iops};
-use crate::papers::report::{Axis, Findings, Panel, FixedParameter, Plot, Point, Row, Series};
+use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 
 /// The line in the table.

@@ -11,8 +11,8 @@ use super::p1::{self, Collect, Knows, Run};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimators::CellTime;
-use crate::papers::load::{ModelSource, Load, UnitOf, iops};
-use crate::papers::report::{Axis, Findings, Panel, FixedParameter, Plot, Point, Row, Series};
+use crate::papers::load::{Load, ModelSource, UnitOf, iops};
+use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 
 /// The line in the table.

@@ -6,7 +6,7 @@ use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::load::{Load, iops};
 use crate::papers::report::{
-    Axis, Findings, Panel, FixedParameter, Plot, Point, Published, Row, Series,
+    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
 };
 use crate::papers::table::PaperExperiment;
 

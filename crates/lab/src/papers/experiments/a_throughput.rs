@@ -7,9 +7,9 @@ use headtime_sim::Measures;
 use super::limits::{self, Figures, QUEUES, RATIO_TOLERANCE, TABLE, TOLERANCE, best_by_address};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
-use crate::papers::load::{ModelSource, Load, UnitOf, iops};
+use crate::papers::load::{Load, ModelSource, UnitOf, iops};
 use crate::papers::report::{
-    Axis, Findings, Panel, FixedParameter, Plot, Point, Published, Row, Series,
+    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
 };
 use crate::papers::table::PaperExperiment;
 

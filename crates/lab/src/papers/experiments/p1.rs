@@ -441,7 +441,10 @@ pub(super) fn parameters(positions: u64, requests: u64) -> Vec<FixedParameter> {
             ),
         ),
         FixedParameter::new("positions", format!("{positions}, drawn once; the paper has 10,000")),
-        FixedParameter::new("requests", "reads of 1 to 4 KiB, synchronous processes without think time"),
+        FixedParameter::new(
+            "requests",
+            "reads of 1 to 4 KiB, synchronous processes without think time",
+        ),
         FixedParameter::new(
             "map",
             "cells of 128 KiB, 4 bits, worst observed, collected pair by pair on the drive before",

@@ -26,7 +26,7 @@ use super::p1_unit::{BareUnit, Change, Tally};
 use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::estimated::Estimated;
-use crate::papers::report::{Axis, Findings, Panel, FixedParameter, Plot, Point, Row, Series};
+use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 
 /// The line in the table.

@@ -26,7 +26,7 @@ use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::estimated::Estimated;
 use crate::papers::report::{
-    Axis, Findings, Panel, FixedParameter, Plot, Point, Published, Row, Series,
+    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
 };
 use crate::papers::table::PaperExperiment;
 

@@ -14,7 +14,7 @@ use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::load::{UnitOf, iops};
 use crate::papers::report::{
-    Axis, Findings, Panel, FixedParameter, Plot, Point, Published, Row, Series,
+    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
 };
 use crate::papers::table::PaperExperiment;
 

@@ -9,7 +9,7 @@ use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::load::{UnitOf, iops};
 use crate::papers::report::{
-    Axis, Findings, Panel, FixedParameter, Plot, Point, Published, Row, Series,
+    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
 };
 use crate::papers::table::PaperExperiment;
 
@@ -68,9 +68,10 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         p2::notes(&known),
         Plot::new("queue length", "requests per second", Axis::PowersOfTwo),
     );
-    findings
-        .parameters
-        .push(FixedParameter::new("workload", "random 4 KiB reads, closed loop without think time"));
+    findings.parameters.push(FixedParameter::new(
+        "workload",
+        "random 4 KiB reads, closed loop without think time",
+    ));
     findings.parameters.push(FixedParameter::new(
         "commands at the drive",
         "2; by expected cost 1 or 2, as it computes by overhead and queue; the drive's own queue \

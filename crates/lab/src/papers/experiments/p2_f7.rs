@@ -9,7 +9,7 @@ use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::estimated::Estimated;
 use crate::papers::load::UnitOf;
 use crate::papers::report::{
-    Axis, Findings, Panel, FixedParameter, Plot, Point, Published, Row, Series,
+    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
 };
 use crate::papers::table::PaperExperiment;
 
@@ -59,9 +59,10 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         p2::notes(&known),
         Plot::new("error of the predicted completion, microseconds", "within it, %", Axis::Linear),
     );
-    findings
-        .parameters
-        .push(FixedParameter::new("workload", format!("random reads, {HELD} held, two at the drive")));
+    findings.parameters.push(FixedParameter::new(
+        "workload",
+        format!("random reads, {HELD} held, two at the drive"),
+    ));
     findings.parameters.push(FixedParameter::new(
         "error",
         "of the time from the end of one media access \

@@ -157,7 +157,10 @@ pub(super) fn parameters(seconds: f64) -> Vec<FixedParameter> {
                 "4 KiB reads, {HELD} held by each; sequential: runs of {RUN} from random places"
             ),
         ),
-        FixedParameter::new("length of a run", format!("{seconds:.0} s (published: {SECONDS:.0} s)")),
+        FixedParameter::new(
+            "length of a run",
+            format!("{seconds:.0} s (published: {SECONDS:.0} s)"),
+        ),
     ]
 }
 

@@ -5,7 +5,7 @@ use super::p5::{self, Course, RESERVED, Run, STREAMS};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
-use crate::papers::report::{Axis, Findings, Panel, FixedParameter, Plot, Published, Row};
+use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Published, Row};
 use crate::papers::table::PaperExperiment;
 
 /// The line in the table for figure 5.
