@@ -2,7 +2,7 @@
 //! made of.
 //!
 //! Every load of an experiment draws the same places for the same seed, so that policies are
-//! compared on the same requests. What the policy knows of the drive is [`ModelSource`], and every
+//! compared on the same requests. What the policy knows of the drive is [`ExperimentModel`], and every
 //! row says which.
 
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub struct Load {
     /// The instance of the model.
     pub unit: UnitOf,
     /// The knowledge of the policy.
-    pub model_source: ModelSource,
+    pub model_source: ExperimentModel,
     /// An offset of the seed, for several instances and workloads in one experiment.
     pub replica: u64,
     /// Requests counted, after a tenth as many of warm-up, at least as many as are held.
@@ -57,7 +57,7 @@ pub enum UnitOf {
 
 /// The drive model of a policy.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum ModelSource {
+pub enum ExperimentModel {
     /// Everything: an oracle.
     Truth,
     /// The nominal instance exactly, and the arm error of the real one: an oracle with a stated
@@ -102,7 +102,7 @@ impl UnitOf {
     }
 }
 
-impl ModelSource {
+impl ExperimentModel {
     /// The text in row names.
     #[must_use]
     pub fn words(self) -> String {
@@ -146,7 +146,7 @@ impl Load {
             outstanding: None,
             queue,
             unit: UnitOf::Nominal,
-            model_source: ModelSource::Truth,
+            model_source: ExperimentModel::Truth,
             replica: 0,
             requests,
         }
@@ -166,7 +166,7 @@ impl Load {
 
     /// The same with other knowledge.
     #[must_use]
-    pub fn knowing(self, model_source: ModelSource) -> Self {
+    pub fn knowing(self, model_source: ExperimentModel) -> Self {
         Self { model_source, ..self }
     }
 

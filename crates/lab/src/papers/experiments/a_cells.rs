@@ -11,7 +11,7 @@ use super::p1::{self, Collect, Knows, Run};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimators::CellTime;
-use crate::papers::load::{Load, ModelSource, UnitOf, iops};
+use crate::papers::load::{ExperimentModel, Load, UnitOf, iops};
 use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 
@@ -56,7 +56,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             loads.extend([load("clook"), load("sstf"), load("sptf-oracle")]);
             for (kib, _) in CELLS {
                 loads.extend(TIMES.map(|time| {
-                    load("sptf").knowing(ModelSource::Cells { bytes: kib * 1024, time })
+                    load("sptf").knowing(ExperimentModel::Cells { bytes: kib * 1024, time })
                 }));
             }
         }
@@ -86,7 +86,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         for ((kib, published), measured) in CELLS.iter().zip(measured[3..].chunks(TIMES.len())) {
             for (place, time) in TIMES.into_iter().enumerate() {
                 let kept = iops(&measured[place]).share_of_way(by_address, exact).times(100.0);
-                let model_source = ModelSource::Cells { bytes: kib * 1024, time };
+                let model_source = ExperimentModel::Cells { bytes: kib * 1024, time };
                 let what = format!(
                     "{}, queue {queue}: share of SPTF's gain, SPTF on a {} (no noise)",
                     figures.drive,

@@ -7,7 +7,7 @@ use super::limits::{self, TABLE, best_by_address};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
-use crate::papers::load::{Load, ModelSource, UnitOf, iops};
+use crate::papers::load::{ExperimentModel, Load, UnitOf, iops};
 use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 
@@ -116,11 +116,11 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
 }
 
 /// Simulated drives and the knowledge of them: one for each error, and that of a real server.
-fn kinds() -> impl Iterator<Item = (UnitOf, ModelSource)> {
+fn kinds() -> impl Iterator<Item = (UnitOf, ExperimentModel)> {
     let erring = ERRORS
         .into_iter()
-        .map(|(us, ..)| (UnitOf::ArmErrs(us), ModelSource::Nominal { spread_us: us }));
-    erring.chain([(UnitOf::Drawn, ModelSource::Learned)])
+        .map(|(us, ..)| (UnitOf::ArmErrs(us), ExperimentModel::Nominal { spread_us: us }));
+    erring.chain([(UnitOf::Drawn, ExperimentModel::Learned)])
 }
 
 fn over_units(measured: &[Measures]) -> Kept {

@@ -7,7 +7,7 @@ use headtime_sim::Measures;
 use super::limits::{self, Figures, QUEUES, RATIO_TOLERANCE, TABLE, TOLERANCE, best_by_address};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
-use crate::papers::load::{Load, ModelSource, UnitOf, iops};
+use crate::papers::load::{ExperimentModel, Load, UnitOf, iops};
 use crate::papers::report::{
     Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
 };
@@ -28,7 +28,7 @@ struct Line {
     policy: &'static str,
     outstanding: Option<usize>,
     unit: UnitOf,
-    model_source: ModelSource,
+    model_source: ExperimentModel,
     published: Option<fn(&Figures) -> [f64; 3]>,
     /// Requests at full scale: fewer where each costs more.
     requests: u64,
@@ -70,7 +70,7 @@ impl Line {
             policy,
             outstanding: Some(outstanding),
             unit: UnitOf::Nominal,
-            model_source: ModelSource::Truth,
+            model_source: ExperimentModel::Truth,
             published: Some(published),
             requests: 50_000,
         }
@@ -82,7 +82,7 @@ impl Line {
             policy,
             outstanding: None,
             unit: UnitOf::Drawn,
-            model_source: ModelSource::Learned,
+            model_source: ExperimentModel::Learned,
             published: None,
             requests: 50_000,
         }
