@@ -87,7 +87,7 @@ fn all_of_it_is_changed_or_nothing() {
         "lookahead_k: `9` is no value; write a whole number from 1 to 8",
         "timesource: `rdtsc`",
         "no tunable `color`",
-        "policy is named twice",
+        "policy is given twice",
     ] {
         assert!(
             messages.iter().any(|message| message.contains(says)),
@@ -167,7 +167,7 @@ fn what_was_set_is_remembered_unless_the_configuration_says_otherwise() {
     let changed = server.tuner().set(&set(&[("policy", "sstf")])).expect("it makes sense");
     assert!(
         !changed.changed[0].remembered
-            && changed.notes[0].contains("the configuration says policy = edf"),
+            && changed.notes[0].contains("the configuration has policy = edf"),
         "{changed:?}"
     );
     let _ = server.drain(Duration::from_secs(10));
@@ -215,7 +215,7 @@ fn nothing_is_changed_where_it_cannot_be_remembered() {
     let _ = server.drain(Duration::from_secs(10));
     let server = sandbox.serve(&format!("state = \"off\"\n{VOLUME}"));
     let changed = server.tuner().set(&set(&[("policy", "edf")])).expect("it holds until the end");
-    assert!(changed.notes[0].contains("remembers nothing"), "{changed:?}");
+    assert!(changed.notes[0].contains("stores no tunables"), "{changed:?}");
     let _ = server.drain(Duration::from_secs(10));
 }
 

@@ -156,8 +156,8 @@ fn a_volume_in_use_is_removed_by_force_only_and_its_client_is_let_go() {
         let said = refused(&mut orders, "volume.remove", &order("b", &[]));
         assert_eq!(
             said,
-            "volume b is in use by 1 client; stop them, or say so with `--force` (`force` at the \
-                control socket), which takes it away from them"
+            "volume b is in use by 1 client; stop them, or add `--force` (`force` at the control \
+                socket), which takes the volume from them"
         );
         assert_eq!(b.read(0, 4096).await.unwrap(), noise(1, 4096), "refused, so nothing happened");
         let answer =
@@ -330,7 +330,7 @@ fn orders_that_make_no_sense_are_refused_with_the_reason() {
             "unknown key `color`",
         ),
         ("volume.set", order("a", &[("name", "b")]), "keeps its name"),
-        ("volume.set", order("a", &[("limit", "0%")]), "lets nothing through"),
+        ("volume.set", order("a", &[("limit", "0%")]), "allows no request"),
         ("volume.set", order("a", &[("reserve", "50%"), ("limit", "40%")]), "raise the limit"),
         ("volume.set", order("b", &[("reserve", "1%")]), "no volume b"),
         ("volume.set", order("a@bulk", &[("size", "1MiB")]), "give a size to a"),
