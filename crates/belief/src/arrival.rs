@@ -28,7 +28,7 @@ const SPREAD_BOUNDS_NS: (f64, f64) = (3_000.0, 3_000_000.0);
 /// Observations near the edge after which spread and bias are half sure (guess: the deviation of a
 /// deviation is then 3 %).
 const HALF_SURE: f64 = 500.0;
-/// The most by which the logarithm of the spread moves at once: the first sights say little each,
+/// The most by which the logarithm of the spread moves at once: the first angle samples say little each,
 /// and must not throw it about (guess: to the double or the half).
 const MAX_STEP: f64 = 0.7;
 /// Outside this many spreads the chance is taken as none: 3 × 10⁻⁵ of a revolution is a fraction of
@@ -113,7 +113,7 @@ impl Arrival {
             -(bounded_product(high, at_high) - bounded_product(low, at_low)) / likelihood;
         // Large steps first, so that a first guess that is far off is left quickly; small ones
         // later, so that noise averages out. The spread goes faster: of a quiet drive the first
-        // guess is some thirty times what it shows, a sight says about an eighth of a step against
+        // guess is some thirty times what it shows, a angle sample says about an eighth of a step against
         // it, and the smaller it gets the fewer completions are near enough to the edge to say
         // anything. While it is too wide, both margins and what is taken for bias are too large.
         let spread_rate = (10.0 / (f64::from(self.informative) + 20.0)).max(0.03);

@@ -70,8 +70,8 @@ fn on_another_drive_the_order_is_soon_as_good_as_by_distance_alone() {
                 &profile,
                 seed,
             );
-            by_distance.go_on(2_000);
-            let expected = by_distance.go_on(6_000);
+            by_distance.advance(2_000);
+            let expected = by_distance.advance(6_000);
             println!(
                 "seed {seed}: {real} taken for {taken_for} until request {lost_after:?}: {iops:.1} \
                     IOPS, {expected:.1} by distance"

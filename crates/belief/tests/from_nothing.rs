@@ -76,7 +76,7 @@ fn the_same_observations_make_the_same_map() {
 }
 
 /// A map that is saved while a search is at work loses the search and nothing else: whoever goes on
-/// with it knows the same strips and finds the rest.
+/// with it knows the same segments and finds the rest.
 #[test]
 fn a_map_saved_during_a_search_goes_on_from_what_was_known() {
     let profile = load("cheetah10k7@papers");

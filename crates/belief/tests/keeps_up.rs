@@ -29,9 +29,9 @@ fn worst_error_us(profile: &DriveProfile, seed: u64) -> f64 {
         profile,
         seed,
     );
-    run.go_on(6_000);
+    run.advance(6_000);
     let mut looks = (0..10).map(|_| {
-        run.go_on(1_500);
+        run.advance(1_500);
         run.report().error_rms_us.expect("predictions were judged")
     });
     looks.by_ref().fold(0.0, f64::max)
@@ -107,7 +107,7 @@ fn an_arm_that_errs_by_region_is_learned_and_the_rest_of_its_errors_is_not_made_
             seed,
         );
         let before = arm_error_us(&run, &truth, seed);
-        run.go_on(40_000);
+        run.advance(40_000);
         let after = arm_error_us(&run, &truth, seed);
         println!(
             "seed {seed}: {drive} with {} us: {before:.1} us before, {after:.1} us after 40,000 \

@@ -94,7 +94,7 @@ impl Positioning for ByDefinition<'_> {
 }
 
 /// The surface of a place of which a compact map knows no angle.
-const NOWHERE: u16 = u16::MAX;
+const UNKNOWN_LOCATION: u16 = u16::MAX;
 
 fn drawn(belief: &dyn Belief, rng: &mut ChaCha8Rng) -> Target {
     let len = rng.random_range(1..40);
@@ -122,7 +122,7 @@ fn check(belief: &dyn Belief, now: Instant, what: &str) {
                 belief.pair(&from, &to, now, overhead),
                 definition.pair(&from, &to, now, overhead),
             );
-            if from.end.head == NOWHERE {
+            if from.end.head == UNKNOWN_LOCATION {
                 // The definition asks when an angle passes that nobody knows.
                 continue;
             }
@@ -203,7 +203,7 @@ fn a_pair_is_what_an_estimate_from_the_end_of_the_first_says() {
         let streams = [StreamConfig { mix: Mix::reads(0.7), ..StreamConfig::closed(4) }];
         let mut run = Run::new(truth, belief, "sptf-expected", &streams, &profile, seed);
         check(run.belief(), run.now(), &format!("{words} of {drive}, seed {seed}, not seen yet"));
-        run.go_on(requests);
+        run.advance(requests);
         check(run.belief(), run.now(), &format!("{words} of {drive}, seed {seed}"));
     }
 }
@@ -222,7 +222,7 @@ fn bounds_of_the_arm_change_no_path() {
         &profile,
         6,
     );
-    run.go_on(2_000);
+    run.advance(2_000);
     let (belief, now) = (run.belief(), run.now());
     let mut rng = ChaCha8Rng::seed_from_u64(7);
     let targets: Vec<Target> = (0..256).map(|_| drawn(belief, &mut rng)).collect();

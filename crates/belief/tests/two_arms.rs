@@ -18,8 +18,8 @@ fn with_two_arms_orders_by_cost_are_no_worse_than_the_order_of_arrival_at_any_de
         let iops = |policy: &str, belief: Box<dyn Belief + Send>| {
             let streams = [StreamConfig { mix: Mix::reads(0.8), ..StreamConfig::closed(clients) }];
             let mut run = Run::new(truth.clone(), belief, policy, &streams, &profile, seed);
-            run.go_on(1_500);
-            run.go_on(3_000)
+            run.advance(1_500);
+            run.advance(3_000)
         };
         let of_profile =
             || headtime_belief::of_profile(&profile).expect("a profile of the catalog");

@@ -1,6 +1,6 @@
 //! [`Budget`]: how much of a search may be done with one completion.
 //!
-//! A search learns from thousands of sights and tries millions of slopes, and it is done where
+//! A search learns from thousands of angle samples and tries millions of slopes, and it is done where
 //! dispatches wait for it. So it is cut into slices, counted in operations and not in time: the
 //! same observations do the same work on every machine. One operation is one complex
 //! multiplication, about a nanosecond; what costs more is charged as several.
@@ -15,8 +15,8 @@ pub(super) const PIECE: u64 = 49_152;
 /// The most that is done with one completion.
 pub(crate) const MOST: u64 = SLICE + PIECE;
 
-/// What one evaluation of a strip at a point is charged as: a division and a rounding for each of
-/// its teeth.
+/// What one evaluation of a segment at a point is charged as: a division and a rounding for each of
+/// its skew terms.
 pub(super) const EVALUATION: u64 = 8;
 
 /// Operations that are left of a slice.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! header   "HTCOMPCT" · version · bytes of the body · checksum of the header
-//! body     drive, speed, settings · places (a profile and shifts, or strips and votes) · angles, arrivals, tails · moved sectors · of votes the finer ones · checksum of the body
+//! body     drive, speed, settings · places (a profile and shifts, or segments and votes) · angles, arrivals, tails · moved sectors · of votes the finer ones · checksum of the body
 //! ```
 //! Version 1 ended with the tails, version 2 with the moved sectors; they are still read, and
 //! nothing is moved then, or the arm known by powers of two of the distance alone.
@@ -13,7 +13,7 @@
 //!
 //! Guarantees: a map that was decoded answers every question as the one that was encoded. What is
 //! cut off, damaged or newer is refused, and nothing is allocated for what the bytes do not hold.
-//! Not stored: where the platter is, and the sights of a search under way; both are of the running
+//! Not stored: where the platter is, and the angle samples of a search under way; both are of the running
 //! drive.
 
 use headtime_mechanics::DriveProfile;
@@ -22,13 +22,13 @@ use headtime_units::{ByteSize, Nanos, RotationPeriod, SectorSize, Sectors};
 use super::arm::ArmVotes;
 use super::locations::Locations;
 use super::map::{ArmTimes, CompactError, CompactMap, CompactSettings};
+use super::segments::{Segment, Segments, SkewTerm};
 use super::shifts::{Shift, Shifts};
-use super::strips::{Strip, Strips, Tooth};
 use super::worst::{CLASSES, Tail, Tails};
 use crate::angles::AngleMap;
 use crate::arrival::Arrival;
 use crate::matrix::MappedDrive;
-use crate::moved::{Moved, SIGHT_NUMBERS};
+use crate::moved::{ANGLE_SAMPLE_NUMBERS, Moved};
 use crate::seeks::SeekResiduals;
 
 /// Why bytes are no compact map.
@@ -80,10 +80,10 @@ impl CompactMap {
         body.f64(self.settings.worst_share);
         body.f64(self.settings.sector_ns);
         match (&self.locations, &self.arm) {
-            (Locations::Segments(strips), ArmTimes::Votes(votes)) => {
-                body.u64(STRIPS);
-                body.u64(strips.strips().len() as u64);
-                strips.strips().iter().for_each(|strip| body.strip(strip));
+            (Locations::Segments(segments), ArmTimes::Votes(votes)) => {
+                body.u64(SEGMENTS);
+                body.u64(segments.segments().len() as u64);
+                segments.segments().iter().for_each(|segment| body.segment(segment));
                 body.table(votes.numbers().into_iter());
             }
             (Locations::Layout(of), ArmTimes::Curve(seeks)) => {
@@ -106,9 +106,9 @@ impl CompactMap {
             tail.counts.iter().for_each(|count| body.u64(*count));
             body.u64(tail.longest.as_ns());
         }
-        let (sights, places) = self.moved.numbers();
-        body.u64(sights.len() as u64);
-        sights.into_iter().flatten().for_each(|number| body.u64(number));
+        let (angle_samples, places) = self.moved.numbers();
+        body.u64(angle_samples.len() as u64);
+        angle_samples.into_iter().flatten().for_each(|number| body.u64(number));
         body.u64(places.len() as u64);
         for (run, likelihoods) in places {
             body.u64(run);
@@ -188,20 +188,21 @@ impl CompactMap {
         let drive = MappedDrive { model, capacity, sector };
         let mut votes = Vec::new();
         let mut map = match body.u64()? {
-            STRIPS => {
+            SEGMENTS => {
                 let count = body.count(8 * 8)?;
-                let strips = (0..count).map(|_| body.strip()).collect::<Result<Vec<Strip>, _>>()?;
-                let apart = strips.windows(2).all(|two| two[0].end <= two[1].first);
+                let segments =
+                    (0..count).map(|_| body.segment()).collect::<Result<Vec<Segment>, _>>()?;
+                let apart = segments.windows(2).all(|two| two[0].end <= two[1].first);
                 if !apart
-                    || strips
+                    || segments
                         .iter()
-                        .any(|strip| strip.first >= strip.end || strip.end > capacity.get())
+                        .any(|segment| segment.first >= segment.end || segment.end > capacity.get())
                 {
                     return Err(damaged("its strips overlap, or lie past the drive's end"));
                 }
                 votes = body.table()?;
                 let mut map = Self::unknown(drive, period, settings)?;
-                map.locations = Locations::Segments(Strips::new(strips, capacity.get()));
+                map.locations = Locations::Segments(Segments::new(segments, capacity.get()));
                 map
             }
             PROFILE => {
@@ -284,14 +285,16 @@ impl Writer {
         self.0.extend(text.as_bytes());
     }
 
-    fn strip(&mut self, strip: &Strip) {
-        [strip.first, strip.end, strip.origin, strip.sights]
+    fn segment(&mut self, segment: &Segment) {
+        [segment.first, segment.end, segment.origin, segment.angle_samples]
             .into_iter()
             .for_each(|number| self.u64(number));
-        [strip.phase, strip.slope, strip.spread].into_iter().for_each(|number| self.f64(number));
-        self.u64(strip.teeth.len() as u64);
-        for tooth in &strip.teeth {
-            [tooth.period, tooth.offset, tooth.height]
+        [segment.phase, segment.slope, segment.spread]
+            .into_iter()
+            .for_each(|number| self.f64(number));
+        self.u64(segment.skew_terms.len() as u64);
+        for skew_term in &segment.skew_terms {
+            [skew_term.period, skew_term.offset, skew_term.height]
                 .into_iter()
                 .for_each(|number| self.f64(number));
         }
@@ -355,40 +358,53 @@ impl Reader<'_> {
             .map_err(|_| damaged("a name in it is no text"))
     }
 
-    fn strip(&mut self) -> Result<Strip, CompactDecodeError> {
-        let (first, end, origin, sights) = (self.u64()?, self.u64()?, self.u64()?, self.u64()?);
+    fn segment(&mut self) -> Result<Segment, CompactDecodeError> {
+        let (first, end, origin, angle_samples) =
+            (self.u64()?, self.u64()?, self.u64()?, self.u64()?);
         let (phase, slope, spread) = (self.f64()?, self.f64()?, self.f64()?);
         let count = self.count(24)?;
-        let mut teeth = Vec::new();
+        let mut skew_terms = Vec::new();
         for _ in 0..count {
-            teeth.push(Tooth { period: self.f64()?, offset: self.f64()?, height: self.f64()? });
+            skew_terms.push(SkewTerm {
+                period: self.f64()?,
+                offset: self.f64()?,
+                height: self.f64()?,
+            });
         }
         let finite = [phase, slope, spread]
             .into_iter()
-            .chain(teeth.iter().flat_map(|tooth| [tooth.period, tooth.offset, tooth.height]))
+            .chain(
+                skew_terms
+                    .iter()
+                    .flat_map(|skew_term| [skew_term.period, skew_term.offset, skew_term.height]),
+            )
             .all(f64::is_finite);
-        if !finite || slope <= 0.0 || slope > 1.0 || teeth.iter().any(|tooth| tooth.period < 1.0) {
+        if !finite
+            || slope <= 0.0
+            || slope > 1.0
+            || skew_terms.iter().any(|skew_term| skew_term.period < 1.0)
+        {
             return Err(damaged("a strip of it is no strip"));
         }
-        Ok(Strip { first, end, origin, phase, slope, teeth, spread, sights })
+        Ok(Segment { first, end, origin, phase, slope, skew_terms, spread, angle_samples })
     }
 
     /// Moved sectors of a drive with so many of which `none` are known.
     fn moved(&mut self, none: Moved, capacity: Sectors) -> Result<Moved, CompactDecodeError> {
-        let count = self.count(8 * SIGHT_NUMBERS as u64)?;
-        let mut sights = Vec::new();
+        let count = self.count(8 * ANGLE_SAMPLE_NUMBERS as u64)?;
+        let mut angle_samples = Vec::new();
         for _ in 0..count {
-            let mut numbers = [0; SIGHT_NUMBERS];
+            let mut numbers = [0; ANGLE_SAMPLE_NUMBERS];
             for number in &mut numbers {
                 *number = self.u64()?;
             }
-            sights.push(numbers);
+            angle_samples.push(numbers);
         }
         let count = self.count(8)?;
         let places = (0..count)
             .map(|_| Ok((self.u64()?, self.table()?)))
             .collect::<Result<Vec<_>, CompactDecodeError>>()?;
-        none.restored(&sights, &places, capacity)
+        none.restored(&angle_samples, &places, capacity)
             .ok_or_else(|| damaged("its moved sectors cannot be"))
     }
 
@@ -425,7 +441,7 @@ pub const COMPACT_MAGIC: [u8; 8] = *b"HTCOMPCT";
 const VERSION: u32 = 3;
 /// Magic, version, length, checksum.
 const HEADER_BYTES: usize = 24;
-const STRIPS: u64 = 0;
+const SEGMENTS: u64 = 0;
 const PROFILE: u64 = 1;
 /// No table of a compact map has more numbers.
 const MAX_NUMBERS: u64 = 1 << 18;

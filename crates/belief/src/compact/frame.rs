@@ -5,15 +5,15 @@
 //! angles that somebody believes of the sectors differ by one and the same amount for all sectors
 //! of which he is right; so the speed is found at which most agree (the greatest length of the sum
 //! of directions), even if only a quarter of the angles are believed rightly. What the speed
-//! wanders meanwhile is followed afterwards, from sight to sight.
+//! wanders meanwhile is followed afterwards, from angle sample to angle sample.
 //!
 //! Worked example, 4 ms a turn: sectors believed at 0.25 and 0.75 turn pass at 5.0 and 15.0 ms. At
 //! 4 ms a turn they were seen at 1.25 and 3.75 turns: both agree, and the platter stood at 0 when
 //! the clock did.
 //!
-//! Does not find a speed further than [`REACH_PPM`] from the one it starts from, nor, where sights
+//! Does not find a speed further than [`REACH_PPM`] from the one it starts from, nor, where angle samples
 //! span hours, further than [`MAX_STEPS`] steps: over such times the filter has followed the
-//! platter. Cost: one complex multiplication for each sight and step, both bounded; taken a few at
+//! platter. Cost: one complex multiplication for each angle sample and step, both bounded; taken a few at
 //! a time ([`Fit`]). Source: as the spindle's fit of recordings (`headtime validate`); the
 //! periodogram is the textbook's.
 
@@ -27,26 +27,26 @@ use crate::angles::angle_of_turns;
 /// How far from the speed that it starts from the unit's is looked for, in parts per million
 /// (vendors state 0.1 to 0.5 %; measured units lie within a few hundred).
 const REACH_PPM: f64 = 500.0;
-/// The part of a turn by which the last sight moves from step to step.
+/// The part of a turn by which the last angle sample moves from step to step.
 const STEP_TURNS: f64 = 0.125;
 /// Steps to either side, at the most: two hours of a 7,200 rpm drive at the whole reach.
 const MAX_STEPS: f64 = 4_096.0;
-/// AngleSamples times steps of the search, about, unless that leaves fewer than [`MIN_SAMPLE`] sights.
+/// AngleSamples times steps of the search, about, unless that leaves fewer than [`MIN_SAMPLE`] angle samples.
 const MAX_WORK: f64 = 3e6;
 const MIN_SAMPLE: usize = 500;
 /// Steps of Newton's towards the top, each of which makes the error much smaller than it was: the
-/// first is within a sixteenth of a turn over all sights.
+/// first is within a sixteenth of a turn over all angle samples.
 const SHARPENINGS: u32 = 4;
 /// A sine and a cosine, in operations; with them the place of a sum is found.
 const SINE: u64 = 32;
 /// What the sum over one step takes.
 const PRODUCT: u64 = 2;
-/// Weight of a sight in following what the speed wanders (guess: a fiftieth).
+/// Weight of a angle sample in following what the speed wanders (guess: a fiftieth).
 const FOLLOW: f64 = 0.02;
-/// A sight further off than this, in turns, says nothing of the speed.
+/// A angle sample further off than this, in turns, says nothing of the speed.
 const OUTLIER_TURNS: f64 = 0.05;
 
-/// The platter's turning over the time of some sights.
+/// The platter's turning over the time of some angle samples.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     pub(super) period: RotationPeriod,
@@ -63,13 +63,13 @@ impl Frame {
     }
 }
 
-/// Looks for the speed and phase at which sights agree best with the angles that are believed of
+/// Looks for the speed and phase at which angle samples agree best with the angles that are believed of
 /// their sectors' ends.
 #[derive(Clone, Debug)]
 pub(super) struct Fit {
     start: RotationPeriod,
     begin: f64,
-    /// Nanoseconds since the first sight, and believed turns.
+    /// Nanoseconds since the first angle sample, and believed turns.
     readings: Vec<(f64, f64)>,
     stage: Stage,
     /// The reading that comes next.
@@ -91,11 +91,11 @@ impl Fit {
     /// Begins at the speed `start`, with times and the angles believed, rising by time.
     pub(super) fn begin(
         start: RotationPeriod,
-        sights: impl ExactSizeIterator<Item = (Instant, Angle)>,
+        angle_samples: impl ExactSizeIterator<Item = (Instant, Angle)>,
     ) -> Self {
         let mut begin = 0.0;
-        let mut readings = Vec::with_capacity(sights.len());
-        for (at, believed) in sights {
+        let mut readings = Vec::with_capacity(angle_samples.len());
+        for (at, believed) in angle_samples {
             if readings.is_empty() {
                 begin = at.as_ns() as f64;
             }
@@ -122,7 +122,7 @@ impl Fit {
     }
 
     /// Goes on as far as the budget allows; what was found when there is no more.
-    pub(super) fn go_on(&mut self, budget: &mut Budget) -> Option<Frame> {
+    pub(super) fn advance(&mut self, budget: &mut Budget) -> Option<Frame> {
         while budget.is_left() {
             let nominal = 1.0 / self.start.as_ns_f64();
             match &mut self.stage {
@@ -187,7 +187,7 @@ impl Fit {
     }
 }
 
-/// Takes out of the angles of sights what the speed wandered against what is believed, one sight
+/// Takes out of the angles of angle samples what the speed wandered against what is believed, one angle sample
 /// after another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Follower {
@@ -258,10 +258,10 @@ mod tests {
             let nominal = RotationPeriod::from_rpm(15_000.0).unwrap();
             let real = RotationPeriod::from_rpm(15_000.0 / (1.0 + ppm * 1e-6)).unwrap();
             let mut at = Instant::from_ns(987_654_321_000_000);
-            let (mut sights, mut truth) = (Vec::new(), Vec::<Angle>::new());
+            let (mut angle_samples, mut truth) = (Vec::new(), Vec::<Angle>::new());
             for number in 0..2_000_u64 {
                 at += Nanos::from_us(3_000 + number * 7_919 % 5_000);
-                sights.push(at);
+                angle_samples.push(at);
                 let wandered = angle_of_turns(wander * number as f64 / 2_000.0);
                 truth.push(real.angle_at(at, Angle::HALF) + wandered);
             }
@@ -275,11 +275,11 @@ mod tests {
             };
             let mut fit = Fit::begin(
                 nominal,
-                sights.iter().enumerate().map(|(number, at)| (*at, believed(number))),
+                angle_samples.iter().enumerate().map(|(number, at)| (*at, believed(number))),
             );
             let frame = loop {
                 let mut budget = Budget::slice();
-                let found = fit.go_on(&mut budget);
+                let found = fit.advance(&mut budget);
                 assert!(
                     budget.spent() <= super::super::budget::MOST,
                     "{} operations at once",
@@ -291,7 +291,7 @@ mod tests {
             };
             assert!(frame.coherence > 0.25, "{ppm} ppm: coherence {}", frame.coherence);
             let mut follower = Follower::new(frame);
-            let followed: Vec<Angle> = sights
+            let followed: Vec<Angle> = angle_samples
                 .iter()
                 .zip(&truth)
                 .map(|(at, truth)| follower.angle_at(*at, *truth))

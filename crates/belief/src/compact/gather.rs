@@ -1,23 +1,23 @@
-//! [`Gather`]: sights as points in the plane, address across and turns up, in the order of
+//! [`Gather`]: angle samples as points in the plane, address across and turns up, in the order of
 //! addresses; taken a few at a time.
 //!
-//! Where strips are known the platter is followed by them from sight to sight with the filter that
+//! Where segments are known the platter is followed by them from angle sample to angle sample with the filter that
 //! follows it while serving ([`Spindle`]), and what its speed wanders is taken out of all points; a
-//! sight that comes while the filter is not sure is left out. Where none are known every sight is
+//! angle sample that comes while the filter is not sure is left out. Where none are known every angle sample is
 //! placed as if the platter turned at the speed that is believed.
 //!
-//! Cost: some hundred operations a sight, once; 64 bytes each.
+//! Cost: some hundred operations a angle sample, once; 64 bytes each.
 
 use std::collections::BTreeMap;
 
 use headtime_units::{Instant, RotationPeriod};
 
+use super::angle_samples::AngleSamples;
 use super::budget::Budget;
-use super::sights::AngleSamples;
-use super::strips::Strips;
+use super::segments::Segments;
 use crate::spindle::Spindle;
 
-/// A sight as a point.
+/// A angle sample as a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Seen {
     /// Where the sector behind the last one begins.
@@ -31,7 +31,7 @@ pub(super) struct Seen {
 #[derive(Clone, Debug)]
 pub(super) struct Gather {
     period: RotationPeriod,
-    /// Numbers of the sights that are still to be taken.
+    /// Numbers of the angle samples that are still to be taken.
     next: u64,
     end: u64,
     begin: Option<Instant>,
@@ -40,24 +40,24 @@ pub(super) struct Gather {
     points: Vec<Seen>,
 }
 
-/// Where the platter is not known to within this, in turns, no sight is placed by it.
+/// Where the platter is not known to within this, in turns, no angle sample is placed by it.
 const SHARP_TURNS: f64 = 0.02;
-/// What it takes to place a sight and sort it in, and to take it out again, in operations.
+/// What it takes to place a angle sample and sort it in, and to take it out again, in operations.
 const PLACING: u64 = 160;
 const TAKING_OUT: u64 = 40;
-/// Bytes of a sight in the tree, about.
+/// Bytes of a angle sample in the tree, about.
 const SORTED: u64 = 48;
 
 impl Gather {
-    /// Begins with the newest `count` sights, followed by strips if `known` has any.
+    /// Begins with the newest `count` angle samples, followed by segments if `known` has any.
     pub(super) fn new(
         period: RotationPeriod,
-        known: &Strips,
-        sights: &AngleSamples,
+        known: &Segments,
+        angle_samples: &AngleSamples,
         count: usize,
     ) -> Self {
-        let numbers = sights.newest_numbers(count);
-        let spindle = (!known.strips().is_empty()).then(|| Spindle::new(period));
+        let numbers = angle_samples.newest_numbers(count);
+        let spindle = (!known.segments().is_empty()).then(|| Spindle::new(period));
         Self {
             period,
             next: numbers.start,
@@ -76,14 +76,14 @@ impl Gather {
 
     /// Goes on as far as the budget allows; points and the period that they are placed by, when
     /// there are no more.
-    pub(super) fn go_on(
+    pub(super) fn advance(
         &mut self,
-        known: &Strips,
-        sights: &AngleSamples,
+        known: &Segments,
+        angle_samples: &AngleSamples,
         budget: &mut Budget,
     ) -> Option<(Vec<Seen>, RotationPeriod)> {
         while self.next < self.end && budget.is_left() {
-            self.place(known, sights);
+            self.place(known, angle_samples);
             self.next += 1;
             budget.spend(PLACING);
         }
@@ -104,30 +104,30 @@ impl Gather {
         None
     }
 
-    fn place(&mut self, known: &Strips, sights: &AngleSamples) {
-        let Some(sight) = sights.get(self.next) else { return };
-        let begin = *self.begin.get_or_insert(sight.at);
-        let since = sight.at.saturating_since(begin);
+    fn place(&mut self, known: &Segments, angle_samples: &AngleSamples) {
+        let Some(angle_sample) = angle_samples.get(self.next) else { return };
+        let begin = *self.begin.get_or_insert(angle_sample.at);
+        let since = angle_sample.at.saturating_since(begin);
         let turns = match &mut self.spindle {
             None => self.period.angle_of(since),
             Some(spindle) => {
-                if let Some(angle) = known.end(sight.last) {
-                    spindle.observe(sight.at, angle);
+                if let Some(angle) = known.end(angle_sample.last) {
+                    spindle.observe(angle_sample.at, angle);
                 }
-                let sharp = spindle.deviation_turns(sight.at) < SHARP_TURNS;
+                let sharp = spindle.deviation_turns(angle_sample.at) < SHARP_TURNS;
                 let Some(phase) = spindle.phase().filter(|_| sharp) else { return };
-                spindle.period().angle_at(sight.at, phase)
+                spindle.period().angle_at(angle_sample.at, phase)
             }
         };
         let time = since.as_ns() as f64 / self.period.as_ns_f64();
-        self.by_address.insert((sight.last.get() + 1, self.next), (turns.as_turns(), time));
+        self.by_address.insert((angle_sample.last.get() + 1, self.next), (turns.as_turns(), time));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sights::AngleSample;
-    use super::super::strips::Strip;
+    use super::super::angle_samples::AngleSample;
+    use super::super::segments::Segment;
     use super::*;
     use headtime_units::{Angle, Lba};
     use rand::{RngExt, SeedableRng};
@@ -135,19 +135,20 @@ mod tests {
 
     #[test]
     fn points_come_in_the_order_of_addresses_and_what_the_speed_wanders_is_taken_out_of_all() {
-        let strip = Strip {
+        let segment = Segment {
             first: 0,
             end: 50_000,
             origin: 0,
             phase: 0.2,
             slope: 0.0011,
-            teeth: Vec::new(),
+            skew_terms: Vec::new(),
             spread: 0.01,
-            sights: 0,
+            angle_samples: 0,
         };
-        let known = Strips::new(vec![strip.clone()], 100_000);
+        let known = Segments::new(vec![segment.clone()], 100_000);
         let nominal = RotationPeriod::from_rpm(7_200.0).expect("a disk's speed");
-        let (mut sights, mut rng) = (AngleSamples::new(10_000), ChaCha8Rng::seed_from_u64(1));
+        let (mut angle_samples, mut rng) =
+            (AngleSamples::new(10_000), ChaCha8Rng::seed_from_u64(1));
         let mut at_turns = 5_000.0_f64;
         for number in 0..3_000 {
             // Up to 100 ppm faster and back again.
@@ -155,18 +156,18 @@ mod tests {
                 rng.random_range(0.5..2.0) * (1.0 + 1e-4 * (f64::from(number) / 500.0).sin());
             let lba = rng.random_range(0..100_000_u64);
             // The next time at which this sector's end is under the head of a platter that stands
-            // at the strip's angles.
-            let wanted = strip.turns(lba as f64) + strip.sector();
+            // at the segment's angles.
+            let wanted = segment.turns(lba as f64) + segment.sector();
             at_turns += (wanted - at_turns).rem_euclid(1.0);
-            sights.take(AngleSample {
+            angle_samples.take(AngleSample {
                 at: Instant::from_ns((at_turns * nominal.as_ns_f64()) as u64),
                 last: Lba::new(lba),
             });
         }
-        let mut gather = Gather::new(nominal, &known, &sights, 2_500);
+        let mut gather = Gather::new(nominal, &known, &angle_samples, 2_500);
         let points = loop {
             let mut budget = Budget::slice();
-            let found = gather.go_on(&known, &sights, &mut budget);
+            let found = gather.advance(&known, &angle_samples, &mut budget);
             assert!(budget.spent() <= super::super::budget::MOST);
             if let Some((points, _)) = found {
                 break points;
@@ -179,7 +180,7 @@ mod tests {
         );
         let off = |point: &Seen| {
             Angle::from_turns(point.turns)
-                .signed_turns_from(Angle::from_turns(strip.turns(point.lba as f64)))
+                .signed_turns_from(Angle::from_turns(segment.turns(point.lba as f64)))
                 .abs()
         };
         let wrong = points.iter().filter(|point| off(point) > 0.02).count();

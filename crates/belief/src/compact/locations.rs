@@ -13,10 +13,10 @@ use headtime_mechanics::{
 use headtime_sched::{Op, Position};
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
+use super::segments::Segments;
 use super::shifts::Shifts;
-use super::strips::Strips;
 use crate::model::actuator::direction;
-use crate::moved::{Moved, NOWHERE};
+use crate::moved::{Moved, UNKNOWN_LOCATION};
 
 /// The surface of a place whose angle is not known; that of sectors which lie elsewhere, nobody
 /// knows where, is another.
@@ -29,7 +29,7 @@ pub(super) const BANDS: u32 = 1 << 20;
 #[derive(Clone, Debug)]
 pub(crate) enum Locations {
     Layout(Box<LayoutLocations>),
-    Segments(Strips),
+    Segments(Segments),
 }
 
 /// Locations by a profile's layout, and what differs from it.
@@ -124,8 +124,8 @@ impl Locations {
     pub(super) fn none_moved(&self) -> Moved {
         match self {
             Self::Layout(layout) => Moved::of_layout(layout.layout()),
-            Self::Segments(strips) => {
-                Moved::new(BANDS, strips.strips().iter().map(|strip| 1.0 / strip.sector()))
+            Self::Segments(segments) => {
+                Moved::new(BANDS, segments.segments().iter().map(|segment| 1.0 / segment.sector()))
             }
         }
     }
@@ -134,8 +134,8 @@ impl Locations {
     pub(super) fn start(&self, lba: Lba, capacity: Sectors) -> Position {
         match self {
             Self::Layout(layout) => position_of(layout.mechanism.spot(layout.shifted(lba))),
-            Self::Segments(strips) => {
-                strip_place(strips.start(lba), strips.depth(lba, capacity.get()))
+            Self::Segments(segments) => {
+                segment_place(segments.start(lba), segments.depth(lba, capacity.get()))
             }
         }
     }
@@ -147,8 +147,8 @@ impl Locations {
                 let sector = Extent::new(layout.shifted(lba), Sectors::new(1));
                 position_of(layout.mechanism.end_spot(sector))
             }
-            Self::Segments(strips) => {
-                strip_place(strips.end(lba), strips.depth(lba, capacity.get()))
+            Self::Segments(segments) => {
+                segment_place(segments.end(lba), segments.depth(lba, capacity.get()))
             }
         }
     }
@@ -160,7 +160,7 @@ impl Locations {
                 let sector = Extent::new(layout.shifted(lba), Sectors::new(1));
                 Some(layout.mechanism.end_angle(sector))
             }
-            Self::Segments(strips) => strips.end(lba),
+            Self::Segments(segments) => segments.end(lba),
         }
     }
 
@@ -174,12 +174,12 @@ impl Locations {
         revolution: Nanos,
         sector_ns: f64,
     ) -> (Position, Position, Nanos) {
-        let strips = match self {
+        let segments = match self {
             Self::Layout(layout) => return layout.locate(op, extent),
-            Self::Segments(strips) => strips,
+            Self::Segments(segments) => segments,
         };
         let (turn_ns, sectors) = (revolution.as_ns() as f64, extent.len.get());
-        let transfer_ns = strips
+        let transfer_ns = segments
             .turns_over(extent.start, sectors)
             .map_or(sectors as f64 * sector_ns, |turns| turns * turn_ns);
         (
@@ -194,7 +194,7 @@ fn position_of(spot: Spot) -> Position {
     Position { cylinder: spot.position.cylinder, head: spot.position.head, angle: spot.angle }
 }
 
-fn strip_place(angle: Option<Angle>, depth: f64) -> Position {
+fn segment_place(angle: Option<Angle>, depth: f64) -> Position {
     let cylinder = ((depth * f64::from(BANDS)) as u32).min(BANDS - 1);
     angle.map_or(Position { cylinder, head: UNKNOWN, angle: Angle::ZERO }, |angle| Position {
         cylinder,
@@ -206,7 +206,7 @@ fn strip_place(angle: Option<Angle>, depth: f64) -> Position {
 /// Whether nobody knows the angle of a place.
 #[inline]
 pub(crate) fn is_unknown(place: Position) -> bool {
-    place.head == UNKNOWN || place.head == NOWHERE
+    place.head == UNKNOWN || place.head == UNKNOWN_LOCATION
 }
 
 /// The track of a place.

@@ -23,7 +23,7 @@ use headtime_units::{Angle, ByteSize, Extent, Lba, Nanos, RotationPeriod, Sector
 
 use super::arm::ArmVotes;
 use super::locations::{BANDS, LayoutLocations, Locations, is_unknown, position};
-use super::strips::Strips;
+use super::segments::Segments;
 use super::worst::Tails;
 use crate::angles::AngleMap;
 use crate::arrival::Arrival;
@@ -177,7 +177,7 @@ impl CompactMap {
     ) -> Result<Self, CompactError> {
         Self::check(drive.capacity, settings)?;
         let arm = ArmTimes::Votes(Box::new(ArmVotes::new(period.as_nanos())));
-        Ok(Self::with(drive, settings, period, Locations::Segments(Strips::default()), arm))
+        Ok(Self::with(drive, settings, period, Locations::Segments(Segments::default()), arm))
     }
 
     fn check(capacity: Sectors, settings: CompactSettings) -> Result<(), CompactError> {
@@ -246,7 +246,7 @@ impl CompactMap {
     pub fn regions(&self) -> usize {
         match &self.locations {
             Locations::Layout(layout) => layout.shifts.rows().len(),
-            Locations::Segments(strips) => strips.strips().len(),
+            Locations::Segments(segments) => segments.segments().len(),
         }
     }
 
@@ -255,8 +255,12 @@ impl CompactMap {
     pub fn known_share(&self) -> f64 {
         match &self.locations {
             Locations::Layout(_) => 1.0,
-            Locations::Segments(strips) => {
-                strips.strips().iter().map(|strip| (strip.end - strip.first) as f64).sum::<f64>()
+            Locations::Segments(segments) => {
+                segments
+                    .segments()
+                    .iter()
+                    .map(|segment| (segment.end - segment.first) as f64)
+                    .sum::<f64>()
                     / self.drive.capacity.get() as f64
             }
         }
@@ -275,8 +279,8 @@ impl CompactMap {
     /// Reads of sectors that lie elsewhere than a profile, or what was found without one, says; for
     /// each row of sectors of which it is known a few are kept.
     #[must_use]
-    pub fn moved_sights(&self) -> usize {
-        self.moved.sights()
+    pub fn moved_angle_samples(&self) -> usize {
+        self.moved.angle_samples()
     }
 
     /// How long it takes from the end of the sector `from` to the start of `to`, read back to back;
@@ -455,8 +459,8 @@ impl CompactMap {
     pub fn memory(&self) -> ByteSize {
         let locations = match &self.locations {
             Locations::Layout(layout) => size_of_val(layout.shifts.rows()),
-            Locations::Segments(strips) => {
-                strips.strips().len() * super::strips::STRIP_BYTES as usize
+            Locations::Segments(segments) => {
+                segments.segments().len() * super::segments::SEGMENT_BYTES as usize
             }
         };
         let arm = match &self.arm {
@@ -474,7 +478,7 @@ impl CompactMap {
 
     /// AngleSamples that may be kept beside the map, at 64 bytes each with what a search for their
     /// meaning takes.
-    pub(super) fn max_sights(&self) -> usize {
+    pub(super) fn max_angle_samples(&self) -> usize {
         ((self.settings.memory.get() - MIN_MEMORY.get()) / 2 / 64).clamp(4_096, 1 << 20) as usize
     }
 

@@ -12,6 +12,7 @@
 //!
 //! Source: spec M4; P1 section 3.1 (what it replaces).
 
+mod angle_samples;
 mod arm;
 mod budget;
 mod codec;
@@ -26,19 +27,18 @@ mod recheck;
 mod refit;
 mod scan;
 mod searching;
+mod segments;
 mod shifts;
-mod sights;
+mod skew_terms;
 mod slips;
-mod strips;
-mod teeth;
 mod worst;
 
 pub use codec::{COMPACT_MAGIC, CompactDecodeError};
 pub use map::{CompactError, CompactMap, CompactSettings, PairTime};
 pub use searching::Learning;
 
+pub(crate) use angle_samples::AngleSample;
 pub(crate) use budget::MOST as MAX_OPERATIONS;
 pub(crate) use locations::{LayoutLocations, Locations, is_unknown};
 pub(crate) use map::{ArmTimes, Moves, share};
 pub(crate) use searching::Search;
-pub(crate) use sights::AngleSample;

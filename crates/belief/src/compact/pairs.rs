@@ -1,4 +1,4 @@
-//! [`Pairs`]: the slope of a row of sights, and how fast the platter turned, from pairs that lie
+//! [`Pairs`]: the slope of a row of angle samples, and how fast the platter turned, from pairs that lie
 //! near each other.
 //!
 //! To say at which slope (turns per sector) and at which speed a row of points agrees, all of it
@@ -9,7 +9,7 @@
 //! (Kruskal), and all pairs of the tree are asked at once: over the slopes, at some speeds. What
 //! they agree on is sharpened afterwards by the whole row ([`super::scan`]).
 //!
-//! Worked example, 20 TB, 8,192 sights in 110 s, a row of 128: it spans 6·10⁸ sectors. Slopes
+//! Worked example, 20 TB, 8,192 angle samples in 110 s, a row of 128: it spans 6·10⁸ sectors. Slopes
 //! between 1/16,000 and 1/1,400 in quarter turns are 1.6 million, at 53 speeds within 500 ppm:
 //! eleven thousand million operations. The nearest 64 pairs are no further apart than two thirds of
 //! what points are on average: 9,000 slopes at as many speeds, 30 million operations.
@@ -141,8 +141,8 @@ impl Pairs {
 
     /// Goes on as far as the budget allows; what they agree on best when all was tried, and how
     /// much was.
-    pub(super) fn go_on(&mut self, budget: &mut Budget) -> Option<(Agreed, f64)> {
-        if !self.scan.go_on(budget) {
+    pub(super) fn advance(&mut self, budget: &mut Budget) -> Option<(Agreed, f64)> {
+        if !self.scan.advance(budget) {
             return None;
         }
         self.tried += self.scan.steps() as f64;
@@ -234,7 +234,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    /// A row of 128 of 8,192 sights of a 20 TB drive in 110 s, tracks of `sectors` with `skew`,
+    /// A row of 128 of 8,192 angle samples of a 20 TB drive in 110 s, tracks of `sectors` with `skew`,
     /// turning `speed` faster than believed.
     fn row(sectors: f64, skew: f64, speed: f64, rng: &mut ChaCha8Rng) -> Vec<Moment> {
         let mut points: Vec<Moment> = (0..128)
@@ -259,7 +259,7 @@ mod tests {
             Pairs::new(points, (1.0 / 16_000.0, 1.6 / 2_209.0), reach, &mut Budget::slice())
                 .expect("there are enough");
         loop {
-            if let Some(found) = pairs.go_on(&mut Budget::slice()) {
+            if let Some(found) = pairs.advance(&mut Budget::slice()) {
                 return found;
             }
         }

@@ -2,11 +2,11 @@
 //! differ from its profile. Done in small steps, so that no completion waits for it.
 //!
 //! First how the platter turned ([`Fit`]), against the angles as they are believed; then the shifts
-//! ([`Search`]), a few sights at a time; then both once more, because what is now believed tells
-//! better how the speed wandered and how noisy sights are.
+//! ([`Search`]), a few angle samples at a time; then both once more, because what is now believed tells
+//! better how the speed wandered and how noisy angle samples are.
 //!
 //! Cost: counted in operations as all searches are (`budget.rs`), never more than a slice and a
-//! piece with a completion; [`STEP`] sights of the search for shifts, 0.1 ms.
+//! piece with a completion; [`STEP`] angle samples of the search for shifts, 0.1 ms.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use std::sync::Arc;
 use headtime_mechanics::Layout;
 use headtime_units::{Angle, Lba, RotationPeriod};
 
+use super::angle_samples::AngleSample;
 use super::budget::Budget;
 use super::frame::{Fit, Follower, Frame};
 use super::shifts::Shifts;
-use super::sights::AngleSample;
 use super::slips::{Search, Seen, Trace};
 
 /// AngleSamples taken into the search with each completion.
@@ -28,26 +28,26 @@ const FIRST_SCALE_TURNS: f64 = 0.004;
 const SCALES_TURNS: (f64, f64) = (0.002, 0.012);
 /// A coherence below so many deviations of chance says that no angle is believed rightly.
 const DEVIATIONS: f64 = 5.0;
-/// What it takes to find where a sector lies, to follow the platter by a sight and sort it in, and
+/// What it takes to find where a sector lies, to follow the platter by a angle sample and sort it in, and
 /// to take it out again, in operations.
 const LOCATING: u64 = 64;
 const PLACING: u64 = 160;
 const TAKING_OUT: u64 = 40;
 /// What finding the middle of one number among others takes.
 const MIDDLE: u64 = 2;
-/// Bytes of a sight in the tree, about.
+/// Bytes of a angle sample in the tree, about.
 const SORTED: u64 = 40;
 
 /// A search at work.
 #[derive(Clone, Debug)]
 pub(super) struct Refit {
     layout: Arc<Layout>,
-    sights: Vec<AngleSample>,
+    angle_samples: Vec<AngleSample>,
     period: RotationPeriod,
-    /// What is believed, and where it says that the sights' sectors end.
+    /// What is believed, and where it says that the angle samples' sectors end.
     shifts: Shifts,
     believed: Vec<Angle>,
-    /// How far sights were off when they were followed, in turns.
+    /// How far angle samples were off when they were followed, in turns.
     off: Vec<f64>,
     stage: Stage,
     /// How many times shifts were searched for.
@@ -77,12 +77,12 @@ impl Refit {
         layout: Arc<Layout>,
         believed: &Shifts,
         period: RotationPeriod,
-        sights: Vec<AngleSample>,
+        angle_samples: Vec<AngleSample>,
     ) -> Self {
-        let count = sights.len();
+        let count = angle_samples.len();
         Self {
             layout,
-            sights,
+            angle_samples,
             period,
             shifts: believed.clone(),
             believed: Vec::with_capacity(count),
@@ -94,7 +94,7 @@ impl Refit {
 
     /// Bytes of memory, the layout that it shares left out.
     pub(super) fn memory(&self) -> u64 {
-        let sights = self.sights.capacity() * size_of::<AngleSample>()
+        let angle_samples = self.angle_samples.capacity() * size_of::<AngleSample>()
             + self.believed.capacity() * size_of::<Angle>()
             + self.off.capacity() * size_of::<f64>();
         let seen = |seen: &Vec<Seen>| (seen.capacity() * size_of::<Seen>()) as u64;
@@ -106,34 +106,35 @@ impl Refit {
             Stage::Search(search, all, _) => search.memory() + seen(all),
             Stage::Trace(trace) => trace.memory(),
         };
-        sights as u64 + stage
+        angle_samples as u64 + stage
     }
 
     /// Goes on as far as the budget allows; the answer when there is one, [`None`] inside it where
-    /// the sights agree with what is believed no better than by chance.
-    pub(super) fn go_on(&mut self, budget: &mut Budget) -> Option<Option<Found>> {
+    /// the angle samples agree with what is believed no better than by chance.
+    pub(super) fn advance(&mut self, budget: &mut Budget) -> Option<Option<Found>> {
         while budget.is_left() {
             match &mut self.stage {
                 Stage::Believe => {
                     let begin = self.believed.len();
-                    let end = self.sights.len().min(begin + budget.pieces(LOCATING) as usize);
-                    let angles = self.sights[begin..end]
-                        .iter()
-                        .map(|sight| end_angle(&self.layout, &self.shifts, sight.last));
+                    let end =
+                        self.angle_samples.len().min(begin + budget.pieces(LOCATING) as usize);
+                    let angles = self.angle_samples[begin..end].iter().map(|angle_sample| {
+                        end_angle(&self.layout, &self.shifts, angle_sample.last)
+                    });
                     self.believed.extend(angles);
                     budget.spend(LOCATING * (end - begin) as u64);
-                    if end == self.sights.len() {
+                    if end == self.angle_samples.len() {
                         budget.spend(2 * end as u64);
                         let readings = self
-                            .sights
+                            .angle_samples
                             .iter()
                             .zip(&self.believed)
-                            .map(|(sight, believed)| (sight.at, *believed));
+                            .map(|(angle_sample, believed)| (angle_sample.at, *believed));
                         self.stage = Stage::Fit(Fit::begin(self.period, readings));
                     }
                 }
                 Stage::Fit(fit) => {
-                    let frame = fit.go_on(budget)?;
+                    let frame = fit.advance(budget)?;
                     self.period = frame.period;
                     if self.passes == 0 && !self.agrees(&frame) {
                         return Some(None);
@@ -149,15 +150,16 @@ impl Refit {
                 }
                 Stage::Follow(follower, sorted) => {
                     let begin = self.off.len();
-                    let end = self.sights.len().min(begin + budget.pieces(PLACING) as usize);
+                    let end = self.angle_samples.len().min(begin + budget.pieces(PLACING) as usize);
                     for number in begin..end {
-                        let (sight, believed) = (self.sights[number], self.believed[number]);
-                        let angle = follower.angle_at(sight.at, believed);
-                        sorted.insert((sight.last, number), angle);
+                        let (angle_sample, believed) =
+                            (self.angle_samples[number], self.believed[number]);
+                        let angle = follower.angle_at(angle_sample.at, believed);
+                        sorted.insert((angle_sample.last, number), angle);
                         self.off.push(angle.signed_turns_from(believed).abs());
                     }
                     budget.spend(PLACING * (end - begin) as u64);
-                    if end == self.sights.len() {
+                    if end == self.angle_samples.len() {
                         self.stage = Stage::Order(std::mem::take(sorted), Vec::with_capacity(end));
                     }
                 }
@@ -192,7 +194,7 @@ impl Refit {
                     }
                 }
                 Stage::Trace(trace) => {
-                    let Some(shifts) = trace.go_on(budget) else { continue };
+                    let Some(shifts) = trace.advance(budget) else { continue };
                     self.shifts = shifts;
                     self.passes += 1;
                     self.believed.clear();
@@ -205,7 +207,7 @@ impl Refit {
 
     /// Whether angles agree better than by chance.
     fn agrees(&self, frame: &Frame) -> bool {
-        frame.coherence >= DEVIATIONS / libm::sqrt(2.0 * self.sights.len().max(1) as f64)
+        frame.coherence >= DEVIATIONS / libm::sqrt(2.0 * self.angle_samples.len().max(1) as f64)
     }
 
     /// What an angle that is off by it costs 1 in the search for shifts.
@@ -237,7 +239,7 @@ mod tests {
 
     /// AngleSamples of a unit that turns slower than it is believed to and whose addresses lie `rows`
     /// further on; some are of elsewhere.
-    fn sights(
+    fn angle_samples(
         layout: &Layout,
         rows: &Shifts,
         period: RotationPeriod,
@@ -259,7 +261,7 @@ mod tests {
     }
 
     /// From the first look at the speed to the last shift nothing is done at once that is longer
-    /// than a slice and a piece, on a large drive or a small one, with few sights or many.
+    /// than a slice and a piece, on a large drive or a small one, with few angle samples or many.
     #[test]
     fn a_search_is_done_in_bounded_slices_and_finds_speed_and_shifts() {
         for (drive, count) in [("nearline-20tb", 500), ("atlas10k", 6_000)] {
@@ -277,12 +279,12 @@ mod tests {
                 layout.clone(),
                 &Shifts::default(),
                 nominal,
-                sights(&layout, &rows, real, count, 1),
+                angle_samples(&layout, &rows, real, count, 1),
             );
             let (mut most, mut all) = (0, 0);
             let found = loop {
                 let mut budget = Budget::slice();
-                let found = refit.go_on(&mut budget);
+                let found = refit.advance(&mut budget);
                 assert!(
                     budget.spent() <= budget::MOST,
                     "{drive}: {} operations at once",
@@ -297,7 +299,7 @@ mod tests {
                 most >= budget::SLICE / 2 && all > 5 * budget::MOST,
                 "{drive}: {most} operations at most, {all} in all"
             );
-            // Over all sights, which come a turn and a half apart; one in fifty says anything.
+            // Over all angle samples, which come a turn and a half apart; one in fifty says anything.
             let off_turns =
                 (found.period.as_fs() as f64 / real.as_fs() as f64 - 1.0) * 1.5 * f64::from(count);
             assert!(off_turns.abs() < 0.01, "{drive}: the speed is {off_turns} turns off");
@@ -330,8 +332,9 @@ mod tests {
             period,
             (0..3_000).map(random).collect(),
         );
-        let found =
-            (0..1_000).find_map(|_| refit.go_on(&mut Budget::slice())).expect("it comes to an end");
+        let found = (0..1_000)
+            .find_map(|_| refit.advance(&mut Budget::slice()))
+            .expect("it comes to an end");
         assert!(found.is_none());
     }
 }

@@ -121,7 +121,7 @@ impl Scan {
     }
 
     /// Tries as many as the budget allows; whether all have been tried.
-    pub(super) fn go_on(&mut self, budget: &mut Budget) -> bool {
+    pub(super) fn advance(&mut self, budget: &mut Budget) -> bool {
         let of_one = (self.rows.len() * LANES) as u64;
         let until = (self.at + budget.pieces(of_one)).min(self.steps);
         budget.spend((until - self.at) * of_one);
@@ -176,7 +176,7 @@ mod tests {
 
     fn run(points: &[(f64, f64, f64)]) -> Scan {
         let mut scan = Scan::new(Score::Length, points, 1e-4, 2e-3, &mut Budget::slice());
-        while !scan.go_on(&mut Budget::slice()) {}
+        while !scan.advance(&mut Budget::slice()) {}
         scan
     }
 
@@ -216,7 +216,7 @@ mod tests {
                 let points: Vec<(f64, f64, f64)> =
                     (0..48).map(|_| (rng.random_range(1.0..3e4), rng.random(), 1.0)).collect();
                 let mut scan = Scan::new(score, &points, 1e-4, 6e-3, &mut Budget::slice());
-                while !scan.go_on(&mut Budget::slice()) {}
+                while !scan.advance(&mut Budget::slice()) {}
                 steps = steps.max(scan.steps());
                 sureness.push(scan.sureness());
             }
@@ -240,7 +240,7 @@ mod tests {
         let mut slices = 0;
         loop {
             let mut budget = Budget::slice();
-            let done = scan.go_on(&mut budget);
+            let done = scan.advance(&mut budget);
             assert!(budget.spent() <= super::super::budget::SLICE, "{budget:?}");
             slices += 1;
             if done {

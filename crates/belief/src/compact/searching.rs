@@ -4,13 +4,13 @@
 
 use headtime_units::{Angle, RotationPeriod};
 
+use super::angle_samples::{AngleSample, AngleSamples};
 use super::budget::Budget;
 use super::grow::Survey;
 use super::locations::Locations;
 use super::map::CompactMap;
 use super::recheck::Recheck;
 use super::refit::Refit;
-use super::sights::{AngleSample, AngleSamples};
 use crate::angles::AngleMap;
 use crate::arrival::Arrival;
 use crate::model::actuator::Actuator;
@@ -62,7 +62,7 @@ impl Search {
         };
         Self {
             learning: Learning::All,
-            samples: AngleSamples::new(map.max_sights()),
+            samples: AngleSamples::new(map.max_angle_samples()),
             work: Work::None,
             next: if map.is_of_profile() { FIRST_SEARCH } else { FIRST_SURVEY },
             agreement: 1.0,
@@ -91,7 +91,7 @@ impl Search {
 
     /// Whether angles are so right that a search could only spoil what was learned on top of them.
     fn is_right(&self, map: &CompactMap) -> bool {
-        let right = if map.is_of_profile() { RIGHT } else { RIGHT_STRIPS };
+        let right = if map.is_of_profile() { RIGHT } else { RIGHT_SEGMENTS };
         map.known_share() > RIGHT && self.judged >= MIN_JUDGED && self.agreement > right
     }
 
@@ -135,7 +135,7 @@ impl Search {
         self.searched = 0;
         let found = match (&mut self.work, &map.locations) {
             (Work::Refit(refit), Locations::Layout(layout)) => {
-                let found = refit.go_on(&mut budget);
+                let found = refit.advance(&mut budget);
                 self.searched = budget.spent();
                 found?.map(|found| {
                     let layout = layout.with_shifts(found.shifts);
@@ -146,9 +146,9 @@ impl Search {
                 let found = survey.step(&self.samples, &mut budget);
                 self.searched = budget.spent();
                 let found = found?;
-                (!found.strips.strips().is_empty()).then(|| {
-                    self.recheck = Recheck::begin(&found.strips);
-                    (Locations::Segments(found.strips), found.period)
+                (!found.segments.segments().is_empty()).then(|| {
+                    self.recheck = Recheck::begin(&found.segments);
+                    (Locations::Segments(found.segments), found.period)
                 })
             }
             _ => return None,
@@ -291,13 +291,13 @@ const TURNED_BY: usize = 256;
 /// The first search for angles, and the longest that the next one is put off, in completions.
 const FIRST_SEARCH: u64 = 256;
 const LAST_SEARCH: u64 = 16_384;
-/// The first search for strips (a drive has some ten zones, and each wants some dozens of sights),
+/// The first search for segments (a drive has some ten zones, and each wants some dozens of angle samples),
 /// and the longest that the next one is put off.
 const FIRST_SURVEY: u64 = 512;
 const LAST_SURVEY: u64 = 16_384;
-/// No search looks at more sights.
+/// No search looks at more angle samples.
 const MAX_SEARCHED: usize = 16_384;
-/// Searches after which nothing more is found in the same sights.
+/// Searches after which nothing more is found in the same angle samples.
 const SETTLING: usize = 2;
 /// AngleSamples by which the platter is read again after a search: some seconds of a busy drive.
 const REREAD: usize = 256;
@@ -305,6 +305,6 @@ const REREAD: usize = 256;
 const PROVEN: f64 = 0.6;
 /// Above this share nothing is searched for: what is left are outliers.
 const RIGHT: f64 = 0.95;
-/// The same of strips: a search of theirs goes on from what is known, and a tooth that is still
+/// The same of segments: a search of theirs goes on from what is known, and a skew term that is still
 /// missing costs few of these and many predictions.
-const RIGHT_STRIPS: f64 = 0.99;
+const RIGHT_SEGMENTS: f64 = 0.99;

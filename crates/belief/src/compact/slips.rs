@@ -3,20 +3,20 @@
 //!
 //! Every slipped sector that the layout does not know of moves all behind it along, up to the next
 //! place where spares take the difference up. Between two such places the shift is one number, and
-//! every sight says which numbers fit the angle that it showed: a few of each turn. In the order of
-//! addresses the cheapest sequence of shifts is found by dynamic programming (Viterbi): a sight
+//! every angle sample says which numbers fit the angle that it showed: a few of each turn. In the order of
+//! addresses the cheapest sequence of shifts is found by dynamic programming (Viterbi): a angle sample
 //! costs how far its angle is off, up to a bound; a change of the shift costs as much as picking
 //! one shift among all that are possible is unlikely ([`CHANGE`] and the logarithm of how many
 //! there are).
 //!
-//! Worked example, tracks of 1,200 sectors: a sight at LBA 7,300,000 is 8/1,200 turn further on
+//! Worked example, tracks of 1,200 sectors: a angle sample at LBA 7,300,000 is 8/1,200 turn further on
 //! than the layout says, and so are the ten behind it. With a shift of 0 each of them costs 1.7,
-//! with one of 8 nothing: 17 saved for a change at 12. A single sight that is off by as much
+//! with one of 8 nothing: 17 saved for a change at 12. A single angle sample that is off by as much
 //! changes nothing.
 //!
-//! Does not find a shift that fewer than three or four sights speak of, nor where exactly between
-//! two sights it begins: half-way is taken. Cost: [`Search::step`] takes one sight in, some ten
-//! microseconds for a thousand sectors of reach; 1 bit of memory for each sight and sector of
+//! Does not find a shift that fewer than three or four angle samples speak of, nor where exactly between
+//! two angle samples it begins: half-way is taken. Cost: [`Search::step`] takes one angle sample in, some ten
+//! microseconds for a thousand sectors of reach; 1 bit of memory for each angle sample and sector of
 //! reach. Source: ours; that this is what a real drive does is seen in VALIDATION.md (Cheetah
 //! 15K.5).
 
@@ -29,9 +29,9 @@ use super::budget::Budget;
 use super::shifts::{Shift, Shifts};
 
 /// What a change costs beside the logarithm of the number of shifts that there are to choose from
-/// (guess: of fifteen sights one lies behind a change).
+/// (guess: of fifteen angle samples one lies behind a change).
 const CHANGE: f64 = 2.7;
-/// The most that one sight may cost, so that one that goes wrong for reasons of its own moves
+/// The most that one angle sample may cost, so that one that goes wrong for reasons of its own moves
 /// nothing.
 const MOST: f32 = 4.0;
 /// Shifts are looked for up to this share of the drive's sectors (guess: thirty defects in a
@@ -41,17 +41,17 @@ const REACH_SHARE: f64 = 3e-5;
 /// layout that has too many slips, or where spares begin again.
 const REACH: (u64, u64) = (64, 8_192);
 
-/// What it takes to go back by one sight, which is somewhere else in memory, in operations.
+/// What it takes to go back by one angle sample, which is somewhere else in memory, in operations.
 const TRACING: u64 = 100;
 
-/// A sight as the search takes it: the address, and the angle at which its end passed.
+/// A angle sample as the search takes it: the address, and the angle at which its end passed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) last: Lba,
     pub(super) angle: Angle,
 }
 
-/// The search, sight by sight in the order of addresses.
+/// The search, angle sample by angle sample in the order of addresses.
 #[derive(Clone, Debug)]
 pub(super) struct Search {
     layout: Arc<Layout>,
@@ -64,7 +64,7 @@ pub(super) struct Search {
     taken: Vec<Taken>,
 }
 
-/// What the search has to know of a sight it took, to find the way back.
+/// What the search has to know of a angle sample it took, to find the way back.
 #[derive(Clone, Debug)]
 struct Taken {
     last: u64,
@@ -89,7 +89,7 @@ impl Search {
         }
     }
 
-    /// Takes the sight with the next address in.
+    /// Takes the angle sample with the next address in.
     pub(super) fn step(&mut self, seen: Seen) {
         let cheapest = (0..self.cost.len())
             .min_by(|a, b| self.cost[*a].total_cmp(&self.cost[*b]))
@@ -109,7 +109,7 @@ impl Search {
         self.taken.push(Taken { last: seen.last.get(), cheapest: cheapest as u32, changed });
     }
 
-    /// Adds to each shift what the sight costs with it: track by track, because within one each
+    /// Adds to each shift what the angle sample costs with it: track by track, because within one each
     /// sector is a constant angle further on.
     fn add_errors(&mut self, seen: Seen) {
         let mapped = self.layout.capacity().get();
@@ -147,7 +147,7 @@ impl Search {
         (4 * self.cost.capacity() + self.taken.capacity() * of_one) as u64
     }
 
-    /// What one sight costs, in operations: shifts are gone through three times, several at once.
+    /// What one angle sample costs, in operations: shifts are gone through three times, several at once.
     pub(super) fn operations(&self) -> u64 {
         self.cost.len() as u64
     }
@@ -161,12 +161,12 @@ impl Search {
     }
 }
 
-/// The cheapest shifts, from the last sight back to the first.
+/// The cheapest shifts, from the last angle sample back to the first.
 #[derive(Clone, Debug)]
 pub(super) struct Trace {
     lowest: i64,
     left: Vec<Taken>,
-    /// The sight that was looked at last: its address and shift.
+    /// The angle sample that was looked at last: its address and shift.
     behind: Option<(u64, usize)>,
     state: usize,
     rows: Vec<Shift>,
@@ -180,12 +180,12 @@ impl Trace {
         (self.left.capacity() * of_one + self.rows.capacity() * size_of::<Shift>()) as u64
     }
 
-    /// Goes back as far as the budget allows; the shifts when the first sight is reached.
-    pub(super) fn go_on(&mut self, budget: &mut Budget) -> Option<Shifts> {
+    /// Goes back as far as the budget allows; the shifts when the first angle sample is reached.
+    pub(super) fn advance(&mut self, budget: &mut Budget) -> Option<Shifts> {
         while budget.is_left() {
             let taken = self.left.pop();
             budget.spend(TRACING);
-            // Half-way between two sights with different shifts the one becomes the other.
+            // Half-way between two angle samples with different shifts the one becomes the other.
             if let Some((last, state)) = self.behind
                 && taken.as_ref().is_none_or(|_| state != self.state)
             {
@@ -218,16 +218,16 @@ mod tests {
         seen.iter().for_each(|seen| search.step(*seen));
         let mut trace = search.trace();
         loop {
-            if let Some(shifts) = trace.go_on(&mut Budget::slice()) {
+            if let Some(shifts) = trace.advance(&mut Budget::slice()) {
                 return shifts;
             }
         }
     }
 
-    /// A unit with `rows` of slips that the layout does not know of is found out by random sights,
+    /// A unit with `rows` of slips that the layout does not know of is found out by random angle samples,
     /// of which some are anywhere.
     #[test]
-    fn the_slips_of_a_unit_are_found_though_some_sights_are_wrong() {
+    fn the_slips_of_a_unit_are_found_though_some_angle_samples_are_wrong() {
         for seed in 1..=3_u64 {
             let profile = catalog::load("atlas10k").unwrap();
             let nominal = Arc::new(Layout::new(&profile).unwrap());

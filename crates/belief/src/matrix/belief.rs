@@ -147,7 +147,7 @@ impl MatrixBelief {
     }
 
     /// What is known of the pair, if the access follows straight after the one before it.
-    fn look_up(&self, head: &Head, dispatch: Instant, target: &Target) -> Option<Nanos> {
+    fn find(&self, head: &Head, dispatch: Instant, target: &Target) -> Option<Nanos> {
         let (from, to) = (head.place.cylinder, target.start.cylinder);
         self.is_back_to_back(head, dispatch)
             .then(|| self.map.look(|map| map.time(from, to)))
@@ -230,7 +230,7 @@ impl Positioning for MatrixBelief {
     }
 
     fn estimate(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate {
-        let known = self.look_up(head, dispatch, target);
+        let known = self.find(head, dispatch, target);
         let positioning = self.expected(head, target, known);
         let explores = self.options.exploration == Exploration::Prefer
             && known.is_none()
@@ -249,7 +249,7 @@ impl Positioning for MatrixBelief {
     }
 
     fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Certainty {
-        match self.look_up(head, dispatch, target) {
+        match self.find(head, dispatch, target) {
             Some(_) => Certainty::Known,
             None if self.would_learn(head, dispatch, target) => Certainty::Learnable,
             None => Certainty::Unknown,
@@ -337,7 +337,7 @@ impl Belief for MatrixBelief {
         if !self.is_back_to_back(head, *dispatched) {
             return AccessKind::Media;
         }
-        let known = self.look_up(head, *dispatched, target);
+        let known = self.find(head, *dispatched, target);
         let expected = self.expected(head, target, known);
         if !following.is_zero() {
             self.pace.observe(

@@ -28,7 +28,7 @@ use headtime_units::{Instant, Nanos};
 use super::actuator::{Actuator, Approach};
 use crate::cache::{Compared, CompletionKind};
 use crate::compact::{AngleSample, ArmTimes, Learning, is_unknown, share};
-use crate::moved::{Moved, NOWHERE, Reading, Trip};
+use crate::moved::{Moved, Reading, Trip, UNKNOWN_LOCATION};
 use crate::seeks::Movement;
 
 /// A wait so many deviations long is not missed by the arm.
@@ -188,7 +188,7 @@ impl Actuator {
         };
         let mut moved = std::mem::replace(&mut self.map.moved, Moved::new(1, []));
         moved.take_trip(measured.target.extent, &trip, |cylinder| {
-            let to = Position { cylinder, head: NOWHERE, ..head.place };
+            let to = Position { cylinder, head: UNKNOWN_LOCATION, ..head.place };
             self.map.arm_time(head.place, to, Op::Read).0.as_ns() as f64
         });
         self.map.moved = moved;
@@ -269,7 +269,7 @@ impl Actuator {
                     let place =
                         self.map.moved.end(last, Position { angle: home, ..Position::default() });
                     match place.head {
-                        NOWHERE => Reading::Nothing,
+                        UNKNOWN_LOCATION => Reading::Nothing,
                         _ if Moved::holds(place) => Reading::Moved(place.angle),
                         _ => Reading::Home,
                     }

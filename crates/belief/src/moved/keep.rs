@@ -1,51 +1,53 @@
-//! What is kept of sights, and what is not: new ones, ones that agree, ones at home, lines that are
+//! What is kept of angle samples, and what is not: new ones, ones that agree, ones at home, lines that are
 //! found and lost, and the bounds.
 
 use headtime_units::{Angle, Sectors};
 
-use super::{MAX_RUNS, MAX_SIGHTS, Moved, NEIGHBOURS, Run, STEADY, Sight, Whereabouts};
+use super::{
+    AngleSample, MAX_ANGLE_SAMPLES, MAX_RUNS, Moved, NEIGHBOURS, Run, STEADY, Whereabouts,
+};
 use crate::angles::angle_of_turns;
 
-/// Numbers that stand for a sight where it is saved.
-pub(crate) const SIGHT_NUMBERS: usize = 6;
-/// A sight where it is saved.
-pub(crate) type SightNumbers = [u64; SIGHT_NUMBERS];
+/// Numbers that stand for a angle sample where it is saved.
+pub(crate) const ANGLE_SAMPLE_NUMBERS: usize = 6;
+/// A angle sample where it is saved.
+pub(crate) type AngleSampleNumbers = [u64; ANGLE_SAMPLE_NUMBERS];
 /// A place where it is saved: its run, and the likelihoods of its cylinders.
 pub(crate) type PlaceNumbers = (u64, Vec<f64>);
 
 impl Moved {
-    /// Each sight and each place in numbers: for saving.
-    pub(crate) fn numbers(&self) -> (Vec<SightNumbers>, Vec<PlaceNumbers>) {
-        let of_sight = |sight: &Sight| {
-            let flags = u64::from(sight.at_home)
-                | u64::from(sight.linked) << 1
-                | u64::from(sight.agreed) << 8;
+    /// Each angle sample and each place in numbers: for saving.
+    pub(crate) fn numbers(&self) -> (Vec<AngleSampleNumbers>, Vec<PlaceNumbers>) {
+        let of_angle_sample = |angle_sample: &AngleSample| {
+            let flags = u64::from(angle_sample.at_home)
+                | u64::from(angle_sample.linked) << 1
+                | u64::from(angle_sample.agreed) << 8;
             [
-                sight.first,
-                sight.last,
-                u64::from(sight.end.as_raw()),
+                angle_sample.first,
+                angle_sample.last,
+                u64::from(angle_sample.end.as_raw()),
                 flags,
-                sight.seen,
-                u64::from(sight.run),
+                angle_sample.seen,
+                u64::from(angle_sample.run),
             ]
         };
         let places = self
             .runs
             .iter()
             .map(|run| (u64::from(run.number), run.whereabouts.numbers().collect()));
-        (self.sights.iter().map(of_sight).collect(), places.collect())
+        (self.angle_samples.iter().map(of_angle_sample).collect(), places.collect())
     }
 
     /// What [`Moved::numbers`] were of, on a drive with so many sectors; `self` knows nothing yet.
     /// `None` where they cannot be.
     pub(crate) fn restored(
         mut self,
-        sights: &[SightNumbers],
+        angle_samples: &[AngleSampleNumbers],
         places: &[PlaceNumbers],
         capacity: Sectors,
     ) -> Option<Self> {
-        for [first, last, end, flags, seen, run] in sights {
-            let in_order = self.sights.last().is_none_or(|before| before.last < *last);
+        for [first, last, end, flags, seen, run] in angle_samples {
+            let in_order = self.angle_samples.last().is_none_or(|before| before.last < *last);
             if !in_order
                 || first > last
                 || *last >= capacity.get()
@@ -55,7 +57,7 @@ impl Moved {
             {
                 return None;
             }
-            self.sights.push(Sight {
+            self.angle_samples.push(AngleSample {
                 first: *first,
                 last: *last,
                 end: Angle::from_raw(u32::try_from(*end).ok()?),
@@ -69,7 +71,9 @@ impl Moved {
         }
         for (number, likelihoods) in places {
             let number = u32::try_from(*number).ok().filter(|number| {
-                self.sights.iter().any(|sight| !sight.at_home && sight.run == *number)
+                self.angle_samples
+                    .iter()
+                    .any(|angle_sample| !angle_sample.at_home && angle_sample.run == *number)
             })?;
             let is_new = self.runs.iter().all(|run| run.number != number);
             self.runs.push(Run {
@@ -78,7 +82,7 @@ impl Moved {
                     .filter(|_| is_new)?,
             });
         }
-        if self.sights.len() > MAX_SIGHTS || self.runs.len() > MAX_RUNS {
+        if self.angle_samples.len() > MAX_ANGLE_SAMPLES || self.runs.len() > MAX_RUNS {
             return None;
         }
         self.tidy();
@@ -88,7 +92,7 @@ impl Moved {
     /// Sectors passed at the angle at which they are believed to pass elsewhere.
     pub(super) fn agree(&mut self, first: u64, last: u64, seen: Angle) {
         let (next, taken) = (self.next(last), self.taken);
-        if let Some(here) = self.sights.get_mut(next).filter(|here| here.last == last) {
+        if let Some(here) = self.angle_samples.get_mut(next).filter(|here| here.last == last) {
             return here.again(first, seen, taken);
         }
         let (left, right) = (
@@ -96,26 +100,40 @@ impl Moved {
             self.confirmed_from(next).map(|found| found.0),
         );
         let (Some(left), Some(right)) = (left, right) else { return };
-        (self.sights[left].seen, self.sights[right].seen) = (taken, taken);
-        let narrow = self.sights[right].last - self.sights[left].last <= self.reach / 8;
-        if narrow || self.sights[right].first <= last {
+        (self.angle_samples[left].seen, self.angle_samples[right].seen) = (taken, taken);
+        let narrow =
+            self.angle_samples[right].last - self.angle_samples[left].last <= self.reach / 8;
+        if narrow || self.angle_samples[right].first <= last {
             // Another between two so close would tell nothing new.
             return;
         }
-        let run = self.sights[left].run;
-        let linked = self.sights[left].linked;
-        self.sights.insert(
+        let run = self.angle_samples[left].run;
+        let linked = self.angle_samples[left].linked;
+        self.angle_samples.insert(
             next,
-            Sight { first, last, end: seen, at_home: false, agreed: 2, linked, seen: taken, run },
+            AngleSample {
+                first,
+                last,
+                end: seen,
+                at_home: false,
+                agreed: 2,
+                linked,
+                seen: taken,
+                run,
+            },
         );
         self.bound();
     }
 
     /// What the belief in where a sector lies stands on is forgotten if all of it `is_home` by now,
     /// because home is believed to be elsewhere since; whether it was.
-    pub(super) fn forget_where(&mut self, last: u64, is_home: impl Fn(&Sight) -> bool) -> bool {
+    pub(super) fn forget_where(
+        &mut self,
+        last: u64,
+        is_home: impl Fn(&AngleSample) -> bool,
+    ) -> bool {
         let next = self.next(last);
-        let here = self.sights.get(next).is_some_and(|here| {
+        let here = self.angle_samples.get(next).is_some_and(|here| {
             here.last == last || here.first <= last && !here.at_home && here.agreed >= 2
         });
         // On a line both its neighbors on it count: one alone may be at the same angle at home by
@@ -123,18 +141,18 @@ impl Moved {
         let mut stands_on: Vec<usize> = self
             .confirmed_before(next)
             .map(|found| found.0)
-            .filter(|left| self.sights[*left].linked)
+            .filter(|left| self.angle_samples[*left].linked)
             .into_iter()
             .collect();
         stands_on.extend(here.then_some(next));
-        if !here || self.sights[next].linked {
+        if !here || self.angle_samples[next].linked {
             stands_on.extend(self.confirmed_from(next + usize::from(here)).map(|found| found.0));
         }
-        let all = stands_on.iter().all(|at| is_home(&self.sights[*at]));
+        let all = stands_on.iter().all(|at| is_home(&self.angle_samples[*at]));
         if all {
             for at in stands_on.into_iter().rev() {
                 self.unlink_before(at);
-                self.sights.remove(at);
+                self.angle_samples.remove(at);
             }
             self.tidy();
         }
@@ -143,7 +161,7 @@ impl Moved {
 
     /// Sectors were seen where they should be.
     pub(super) fn at_home(&mut self, first: u64, last: u64, seen: Angle) {
-        if self.sights.is_empty() {
+        if self.angle_samples.is_empty() {
             return;
         }
         let beside = self.next(first).checked_sub(1);
@@ -153,17 +171,18 @@ impl Moved {
             return;
         }
         let (begin, taken) = (self.next(first), self.taken);
-        let end = begin + self.sights[begin..].partition_point(|sight| sight.last <= last);
+        let end = begin
+            + self.angle_samples[begin..].partition_point(|angle_sample| angle_sample.last <= last);
         if let Some(before) = self.confirmed_before(begin).map(|found| found.0) {
-            self.sights[before].linked = false;
+            self.angle_samples[before].linked = false;
         }
-        self.sights.drain(begin..end);
-        if let Some(behind) = self.sights.get_mut(begin) {
+        self.angle_samples.drain(begin..end);
+        if let Some(behind) = self.angle_samples.get_mut(begin) {
             behind.first = behind.first.max(last + 1);
         }
-        self.sights.insert(
+        self.angle_samples.insert(
             begin,
-            Sight {
+            AngleSample {
                 first,
                 last,
                 end: seen,
@@ -175,8 +194,10 @@ impl Moved {
             },
         );
         for at in [begin + 1, begin, begin.wrapping_sub(1)] {
-            if self.sights.get(at).is_some_and(|sight| sight.at_home) && self.is_redundant(at) {
-                self.sights.remove(at);
+            if self.angle_samples.get(at).is_some_and(|angle_sample| angle_sample.at_home)
+                && self.is_redundant(at)
+            {
+                self.angle_samples.remove(at);
             }
         }
         self.bound();
@@ -185,7 +206,7 @@ impl Moved {
     /// Sectors passed at an angle that nobody foresaw.
     pub(super) fn odd(&mut self, first: u64, last: u64, seen: Angle) {
         let (at, taken) = (self.next(last), self.taken);
-        let fresh = Sight {
+        let fresh = AngleSample {
             first,
             last,
             end: seen,
@@ -195,7 +216,7 @@ impl Moved {
             seen: taken,
             run: 0,
         };
-        match self.sights.get_mut(at).filter(|here| here.last == last) {
+        match self.angle_samples.get_mut(at).filter(|here| here.last == last) {
             Some(here) if !here.at_home && here.agrees(seen) => {
                 here.again(first, seen, taken);
                 self.relink(at);
@@ -203,48 +224,51 @@ impl Moved {
             Some(here) => {
                 let run = if here.at_home { None } else { Some(here.run) };
                 *here = fresh;
-                self.sights[at].run = run.unwrap_or_else(|| self.run_for(at));
+                self.angle_samples[at].run = run.unwrap_or_else(|| self.run_for(at));
                 self.unlink_before(at);
                 self.find_line(at);
             }
             None => {
-                self.sights.insert(at, fresh);
-                self.sights[at].run = self.run_for(at);
+                self.angle_samples.insert(at, fresh);
+                self.angle_samples[at].run = self.run_for(at);
                 // What was read at home there has been moved since.
-                let overlaps =
-                    |sight: &Sight| sight.at_home && sight.first <= last && sight.last >= first;
-                if self.sights.get(at + 1).is_some_and(overlaps) {
-                    self.sights.remove(at + 1);
+                let overlaps = |angle_sample: &AngleSample| {
+                    angle_sample.at_home && angle_sample.first <= last && angle_sample.last >= first
+                };
+                if self.angle_samples.get(at + 1).is_some_and(overlaps) {
+                    self.angle_samples.remove(at + 1);
                 }
-                let over =
-                    (0..at).rev().take_while(|before| overlaps(&self.sights[*before])).count();
-                self.sights.drain(at - over..at);
+                let over = (0..at)
+                    .rev()
+                    .take_while(|before| overlaps(&self.angle_samples[*before]))
+                    .count();
+                self.angle_samples.drain(at - over..at);
                 self.find_line(at - over);
             }
         }
         self.bound();
     }
 
-    /// The number of the run that a sight goes on, or a new one; where it joins two, they are one
+    /// The number of the run that a angle sample goes on, or a new one; where it joins two, they are one
     /// from now on.
     fn run_for(&mut self, at: usize) -> u32 {
-        let here = self.sights[at];
+        let here = self.angle_samples[at];
         let before = at
             .checked_sub(1)
-            .map(|before| self.sights[before])
-            .filter(|before| self.go_on(before, &here))
+            .map(|before| self.angle_samples[before])
+            .filter(|before| self.advance(before, &here))
             .map(|before| before.run);
         let behind = self
-            .sights
+            .angle_samples
             .get(at + 1)
-            .filter(|behind| self.go_on(&here, behind))
+            .filter(|behind| self.advance(&here, behind))
             .map(|behind| behind.run);
         if let (Some(one), Some(other)) = (before, behind.filter(|behind| before != Some(*behind)))
         {
-            self.sights
+            self.angle_samples
                 .iter_mut()
-                .filter(|sight| sight.run == other && !sight.at_home)
-                .for_each(|sight| sight.run = one);
+                .filter(|angle_sample| angle_sample.run == other && !angle_sample.at_home)
+                .for_each(|angle_sample| angle_sample.run = one);
             if let Some(place) = self.runs.iter().position(|of| of.number == other) {
                 let lost = self.runs.remove(place);
                 match self.runs.iter_mut().find(|of| of.number == one) {
@@ -259,26 +283,26 @@ impl Moved {
         })
     }
 
-    /// Looks for a line through a sight and others near it, and takes what is on it for confirmed.
+    /// Looks for a line through a angle sample and others near it, and takes what is on it for confirmed.
     pub(super) fn find_line(&mut self, at: usize) {
-        if self.sights.get(at).is_none_or(|sight| sight.at_home) {
+        if self.angle_samples.get(at).is_none_or(|angle_sample| angle_sample.at_home) {
             return;
         }
         let (begin, end) =
-            (at.saturating_sub(NEIGHBOURS), (at + NEIGHBOURS).min(self.sights.len() - 1));
+            (at.saturating_sub(NEIGHBOURS), (at + NEIGHBOURS).min(self.angle_samples.len() - 1));
         let mut best: Option<(usize, Vec<usize>)> = None;
         for left in begin..=at {
             for right in at.max(left + 2)..=end {
-                let (one, other) = (self.sights[left], self.sights[right]);
+                let (one, other) = (self.angle_samples[left], self.angle_samples[right]);
                 let Some(slope) =
-                    (if self.go_on(&one, &other) { self.line(&one, &other) } else { None })
+                    (if self.advance(&one, &other) { self.line(&one, &other) } else { None })
                 else {
                     continue;
                 };
                 let (on, off): (Vec<usize>, Vec<usize>) = (left + 1..right)
-                    .partition(|between| self.is_on(&one, slope, &self.sights[*between]));
+                    .partition(|between| self.is_on(&one, slope, &self.angle_samples[*between]));
                 let at_home = |numbers: &[usize]| {
-                    numbers.iter().filter(|between| self.sights[**between].at_home).count()
+                    numbers.iter().filter(|between| self.angle_samples[**between].at_home).count()
                 };
                 // Sectors at home are on the line by chance at best: few of those that are.
                 let is_elsewhere = at_home(&off) == 0
@@ -295,28 +319,28 @@ impl Moved {
         }
         let Some((_, on)) = best else { return };
         if let Some((before, _)) = self.confirmed_before(on[0]) {
-            let leads_here = self.sights[before].linked
-                && self.line(&self.sights[before], &self.sights[on[0]]).is_some();
-            self.sights[before].linked = leads_here;
+            let leads_here = self.angle_samples[before].linked
+                && self.line(&self.angle_samples[before], &self.angle_samples[on[0]]).is_some();
+            self.angle_samples[before].linked = leads_here;
         }
-        let (run, last_before) = (self.sights[at].run, self.sights[on[on.len() - 1]]);
+        let (run, last_before) = (self.angle_samples[at].run, self.angle_samples[on[on.len() - 1]]);
         for number in &on {
-            let sight = &mut self.sights[*number];
-            (sight.at_home, sight.agreed, sight.run, sight.linked) =
-                (false, sight.agreed.max(2), run, true);
+            let angle_sample = &mut self.angle_samples[*number];
+            (angle_sample.at_home, angle_sample.agreed, angle_sample.run, angle_sample.linked) =
+                (false, angle_sample.agreed.max(2), run, true);
         }
-        // The line ends at its last sight, unless another goes on from there.
-        self.sights[on[on.len() - 1]].linked =
+        // The line ends at its last angle sample, unless another goes on from there.
+        self.angle_samples[on[on.len() - 1]].linked =
             last_before.linked && !last_before.at_home && last_before.agreed >= 2;
         // Those between that are not on it were something else.
         for number in (on[0]..on[on.len() - 1]).rev() {
             if !on.contains(&number) {
-                self.sights.remove(number);
+                self.angle_samples.remove(number);
             }
         }
     }
 
-    /// A sight was confirmed by being seen again: what was believed to be linked across it is so
+    /// A angle sample was confirmed by being seen again: what was believed to be linked across it is so
     /// only if it lies there too.
     fn relink(&mut self, at: usize) {
         let (Some((left, _)), Some((right, _))) =
@@ -324,24 +348,25 @@ impl Moved {
         else {
             return;
         };
-        let (one, other) = (self.sights[left], self.sights[right]);
+        let (one, other) = (self.angle_samples[left], self.angle_samples[right]);
         if !one.linked {
             return;
         }
-        let on =
-            self.line(&one, &other).is_some_and(|slope| self.is_on(&one, slope, &self.sights[at]));
-        (self.sights[left].linked, self.sights[at].linked) = (on, on);
+        let on = self
+            .line(&one, &other)
+            .is_some_and(|slope| self.is_on(&one, slope, &self.angle_samples[at]));
+        (self.angle_samples[left].linked, self.angle_samples[at].linked) = (on, on);
     }
 
     fn unlink_before(&mut self, at: usize) {
         if let Some((left, _)) = self.confirmed_before(at) {
-            self.sights[left].linked = false;
+            self.angle_samples[left].linked = false;
         }
     }
 
-    /// Whether a sight at home stands next to no moved one.
+    /// Whether a angle sample at home stands next to no moved one.
     pub(super) fn is_redundant(&self, at: usize) -> bool {
-        let lba = self.sights[at].last;
+        let lba = self.angle_samples[at].last;
         let moved =
             |beside: Option<usize>| beside.is_some_and(|beside| self.moved_within(beside, lba));
         !moved(at.checked_sub(1)) && !moved(Some(at + 1))
@@ -349,15 +374,16 @@ impl Moved {
 
     /// Keeps to the bounds, and to what depends on what is kept.
     fn bound(&mut self) {
-        if self.sights.len() > MAX_SIGHTS {
+        if self.angle_samples.len() > MAX_ANGLE_SAMPLES {
             self.thin_out();
         }
-        while self.sights.len() > MAX_SIGHTS {
-            let oldest = (0..self.sights.len())
-                .min_by_key(|at| (self.sights[*at].agreed >= 2, self.sights[*at].seen));
+        while self.angle_samples.len() > MAX_ANGLE_SAMPLES {
+            let oldest = (0..self.angle_samples.len()).min_by_key(|at| {
+                (self.angle_samples[*at].agreed >= 2, self.angle_samples[*at].seen)
+            });
             if let Some(oldest) = oldest {
                 self.unlink_before(oldest);
-                self.sights.remove(oldest);
+                self.angle_samples.remove(oldest);
             }
         }
         self.tidy();
@@ -366,14 +392,17 @@ impl Moved {
     /// Of those on one line every other one goes.
     fn thin_out(&mut self) {
         let mut at = 1;
-        while at + 1 < self.sights.len() {
-            let (one, here, other) = (self.sights[at - 1], self.sights[at], self.sights[at + 1]);
-            let inner = [one, here, other].iter().all(|sight| !sight.at_home && sight.agreed >= 2)
+        while at + 1 < self.angle_samples.len() {
+            let (one, here, other) =
+                (self.angle_samples[at - 1], self.angle_samples[at], self.angle_samples[at + 1]);
+            let inner = [one, here, other]
+                .iter()
+                .all(|angle_sample| !angle_sample.at_home && angle_sample.agreed >= 2)
                 && one.linked
                 && here.linked;
             if inner && self.line(&one, &other).is_some_and(|slope| self.is_on(&one, slope, &here))
             {
-                self.sights.remove(at);
+                self.angle_samples.remove(at);
             }
             at += 1;
         }
@@ -381,21 +410,25 @@ impl Moved {
 
     /// Places of which nothing is left are forgotten.
     pub(super) fn tidy(&mut self) {
-        let moved = self.sights.iter().filter(|sight| !sight.at_home);
-        self.any = moved.clone().any(|sight| sight.agreed >= 2) || moved.count() >= 3;
-        let sights = &self.sights;
-        self.runs.retain(|of| sights.iter().any(|sight| sight.run == of.number && !sight.at_home));
+        let moved = self.angle_samples.iter().filter(|angle_sample| !angle_sample.at_home);
+        self.any = moved.clone().any(|angle_sample| angle_sample.agreed >= 2) || moved.count() >= 3;
+        let angle_samples = &self.angle_samples;
+        self.runs.retain(|of| {
+            angle_samples
+                .iter()
+                .any(|angle_sample| angle_sample.run == of.number && !angle_sample.at_home)
+        });
         debug_assert!(self.runs.len() <= MAX_RUNS);
     }
 
     /// Forgets a place and all that lies there.
     pub(super) fn drop_run(&mut self, run: u32) {
-        self.sights.retain(|sight| sight.at_home || sight.run != run);
+        self.angle_samples.retain(|angle_sample| angle_sample.at_home || angle_sample.run != run);
         self.tidy();
     }
 }
 
-impl Sight {
+impl AngleSample {
     fn agrees(&self, seen: Angle) -> bool {
         self.end.signed_turns_from(seen).abs() < super::ON_LINE
     }

@@ -3,14 +3,14 @@
 //! A sector that went bad lives on a spare; a damaged region may have been moved as a whole, some
 //! thousand sectors one after the other. Such a sector passes at an angle of its own, not at that
 //! of its address. A retry, or a report that came late, shows that once and never again; a place
-//! shows it each time. What was seen is kept as *sights* in the order of addresses, of sectors that
-//! are elsewhere and, next to those, of sectors that are at home. A sight is *confirmed* when
+//! shows it each time. What was seen is kept as *angle samples* in the order of addresses, of sectors that
+//! are elsewhere and, next to those, of sectors that are at home. A angle sample is *confirmed* when
 //! - its sectors are read again and pass at the same angle, or
 //! - it lies on one line with two others within a track: angles that rise from sector to sector by
 //!   as much as on some track of the drive.
 //!
-//! Between two sights that such a line links every address is believed to lie on the line. Between
-//! sights of moved sectors that no line links (the border of two tracks of the new place, or too
+//! Between two angle samples that such a line links every address is believed to lie on the line. Between
+//! angle samples of moved sectors that no line links (the border of two tracks of the new place, or too
 //! little seen so far) nobody knows: half a revolution is expected there, and no deadline relies on
 //! more. Where the arm has to go shows in how long it took ([`Whereabouts`]).
 //!
@@ -20,7 +20,7 @@
 //! 7,000,301 where the layout says.
 //!
 //! Guarantees: a single odd angle changes no estimate; a sector that is read at home and in time is
-//! believed to be at home from then on; at most [`MAX_SIGHTS`] sights and [`MAX_RUNS`] places are
+//! believed to be at home from then on; at most [`MAX_ANGLE_SAMPLES`] angle samples and [`MAX_RUNS`] places are
 //! kept, of those on one line the outer ones suffice, then the longest unseen go first. Where a
 //! sector's two places pass at the same angle by chance (one in twenty) only whole turns tell them
 //! apart, and that takes longer. Does not find anything while several completions in a row are odd:
@@ -36,18 +36,18 @@ use headtime_units::{Angle, Extent, Lba, Nanos, RotationPeriod};
 
 use crate::angles::angle_of_turns;
 pub(crate) use arm::{Trip, Whereabouts};
-pub(crate) use keep::SIGHT_NUMBERS;
+pub(crate) use keep::ANGLE_SAMPLE_NUMBERS;
 
-/// Sights kept at most (guess: 5,000 sectors lie on some ten tracks, a track takes two to eight).
-const MAX_SIGHTS: usize = 1_024;
+/// Angle samples kept at most (guess: 5,000 sectors lie on some ten tracks, a track takes two to eight).
+const MAX_ANGLE_SAMPLES: usize = 1_024;
 /// Places of moved sectors told apart at most (guess: drives are replaced before they have more
 /// regions moved).
 const MAX_RUNS: usize = 128;
-/// Sights this far off a line are not on it, in turns (guess: 160 us at 7,200 rpm, for two late
+/// Angle samples this far off a line are not on it, in turns (guess: 160 us at 7,200 rpm, for two late
 /// reports and a track that is not quite where it should be).
 const ON_LINE: f64 = 0.02;
 /// An angle closer than this to the one believed is as believed, in turns.
-const AS_BELIEVED: f64 = 0.025;
+const AS_MODELLED: f64 = 0.025;
 /// Where angles are known less well than this, in turns, nothing is odd (guess: by chance one in
 /// four is as believed).
 const MAX_TOLERANCE: f64 = 0.125;
@@ -55,26 +55,26 @@ const MAX_TOLERANCE: f64 = 0.125;
 const MAX_IN_A_ROW: u32 = 4;
 /// Neighbors on either side that are looked at for a line.
 const NEIGHBOURS: usize = 3;
-/// Weight of a further sight of the same sectors, at the least.
+/// Weight of a further angle sample of the same sectors, at the least.
 const STEADY: f64 = 0.125;
 /// Surfaces from this number on are none of the drive's: places of moved sectors, on one line the
 /// same number.
 const FIRST_SURFACE: u16 = 0x8000;
 /// The surface of a place elsewhere of which the angle is not known.
-pub(crate) const NOWHERE: u16 = 0xFFFE;
+pub(crate) const UNKNOWN_LOCATION: u16 = 0xFFFE;
 
 /// What is known of sectors that lie elsewhere.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Moved {
     /// By last sector.
-    sights: Vec<Sight>,
+    angle_samples: Vec<AngleSample>,
     runs: Vec<Run>,
     /// Turns from sector to sector on the tracks of this drive, rising.
     slopes: Vec<f64>,
     /// Sectors of the longest track.
     reach: u64,
     cylinders: u32,
-    /// Sights taken in.
+    /// Angle samples taken in.
     taken: u64,
     next_run: u32,
     in_a_row: u32,
@@ -84,16 +84,16 @@ pub(crate) struct Moved {
 
 /// Some sectors that were read, and the angle at which the last of them passed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Sight {
+struct AngleSample {
     first: u64,
     last: u64,
     end: Angle,
     at_home: bool,
-    /// Sights that agree, this one counted.
+    /// Angle samples that agree, this one counted.
     agreed: u8,
     /// Whether a line goes on to the next confirmed one.
     linked: bool,
-    /// When it was last seen to be right, in sights.
+    /// When it was last seen to be right, in angle samples.
     seen: u64,
     /// Of moved sectors that follow each other, the same.
     run: u32,
@@ -108,7 +108,7 @@ struct Run {
 
 /// Where a sector lies.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Lies {
+enum LocationState {
     Home,
     /// Elsewhere, at an angle that nobody knows.
     Somewhere {
@@ -150,7 +150,7 @@ impl Moved {
         slopes.dedup();
         let reach = slopes.first().map_or(0, |least| (1.0 / least) as u64);
         Self {
-            sights: Vec::new(),
+            angle_samples: Vec::new(),
             runs: Vec::new(),
             slopes,
             reach,
@@ -170,7 +170,7 @@ impl Moved {
     /// Whether a place is one of moved sectors.
     #[inline]
     pub(crate) fn holds(place: Position) -> bool {
-        (FIRST_SURFACE..=NOWHERE).contains(&place.head)
+        (FIRST_SURFACE..=UNKNOWN_LOCATION).contains(&place.head)
     }
 
     /// Where the sector ends, which would end at `home`.
@@ -191,11 +191,11 @@ impl Moved {
                 .map_or(home.cylinder, |whereabouts| whereabouts.cylinder_near(home.cylinder))
         };
         match self.lies(lba.get()) {
-            Lies::Home => home,
-            Lies::Somewhere { run } => {
-                Position { cylinder: cylinder(run), head: NOWHERE, angle: home.angle }
+            LocationState::Home => home,
+            LocationState::Somewhere { run } => {
+                Position { cylinder: cylinder(run), head: UNKNOWN_LOCATION, angle: home.angle }
             }
-            Lies::At { end, slope, run, surface } => {
+            LocationState::At { end, slope, run, surface } => {
                 let angle = if start { end - angle_of_turns(slope) } else { end };
                 Position { cylinder: cylinder(run), head: surface, angle }
             }
@@ -222,7 +222,7 @@ impl Moved {
             return target;
         }
         let mut transfer = target.transfer;
-        if start.head != NOWHERE && end.head != NOWHERE {
+        if start.head != UNKNOWN_LOCATION && end.head != UNKNOWN_LOCATION {
             // The angles say how long it takes but for whole turns: none on one line, otherwise as
             // many as the arm needs.
             transfer = period.time_of(start.angle.until(end.angle));
@@ -241,8 +241,10 @@ impl Moved {
     /// of that.
     pub(crate) fn arm_of(&self, lba: Lba) -> Option<&Whereabouts> {
         match self.lies(lba.get()) {
-            Lies::Home => None,
-            Lies::Somewhere { run } | Lies::At { run, .. } => self.whereabouts(run),
+            LocationState::Home => None,
+            LocationState::Somewhere { run } | LocationState::At { run, .. } => {
+                self.whereabouts(run)
+            }
         }
     }
 
@@ -263,17 +265,19 @@ impl Moved {
     ) -> Reading {
         self.taken += 1;
         let near = |one: Angle, other: Angle| {
-            one.signed_turns_from(other).abs() < tolerance_turns.max(AS_BELIEVED)
+            one.signed_turns_from(other).abs() < tolerance_turns.max(AS_MODELLED)
         };
         let (first, last, at_home) =
             (extent.start.get(), extent.last().get(), near(seen, home(extent.last())));
-        match if self.any { self.lies(last) } else { Lies::Home } {
-            Lies::At { end, .. } if near(seen, end) => {
+        match if self.any { self.lies(last) } else { LocationState::Home } {
+            LocationState::At { end, .. } if near(seen, end) => {
                 self.in_a_row = 0;
                 // At the angle of both places: which it is only the arm tells.
                 if !at_home
                     || predicted != Some(false)
-                    || !self.forget_where(last, |sight| near(sight.end, home(Lba::new(sight.last))))
+                    || !self.forget_where(last, |angle_sample| {
+                        near(angle_sample.end, home(Lba::new(angle_sample.last)))
+                    })
                 {
                     self.agree(first, last, seen);
                     return Reading::Moved(end);
@@ -308,7 +312,8 @@ impl Moved {
         else {
             return;
         };
-        let (run, lonely) = (self.sights[at].run, self.sights[at].agreed < 2 && self.alone(at));
+        let (run, lonely) =
+            (self.angle_samples[at].run, self.angle_samples[at].agreed < 2 && self.alone(at));
         if lonely {
             return;
         }
@@ -331,47 +336,53 @@ impl Moved {
     pub(crate) fn take_over(&mut self, known: Self, by: Angle) {
         let Self { slopes, reach, cylinders, .. } = core::mem::replace(self, known);
         (self.slopes, self.reach, self.cylinders) = (slopes, reach, cylinders);
-        self.sights.iter_mut().for_each(|sight| sight.end += by);
+        self.angle_samples.iter_mut().for_each(|angle_sample| angle_sample.end += by);
     }
 
     /// Angles of addresses are believed again: forgets what was seen once, and what is now where it
     /// should be.
     pub(crate) fn reconsider(&mut self, home: impl Fn(Lba) -> Option<Angle>) {
-        let explained = |sight: &Sight| {
-            home(Lba::new(sight.last))
-                .is_some_and(|home| sight.end.signed_turns_from(home).abs() < AS_BELIEVED)
+        let explained = |angle_sample: &AngleSample| {
+            home(Lba::new(angle_sample.last))
+                .is_some_and(|home| angle_sample.end.signed_turns_from(home).abs() < AS_MODELLED)
         };
-        self.sights.retain(|sight| sight.at_home || sight.agreed >= 2 && !explained(sight));
-        for at in (0..self.sights.len()).rev() {
-            if self.sights[at].at_home && self.is_redundant(at) {
-                self.sights.remove(at);
+        self.angle_samples.retain(|angle_sample| {
+            angle_sample.at_home || angle_sample.agreed >= 2 && !explained(angle_sample)
+        });
+        for at in (0..self.angle_samples.len()).rev() {
+            if self.angle_samples[at].at_home && self.is_redundant(at) {
+                self.angle_samples.remove(at);
             }
         }
-        self.sights.iter_mut().for_each(|sight| sight.linked = false);
-        (0..self.sights.len()).for_each(|at| self.find_line(at));
+        self.angle_samples.iter_mut().for_each(|angle_sample| angle_sample.linked = false);
+        (0..self.angle_samples.len()).for_each(|at| self.find_line(at));
         self.tidy();
     }
 
-    /// Places known to hold moved sectors, and sights that stand for them: for people and tests.
-    pub(crate) fn sights(&self) -> usize {
-        self.sights.iter().filter(|sight| !sight.at_home && sight.agreed >= 2).count()
+    /// Places known to hold moved sectors, and angle samples that stand for them: for people and tests.
+    pub(crate) fn angle_samples(&self) -> usize {
+        self.angle_samples
+            .iter()
+            .filter(|angle_sample| !angle_sample.at_home && angle_sample.agreed >= 2)
+            .count()
     }
 
     /// Bytes of memory.
     pub(crate) fn memory(&self) -> u64 {
-        (self.sights.capacity() * size_of::<Sight>() + self.runs.len() * Whereabouts::BYTES) as u64
+        (self.angle_samples.capacity() * size_of::<AngleSample>()
+            + self.runs.len() * Whereabouts::BYTES) as u64
     }
 
     /// Where a sector lies.
-    fn lies(&self, lba: u64) -> Lies {
+    fn lies(&self, lba: u64) -> LocationState {
         let next = self.next(lba);
-        if let Some(here) = self.sights.get(next).filter(|here| here.first <= lba) {
+        if let Some(here) = self.angle_samples.get(next).filter(|here| here.first <= lba) {
             if here.at_home {
-                return Lies::Home;
+                return LocationState::Home;
             }
             if here.agreed >= 2 {
                 let slope = self.slope_at(next);
-                return Lies::At {
+                return LocationState::At {
                     end: here.end - angle_of_turns(slope * (here.last - lba) as f64),
                     slope,
                     run: here.run,
@@ -379,67 +390,68 @@ impl Moved {
                 };
             }
         }
-        let (Some((left, strays_left)), Some((right, strays_right))) =
+        let (Some((left, outliers_left)), Some((right, outliers_right))) =
             (self.confirmed_before(next), self.confirmed_from(next))
         else {
-            return self.lies_among_strays(next);
+            return self.lies_among_outliers(next);
         };
-        let (one, other) = (self.sights[left], self.sights[right]);
-        let linked = one.linked && strays_left + strays_right < 2;
+        let (one, other) = (self.angle_samples[left], self.angle_samples[right]);
+        let linked = one.linked && outliers_left + outliers_right < 2;
         match self.line(&one, &other).filter(|_| linked) {
-            Some(slope) => Lies::At {
+            Some(slope) => LocationState::At {
                 end: one.end + angle_of_turns(slope * (lba - one.last) as f64),
                 slope,
                 run: one.run,
                 surface: self.surface(left),
             },
-            None => self.lies_among_strays(next),
+            None => self.lies_among_outliers(next),
         }
     }
 
-    /// Elsewhere, if among three moved sights that follow each other; otherwise at home.
-    fn lies_among_strays(&self, next: usize) -> Lies {
+    /// Elsewhere, if among three moved angle samples that follow each other; otherwise at home.
+    fn lies_among_outliers(&self, next: usize) -> LocationState {
         let moved = |at: usize, from: usize| {
-            self.sights
+            self.angle_samples
                 .get(at)
-                .zip(self.sights.get(from))
-                .is_some_and(|(one, other)| self.go_on(one, other))
+                .zip(self.angle_samples.get(from))
+                .is_some_and(|(one, other)| self.advance(one, other))
         };
-        let Some(left) = next.checked_sub(1) else { return Lies::Home };
+        let Some(left) = next.checked_sub(1) else { return LocationState::Home };
         if moved(left, next) && (moved(next, next + 1) || left > 0 && moved(left - 1, left)) {
-            return Lies::Somewhere { run: self.sights[left].run };
+            return LocationState::Somewhere { run: self.angle_samples[left].run };
         }
-        Lies::Home
+        LocationState::Home
     }
 
     /// Whether both are of moved sectors, not further apart than a track is long.
-    fn go_on(&self, one: &Sight, other: &Sight) -> bool {
+    fn advance(&self, one: &AngleSample, other: &AngleSample) -> bool {
         !one.at_home && !other.at_home && other.last - one.last <= self.reach
     }
 
-    /// The first sight that ends at `lba` or behind it.
+    /// The first angle sample that ends at `lba` or behind it.
     fn next(&self, lba: u64) -> usize {
-        self.sights.partition_point(|sight| sight.last < lba)
+        self.angle_samples.partition_point(|angle_sample| angle_sample.last < lba)
     }
 
-    /// The confirmed sight before the one numbered `next` with nothing at home between, and how
+    /// The confirmed angle sample before the one numbered `next` with nothing at home between, and how
     /// many unconfirmed ones are.
     fn confirmed_before(&self, next: usize) -> Option<(usize, usize)> {
-        let moved = (0..next).rev().take_while(|at| !self.sights[*at].at_home).take(2 * NEIGHBOURS);
-        moved.zip(0..).find(|(at, _)| self.sights[*at].agreed >= 2)
+        let moved =
+            (0..next).rev().take_while(|at| !self.angle_samples[*at].at_home).take(2 * NEIGHBOURS);
+        moved.zip(0..).find(|(at, _)| self.angle_samples[*at].agreed >= 2)
     }
 
     /// The same from that one on.
     fn confirmed_from(&self, next: usize) -> Option<(usize, usize)> {
-        let moved = (next..self.sights.len())
-            .take_while(|at| !self.sights[*at].at_home)
+        let moved = (next..self.angle_samples.len())
+            .take_while(|at| !self.angle_samples[*at].at_home)
             .take(2 * NEIGHBOURS);
-        moved.zip(0..).find(|(at, _)| self.sights[*at].agreed >= 2)
+        moved.zip(0..).find(|(at, _)| self.angle_samples[*at].agreed >= 2)
     }
 
-    /// The turns from sector to sector with which one sight leads to another behind it, if the
+    /// The turns from sector to sector with which one angle sample leads to another behind it, if the
     /// tracks of the drive have such.
-    fn line(&self, one: &Sight, other: &Sight) -> Option<f64> {
+    fn line(&self, one: &AngleSample, other: &AngleSample) -> Option<f64> {
         let sectors = other.last - one.last;
         if sectors == 0 || sectors > self.reach || self.slopes.is_empty() {
             return None;
@@ -458,45 +470,48 @@ impl Moved {
         (best.1.abs() < ON_LINE).then(|| best.0 + best.1 / sectors as f64)
     }
 
-    fn is_on(&self, from: &Sight, slope: f64, sight: &Sight) -> bool {
-        let end = from.end + angle_of_turns(slope * (sight.last - from.last) as f64);
-        sight.end.signed_turns_from(end).abs() < ON_LINE
+    fn is_on(&self, from: &AngleSample, slope: f64, angle_sample: &AngleSample) -> bool {
+        let end = from.end + angle_of_turns(slope * (angle_sample.last - from.last) as f64);
+        angle_sample.end.signed_turns_from(end).abs() < ON_LINE
     }
 
-    /// Turns from sector to sector about a confirmed sight.
+    /// Turns from sector to sector about a confirmed angle sample.
     fn slope_at(&self, at: usize) -> f64 {
-        let here = &self.sights[at];
+        let here = &self.angle_samples[at];
         let ahead = here
             .linked
             .then(|| self.confirmed_from(at + 1))
             .flatten()
-            .and_then(|(right, _)| self.line(here, &self.sights[right]));
+            .and_then(|(right, _)| self.line(here, &self.angle_samples[right]));
         let behind = || {
             self.confirmed_before(at)
-                .filter(|(left, _)| self.sights[*left].linked)
-                .and_then(|(left, _)| self.line(&self.sights[left], here))
+                .filter(|(left, _)| self.angle_samples[*left].linked)
+                .and_then(|(left, _)| self.line(&self.angle_samples[left], here))
         };
         ahead
             .or_else(behind)
             .unwrap_or_else(|| self.slopes.get(self.slopes.len() / 2).copied().unwrap_or(0.0))
     }
 
-    /// A number for the line that a confirmed sight is on.
+    /// A number for the line that a confirmed angle sample is on.
     fn surface(&self, at: usize) -> u16 {
         let mut begin = at;
         while let Some((left, _)) = self.confirmed_before(begin).filter(|(left, _)| {
-            self.sights[*left].linked
-                && self.line(&self.sights[*left], &self.sights[begin]).is_some()
+            self.angle_samples[*left].linked
+                && self.line(&self.angle_samples[*left], &self.angle_samples[begin]).is_some()
         }) {
             begin = left;
         }
-        FIRST_SURFACE | (self.sights[begin].last % u64::from(NOWHERE - FIRST_SURFACE)) as u16
+        FIRST_SURFACE
+            | (self.angle_samples[begin].last % u64::from(UNKNOWN_LOCATION - FIRST_SURFACE)) as u16
     }
 
-    /// Whether the sight is of moved sectors, not further than a track from `lba`.
+    /// Whether the angle sample is of moved sectors, not further than a track from `lba`.
     fn moved_within(&self, at: usize, lba: u64) -> bool {
-        self.sights.get(at).is_some_and(|sight| {
-            !sight.at_home && sight.last.abs_diff(lba) <= self.reach.max(sight.last - sight.first)
+        self.angle_samples.get(at).is_some_and(|angle_sample| {
+            !angle_sample.at_home
+                && angle_sample.last.abs_diff(lba)
+                    <= self.reach.max(angle_sample.last - angle_sample.first)
         })
     }
 
@@ -506,12 +521,14 @@ impl Moved {
             || next.checked_sub(1).is_some_and(|before| self.moved_within(before, lba))
     }
 
-    /// Whether no sight of moved sectors follows the one or goes before it.
+    /// Whether no angle sample of moved sectors follows the one or goes before it.
     fn alone(&self, at: usize) -> bool {
-        let go_on = |one: usize| {
-            self.sights.get(one + 1).is_some_and(|other| self.go_on(&self.sights[one], other))
+        let advance = |one: usize| {
+            self.angle_samples
+                .get(one + 1)
+                .is_some_and(|other| self.advance(&self.angle_samples[one], other))
         };
-        !go_on(at) && !at.checked_sub(1).is_some_and(go_on)
+        !advance(at) && !at.checked_sub(1).is_some_and(advance)
     }
 }
 

@@ -35,7 +35,7 @@ fn noise(rng: &mut ChaCha8Rng) -> Angle {
 /// believed.
 fn off(moved: &Moved, lba: u64, real: Angle) -> Option<f64> {
     let place = moved.end(Lba::new(lba), Position { angle: home(lba), ..Position::default() });
-    (place.head != NOWHERE).then(|| place.angle.signed_turns_from(real).abs())
+    (place.head != UNKNOWN_LOCATION).then(|| place.angle.signed_turns_from(real).abs())
 }
 
 /// Random reads about a region of which `is_moved` says what is moved.
@@ -112,9 +112,9 @@ fn a_run_of_moved_sectors_is_found_track_by_track_and_its_neighbors_stay_where_t
             "seed {seed}: {inside} of the moved ones right, {outside} of the others"
         );
         assert!(
-            moved.sights.len() < 300,
+            moved.angle_samples.len() < 300,
             "seed {seed}: {} sights for twelve tracks",
-            moved.sights.len()
+            moved.angle_samples.len()
         );
     }
 }
@@ -135,7 +135,7 @@ fn one_place_is_known_when_it_was_odd_twice_in_the_same_way() {
     // It is read at home: forgotten.
     moved.take(extent, home(807), |lba| home(lba.get()), TOLERANCE, Some(true));
     assert!(off(&moved, 807, home(807)) < Some(1e-9));
-    assert_eq!(moved.sights.len(), 0);
+    assert_eq!(moved.angle_samples.len(), 0);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn what_was_moved_back_or_again_is_followed() {
         let (mut moved, mut rng) = (moved(), ChaCha8Rng::seed_from_u64(seed));
         let run = 4_000_000..4_004_000;
         serve(&mut moved, &mut rng, run.clone(), 3_000, |_| true);
-        assert!(moved.sights() > 20, "seed {seed}");
+        assert!(moved.angle_samples() > 20, "seed {seed}");
         serve(&mut moved, &mut rng, run.clone(), 4_000, |_| false);
         let wrong = run
             .clone()
@@ -212,11 +212,11 @@ proptest! {
                 let trip = Trip { took_ns: rng.random_range(-1e6..2e7), turn_ns: 6e6, spread_ns: 5e4 };
                 moved.take_trip(extent, &trip, |cylinder| f64::from(cylinder) * 100.0);
             }
-            prop_assert!(moved.sights.len() <= MAX_SIGHTS && moved.runs.len() <= MAX_RUNS);
+            prop_assert!(moved.angle_samples.len() <= MAX_ANGLE_SAMPLES && moved.runs.len() <= MAX_RUNS);
         }
-        prop_assert!(moved.sights.windows(2).all(|two| two[0].last < two[1].last));
-        let (sights, places) = moved.numbers();
-        let restored = super::tests::moved().restored(&sights, &places, Sectors::new(SECTORS)).expect("it was saved so");
+        prop_assert!(moved.angle_samples.windows(2).all(|two| two[0].last < two[1].last));
+        let (angle_samples, places) = moved.numbers();
+        let restored = super::tests::moved().restored(&angle_samples, &places, Sectors::new(SECTORS)).expect("it was saved so");
         prop_assert_eq!(restored.numbers(), moved.numbers());
         for lba in (0..wide + 1_000).step_by((wide / 500).max(1) as usize) {
             let at = Position { angle: home(lba), ..Position::default() };

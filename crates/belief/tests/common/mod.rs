@@ -72,11 +72,11 @@ impl Run {
     }
 
     /// Goes on until `requests` more are over, and answers how many were finished a second.
-    pub(crate) fn go_on(&mut self, requests: u64) -> f64 {
+    pub(crate) fn advance(&mut self, requests: u64) -> f64 {
         self.watch(requests, |_, _| {})
     }
 
-    /// As [`Run::go_on`], with a look at the belief after each step in which requests were over,
+    /// As [`Run::advance`], with a look at the belief after each step in which requests were over,
     /// and at who answered the commands of that step.
     pub(crate) fn watch(
         &mut self,

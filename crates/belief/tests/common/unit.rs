@@ -13,9 +13,9 @@ use rand_chacha::ChaCha8Rng;
 /// Nearer to just missing its sector than this a read is at the edge.
 const EDGE: Nanos = Nanos::from_us(100);
 /// The surface of a place of which a compact map knows no angle.
-const NOWHERE: u16 = u16::MAX;
+const UNKNOWN_LOCATION: u16 = u16::MAX;
 /// Addresses that are looked at for what is known and wrong.
-const LOOKS: u64 = 4_000;
+const MAX_VISITS: u64 = 4_000;
 /// An angle further off is wrong, in turns.
 const WRONG: f64 = 0.05;
 
@@ -160,11 +160,11 @@ impl Unit {
 /// elsewhere, in per cent; the truth says so, to judge by.
 pub(crate) fn known_and_wrong(belief: &dyn Belief, truth: &DriveTruth, seed: u64) -> (f64, f64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x10_0C);
-    let off: Vec<f64> = (0..LOOKS)
+    let off: Vec<f64> = (0..MAX_VISITS)
         .filter_map(|_| {
             let lba = Lba::new(rng.random_range(0..belief.capacity().get() - 1));
             let believed = belief.target(Op::Read, Extent::new(lba, Sectors::new(1))).start;
-            (believed.head != NOWHERE)
+            (believed.head != UNKNOWN_LOCATION)
                 .then(|| believed.angle.signed_turns_from(truth.mechanism().spot(lba).angle))
         })
         .collect();
@@ -173,7 +173,7 @@ pub(crate) fn known_and_wrong(belief: &dyn Belief, truth: &DriveTruth, seed: u64
     let near = |from: f64| off.iter().filter(|off| apart(**off, from) < WRONG).count();
     let agree = (0..200).map(|step| near(f64::from(step) / 200.0)).max().unwrap_or(0);
     (
-        100.0 * off.len() as f64 / LOOKS as f64,
+        100.0 * off.len() as f64 / MAX_VISITS as f64,
         100.0 * (off.len() - agree) as f64 / off.len().max(1) as f64,
     )
 }

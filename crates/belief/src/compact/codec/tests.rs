@@ -35,23 +35,23 @@ fn unknown(seed: u64) -> CompactMap {
     )
     .unwrap();
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let strips = (0..9).map(|number| Strip {
+    let segments = (0..9).map(|number| Segment {
         first: number * 1_000_000,
         end: number * 1_000_000 + rng.random_range(1..1_000_000),
         origin: number * 1_000_000 + 5,
         phase: rng.random(),
         slope: rng.random_range(1e-4..1e-2),
-        teeth: (0..number % 4)
-            .map(|_| Tooth {
+        skew_terms: (0..number % 4)
+            .map(|_| SkewTerm {
                 period: rng.random_range(100.0..1e5),
                 offset: rng.random(),
                 height: rng.random_range(-0.3..0.3),
             })
             .collect(),
         spread: 0.004,
-        sights: number,
+        angle_samples: number,
     });
-    map.locations = Locations::Segments(Strips::new(strips.collect(), 10_000_000));
+    map.locations = Locations::Segments(Segments::new(segments.collect(), 10_000_000));
     learned(&mut map, &mut rng);
     map
 }
@@ -61,7 +61,7 @@ fn move_some(map: &mut CompactMap, rng: &mut ChaCha8Rng) {
     let first = map.capacity().get() / 2;
     let slope = match &map.locations {
         Locations::Layout(of) => 1.0 / f64::from(of.profile.zones[0].sectors_per_track),
-        Locations::Segments(strips) => strips.strips()[0].sector(),
+        Locations::Segments(segments) => segments.segments()[0].sector(),
     };
     let home = |map: &CompactMap, last| map.locations.end_angle(last).unwrap_or(Angle::ZERO);
     map.moved = map.locations.none_moved();
@@ -124,11 +124,11 @@ fn a_restored_map_answers_exactly_as_the_saved_one() {
             let restored = CompactMap::decode(&bytes, MEMORY).unwrap();
             assert_eq!(restored.encode(), bytes, "seed {seed}: saved again it is the same file");
             assert!(
-                saved.moved_sights() > 4,
+                saved.moved_angle_samples() > 4,
                 "seed {seed}: {} sights of moved sectors",
-                saved.moved_sights()
+                saved.moved_angle_samples()
             );
-            assert_eq!(restored.moved_sights(), saved.moved_sights(), "seed {seed}");
+            assert_eq!(restored.moved_angle_samples(), saved.moved_angle_samples(), "seed {seed}");
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             for round in 0..3_000 {
                 let middle = saved.capacity().get() / 2;

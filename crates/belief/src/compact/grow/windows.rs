@@ -5,16 +5,16 @@ use super::super::budget::{Budget, EVALUATION, SLICE};
 use super::super::gather::Seen;
 use super::super::pairs::{self, Agreed, Pairs};
 use super::super::scan::{Scan, Score};
-use super::super::strips::Strip;
-use super::super::teeth::{Point, residual};
-use super::combing::Comb;
+use super::super::segments::Segment;
+use super::super::skew_terms::{Point, residual};
+use super::skew_fit::SkewFit;
 use super::{Grown, MIN_POINTS, Survey, Task};
 
 /// Windows that the points are cut into while they are few (guess: a drive has some ten to thirty
 /// zones), and their least points.
 const WINDOWS: usize = 16;
 const MIN_WINDOW: usize = 48;
-/// The first window may take as many completions as there are sights, divided by this: a search is
+/// The first window may take as many completions as there are angle samples, divided by this: a search is
 /// not to outlast by much what it began with.
 const PATIENCE: u64 = 2;
 /// A drive's tracks hold between √(capacity / 8,000) and √(8 · capacity) sectors (guess: from few
@@ -22,7 +22,7 @@ const PATIENCE: u64 = 2;
 const SECTORS_OF_TRACK: (f64, f64) = (40.0, 16_000.0);
 /// Zones differ from their neighbors by no more than this (guess).
 const NEAR: f64 = 1.25;
-/// The unit's speed is looked for this far from the nominal one while no strip is known (vendors
+/// The unit's speed is looked for this far from the nominal one while no segment is known (vendors
 /// state 0.1 to 0.5 %; measured units lie within a few hundred parts per million).
 const REACH: f64 = 500e-6;
 /// Steps in which the speed is sharpened, to one turn over the time of a window.
@@ -49,7 +49,7 @@ impl Sharpening {
 
 impl Survey {
     /// The middle of the longest row of points that are left; nothing where that is short, or would
-    /// take longer than to wait for more sights.
+    /// take longer than to wait for more angle samples.
     pub(super) fn next_window(&mut self, budget: &mut Budget) -> Option<Task> {
         budget.spend(self.points.len() as u64);
         let (mut best, mut begun) = ((0, 0), 0);
@@ -70,7 +70,7 @@ impl Survey {
         let (from, to) =
             (middle.saturating_sub(window / 2).max(from), (middle + window / 2).min(to));
         match self.slope_of(from, to, !self.speed_known, budget) {
-            // With more sights it takes no longer, and finds more.
+            // With more angle samples it takes no longer, and finds more.
             Task::Slope { pairs, .. }
                 if !self.speed_known
                     && pairs.work() > (self.points.len() as u64 / PATIENCE * SLICE) as f64 =>
@@ -92,13 +92,13 @@ impl Survey {
     fn slope_of(&mut self, from: usize, to: usize, wide: bool, budget: &mut Budget) -> Task {
         let lba = self.points[from.midpoint(to)].lba;
         let known = self
-            .strips
+            .segments
             .iter()
-            .map(|grown| (self.points[grown.from].lba.abs_diff(lba), &grown.strip));
+            .map(|grown| (self.points[grown.from].lba.abs_diff(lba), &grown.segment));
         let known =
-            known.chain(self.carried.iter().map(|strip| (strip.first.abs_diff(lba), strip)));
+            known.chain(self.carried.iter().map(|segment| (segment.first.abs_diff(lba), segment)));
         let slopes = match known.min_by_key(|(apart, _)| *apart) {
-            Some((_, strip)) if !wide => (strip.slope / NEAR, strip.slope * NEAR),
+            Some((_, segment)) if !wide => (segment.slope / NEAR, segment.slope * NEAR),
             _ => self.all_slopes(),
         };
         let row: Vec<pairs::Moment> = (from..to)
@@ -119,7 +119,7 @@ impl Survey {
         let quarter = (to - from).saturating_sub(1) / 4;
         let to = to.max(from + 1).min(self.points.len());
         self.vain[(from + quarter).min(to - 1)..to - quarter].fill(true);
-        self.in_vain += 1;
+        self.fruitless += 1;
         if !self.speed_known {
             self.speed = 0.0;
         }
@@ -192,7 +192,7 @@ impl Survey {
     }
 
     pub(super) fn sharpen(&mut self, mut at: Box<Sharpening>, budget: &mut Budget) -> Task {
-        if !at.scan.go_on(budget) {
+        if !at.scan.advance(budget) {
             return Task::Sharpen(at);
         }
         self.tried += at.scan.steps() as f64;
@@ -216,34 +216,34 @@ impl Survey {
         let middle = from.midpoint(to);
         self.speed += best.speed;
         let origin = self.points[middle].lba;
-        let mut strip = Strip {
+        let mut segment = Segment {
             first: 0,
             end: 0,
             origin,
             phase: 0.0,
             slope: best.slope,
-            teeth: Vec::new(),
+            skew_terms: Vec::new(),
             spread: 0.5,
-            sights: 0,
+            angle_samples: 0,
         };
-        let points = self.sample(&strip, from, to, budget);
-        strip.phase = mean_phase(&strip, &points);
+        let points = self.sample(&segment, from, to, budget);
+        segment.phase = mean_phase(&segment, &points);
         budget.spend(4 * EVALUATION * points.len() as u64);
-        self.level(&mut strip, from, to, budget);
+        self.level(&mut segment, from, to, budget);
         // A border may lie inside.
-        let (from, to) = self.trimmed(&strip, from, to, budget);
+        let (from, to) = self.trimmed(&segment, from, to, budget);
         if to - from < MIN_POINTS {
             return self.give_up(from, to);
         }
-        self.comb(Grown::new(strip, from, to, Comb::Near(0)), budget)
+        self.skew_fit(Grown::new(segment, from, to, SkewFit::Near(0)), budget)
     }
 }
 
-/// The phase that points agree on, given the rest of the strip.
-fn mean_phase(strip: &Strip, points: &[Point]) -> f64 {
+/// The phase that points agree on, given the rest of the segment.
+fn mean_phase(segment: &Segment, points: &[Point]) -> f64 {
     let (cosine, sine) = points.iter().fold((0.0, 0.0), |sum, point| {
-        let (sine, cosine) = libm::sincos(core::f64::consts::TAU * residual(strip, *point));
+        let (sine, cosine) = libm::sincos(core::f64::consts::TAU * residual(segment, *point));
         (sum.0 + cosine, sum.1 + sine)
     });
-    strip.phase + libm::atan2(sine, cosine) / core::f64::consts::TAU
+    segment.phase + libm::atan2(sine, cosine) / core::f64::consts::TAU
 }

@@ -485,7 +485,7 @@ fn finished_by(policy: &PolicyEntry, outstanding: usize, requests: u64) -> u64 {
         };
         assert_eq!(scheduler.submit(now, request), Admission::Accepted);
         while scheduler.held() >= 16 || (id + 1 == requests && scheduler.held() > 0) {
-            let asked_again = loop {
+            let requested_again = loop {
                 match scheduler.next(now) {
                     Decision::Dispatch(command) => at_drive.push_back((command, now)),
                     Decision::WaitUntil { at, .. } => break at,
@@ -494,11 +494,11 @@ fn finished_by(policy: &PolicyEntry, outstanding: usize, requests: u64) -> u64 {
             };
             let Some((command, sent)) = at_drive.pop_front() else {
                 assert!(
-                    asked_again < Instant::NEVER,
+                    requested_again < Instant::NEVER,
                     "{}: nothing at the drive, nothing to wait for",
                     policy.name
                 );
-                now = asked_again;
+                now = requested_again;
                 continue;
             };
             let depart = now.max(sent) + Nanos::from_us(150);

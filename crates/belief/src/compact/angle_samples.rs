@@ -1,6 +1,6 @@
 //! [`AngleSamples`]: what completions showed of the platter, as many of the newest as memory allows.
 //!
-//! A sight is one completion: at this time the end of this sector passed under the head. Where on
+//! A angle sample is one completion: at this time the end of this sector passed under the head. Where on
 //! the platter that is nobody knows yet; that many of them agree is what everything else is found
 //! from.
 //!
@@ -18,7 +18,7 @@ pub(crate) struct AngleSample {
     pub(crate) last: Lba,
 }
 
-/// The newest sights, in the order of time.
+/// The newest angle samples, in the order of time.
 #[derive(Clone, Debug)]
 pub(super) struct AngleSamples {
     kept: VecDeque<AngleSample>,
@@ -33,11 +33,11 @@ impl AngleSamples {
     }
 
     /// Takes one in; the oldest is forgotten where there are too many.
-    pub(super) fn take(&mut self, sight: AngleSample) {
+    pub(super) fn take(&mut self, angle_sample: AngleSample) {
         if self.kept.len() == self.most {
             self.kept.pop_front();
         }
-        self.kept.push_back(sight);
+        self.kept.push_back(angle_sample);
         self.taken += 1;
     }
 
@@ -63,7 +63,7 @@ impl AngleSamples {
         self.taken - self.kept.len().min(count) as u64..self.taken
     }
 
-    /// The sight of that number, if it was not forgotten.
+    /// The angle sample of that number, if it was not forgotten.
     pub(super) fn get(&self, number: u64) -> Option<AngleSample> {
         let first = self.taken - self.kept.len() as u64;
         self.kept.get(usize::try_from(number.checked_sub(first)?).ok()?).copied()
@@ -81,26 +81,30 @@ mod tests {
 
     #[test]
     fn the_oldest_are_forgotten_first() {
-        let mut sights = AngleSamples::new(3);
+        let mut angle_samples = AngleSamples::new(3);
         (0..5).for_each(|number| {
-            sights.take(AngleSample { at: Instant::from_ns(number), last: Lba::new(number) })
+            angle_samples.take(AngleSample { at: Instant::from_ns(number), last: Lba::new(number) })
         });
-        let kept = |sights: &AngleSamples, count| {
-            sights.newest(count).iter().map(|sight| sight.last.get()).collect::<Vec<_>>()
-        };
-        assert_eq!(
-            (kept(&sights, 9), kept(&sights, 2), sights.taken()),
-            (vec![2, 3, 4], vec![3, 4], 5)
-        );
-        let by_number = |sights: &AngleSamples| {
-            (0..7)
-                .map(|number| sights.get(number).map(|sight| sight.last.get()))
+        let kept = |angle_samples: &AngleSamples, count| {
+            angle_samples
+                .newest(count)
+                .iter()
+                .map(|angle_sample| angle_sample.last.get())
                 .collect::<Vec<_>>()
         };
-        assert_eq!(by_number(&sights), [None, None, Some(2), Some(3), Some(4), None, None]);
-        assert_eq!(sights.newest_numbers(2), 3..5);
-        sights.keep_newest(1);
-        assert_eq!(kept(&sights, 9), [4]);
-        assert_eq!(by_number(&sights), [None, None, None, None, Some(4), None, None]);
+        assert_eq!(
+            (kept(&angle_samples, 9), kept(&angle_samples, 2), angle_samples.taken()),
+            (vec![2, 3, 4], vec![3, 4], 5)
+        );
+        let by_number = |angle_samples: &AngleSamples| {
+            (0..7)
+                .map(|number| angle_samples.get(number).map(|angle_sample| angle_sample.last.get()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(by_number(&angle_samples), [None, None, Some(2), Some(3), Some(4), None, None]);
+        assert_eq!(angle_samples.newest_numbers(2), 3..5);
+        angle_samples.keep_newest(1);
+        assert_eq!(kept(&angle_samples, 9), [4]);
+        assert_eq!(by_number(&angle_samples), [None, None, None, None, Some(4), None, None]);
     }
 }
