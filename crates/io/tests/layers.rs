@@ -19,7 +19,7 @@ const LAYERS: &[&[&str]] = &[
         "sys",
     ],
     &["block_device", "kernel_settings", "nbd_error", "sidecar"],
-    &["believed", "map_file", "open_error", "options", "profile", "tuning"],
+    &["map_file", "model", "open_error", "options", "profile", "tuning"],
     &["backend"],
     &["characterize", "engine"],
     &["drive"],
