@@ -48,7 +48,10 @@ pub enum StreamFault {
         remedy: &'static str,
     },
     /// The range does not lie on the drive.
-    #[error("range {range} does not lie on the drive, which has {capacity}; keep it within LBA 0..{}", capacity.get())]
+    #[error(
+        "range {range} does not lie on the drive, which has {capacity}; keep it within LBA 0..{}",
+        capacity.get()
+    )]
     Range {
         /// The configured range.
         range: Extent,

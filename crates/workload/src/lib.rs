@@ -13,7 +13,8 @@
 //! use headtime_workload::{Source, StreamConfig, Workload};
 //!
 //! let random_reads = StreamConfig::closed(16);
-//! let mut workload = Workload::new(&[random_reads], SectorSize::B512, Sectors::new(17_938_986), 1)?;
+//! let capacity = Sectors::new(17_938_986);
+//! let mut workload = Workload::new(&[random_reads], SectorSize::B512, capacity, 1)?;
 //! let first = workload.arrival().expect("sixteen clients start at once");
 //! assert_eq!(first.ask.extent.len, Sectors::new(8));
 //! # Ok::<(), headtime_workload::WorkloadError>(())

@@ -164,7 +164,8 @@ fn options_mean_what_fio_means_by_them() {
     );
     assert!(matches!(of("rw=randread \
             \
-            random_distribution=pareto:0.3").place, AddressPattern::SelfSimilar { share, .. } if share == 0.3));
+            random_distribution=pareto:0.3").place, AddressPattern::SelfSimilar { share, .. }
+            if share == 0.3));
     assert_eq!(
         of("rw=randread random_distribution=normal:20").place,
         AddressPattern::Normal { center: 0.5, deviation: 0.2 }

@@ -325,7 +325,10 @@ fn any_stream() -> impl Strategy<Value = StreamConfig> {
 
 proptest! {
     #[test]
-    fn every_request_lies_in_its_range_and_the_same_seed_gives_the_same_requests(stream in any_stream(), seed in any::<u64>()) {
+    fn every_request_lies_in_its_range_and_the_same_seed_gives_the_same_requests(
+        stream in any_stream(),
+        seed in any::<u64>(),
+    ) {
         let range = stream.range.unwrap();
         let clients = stream.arrivals.clients();
         let mut first = workload(std::slice::from_ref(&stream), seed);
@@ -335,7 +338,12 @@ proptest! {
             let arrival = first.follow(Instant::ORIGIN, client).unwrap();
             prop_assert_eq!(Some(arrival), second.follow(Instant::ORIGIN, client));
             let extent = arrival.ask.extent;
-            prop_assert!(extent.start >= range.start && extent.end() <= range.end() && !extent.len.is_zero(), "{} in {}", extent, range);
+            prop_assert!(
+                extent.start >= range.start && extent.end() <= range.end() && !extent.len.is_zero(),
+                "{} in {}",
+                extent,
+                range
+            );
         }
     }
 }

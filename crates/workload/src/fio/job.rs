@@ -616,7 +616,8 @@ fn zones(text: &str) -> Result<Vec<HotSpot>, String> {
         .map(|part| {
             let (requests, space) = part.split_once('/').ok_or_else(|| {
                 format!(
-                    "`{part}` is not a zone; write it such as 60/10, percent of requests and of space"
+                    "`{part}` is not a zone; write it such as 60/10, percent of requests and of \
+                        space"
                 )
             })?;
             Ok(HotSpot { requests: values::percent(requests)?, space: values::percent(space)? })

@@ -11,10 +11,14 @@
 //! let format = trace::format("alibaba").expect("the format is in the table");
 //! let mut decoder = (format.decoder)(&Reading::of("two.csv"));
 //! let mut bytes: &[u8] = b"3,R,4096,512,1577808000000046\nnonsense\n";
-//! let Step::Record { record, consumed } = decoder.step(bytes, true) else { panic!("the first line is one") };
+//! let Step::Record { record, consumed } = decoder.step(bytes, true) else {
+//!     panic!("the first line is a record")
+//! };
 //! assert_eq!((record.device, record.offset_bytes), (3, 4096));
 //! bytes = &bytes[consumed..];
-//! let Step::Damaged { error, .. } = decoder.step(bytes, true) else { panic!("the second line is none") };
+//! let Step::Damaged { error, .. } = decoder.step(bytes, true) else {
+//!     panic!("the second line is damaged")
+//! };
 //! assert!(error.to_string().starts_with("two.csv:2: 1 fields"));
 //! ```
 

@@ -16,7 +16,8 @@
 //! use headtime_units::{Instant, Nanos};
 //! use headtime_workload::trace::disksim_validate;
 //!
-//! let recording = disksim_validate::read("two.trace", "W Hit 4583176 4 663.0 45422.0\nR Hit 3962268 12 6657.0 64047.0\n")?;
+//! let text = "W Hit 4583176 4 663.0 45422.0\nR Hit 3962268 12 6657.0 64047.0\n";
+//! let recording = disksim_validate::read("two.trace", text)?;
 //! assert_eq!(recording.accesses()[1].response, Nanos::from_us(6_657));
 //! // The second was issued when the first one's response and think time were over.
 //! assert_eq!(recording.issue_times().nth(1), Some(Instant::from_ns((663 + 45_422) * 1_000)));

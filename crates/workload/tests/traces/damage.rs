@@ -150,12 +150,19 @@ fn a_line_of_the_longest_length_is_read_whatever_the_pieces() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        cases: 300,
+        ..ProptestConfig::default()
+    })]
 
     /// `read` asserts progress, a bound of the steps, and that no decoder asks for more than it
     /// may.
     #[test]
-    fn random_bytes_never_panic_nor_stand_still(bytes in prop::collection::vec(any::<u8>(), 0..3000), piece in 1_usize..200) {
+    fn random_bytes_never_panic_nor_stand_still(
+        bytes in prop::collection::vec(any::<u8>(), 0..3000),
+        piece in 1_usize..200,
+    ) {
         for format in FORMATS {
             read(format, Action::Queue, &bytes, piece);
         }
@@ -181,7 +188,10 @@ proptest! {
                 _ => {}
             }
         }
-        let (whole, pieces) = (read(sample.format, Action::Queue, &bytes, 1 << 20), read(sample.format, Action::Queue, &bytes, piece));
+        let (whole, pieces) = (
+            read(sample.format, Action::Queue, &bytes, 1 << 20),
+            read(sample.format, Action::Queue, &bytes, piece),
+        );
         prop_assert_eq!(whole.records, pieces.records);
         prop_assert_eq!(whole.damage, pieces.damage);
     }

@@ -70,7 +70,13 @@ fn text_is_read_with_windows_line_ends_a_byte_order_mark_and_without_its_last_li
 #[test]
 fn a_header_without_digits_is_stepped_over_but_only_in_the_first_line() {
     let format = headtime_workload::trace::format("alibaba").expect("the format is in the table");
-    let made = read(format, Action::Queue, b"device_id,opcode,offset,length,timestamp\n1,R,0,512,0\ndevice_id,opcode,offset,length,timestamp\n", 64);
+    let made = read(
+        format,
+        Action::Queue,
+        b"device_id,opcode,offset,length,timestamp\n1,R,0,512,0\n\
+            device_id,opcode,offset,length,timestamp\n",
+        64,
+    );
     assert_eq!(made.records.len(), 1);
     let [TraceError::Field { line: 3, column: 11, field: "the operation", .. }] = &made.damage[..]
     else {

@@ -254,17 +254,36 @@ fn mappings_that_cannot_be_are_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        cases: 300,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn whatever_is_placed_lies_on_the_drive_and_keeps_its_length_and_alignment(
-        requests in prop::collection::vec((0_u32..3, prop_oneof![0_u64..1 << 22, 0_u64..1 << 44, any::<u64>()], prop_oneof![1_u64..1 << 18, any::<u64>()]), 1..30),
+        requests in prop::collection::vec(
+            (
+                0_u32..3,
+                prop_oneof![0_u64..1 << 22, 0_u64..1 << 44, any::<u64>()],
+                prop_oneof![1_u64..1 << 18, any::<u64>()],
+            ),
+            1..30,
+        ),
         capacity in prop_oneof![1_u64..100, 1_u64..1 << 32],
         sector in prop_oneof![Just(SectorSize::B512), Just(SectorSize::B4096)],
     ) {
-        let records: Vec<TraceRecord> = requests.iter().map(|(device, offset, len)| read(*device, *offset, (*len).min(u64::MAX - offset))).collect();
+        let records: Vec<TraceRecord> = requests
+            .iter()
+            .map(|(device, offset, len)| read(*device, *offset, (*len).min(u64::MAX - offset)))
+            .collect();
         for remap in [Remap::None, Remap::Wrap, Remap::Scale, Remap::Compact] {
-            let Ok(placement) = Placement::new(remap, sector, Sectors::new(capacity), Some(&surveyed(remap, &records))) else {
+            let Ok(placement) = Placement::new(
+                remap,
+                sector,
+                Sectors::new(capacity),
+                Some(&surveyed(remap, &records)),
+            ) else {
                 prop_assert_eq!(remap, Remap::Compact, "only what is packed may be too much");
                 continue;
             };
@@ -273,28 +292,54 @@ proptest! {
                     prop_assert_eq!(remap, Remap::None, "what was surveyed has a place");
                     continue;
                 };
-                prop_assert!(extent.end().get() <= capacity && !extent.len.is_zero(), "{:?} {:?} at {:?}", remap, record, extent);
+                prop_assert!(
+                    extent.end().get() <= capacity && !extent.len.is_zero(),
+                    "{:?} {:?} at {:?}",
+                    remap,
+                    record,
+                    extent
+                );
                 if !clipped && record.offset_bytes % 4096 == 0 {
-                    prop_assert_eq!(sector.offset_of(extent.start) % 4096, 0, "{:?} {:?} at \
-                        {:?}", remap, record, extent);
-                    prop_assert_eq!(sector.bytes_of(extent.len), record.len_bytes.div_ceil(u64::from(sector.bytes())) * u64::from(sector.bytes()));
+                    prop_assert_eq!(
+                        sector.offset_of(extent.start) % 4096,
+                        0,
+                        "{:?} {:?} at \
+                        {:?}",
+                        remap,
+                        record,
+                        extent
+                    );
+                    prop_assert_eq!(
+                        sector.bytes_of(extent.len),
+                        record.len_bytes.div_ceil(u64::from(sector.bytes()))
+                            * u64::from(sector.bytes())
+                    );
                 }
             }
         }
     }
 
     #[test]
-    fn reordering_only_moves_records_and_only_forward(times in prop::collection::vec(0_u64..100, 0..60), window in 0_usize..20) {
+    fn reordering_only_moves_records_and_only_forward(
+        times in prop::collection::vec(0_u64..100, 0..60),
+        window in 0_usize..20,
+    ) {
         let counts = Arc::new(Counts::default());
-        let records: Vec<TraceRecord> = (1..).zip(&times).map(|(place, ns)| record(place, *ns, 0, Read, 0, 512)).collect();
+        let records: Vec<TraceRecord> =
+            (1..).zip(&times).map(|(place, ns)| record(place, *ns, 0, Read, 0, 512)).collect();
         let adjust = Adjust { window, ..Adjust::default() };
-        let out: Vec<TraceRecord> = Adjusted::new(records.clone().into_iter(), adjust, Arc::clone(&counts)).collect();
+        let out: Vec<TraceRecord> =
+            Adjusted::new(records.clone().into_iter(), adjust, Arc::clone(&counts)).collect();
         let mut places: Vec<u64> = out.iter().map(|record| record.place).collect();
         prop_assert!(out.windows(2).all(|pair| pair[0].at <= pair[1].at), "{:?}", out);
         places.sort_unstable();
         prop_assert_eq!(places, (1..=times.len() as u64).collect::<Vec<_>>());
-        let earliest = out.first().map_or(Instant::ORIGIN, |first| records[first.place as usize - 1].at);
-        let moved = out.iter().filter(|out| out.at.as_ns() + earliest.as_ns() != times[out.place as usize - 1]).count() as u64;
+        let earliest =
+            out.first().map_or(Instant::ORIGIN, |first| records[first.place as usize - 1].at);
+        let moved = out
+            .iter()
+            .filter(|out| out.at.as_ns() + earliest.as_ns() != times[out.place as usize - 1])
+            .count() as u64;
         prop_assert_eq!(moved, counts.clamped.get());
     }
 }

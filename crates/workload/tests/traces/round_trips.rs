@@ -92,7 +92,11 @@ fn any_records() -> impl Strategy<Value = Vec<TraceRecord>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        cases: 200,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn what_every_format_writes_it_reads_back(records in any_records()) {
@@ -104,7 +108,12 @@ proptest! {
                 // It has one request at a time, and its times are sums; see below.
                 continue;
             }
-            prop_assert_eq!(comparable(format, &made.records), comparable(format, &written), "{}", format.name);
+            prop_assert_eq!(
+                comparable(format, &made.records),
+                comparable(format, &written),
+                "{}",
+                format.name
+            );
         }
     }
 
@@ -115,37 +124,64 @@ proptest! {
         let one_at_a_time: Vec<TraceRecord> = records
             .iter()
             .map(|record| {
-                let (response, think) = (record.response.unwrap_or(Nanos::from_ns(1)).max(Nanos::from_ns(1)), record.think.unwrap_or_default());
+                let (response, think) = (
+                    record.response.unwrap_or(Nanos::from_ns(1)).max(Nanos::from_ns(1)),
+                    record.think.unwrap_or_default(),
+                );
                 let now = at;
                 at = at + response + think;
-                let operation = if record.operation == Operation::Read { Operation::Read } else { Operation::Write };
+                let operation = if record.operation == Operation::Read {
+                    Operation::Read
+                } else {
+                    Operation::Write
+                };
                 let len_bytes = record.len_bytes.max(512);
-                TraceRecord { at: now, operation, len_bytes, response: Some(response), think: Some(think), ..*record }
+                TraceRecord {
+                    at: now,
+                    operation,
+                    len_bytes,
+                    response: Some(response),
+                    think: Some(think),
+                    ..*record
+                }
             })
             .collect();
         let (bytes, written, _) = write(format, &one_at_a_time);
         let made = read(format, Action::Queue, &bytes, 1000);
         prop_assert_eq!(comparable(format, &made.records), comparable(format, &written));
         // Think times that are not known follow from the distance to the next request.
-        let without: Vec<TraceRecord> = one_at_a_time.iter().map(|record| TraceRecord { think: None, ..*record }).collect();
+        let without: Vec<TraceRecord> =
+            one_at_a_time.iter().map(|record| TraceRecord { think: None, ..*record }).collect();
         let made = read(format, Action::Queue, &write(format, &without).0, 1000);
-        let at = |records: &[TraceRecord]| records.iter().map(|record| record.at).collect::<Vec<_>>();
+        let at =
+            |records: &[TraceRecord]| records.iter().map(|record| record.at).collect::<Vec<_>>();
         prop_assert_eq!(at(&made.records), at(&written));
     }
 
     #[test]
-    fn what_a_format_says_of_a_record_is_all_it_needs_to_say(record in any_record().prop_map(|(_, record)| record)) {
+    fn what_a_format_says_of_a_record_is_all_it_needs_to_say(
+        record in any_record().prop_map(|(_, record)| record),
+    ) {
         for format in FORMATS {
             let mut losses = Losses::default();
             let Some(once) = format.says.reduce(&record, &mut losses) else {
-                prop_assert_eq!(losses.all().count(), 1, "what is left out is left out for one \
-                    reason");
+                prop_assert_eq!(
+                    losses.all().count(),
+                    1,
+                    "what is left out is left out for one \
+                    reason"
+                );
                 continue;
             };
             let mut again = Losses::default();
             prop_assert_eq!(format.says.reduce(&once, &mut again), Some(once), "{}", format.name);
             prop_assert_eq!(again, Losses::default(), "{}", format.name);
-            prop_assert!(once.offset_bytes <= record.offset_bytes && once.end_bytes() >= record.end_bytes(), "{}: {:?}", format.name, once);
+            prop_assert!(
+                once.offset_bytes <= record.offset_bytes && once.end_bytes() >= record.end_bytes(),
+                "{}: {:?}",
+                format.name,
+                once
+            );
         }
     }
 }

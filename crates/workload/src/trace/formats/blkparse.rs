@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   8,0    3        1     0.000000000   697  Q  WS 223490 + 8 [kjournald]
-//!   │      │        │     │             │    │  │  │        │ └ the process's name; may hold anything
+//!   │      │        │     │             │    │  │  │        │ └ the process's name
 //!   │      │        │     │             │    │  │  │        └ sectors of 512 bytes
-//!   │      │        │     │             │    │  │  └ first sector; it and the length are missing where there is none, as in flushes
+//!   │      │        │     │             │    │  │  └ first sector; absent with the length
 //!   │      │        │     │             │    │  └ what: see below
 //!   │      │        │     │             │    └ the event: Q queued, D issued to the drive, …
 //!   │      │        │     │             └ the process

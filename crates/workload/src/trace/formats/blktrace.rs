@@ -2,11 +2,11 @@
 //! machine, each followed by a payload.
 //!
 //! ```text
-//! byte  0 u32 magic 0x65617400 | version 7     28 u32 action: event in the lower half, categories in the upper
+//! byte  0 u32 magic 0x65617400 | version 7     28 u32 action: event, then categories
 //!       4 u32 sequence number                  32 u32 process
 //!       8 u64 when, ns                         36 u32 device, major · 2²⁰ + minor
 //!      16 u64 first sector of 512 bytes        40 u32 processor
-//!      24 u32 length, bytes                    44 u16 error, 46 u16 bytes of payload after the record
+//!      24 u32 length, bytes                    44 u16 error, 46 u16 bytes of payload
 //! ```
 //!
 //! The first magic number shows the byte order. Bytes before the next magic number are skipped.
