@@ -10,7 +10,7 @@
 //!
 //! ```
 //! use headtime_units::{SectorSize, Sectors};
-//! use headtime_workload::{Source, StreamConfig, Workload};
+//! use headtime_workload::{RequestSource, StreamConfig, Workload};
 //!
 //! let random_reads = StreamConfig::closed(16);
 //! let capacity = Sectors::new(17_938_986);

@@ -174,7 +174,10 @@ proptest! {
     #[test]
     fn damaged_samples_are_read_the_same_whole_or_in_pieces(
         which in 0..FORMATS.len(),
-        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0_u8..3), 1..8),
+        changes in prop::collection::vec(
+            (any::<prop::sample::Index>(), any::<u8>(), 0_u8..3),
+            1..8,
+        ),
         piece in 1_usize..60,
     ) {
         let sample = samples().swap_remove(which);
