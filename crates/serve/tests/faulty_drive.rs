@@ -231,7 +231,7 @@ fn another_drive_in_place_of_a_lost_one_is_neither_read_nor_written() {
     std::fs::rename(&ours, &away).unwrap();
     for (stranger, said) in [
         (Some(&away), "its table of volumes is that of drive"),
-        (None, "it has no table of volumes that can be read"),
+        (None, "it has no valid table of volumes"),
     ] {
         std::fs::File::create(&ours).and_then(|file| file.set_len(32 << 20)).unwrap();
         let first = drive(&sandbox, &[]);

@@ -214,7 +214,7 @@ fn what_does_not_go_together_is_refused_at_the_start() {
         .filter(|line| !line.starts_with("certificate") && !line.starts_with("key"))
         .collect::<Vec<_>>()
         .join("\n");
-    assert!(said(&without).to_string().contains("no certificate for TLS"), "{}", said(&without));
+    assert!(said(&without).to_string().contains("TLS needs a certificate"), "{}", said(&without));
     assert!(said(&bench.toml(CLIENTS, "require")).to_string().contains("without client_ca"));
     std::fs::write(bench.sandbox.path("key.pem"), "nothing").unwrap();
     let error = said(&toml);

@@ -196,8 +196,7 @@ fn a_certificate_that_was_revoked_opens_nothing_more_not_even_with_a_session_of_
     list(&[77], 2021);
     let files = reload(&mut control(&server)).unwrap();
     assert!(
-        files.notes[0].contains("was to be replaced by")
-            && files.notes[0].contains("fetch its next list"),
+        files.notes[0].contains("expired at") && files.notes[0].contains("fetch its next list"),
         "{files:?}"
     );
     assert!(Connection::open(port, &vm2).is_err());

@@ -320,7 +320,7 @@ fn orders_over_the_socket_are_whole_or_refused() {
         ),
         ("tunables.get", json!({"names": ["x"]}), ErrorReplyKind::BadRequest, "no tunable `x`"),
         ("status", json!({"of": "rec"}), ErrorReplyKind::BadRequest, "takes no arguments"),
-        ("map.show", json!({}), ErrorReplyKind::BadRequest, "believed by distance and has no map"),
+        ("map.show", json!({}), ErrorReplyKind::BadRequest, "has no map"),
         ("map.save", json!({"to": "x.map"}), ErrorReplyKind::BadRequest, "not an absolute path"),
         ("map.load", json!({}), ErrorReplyKind::BadRequest, "missing field"),
         ("map.load", json!({"from": "/nowhere/x.map"}), ErrorReplyKind::BadRequest, "has no map"),
