@@ -1,8 +1,8 @@
-//! [`AngleSamples`]: what completions showed of the platter, as many of the newest as memory allows.
+//! [`AngleSamples`]: the newest observations of the platter, as many as memory allows.
 //!
-//! A angle sample is one completion: at this time the end of this sector passed under the head. Where on
-//! the platter that is nobody knows yet; that many of them agree is what everything else is found
-//! from.
+//! An angle sample is one completion: the time at which the end of a sector passed under the head.
+//! The angle of that sector is not known yet; the searches find it from the agreement of many
+//! samples.
 //!
 //! Cost: 16 bytes each.
 
@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use headtime_units::{Instant, Lba};
 
-/// One completion: when the end of a sector passed under the head.
+/// One completion: the time at which the end of a sector passed under the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AngleSample {
     pub(crate) at: Instant,
@@ -27,12 +27,12 @@ pub(super) struct AngleSamples {
 }
 
 impl AngleSamples {
-    /// None yet, and never more than `most`.
+    /// Creates an empty buffer for at most `most` samples.
     pub(super) fn new(most: usize) -> Self {
         Self { kept: VecDeque::new(), most: most.max(1), taken: 0 }
     }
 
-    /// Takes one in; the oldest is forgotten where there are too many.
+    /// Adds a sample; drops the oldest one if the buffer is full.
     pub(super) fn take(&mut self, angle_sample: AngleSample) {
         if self.kept.len() == self.most {
             self.kept.pop_front();
@@ -46,30 +46,30 @@ impl AngleSamples {
         (self.kept.capacity() * size_of::<AngleSample>()) as u64
     }
 
-    /// How many were ever taken in.
+    /// The number of samples ever added.
     pub(super) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Forgets all but the newest `count`.
+    /// Drops all but the newest `count`.
     pub(super) fn keep_newest(&mut self, count: usize) {
         let over = self.kept.len().saturating_sub(count);
         self.kept.drain(..over);
     }
 
-    /// The numbers of the newest `count`, of all that were ever taken in: what [`AngleSamples::get`] goes
-    /// by.
+    /// The numbers of the newest `count` samples, counted over all that were ever added; the
+    /// argument of [`AngleSamples::get`].
     pub(super) fn newest_numbers(&self, count: usize) -> Range<u64> {
         self.taken - self.kept.len().min(count) as u64..self.taken
     }
 
-    /// The angle sample of that number, if it was not forgotten.
+    /// The angle sample of that number, if it is still kept.
     pub(super) fn get(&self, number: u64) -> Option<AngleSample> {
         let first = self.taken - self.kept.len() as u64;
         self.kept.get(usize::try_from(number.checked_sub(first)?).ok()?).copied()
     }
 
-    /// Those that are kept, the oldest first.
+    /// The newest `count` samples, oldest first.
     pub(super) fn newest(&self, count: usize) -> Vec<AngleSample> {
         self.kept.iter().skip(self.kept.len().saturating_sub(count)).copied().collect()
     }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_are_forgotten_first() {
+    fn the_oldest_samples_are_dropped_first() {
         let mut angle_samples = AngleSamples::new(3);
         (0..5).for_each(|number| {
             angle_samples.take(AngleSample { at: Instant::from_ns(number), last: Lba::new(number) })

@@ -1,21 +1,21 @@
-//! [`Frame`]: how fast the platter turned while it was watched, so that times become angles.
+//! [`Frame`]: the speed and phase of the platter during an observation, which convert times to
+//! angles.
 //!
-//! A completion says when a sector passed; where it is on the platter follows from the time only if
-//! the speed is known to a few parts per million. With the right speed the angles seen and the
-//! angles that somebody believes of the sectors differ by one and the same amount for all sectors
-//! of which he is right; so the speed is found at which most agree (the greatest length of the sum
-//! of directions), even if only a quarter of the angles are believed rightly. What the speed
-//! wanders meanwhile is followed afterwards, from angle sample to angle sample.
+//! A completion shows the time at which a sector passed. Its angle follows from the time only if
+//! the speed is known to a few parts per million. At the right speed, the difference between the
+//! observed and the predicted angle is the same for all correctly predicted sectors. The fit
+//! therefore selects the speed at which most differences agree (the greatest length of the sum of
+//! directions). A quarter of correct predictions is enough. Drift of the speed is followed
+//! afterwards, from angle sample to angle sample.
 //!
-//! Worked example, 4 ms a turn: sectors believed at 0.25 and 0.75 turn pass at 5.0 and 15.0 ms. At
-//! 4 ms a turn they were seen at 1.25 and 3.75 turns: both agree, and the platter stood at 0 when
-//! the clock did.
+//! Worked example, 4 ms a turn: sectors predicted at 0.25 and 0.75 turn pass at 5.0 and 15.0 ms. At
+//! 4 ms a turn these are 1.25 and 3.75 turns: both agree, and the platter was at angle 0 at time 0.
 //!
-//! Does not find a speed further than [`REACH_PPM`] from the one it starts from, nor, where angle samples
-//! span hours, further than [`MAX_STEPS`] steps: over such times the filter has followed the
-//! platter. Cost: one complex multiplication for each angle sample and step, both bounded; taken a few at
-//! a time ([`Fit`]). Source: as the spindle's fit of recordings (`headtime validate`); the
-//! periodogram is the textbook's.
+//! Limits: the speed must lie within [`REACH_PPM`] of the initial one and, where the angle samples
+//! span hours, within [`MAX_STEPS`] steps; over such times the filter has followed the platter.
+//! Cost: one complex multiplication per angle sample and step, both bounded and divided into slices
+//! ([`Fit`]). Source: the same fit as for recordings (`headtime validate`); the periodogram is the
+//! textbook method.
 
 use core::f64::consts::TAU;
 
@@ -24,35 +24,36 @@ use headtime_units::{Angle, Instant, RotationPeriod};
 use super::budget::Budget;
 use crate::angles::angle_of_turns;
 
-/// How far from the speed that it starts from the unit's is looked for, in parts per million
-/// (vendors state 0.1 to 0.5 %; measured units lie within a few hundred).
+/// The maximum deviation from the initial speed, in parts per million (vendors state 0.1 to 0.5 %;
+/// measured drives lie within a few hundred).
 const REACH_PPM: f64 = 500.0;
-/// The part of a turn by which the last angle sample moves from step to step.
+/// The share of a turn by which the last angle sample moves from step to step.
 const STEP_TURNS: f64 = 0.125;
-/// Steps to either side, at the most: two hours of a 7,200 rpm drive at the whole reach.
+/// The maximum number of steps to either side: two hours of a 7,200 rpm drive over the whole range.
 const MAX_STEPS: f64 = 4_096.0;
-/// AngleSamples times steps of the search, about, unless that leaves fewer than [`MIN_SAMPLE`] angle samples.
+/// The approximate product of angle samples and steps, unless that leaves fewer than [`MIN_SAMPLE`]
+/// angle samples.
 const MAX_WORK: f64 = 3e6;
 const MIN_SAMPLE: usize = 500;
-/// Steps of Newton's towards the top, each of which makes the error much smaller than it was: the
-/// first is within a sixteenth of a turn over all angle samples.
+/// The number of Newton steps towards the maximum. Each reduces the error considerably; the first
+/// starts within a sixteenth of a turn over all angle samples.
 const SHARPENINGS: u32 = 4;
-/// A sine and a cosine, in operations; with them the place of a sum is found.
+/// The cost of a sine and a cosine, in operations, including the access to the sum.
 const SINE: u64 = 32;
-/// What the sum over one step takes.
+/// The cost of one step of the sum.
 const PRODUCT: u64 = 2;
-/// Weight of a angle sample in following what the speed wanders (guess: a fiftieth).
+/// The weight of an angle sample in the drift of the speed (guess: a fiftieth).
 const FOLLOW: f64 = 0.02;
-/// A angle sample further off than this, in turns, says nothing of the speed.
+/// The error, in turns, above which an angle sample is ignored as an outlier.
 const OUTLIER_TURNS: f64 = 0.05;
 
-/// The platter's turning over the time of some angle samples.
+/// The rotation of the platter over the time of some angle samples.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     pub(super) period: RotationPeriod,
     /// The angle at the origin of the clock.
     pub(super) phase: Angle,
-    /// How well the believed angles agree, 0 to 1.
+    /// The coherence of the predicted angles, 0 to 1.
     pub(super) coherence: f64,
 }
 
@@ -63,16 +64,16 @@ impl Frame {
     }
 }
 
-/// Looks for the speed and phase at which angle samples agree best with the angles that are believed of
-/// their sectors' ends.
+/// Searches for the speed and phase at which the angle samples agree best with the predicted end
+/// angles of their sectors.
 #[derive(Clone, Debug)]
 pub(super) struct Fit {
     start: RotationPeriod,
     begin: f64,
-    /// Nanoseconds since the first angle sample, and believed turns.
+    /// Nanoseconds since the first angle sample, and predicted turns.
     readings: Vec<(f64, f64)>,
     stage: Stage,
-    /// The reading that comes next.
+    /// The next reading.
     at: usize,
 }
 
@@ -81,25 +82,25 @@ enum Stage {
     /// Sums of directions at speeds `step` turns per ns apart, `steps` to either side of the start,
     /// over each `stride`th reading.
     Steps { step: f64, steps: f64, stride: usize, sums: Vec<Complex> },
-    /// At `frequency`, not to be left further than `within` from `around`.
+    /// Refinement at `frequency`, which stays within `within` of `around`.
     Sharpen { frequency: f64, around: f64, within: f64, rounds: u32, moments: [Complex; 3] },
 }
 
 type Complex = (f64, f64);
 
 impl Fit {
-    /// Begins at the speed `start`, with times and the angles believed, rising by time.
+    /// Begins at the speed `start`, with times and predicted angles in the order of time.
     pub(super) fn begin(
         start: RotationPeriod,
         angle_samples: impl ExactSizeIterator<Item = (Instant, Angle)>,
     ) -> Self {
         let mut begin = 0.0;
         let mut readings = Vec::with_capacity(angle_samples.len());
-        for (at, believed) in angle_samples {
+        for (at, predicted) in angle_samples {
             if readings.is_empty() {
                 begin = at.as_ns() as f64;
             }
-            readings.push((at.as_ns() as f64 - begin, believed.as_turns()));
+            readings.push((at.as_ns() as f64 - begin, predicted.as_turns()));
         }
         let span = readings.last().map_or(0.0, |reading: &(f64, f64)| reading.0);
         let reach = REACH_PPM * 1e-6 / start.as_ns_f64();
@@ -121,14 +122,14 @@ impl Fit {
         (self.readings.capacity() * size_of::<(f64, f64)>() + sums) as u64
     }
 
-    /// Goes on as far as the budget allows; what was found when there is no more.
+    /// Advances as far as the budget allows; returns the result once it is complete.
     pub(super) fn advance(&mut self, budget: &mut Budget) -> Option<Frame> {
         while budget.is_left() {
             let nominal = 1.0 / self.start.as_ns_f64();
             match &mut self.stage {
                 Stage::Steps { step, steps, stride, sums } => {
                     if let Some((at, turns)) = self.readings.get(self.at) {
-                        // From step to step each direction turns on by the same angle.
+                        // Each direction turns by a constant angle from step to step.
                         let mut direction = direction(at * (nominal - *steps * *step) - turns);
                         let by = self::direction(at * *step);
                         for sum in sums.iter_mut() {
@@ -187,8 +188,7 @@ impl Fit {
     }
 }
 
-/// Takes out of the angles of angle samples what the speed wandered against what is believed, one angle sample
-/// after another.
+/// Corrects the angles of angle samples for the drift of the speed, one sample after another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Follower {
     frame: Frame,
@@ -200,11 +200,10 @@ impl Follower {
         Self { frame, wandered: 0.0 }
     }
 
-    /// The angle under the head at `at`, where a sector ended that was believed to end at
-    /// `believed`.
-    pub(super) fn angle_at(&mut self, at: Instant, believed: Angle) -> Angle {
+    /// The angle under the head at `at`, when a sector ended whose end is predicted at `predicted`.
+    pub(super) fn angle_at(&mut self, at: Instant, predicted: Angle) -> Angle {
         let angle = self.frame.angle_at(at);
-        let error = (angle + angle_of_turns(-self.wandered)).signed_turns_from(believed);
+        let error = (angle + angle_of_turns(-self.wandered)).signed_turns_from(predicted);
         if error.abs() < OUTLIER_TURNS {
             self.wandered += FOLLOW * error;
         }
@@ -214,26 +213,27 @@ impl Follower {
 
 const NOTHING: [Complex; 3] = [(0.0, 0.0); 3];
 
-/// The frame that turns `frequency` times in a ns, from the sum of all directions at that speed.
+/// The frame that turns `frequency` times per ns, from the sum of all directions at that speed.
 fn frame(start: RotationPeriod, begin: f64, frequency: f64, sum: Complex, count: usize) -> Frame {
     let period = RotationPeriod::from_fs(libm::round(1e6 / frequency) as u64).unwrap_or(start);
-    // The angle at the beginning, carried back to the origin of the clock by whole numbers.
+    // The angle at the first sample, carried back to the origin of the clock in whole numbers.
     let at_begin = angle_of_turns(libm::atan2(-sum.1, sum.0) / TAU);
     let phase = at_begin - period.angle_at(Instant::from_ns(begin as u64), Angle::ZERO);
     Frame { period, phase, coherence: libm::hypot(sum.0, sum.1) / count.max(1) as f64 }
 }
 
-/// How far the length of the sum of directions is from its top, by its slope and curvature in the
-/// frequency; none where it curves upwards.
+/// The distance to the maximum of the length of the sum, from its slope and curvature in the
+/// frequency; zero where it curves upwards.
 fn newton(moments: &[Complex; 3]) -> f64 {
     let [sum, by_time, by_square] = *moments;
-    // The slope of the sum is i times the first moment, its curvature less the second.
+    // The derivative of the sum is i times the first moment; the second derivative is minus the
+    // second moment.
     let slope = 2.0 * (sum.1 * by_time.0 - sum.0 * by_time.1);
     let curvature = 2.0 * (square(by_time) - sum.0 * by_square.0 - sum.1 * by_square.1);
     if curvature < 0.0 { -slope / curvature } else { 0.0 }
 }
 
-/// One, turned by so many turns.
+/// The unit vector at this angle in turns.
 fn direction(turns: f64) -> Complex {
     let (sine, cosine) = libm::sincos(TAU * (turns - libm::floor(turns)));
     (cosine, sine)
@@ -253,7 +253,7 @@ mod tests {
     use headtime_units::Nanos;
 
     #[test]
-    fn speed_and_phase_are_found_though_most_angles_are_believed_wrongly() {
+    fn speed_and_phase_are_found_though_most_angles_are_predicted_wrongly() {
         for (ppm, wander) in [(-450.0, 0.0), (0.0, 0.0), (37.0, 0.1), (450.0, -0.05)] {
             let nominal = RotationPeriod::from_rpm(15_000.0).unwrap();
             let real = RotationPeriod::from_rpm(15_000.0 / (1.0 + ppm * 1e-6)).unwrap();
@@ -265,8 +265,8 @@ mod tests {
                 let wandered = angle_of_turns(wander * number as f64 / 2_000.0);
                 truth.push(real.angle_at(at, Angle::HALF) + wandered);
             }
-            // A third is right.
-            let believed = |number: usize| {
+            // A third of the predictions is right.
+            let predicted = |number: usize| {
                 if number.is_multiple_of(3) {
                     truth[number]
                 } else {
@@ -275,7 +275,7 @@ mod tests {
             };
             let mut fit = Fit::begin(
                 nominal,
-                angle_samples.iter().enumerate().map(|(number, at)| (*at, believed(number))),
+                angle_samples.iter().enumerate().map(|(number, at)| (*at, predicted(number))),
             );
             let frame = loop {
                 let mut budget = Budget::slice();

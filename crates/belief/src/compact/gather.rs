@@ -157,8 +157,8 @@ mod tests {
             let lba = rng.random_range(0..100_000_u64);
             // The next time at which this sector's end is under the head of a platter that stands
             // at the segment's angles.
-            let wanted = segment.turns(lba as f64) + segment.sector();
-            at_turns += (wanted - at_turns).rem_euclid(1.0);
+            let expected = segment.turns(lba as f64) + segment.sector();
+            at_turns += (expected - at_turns).rem_euclid(1.0);
             angle_samples.take(AngleSample {
                 at: Instant::from_ns((at_turns * nominal.as_ns_f64()) as u64),
                 last: Lba::new(lba),

@@ -19,7 +19,6 @@ mod codec;
 mod curve;
 mod frame;
 mod gather;
-mod grow;
 mod locations;
 mod map;
 mod pairs;
@@ -31,6 +30,7 @@ mod segments;
 mod shifts;
 mod skew_terms;
 mod slips;
+mod survey;
 mod worst;
 
 pub use codec::{COMPACT_MAGIC, CompactDecodeError};

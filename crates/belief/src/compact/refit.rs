@@ -1,12 +1,12 @@
-//! [`Refit`]: finding out again, from what was seen so far, by how many sectors a drive's addresses
-//! differ from its profile. Done in small steps, so that no completion waits for it.
+//! [`Refit`]: a search, in small steps, for the number of sectors by which the addresses of a drive
+//! differ from its profile. No completion waits for it.
 //!
-//! First how the platter turned ([`Fit`]), against the angles as they are believed; then the shifts
-//! ([`Search`]), a few angle samples at a time; then both once more, because what is now believed tells
-//! better how the speed wandered and how noisy angle samples are.
+//! The rotation of the platter is fitted first ([`Fit`]), against the predicted angles. Then the
+//! shifts are searched ([`Search`]), a few angle samples at a time. Both are repeated once, because
+//! the new predictions show better how the speed drifted and how noisy the angle samples are.
 //!
-//! Cost: counted in operations as all searches are (`budget.rs`), never more than a slice and a
-//! piece with a completion; [`STEP`] angle samples of the search for shifts, 0.1 ms.
+//! Cost: counted in operations like all searches (`budget.rs`), at most a slice and a piece per
+//! completion; [`STEP`] angle samples of the search for shifts, 0.1 ms.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,43 +20,44 @@ use super::frame::{Fit, Follower, Frame};
 use super::shifts::Shifts;
 use super::slips::{Search, Seen, Trace};
 
-/// AngleSamples taken into the search with each completion.
+/// The number of angle samples that the search ingests with each completion.
 const STEP: usize = 8;
-/// Off by so much costs 1 at first (guess: 20 us of jitter on a turn of 4 to 8 ms).
+/// The error that costs 1 in the first pass (guess: 20 us of jitter on a turn of 4 to 8 ms).
 const FIRST_SCALE_TURNS: f64 = 0.004;
-/// Bounds of what is made of it after the first pass.
+/// Bounds of that error in later passes.
 const SCALES_TURNS: (f64, f64) = (0.002, 0.012);
-/// A coherence below so many deviations of chance says that no angle is believed rightly.
+/// The number of deviations of chance below which the coherence shows that no angle is predicted
+/// correctly.
 const DEVIATIONS: f64 = 5.0;
-/// What it takes to find where a sector lies, to follow the platter by a angle sample and sort it in, and
-/// to take it out again, in operations.
+/// Costs in operations: to locate a sector; to follow the platter by an angle sample and sort it
+/// in; and to remove it again.
 const LOCATING: u64 = 64;
 const PLACING: u64 = 160;
 const TAKING_OUT: u64 = 40;
-/// What finding the middle of one number among others takes.
+/// The cost per number of finding a median.
 const MIDDLE: u64 = 2;
-/// Bytes of a angle sample in the tree, about.
+/// Approximate bytes of an angle sample in the tree.
 const SORTED: u64 = 40;
 
-/// A search at work.
+/// A search in progress.
 #[derive(Clone, Debug)]
 pub(super) struct Refit {
     layout: Arc<Layout>,
     angle_samples: Vec<AngleSample>,
     period: RotationPeriod,
-    /// What is believed, and where it says that the angle samples' sectors end.
+    /// The current shifts, and the end angles that they predict for the sectors of the samples.
     shifts: Shifts,
-    believed: Vec<Angle>,
-    /// How far angle samples were off when they were followed, in turns.
+    predicted: Vec<Angle>,
+    /// The errors of the angle samples when they were followed, in turns.
     off: Vec<f64>,
     stage: Stage,
-    /// How many times shifts were searched for.
+    /// The number of completed searches for shifts.
     passes: u32,
 }
 
 #[derive(Clone, Debug)]
 enum Stage {
-    Believe,
+    Predict,
     Fit(Fit),
     Follow(Follower, BTreeMap<(Lba, usize), Angle>),
     Order(BTreeMap<(Lba, usize), Angle>, Vec<Seen>),
@@ -64,7 +65,7 @@ enum Stage {
     Trace(Trace),
 }
 
-/// What was found.
+/// The result of the search.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) shifts: Shifts,
@@ -72,10 +73,10 @@ pub(super) struct Found {
 }
 
 impl Refit {
-    /// Begins with the shifts believed so far.
+    /// Begins a search with the known shifts.
     pub(super) fn begin(
         layout: Arc<Layout>,
-        believed: &Shifts,
+        predicted: &Shifts,
         period: RotationPeriod,
         angle_samples: Vec<AngleSample>,
     ) -> Self {
@@ -84,22 +85,22 @@ impl Refit {
             layout,
             angle_samples,
             period,
-            shifts: believed.clone(),
-            believed: Vec::with_capacity(count),
+            shifts: predicted.clone(),
+            predicted: Vec::with_capacity(count),
             off: Vec::with_capacity(count),
-            stage: Stage::Believe,
+            stage: Stage::Predict,
             passes: 0,
         }
     }
 
-    /// Bytes of memory, the layout that it shares left out.
+    /// Bytes of memory, without the shared layout.
     pub(super) fn memory(&self) -> u64 {
         let angle_samples = self.angle_samples.capacity() * size_of::<AngleSample>()
-            + self.believed.capacity() * size_of::<Angle>()
+            + self.predicted.capacity() * size_of::<Angle>()
             + self.off.capacity() * size_of::<f64>();
         let seen = |seen: &Vec<Seen>| (seen.capacity() * size_of::<Seen>()) as u64;
         let stage = match &self.stage {
-            Stage::Believe => 0,
+            Stage::Predict => 0,
             Stage::Fit(fit) => fit.memory(),
             Stage::Follow(_, sorted) => sorted.len() as u64 * SORTED,
             Stage::Order(sorted, taken) => sorted.len() as u64 * SORTED + seen(taken),
@@ -109,27 +110,27 @@ impl Refit {
         angle_samples as u64 + stage
     }
 
-    /// Goes on as far as the budget allows; the answer when there is one, [`None`] inside it where
-    /// the angle samples agree with what is believed no better than by chance.
+    /// Advances as far as the budget allows. Returns the result once it is complete; the inner
+    /// [`None`] means that the angle samples agree with the predictions no better than by chance.
     pub(super) fn advance(&mut self, budget: &mut Budget) -> Option<Option<Found>> {
         while budget.is_left() {
             match &mut self.stage {
-                Stage::Believe => {
-                    let begin = self.believed.len();
+                Stage::Predict => {
+                    let begin = self.predicted.len();
                     let end =
                         self.angle_samples.len().min(begin + budget.pieces(LOCATING) as usize);
                     let angles = self.angle_samples[begin..end].iter().map(|angle_sample| {
                         end_angle(&self.layout, &self.shifts, angle_sample.last)
                     });
-                    self.believed.extend(angles);
+                    self.predicted.extend(angles);
                     budget.spend(LOCATING * (end - begin) as u64);
                     if end == self.angle_samples.len() {
                         budget.spend(2 * end as u64);
                         let readings = self
                             .angle_samples
                             .iter()
-                            .zip(&self.believed)
-                            .map(|(angle_sample, believed)| (angle_sample.at, *believed));
+                            .zip(&self.predicted)
+                            .map(|(angle_sample, predicted)| (angle_sample.at, *predicted));
                         self.stage = Stage::Fit(Fit::begin(self.period, readings));
                     }
                 }
@@ -152,11 +153,11 @@ impl Refit {
                     let begin = self.off.len();
                     let end = self.angle_samples.len().min(begin + budget.pieces(PLACING) as usize);
                     for number in begin..end {
-                        let (angle_sample, believed) =
-                            (self.angle_samples[number], self.believed[number]);
-                        let angle = follower.angle_at(angle_sample.at, believed);
+                        let (angle_sample, predicted) =
+                            (self.angle_samples[number], self.predicted[number]);
+                        let angle = follower.angle_at(angle_sample.at, predicted);
                         sorted.insert((angle_sample.last, number), angle);
-                        self.off.push(angle.signed_turns_from(believed).abs());
+                        self.off.push(angle.signed_turns_from(predicted).abs());
                     }
                     budget.spend(PLACING * (end - begin) as u64);
                     if end == self.angle_samples.len() {
@@ -185,10 +186,10 @@ impl Refit {
                     budget.spend(search.operations() * (end - *at) as u64);
                     *at = end;
                     if end < seen.len() {
-                        // So many and no more with each completion.
+                        // The number of samples per completion is limited.
                         budget.exhaust();
                     } else if let Stage::Search(search, ..) =
-                        std::mem::replace(&mut self.stage, Stage::Believe)
+                        std::mem::replace(&mut self.stage, Stage::Predict)
                     {
                         self.stage = Stage::Trace(search.trace());
                     }
@@ -197,20 +198,20 @@ impl Refit {
                     let Some(shifts) = trace.advance(budget) else { continue };
                     self.shifts = shifts;
                     self.passes += 1;
-                    self.believed.clear();
-                    self.stage = Stage::Believe;
+                    self.predicted.clear();
+                    self.stage = Stage::Predict;
                 }
             }
         }
         None
     }
 
-    /// Whether angles agree better than by chance.
+    /// Returns true if the angles agree better than by chance.
     fn agrees(&self, frame: &Frame) -> bool {
         frame.coherence >= DEVIATIONS / libm::sqrt(2.0 * self.angle_samples.len().max(1) as f64)
     }
 
-    /// What an angle that is off by it costs 1 in the search for shifts.
+    /// The error that costs 1 in the search for shifts.
     fn scale(&mut self) -> f64 {
         if self.passes == 0 || self.off.is_empty() {
             return FIRST_SCALE_TURNS;
@@ -237,8 +238,8 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    /// AngleSamples of a unit that turns slower than it is believed to and whose addresses lie `rows`
-    /// further on; some are of elsewhere.
+    /// Angle samples of a drive that turns slower than predicted and whose addresses are shifted by
+    /// `rows`; some are of other places.
     fn angle_samples(
         layout: &Layout,
         rows: &Shifts,
@@ -260,8 +261,8 @@ mod tests {
         (0..count).map(|_| draw()).collect()
     }
 
-    /// From the first look at the speed to the last shift nothing is done at once that is longer
-    /// than a slice and a piece, on a large drive or a small one, with few angle samples or many.
+    /// No slice exceeds its bound from the fit of the speed to the last shift, on a large or a
+    /// small drive, with few or many angle samples.
     #[test]
     fn a_search_is_done_in_bounded_slices_and_finds_speed_and_shifts() {
         for (drive, count) in [("nearline-20tb", 500), ("atlas10k", 6_000)] {
@@ -299,12 +300,13 @@ mod tests {
                 most >= budget::SLICE / 2 && all > 5 * budget::MOST,
                 "{drive}: {most} operations at most, {all} in all"
             );
-            // Over all angle samples, which come a turn and a half apart; one in fifty says anything.
+            // Over all angle samples, which are a turn and a half apart. One in fifty is an
+            // outlier.
             let off_turns =
                 (found.period.as_fs() as f64 / real.as_fs() as f64 - 1.0) * 1.5 * f64::from(count);
             assert!(off_turns.abs() < 0.01, "{drive}: the speed is {off_turns} turns off");
-            // Whether the platter stands a little elsewhere or all addresses lie some sectors on
-            // cannot be told apart.
+            // A small rotation of the platter cannot be distinguished from a shift of all
+            // addresses.
             let [outer, middle, inner] =
                 [1, 3, 5].map(|sixth| found.shifts.at(Lba::new(third * sixth / 2)));
             assert!(

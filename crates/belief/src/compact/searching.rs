@@ -6,11 +6,11 @@ use headtime_units::{Angle, RotationPeriod};
 
 use super::angle_samples::{AngleSample, AngleSamples};
 use super::budget::Budget;
-use super::grow::Survey;
 use super::locations::Locations;
 use super::map::CompactMap;
 use super::recheck::Recheck;
 use super::refit::Refit;
+use super::survey::Survey;
 use crate::angles::AngleMap;
 use crate::arrival::Arrival;
 use crate::model::actuator::Actuator;

@@ -1,32 +1,32 @@
-//! [`Segments`]: where sectors lie around the platter, as far as that was found out without anybody
-//! saying.
+//! [`Segments`]: the angles of sectors on the platter, as found without a profile.
 //!
-//! Along the addresses of one zone the angle rises by the same amount from sector to sector, except
-//! that a track begins somewhat later than the one before it ended (its skew), and again somewhat
-//! later where the surface or the cylinder changes. A *segment* is a stretch of addresses of which
-//! that is known as a straight line and a few sawteeth on it ([`SkewTerm`]), each of which falls back
-//! once in its period.
+//! Along the addresses of one zone the angle increases by the same amount from sector to sector,
+//! except at the end of a track: the next track begins somewhat later (its skew), and later again
+//! where the surface or the cylinder changes. A *segment* is a range of addresses on which the
+//! angle is a straight line plus a few sawtooth terms ([`SkewTerm`]), each of which falls back once
+//! per period.
 //!
 //! Worked example, tracks of 1,000 sectors, each beginning 0.1 turn late: 1.1 turns in 1,000
-//! sectors is a slope of 0.0011, and a skew term of period 1,000 and height −0.1. Sector 500 lies at
-//! 0.0011 · 500 − 0.1 · (0.5 − 0.5) less the line's own 0.05 at the first sector: half a turn on.
+//! sectors is a slope of 0.0011, with a skew term of period 1,000 and height −0.1. Sector 500 lies
+//! at 0.0011 · 500 − 0.1 · (0.5 − 0.5) minus 0.05 for the phase at the first sector: at half a
+//! turn.
 //!
-//! Cost: a look-up is a binary search and a division for each skew term. Some 200 bytes a segment.
+//! Cost: a lookup is a binary search and a division for each skew term. Some 200 bytes per segment.
 //! Source: ours.
 
 use headtime_units::{Angle, Lba};
 
 use crate::angles::angle_of_turns;
 
-/// What a segment takes of memory with its skew terms, where it is and how deep.
+/// Bytes of a segment with its skew terms, its range and its radii.
 pub(super) const SEGMENT_BYTES: u64 = 256;
 
-/// A stretch of addresses on which angles are known.
+/// A range of addresses on which angles are known.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Segment {
-    /// From this address on.
+    /// The first address.
     pub(super) first: u64,
-    /// Up to but not including this one.
+    /// The address after the last one.
     pub(super) end: u64,
     /// The address that positions count from.
     pub(super) origin: u64,
@@ -35,25 +35,26 @@ pub(super) struct Segment {
     /// Turns from sector to sector, on average over the skew terms.
     pub(super) slope: f64,
     pub(super) skew_terms: Vec<SkewTerm>,
-    /// How far angles were off (root mean square), in turns.
+    /// The root mean square error of angles, in turns.
     pub(super) spread: f64,
-    /// By how many angle samples it was found.
+    /// The number of angle samples in it.
     pub(super) angle_samples: u64,
 }
 
 /// A sawtooth on a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct SkewTerm {
-    /// Sectors from skew term to skew term.
+    /// Sectors per repetition.
     pub(super) period: f64,
-    /// Sectors from the origin to where a skew term begins.
+    /// Sectors from the origin to the beginning of a repetition.
     pub(super) offset: f64,
-    /// Turns by which it rises from its beginning to its end; negative where tracks begin late.
+    /// Turns by which it rises from the beginning to the end of a repetition; negative where tracks
+    /// begin late.
     pub(super) height: f64,
 }
 
 impl SkewTerm {
-    /// −½ where it begins, ½ where it ends.
+    /// The shape of the term: −½ at the beginning of a repetition, ½ at its end.
     pub(super) fn shape(&self, x: f64) -> f64 {
         let place = (x - self.offset) / self.period;
         place - libm::floor(place) - 0.5
@@ -61,7 +62,7 @@ impl SkewTerm {
 }
 
 impl Segment {
-    /// Turns at which the sector `x` sectors behind the origin begins.
+    /// The angle in turns at which the sector `x` sectors after the origin begins.
     pub(super) fn turns(&self, x: f64) -> f64 {
         self.phase
             + self.slope * x
@@ -72,12 +73,12 @@ impl Segment {
                 .sum::<f64>()
     }
 
-    /// Where `lba` is from the origin.
+    /// The distance of `lba` from the origin in sectors.
     pub(super) fn place(&self, lba: u64) -> f64 {
         lba.wrapping_sub(self.origin) as i64 as f64
     }
 
-    /// Turns that one sector takes within a track.
+    /// The angle of one sector within a track, in turns.
     pub(super) fn sector(&self) -> f64 {
         (self.slope
             + self
@@ -94,16 +95,17 @@ impl Segment {
 pub(crate) struct Segments {
     capacity: u64,
     segments: Vec<Segment>,
-    /// Turns from address 0 to the beginning and to the end of each segment: what distances are
-    /// measured by.
+    /// Turns from address 0 to the beginning and to the end of each segment; the measure of
+    /// distances.
     radii: Vec<(f64, f64)>,
     whole: f64,
-    /// Turns per sector where nothing is known.
+    /// Turns per sector outside the segments.
     between: f64,
 }
 
 impl Segments {
-    /// Takes segments that do not overlap, in any order, of a drive with `capacity` sectors.
+    /// Creates the list from segments that do not overlap, in any order, of a drive with `capacity`
+    /// sectors.
     pub(super) fn new(mut segments: Vec<Segment>, capacity: u64) -> Self {
         segments.sort_by_key(|segment| segment.first);
         let (covered, turns) = segments.iter().fold((0.0, 0.0), |sum, segment| {
@@ -128,18 +130,18 @@ impl Segments {
         &self.segments
     }
 
-    /// The segment that holds `lba`, if its angle is known.
+    /// The segment that contains `lba`, if there is one.
     pub(super) fn of(&self, lba: Lba) -> Option<&Segment> {
         self.segments.get(self.number_of(lba)?)
     }
 
     /// The number of that segment.
     pub(super) fn number_of(&self, lba: Lba) -> Option<usize> {
-        let behind = self.segments.partition_point(|segment| segment.first <= lba.get());
-        behind.checked_sub(1).filter(|number| lba.get() < self.segments[*number].end)
+        let count = self.segments.partition_point(|segment| segment.first <= lba.get());
+        count.checked_sub(1).filter(|number| lba.get() < self.segments[*number].end)
     }
 
-    /// The segments with a part of one of them unknown again.
+    /// The segments without the given range of one of them.
     pub(super) fn without(&self, number: usize, first: u64, end: u64) -> Self {
         let mut segments = self.segments.clone();
         let segment = segments.remove(number);
@@ -170,17 +172,16 @@ impl Segments {
         Some(angle_of_turns(segment.turns(segment.place(lba.get())) + segment.sector()))
     }
 
-    /// Turns from the beginning of the first of so many sectors to the end of the last, as far as
-    /// the segment that the first lies on goes: a read that crosses from one track to the next waits
-    /// for the skew.
+    /// Turns from the beginning of the first sector to the end of the last, within the segment of
+    /// the first: a read that crosses to the next track waits for the skew.
     pub(super) fn turns_over(&self, first: Lba, sectors: u64) -> Option<f64> {
         let segment = self.of(first)?;
         let begin = segment.place(first.get());
         let last = begin + sectors.saturating_sub(1) as f64;
         let passing = sectors as f64 * segment.sector();
         let skews = segment.turns(last) - segment.turns(begin) + segment.sector() - passing;
-        // Where a track seems to begin before the one before it ended, it is there again a turn
-        // later; within one turn of sectors no more than that is waited for.
+        // If a track seems to begin before the previous one ends, its beginning passes again a turn
+        // later. Transfers shorter than a turn never wait longer than that.
         let turns_more = if passing < 1.0 {
             -libm::floor(skews + MIN_SKEW)
         } else {
@@ -189,11 +190,11 @@ impl Segments {
         Some(passing + skews + turns_more)
     }
 
-    /// How far in on the drive the address lies, from 0 to 1, by tracks rather than by addresses:
+    /// The radial depth of the address, from 0 (outermost) to 1, by tracks instead of addresses:
     /// inner tracks hold fewer sectors.
     pub(super) fn depth(&self, lba: Lba, capacity: u64) -> f64 {
-        let behind = self.segments.partition_point(|segment| segment.first <= lba.get());
-        let turns = match behind.checked_sub(1) {
+        let count = self.segments.partition_point(|segment| segment.first <= lba.get());
+        let turns = match count.checked_sub(1) {
             None => lba.get() as f64 * self.between,
             Some(number) => {
                 let (segment, (begins, ends)) = (&self.segments[number], self.radii[number]);
@@ -212,7 +213,8 @@ impl Segments {
     }
 }
 
-/// What a step to another track may seem to save, in turns (guess: skew terms are found to within less).
+/// The maximum negative skew of a track change, in turns (guess: the error of skew terms is
+/// smaller).
 const MIN_SKEW: f64 = 0.01;
 
 #[cfg(test)]
@@ -234,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worked_example_holds() {
+    fn the_worked_example_is_reproduced() {
         let segments = Segments::new(vec![segment()], 20_000);
         let turns = |lba| {
             segments.start(Lba::new(lba)).map(|angle| libm::round(angle.as_turns() * 1e6) / 1e6)
@@ -259,7 +261,8 @@ mod tests {
             [0.008, 0.008, 0.108, 0.008, 2.2]
         );
         assert_eq!(segments.turns_over(Lba::new(10_000), 8), None);
-        // A skew term the other way: the next track's sectors passed already, and come again.
+        // With a skew term of the opposite sign, the sectors of the next track have passed already
+        // and are reached a turn later.
         let early = Segment {
             skew_terms: vec![SkewTerm { period: 1_000.0, offset: 0.0, height: 0.2 }],
             slope: 0.0008,
@@ -270,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_goes_by_tracks_where_segments_are_known_and_by_addresses_elsewhere() {
+    fn depth_is_computed_from_tracks_within_segments_and_from_addresses_elsewhere() {
         let outer = segment();
         let inner = Segment { first: 10_000, end: 20_000, slope: 0.0022, ..segment() };
         let segments = Segments::new(vec![inner, outer], 20_000);

@@ -1,16 +1,15 @@
-//! [`Shifts`]: by how many sectors a drive's addresses lie further on than a layout says, region by
-//! region.
+//! [`Shifts`]: the number of sectors by which the addresses of a drive are shifted against a
+//! layout, by region.
 //!
-//! A sector that a drive steps over moves everything behind it by one. A layout that does not know
-//! of it is right again once it is asked for the address so many sectors further on. Example:
-//! nothing before LBA 7,218,155, then 8: LBA 7,300,000 lies where the layout has LBA 7,300,008.
+//! A sector that a drive skips moves all later sectors by one. A layout without this slip becomes
+//! right again if each address is increased by the number of skipped sectors. Example: no shift
+//! before LBA 7,218,155, then 8: LBA 7,300,000 lies where the layout has LBA 7,300,008.
 //!
-//! Cost: a look-up is a binary search. 16 bytes for each region.
+//! Cost: a lookup is a binary search. 16 bytes for each region.
 
 use headtime_units::{Extent, Lba, Sectors};
 
-/// How far addresses are moved, from which address on; rising by address, each differing from the
-/// one before.
+/// The shifts by first address, in the order of addresses; each differs from the previous one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shifts {
     rows: Vec<Shift>,
@@ -19,7 +18,7 @@ pub(crate) struct Shifts {
     highest: i64,
 }
 
-/// From `first` on addresses lie `sectors` further on.
+/// The shift of the addresses from `first` on, in sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shift {
     pub(super) first: u64,
@@ -27,7 +26,7 @@ pub(super) struct Shift {
 }
 
 impl Shifts {
-    /// Takes `(first, sectors)` in any order of equals; what changes nothing is left out.
+    /// Creates the list from rows in the order of addresses; rows that change nothing are left out.
     pub(super) fn new(rows: impl IntoIterator<Item = Shift>) -> Self {
         let mut kept: Vec<Shift> = Vec::new();
         for row in rows {
@@ -41,20 +40,20 @@ impl Shifts {
         Self { rows: kept, lowest, highest }
     }
 
-    /// The regions, rising by address.
+    /// The regions in the order of addresses.
     pub(super) fn rows(&self) -> &[Shift] {
         &self.rows
     }
 
-    /// By how much `lba` is moved.
+    /// The shift of `lba`.
     pub(super) fn at(&self, lba: Lba) -> i64 {
-        let behind = self.rows.partition_point(|row| row.first <= lba.get());
-        behind.checked_sub(1).map_or(0, |row| self.rows[row].sectors)
+        let count = self.rows.partition_point(|row| row.first <= lba.get());
+        count.checked_sub(1).map_or(0, |row| self.rows[row].sectors)
     }
 
-    /// The addresses of a drive with `capacity` whose sectors a layout has at `extent`, as far as they
-    /// follow each other: those `around` an address, or the longest stretch. With them the number
-    /// of sectors of `extent` before the first.
+    /// The addresses of a drive with `capacity` whose sectors a layout has at `extent`, as far as
+    /// they are contiguous: the range `around` an address, or the longest one. Also returns the
+    /// number of sectors of `extent` before the first of them.
     pub(crate) fn addresses(
         &self,
         extent: Extent,
@@ -63,14 +62,14 @@ impl Shifts {
     ) -> Option<(Extent, u64)> {
         let (start, end) = (extent.start.get() as i64, extent.end().get() as i64);
         let stretch = |index: usize| {
-            // The stretch before the first row is not shifted.
+            // The range before the first row is not shifted.
             let row = |index: usize| index.checked_sub(1).map(|index| self.rows[index]);
             let sectors = row(index).map_or(0, |row| row.sectors);
             let first = row(index).map_or(0, |row| row.first as i64).max(start - sectors);
-            let behind = self.rows.get(index).map_or(i64::MAX, |row| row.first as i64);
-            let behind = behind.min(end - sectors).min(capacity.get() as i64);
-            (first < behind).then(|| {
-                let extent = Extent::from_numbers(first as u64, (behind - first) as u64);
+            let next = self.rows.get(index).map_or(i64::MAX, |row| row.first as i64);
+            let next = next.min(end - sectors).min(capacity.get() as i64);
+            (first < next).then(|| {
+                let extent = Extent::from_numbers(first as u64, (next - first) as u64);
                 (extent, (first + sectors - start) as u64)
             })
         };
@@ -84,7 +83,7 @@ impl Shifts {
             .max_by_key(|(extent, _)| extent.len)
     }
 
-    /// The address to ask a layout with so many `mapped` sectors for; the nearest that it has.
+    /// The address of `lba` in a layout with `mapped` sectors, or the nearest address that it has.
     pub(super) fn moved(&self, lba: Lba, mapped: u64) -> Lba {
         Lba::new(lba.get().saturating_add_signed(self.at(lba)).min(mapped.saturating_sub(1)))
     }
@@ -95,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_moved_by_what_its_region_says_and_stays_on_the_drive() {
+    fn an_address_is_moved_by_the_shift_of_its_region_and_stays_on_the_drive() {
         let row = |first, sectors| Shift { first, sectors };
         let shifts = Shifts::new([row(0, 0), row(100, 8), row(150, 8), row(200, -3)]);
         assert_eq!(shifts.rows(), [row(100, 8), row(200, -3)]);

@@ -1,38 +1,39 @@
-//! [`Fitting`]: a line with sawteeth through points, by least squares; what a segment is made of.
+//! [`Fitting`]: the least-squares fit of a segment, a line with sawtooth terms, to points.
 //!
-//! Line and heights are found by linear least squares. Period and beginning of a skew term are not
-//! linear: they are moved by ever smaller steps as long as that makes the points fit better. What a
-//! point can be off is bounded, so that one that is wrong pulls little. Several segments may be
-//! fitted to the same points, one after the other, and the best of them is kept.
+//! The line and the heights are found by linear least squares. The period and offset of a skew term
+//! are not linear: they are moved by ever smaller steps as long as the fit improves. The error of a
+//! point is bounded, so that an outlier has little weight. Several segments may be fitted to the
+//! same points, one after the other, and the best of them is kept.
 //!
 //! Cost: at most [`MAX_POINTS`] points, in pieces of one attempt at a skew term.
 
 use super::budget::{Budget, EVALUATION};
 use super::segments::{Segment, SkewTerm};
 
-/// A point: sectors from the origin, turns, and when it was seen, in turns of the platter.
+/// A point: sectors from the origin, turns, and the time of the sample in turns of the platter.
 pub(super) type Point = (f64, f64, f64);
 
-/// No more points are fitted: what is left of the noise is a thirteenth then.
+/// The maximum number of points of a fit: the noise is then reduced to a thirteenth.
 pub(super) const MAX_POINTS: usize = 160;
-/// The most skew terms of a segment: track, surface or cylinder, band, group of spares.
+/// The maximum number of skew terms of a segment: track, surface or cylinder, band, group of
+/// spares.
 pub(super) const MAX_SKEW_TERMS: usize = 4;
-/// Levelling goes over the points so often, and what it does with each of them in all: two
-/// evaluations, sorting, and a row of the equations.
+/// The number of rounds of the linear fit, and its cost per point: two evaluations, sorting, and a
+/// row of the equations.
 const ROUNDS: u64 = 3;
 const LEVELLING: u64 = 10 * ROUNDS * EVALUATION;
-/// The most that a point counts as off, in deviations of the rest.
+/// The bound of the error of a point, in deviations of the rest.
 const BOUND: f64 = 3.0;
-/// The least deviation that is believed, in turns.
+/// The minimum deviation, in turns.
 const LEAST: f64 = 0.001;
 
-/// What of a turn a point lies behind the segment's line, −½ to ½.
+/// The distance of a point from the line of the segment, −½ to ½ turn.
 pub(super) fn residual(segment: &Segment, point: Point) -> f64 {
     let off = point.1 - segment.turns(point.0);
     off - libm::round(off)
 }
 
-/// The mean of squares of what points are off, each bounded.
+/// The mean square of the bounded errors.
 pub(super) fn misfit(segment: &Segment, points: &[Point], bound: f64) -> f64 {
     let squares =
         points.iter().map(|point| residual(segment, *point).abs().min(bound)).map(|off| off * off);
@@ -46,17 +47,17 @@ pub(super) fn deviation(segment: &Segment, points: &[Point]) -> f64 {
     (1.48 * off.get(off.len() / 2).copied().unwrap_or(0.0)).max(LEAST)
 }
 
-/// Phase, slope and heights by least squares, periods and beginnings as they are; where the speed
-/// is not sure, also the part by which the platter turns faster, which is answered.
+/// Fits phase, slope and heights by least squares; periods and offsets are fixed. Returns the
+/// relative excess of the speed if that is fitted too, otherwise zero.
 pub(super) fn level(
     segment: &mut Segment,
     points: &[Point],
-    speed_too: bool,
+    speed: SpeedFit,
     budget: &mut Budget,
 ) -> f64 {
     budget.spend(LEVELLING * points.len() as u64);
     let skew_terms = segment.skew_terms.len().min(MAX_SKEW_TERMS);
-    let size = 2 + skew_terms + usize::from(speed_too);
+    let size = 2 + skew_terms + usize::from(speed == SpeedFit::Fitted);
     let span = points.iter().map(|point| point.0.abs()).fold(1.0, f64::max);
     let time = points.iter().map(|point| point.2.abs()).fold(1.0, f64::max);
     let mut faster = 0.0;
@@ -67,7 +68,7 @@ pub(super) fn level(
         let mut matrix = Matrix::default();
         for point in &at {
             let off = residual(segment, *point);
-            // Points that are further off count as if they were this far off.
+            // Errors beyond the bound count as the bound.
             let weight = if off.abs() <= bound { 1.0 } else { bound / off.abs() };
             let mut row = [0.0; SIZE];
             (row[0], row[1]) = (1.0, point.0 / span);
@@ -76,7 +77,7 @@ pub(super) fn level(
                 .iter()
                 .zip(&mut row[2..])
                 .for_each(|(skew_term, shape)| *shape = skew_term.shape(point.0));
-            if speed_too {
+            if speed == SpeedFit::Fitted {
                 row[size - 1] = -point.2 / time;
             }
             for i in 0..size {
@@ -94,12 +95,19 @@ pub(super) fn level(
             .iter_mut()
             .zip(&solved[2..])
             .for_each(|(skew_term, more)| skew_term.height += more);
-        if speed_too {
+        if speed == SpeedFit::Fitted {
             faster += solved[size - 1] / time;
         }
     }
     segment.phase -= libm::floor(segment.phase);
     faster
+}
+
+/// The treatment of the platter speed in a fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SpeedFit {
+    Fixed,
+    Fitted,
 }
 
 /// Segments that are fitted to the same points one after the other; the best is kept.
@@ -112,8 +120,8 @@ pub(super) struct Fitting {
     tried: f64,
 }
 
-/// One segment whose skew terms are moved. Parts of a skew term by which the beginning is moved, or the last
-/// skew term of the span against the first.
+/// One segment whose skew terms are moved. `part` is the step, as a share of the period: by it the
+/// offset moves, or the last repetition within the span relative to the first.
 #[derive(Clone, Debug)]
 struct Settling {
     skew_term: usize,
@@ -127,27 +135,27 @@ impl Fitting {
     pub(super) fn new(points: Vec<Point>, segments: Vec<Segment>) -> Self {
         assert!(
             !segments.is_empty() && points.len() <= MAX_POINTS,
-            "{} strips, {} points",
+            "{} segments, {} points",
             segments.len(),
             points.len()
         );
         Self { points, waiting: segments, at: None, best: None, tried: 0.0 }
     }
 
-    /// Bytes of memory, the few segments left out.
+    /// Bytes of memory, without the few segments.
     pub(super) fn memory(&self) -> u64 {
         (self.points.capacity() * size_of::<Point>()) as u64
     }
 
-    /// Goes on as far as the budget allows; the best segment when all are fitted, and how many ways
-    /// were tried.
+    /// Advances as far as the budget allows. Returns the best segment and the number of candidates
+    /// once all are fitted.
     pub(super) fn advance(&mut self, budget: &mut Budget) -> Option<(Segment, f64)> {
         while budget.is_left() {
             let Some((mut segment, mut settling)) = self.at.take() else {
                 let Some(mut segment) = self.waiting.pop() else {
                     return self.best.take().map(|(_, segment)| (segment, self.tried));
                 };
-                level(&mut segment, &self.points, false, budget);
+                level(&mut segment, &self.points, SpeedFit::Fixed, budget);
                 let bound = BOUND * deviation(&segment, &self.points);
                 let least = misfit(&segment, &self.points, bound);
                 budget.spend(2 * EVALUATION * self.points.len() as u64);
@@ -161,7 +169,7 @@ impl Fitting {
                 self.at = Some((segment, settling));
                 continue;
             }
-            level(&mut segment, &self.points, false, budget);
+            level(&mut segment, &self.points, SpeedFit::Fixed, budget);
             segment.spread = deviation(&segment, &self.points);
             let misfit = misfit(&segment, &self.points, 0.5);
             budget.spend(2 * EVALUATION * self.points.len() as u64);
@@ -177,8 +185,8 @@ const FIRST_PART: f64 = 0.25;
 const LAST_PART: f64 = 0.002;
 
 impl Settling {
-    /// Moves the skew term once if that makes points fit better, or goes to smaller steps, or to the
-    /// next skew term.
+    /// Moves the skew term once if that improves the fit; otherwise reduces the step, or continues
+    /// with the next skew term.
     fn advance(&mut self, segment: &mut Segment, points: &[Point], budget: &mut Budget) {
         let (first, last) = (
             points.first().map_or(0.0, |point| point.0),
@@ -188,7 +196,7 @@ impl Settling {
         let before = segment.skew_terms[self.skew_term];
         let SkewTerm { period, offset, height } = before;
         let skew_terms = (span / period).max(1.0);
-        // Turned about the middle, so that period and beginning do not undo each other.
+        // Scaled about the middle, so that period and offset are independent.
         let about = |period_now: f64| middle - (middle - offset) * period_now / period;
         let longer = [1.0 + self.part / skew_terms, 1.0 - self.part / skew_terms]
             .map(|by| SkewTerm { period: period * by, offset: about(period * by), height });
@@ -214,7 +222,8 @@ impl Settling {
     }
 }
 
-/// The segment with one more skew term, of which only the frequency is known: a rising and a falling one.
+/// Returns the segment with one more skew term of the given frequency: a rising and a falling
+/// candidate.
 pub(super) fn with_skew_term(
     segment: &Segment,
     points: &[Point],
@@ -232,7 +241,7 @@ pub(super) fn with_skew_term(
     });
     let height =
         core::f64::consts::PI * 2.0 * libm::hypot(cosine, sine) / points.len().max(1) as f64;
-    // A rising skew term is −sin: it passes zero downwards where it begins.
+    // A rising skew term is −sin: it passes zero downwards at its offset.
     let rising = (libm::atan2(sine, cosine) / core::f64::consts::TAU + 0.25) * period;
     let tried = [(rising + period / 2.0, -height), (rising, height)].map(|(offset, height)| {
         let mut tried = segment.clone();
@@ -246,7 +255,7 @@ pub(super) fn with_skew_term(
 const SIZE: usize = 3 + MAX_SKEW_TERMS;
 type Matrix = [[f64; SIZE + 1]; SIZE];
 
-/// Gauss with pivots; `None` where the points do not say.
+/// Gaussian elimination with pivots; `None` if the points do not determine the unknowns.
 fn solve(mut matrix: Matrix, size: usize) -> Option<[f64; SIZE]> {
     for column in 0..size {
         let pivot = (column..size)
@@ -302,9 +311,9 @@ mod tests {
                 .map(|x| (*x, truth.turns(*x) + rng.random_range(-0.003..0.003), 0.0))
                 .collect();
             let mut line = Segment { skew_terms: Vec::new(), phase: 0.29, ..truth.clone() };
-            level(&mut line, &points, false, &mut Budget::slice());
-            let toothed = with_skew_term(&line, &points, 1.0 / 1_234.4, &mut Budget::slice());
-            let mut fitting = Fitting::new(points.clone(), toothed);
+            level(&mut line, &points, SpeedFit::Fixed, &mut Budget::slice());
+            let candidates = with_skew_term(&line, &points, 1.0 / 1_234.4, &mut Budget::slice());
+            let mut fitting = Fitting::new(points.clone(), candidates);
             let fitted = loop {
                 let mut budget = Budget::slice();
                 let fitted = fitting.advance(&mut budget);
@@ -316,15 +325,15 @@ mod tests {
             let (before, after) = (deviation(&line, &points), deviation(&fitted, &points));
             assert!(
                 before > 0.02 && after < 0.006,
-                "seed {seed}: {before} turns off with the line, {after} with the skew_term {:?} of \
-                    {skew_term:?}",
+                "seed {seed}: {before} turns off with the line, {after} with the skew terms {:?} \
+                    for {skew_term:?}",
                 fitted.skew_terms
             );
         }
     }
 
     #[test]
-    fn a_speed_that_is_off_is_found_beside_the_line() {
+    fn a_speed_error_is_fitted_together_with_the_line() {
         let mut rng = ChaCha8Rng::seed_from_u64(3);
         let truth = Segment {
             first: 0,
@@ -344,7 +353,7 @@ mod tests {
             })
             .collect();
         let mut line = Segment { phase: 0.25, ..truth };
-        let faster = level(&mut line, &points, true, &mut Budget::slice());
+        let faster = level(&mut line, &points, SpeedFit::Fitted, &mut Budget::slice());
         assert!(
             (faster - 3e-5).abs() < 1e-6 && (line.phase - 0.3).abs() < 3e-3,
             "{faster} and {line:?}"

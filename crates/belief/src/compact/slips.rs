@@ -1,24 +1,23 @@
-//! [`Search`]: where a unit's addresses lie further on than its layout says, found from the angles
-//! that their sectors showed.
+//! [`Search`]: the search for shifts of addresses against the layout, from the observed angles of
+//! sectors.
 //!
-//! Every slipped sector that the layout does not know of moves all behind it along, up to the next
-//! place where spares take the difference up. Between two such places the shift is one number, and
-//! every angle sample says which numbers fit the angle that it showed: a few of each turn. In the order of
-//! addresses the cheapest sequence of shifts is found by dynamic programming (Viterbi): a angle sample
-//! costs how far its angle is off, up to a bound; a change of the shift costs as much as picking
-//! one shift among all that are possible is unlikely ([`CHANGE`] and the logarithm of how many
-//! there are).
+//! Each slipped sector that the layout does not know of moves all later sectors, up to the next
+//! place where spares absorb the difference. Between two such places the shift is one number, and
+//! each angle sample is consistent with a few shifts per turn. The cheapest sequence of shifts in
+//! the order of addresses is found by dynamic programming (Viterbi). An angle sample costs its
+//! angle error, up to a bound. A change of the shift costs as much as the choice of one among all
+//! possible shifts is unlikely ([`CHANGE`] plus the logarithm of their number).
 //!
-//! Worked example, tracks of 1,200 sectors: a angle sample at LBA 7,300,000 is 8/1,200 turn further on
-//! than the layout says, and so are the ten behind it. With a shift of 0 each of them costs 1.7,
-//! with one of 8 nothing: 17 saved for a change at 12. A single angle sample that is off by as much
-//! changes nothing.
+//! Worked example, tracks of 1,200 sectors: an angle sample at LBA 7,300,000 is 8/1,200 turn ahead
+//! of the layout, and so are the next ten. With a shift of 0 each of them costs 1.7, with a shift
+//! of 8 nothing: 17 saved for a change at 12. A single angle sample with this error changes
+//! nothing.
 //!
-//! Does not find a shift that fewer than three or four angle samples speak of, nor where exactly between
-//! two angle samples it begins: half-way is taken. Cost: [`Search::step`] takes one angle sample in, some ten
-//! microseconds for a thousand sectors of reach; 1 bit of memory for each angle sample and sector of
-//! reach. Source: ours; that this is what a real drive does is seen in VALIDATION.md (Cheetah
-//! 15K.5).
+//! Limits: a shift with fewer than three or four angle samples is not found, and its exact
+//! beginning between two angle samples is not known; the midpoint is used. Cost: [`Search::step`]
+//! ingests one angle sample in some ten microseconds for a thousand sectors of reach; 1 bit of
+//! memory for each angle sample and sector of reach. Source: ours; VALIDATION.md shows that a real
+//! drive behaves like this (Cheetah 15K.5).
 
 use std::sync::Arc;
 
@@ -28,53 +27,52 @@ use headtime_units::{Angle, Lba};
 use super::budget::Budget;
 use super::shifts::{Shift, Shifts};
 
-/// What a change costs beside the logarithm of the number of shifts that there are to choose from
-/// (guess: of fifteen angle samples one lies behind a change).
+/// The cost of a change, without the logarithm of the number of possible shifts (guess: one of
+/// fifteen angle samples follows a change).
 const CHANGE: f64 = 2.7;
-/// The most that one angle sample may cost, so that one that goes wrong for reasons of its own moves
-/// nothing.
+/// The maximum cost of one angle sample, so that an outlier moves nothing.
 const MOST: f32 = 4.0;
-/// Shifts are looked for up to this share of the drive's sectors (guess: thirty defects in a
-/// million, several times what new drives have).
+/// The maximum shift as a share of the sectors of the drive (guess: thirty defects in a million,
+/// several times those of new drives).
 const REACH_SHARE: f64 = 3e-5;
-/// The fewest and the most sectors of reach. Down to a quarter of it shifts may be negative: of a
-/// layout that has too many slips, or where spares begin again.
+/// The minimum and maximum reach in sectors. Shifts may be negative down to a quarter of it: for a
+/// layout with too many slips, or where spares begin again.
 const REACH: (u64, u64) = (64, 8_192);
 
-/// What it takes to go back by one angle sample, which is somewhere else in memory, in operations.
+/// The cost of going back by one angle sample, which is elsewhere in memory, in operations.
 const TRACING: u64 = 100;
 
-/// A angle sample as the search takes it: the address, and the angle at which its end passed.
+/// An angle sample in the search: the address, and the angle at which its end passed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) last: Lba,
     pub(super) angle: Angle,
 }
 
-/// The search, angle sample by angle sample in the order of addresses.
+/// The search, one angle sample after another in the order of addresses.
 #[derive(Clone, Debug)]
 pub(super) struct Search {
     layout: Arc<Layout>,
-    /// An angle this far off costs 1, in 2⁻³² turns.
+    /// The angle error that costs 1, in 2⁻³² turns.
     scale: f32,
     lowest: i64,
-    /// What a change costs.
+    /// The cost of a change.
     change: f32,
     cost: Vec<f32>,
     taken: Vec<Taken>,
 }
 
-/// What the search has to know of a angle sample it took, to find the way back.
+/// The record of an ingested angle sample, for the way back.
 #[derive(Clone, Debug)]
 struct Taken {
     last: u64,
     cheapest: u32,
-    /// Of which shifts it was cheaper to come from the cheapest.
+    /// A bit for each shift that was cheaper to reach from the cheapest one.
     changed: Vec<u64>,
 }
 
 impl Search {
-    /// A search over shifts of `layout`, where an angle that is off by `scale_turns` costs 1.
+    /// Creates a search over shifts of `layout`, in which an error of `scale_turns` costs 1.
     pub(super) fn new(layout: Arc<Layout>, scale_turns: f64) -> Self {
         let reach = ((layout.capacity().get() as f64 * REACH_SHARE) as u64).clamp(REACH.0, REACH.1);
         let lowest = -(reach as i64 / 4);
@@ -89,7 +87,7 @@ impl Search {
         }
     }
 
-    /// Takes the angle sample with the next address in.
+    /// Ingests the angle sample with the next address.
     pub(super) fn step(&mut self, seen: Seen) {
         let cheapest = (0..self.cost.len())
             .min_by(|a, b| self.cost[*a].total_cmp(&self.cost[*b]))
@@ -102,15 +100,15 @@ impl Search {
                 changed[state / 64] |= 1 << (state % 64);
                 *cost = from_there;
             }
-            // Costs are compared with each other only.
+            // Only differences of costs matter.
             *cost -= least;
         }
         self.add_errors(seen);
         self.taken.push(Taken { last: seen.last.get(), cheapest: cheapest as u32, changed });
     }
 
-    /// Adds to each shift what the angle sample costs with it: track by track, because within one each
-    /// sector is a constant angle further on.
+    /// Adds the cost of the angle sample to each shift, track by track: within a track the angle of
+    /// each sector differs from the previous one by a constant.
     fn add_errors(&mut self, seen: Seen) {
         let mapped = self.layout.capacity().get();
         let mut state = 0_usize;
@@ -147,17 +145,18 @@ impl Search {
         (4 * self.cost.capacity() + self.taken.capacity() * of_one) as u64
     }
 
-    /// What one angle sample costs, in operations: shifts are gone through three times, several at once.
+    /// The cost of one angle sample, in operations: the shifts are visited three times, several at
+    /// once.
     pub(super) fn operations(&self) -> u64 {
         self.cost.len() as u64
     }
 
-    /// The way back along the cheapest shifts.
+    /// Begins the way back along the cheapest shifts.
     pub(super) fn trace(self) -> Trace {
         let state = (0..self.cost.len())
             .min_by(|a, b| self.cost[*a].total_cmp(&self.cost[*b]))
             .unwrap_or(0);
-        Trace { lowest: self.lowest, left: self.taken, behind: None, state, rows: Vec::new() }
+        Trace { lowest: self.lowest, left: self.taken, previous: None, state, rows: Vec::new() }
     }
 }
 
@@ -166,8 +165,8 @@ impl Search {
 pub(super) struct Trace {
     lowest: i64,
     left: Vec<Taken>,
-    /// The angle sample that was looked at last: its address and shift.
-    behind: Option<(u64, usize)>,
+    /// The address and shift of the angle sample visited last.
+    previous: Option<(u64, usize)>,
     state: usize,
     rows: Vec<Shift>,
 }
@@ -180,13 +179,14 @@ impl Trace {
         (self.left.capacity() * of_one + self.rows.capacity() * size_of::<Shift>()) as u64
     }
 
-    /// Goes back as far as the budget allows; the shifts when the first angle sample is reached.
+    /// Goes back as far as the budget allows; returns the shifts once the first angle sample is
+    /// reached.
     pub(super) fn advance(&mut self, budget: &mut Budget) -> Option<Shifts> {
         while budget.is_left() {
             let taken = self.left.pop();
             budget.spend(TRACING);
-            // Half-way between two angle samples with different shifts the one becomes the other.
-            if let Some((last, state)) = self.behind
+            // The shift changes midway between two angle samples with different shifts.
+            if let Some((last, state)) = self.previous
                 && taken.as_ref().is_none_or(|_| state != self.state)
             {
                 let first = taken.as_ref().map_or(0, |taken| taken.last.midpoint(last) + 1);
@@ -196,7 +196,7 @@ impl Trace {
                 self.rows.reverse();
                 return Some(Shifts::new(std::mem::take(&mut self.rows)));
             };
-            self.behind = Some((taken.last, self.state));
+            self.previous = Some((taken.last, self.state));
             if taken.changed[self.state / 64] >> (self.state % 64) & 1 == 1 {
                 self.state = taken.cheapest as usize;
             }
@@ -224,10 +224,10 @@ mod tests {
         }
     }
 
-    /// A unit with `rows` of slips that the layout does not know of is found out by random angle samples,
-    /// of which some are anywhere.
+    /// The slips of a drive that the layout does not know of are found from random angle samples,
+    /// some of which are outliers.
     #[test]
-    fn the_slips_of_a_unit_are_found_though_some_angle_samples_are_wrong() {
+    fn slips_of_a_drive_are_found_despite_outliers() {
         for seed in 1..=3_u64 {
             let profile = catalog::load("atlas10k").unwrap();
             let nominal = Arc::new(Layout::new(&profile).unwrap());
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_layout_is_right_nothing_is_moved() {
+    fn no_shift_is_found_for_a_correct_layout() {
         let layout = Arc::new(Layout::new(&catalog::load("cheetah10k7").unwrap()).unwrap());
         let mechanism = Mechanism::nominal(&catalog::load("cheetah10k7").unwrap()).unwrap();
         let mut rng = ChaCha8Rng::seed_from_u64(5);

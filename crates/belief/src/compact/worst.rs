@@ -1,17 +1,16 @@
-//! [`Tails`]: how much longer than predicted accesses took, by region: what the worst case is
-//! computed from.
+//! [`Tails`]: the excess of access times over predictions, by region; the basis of the worst case.
 //!
-//! For each of [`REGIONS`] regions of the drive accesses are counted by how late they were, in
-//! quarters of a revolution, and the longest is kept exactly. The worst that is answered is the
-//! prediction and the asked quantile of lateness on top, rounded up to the end of its quarter; the
-//! longest itself where the quantile asks for more accesses than were seen.
+//! For each of [`REGIONS`] regions of the drive, accesses are counted by lateness in quarters of a
+//! revolution, and the maximum is kept exactly. The worst case is the prediction plus the requested
+//! quantile of lateness, rounded up to the end of its quarter. It is the maximum if the quantile
+//! needs more accesses than were observed.
 //!
-//! Worked example, 8 ms a turn: of 1,000 accesses 980 came as predicted or sooner, 19 a revolution
-//! late, one 9.3 ms late. The 0.9-quantile is 0, the 0.99-quantile would be 10 ms, the end of the
-//! quarter that begins at 8, but nothing was longer than 9.3 ms: 9.3.
+//! Worked example, 8 ms a turn: of 1,000 accesses 980 completed as predicted or sooner, 19 a
+//! revolution late, one 9.3 ms late. The 0.9-quantile is 0. The 0.99-quantile would be 10 ms, the
+//! end of the quarter that begins at 8, but the maximum is 9.3 ms.
 //!
-//! Guarantees: a quantile is never below the time of the access that it is of. Cost: O(1) to take
-//! in, some 40 additions to look up. 10 KiB. Source: P1 section 3.3 (the worst ever observed),
+//! Guarantees: a quantile is never below the lateness of the access at that rank. Cost: O(1) per
+//! access, some 40 additions per lookup. 10 KiB. Source: P1 section 3.3 (the worst ever observed),
 //! docs/limits.md 6 (a quantile of the completion time).
 
 use headtime_units::{Lba, Nanos, Sectors};
@@ -20,7 +19,7 @@ use headtime_units::{Lba, Nanos, Sectors};
 pub(super) const REGIONS: usize = 64;
 /// Classes of lateness: none, and each quarter of a revolution up to eight.
 pub(super) const CLASSES: usize = 33;
-/// Fewer accesses say nothing of a region's worst.
+/// The number of accesses below which the worst case of a region is unknown.
 pub(super) const LEAST: u64 = 64;
 
 /// Lateness by region.
@@ -59,8 +58,8 @@ impl Tails {
         &self.regions
     }
 
-    /// Takes in that an access to `lba` was `late` (zero: not at all), on a drive that turns once
-    /// in `turn`.
+    /// Records that an access to `lba` was `late` (zero: not at all), on a drive with a revolution
+    /// of `turn`.
     pub(crate) fn take(&mut self, lba: Lba, late: Nanos, turn: Nanos) {
         let region = self.region(lba);
         let tail = &mut self.regions[region];
@@ -68,19 +67,19 @@ impl Tails {
         tail.longest = tail.longest.max(late);
     }
 
-    /// How late nine in ten, 99 in a hundred, … of the accesses to the region of `lba` at most
-    /// were; `None` where too few were seen.
+    /// The lateness that the given share of accesses to the region of `lba` does not exceed; `None`
+    /// if too few were observed.
     pub(super) fn quantile(&self, lba: Lba, share: f64, turn: Nanos) -> Option<Nanos> {
         let tail = self.of(lba);
         let seen: u64 = tail.counts.iter().sum();
         if seen < LEAST {
             return None;
         }
-        let wanted = libm::ceil(seen as f64 * share) as u64;
+        let rank = libm::ceil(seen as f64 * share) as u64;
         let mut below = 0;
         for (class, count) in tail.counts.iter().enumerate() {
             below += count;
-            if below >= wanted && class < CLASSES - 1 {
+            if below >= rank && class < CLASSES - 1 {
                 let end = Nanos::from_ns((turn.as_ns() * class as u64).div_ceil(4));
                 return Some(end.min(tail.longest));
             }
@@ -98,7 +97,7 @@ impl Tails {
     }
 }
 
-/// None is 0, up to a quarter turn 1, and so on.
+/// The class of a lateness: 0 for none, 1 up to a quarter turn, and so on.
 fn class(late: Nanos, turn: Nanos) -> usize {
     let quarters = (u128::from(late.as_ns()) * 4).div_ceil(u128::from(turn.as_ns().max(1)));
     quarters.min(CLASSES as u128 - 1) as usize
@@ -113,7 +112,7 @@ mod tests {
     const CAPACITY: Sectors = Sectors::new(1_000);
 
     #[test]
-    fn the_worked_example_holds() {
+    fn the_worked_example_is_reproduced() {
         let mut tails = Tails::new(CAPACITY);
         let here = Lba::new(7);
         (0..980).for_each(|_| tails.take(here, Nanos::ZERO, TURN));
@@ -124,15 +123,15 @@ mod tests {
         assert_eq!(
             quantile(0.99),
             Some(Nanos::from_us(9_300)),
-            "the quarter ends at 10 ms, and nothing was longer than 9.3"
+            "the quarter ends at 10 ms, but the maximum is 9.3 ms"
         );
         assert_eq!(quantile(0.9999), Some(Nanos::from_us(9_300)));
-        assert_eq!(tails.quantile(Lba::new(999), 0.5, TURN), None, "nothing was seen there");
+        assert_eq!(tails.quantile(Lba::new(999), 0.5, TURN), None, "no access was observed there");
     }
 
     proptest! {
         #[test]
-        fn no_quantile_is_below_the_access_that_it_is_of(late_ns in proptest::collection::vec(0_u64..100_000_000, 64..200), share in 0.5_f64..1.0) {
+        fn no_quantile_is_below_the_access_at_its_rank(late_ns in proptest::collection::vec(0_u64..100_000_000, 64..200), share in 0.5_f64..1.0) {
             let mut tails = Tails::new(CAPACITY);
             late_ns.iter().for_each(|ns| tails.take(Lba::new(0), Nanos::from_ns(*ns), TURN));
             let mut sorted = late_ns.clone();

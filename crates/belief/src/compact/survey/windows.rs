@@ -1,5 +1,5 @@
-//! Windows: where the next one is taken, and what slope (and speed, while that is not known) its
-//! points agree on.
+//! Windows: the selection of the next one, and the slope of its points (and the speed, while that
+//! is not known).
 
 use super::super::budget::{Budget, EVALUATION, SLICE};
 use super::super::gather::Seen;
@@ -10,25 +10,25 @@ use super::super::skew_terms::{Point, residual};
 use super::skew_fit::SkewFit;
 use super::{Grown, MIN_POINTS, Survey, Task};
 
-/// Windows that the points are cut into while they are few (guess: a drive has some ten to thirty
-/// zones), and their least points.
+/// The number of windows that a small set of points is divided into (guess: a drive has some ten to
+/// thirty zones), and the minimum number of points of a window.
 const WINDOWS: usize = 16;
 const MIN_WINDOW: usize = 48;
-/// The first window may take as many completions as there are angle samples, divided by this: a search is
-/// not to outlast by much what it began with.
+/// The first window may take as many completions as there are angle samples, divided by this, so
+/// that the search does not last much longer than the collection of its samples.
 const PATIENCE: u64 = 2;
-/// A drive's tracks hold between √(capacity / 8,000) and √(8 · capacity) sectors (guess: from few
-/// long tracks on a surface to many short ones), and never fewer or more than these.
+/// Tracks hold between √(capacity / 8,000) and √(8 · capacity) sectors (guess: from few long tracks
+/// on a surface to many short ones), within these bounds.
 const SECTORS_OF_TRACK: (f64, f64) = (40.0, 16_000.0);
-/// Zones differ from their neighbors by no more than this (guess).
+/// The maximum ratio of the slopes of neighboring zones (guess).
 const NEAR: f64 = 1.25;
-/// The unit's speed is looked for this far from the nominal one while no segment is known (vendors
-/// state 0.1 to 0.5 %; measured units lie within a few hundred parts per million).
+/// The maximum relative deviation of the speed from the nominal one while no segment is known
+/// (vendors state 0.1 to 0.5 %; measured drives lie within a few hundred parts per million).
 const REACH: f64 = 500e-6;
-/// Steps in which the speed is sharpened, to one turn over the time of a window.
+/// The number of steps, per turn over the time of a window, in which the speed is refined.
 const SHARPENING: f64 = 8.0;
 
-/// Slope and speed of a window, sharpened speed by speed.
+/// The refinement of the slope and speed of a window, one speed after another.
 #[derive(Clone, Debug)]
 pub(super) struct Sharpening {
     from: usize,
@@ -40,6 +40,15 @@ pub(super) struct Sharpening {
     best: Agreed,
 }
 
+/// The range of slopes that a window is searched in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SlopeRange {
+    /// Near the slope of the nearest known segment.
+    Near,
+    /// All slopes of drives of this size.
+    Full,
+}
+
 impl Sharpening {
     /// Bytes of memory.
     pub(super) fn memory(&self) -> u64 {
@@ -48,13 +57,13 @@ impl Sharpening {
 }
 
 impl Survey {
-    /// The middle of the longest row of points that are left; nothing where that is short, or would
-    /// take longer than to wait for more angle samples.
+    /// Returns the search in the middle of the longest row of unassigned points; `None` if that is
+    /// short, or if the search would take longer than waiting for more angle samples.
     pub(super) fn next_window(&mut self, budget: &mut Budget) -> Option<Task> {
         budget.spend(self.points.len() as u64);
         let (mut best, mut begun) = ((0, 0), 0);
         for number in 0..=self.points.len() {
-            if number == self.points.len() || self.owned[number] || self.vain[number] {
+            if number == self.points.len() || self.owned[number] || self.rejected[number] {
                 if number - begun > best.1 - best.0 {
                     best = (begun, number);
                 }
@@ -69,8 +78,9 @@ impl Survey {
         let window = (self.points.len() / WINDOWS).clamp(MIN_WINDOW, pairs::MAX_POINTS);
         let (from, to) =
             (middle.saturating_sub(window / 2).max(from), (middle + window / 2).min(to));
-        match self.slope_of(from, to, !self.speed_known, budget) {
-            // With more angle samples it takes no longer, and finds more.
+        let range = if self.speed_known { SlopeRange::Near } else { SlopeRange::Full };
+        match self.slope_of(from, to, range, budget) {
+            // With more angle samples the search takes no longer and finds more.
             Task::Slope { pairs, .. }
                 if !self.speed_known
                     && pairs.work() > (self.points.len() as u64 / PATIENCE * SLICE) as f64 =>
@@ -81,7 +91,7 @@ impl Survey {
         }
     }
 
-    /// Slopes that tracks of any drive of this size may have.
+    /// The range of slopes of the tracks of any drive of this size.
     fn all_slopes(&self) -> (f64, f64) {
         let capacity = self.capacity as f64;
         let least = libm::sqrt(capacity / 8_000.0).max(SECTORS_OF_TRACK.0);
@@ -89,7 +99,7 @@ impl Survey {
         (1.0 / most, 1.6 / least)
     }
 
-    fn slope_of(&mut self, from: usize, to: usize, wide: bool, budget: &mut Budget) -> Task {
+    fn slope_of(&mut self, from: usize, to: usize, range: SlopeRange, budget: &mut Budget) -> Task {
         let lba = self.points[from.midpoint(to)].lba;
         let known = self
             .segments
@@ -98,7 +108,9 @@ impl Survey {
         let known =
             known.chain(self.carried.iter().map(|segment| (segment.first.abs_diff(lba), segment)));
         let slopes = match known.min_by_key(|(apart, _)| *apart) {
-            Some((_, segment)) if !wide => (segment.slope / NEAR, segment.slope * NEAR),
+            Some((_, segment)) if range == SlopeRange::Near => {
+                (segment.slope / NEAR, segment.slope * NEAR)
+            }
             _ => self.all_slopes(),
         };
         let row: Vec<pairs::Moment> = (from..to)
@@ -108,17 +120,17 @@ impl Survey {
             })
             .collect();
         match Pairs::new(&row, slopes, if self.speed_known { 0.0 } else { REACH }, budget) {
-            Some(pairs) => Task::Slope { from, to, wide, pairs },
+            Some(pairs) => Task::Slope { from, to, range, pairs },
             None => self.give_up(from, to),
         }
     }
 
-    /// No window begins at the middle of these points again.
+    /// Excludes the middle of these points from later windows.
     pub(super) fn give_up(&mut self, from: usize, to: usize) -> Task {
-        // At least one, so that the search comes to an end.
+        // Excludes at least one point, so that the search terminates.
         let quarter = (to - from).saturating_sub(1) / 4;
         let to = to.max(from + 1).min(self.points.len());
-        self.vain[(from + quarter).min(to - 1)..to - quarter].fill(true);
+        self.rejected[(from + quarter).min(to - 1)..to - quarter].fill(true);
         self.fruitless += 1;
         if !self.speed_known {
             self.speed = 0.0;
@@ -130,16 +142,16 @@ impl Survey {
         &mut self,
         from: usize,
         to: usize,
-        wide: bool,
+        range: SlopeRange,
         agreed: Agreed,
         tried: f64,
         budget: &mut Budget,
     ) -> Task {
         if !self.is_sure(agreed.sureness, tried) {
-            return if wide {
+            return if range == SlopeRange::Full {
                 self.give_up(from, to)
             } else {
-                self.slope_of(from, to, true, budget)
+                self.slope_of(from, to, SlopeRange::Full, budget)
             };
         }
         let times = self.points[from..to].iter().map(|point| point.time);
@@ -230,7 +242,7 @@ impl Survey {
         segment.phase = mean_phase(&segment, &points);
         budget.spend(4 * EVALUATION * points.len() as u64);
         self.level(&mut segment, from, to, budget);
-        // A border may lie inside.
+        // A zone border may lie inside.
         let (from, to) = self.trimmed(&segment, from, to, budget);
         if to - from < MIN_POINTS {
             return self.give_up(from, to);
@@ -239,7 +251,7 @@ impl Survey {
     }
 }
 
-/// The phase that points agree on, given the rest of the segment.
+/// The mean phase of the points, given the rest of the segment.
 fn mean_phase(segment: &Segment, points: &[Point]) -> f64 {
     let (cosine, sine) = points.iter().fold((0.0, 0.0), |sum, point| {
         let (sine, cosine) = libm::sincos(core::f64::consts::TAU * residual(segment, *point));

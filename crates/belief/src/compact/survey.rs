@@ -1,34 +1,36 @@
-//! [`Survey`]: finding out from angle samples alone where sectors lie around the platter, segment by segment,
-//! in slices.
+//! [`Survey`]: a search for segments, which locates sectors around the platter from angle samples
+//! alone. The work is done in slices.
 //!
-//! AngleSamples in the order of their addresses are points in a plane: address across, turns up, whole
-//! turns unknown ([`Gather`]). Where nothing is known a *window* of up to 128 neighboring points
-//! is taken, and slope and speed are looked for on which those of them agree that lie near each
-//! other ([`Pairs`]); the whole window sharpens them ([`Scan`]). What is left over the line repeats
-//! from track to track, from surface to surface and so on: skew terms ([`super::skew_terms`]). Then the segment
-//! *grows* over the points beside the window as long as they lie where it says. The next window is
-//! taken where most points are left; slope and skew terms are looked for near those of the segments that
-//! there are, because all zones of a drive have the same surfaces, bands and skews, only other
+//! Angle samples in the order of their addresses are points in a plane: the address is the
+//! abscissa, turns are the ordinate, and whole turns are unknown ([`Gather`]). Where no segment is
+//! known, the survey selects a *window* of up to 128 neighboring points. Pairs of points that lie
+//! near each other vote on its slope and speed ([`Pairs`]), and the whole window refines the result
+//! ([`Scan`]). The residual repeats from track to track, from surface to surface and so on; it is
+//! described by skew terms ([`super::skew_terms`]). The segment is then *extended* over the
+//! adjacent points as long as they match its prediction. The next window is selected where most
+//! points are unassigned. Its slope and skew terms are searched near those of known segments first,
+//! because all zones of a drive have the same surfaces, bands and skews and differ only in their
 //! tracks.
 //!
-//! *What is believed*: each step asks for more than chance would do in any of the ways tried so far
-//! in this search, c of them: a slope for a sureness of ln c + 12 ([`Scan::sureness`]), a segment for
-//! odds of c · e¹² that its points lie by it rather than anywhere. Chance passes the n-th step of m
-//! with e^−12 times what share of c it tried itself, so a search is fooled at most e^−12 · (1 + ln
-//! c) of the time, one in some ten thousand. A skew term needs less, because a false one moves little
-//! and has to bring the misfit down besides. A segment grows to where the odds that points belong to
-//! it are best, stops where they have fallen by e⁹ since or where it would have to bend, and is
-//! trimmed where its ends do not belong to it. Segments that were known are held against the new
-//! points first, and dropped where those speak against them; what is seen later speaks as well
+//! *Acceptance*: each step must be less likely than chance in all of the c ways tried so far in
+//! this search. A slope needs a sureness of ln c + 12 ([`Scan::sureness`]). A segment needs odds of
+//! c · e¹² that its points belong to it. Chance passes the n-th step of m with e^−12 times the
+//! share of c that the step tried itself. A search is therefore fooled at most e^−12 · (1 + ln c)
+//! of the time, one in some ten thousand. A skew term needs less, because a false one moves little
+//! and must also reduce the misfit. A segment is extended to where the odds of its points are best.
+//! It stops where they have fallen by e⁹ since, or where it would have to bend, and its ends are
+//! trimmed where they do not belong to it. Known segments are compared with the new points first
+//! and dropped where those contradict them. Later samples are compared as well
 //! ([`super::recheck`]).
 //!
-//! Worked example, 20 TB in 24 zones, 8,192 angle samples: 340 to a zone. A window of 128 in the middle of
-//! one of them has its slope found by 64 pairs in 30 million operations, 500 completions; each
-//! further zone takes some dozen completions, and its skew terms some hundred.
+//! Worked example, 20 TB in 24 zones, 8,192 angle samples: 340 per zone. The slope of a window of
+//! 128 points in the middle of a zone is found from 64 pairs in 30 million operations, which are
+//! 500 completions. Each further zone takes some dozen completions, and its skew terms some
+//! hundred.
 //!
-//! Does not find segments of fewer than 32 points, nor a zone that is told from its neighbor by less
-//! than the noise. Cost: no completion does more than [`super::budget::MOST`] operations; the whole
-//! search lasts some hundred to some ten thousand completions.
+//! Limits: segments of fewer than 32 points are not found, nor is a zone that differs from its
+//! neighbor by less than the noise. Cost: no completion does more than [`super::budget::MOST`]
+//! operations; the whole search lasts from some hundred to some ten thousand completions.
 
 use headtime_units::{RotationPeriod, Sectors};
 
@@ -38,47 +40,48 @@ use super::gather::{Gather, Seen};
 use super::pairs::Pairs;
 use super::scan::{SURE, Scan};
 use super::segments::{SEGMENT_BYTES, Segment, Segments};
-use super::skew_terms::{Fitting, MAX_POINTS, Point, deviation, level};
+use super::skew_terms::{Fitting, MAX_POINTS, Point, SpeedFit, deviation, level};
 pub(super) use odds::odds_of;
 use odds::{belongs, odds, weights};
-use skew_fit::{COMBED_POINTS, OF_SEGMENTS, SkewFit};
-use windows::Sharpening;
+use skew_fit::{MAX_SKEW_POINTS, OF_SEGMENTS, SkewFit};
+use windows::{Sharpening, SlopeRange};
 
 mod odds;
 mod skew_fit;
 mod windows;
 
-/// The fewest points that a segment is found from.
+/// The minimum number of points of a new segment.
 const MIN_POINTS: usize = 32;
-/// Teeth are looked for again in a segment that has grown to so many times its points.
+/// The factor by which a segment must have gained points before its skews are fitted again.
 const SKEW_FIT_AGAIN: f64 = 1.4;
-/// A segment has bent whose points are so many times as far off as they were.
+/// The growth of the deviation at which a segment counts as bent.
 const BENT: f64 = 2.0;
-/// The fewest points that it grows by at once.
+/// The minimum number of points of one extension.
 const MIN_GROWTH: usize = 8;
-/// So few repetitions of a skew term within the points show none.
+/// The number of repetitions within the points below which a skew term is not detectable.
 const REPETITIONS: f64 = 6.0;
-/// A segment whose points are this close, in turns, has no more skew terms that matter.
+/// The deviation, in turns, below which a segment needs no further skew terms.
 const CLOSE: f64 = 0.003;
-/// A segment has ended where the odds have fallen by e to this.
+/// The drop of the logarithm of the odds at which a segment ends.
 const ENDED: f64 = 9.0;
-/// The most points that a segment grows by at once.
+/// The maximum number of points of one extension.
 const GROWTH: usize = 256;
-/// A segment is fitted again when it has grown to so many times the points that it was fitted to.
+/// The factor by which a segment must have gained points before it is fitted again.
 const FIT_AGAIN: f64 = 1.5;
-/// While no segment is known, so many of the newest angle samples are looked at: within them a speed that is
-/// wrong or wanders shows least.
+/// The number of newest angle samples searched while no segment is known. Over a short time a wrong
+/// or drifting speed has the least effect.
 const FIRST_ANGLE_SAMPLES: usize = 8_192;
-/// No search looks at more angle samples.
+/// The maximum number of angle samples in one search.
 const MAX_ANGLE_SAMPLES: usize = 16_384;
-/// So many windows are tried in vain before more angle samples are waited for: while no segment is known,
-/// and afterwards.
+/// The number of rejected windows after which the search waits for more angle samples: while no
+/// segment is known, and afterwards.
 const MAX_FRUITLESS_WINDOWS: (u32, u32) = (4, 48);
-/// Points behind the end of a segment that it is held against.
+/// The number of points after the end of a segment that are compared with it.
 const AFTER: usize = 24;
-/// A segment that is so many times as far off as the one that is known best is looked for again.
+/// A segment whose deviation is this many times that of the best known one is searched again.
 const REJECTED: f64 = 3.0;
-/// Points in the middle of a known segment that it is held against, and at least so many.
+/// The number of points in the middle of a known segment that are compared with it, and the
+/// minimum.
 const CHECKED: usize = 128;
 const MIN_CHECKED: usize = 8;
 
@@ -86,47 +89,47 @@ const MIN_CHECKED: usize = 8;
 #[derive(Clone, Debug)]
 pub(super) struct Survey {
     capacity: u64,
-    /// What it began with.
+    /// The segments known at the beginning.
     known: Segments,
     period: RotationPeriod,
-    /// The part by which the platter turns faster than that.
+    /// The relative excess of the platter speed over that period.
     speed: f64,
     speed_known: bool,
     points: Vec<Seen>,
-    /// Points in a segment, and points at which a window was tried in vain.
+    /// Points that belong to a segment, and points at which a window was rejected.
     owned: Vec<bool>,
-    vain: Vec<bool>,
+    rejected: Vec<bool>,
     unchecked: Vec<Segment>,
-    /// Known segments of which too few points speak, or whose points lie far apart: they stay as they
-    /// are where nothing else is found.
+    /// Known segments with too few points, or with a large deviation. They are kept where no other
+    /// segment is found.
     carried: Vec<Segment>,
     segments: Vec<Grown>,
-    /// Ends of segments, to the right or to the left, behind which nothing was looked for yet.
+    /// Ends of segments, right (`true`) or left, after which no continuation was searched yet.
     ends: Vec<(usize, bool)>,
     fruitless: u32,
-    /// In how many points a skew term was looked for anywhere, in vain.
-    combed: usize,
-    /// In how many ways it was tried to fit something so far.
+    /// The number of points in the last unsuccessful unrestricted search for a skew term.
+    skew_fitted: usize,
+    /// The number of candidates tried so far.
     tried: f64,
     task: Task,
 }
 
-/// A segment and its points, from the first up to but not including the last.
+/// A segment and its points, from `from` up to but not including `to`.
 #[derive(Clone, Debug)]
 struct Grown {
     segment: Segment,
     from: usize,
     to: usize,
-    /// How many points it had when it was fitted last.
+    /// The number of points at the last fit.
     fitted: usize,
     skew_fit: SkewFit,
-    /// How many points it had when skew terms were looked for.
-    combed: usize,
-    /// How far off its points were when its skew terms were found.
+    /// The number of points at the last search for skew terms.
+    skew_fitted: usize,
+    /// The deviation of the points when the skew terms were found.
     core: f64,
-    /// The most points that it grows by at once; none when it has ended.
+    /// The maximum number of points of the next extension; zero at the end of the segment.
     most: usize,
-    /// What it was before it grew last.
+    /// The state before the last extension.
     before: Option<Box<(Segment, usize, usize)>>,
 }
 
@@ -134,14 +137,14 @@ struct Grown {
 enum Task {
     Gather(Gather),
     Window,
-    Slope { from: usize, to: usize, wide: bool, pairs: Pairs },
+    Slope { from: usize, to: usize, range: SlopeRange, pairs: Pairs },
     Sharpen(Box<Sharpening>),
     SkewFit { grown: Grown, scan: Scan, from: usize, to: usize },
     Fit { grown: Grown, fitting: Fitting, from: usize, to: usize },
-    Grow(Grown),
+    Extend(Grown),
 }
 
-/// What a survey found.
+/// The result of a survey.
 #[derive(Clone, Debug)]
 pub(super) struct FoundSegments {
     pub(super) segments: Segments,
@@ -157,18 +160,19 @@ impl Grown {
             to,
             fitted: to - from,
             skew_fit,
-            combed: 0,
+            skew_fitted: 0,
             most: GROWTH,
             before: None,
         }
     }
 
-    /// Whether its points are so much further off than they were that it does not go on straight.
+    /// Returns true if the deviation has increased so much that the segment does not continue
+    /// straight.
     fn is_bent(&self) -> bool {
         self.segment.spread > BENT * self.core.max(CLOSE)
     }
 
-    /// Takes back what it grew by last, and grows by less from now on.
+    /// Reverts the last extension, and limits the next ones.
     fn unbend(&mut self) {
         if let Some(before) = self.before.take() {
             self.most = (self.to - self.from).saturating_sub(before.2 - before.1) / 4;
@@ -181,7 +185,7 @@ impl Grown {
 }
 
 impl Survey {
-    /// Begins with the segments known so far.
+    /// Begins a search with the known segments.
     pub(super) fn begin(
         capacity: Sectors,
         period: RotationPeriod,
@@ -191,7 +195,7 @@ impl Survey {
         let count =
             if known.segments().is_empty() { FIRST_ANGLE_SAMPLES } else { MAX_ANGLE_SAMPLES };
         let mut unchecked = known.segments().to_vec();
-        // The one that is known best is checked first, so that the others can be held against it.
+        // The best known segment is checked first; the others are compared with it.
         unchecked.sort_by_key(|segment| (segment.skew_terms.len(), segment.angle_samples));
         Self {
             capacity: capacity.get(),
@@ -200,31 +204,31 @@ impl Survey {
             speed_known: !known.segments().is_empty(),
             points: Vec::new(),
             owned: Vec::new(),
-            vain: Vec::new(),
+            rejected: Vec::new(),
             unchecked,
             carried: Vec::new(),
             segments: Vec::new(),
             ends: Vec::new(),
             fruitless: 0,
-            combed: 0,
+            skew_fitted: 0,
             tried: 1.0,
             task: Task::Gather(Gather::new(period, &known, angle_samples, count)),
             known,
         }
     }
 
-    /// Bytes of memory: segments and their skew terms are a few kilobytes.
+    /// Bytes of memory. Segments and their skew terms are a few kilobytes.
     pub(super) fn memory(&self) -> u64 {
         let points = self.points.capacity() * size_of::<Seen>()
             + self.owned.capacity()
-            + self.vain.capacity();
+            + self.rejected.capacity();
         let task = match &self.task {
             Task::Gather(gather) => gather.memory(),
             Task::Slope { pairs, .. } => pairs.memory(),
             Task::Sharpen(sharpening) => sharpening.memory(),
             Task::SkewFit { scan, .. } => scan.memory(),
             Task::Fit { fitting, .. } => fitting.memory(),
-            Task::Window | Task::Grow(_) => 0,
+            Task::Window | Task::Extend(_) => 0,
         };
         let segments = self.segments.len()
             + self.unchecked.len()
@@ -233,7 +237,7 @@ impl Survey {
         points as u64 + task + segments as u64 * SEGMENT_BYTES
     }
 
-    /// Goes on by one slice; the answer when there is one.
+    /// Runs one slice; returns the result once it is complete.
     pub(super) fn step(
         &mut self,
         angle_samples: &AngleSamples,
@@ -246,7 +250,7 @@ impl Survey {
                     if let Some((points, period)) =
                         gather.advance(&self.known, angle_samples, budget)
                     {
-                        (self.owned, self.vain) =
+                        (self.owned, self.rejected) =
                             (vec![false; points.len()], vec![false; points.len()]);
                         (self.points, self.period) = (points, period);
                         Task::Window
@@ -258,9 +262,11 @@ impl Survey {
                     Some(task) => task,
                     None => return Some(self.finish()),
                 },
-                Task::Slope { from, to, wide, mut pairs } => match pairs.advance(budget) {
-                    Some((agreed, tried)) => self.take_slope(from, to, wide, agreed, tried, budget),
-                    None => Task::Slope { from, to, wide, pairs },
+                Task::Slope { from, to, range, mut pairs } => match pairs.advance(budget) {
+                    Some((agreed, tried)) => {
+                        self.take_slope(from, to, range, agreed, tried, budget)
+                    }
+                    None => Task::Slope { from, to, range, pairs },
                 },
                 Task::Sharpen(sharpening) => self.sharpen(sharpening, budget),
                 Task::SkewFit { grown, mut scan, from, to } => {
@@ -276,24 +282,24 @@ impl Survey {
                     }
                     None => Task::Fit { grown, fitting, from, to },
                 },
-                Task::Grow(grown) => self.grow(grown, budget),
+                Task::Extend(grown) => self.extend(grown, budget),
             };
         }
         None
     }
 
-    /// A known segment to be gone on with, or the middle of the longest row of points that are left;
-    /// nothing where there is none.
+    /// Returns the next task: a known segment to check or continue, or the middle of the longest
+    /// row of unassigned points; `None` if there is none.
     fn next_task(&mut self, angle_samples: &AngleSamples, budget: &mut Budget) -> Option<Task> {
         if let Some(segment) = self.unchecked.pop() {
             return Some(self.check(segment, budget));
         }
         if let Some((number, right)) = self.ends.pop() {
-            return Some(self.extend(number, right, budget));
+            return Some(self.resume_past_end(number, right, budget));
         }
         if self.segments.is_empty() && self.carried.is_empty() && !self.known.segments().is_empty()
         {
-            // Nothing of what was known holds: as if nothing had been.
+            // All known segments were refuted: the search restarts without any.
             self.known = Segments::default();
             self.speed_known = false;
             return Some(Task::Gather(Gather::new(
@@ -307,9 +313,9 @@ impl Survey {
         if self.fruitless >= most { None } else { self.next_window(budget) }
     }
 
-    /// Holds a known segment against the points: it goes on from its middle, so that a border inside
-    /// it is found again, stays where few points speak of it, and is gone where they speak against
-    /// it.
+    /// Compares a known segment with the points. It is extended again from its middle, so that a
+    /// border inside it is found. It is kept where few points lie in it, and dropped where they
+    /// contradict it.
     fn check(&mut self, segment: Segment, budget: &mut Budget) -> Task {
         budget.spend(OF_SEGMENTS * self.known.segments().len() as u64);
         let (from, to) = (
@@ -321,8 +327,8 @@ impl Survey {
             return Task::Window;
         }
         if self.model().is_some_and(|model| segment.spread > REJECTED * model.spread.max(CLOSE)) {
-            // Its skew terms may have been taken wrong: it waits until its neighbors were looked
-            // behind.
+            // Its skew terms may be wrong: it is deferred until its neighbors have been extended
+            // past their ends.
             self.carried.push(segment);
             return Task::Window;
         }
@@ -338,9 +344,9 @@ impl Survey {
         }
         let grown = Grown::new(segment, from, to, SkewFit::Near(0));
         if to - from < MIN_POINTS {
-            return Task::Grow(grown);
+            return Task::Extend(grown);
         }
-        // Fitted to so few points again it may end where it was grown over a small step before.
+        // A fit to so few points may end at a small step that the segment crossed before.
         let mut segment = grown.segment.clone();
         let span = (self.points[to - 1].lba - self.points[from].lba) as f64;
         segment.skew_terms.retain(|skew_term| {
@@ -354,9 +360,9 @@ impl Survey {
         }
     }
 
-    /// Looks behind the end of a segment whether it goes on there some sectors further on or back:
-    /// behind a row of slipped sectors, or behind spares.
-    fn extend(&mut self, number: usize, right: bool, budget: &mut Budget) -> Task {
+    /// Searches after the end of a segment for a continuation that is shifted by some sectors:
+    /// after a run of slipped sectors, or after spares.
+    fn resume_past_end(&mut self, number: usize, right: bool, budget: &mut Budget) -> Task {
         let grown = &self.segments[number];
         let free = |number: &usize| !self.owned[*number];
         let (from, to) = if right {
@@ -396,14 +402,14 @@ impl Survey {
         if !self.is_sure(odds, 129.0) {
             return Task::Window;
         }
-        // As many sectors further on is an origin as many sectors back.
+        // Moving the points forward equals moving the origin back.
         let by = libm::round(moved(by));
         segment.origin = segment.origin.wrapping_add_signed(-(by as i64));
         self.level(&mut segment, from, to, budget);
-        Task::Grow(Grown::new(segment, from, to, SkewFit::Done))
+        Task::Extend(Grown::new(segment, from, to, SkewFit::Done))
     }
 
-    /// Points of a segment, evenly chosen where there are many.
+    /// Points of a segment, evenly spaced where there are many.
     fn sample(&self, segment: &Segment, from: usize, to: usize, budget: &mut Budget) -> Vec<Point> {
         let apart = (to - from).div_ceil(MAX_POINTS).max(1);
         let points: Vec<Point> =
@@ -417,16 +423,18 @@ impl Survey {
         (segment.place(lba), turns + self.speed * time, time)
     }
 
-    /// Whether chance would hardly have done as well in all that was tried, `more` of which now.
+    /// Returns true if chance is unlikely to reach this sureness in all candidates tried, `more` of
+    /// which are new.
     fn is_sure(&mut self, sureness: f64, more: f64) -> bool {
         self.tried += more;
         sureness > libm::log(self.tried) + SURE
     }
 
-    /// Levels a segment by its points, and the speed with it while that is not known.
+    /// Fits the line of a segment to its points, and the speed with it while that is not known.
     fn level(&mut self, segment: &mut Segment, from: usize, to: usize, budget: &mut Budget) {
         let points = self.sample(segment, from, to, budget);
-        let faster = level(segment, &points, !self.speed_known, budget);
+        let speed = if self.speed_known { SpeedFit::Fixed } else { SpeedFit::Fitted };
+        let faster = level(segment, &points, speed, budget);
         if !self.speed_known {
             self.speed += faster;
         }
@@ -435,9 +443,9 @@ impl Survey {
         budget.spend(EVALUATION * points.len() as u64);
     }
 
-    /// Takes points beside the segment in as long as they belong to it and it goes on straight, and
-    /// fits it again when it has grown much.
-    fn grow(&mut self, mut grown: Grown, budget: &mut Budget) -> Task {
+    /// Adds adjacent points to the segment while they belong to it and it continues straight. Fits
+    /// it again after a large extension.
+    fn extend(&mut self, mut grown: Grown, budget: &mut Budget) -> Task {
         let most = ((grown.to - grown.from) / 2 + MIN_GROWTH).min(grown.most);
         let right = self.reach(&grown, most, true, budget);
         let left = self.reach(&grown, most, false, budget);
@@ -450,11 +458,11 @@ impl Survey {
             (grown.from, grown.to) = (grown.from - left, grown.to + right);
             self.level(&mut grown.segment, grown.from, grown.to, budget);
             if !grown.is_bent() && !again(&grown) {
-                return Task::Grow(grown);
+                return Task::Extend(grown);
             }
             if grown.segment.skew_terms.is_empty() {
                 grown.unbend();
-                return Task::Grow(grown);
+                return Task::Extend(grown);
             }
             let points = self.sample(&grown.segment, grown.from, grown.to, budget);
             let segments = vec![grown.segment.clone()];
@@ -466,10 +474,10 @@ impl Survey {
             };
         }
         if grown.skew_fit == SkewFit::Done
-            && (grown.to - grown.from) as f64 > SKEW_FIT_AGAIN * grown.combed as f64
-            && grown.combed < COMBED_POINTS
+            && (grown.to - grown.from) as f64 > SKEW_FIT_AGAIN * grown.skew_fitted as f64
+            && grown.skew_fitted < MAX_SKEW_POINTS
         {
-            (grown.skew_fit, grown.combed) = (SkewFit::Near(0), grown.to - grown.from);
+            (grown.skew_fit, grown.skew_fitted) = (SkewFit::Near(0), grown.to - grown.from);
         }
         if grown.skew_fit != SkewFit::Done {
             return self.skew_fit(grown, budget);
@@ -487,8 +495,8 @@ impl Survey {
         Task::Window
     }
 
-    /// The part of a segment that has the best odds: all of it, unless many points at an end do not
-    /// belong to it.
+    /// The range of a segment that has the best odds: all of it, unless many points at an end do
+    /// not belong to it.
     fn trimmed(
         &self,
         segment: &Segment,
@@ -513,8 +521,8 @@ impl Survey {
         (from + part.0 * apart, (from + part.1 * apart).min(to))
     }
 
-    /// How many more points to one side belong to the segment: up to where the odds that they do are
-    /// best.
+    /// The number of further points on one side that belong to the segment, up to where the odds
+    /// are best.
     fn reach(&self, grown: &Grown, most: usize, right: bool, budget: &mut Budget) -> usize {
         let (nearer, further) = weights(&grown.segment);
         let (mut odds, mut best, mut taken) = (0.0, 0.0, 0);
@@ -541,7 +549,7 @@ impl Survey {
         taken
     }
 
-    /// Segments with the addresses between their points and those of their neighbors shared out.
+    /// Returns the segments, with the addresses between neighbors divided between them.
     fn finish(&mut self) -> FoundSegments {
         let mut grown = std::mem::take(&mut self.segments);
         grown.sort_by_key(|grown| grown.from);
@@ -552,7 +560,7 @@ impl Survey {
             .collect();
         let segments = grown.into_iter().enumerate().map(|(number, grown)| {
             let Grown { mut segment, from, to, .. } = grown;
-            // Not further beyond the last point than points are apart.
+            // The margin after the last point is at most twice the spacing of points.
             let apart = (ends[number].1 - ends[number].0) / (to - from).max(1) as u64 * 2;
             let first = if number == 0 { 0 } else { ends[number - 1].1.midpoint(ends[number].0) };
             let end = if number + 1 == count {
@@ -565,13 +573,14 @@ impl Survey {
             segment.angle_samples = (to - from) as u64;
             segment
         });
-        // Where many angle samples are of one address nothing may be left between two neighbors.
+        // Where many angle samples are of one address, the range between two neighbors may be
+        // empty.
         let mut segments: Vec<Segment> =
             segments.filter(|segment| segment.first < segment.end).collect();
         let found = segments.len();
         for segment in std::mem::take(&mut self.carried) {
-            let behind = segments[..found].partition_point(|other| other.end <= segment.first);
-            if segments[..found].get(behind).is_none_or(|other| segment.end <= other.first) {
+            let next = segments[..found].partition_point(|other| other.end <= segment.first);
+            if segments[..found].get(next).is_none_or(|other| segment.end <= other.first) {
                 segments.push(segment);
             }
         }
@@ -586,8 +595,7 @@ mod tests {
     use super::*;
     use headtime_units::Lba;
 
-    /// AngleSamples of one and the same sector lie between those of two segments, and were taken for a
-    /// third.
+    /// Regression: angle samples of one sector between two segments were taken for a third segment.
     #[test]
     fn segments_never_overlap_however_many_angle_samples_are_of_one_sector() {
         let lbas = [10, 20, 30, 30, 30, 30, 30, 40, 50];

@@ -1,5 +1,5 @@
-//! Combing: looking for the skew terms of a segment, near those of other segments first, and whether what is
-//! found is believed.
+//! The search for the skew terms of a segment, near those of other segments first, and the criteria
+//! by which a term is accepted.
 
 use super::super::budget::{Budget, EVALUATION};
 use super::super::pairs;
@@ -10,65 +10,71 @@ use super::super::skew_terms::{
 };
 use super::{CLOSE, Grown, REPETITIONS, SKEW_FIT_AGAIN, Survey, Task};
 
-/// A skew term is looked for this close to where those of other segments say it is: tracks are whole
-/// sectors.
+/// The relative distance from the period in other segments within which a skew term is searched:
+/// tracks hold whole numbers of sectors.
 const NEAR_SKEW_TERM: f64 = 0.01;
-/// Teeth whose periods differ by less are the same.
+/// Skew terms whose periods differ by less are the same.
 const SAME_SKEW_TERM: f64 = 0.05;
-/// A skew term is believed whose sureness is above the logarithm of how many were tried by this: where
-/// another segment says that there is one, and anywhere. A false one spoils little, and has to bring
-/// the misfit down besides.
+/// The margin of sureness over the logarithm of the number of candidates: near a term of another
+/// segment, and anywhere. A false skew term does little harm and must also reduce the misfit.
 const SURE_NEAR: f64 = 6.0;
 const SURE_ANYWHERE: f64 = 9.0;
-/// So many segments have to have a skew term before it is held against theirs.
+/// The number of segments that must have a skew term before its height is compared with theirs.
 const USUAL: usize = 3;
-/// What holding a skew term against those of all segments takes for each of these, in operations.
+/// The cost of comparing a skew term with those of all segments, per segment, in operations.
 pub(super) const OF_SEGMENTS: u64 = 16;
-/// Operations that looking for a skew term may take, near one of another segment and anywhere: as many
-/// points are taken as that allows, and no more than these.
+/// The maximum cost of one search for a skew term, in operations: near a term of another segment,
+/// and anywhere. It bounds the number of points, as does `MAX_SKEW_POINTS`.
 const NEAR_WORK: f64 = 4e6;
 const ANYWHERE_WORK: f64 = 5e7;
-pub(super) const COMBED_POINTS: usize = 512;
-/// A skew term has to bring the misfit down to this part at least.
+pub(super) const MAX_SKEW_POINTS: usize = 512;
+/// The factor to which a new skew term must reduce the misfit.
 const WORTH: f64 = 0.85;
 
-/// Where the next skew term is looked for.
+/// The place of the next search for a skew term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SkewFit {
-    /// Near that skew term of the segment that knows most.
+    /// Near the skew term with this number of the best known segment.
     Near(usize),
     Anywhere,
     Done,
 }
 
+/// The outcome of a search for a skew term.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Accepted,
+    Rejected,
+}
+
 impl SkewFit {
-    /// Where to look next; anywhere as long as that finds something.
-    pub(super) fn next(self, found: bool) -> Self {
+    /// The place of the next search. The unrestricted search repeats while it succeeds.
+    pub(super) fn next(self, outcome: Outcome) -> Self {
         match self {
             Self::Near(number) => Self::Near(number + 1),
-            Self::Anywhere if found => Self::Anywhere,
+            Self::Anywhere if outcome == Outcome::Accepted => Self::Anywhere,
             Self::Anywhere | Self::Done => Self::Done,
         }
     }
 }
 
 impl Survey {
-    /// The segments that were found, and those that stay as they were.
+    /// The segments that were found, and those that were kept unchanged.
     pub(super) fn all_segments(&self) -> impl Iterator<Item = (usize, &Segment)> {
         let grown = self.segments.iter().map(|grown| (grown.to - grown.from, &grown.segment));
         grown.chain(self.carried.iter().map(|segment| (segment.angle_samples as usize, segment)))
     }
 
-    /// The segment that is known best, by its points and how near they are.
+    /// The best known segment, by the number of its points and their deviation.
     pub(super) fn model(&self) -> Option<&Segment> {
-        let known_by = |(points, segment): &(usize, &Segment)| {
+        let certainty = |(points, segment): &(usize, &Segment)| {
             *points as f64 / (segment.spread * segment.spread).max(CLOSE * CLOSE)
         };
-        let toothed = self.all_segments().filter(|(_, segment)| !segment.skew_terms.is_empty());
-        toothed.max_by(|a, b| known_by(a).total_cmp(&known_by(b))).map(|(_, segment)| segment)
+        let with_skews = self.all_segments().filter(|(_, segment)| !segment.skew_terms.is_empty());
+        with_skews.max_by(|a, b| certainty(a).total_cmp(&certainty(b))).map(|(_, segment)| segment)
     }
 
-    /// Looks for one more skew term, if there is need and room.
+    /// Searches for one more skew term, if it is needed and the maximum is not reached.
     pub(super) fn skew_fit(&mut self, mut grown: Grown, budget: &mut Budget) -> Task {
         let (slope, model) = (grown.segment.slope, self.model());
         let known = model.map_or(&[][..], |model| &model.skew_terms);
@@ -76,16 +82,16 @@ impl Survey {
             grown.skew_fit = SkewFit::Done;
         }
         let scale = slope / model.map_or(slope, |model| model.slope);
-        // Sectors from point to point.
+        // Mean distance of the points in sectors.
         let apart = (self.points[grown.to - 1].lba - self.points[grown.from].lba) as f64
             / (grown.to - grown.from) as f64;
         while let SkewFit::Near(number) = grown.skew_fit {
             let Some(skew_term) = known.get(number) else {
-                // Beyond what the others know nothing is looked for but in the segment of which most
-                // is known, and again when it has grown.
-                let most = combed_points(slope, apart, ANYWHERE_WORK).min(grown.to - grown.from);
+                // Further terms are searched only in the segment with the most known terms, and
+                // again after it has been extended.
+                let most = skew_points(slope, apart, ANYWHERE_WORK).min(grown.to - grown.from);
                 let leads = grown.segment.skew_terms.len() >= known.len()
-                    && SKEW_FIT_AGAIN * self.combed as f64 <= most as f64;
+                    && SKEW_FIT_AGAIN * self.skew_fitted as f64 <= most as f64;
                 grown.skew_fit = if leads { SkewFit::Anywhere } else { SkewFit::Done };
                 break;
             };
@@ -102,11 +108,11 @@ impl Survey {
         }
         let near = |number: usize| known[number].period / scale;
         let (width, work) = match grown.skew_fit {
-            SkewFit::Done => return Task::Grow(grown),
+            SkewFit::Done => return Task::Extend(grown),
             SkewFit::Near(number) => (2.0 * NEAR_SKEW_TERM / near(number), NEAR_WORK),
             SkewFit::Anywhere => (slope, ANYWHERE_WORK),
         };
-        let most = combed_points(width, apart, work);
+        let most = skew_points(width, apart, work);
         let middle = grown.from.midpoint(grown.to);
         let (from, to) =
             (middle.saturating_sub(most / 2).max(grown.from), (middle + most / 2).min(grown.to));
@@ -124,12 +130,12 @@ impl Survey {
             SkewFit::Near(number) => {
                 ((1.0 - NEAR_SKEW_TERM) / near(number), (1.0 + NEAR_SKEW_TERM) / near(number))
             }
-            // From a few repetitions in all to one each track, which is no longer than a turn.
+            // From a few repetitions in all to one per track, which is no longer than a turn.
             _ => (lowest, slope * 1.02),
         };
-        grown.combed = grown.to - grown.from;
+        grown.skew_fitted = grown.to - grown.from;
         if grown.skew_fit == SkewFit::Anywhere {
-            self.combed = to - from;
+            self.skew_fitted = to - from;
         }
         let bound = 4.0 * grown.segment.spread;
         let left: Vec<(f64, f64, f64)> = points
@@ -153,7 +159,10 @@ impl Survey {
             SkewFit::Anywhere | SkewFit::Done => SURE_ANYWHERE,
         };
         if scan.sureness() < libm::log(scan.steps() as f64) + sure {
-            return self.skew_fit(Grown { skew_fit: grown.skew_fit.next(false), ..grown }, budget);
+            return self.skew_fit(
+                Grown { skew_fit: grown.skew_fit.next(Outcome::Rejected), ..grown },
+                budget,
+            );
         }
         let points = self.sample(&grown.segment, from, to, budget);
         let segments = with_skew_term(&grown.segment, &points, scan.frequency(), budget);
@@ -174,7 +183,7 @@ impl Survey {
         budget.spend(2 * EVALUATION * points.len() as u64);
         let (before, after) =
             (misfit(&grown.segment, &points, 0.1), misfit(&segment, &points, 0.1));
-        let toothed = segment.skew_terms.len() > grown.segment.skew_terms.len();
+        let added = segment.skew_terms.len() > grown.segment.skew_terms.len();
         let matters = segment.skew_terms.last().is_some_and(|skew_term| {
             let again = segment
                 .skew_terms
@@ -183,17 +192,18 @@ impl Survey {
                 .count();
             skew_term.height.abs() > 2.0 * CLOSE && again == 1 && self.is_usual(&segment, skew_term)
         });
-        let worth = if toothed { after < WORTH * before && matters } else { after < before };
+        let worth = if added { after < WORTH * before && matters } else { after < before };
         if worth {
             grown.segment = segment;
         }
-        if toothed {
-            let skew_fit = grown.skew_fit.next(worth);
+        if added {
+            let outcome = if worth { Outcome::Accepted } else { Outcome::Rejected };
+            let skew_fit = grown.skew_fit.next(outcome);
             if worth {
-                // One more, and the next is looked for as thoroughly; from where it was found the
-                // segment grows again.
+                // The term is accepted and the next is searched as thoroughly. The segment is
+                // extended again from the range in which the term was found.
                 if grown.skew_fit == SkewFit::Anywhere {
-                    self.combed = 0;
+                    self.skew_fitted = 0;
                 }
                 grown = Grown::new(grown.segment, from, to, skew_fit);
             }
@@ -206,10 +216,11 @@ impl Survey {
         } else if grown.is_bent() {
             grown.unbend();
         }
-        Task::Grow(grown)
+        Task::Extend(grown)
     }
 
-    /// Whether a skew term is about as high as most of its kind: skews are the same angle in all zones.
+    /// Returns true if the height of a skew term is near the median of its kind: skews are the same
+    /// angle in all zones.
     pub(super) fn is_usual(&self, segment: &Segment, skew_term: &SkewTerm) -> bool {
         let turns = skew_term.period * segment.slope;
         let same = |segment: &Segment| {
@@ -231,9 +242,9 @@ impl Survey {
     }
 }
 
-/// How many points that lie `apart` sectors apart may be asked for a skew term among frequencies
-/// `width` wide.
-fn combed_points(width: f64, apart: f64, work: f64) -> usize {
+/// The number of points at a distance of `apart` sectors that a search among frequencies `width`
+/// wide may use.
+fn skew_points(width: f64, apart: f64, work: f64) -> usize {
     let most = libm::sqrt(work / (STEPS_PER_TURN * width * apart.max(1.0))) as usize;
-    most.clamp(pairs::MAX_POINTS, COMBED_POINTS)
+    most.clamp(pairs::MAX_POINTS, MAX_SKEW_POINTS)
 }
