@@ -148,7 +148,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_cell_is_found_in_the_row_it_was_given(touched in proptest::collection::vec(prop_oneof![0_u32..50, any::<u32>()], 0..300)) {
+        fn every_cell_is_found_in_the_row_it_was_given(
+            touched in proptest::collection::vec(prop_oneof![0_u32..50, any::<u32>()], 0..300),
+        ) {
             let mut cells = Cells::new(CoveredCells::Touched { most: 200 });
             let mut rows = std::collections::BTreeMap::new();
             for cell in touched {
@@ -158,7 +160,10 @@ mod tests {
                 prop_assert_eq!(cells.row_or_new(cell), row);
                 row.map(|row| rows.insert(cell, row));
             }
-            prop_assert!(rows.iter().all(|(cell, row)| cells.row(*cell) == Some(*row) && cells.cell(*row) == *cell));
+            prop_assert!(
+                rows.iter()
+                    .all(|(cell, row)| cells.row(*cell) == Some(*row) && cells.cell(*row) == *cell)
+            );
         }
     }
 }

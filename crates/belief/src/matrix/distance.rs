@@ -124,7 +124,9 @@ mod tests {
     proptest! {
         #[test]
         fn further_never_costs_less_whatever_was_seen(
-            seen in proptest::collection::vec((0_u64..1_000_000, 0_u64..50_000_000), 0..100), near in 0_u64..1_000_000, further in 1_u64..1_000_000,
+            seen in proptest::collection::vec((0_u64..1_000_000, 0_u64..50_000_000), 0..100),
+            near in 0_u64..1_000_000,
+            further in 1_u64..1_000_000,
         ) {
             let mut line = ByDistance::new(CAPACITY);
             for (distance, ns) in seen {
@@ -133,7 +135,9 @@ mod tests {
             let far = (near + further).min(1_000_000);
             prop_assert!(line.time(Sectors::new(near)) <= line.time(Sectors::new(far)));
             // A hundredth of the drive further is told apart.
-            prop_assert!(far - near < 10_000 || line.time(Sectors::new(near)) < line.time(Sectors::new(far)));
+            prop_assert!(
+                far - near < 10_000 || line.time(Sectors::new(near)) < line.time(Sectors::new(far))
+            );
         }
     }
 }

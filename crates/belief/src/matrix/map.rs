@@ -438,10 +438,20 @@ mod tests {
             coverage in prop_oneof![Just(Coverage::Touched), Just(Coverage::WholeDrive), Just(Coverage::Region(Extent::from_numbers(512, 2_000)))],
             directions in prop_oneof![Just(Directions::Worse), Just(Directions::Both)],
         ) {
-            let mut map = LatencyMatrix::new(shape(MatrixSettings { bits, coverage, directions, longest: Nanos::from_ms(20), ..touched() }));
+            let mut map = LatencyMatrix::new(shape(MatrixSettings {
+                bits,
+                coverage,
+                directions,
+                longest: Nanos::from_ms(20),
+                ..touched()
+            }));
             let mut worst: BTreeMap<(u32, u32), Nanos> = BTreeMap::new();
             for (from, to, ns) in observations {
-                let pair = if directions == Directions::Both { (from, to) } else { (from.min(to), from.max(to)) };
+                let pair = if directions == Directions::Both {
+                    (from, to)
+                } else {
+                    (from.min(to), from.max(to))
+                };
                 let time = Nanos::from_ns(ns);
                 if map.record(from, to, time) != Recorded::NotCovered {
                     worst.entry(pair).and_modify(|worst| *worst = time.max(*worst)).or_insert(time);
@@ -452,8 +462,13 @@ mod tests {
             for ((one, other), worst) in &worst {
                 let time = map.time(*one, *other).unwrap();
                 prop_assert!(time >= *worst, "{} for {}", time, worst);
-                prop_assert!(*worst > map.shape().scale().reach() || time.as_ns() <= worst.as_ns() + map.shape().scale().step().as_ns());
-                prop_assert!(directions == Directions::Both || map.time(*other, *one) == Some(time));
+                prop_assert!(
+                    *worst > map.shape().scale().reach()
+                        || time.as_ns() <= worst.as_ns() + map.shape().scale().step().as_ns()
+                );
+                prop_assert!(
+                    directions == Directions::Both || map.time(*other, *one) == Some(time)
+                );
             }
         }
     }

@@ -230,10 +230,20 @@ mod tests {
     proptest! {
         #[test]
         fn a_merged_map_says_at_least_what_either_said(
-            ours in observations(), theirs in observations(), ours_bits in bits(), theirs_bits in bits(), count_samples in any::<bool>(), both in any::<bool>(),
+            ours in observations(),
+            theirs in observations(),
+            ours_bits in bits(),
+            theirs_bits in bits(),
+            count_samples in any::<bool>(),
+            both in any::<bool>(),
         ) {
             let directions = if both { Directions::Both } else { Directions::Worse };
-            let settings = |bits| MatrixSettings { bits, count_samples, directions, ..MatrixSettings::default() };
+            let settings = |bits| MatrixSettings {
+                bits,
+                count_samples,
+                directions,
+                ..MatrixSettings::default()
+            };
             let (one, two) = (map(settings(ours_bits), &ours), map(settings(theirs_bits), &theirs));
             let mut merged = one.clone();
             let report = merged.merge(&two).unwrap();
@@ -242,12 +252,21 @@ mod tests {
                 let either = one.time(from, to).max(two.time(from, to));
                 prop_assert_eq!(merged.time(from, to).is_some(), either.is_some());
                 prop_assert!(merged.time(from, to) >= either);
-                if ours_bits == theirs_bits && merged.longest_seen() <= merged.shape().scale().reach() {
-                    prop_assert_eq!(merged.time(from, to), either, "with one scale nothing is \
-                        rounded twice");
+                if ours_bits == theirs_bits
+                    && merged.longest_seen() <= merged.shape().scale().reach()
+                {
+                    prop_assert_eq!(
+                        merged.time(from, to),
+                        either,
+                        "with one scale nothing is \
+                        rounded twice"
+                    );
                 }
                 if count_samples {
-                    prop_assert_eq!(merged.samples(from, to).unwrap_or(0), one.samples(from, to).unwrap_or(0) + two.samples(from, to).unwrap_or(0));
+                    prop_assert_eq!(
+                        merged.samples(from, to).unwrap_or(0),
+                        one.samples(from, to).unwrap_or(0) + two.samples(from, to).unwrap_or(0)
+                    );
                 }
             }
             let mut the_other_way = two.clone();

@@ -152,7 +152,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_and_nothing_else_changes(writes in proptest::collection::vec((0_u64..200, any::<u16>()), 0..60)) {
+        fn what_is_written_is_read_and_nothing_else_changes(
+            writes in proptest::collection::vec((0_u64..200, any::<u16>()), 0..60),
+        ) {
             for bits in EntryBits::ALL {
                 let (mut plane, mut model) = (Plane::new(bits, 201), BTreeMap::new());
                 plane.grow(201);
@@ -169,7 +171,10 @@ mod tests {
                 copy.grow(201);
                 copy.fill(&bytes);
                 prop_assert_eq!(&copy, &plane);
-                prop_assert_eq!(plane.count_set(), model.values().filter(|number| **number != 0).count() as u64);
+                prop_assert_eq!(
+                    plane.count_set(),
+                    model.values().filter(|number| **number != 0).count() as u64
+                );
             }
         }
     }

@@ -159,22 +159,33 @@ mod tests {
             seen_ns in any::<u64>(),
             bits in prop_oneof![Just(EntryBits::Four), Just(EntryBits::Eight), Just(EntryBits::Sixteen)],
         ) {
-            let (scale, time) = (Scale::reaching(Nanos::from_us(longest_us), bits), Nanos::from_ns(time_ns));
+            let (scale, time) =
+                (Scale::reaching(Nanos::from_us(longest_us), bits), Nanos::from_ns(time_ns));
             prop_assert!(scale.reach() >= Nanos::from_us(longest_us));
             let answer = scale.time(scale.code(time), time.max(Nanos::from_ns(seen_ns))).unwrap();
             prop_assert!(answer >= time, "{} for {}", answer, time);
             if time <= scale.reach() {
                 prop_assert!(answer.as_ns() - time.as_ns() <= scale.step().as_ns());
-                prop_assert_eq!(scale.code(answer), scale.code(time), "made a code again it is the \
-                    same code");
+                prop_assert_eq!(
+                    scale.code(answer),
+                    scale.code(time),
+                    "made a code again it is the \
+                    same code"
+                );
             }
         }
 
         #[test]
-        fn a_longer_time_never_has_a_lesser_code(one in 0_u64..50_000_000, more in 0_u64..50_000_000) {
+        fn a_longer_time_never_has_a_lesser_code(
+            one in 0_u64..50_000_000,
+            more in 0_u64..50_000_000,
+        ) {
             for bits in EntryBits::ALL {
                 let scale = Scale::reaching(Nanos::from_ms(25), bits);
-                prop_assert!(scale.code(Nanos::from_ns(one)) <= scale.code(Nanos::from_ns(one.saturating_add(more))));
+                prop_assert!(
+                    scale.code(Nanos::from_ns(one))
+                        <= scale.code(Nanos::from_ns(one.saturating_add(more)))
+                );
             }
         }
     }

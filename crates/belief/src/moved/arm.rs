@@ -1,51 +1,50 @@
-//! [`Whereabouts`]: on which cylinders a place may be that nobody ever named, from how long the arm
-//! took to get there.
+//! [`Whereabouts`]: the possible cylinders of a moved sector, derived from arm times.
 //!
-//! An access waits less than a turn for its sector once the arm is there. So one that took `t` from
-//! its departure to its sector has an arm time between `t` less a turn and `t`: from where the arm
-//! set out, that is two stretches of cylinders. Each trip says so from another cylinder; what all
-//! allow is soon narrow. For each of [`BANDS`] bands of cylinders the logarithm of the likelihood
-//! is kept, with a bound, so that a place that is moved again is found again.
+//! An access waits less than a turn for its sector after the arm arrives. An access that took `t`
+//! from its departure to its sector therefore has an arm time between `t` less a turn and `t`. From
+//! the departure cylinder, that is two ranges of cylinders. Trips from other cylinders give other
+//! ranges, and their intersection is soon narrow. The logarithm of the likelihood of each of
+//! [`BANDS`] bands of cylinders is kept, with a bound, so that a place that is moved again is found
+//! again.
 //!
-//! Worked example, a turn of 6 ms, arm times of 1 to 10 ms: from cylinder 0 it took 13 ms, so the
-//! arm took more than 7 ms: the inner half. From the innermost cylinder it took 4 ms: the inner
-//! third.
+//! Worked example, a turn of 6 ms, arm times of 1 to 10 ms: a trip from cylinder 0 took 13 ms, so
+//! the arm took more than 7 ms: the inner half. A trip from the innermost cylinder took 4 ms: the
+//! inner third.
 //!
-//! Cost: an arm time and a logarithm for each band and trip, some 30 us; nothing to look up.
-//! Source: ours; the interval is that of `arrival.rs`.
+//! Cost: an arm time and a logarithm for each band and trip, some 30 us; none for a query. Source:
+//! ours; the interval is that of `arrival.rs`.
 
 /// Bands of cylinders (guess: a five-hundredth of the stroke is a hundredth of a turn).
 const BANDS: usize = 512;
-/// Accesses taken to be off for other reasons (guess: ten times the retries that profiles know).
+/// Share of accesses that are late for other reasons (guess: ten times the retries in profiles).
 const OTHERWISE: f64 = 0.02;
-/// No band is held for less likely than this against the best, as a logarithm: five trips bring it
-/// back.
+/// Minimum likelihood of a band against the best, as a logarithm: five trips restore it.
 const LEAST: f32 = -18.0;
-/// Bands less likely than this are left out of what is possible, as a logarithm.
+/// Minimum likelihood of a possible band, as a logarithm.
 const POSSIBLE: f32 = -6.0;
-/// A band that explains what was seen by no less explains it as well as the best, as a logarithm.
+/// Minimum likelihood of a band that explains the observations as well as the best, as a logarithm.
 const AS_WELL: f32 = -2.0;
-/// Arm times err by this at the least, in ns (guess: between two bands).
+/// Minimum error of arm times, in ns (guess: between two bands).
 const MIN_SPREAD_NS: f64 = 40_000.0;
 
-/// Cylinders that a place may be on.
+/// The possible cylinders of a place.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Whereabouts {
     logs: Vec<f32>,
     per_band: f64,
-    /// With a tenth, three, five, seven and nine tenths of the likelihood before them.
+    /// The cylinders at one, three, five, seven and nine tenths of the likelihood.
     quantiles: [u32; 5],
-    /// The first and the last that is possible.
+    /// The first and the last possible cylinder.
     span: (u32, u32),
 }
 
-/// One way of the arm to a place.
+/// One arm movement to a place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trip {
-    /// From departure until the first sector came by.
+    /// Time from the departure to the arrival of the first sector.
     pub(crate) took_ns: f64,
     pub(crate) turn_ns: f64,
-    /// How far arrivals spread.
+    /// Spread of arrivals.
     pub(crate) spread_ns: f64,
 }
 
@@ -53,7 +52,7 @@ impl Whereabouts {
     /// Bytes of memory.
     pub(crate) const BYTES: usize = size_of::<Self>() + BANDS * size_of::<f32>();
 
-    /// Anywhere.
+    /// Equal likelihood for all cylinders.
     pub(crate) fn new(cylinders: u32) -> Self {
         let mut anywhere = Self {
             logs: vec![0.0; BANDS],
@@ -65,12 +64,12 @@ impl Whereabouts {
         anywhere
     }
 
-    /// The likelihoods' logarithms: for saving.
+    /// The logarithms of the likelihoods, for saving.
     pub(crate) fn numbers(&self) -> impl ExactSizeIterator<Item = f64> + '_ {
         self.logs.iter().map(|log| f64::from(*log))
     }
 
-    /// The whereabouts that [`Whereabouts::numbers`] were of; `None` where they cannot be.
+    /// Restores the output of [`Whereabouts::numbers`]; returns `None` if it is invalid.
     pub(crate) fn restored(cylinders: u32, numbers: &[f64]) -> Option<Self> {
         let fits = numbers.len() == BANDS
             && numbers.iter().all(|log| (f64::from(LEAST)..=0.0).contains(log));
@@ -84,33 +83,33 @@ impl Whereabouts {
         })
     }
 
-    /// The likeliest cylinder: half of the likelihood on either side.
+    /// The most likely cylinder: the median of the likelihood.
     pub(crate) fn cylinder(&self) -> u32 {
         self.quantiles[2]
     }
 
-    /// The likeliest cylinder, or `home` where that explains what was seen as well: most spares are
-    /// near what they stand in for.
+    /// The most likely cylinder, or `home` if it explains the observations as well: most spares are
+    /// near the sectors that they replace.
     pub(crate) fn cylinder_near(&self, home: u32) -> u32 {
         let band = (f64::from(home) / self.per_band) as usize;
         if self.logs.get(band).is_some_and(|log| *log >= AS_WELL) { home } else { self.cylinder() }
     }
 
-    /// Five cylinders that stand for a fifth of the likelihood each.
+    /// Five cylinders that represent a fifth of the likelihood each.
     pub(crate) fn likely(&self) -> [u32; 5] {
         self.quantiles
     }
 
-    /// The outermost and the innermost cylinder that is possible.
+    /// The outermost and the innermost possible cylinder.
     pub(crate) fn span(&self) -> (u32, u32) {
         self.span
     }
 
-    /// Takes in a trip to the place, whose arm time to each cylinder is `arm_ns`.
+    /// Observes a trip to the place, whose arm time to each cylinder is `arm_ns`.
     pub(crate) fn take(&mut self, trip: &Trip, arm_ns: impl Fn(u32) -> f64) {
         let spread = trip.spread_ns.max(MIN_SPREAD_NS);
-        // The chance that what is believed of the arm errs by less, as a straight ramp of two
-        // deviations either way.
+        // The probability that the arm time errs by less, as a linear ramp of two deviations either
+        // way.
         let chance = |margin_ns: f64| (0.5 + margin_ns / (4.0 * spread)).clamp(0.0, 1.0);
         for band in 0..BANDS {
             let arm = arm_ns(self.middle(band));
@@ -120,7 +119,7 @@ impl Whereabouts {
         self.sum_up();
     }
 
-    /// Both are of one place.
+    /// Combines the likelihoods of two runs that are one place.
     pub(crate) fn join(&mut self, other: &Self) {
         self.logs.iter_mut().zip(&other.logs).for_each(|(log, more)| *log += more);
         self.sum_up();
@@ -156,7 +155,7 @@ impl Whereabouts {
             }
             before += weight;
         }
-        // What rounding left over.
+        // Quantiles that rounding has skipped.
         let last = self.span.1;
         self.quantiles[quantile..].fill(last);
         self.quantiles.iter_mut().for_each(|cylinder| *cylinder = (*cylinder).min(last));
@@ -188,14 +187,14 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_narrowed_down_by_some_dozen_trips_from_anywhere() {
+    fn trips_from_random_cylinders_narrow_a_place_down() {
         for seed in 1..=8 {
             let (mut rng, mut whereabouts) =
                 (ChaCha8Rng::seed_from_u64(seed), Whereabouts::new(CYLINDERS));
             assert_eq!(
                 (whereabouts.cylinder() / 100, whereabouts.span()),
                 (450, (0, CYLINDERS - 1)),
-                "nothing is known: anywhere"
+                "no trip yet: any cylinder"
             );
             let place = rng.random_range(0..CYLINDERS);
             teach(&mut whereabouts, place, 100, &mut rng);
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_saved_is_restored_and_what_cannot_be_is_refused() {
+    fn saved_numbers_are_restored_and_invalid_ones_are_refused() {
         let (mut rng, mut whereabouts) =
             (ChaCha8Rng::seed_from_u64(4), Whereabouts::new(CYLINDERS));
         teach(&mut whereabouts, 30_000, 50, &mut rng);

@@ -1,5 +1,5 @@
-//! What is kept of angle samples, and what is not: new ones, ones that agree, ones at home, lines that are
-//! found and lost, and the bounds.
+//! Maintenance of angle samples: new ones, agreeing ones, samples at home, lines found and lost,
+//! and the bounds.
 
 use headtime_units::{Angle, Sectors};
 
@@ -8,15 +8,15 @@ use super::{
 };
 use crate::angles::angle_of_turns;
 
-/// Numbers that stand for a angle sample where it is saved.
+/// Numbers per saved angle sample.
 pub(crate) const ANGLE_SAMPLE_NUMBERS: usize = 6;
-/// A angle sample where it is saved.
+/// A saved angle sample.
 pub(crate) type AngleSampleNumbers = [u64; ANGLE_SAMPLE_NUMBERS];
-/// A place where it is saved: its run, and the likelihoods of its cylinders.
+/// A saved place: its run, and the likelihoods of its cylinders.
 pub(crate) type PlaceNumbers = (u64, Vec<f64>);
 
 impl Moved {
-    /// Each angle sample and each place in numbers: for saving.
+    /// The angle samples and places as numbers, for saving.
     pub(crate) fn numbers(&self) -> (Vec<AngleSampleNumbers>, Vec<PlaceNumbers>) {
         let of_angle_sample = |angle_sample: &AngleSample| {
             let flags = u64::from(angle_sample.at_home)
@@ -38,8 +38,8 @@ impl Moved {
         (self.angle_samples.iter().map(of_angle_sample).collect(), places.collect())
     }
 
-    /// What [`Moved::numbers`] were of, on a drive with so many sectors; `self` knows nothing yet.
-    /// `None` where they cannot be.
+    /// Restores the output of [`Moved::numbers`] into an empty `self`, for a drive of this
+    /// capacity. Returns `None` if the numbers are invalid.
     pub(crate) fn restored(
         mut self,
         angle_samples: &[AngleSampleNumbers],
@@ -89,7 +89,7 @@ impl Moved {
         Some(self)
     }
 
-    /// Sectors passed at the angle at which they are believed to pass elsewhere.
+    /// Observes sectors at the modelled angle of their new place.
     pub(super) fn agree(&mut self, first: u64, last: u64, seen: Angle) {
         let (next, taken) = (self.next(last), self.taken);
         if let Some(here) = self.angle_samples.get_mut(next).filter(|here| here.last == last) {
@@ -104,7 +104,7 @@ impl Moved {
         let narrow =
             self.angle_samples[right].last - self.angle_samples[left].last <= self.reach / 8;
         if narrow || self.angle_samples[right].first <= last {
-            // Another between two so close would tell nothing new.
+            // Another sample between two so close adds no information.
             return;
         }
         let run = self.angle_samples[left].run;
@@ -125,8 +125,8 @@ impl Moved {
         self.bound();
     }
 
-    /// What the belief in where a sector lies stands on is forgotten if all of it `is_home` by now,
-    /// because home is believed to be elsewhere since; whether it was.
+    /// Forgets the samples that place a sector elsewhere, if all of them satisfy `is_home`: the
+    /// layout has changed since. Returns true if they were forgotten.
     pub(super) fn forget_where(
         &mut self,
         last: u64,
@@ -136,8 +136,7 @@ impl Moved {
         let here = self.angle_samples.get(next).is_some_and(|here| {
             here.last == last || here.first <= last && !here.at_home && here.agreed >= 2
         });
-        // On a line both its neighbors on it count: one alone may be at the same angle at home by
-        // chance.
+        // On a line both neighbors count: one alone may have the same angle at home by chance.
         let mut stands_on: Vec<usize> = self
             .confirmed_before(next)
             .map(|found| found.0)
@@ -159,7 +158,7 @@ impl Moved {
         all
     }
 
-    /// Sectors were seen where they should be.
+    /// Observes sectors at the angle of the layout.
     pub(super) fn at_home(&mut self, first: u64, last: u64, seen: Angle) {
         if self.angle_samples.is_empty() {
             return;
@@ -177,8 +176,8 @@ impl Moved {
             self.angle_samples[before].linked = false;
         }
         self.angle_samples.drain(begin..end);
-        if let Some(behind) = self.angle_samples.get_mut(begin) {
-            behind.first = behind.first.max(last + 1);
+        if let Some(following) = self.angle_samples.get_mut(begin) {
+            following.first = following.first.max(last + 1);
         }
         self.angle_samples.insert(
             begin,
@@ -203,7 +202,7 @@ impl Moved {
         self.bound();
     }
 
-    /// Sectors passed at an angle that nobody foresaw.
+    /// Observes sectors at an unpredicted angle.
     pub(super) fn odd(&mut self, first: u64, last: u64, seen: Angle) {
         let (at, taken) = (self.next(last), self.taken);
         let fresh = AngleSample {
@@ -231,7 +230,7 @@ impl Moved {
             None => {
                 self.angle_samples.insert(at, fresh);
                 self.angle_samples[at].run = self.run_for(at);
-                // What was read at home there has been moved since.
+                // Samples at home that overlap are outdated: the sectors were moved since.
                 let overlaps = |angle_sample: &AngleSample| {
                     angle_sample.at_home && angle_sample.first <= last && angle_sample.last >= first
                 };
@@ -249,8 +248,8 @@ impl Moved {
         self.bound();
     }
 
-    /// The number of the run that a angle sample goes on, or a new one; where it joins two, they are one
-    /// from now on.
+    /// The run that an angle sample continues, or a new one. Joins two runs if the sample connects
+    /// them.
     fn run_for(&mut self, at: usize) -> u32 {
         let here = self.angle_samples[at];
         let before = at
@@ -258,13 +257,12 @@ impl Moved {
             .map(|before| self.angle_samples[before])
             .filter(|before| self.advance(before, &here))
             .map(|before| before.run);
-        let behind = self
+        let after = self
             .angle_samples
             .get(at + 1)
-            .filter(|behind| self.advance(&here, behind))
-            .map(|behind| behind.run);
-        if let (Some(one), Some(other)) = (before, behind.filter(|behind| before != Some(*behind)))
-        {
+            .filter(|after| self.advance(&here, after))
+            .map(|after| after.run);
+        if let (Some(one), Some(other)) = (before, after.filter(|after| before != Some(*after))) {
             self.angle_samples
                 .iter_mut()
                 .filter(|angle_sample| angle_sample.run == other && !angle_sample.at_home)
@@ -277,13 +275,14 @@ impl Moved {
                 }
             }
         }
-        before.or(behind).unwrap_or_else(|| {
+        before.or(after).unwrap_or_else(|| {
             self.next_run += 1;
             self.next_run
         })
     }
 
-    /// Looks for a line through a angle sample and others near it, and takes what is on it for confirmed.
+    /// Searches for a line through an angle sample and its neighbors, and confirms the samples on
+    /// it.
     pub(super) fn find_line(&mut self, at: usize) {
         if self.angle_samples.get(at).is_none_or(|angle_sample| angle_sample.at_home) {
             return;
@@ -304,7 +303,7 @@ impl Moved {
                 let at_home = |numbers: &[usize]| {
                     numbers.iter().filter(|between| self.angle_samples[**between].at_home).count()
                 };
-                // Sectors at home are on the line by chance at best: few of those that are.
+                // Few samples at home may be on the line by chance.
                 let is_elsewhere = at_home(&off) == 0
                     && (on.len() + 2) >= 3 * at_home(&on) + usize::from(at_home(&on) > 0);
                 let holds = (at == left || at == right || on.contains(&at))
@@ -329,10 +328,10 @@ impl Moved {
             (angle_sample.at_home, angle_sample.agreed, angle_sample.run, angle_sample.linked) =
                 (false, angle_sample.agreed.max(2), run, true);
         }
-        // The line ends at its last angle sample, unless another goes on from there.
+        // The line ends at its last angle sample, unless another line continues there.
         self.angle_samples[on[on.len() - 1]].linked =
             last_before.linked && !last_before.at_home && last_before.agreed >= 2;
-        // Those between that are not on it were something else.
+        // Samples between that are not on the line are outliers.
         for number in (on[0]..on[on.len() - 1]).rev() {
             if !on.contains(&number) {
                 self.angle_samples.remove(number);
@@ -340,8 +339,8 @@ impl Moved {
         }
     }
 
-    /// A angle sample was confirmed by being seen again: what was believed to be linked across it is so
-    /// only if it lies there too.
+    /// Rechecks the line across a sample that was confirmed by a second read: the line stays only
+    /// if the sample is on it.
     fn relink(&mut self, at: usize) {
         let (Some((left, _)), Some((right, _))) =
             (self.confirmed_before(at), self.confirmed_from(at + 1))
@@ -364,7 +363,7 @@ impl Moved {
         }
     }
 
-    /// Whether a angle sample at home stands next to no moved one.
+    /// Returns true if a sample at home has no moved neighbor.
     pub(super) fn is_redundant(&self, at: usize) -> bool {
         let lba = self.angle_samples[at].last;
         let moved =
@@ -372,7 +371,7 @@ impl Moved {
         !moved(at.checked_sub(1)) && !moved(Some(at + 1))
     }
 
-    /// Keeps to the bounds, and to what depends on what is kept.
+    /// Applies the bounds, and updates the values derived from the samples.
     fn bound(&mut self) {
         if self.angle_samples.len() > MAX_ANGLE_SAMPLES {
             self.thin_out();
@@ -389,7 +388,7 @@ impl Moved {
         self.tidy();
     }
 
-    /// Of those on one line every other one goes.
+    /// Removes every other inner sample of each line.
     fn thin_out(&mut self) {
         let mut at = 1;
         while at + 1 < self.angle_samples.len() {
@@ -408,7 +407,7 @@ impl Moved {
         }
     }
 
-    /// Places of which nothing is left are forgotten.
+    /// Removes places without samples.
     pub(super) fn tidy(&mut self) {
         let moved = self.angle_samples.iter().filter(|angle_sample| !angle_sample.at_home);
         self.any = moved.clone().any(|angle_sample| angle_sample.agreed >= 2) || moved.count() >= 3;
@@ -421,7 +420,7 @@ impl Moved {
         debug_assert!(self.runs.len() <= MAX_RUNS);
     }
 
-    /// Forgets a place and all that lies there.
+    /// Removes a place and all its samples.
     pub(super) fn drop_run(&mut self, run: u32) {
         self.angle_samples.retain(|angle_sample| angle_sample.at_home || angle_sample.run != run);
         self.tidy();
@@ -433,7 +432,7 @@ impl AngleSample {
         self.end.signed_turns_from(seen).abs() < super::ON_LINE
     }
 
-    /// Seen again, at about the same angle.
+    /// Observes the same sectors again, at about the same angle.
     fn again(&mut self, first: u64, seen: Angle, taken: u64) {
         self.agreed = self.agreed.saturating_add(1);
         let weight = (1.0 / f64::from(self.agreed)).max(STEADY);

@@ -1,32 +1,32 @@
-//! [`Moved`]: sectors that a drive serves from elsewhere, found by the angles at which they pass.
+//! [`Moved`]: remapped sectors, detected by the angles at which they pass the head.
 //!
-//! A sector that went bad lives on a spare; a damaged region may have been moved as a whole, some
-//! thousand sectors one after the other. Such a sector passes at an angle of its own, not at that
-//! of its address. A retry, or a report that came late, shows that once and never again; a place
-//! shows it each time. What was seen is kept as *angle samples* in the order of addresses, of sectors that
-//! are elsewhere and, next to those, of sectors that are at home. A angle sample is *confirmed* when
+//! A defective sector is served from a spare. A damaged region may have been moved as a whole,
+//! several thousand consecutive sectors. Such a sector passes at an angle of its own, not at that
+//! of its address. A retry or a late report shows an odd angle once; a moved sector shows it each
+//! time. Observations are kept as *angle samples* in address order: samples of moved sectors and,
+//! next to them, of sectors at home. An angle sample is *confirmed* when
 //! - its sectors are read again and pass at the same angle, or
-//! - it lies on one line with two others within a track: angles that rise from sector to sector by
-//!   as much as on some track of the drive.
+//! - it lies on one line with two others within a track. A line has the slope, in turns per
+//!   sector, of some track of the drive.
 //!
-//! Between two angle samples that such a line links every address is believed to lie on the line. Between
-//! angle samples of moved sectors that no line links (the border of two tracks of the new place, or too
-//! little seen so far) nobody knows: half a revolution is expected there, and no deadline relies on
-//! more. Where the arm has to go shows in how long it took ([`Whereabouts`]).
+//! All addresses between two linked angle samples are modelled on their common line. Between moved
+//! samples without a link (the border of two tracks, or too few samples so far) the angle is
+//! unknown: half a revolution is expected, and no deadline depends on more. The duration of the arm
+//! movement shows the cylinder of the new place ([`Whereabouts`]).
 //!
 //! Worked example, tracks of 500 sectors: reads that end at LBA 7,000,100, 7,000,180 and 7,000,300
-//! pass 0.31, 0.47 and 0.71 turn behind the index, though the layout says 0.90, 0.06 and 0.30. 80
-//! sectors are 0.16 turn, 200 are 0.40: one line. LBA 7,000,250 is believed to pass at 0.61, LBA
-//! 7,000,301 where the layout says.
+//! pass 0.31, 0.47 and 0.71 turns after the index. The layout predicts 0.90, 0.06 and 0.30. 80
+//! sectors are 0.16 turns, 200 are 0.40: one line. LBA 7,000,250 is modelled at 0.61, LBA 7,000,301
+//! at the angle of the layout.
 //!
-//! Guarantees: a single odd angle changes no estimate; a sector that is read at home and in time is
-//! believed to be at home from then on; at most [`MAX_ANGLE_SAMPLES`] angle samples and [`MAX_RUNS`] places are
-//! kept, of those on one line the outer ones suffice, then the longest unseen go first. Where a
-//! sector's two places pass at the same angle by chance (one in twenty) only whole turns tell them
-//! apart, and that takes longer. Does not find anything while several completions in a row are odd:
-//! then it is the platter that is rejected. Cost: nothing while nothing is kept; two binary searches
-//! and a few comparisons then; up to 50 KiB, and 2 KiB for each place. Source: ours, on P1 section
-//! III-A (the map follows the drive) and P2 section 3.1 (remapped sectors).
+//! Guarantees: a single odd angle changes no estimate. A sector that is read at home and in time is
+//! modelled at home from then on. At most [`MAX_ANGLE_SAMPLES`] angle samples and [`MAX_RUNS`]
+//! places are kept: inner samples of a line are dropped first, then the oldest. If both places of a
+//! sector pass at the same angle by chance (one in twenty), only whole turns tell them apart, which
+//! takes longer. Nothing is detected while several consecutive completions are odd: the model of
+//! the rotation is then rejected. Cost: nothing while no sample is kept; otherwise two binary
+//! searches and a few comparisons. Memory: up to 50 KiB, and 2 KiB for each place. Source: ours, on
+//! P1 section III-A (the map follows the drive) and P2 section 3.1 (remapped sectors).
 
 mod arm;
 mod keep;
@@ -38,84 +38,85 @@ use crate::angles::angle_of_turns;
 pub(crate) use arm::{Trip, Whereabouts};
 pub(crate) use keep::ANGLE_SAMPLE_NUMBERS;
 
-/// Angle samples kept at most (guess: 5,000 sectors lie on some ten tracks, a track takes two to eight).
+/// Maximum number of angle samples (guess: 5,000 sectors lie on some ten tracks, and a track takes
+/// two to eight).
 const MAX_ANGLE_SAMPLES: usize = 1_024;
-/// Places of moved sectors told apart at most (guess: drives are replaced before they have more
+/// Maximum number of places of moved sectors (guess: drives are replaced before they have more
 /// regions moved).
 const MAX_RUNS: usize = 128;
-/// Angle samples this far off a line are not on it, in turns (guess: 160 us at 7,200 rpm, for two late
-/// reports and a track that is not quite where it should be).
+/// Maximum distance of an angle sample from its line, in turns (guess: 160 us at 7,200 rpm, for two
+/// late reports and a track slightly off its modelled angle).
 const ON_LINE: f64 = 0.02;
-/// An angle closer than this to the one believed is as believed, in turns.
+/// Maximum distance of an angle from the modelled one that still counts as equal, in turns.
 const AS_MODELLED: f64 = 0.025;
-/// Where angles are known less well than this, in turns, nothing is odd (guess: by chance one in
-/// four is as believed).
+/// Maximum uncertainty of angles at which an odd angle counts, in turns (guess: by chance one in
+/// four is as modelled).
 const MAX_TOLERANCE: f64 = 0.125;
-/// More odd completions in a row than this speak of the platter, not of places.
+/// Maximum number of consecutive odd completions. More of them indicate a wrong model of the
+/// rotation, not moved sectors.
 const MAX_IN_A_ROW: u32 = 4;
-/// Neighbors on either side that are looked at for a line.
+/// Neighbors on either side that are checked for a line.
 const NEIGHBOURS: usize = 3;
-/// Weight of a further angle sample of the same sectors, at the least.
+/// Minimum weight of a further angle sample of the same sectors.
 const STEADY: f64 = 0.125;
-/// Surfaces from this number on are none of the drive's: places of moved sectors, on one line the
-/// same number.
+/// First surface number that stands for moved sectors. Samples on one line share a number.
 const FIRST_SURFACE: u16 = 0x8000;
-/// The surface of a place elsewhere of which the angle is not known.
+/// The surface of a moved sector at an unknown angle.
 pub(crate) const UNKNOWN_LOCATION: u16 = 0xFFFE;
 
-/// What is known of sectors that lie elsewhere.
+/// The moved sectors of a drive.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Moved {
-    /// By last sector.
+    /// Sorted by last sector.
     angle_samples: Vec<AngleSample>,
     runs: Vec<Run>,
-    /// Turns from sector to sector on the tracks of this drive, rising.
+    /// Turns from sector to sector on the tracks of this drive, ascending.
     slopes: Vec<f64>,
     /// Sectors of the longest track.
     reach: u64,
     cylinders: u32,
-    /// Angle samples taken in.
+    /// Number of angle samples observed.
     taken: u64,
     next_run: u32,
     in_a_row: u32,
-    /// Whether any address is believed to lie elsewhere, or may.
+    /// True if any address is, or may be, elsewhere.
     any: bool,
 }
 
-/// Some sectors that were read, and the angle at which the last of them passed.
+/// A range of sectors that was read, and the angle at which its last sector passed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct AngleSample {
     first: u64,
     last: u64,
     end: Angle,
     at_home: bool,
-    /// Angle samples that agree, this one counted.
+    /// Number of samples that agree, this one included.
     agreed: u8,
-    /// Whether a line goes on to the next confirmed one.
+    /// True if a line continues to the next confirmed sample.
     linked: bool,
-    /// When it was last seen to be right, in angle samples.
+    /// Time of the last agreement, in angle samples.
     seen: u64,
-    /// Of moved sectors that follow each other, the same.
+    /// The number of the run; consecutive moved sectors have the same.
     run: u32,
 }
 
-/// Where the sectors of a run are, as far as the arm shows.
+/// The cylinders of a run, as far as arm times show them.
 #[derive(Clone, Debug, PartialEq)]
 struct Run {
     number: u32,
     whereabouts: Whereabouts,
 }
 
-/// Where a sector lies.
+/// The modelled location of a sector.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum LocationState {
     Home,
-    /// Elsewhere, at an angle that nobody knows.
+    /// Elsewhere, at an unknown angle.
     Somewhere {
         run: u32,
     },
-    /// Where its end passes at an angle, on a track with so many turns to the sector; sectors on
-    /// one line have one surface.
+    /// Elsewhere, at a known angle of its end, on a track with `slope` turns per sector. Sectors on
+    /// one line share a surface.
     At {
         end: Angle,
         slope: f64,
@@ -124,22 +125,22 @@ enum LocationState {
     },
 }
 
-/// What to make of the angle of a completion.
+/// The interpretation of the angle of a completion.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Reading {
-    /// It shows the platter, by the sector's place at home.
+    /// The angle is that of the sector at home, and shows the rotation.
     Home,
-    /// It is not that of the sector's place at home, and nothing else is known of it: an outlier, a
-    /// moved sector, or a platter that was lost.
+    /// The angle is not that of the sector at home, and no sample explains it: an outlier, a moved
+    /// sector, or a wrong model of the rotation.
     Odd,
-    /// It shows the platter, by this angle.
+    /// The angle is that of the moved sector, and shows the rotation.
     Moved(Angle),
-    /// Nothing: nobody knows where the sector is.
+    /// The location of the sector is unknown; the angle shows nothing.
     Nothing,
 }
 
 impl Moved {
-    /// Nothing seen of a drive with so many cylinders, whose tracks have these numbers of sectors.
+    /// No samples of a drive with `cylinders` cylinders and tracks of these numbers of sectors.
     pub(crate) fn new(cylinders: u32, sectors_per_track: impl IntoIterator<Item = f64>) -> Self {
         let mut slopes: Vec<f64> = sectors_per_track
             .into_iter()
@@ -162,24 +163,24 @@ impl Moved {
         }
     }
 
-    /// The tracks of the layout's zones.
+    /// No samples of a drive with the tracks of a layout.
     pub(crate) fn of_layout(layout: &headtime_mechanics::Layout) -> Self {
         Self::new(layout.cylinders(), layout.zones().map(|zone| f64::from(zone.sectors_per_track)))
     }
 
-    /// Whether a place is one of moved sectors.
+    /// Returns true if a position is one of moved sectors.
     #[inline]
     pub(crate) fn holds(place: Position) -> bool {
         (FIRST_SURFACE..=UNKNOWN_LOCATION).contains(&place.head)
     }
 
-    /// Where the sector ends, which would end at `home`.
+    /// The modelled end of the sector, which ends at `home` in the layout.
     #[inline]
     pub(crate) fn end(&self, lba: Lba, home: Position) -> Position {
         if self.any { self.place(lba, home, false) } else { home }
     }
 
-    /// Where the sector begins, which would begin at `home`.
+    /// The modelled start of the sector, which starts at `home` in the layout.
     #[inline]
     pub(crate) fn start(&self, lba: Lba, home: Position) -> Position {
         if self.any { self.place(lba, home, true) } else { home }
@@ -190,7 +191,7 @@ impl Moved {
             self.whereabouts(run)
                 .map_or(home.cylinder, |whereabouts| whereabouts.cylinder_near(home.cylinder))
         };
-        match self.lies(lba.get()) {
+        match self.location(lba.get()) {
             LocationState::Home => home,
             LocationState::Somewhere { run } => {
                 Position { cylinder: cylinder(run), head: UNKNOWN_LOCATION, angle: home.angle }
@@ -202,8 +203,8 @@ impl Moved {
         }
     }
 
-    /// `target` with its ends where they are believed to be, as far as one of them lies elsewhere.
-    /// From one line to another the arm takes `arm`.
+    /// Returns `target` with the modelled positions of its ends, if one of them is elsewhere. `arm`
+    /// returns the arm time between two lines.
     #[inline]
     pub(crate) fn corrected(
         &self,
@@ -223,8 +224,8 @@ impl Moved {
         }
         let mut transfer = target.transfer;
         if start.head != UNKNOWN_LOCATION && end.head != UNKNOWN_LOCATION {
-            // The angles say how long it takes but for whole turns: none on one line, otherwise as
-            // many as the arm needs.
+            // The angles give the transfer time except for whole turns: none on one line, otherwise
+            // as many as the arm needs.
             transfer = period.time_of(start.angle.until(end.angle));
             let (least, turn) = (
                 if start.head == end.head { Nanos::ZERO } else { arm(start, end) },
@@ -237,10 +238,9 @@ impl Moved {
         Target { start, end, transfer, ..target }
     }
 
-    /// Where the arm may have to go for a sector that lies elsewhere; `None` where nothing is known
-    /// of that.
+    /// The possible cylinders of a moved sector; `None` if they are unknown.
     pub(crate) fn arm_of(&self, lba: Lba) -> Option<&Whereabouts> {
-        match self.lies(lba.get()) {
+        match self.location(lba.get()) {
             LocationState::Home => None,
             LocationState::Somewhere { run } | LocationState::At { run, .. } => {
                 self.whereabouts(run)
@@ -252,9 +252,9 @@ impl Moved {
         self.runs.iter().find(|of| of.number == run).map(|of| &of.whereabouts)
     }
 
-    /// Takes in that the last sector of `extent` passed at the angle `seen`; angles are known to
-    /// within `tolerance_turns`. `home` says at which angle a sector passes at home, and `predicted`
-    /// whether it was in the turn in which it was believed to; `None` where nobody could know.
+    /// Observes that the last sector of `extent` passed at the angle `seen`; angles are known to
+    /// within `tolerance_turns`. `home` returns the angle of a sector at home. `predicted` is true
+    /// if the sector passed in the predicted turn, and `None` if no prediction was possible.
     pub(crate) fn take(
         &mut self,
         extent: Extent,
@@ -269,10 +269,10 @@ impl Moved {
         };
         let (first, last, at_home) =
             (extent.start.get(), extent.last().get(), near(seen, home(extent.last())));
-        match if self.any { self.lies(last) } else { LocationState::Home } {
+        match if self.any { self.location(last) } else { LocationState::Home } {
             LocationState::At { end, .. } if near(seen, end) => {
                 self.in_a_row = 0;
-                // At the angle of both places: which it is only the arm tells.
+                // Both places have the same angle: only the arm tells them apart.
                 if !at_home
                     || predicted != Some(false)
                     || !self.forget_where(last, |angle_sample| {
@@ -303,7 +303,7 @@ impl Moved {
         if beside { Reading::Nothing } else { Reading::Odd }
     }
 
-    /// Takes in how the arm got to the last sector of `extent`.
+    /// Observes the arm movement to the last sector of `extent`.
     pub(crate) fn take_trip(&mut self, extent: Extent, trip: &Trip, arm_ns: impl Fn(u32) -> f64) {
         let next = self.next(extent.last().get());
         let candidates = [Some(next), next.checked_sub(1)].into_iter().flatten();
@@ -331,16 +331,16 @@ impl Moved {
         self.runs[place].whereabouts.take(trip, arm_ns);
     }
 
-    /// Takes over what was known when angles were counted from another place on the platter: by now
-    /// they are `by` more.
+    /// Replaces the samples by `known`, with `by` added to each angle: the index of the angles has
+    /// changed.
     pub(crate) fn take_over(&mut self, known: Self, by: Angle) {
         let Self { slopes, reach, cylinders, .. } = core::mem::replace(self, known);
         (self.slopes, self.reach, self.cylinders) = (slopes, reach, cylinders);
         self.angle_samples.iter_mut().for_each(|angle_sample| angle_sample.end += by);
     }
 
-    /// Angles of addresses are believed again: forgets what was seen once, and what is now where it
-    /// should be.
+    /// Rechecks all samples after the angles of addresses changed: drops unconfirmed samples and
+    /// those that the layout now explains.
     pub(crate) fn reconsider(&mut self, home: impl Fn(Lba) -> Option<Angle>) {
         let explained = |angle_sample: &AngleSample| {
             home(Lba::new(angle_sample.last))
@@ -359,7 +359,7 @@ impl Moved {
         self.tidy();
     }
 
-    /// Places known to hold moved sectors, and angle samples that stand for them: for people and tests.
+    /// Number of confirmed samples of moved sectors, for reports and tests.
     pub(crate) fn angle_samples(&self) -> usize {
         self.angle_samples
             .iter()
@@ -373,8 +373,8 @@ impl Moved {
             + self.runs.len() * Whereabouts::BYTES) as u64
     }
 
-    /// Where a sector lies.
-    fn lies(&self, lba: u64) -> LocationState {
+    /// Returns the modelled location of a sector.
+    fn location(&self, lba: u64) -> LocationState {
         let next = self.next(lba);
         if let Some(here) = self.angle_samples.get(next).filter(|here| here.first <= lba) {
             if here.at_home {
@@ -393,7 +393,7 @@ impl Moved {
         let (Some((left, outliers_left)), Some((right, outliers_right))) =
             (self.confirmed_before(next), self.confirmed_from(next))
         else {
-            return self.lies_among_outliers(next);
+            return self.location_among_outliers(next);
         };
         let (one, other) = (self.angle_samples[left], self.angle_samples[right]);
         let linked = one.linked && outliers_left + outliers_right < 2;
@@ -404,12 +404,12 @@ impl Moved {
                 run: one.run,
                 surface: self.surface(left),
             },
-            None => self.lies_among_outliers(next),
+            None => self.location_among_outliers(next),
         }
     }
 
-    /// Elsewhere, if among three moved angle samples that follow each other; otherwise at home.
-    fn lies_among_outliers(&self, next: usize) -> LocationState {
+    /// Returns an unknown location between three consecutive moved samples; otherwise home.
+    fn location_among_outliers(&self, next: usize) -> LocationState {
         let moved = |at: usize, from: usize| {
             self.angle_samples
                 .get(at)
@@ -423,25 +423,25 @@ impl Moved {
         LocationState::Home
     }
 
-    /// Whether both are of moved sectors, not further apart than a track is long.
+    /// Returns true if both are of moved sectors and at most a track apart.
     fn advance(&self, one: &AngleSample, other: &AngleSample) -> bool {
         !one.at_home && !other.at_home && other.last - one.last <= self.reach
     }
 
-    /// The first angle sample that ends at `lba` or behind it.
+    /// The index of the first angle sample that ends at or after `lba`.
     fn next(&self, lba: u64) -> usize {
         self.angle_samples.partition_point(|angle_sample| angle_sample.last < lba)
     }
 
-    /// The confirmed angle sample before the one numbered `next` with nothing at home between, and how
-    /// many unconfirmed ones are.
+    /// The last confirmed sample before `next` without a sample at home between, and the number of
+    /// unconfirmed ones between.
     fn confirmed_before(&self, next: usize) -> Option<(usize, usize)> {
         let moved =
             (0..next).rev().take_while(|at| !self.angle_samples[*at].at_home).take(2 * NEIGHBOURS);
         moved.zip(0..).find(|(at, _)| self.angle_samples[*at].agreed >= 2)
     }
 
-    /// The same from that one on.
+    /// The first confirmed sample from `next` on, with the same conditions.
     fn confirmed_from(&self, next: usize) -> Option<(usize, usize)> {
         let moved = (next..self.angle_samples.len())
             .take_while(|at| !self.angle_samples[*at].at_home)
@@ -449,8 +449,8 @@ impl Moved {
         moved.zip(0..).find(|(at, _)| self.angle_samples[*at].agreed >= 2)
     }
 
-    /// The turns from sector to sector with which one angle sample leads to another behind it, if the
-    /// tracks of the drive have such.
+    /// Turns from sector to sector on the line from one sample to a later one, if the drive has
+    /// such tracks.
     fn line(&self, one: &AngleSample, other: &AngleSample) -> Option<f64> {
         let sectors = other.last - one.last;
         if sectors == 0 || sectors > self.reach || self.slopes.is_empty() {
@@ -466,7 +466,7 @@ impl Moved {
             .iter()
             .map(|slope| (*slope, off(*slope)))
             .min_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))?;
-        // As it was seen: both ends are on it.
+        // The observed slope: both ends are on the line.
         (best.1.abs() < ON_LINE).then(|| best.0 + best.1 / sectors as f64)
     }
 
@@ -475,7 +475,7 @@ impl Moved {
         angle_sample.end.signed_turns_from(end).abs() < ON_LINE
     }
 
-    /// Turns from sector to sector about a confirmed angle sample.
+    /// Turns from sector to sector around a confirmed angle sample.
     fn slope_at(&self, at: usize) -> f64 {
         let here = &self.angle_samples[at];
         let ahead = here
@@ -483,17 +483,17 @@ impl Moved {
             .then(|| self.confirmed_from(at + 1))
             .flatten()
             .and_then(|(right, _)| self.line(here, &self.angle_samples[right]));
-        let behind = || {
+        let before = || {
             self.confirmed_before(at)
                 .filter(|(left, _)| self.angle_samples[*left].linked)
                 .and_then(|(left, _)| self.line(&self.angle_samples[left], here))
         };
         ahead
-            .or_else(behind)
+            .or_else(before)
             .unwrap_or_else(|| self.slopes.get(self.slopes.len() / 2).copied().unwrap_or(0.0))
     }
 
-    /// A number for the line that a confirmed angle sample is on.
+    /// The surface number of the line of a confirmed angle sample.
     fn surface(&self, at: usize) -> u16 {
         let mut begin = at;
         while let Some((left, _)) = self.confirmed_before(begin).filter(|(left, _)| {
@@ -506,7 +506,7 @@ impl Moved {
             | (self.angle_samples[begin].last % u64::from(UNKNOWN_LOCATION - FIRST_SURFACE)) as u16
     }
 
-    /// Whether the angle sample is of moved sectors, not further than a track from `lba`.
+    /// Returns true if the sample is of moved sectors and within a track of `lba`.
     fn moved_within(&self, at: usize, lba: u64) -> bool {
         self.angle_samples.get(at).is_some_and(|angle_sample| {
             !angle_sample.at_home
@@ -521,7 +521,7 @@ impl Moved {
             || next.checked_sub(1).is_some_and(|before| self.moved_within(before, lba))
     }
 
-    /// Whether no angle sample of moved sectors follows the one or goes before it.
+    /// Returns true if no moved sample is adjacent.
     fn alone(&self, at: usize) -> bool {
         let advance = |one: usize| {
             self.angle_samples

@@ -1,4 +1,4 @@
-//! Moved sectors found, forgotten and bounded, without a drive: only addresses and angles.
+//! Tests of moved sectors without a drive: only addresses and angles.
 
 use super::*;
 use headtime_units::Sectors;
@@ -13,12 +13,12 @@ fn moved() -> Moved {
     Moved::new(50_000, [500.0, 450.0, 400.0])
 }
 
-/// Where sectors are at home: tracks of 500, each beginning 0.15 turn late.
+/// The angle of a sector at home: tracks of 500, each beginning 0.15 turns late.
 fn home(lba: u64) -> Angle {
     Angle::from_turns(0.1 + (lba + 1) as f64 / 500.0 + 0.15 * (lba / 500) as f64)
 }
 
-/// Where they were moved to: tracks of 400, each beginning 0.2 turn late.
+/// The angle of a moved sector: tracks of 400, each beginning 0.2 turns late.
 fn elsewhere(lba: u64) -> Angle {
     Angle::from_turns(0.77 + (lba + 1) as f64 / 400.0 + 0.2 * ((lba + 130) / 400) as f64)
 }
@@ -31,14 +31,13 @@ fn noise(rng: &mut ChaCha8Rng) -> Angle {
     Angle::from_turns(rng.random_range(-0.004..0.004))
 }
 
-/// How far the believed angle of a sector's end is from the real one; none where no angle is
-/// believed.
+/// The error of the modelled angle of a sector's end; `None` if the angle is unknown.
 fn off(moved: &Moved, lba: u64, real: Angle) -> Option<f64> {
     let place = moved.end(Lba::new(lba), Position { angle: home(lba), ..Position::default() });
     (place.head != UNKNOWN_LOCATION).then(|| place.angle.signed_turns_from(real).abs())
 }
 
-/// Random reads about a region of which `is_moved` says what is moved.
+/// Reads random sectors of a region; `is_moved` selects the moved ones.
 fn serve(
     moved: &mut Moved,
     rng: &mut ChaCha8Rng,
@@ -51,7 +50,7 @@ fn serve(
         let last = extent.last().get();
         let seen = if is_moved(last) { elsewhere(last) } else { home(last) } + noise(rng);
         moved.take(extent, seen, |lba| home(lba.get()), TOLERANCE, Some(true));
-        // The drive is read elsewhere too.
+        // The rest of the drive is read too.
         moved.take(read(9_000_000), home(9_000_007), |lba| home(lba.get()), TOLERANCE, Some(true));
     }
 }
@@ -113,33 +112,33 @@ fn a_run_of_moved_sectors_is_found_track_by_track_and_its_neighbors_stay_where_t
         );
         assert!(
             moved.angle_samples.len() < 300,
-            "seed {seed}: {} sights for twelve tracks",
+            "seed {seed}: {} angle samples for twelve tracks",
             moved.angle_samples.len()
         );
     }
 }
 
 #[test]
-fn one_place_is_known_when_it_was_odd_twice_in_the_same_way() {
+fn a_sector_is_moved_after_two_equal_odd_angles() {
     let mut moved = moved();
     let (extent, real) = (read(800), Angle::from_turns(0.4));
     assert_eq!(moved.take(extent, real, |lba| home(lba.get()), TOLERANCE, None), Reading::Odd);
-    assert!(off(&moved, 807, home(807)) < Some(1e-9), "once is nobody's");
+    assert!(off(&moved, 807, home(807)) < Some(1e-9), "a single odd angle changes nothing");
     moved.take(read(9_000_000), home(9_000_007), |lba| home(lba.get()), TOLERANCE, Some(true));
     moved.take(extent, real + Angle::from_turns(0.004), |lba| home(lba.get()), TOLERANCE, None);
     assert!(off(&moved, 807, real) < Some(0.005));
     assert!(
         off(&moved, 808, home(808)) < Some(1e-9) && off(&moved, 799, home(799)) < Some(1e-9),
-        "its neighbors stay"
+        "its neighbors stay at home"
     );
-    // It is read at home: forgotten.
+    // A read at home makes it forgotten.
     moved.take(extent, home(807), |lba| home(lba.get()), TOLERANCE, Some(true));
     assert!(off(&moved, 807, home(807)) < Some(1e-9));
     assert_eq!(moved.angle_samples.len(), 0);
 }
 
 #[test]
-fn what_was_moved_back_or_again_is_followed() {
+fn sectors_that_are_moved_back_are_followed() {
     for seed in 1..=4 {
         let (mut moved, mut rng) = (moved(), ChaCha8Rng::seed_from_u64(seed));
         let run = 4_000_000..4_004_000;
@@ -150,19 +149,19 @@ fn what_was_moved_back_or_again_is_followed() {
             .clone()
             .filter(|lba| off(&moved, *lba, home(*lba)).is_none_or(|off| off > 0.05))
             .count();
-        // Where both places are at one angle nothing tells them apart, and nothing has to.
-        assert!(wrong < 100, "seed {seed}: {wrong} of 4,000 still believed elsewhere");
+        // If both places have the same angle, nothing tells them apart, and nothing has to.
+        assert!(wrong < 100, "seed {seed}: {wrong} of 4,000 still modelled elsewhere");
     }
 }
 
 #[test]
-fn a_platter_that_was_lost_makes_no_sector_moved() {
+fn a_lost_rotation_makes_no_sector_moved() {
     for seed in 1..=4 {
         let (mut moved, mut rng) = (moved(), ChaCha8Rng::seed_from_u64(seed));
         for round in 0..2_000_u64 {
             let extent = read(rng.random_range(0..1_000) * 8);
             let last = extent.last().get();
-            // Every now and then twelve odd ones in a row, as before the platter is read again.
+            // Twelve consecutive odd ones every 200 rounds, as before a search for the rotation.
             let seen =
                 if round % 200 < 12 { home(last) + Angle::from_turns(0.3) } else { home(last) };
             moved.take(extent, seen, |lba| home(lba.get()), TOLERANCE, Some(true));
@@ -170,7 +169,7 @@ fn a_platter_that_was_lost_makes_no_sector_moved() {
         let wrong = (0..8_000)
             .filter(|lba| off(&moved, *lba, home(*lba)).is_none_or(|off| off > 0.01))
             .count();
-        assert!(wrong < 80, "seed {seed}: {wrong} of 8,000 believed elsewhere");
+        assert!(wrong < 80, "seed {seed}: {wrong} of 8,000 modelled elsewhere");
     }
 }
 
@@ -191,32 +190,51 @@ fn retries_and_late_reports_make_no_sector_moved() {
         let wrong = (0..160_000)
             .filter(|lba| off(&moved, *lba, home(*lba)).is_none_or(|off| off > 0.01))
             .count();
-        assert!(wrong < 160, "seed {seed}: {wrong} of 160,000 believed elsewhere");
+        assert!(wrong < 160, "seed {seed}: {wrong} of 160,000 modelled elsewhere");
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever comes, in whatever order: bounded, in order, restored as it was saved, and an
-    /// answer for each address.
+    /// Any input in any order: the samples are bounded, in order and restored as saved, and each
+    /// address has a location.
     #[test]
-    fn what_is_kept_is_bounded_in_order_and_restored_as_it_was(seed in any::<u64>(), wide in 50_u64..1_000_000, odd in 0.05_f64..0.95) {
+    fn samples_are_bounded_ordered_and_restored(
+        seed in any::<u64>(),
+        wide in 50_u64..1_000_000,
+        odd in 0.05_f64..0.95,
+    ) {
         let (mut moved, mut rng) = (moved(), ChaCha8Rng::seed_from_u64(seed));
         for _ in 0..4_000 {
             let extent = Extent::from_numbers(rng.random_range(0..wide), rng.random_range(1..600));
             let last = extent.last().get();
-            let seen = if rng.random_bool(odd) { if rng.random_bool(0.5) { elsewhere(last) } else { Angle::from_raw(rng.random()) } } else { home(last) };
-            let reading = moved.take(extent, seen, |lba| home(lba.get()), TOLERANCE, [None, Some(true), Some(false)][rng.random_range(0..3)]);
+            let seen = if rng.random_bool(odd) {
+                if rng.random_bool(0.5) { elsewhere(last) } else { Angle::from_raw(rng.random()) }
+            } else {
+                home(last)
+            };
+            let reading = moved.take(
+                extent,
+                seen,
+                |lba| home(lba.get()),
+                TOLERANCE,
+                [None, Some(true), Some(false)][rng.random_range(0..3)],
+            );
             if reading != Reading::Home {
-                let trip = Trip { took_ns: rng.random_range(-1e6..2e7), turn_ns: 6e6, spread_ns: 5e4 };
+                let trip =
+                    Trip { took_ns: rng.random_range(-1e6..2e7), turn_ns: 6e6, spread_ns: 5e4 };
                 moved.take_trip(extent, &trip, |cylinder| f64::from(cylinder) * 100.0);
             }
-            prop_assert!(moved.angle_samples.len() <= MAX_ANGLE_SAMPLES && moved.runs.len() <= MAX_RUNS);
+            prop_assert!(
+                moved.angle_samples.len() <= MAX_ANGLE_SAMPLES && moved.runs.len() <= MAX_RUNS
+            );
         }
         prop_assert!(moved.angle_samples.windows(2).all(|two| two[0].last < two[1].last));
         let (angle_samples, places) = moved.numbers();
-        let restored = super::tests::moved().restored(&angle_samples, &places, Sectors::new(SECTORS)).expect("it was saved so");
+        let restored = super::tests::moved()
+            .restored(&angle_samples, &places, Sectors::new(SECTORS))
+            .expect("it was saved so");
         prop_assert_eq!(restored.numbers(), moved.numbers());
         for lba in (0..wide + 1_000).step_by((wide / 500).max(1) as usize) {
             let at = Position { angle: home(lba), ..Position::default() };

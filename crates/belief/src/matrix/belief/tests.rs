@@ -273,19 +273,34 @@ proptest! {
         exploration in prop_oneof![Just(Exploration::Off), Just(Exploration::Prefer)],
     ) {
         let settings = MatrixSettings { bits, ..MatrixSettings::default() };
-        let mut belief = belief_with(settings, MatrixOptions { exploration, ..MatrixOptions::default() });
+        let mut belief =
+            belief_with(settings, MatrixOptions { exploration, ..MatrixOptions::default() });
         let mut observed = Vec::new();
         for (from, to, busy, len) in taught {
-            let (target, at) = (belief.target(Op::Read, Extent::from_numbers(to * CELL, len)), head(&belief, from, T0));
+            let (target, at) = (
+                belief.target(Op::Read, Extent::from_numbers(to * CELL, len)),
+                head(&belief, from, T0),
+            );
             let busy = Nanos::from_ns(busy);
-            let measured = MeasuredAccess { target, dispatched: T0, finished: T0 + busy, head_before: Some(at), succeeded: true };
+            let measured = MeasuredAccess {
+                target,
+                dispatched: T0,
+                finished: T0 + busy,
+                head_before: Some(at),
+                succeeded: true,
+            };
             if belief.learn(&measured) == AccessKind::Media {
                 observed.push((at, target, busy));
             }
         }
         for (at, target, busy) in &observed {
             let estimate = belief.estimate(at, T0, target);
-            prop_assert!(estimate.worst + estimate.transfer >= *busy, "{:?} for {}", estimate, busy);
+            prop_assert!(
+                estimate.worst + estimate.transfer >= *busy,
+                "{:?} for {}",
+                estimate,
+                busy
+            );
         }
         for (from, to, len, idle) in asked {
             let extent = Extent::from_numbers(to * CELL, len.min((CELLS - to) * CELL));
@@ -293,12 +308,17 @@ proptest! {
             let dispatch = T0.offset_by_ns(idle as i64 - 1_000_000);
             let estimate = belief.estimate(&at, dispatch, &target);
             prop_assert_eq!(estimate, belief.estimate(&at, dispatch, &target));
-            prop_assert!(estimate.positioning <= estimate.worst && estimate.expected <= estimate.worst);
+            prop_assert!(
+                estimate.positioning <= estimate.worst && estimate.expected <= estimate.worst
+            );
             prop_assert!(estimate.depart >= dispatch && estimate.depart >= at.free_at);
             let bound = belief.seek_lower_bound(at.place.cylinder.abs_diff(target.start.cylinder));
             prop_assert!(bound <= estimate.positioning && bound <= estimate.expected);
             let likely = belief.likely(&at, dispatch, &target);
-            prop_assert_eq!((likely.depart, likely.positioning), (estimate.depart, estimate.positioning));
+            prop_assert_eq!(
+                (likely.depart, likely.positioning),
+                (estimate.depart, estimate.positioning)
+            );
         }
     }
 }

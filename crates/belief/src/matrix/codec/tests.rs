@@ -252,8 +252,13 @@ proptest! {
         directions in prop_oneof![Just(Directions::Worse), Just(Directions::Both)],
         rows in 2_u64..64,
     ) {
-        let memory = if coverage == Coverage::Touched { ByteSize::new(rows * rows * 3 + rows * 32) } else { MEMORY };
-        let settings = MatrixSettings { bits, coverage, count_samples, directions, memory, ..settings() };
+        let memory = if coverage == Coverage::Touched {
+            ByteSize::new(rows * rows * 3 + rows * 32)
+        } else {
+            MEMORY
+        };
+        let settings =
+            MatrixSettings { bits, coverage, count_samples, directions, memory, ..settings() };
         let mut saved = map(settings, &observations);
         let bytes = saved.encode();
         let mut restored = map(settings, &[(1, 1, 5)]);
@@ -261,9 +266,15 @@ proptest! {
         prop_assert_eq!(restored.encode(), bytes, "saved again it is the same file");
         for (from, to, ns) in later {
             // And it goes on learning as the saved one does.
-            prop_assert_eq!(restored.record(from, to, Nanos::from_ns(ns)), saved.record(from, to, Nanos::from_ns(ns)));
+            prop_assert_eq!(
+                restored.record(from, to, Nanos::from_ns(ns)),
+                saved.record(from, to, Nanos::from_ns(ns))
+            );
         }
-        prop_assert_eq!((restored.known(), restored.observations(), restored.memory()), (saved.known(), saved.observations(), saved.memory()));
+        prop_assert_eq!(
+            (restored.known(), restored.observations(), restored.memory()),
+            (saved.known(), saved.observations(), saved.memory())
+        );
         prop_assert_eq!(restored.exceedance(), saved.exceedance());
         for (from, to) in (0..64).flat_map(|from| (0..64).map(move |to| (from, to))) {
             prop_assert_eq!(restored.time(from, to), saved.time(from, to));
@@ -273,7 +284,10 @@ proptest! {
     }
 
     #[test]
-    fn bytes_at_random_are_refused_and_nothing_breaks(bytes in proptest::collection::vec(any::<u8>(), 0..300), at in 0_usize..120) {
+    fn bytes_at_random_are_refused_and_nothing_breaks(
+        bytes in proptest::collection::vec(any::<u8>(), 0..300),
+        at in 0_usize..120,
+    ) {
         prop_assert!(LatencyMatrix::decode(&bytes, MEMORY).is_err());
         // The same inside a file, with the header's checksum made right: refused, or a map within
         // its memory.
