@@ -1,15 +1,15 @@
-//! The engine of one drive: it owns the scheduler and the backend, and whoever turns it
-//! ([`EngineRunner`](crate::engine::runner::EngineRunner)) does one thing after the other.
+//! The engine of one drive. It owns the scheduler and the backend. The threads of
+//! [`EngineRunner`](crate::engine::runner::EngineRunner) run its iterations, one at a time.
 //!
-//! One turn: take the messages (submissions, cancellations), take what the backend has done, hand
-//! both to the scheduler, call back those whose requests are over, send what the scheduler decides,
-//! answer those who have waited too long (`time_limits`), say until when there is nothing to do.
-//! Nothing in a turn blocks.
+//! One iteration receives the messages (submissions, cancellations), collects the completions of
+//! the backend and hands both to the scheduler. It calls back finished requests, sends the commands
+//! that the scheduler decides, answers requests that exceeded a time limit (`time_limits`), and
+//! returns the time of the next event. An iteration never blocks.
 //!
-//! The scheduler is told the time at which *the engine* saw a completion, also of an emulated drive
-//! whose model knows the exact time: it is what a host in front of a real drive sees, wake-up
-//! delays included, and what its belief has to cope with. The mechanism of an emulated drive is not
-//! delayed by a late wake-up: it computes from its own times, however late it is requested.
+//! The scheduler receives the time at which *the engine* observed a completion. This also applies
+//! to an emulated drive, although its model knows the exact time: a host with a real drive observes
+//! wake-up delays too, and the drive model has to cope with them. A late wake-up does not delay the
+//! mechanism of an emulated drive, which computes from its own times.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -55,11 +55,11 @@ use unflushed::Unflushed;
 /// The next events after an iteration of the engine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NextWork {
-    /// Something at the drive, requested to the microsecond.
+    /// An event at the drive, which needs microsecond precision.
     pub(crate) event: Option<Instant>,
-    /// Something that may be late.
+    /// An event that may be handled late.
     pub(crate) coarse: Option<Instant>,
-    /// Nothing any more: the drive is closed and empty, or the time to drain is over.
+    /// True if no work remains: the drive is closed and empty, or the drain timeout has passed.
     pub(crate) over: bool,
 }
 
@@ -69,21 +69,21 @@ pub(crate) struct Engine {
     scheduler: Scheduler,
     backend: Box<dyn Backend>,
     mailbox: Arc<Mailbox>,
-    /// By what places and times are believed.
+    /// The name of the drive model.
     believes: &'static str,
     sector_size: SectorSize,
     drain_timeout: Nanos,
     command_timeout: CommandTimeout,
-    /// Set when the closing of the drive was seen.
+    /// The end of the drain timeout. Set when the engine observes that the drive is closing.
     drain_until: Option<Instant>,
-    /// Requests that are not over, and cancelled ones whose bytes the drive still uses.
+    /// Unfinished requests, and cancelled requests whose buffers the drive still uses.
     pending: HashMap<RequestId, ActiveRequest>,
     at_drive: AtDrive,
     /// The time of the last completion.
     last_completion: Instant,
     /// The time of the backend's last report.
     last_report: Instant,
-    /// While a command is given up: when the next request that waits in vain is due.
+    /// The time at which the next queued request times out while a command is given up.
     next_expiry: Instant,
     unflushed: Unflushed,
     scans: Scans,
@@ -137,18 +137,19 @@ impl Engine {
         }
     }
 
-    /// The same, of which reports say by what it believes places and times.
+    /// Sets the name of the drive model for reports.
     pub(crate) fn believing(self, believes: &'static str) -> Self {
         Self { believes, ..self }
     }
 
-    /// Does all that can be done now; says what is to be waited for then.
+    /// Runs one iteration and returns the times of the next events.
     pub(crate) fn iterate(&mut self) -> NextWork {
         self.receive_messages();
         let seen = self.take_completions();
         self.release_held();
         let hold_until = self.send();
-        // Not by the time it is now: what was done by then has not been requested yet.
+        // Use the time of the collection, not the current time: completions since then have not
+        // been collected.
         self.apply_time_limits(seen);
         if self.mailbox.snapshot_requested() {
             let snapshot = self.snapshot();
@@ -158,7 +159,7 @@ impl Engine {
             let until =
                 *self.drain_until.get_or_insert_with(|| self.clock.now() + self.drain_timeout);
             self.stop_scans();
-            // Letters left before the closing are seen here: nothing is posted after it.
+            // Messages sent before the closing are visible here, and none is sent after it.
             let nothing_left =
                 self.pending.is_empty() && self.at_drive.is_empty() && !self.mailbox.has_messages();
             nothing_left || self.clock.now() >= until
@@ -185,12 +186,12 @@ impl Engine {
                 Message::ShowMap(show) => show(RunningMap::of(self.scheduler.belief())),
                 Message::SetFill(settings) => self.scheduler.set_fill(settings),
                 Message::Slow(answer) => {
-                    // Who requested may have given up waiting.
+                    // The caller may have stopped waiting.
                     let _ = answer.try_send(self.slow.all());
                 }
                 Message::ChangeShares(changes, answer) => {
                     let changed = self.scheduler.change_shares(self.clock.now(), &changes);
-                    // Who requested may have given up waiting.
+                    // The caller may have stopped waiting.
                     let _ = answer.try_send(changed);
                 }
                 Message::Watch(marks) => self.scans.watch(&marks),
@@ -233,7 +234,7 @@ impl Engine {
         }
     }
 
-    /// All of it between two requests.
+    /// Applies all changes between two requests.
     fn tune(&mut self, tuning: Tuning) {
         let Tuning { tunables, policy, outstanding } = tuning;
         if let Some(tunables) = tunables {
@@ -255,7 +256,7 @@ impl Engine {
         }
     }
 
-    /// Takes a request back; returns whom to tell, if nobody was told before.
+    /// Withdraws a request. Returns its callback unless it was called before.
     fn withdraw(&mut self, id: RequestId) -> Option<Callback> {
         match self.scheduler.cancel(self.clock.now(), id) {
             // The drive still uses the request's bytes, so its permit is kept until the command is
@@ -263,8 +264,8 @@ impl Engine {
             Cancelled::AtDrive if self.at_drive.serves(id) => {
                 self.pending.get_mut(&id).and_then(|pending| pending.on_done.take())
             }
-            // Taken out of the queue, or it was at the drive before and only waited to go there
-            // again.
+            // The request left the queue. It may have been at the drive before and have waited to
+            // be sent again.
             Cancelled::Removed | Cancelled::AtDrive => {
                 self.pending.remove(&id).and_then(|pending| pending.on_done)
             }
@@ -272,7 +273,7 @@ impl Engine {
         }
     }
 
-    /// Returns the time by which all that is done has been taken.
+    /// Processes the completions of the backend. Returns the time of the collection.
     fn take_completions(&mut self) -> Instant {
         let mut ended = std::mem::take(&mut self.ended);
         let seen = self.clock.now();
@@ -294,8 +295,8 @@ impl Engine {
         seen
     }
 
-    /// `seen` is when the completion was found: what earlier callbacks of the same turn took is no
-    /// part of the drive's time.
+    /// Processes a completion that was observed at `seen`. The time of earlier callbacks in the
+    /// same iteration does not count as time of the drive.
     fn complete(&mut self, seen: Instant, over: BackendCompletion) {
         let Sent { command, covers, .. } = self
             .at_drive
@@ -308,8 +309,8 @@ impl Engine {
             Err(errno) => Outcome::Failed(*errno),
         };
         if command.op == Op::Flush && over.result.is_err() {
-            // ATA drives and Linux's page cache say once that they could not keep something,
-            // whosever it was, and forget it.
+            // ATA drives and Linux's page cache report lost data once, to any client, and then
+            // forget it.
             self.failed_flushes += 1;
             self.unflushed.note_losses(self.losses());
         }
@@ -323,7 +324,7 @@ impl Engine {
         self.last_completion = self.last_completion.max(seen);
         let done = Done { command: over.command, finished: seen, outcome };
         let finished = self.scheduler.complete(self.clock.now(), done);
-        // Once more when it is done: what was read in between holds what was before.
+        // Mark the change again after its completion: a read in between returned the old data.
         if command.op.changes_sectors() {
             self.scans.note_change(command.extent);
         }
@@ -346,7 +347,7 @@ impl Engine {
                 }),
             };
             if op == Op::Flush && result.is_err() {
-                // Whoever hears that a flush failed need not hear it again.
+                // The failed flush already reports the loss to this volume.
                 self.unflushed.must_hear(finished.request.volume);
             }
             if let Err(error) = &result {
@@ -364,8 +365,8 @@ impl Engine {
         let losses = self.losses();
         for id in &command.requests {
             match self.pending.get_mut(id) {
-                // Those cancelled meanwhile are not reported, and not sent again; their bytes are
-                // free now.
+                // Requests cancelled in the meantime are neither reported nor sent again. Their
+                // buffers are free now.
                 Some(pending) if pending.on_done.is_none() => drop(self.pending.remove(id)),
                 Some(pending) if over.result.is_ok() => pending.written_at = Some(losses),
                 _ => {}
@@ -373,8 +374,8 @@ impl Engine {
         }
     }
 
-    /// True if success may be reported of what the drive has done: not of durability when the drive
-    /// may have lost what was to be made durable.
+    /// Returns the result to report for a request that the drive completed. A flush or durable
+    /// write fails if the drive may have lost data that it had to make durable.
     fn safe(&mut self, finished: &Finished) -> Result<(), IoError> {
         let Request { id, volume, op, extent, fua, .. } = finished.request;
         let lost = match op {
@@ -406,8 +407,8 @@ impl Engine {
 
     fn count_error(&mut self, volume: VolumeId, error: &IoError) {
         *self.errors.by_errno.entry(error.errno()).or_default() += 1;
-        // That the connection is gone was said once; of each request that meets it only who looks
-        // closely wants to read.
+        // The loss of the connection was logged once. Requests that fail because of it are logged
+        // at debug level only.
         if [Errno::CONNRESET, Errno::NOTCONN]
             .iter()
             .any(|gone| gone.raw_os_error() == error.errno())
@@ -419,18 +420,18 @@ impl Engine {
             return;
         };
         if suppressed > 0 {
-            tracing::warn!("{suppressed} more requests failed meanwhile");
+            tracing::warn!("{suppressed} more requests failed in the meantime");
         }
         tracing::warn!(volume = volume.0, %error, "a request failed");
         if last {
             tracing::warn!(
-                "what else fails within this second is counted and not said one by one (`headtime \
-                    status` has the number)"
+                "further failures within this second are counted and not logged (`headtime \
+                    status` shows the number)"
             );
         }
     }
 
-    /// The sectors of one request out of those of the command that served it.
+    /// Returns the sectors of one request from those of the command that served it.
     fn part_of(&self, sectors: &Bytes, command: &Command, finished: &Finished) -> Bytes {
         if command.op != Op::Read {
             return Bytes::new();
@@ -440,7 +441,8 @@ impl Engine {
         sectors.slice(from..from + self.sector_size.bytes_of(len) as usize)
     }
 
-    /// Sends what the scheduler decides; returns when it wants to be requested again, if it said so.
+    /// Sends the commands that the scheduler decides. Returns the time at which the scheduler must
+    /// be called again, if any.
     fn send(&mut self) -> Option<Instant> {
         loop {
             let now = self.clock.now();
@@ -463,8 +465,8 @@ impl Engine {
         }
     }
 
-    /// The data of a write command: its requests come by address and, being writes on disjoint
-    /// sectors, abut.
+    /// Returns the data of a write command. Its requests are ordered by address and adjoin each
+    /// other.
     fn data_of(&self, command: &Command) -> Vec<Bytes> {
         let pieces: Vec<Bytes> = command
             .requests

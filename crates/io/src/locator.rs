@@ -45,8 +45,8 @@ pub struct EmulatedLocator {
     pub setup: Option<String>,
     /// The file with the drive's bytes.
     pub backing: PathBuf,
-    /// The one that unit of the profile is emulated; `None` takes the one remembered beside the file, or 0
-    /// for a new file.
+    /// The one that unit of the profile is emulated; `None` takes the one remembered beside the
+    /// file, or 0 for a new file.
     pub seed: Option<u64>,
     /// True if the drive's times scatter as the profile describes.
     pub noise: bool,
@@ -445,8 +445,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_is_read_back(profile in "[a-z?&@=% .-]{1,12}", backing in "[^\\x00]{1,20}", seed in any::<Option<u64>>(),
-                                        noise in any::<bool>(), setup in proptest::option::of("[a-z@ %]{1,8}")) {
+        fn what_is_printed_is_read_back(
+            profile in "[a-z?&@=% .-]{1,12}",
+            backing in "[^\\x00]{1,20}",
+            seed in any::<Option<u64>>(),
+            noise in any::<bool>(),
+            setup in proptest::option::of("[a-z@ %]{1,8}"),
+        ) {
             let locator = Locator::Emulated(EmulatedLocator { setup, seed, noise, ..emulated(&profile, &backing) });
             prop_assert_eq!(Locator::parse(&locator.to_string()), Ok(locator));
         }

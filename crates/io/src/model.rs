@@ -262,8 +262,8 @@ pub(crate) fn wrong(locator: &Locator, error: &ProfileError) -> OpenError {
     OpenError::Profile { locator: locator.to_string(), message: error.to_string() }
 }
 
-/// Chooses the drive model of a drive of this name and size, `usual` unless its owner wants a map. `kind`
-/// is what a drive without a model's name is called.
+/// Chooses the drive model of a drive of this name and size, `usual` unless its owner wants a map.
+/// `kind` is what a drive without a model's name is called.
 ///
 /// # Errors
 /// [`OpenError::Belief`].

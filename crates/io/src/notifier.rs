@@ -1,11 +1,11 @@
-//! What the engine sleeps on: a [`Notifier`] that other threads and the kernel ring, and sleeping until
-//! it rings or a time has come.
+//! What the engine sleeps on: a [`Notifier`] that other threads and the kernel ring, and sleeping
+//! until it rings or a time has come.
 //!
 //! A timed wait wakes late by what the kernel takes to bring the thread back: some 50–100 us on a
-//! virtual machine, more when the processor slept deeply. [`Notifier::wait_precise`] therefore sleeps
-//! until [`SPIN`] before the time and looks at the clock for the rest. The engine does so only for
-//! events of an emulated drive, a few hundred a second, so that the looking costs a percent or two
-//! of one processor, and nothing when the drive is idle.
+//! virtual machine, more when the processor slept deeply. [`Notifier::wait_precise`] therefore
+//! sleeps until [`SPIN`] before the time and looks at the clock for the rest. The engine does so
+//! only for events of an emulated drive, a few hundred a second, so that the looking costs a
+//! percent or two of one processor, and nothing when the drive is idle.
 
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -62,8 +62,8 @@ impl Notifier {
         }
     }
 
-    /// Sleeps until the notifier rings or `until`, to the microsecond where the machine can; `posted`
-    /// ends the last stretch early.
+    /// Sleeps until the notifier rings or `until`, to the microsecond where the machine can;
+    /// `posted` ends the last stretch early.
     pub(crate) fn wait_precise(&self, clock: RealClock, until: Instant, posted: impl Fn() -> bool) {
         let left = until.saturating_since(clock.now());
         if left > SPIN {

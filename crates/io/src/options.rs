@@ -78,8 +78,8 @@ pub enum EnginePriority {
     Realtime,
 }
 
-/// The time that the drive may leave a command without an answer before those who wait for it are told;
-/// a flush or discard has twice as long.
+/// The time that the drive may leave a command without an answer before those who wait for it are
+/// told; a flush or discard has twice as long.
 ///
 /// Read from `30s` or `never`. Their requests are answered with
 /// [`IoError::TimedOut`](crate::IoError::TimedOut); the command keeps its place in the drive's
@@ -106,12 +106,12 @@ pub struct DriveOptions {
     pub policy: PolicyChoice,
     /// The initial values of the tunables.
     pub tunables: Tunables,
-    /// The number of commands the drive holds, whatever the policy would like; `None` leaves it to the
-    /// policy.
+    /// The number of commands the drive holds, whatever the policy would like; `None` leaves it to
+    /// the policy.
     pub outstanding: Option<usize>,
-    /// The time at which the locator is a path and no file is there: create one of this many bytes, without
-    /// content and so without using space. An emulated drive always makes its backing, as long as
-    /// its profile says.
+    /// The time at which the locator is a path and no file is there: create one of this many bytes,
+    /// without content and so without using space. An emulated drive always makes its backing, as
+    /// long as its profile says.
     pub create_bytes: Option<u64>,
     /// The most requests held, queued and at the drive together.
     pub max_requests: usize,

@@ -271,11 +271,19 @@ mod tests {
     proptest! {
         /// Any single byte changed, and any cut, is noticed.
         #[test]
-        fn damage_is_noticed(position in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<bool>()) {
+        fn damage_is_noticed(
+            position in any::<prop::sample::Index>(),
+            byte in any::<u8>(),
+            cut in any::<bool>(),
+        ) {
             let text = example().to_text();
             let mut bytes = text.clone().into_bytes();
             let position = position.index(bytes.len() - 1);
-            if cut { bytes.truncate(position) } else { bytes[position] = byte }
+            if cut {
+                bytes.truncate(position)
+            } else {
+                bytes[position] = byte
+            }
             prop_assume!(bytes != text.as_bytes());
             let damaged = Sidecar::parse(&String::from_utf8_lossy(&bytes));
             prop_assert!(damaged.is_err(), "accepted {}", String::from_utf8_lossy(&bytes));

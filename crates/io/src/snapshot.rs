@@ -15,15 +15,15 @@ use crate::lateness::LatenessSummary;
 /// One drive at one moment. Counts are over the life of the opened drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DriveSnapshot {
-    /// The time at which it was taken, by [`RealClock`](crate::RealClock); an engine that does not answer in 200
-    /// ms leaves the last one standing.
+    /// The time at which it was taken, by [`RealClock`](crate::RealClock); an engine that does not
+    /// answer in 200 ms leaves the last one standing.
     pub taken: Instant,
     /// The policy at work.
     pub policy: &'static str,
     /// The values of the tunables.
     pub tunables: Tunables,
-    /// The number of commands the drive may hold, whatever the policy would like; `None` leaves it to
-    /// the policy.
+    /// The number of commands the drive may hold, whatever the policy would like; `None` leaves it
+    /// to the policy.
     pub outstanding_most: Option<usize>,
     /// By what places and times are believed: `profile`, `distance`, `matrix` or `compact`.
     pub believes: &'static str,
@@ -111,8 +111,8 @@ pub struct EmulationSnapshot {
     pub bytes_late: u64,
     /// The longest time by which the bytes came after the model's time.
     pub bytes_late_max: Nanos,
-    /// The place where the emulated drive spent its time since it was opened. Truth, for reports: nothing
-    /// that schedules sees it.
+    /// The place where the emulated drive spent its time since it was opened. Truth, for reports:
+    /// nothing that schedules sees it.
     #[cfg(feature = "simulation")]
     pub disk_time: DiskTime,
 }

@@ -12,7 +12,7 @@ pub struct Tuning {
     pub tunables: Option<Tunables>,
     /// The policy; it begins again, also where it is the one at work.
     pub policy: Option<PolicyChoice>,
-    /// The number of commands the drive holds, `Some(None)` as many as the policy likes. Commands at the
-    /// drive stay there.
+    /// The number of commands the drive holds, `Some(None)` as many as the policy likes. Commands
+    /// at the drive stay there.
     pub outstanding: Option<Option<usize>>,
 }

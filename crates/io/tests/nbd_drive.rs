@@ -1,5 +1,5 @@
-//! A drive behind NBD while all goes well: what is requested of the server, how its limits are kept,
-//! and which servers make no drive.
+//! A drive behind NBD while all goes well: what is requested of the server, how its limits are
+//! kept, and which servers make no drive.
 
 mod common;
 

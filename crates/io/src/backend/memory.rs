@@ -203,7 +203,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sparse_bytes_are_the_bytes_of_a_plain_vector(steps in proptest::collection::vec((range(), any::<Option<u8>>()), 1..20), look in range()) {
+        fn sparse_bytes_are_the_bytes_of_a_plain_vector(
+            steps in proptest::collection::vec((range(), any::<Option<u8>>()), 1..20),
+            look in range(),
+        ) {
             let mut plain = vec![0_u8; LONGEST];
             let mut sparse = SparseBytes::default();
             for ((from, to), value) in steps {

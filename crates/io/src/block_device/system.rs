@@ -15,8 +15,8 @@ pub struct SystemPaths {
     pub dev: PathBuf,
     /// The database of udev, `/run/udev`.
     pub udev: PathBuf,
-    /// The place where changed kernel settings are remembered; must be on a file system that a reboot
-    /// empties, as the settings do not outlive one either.
+    /// The place where changed kernel settings are remembered; must be on a file system that a
+    /// reboot empties, as the settings do not outlive one either.
     pub state: PathBuf,
 }
 

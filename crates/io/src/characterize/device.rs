@@ -215,8 +215,8 @@ impl DeviceEdge {
     }
 }
 
-/// The meaning of the kernel's result when there is nothing left to move. A file that ends before the
-/// drive does has been cut off.
+/// The meaning of the kernel's result when there is nothing left to move. A file that ends before
+/// the drive does has been cut off.
 fn outcome(answer: i32) -> Result<(), i32> {
     match answer {
         0 => Err(Errno::IO.raw_os_error()),

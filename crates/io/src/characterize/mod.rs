@@ -1,10 +1,10 @@
 //! Characterizing a drive in real time, or a simulated one in virtual time: what stands between a
 //! [`Probe`](headtime_probe::Probe), which knows no clock and no file, and a drive.
 //!
-//! A [`ProbedDrive`] is a drive opened for it: read-only unless rewriting was allowed, past the page
-//! cache, without a scheduler in front. [`ProbedDrive::characterize`] does what the probe asks for and
-//! stamps each order where it leaves this program and where its end is seen; nothing but the
-//! system's own call lies between. It runs on the caller's thread, which it puts before others
+//! A [`ProbedDrive`] is a drive opened for it: read-only unless rewriting was allowed, past the
+//! page cache, without a scheduler in front. [`ProbedDrive::characterize`] does what the probe asks
+//! for and stamps each order where it leaves this program and where its end is seen; nothing but
+//! the system's own call lies between. It runs on the caller's thread, which it puts before others
 //! where the system permits; give it one of its own.
 //!
 //! ```

@@ -1,9 +1,9 @@
-//! The commands at the drive, and how long it has left each without an answer.
+//! The commands at the drive and the time since each was sent.
 //!
-//! Example, with a limit of 30 s: a write sent at 0 s is *slow* at 5 s, which is said in the log,
-//! and *given up* at 30 s, when those who wait for it are answered. A flush or discard sent then is
-//! given up at 60 s only. It stays in this table, and so in the drive's queue, until the backend
-//! reports it: nobody knows whether it will still happen.
+//! Example with a limit of 30 s: a write sent at 0 s is *slow* at 5 s, which is logged. It is
+//! *given up* at 30 s, when its requests are answered. A flush or discard sent at 0 s is given up
+//! at 60 s. A given-up command stays in this table, and so in the drive's queue, until the backend
+//! reports it, because the drive may still execute it.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use headtime_units::{Instant, Nanos};
 use crate::options::CommandTimeout;
 use crate::snapshot::HungCounts;
 
-/// Commands sent and not reported, the oldest first, because numbers of commands only grow.
+/// Commands that were sent and not reported, the oldest first. Command numbers only increase.
 pub(super) struct AtDrive {
     commands: BTreeMap<CommandId, Sent>,
     slow_after: Nanos,
     limit: Option<Nanos>,
-    /// Nothing becomes slow or is given up before.
-    next_look: Option<Instant>,
-    /// Since the drive was opened.
+    /// The time of the next check. No command becomes slow or is given up before.
+    next_check: Option<Instant>,
+    /// The number of slow commands since the drive was opened.
     slow_ever: u64,
     given_up_ever: u64,
     came_back: u64,
@@ -30,7 +30,8 @@ pub(super) struct AtDrive {
 pub(super) struct Sent {
     pub(super) command: Command,
     pub(super) since: Instant,
-    /// Of a flush: which answered writes it covers, as [`super::unflushed::Unflushed`] counts them.
+    /// For a flush, the count of answered writes that it covers, see
+    /// [`super::unflushed::Unflushed`].
     pub(super) covers: u64,
     stage: Stage,
 }
@@ -45,9 +46,9 @@ enum Stage {
 /// A command that exceeded a time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Overdue {
-    /// Time to say that the drive has not answered it.
+    /// The command is slow, which is logged.
     Slow(CommandId),
-    /// Time to answer those who wait for it.
+    /// The command is given up, and its requests are answered.
     GivenUp(CommandId),
 }
 
@@ -60,7 +61,7 @@ impl AtDrive {
             commands: BTreeMap::new(),
             slow_after,
             limit: timeout.limit(),
-            next_look: None,
+            next_check: None,
             slow_ever: 0,
             given_up_ever: 0,
             came_back: 0,
@@ -68,13 +69,13 @@ impl AtDrive {
     }
 
     pub(super) fn send(&mut self, now: Instant, command: Command, covers: u64) {
-        let look = now + self.slow_after;
-        self.next_look = Some(self.next_look.map_or(look, |next| next.min(look)));
+        let check = now + self.slow_after;
+        self.next_check = Some(self.next_check.map_or(check, |next| next.min(check)));
         self.commands
             .insert(command.id, Sent { command, since: now, covers, stage: Stage::Awaited });
     }
 
-    /// The backend reports a command.
+    /// Removes a command that the backend reports.
     pub(super) fn take(&mut self, now: Instant, id: CommandId) -> Option<Sent> {
         let sent = self.commands.remove(&id)?;
         if sent.stage == Stage::GivenUp {
@@ -89,17 +90,17 @@ impl AtDrive {
     }
 
     /// The time of the next check.
-    pub(super) fn next_look(&self) -> Option<Instant> {
-        self.next_look
+    pub(super) fn next_check(&self) -> Option<Instant> {
+        self.next_check
     }
 
     /// Returns the commands that became slow or timed out by now, each once for each limit.
     pub(super) fn check(&mut self, now: Instant) -> Vec<Overdue> {
         let mut overdue = Vec::new();
-        if self.next_look.is_none_or(|next| now < next) {
+        if self.next_check.is_none_or(|next| now < next) {
             return overdue;
         }
-        self.next_look = None;
+        self.next_check = None;
         for (id, sent) in &mut self.commands {
             let slow_at = sent.since + self.slow_after;
             let give_up_at = self.limit.map(|limit| sent.since + limit_of(sent.command.op, limit));
@@ -118,7 +119,7 @@ impl AtDrive {
                 Stage::Slow => give_up_at,
                 Stage::GivenUp => None,
             };
-            self.next_look = self.next_look.into_iter().chain(next).min();
+            self.next_check = self.next_check.into_iter().chain(next).min();
         }
         overdue
     }
@@ -150,7 +151,7 @@ impl AtDrive {
     pub(super) fn in_the_way_of(&self, request: &Request) -> bool {
         let given_up = self.commands.values().filter(|sent| sent.stage == Stage::GivenUp);
         given_up.map(|sent| &sent.command).any(|command| match (command.op, request.op) {
-            // One flush at a time, and writes that must be durable may be waiting for one.
+            // Flushes run one at a time, and durable writes may wait for a flush.
             (Op::Flush, Op::Flush) => true,
             (Op::Flush, op) => request.fua && op.changes_sectors(),
             (_, Op::Flush) => false,
@@ -181,7 +182,7 @@ pub(super) fn limit_of(op: Op, limit: Nanos) -> Nanos {
     }
 }
 
-/// A command for people, such as `write of LBA 8..+8`.
+/// Returns a readable name of a command, such as `write of LBA 8..+8`.
 pub(super) fn name(command: &Command) -> String {
     match command.op {
         Op::Flush => "flush".to_owned(),
@@ -189,14 +190,14 @@ pub(super) fn name(command: &Command) -> String {
     }
 }
 
-/// A healthy disk answers in well under a second, one that fights for a bad sector in up to some 7
-/// s (the usual limit of its error recovery); who looks after it wants to know before the requests
-/// fail. A guess between.
+/// The time after which a command is slow (guess). A healthy disk answers in well under a second.
+/// Error recovery of a bad sector usually takes up to about 7 s. An operator needs the log message
+/// before the requests fail.
 const LONGEST_SILENCE: Nanos = Nanos::from_secs(5);
-/// The work of a flush or discard is not bounded by its own length; Linux gives a disk's flush
-/// twice the time of other commands.
+/// The factor for the limit of a flush or discard, whose work does not depend on its own length.
+/// Linux uses twice the usual limit for a flush as well.
 const UNBOUNDED_SHARE: u64 = 2;
-/// With a shorter limit the log speaks after this part of it.
+/// With a shorter limit, a command is slow after this share of it.
 const SLOW_SHARE: u64 = 6;
 
 #[cfg(test)]
@@ -238,19 +239,19 @@ mod tests {
     #[test]
     fn each_command_is_slow_once_and_given_up_once_and_looked_at_when_that_is_due() {
         let mut drive = AtDrive::new(CommandTimeout::after(Nanos::from_secs(30)));
-        assert_eq!(drive.next_look(), None);
+        assert_eq!(drive.next_check(), None);
         drive.send(at(0), command(0, Op::Read, 0, 8), 0);
         drive.send(at(3), command(1, Op::Write, 8, 8), 0);
-        assert_eq!((drive.next_look(), drive.check(at(4))), (Some(at(5)), vec![]));
+        assert_eq!((drive.next_check(), drive.check(at(4))), (Some(at(5)), vec![]));
         assert_eq!(drive.check(at(5)), [Overdue::Slow(CommandId(0))]);
-        assert_eq!(drive.next_look(), Some(at(8)));
+        assert_eq!(drive.next_check(), Some(at(8)));
         assert_eq!(
             drive.check(at(31)),
             [Overdue::GivenUp(CommandId(0)), Overdue::Slow(CommandId(1))]
         );
-        assert_eq!(drive.next_look(), Some(at(33)));
+        assert_eq!(drive.next_check(), Some(at(33)));
         assert_eq!(drive.check(at(33)), [Overdue::GivenUp(CommandId(1))]);
-        assert_eq!((drive.next_look(), drive.check(at(1000))), (None, vec![]));
+        assert_eq!((drive.next_check(), drive.check(at(1000))), (None, vec![]));
         assert_eq!(
             drive.counts(),
             HungCounts { slow: 2, given_up: 2, slow_ever: 2, given_up_ever: 2, came_back: 0 }
@@ -271,7 +272,7 @@ mod tests {
         drive.send(at(0), command(0, Op::Flush, 0, 0), 0);
         drive.send(at(0), command(1, Op::Discard, 0, 8), 0);
         assert_eq!(drive.check(at(59)), [Overdue::Slow(CommandId(0)), Overdue::Slow(CommandId(1))]);
-        assert_eq!(drive.next_look(), Some(at(60)));
+        assert_eq!(drive.next_check(), Some(at(60)));
         assert_eq!(
             drive.check(at(60)),
             [Overdue::GivenUp(CommandId(0)), Overdue::GivenUp(CommandId(1))]
@@ -283,7 +284,7 @@ mod tests {
         let mut drive = AtDrive::new(CommandTimeout::NEVER);
         drive.send(at(0), command(0, Op::Read, 0, 8), 0);
         assert_eq!(drive.check(at(100_000)), [Overdue::Slow(CommandId(0))]);
-        assert_eq!(drive.next_look(), None);
+        assert_eq!(drive.next_check(), None);
     }
 
     #[test]

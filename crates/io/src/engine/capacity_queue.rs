@@ -1,11 +1,11 @@
-//! Waiting for room when a drive holds as much as its bounds allow: a line of waiters, first come,
-//! first served.
+//! Waiting for capacity when a drive holds as many requests as its bounds allow. The queue of
+//! waiters is first come, first served.
 //!
-//! Whoever finds no room puts itself in the line and looks again; whoever gives a place back wakes
-//! the first. The two cannot miss each other: the waiter is in the line before it looks, and the
-//! place is back before the line is looked at, with a fence between on either side. Requests
-//! submitted without waiting do not stand in line, so that a large one may wait long while others
-//! submit small ones that way.
+//! A waiter without a permit joins the queue and checks again. A thread that releases a permit
+//! wakes the first waiter. No wake-up is lost: the waiter joins the queue before it checks, and the
+//! permit is released before the queue is checked, with a fence on either side. Requests submitted
+//! without waiting bypass the queue, so a large request may wait for a long time while other
+//! clients submit small requests.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-/// Those who wait for room at one drive.
+/// The requests that wait for capacity of one drive.
 #[derive(Default)]
 pub(crate) struct CapacityQueue {
     /// The number of waiting requests; read without the lock.
@@ -27,13 +27,13 @@ struct Waiters {
     waiters: VecDeque<(u64, Waker)>,
 }
 
-/// A place in the line.
+/// A position in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QueuePosition(u64);
 
 impl CapacityQueue {
-    /// Puts somebody in the line, or, when there already, remembers whom to wake. Says whether it
-    /// is the first, who may look for room now.
+    /// Adds a waiter to the queue, or replaces the waker of one in the queue. Returns true if the
+    /// waiter is the first, which may check for capacity now.
     pub(crate) fn enqueue(&self, ticket: &mut Option<QueuePosition>, waker: &Waker) -> bool {
         let mut line = self.line();
         let QueuePosition(own) = *ticket.get_or_insert_with(|| {
@@ -51,7 +51,7 @@ impl CapacityQueue {
         first
     }
 
-    /// Leaves the line; the next one is woken to look.
+    /// Leaves the queue and wakes the next waiter to check.
     pub(crate) fn leave(&self, QueuePosition(own): QueuePosition) {
         let mut line = self.line();
         line.waiters.retain(|(other, _)| *other != own);
@@ -65,7 +65,7 @@ impl CapacityQueue {
         self.waiting.load(Ordering::Relaxed) == 0
     }
 
-    /// A place was given back, or there will never be one again.
+    /// Wakes the first waiter because a permit was released or the drive is closing.
     pub(crate) fn changed(&self) {
         fence(Ordering::SeqCst);
         if !self.is_empty() {
@@ -75,19 +75,19 @@ impl CapacityQueue {
 
     fn wake_first(&self) {
         let first = self.line().waiters.front().map(|(_, waker)| waker.clone());
-        // Woken outside of the lock: a waker may do anything. Its panic is not the affair of the
-        // thread that gives a place back, which is the engine's.
+        // Wake outside of the lock: a waker may do anything. A panic of a waker must not affect the
+        // thread that releases a permit, which is the engine's.
         if first.is_some_and(|waker| catch_unwind(AssertUnwindSafe(|| waker.wake())).is_err()) {
             tracing::error!(
                 "the waker of a request that waits for room panicked; the drive goes on, the \
-                    request and those behind it may wait for ever"
+                    request and later ones may wait indefinitely"
             );
         }
     }
 
     fn line(&self) -> MutexGuard<'_, Waiters> {
-        // Nothing between two statements that belong together panics, but for a waker that cannot
-        // be cloned, and then nothing was changed.
+        // The data is consistent after a panic: only cloning a waker can panic, before anything
+        // changes.
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -118,11 +118,15 @@ mod tests {
         let counts = || woken.each_ref().map(|woken| woken.0.load(Ordering::SeqCst));
         room.changed();
         assert_eq!(counts(), [1, 0, 0]);
-        room.leave(tickets[1].expect("it stood in line"));
-        assert_eq!(counts(), [2, 0, 0], "who leaves from the middle disturbs nobody but the first");
-        room.leave(tickets[0].expect("it stood in line"));
+        room.leave(tickets[1].expect("it was queued"));
+        assert_eq!(
+            counts(),
+            [2, 0, 0],
+            "a waiter that leaves from the middle wakes only the first"
+        );
+        room.leave(tickets[0].expect("it was queued"));
         assert_eq!(counts(), [2, 0, 1]);
-        room.leave(tickets[2].expect("it stood in line"));
+        room.leave(tickets[2].expect("it was queued"));
         assert!(room.is_empty());
     }
 }

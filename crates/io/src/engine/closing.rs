@@ -1,5 +1,6 @@
-//! The end of an engine: whatever is left is answered, what was written is made durable as far as
-//! the time to drain reaches, and whoever closed the drive is told what was given up.
+//! The end of an engine. Remaining requests are answered, and written data is made durable within
+//! the drain timeout. The report to the caller that closed the drive counts the requests that were
+//! given up.
 
 use headtime_sched::{Command, CommandId, Op};
 use headtime_units::Extent;
@@ -43,7 +44,7 @@ pub(crate) enum EngineEnd {
 }
 
 impl Engine {
-    /// Answers whatever is left and lets go of the backend.
+    /// Answers the remaining requests and releases the backend.
     pub(crate) fn give_up(mut self, end: EngineEnd) -> DrainReport {
         let failed = end == EngineEnd::Failed;
         self.mailbox.close();
@@ -56,7 +57,7 @@ impl Engine {
         let synced = !failed && self.sync();
         let given_up_at_drive = self.at_drive.requests().count();
         let at_rest = synced || (!failed && self.at_drive.is_empty());
-        // After a fault of its own the scheduler's books may not be fit to be read.
+        // After a fault in the engine, the scheduler's state may be inconsistent.
         let last = if failed { self.mailbox.last_snapshot() } else { self.snapshot() };
 
         let mut given_up_queued = self.pending.len().saturating_sub(given_up_at_drive);
@@ -84,8 +85,8 @@ impl Engine {
         DrainReport { given_up_queued, given_up_at_drive, synced, last }
     }
 
-    /// Makes everything written durable, as far as the time to drain reaches; the scheduler has
-    /// nothing at the drive any more.
+    /// Makes all written data durable within the drain timeout. The scheduler has no command at the
+    /// drive any more.
     fn sync(&mut self) -> bool {
         if !self.at_drive.is_empty() {
             return false;
@@ -125,5 +126,6 @@ impl Engine {
     }
 }
 
-/// The flush at the end; the scheduler counts its commands from zero and never comes here.
+/// The number of the last flush. The scheduler numbers its commands from zero and never reaches
+/// this value.
 const LAST_FLUSH: CommandId = CommandId(u64::MAX);

@@ -1,18 +1,18 @@
-//! What the log is told of a drive that does badly: enough to see to it, and no flood.
+//! The rate limit of log messages about a failing drive.
 //!
-//! A drive that is broken fails requests as fast as they are sent, some ten thousand a second. The
-//! first few of each second are said, the others counted; how many there were is said when the next
-//! one is, and all of them stand in the drive's snapshot. Whether the belief is trusted is said
-//! each time it changes.
+//! A broken drive fails requests as fast as they are sent, about ten thousand a second. The first
+//! few failures of each second are logged and the others are counted. The next logged failure is
+//! preceded by their number, and the drive's snapshot counts all of them. Each change in the trust
+//! in the drive model is logged.
 
 use headtime_sched::BeliefReport;
 use headtime_units::{Instant, Nanos};
 
-/// Failed requests of which each is said, in a second.
+/// The maximum number of failed requests logged in a second.
 const SAID: u32 = 10;
 const SECOND: Nanos = Nanos::from_secs(1);
 
-/// Keeps the log of failed requests short.
+/// Limits the log messages about failed requests.
 #[derive(Debug, Default)]
 pub(super) struct LogLimiter {
     /// The start of the second, and the messages logged in it.
@@ -46,7 +46,7 @@ impl LogLimiter {
     }
 }
 
-/// Sees when a belief ceases to be trusted, and when it is again.
+/// Detects when a drive model loses or regains trust.
 #[derive(Debug, Default)]
 pub(super) struct TrustLog {
     looked: Option<Instant>,
@@ -71,16 +71,15 @@ impl TrustLog {
         });
         Some(if self.mistrusted {
             format!(
-                "where the head is predicted to be is no better than chance{wrong}: this is not the \
-                    drive that the profile or map is of, or something comes between. Requests are \
-                    ordered by \
-                 distance and scans leave gaps alone until it holds again; if it does not, \
-                 characterize the drive (headtime characterize)"
+                "the predicted head position is no better than chance{wrong}: the profile or map \
+                    belongs to another drive, or another client uses this one. Requests are \
+                    ordered by distance and scans do not use gaps until the prediction holds \
+                    again; if it does not, characterize the drive (headtime characterize)"
             )
         } else {
             format!(
-                "where the head is predicted to be holds again{wrong}: requests are ordered by it, \
-                    and scans may use gaps"
+                "the predicted head position holds again{wrong}: requests are ordered by it, and \
+                    scans may use gaps"
             )
         })
     }
@@ -105,7 +104,7 @@ mod tests {
         assert_eq!(
             hear(62_000),
             Some(Allowed { suppressed: 0, last: false }),
-            "one now and then is always said"
+            "occasional failures are always logged"
         );
     }
 

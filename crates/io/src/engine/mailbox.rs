@@ -230,12 +230,14 @@ impl Mailbox {
     }
 
     /// Leaves something for the engine, which the caller then has to see to
-    /// ([`EngineRunner::send`](crate::engine::runner::EngineRunner::send)); fails when the drive is closing, and gives it
-    /// back. Requests are bounded by their places; of everything else no more is taken once twice
-    /// as many messages lie there as there are places. Says whether it is the only one there.
+    /// ([`EngineRunner::send`](crate::engine::runner::EngineRunner::send)); fails when the drive is
+    /// closing, and gives it back. Requests are bounded by their places; of everything else no more
+    /// is taken once twice as many messages lie there as there are places. Says whether it is the
+    /// only one there.
     #[expect(
         clippy::result_large_err,
-        reason = "a message that is not taken goes back whole, and putting each in a box would cost \
+        reason = "a message that is not taken goes back whole, and putting each in a box would \
+            cost \
             every request"
     )]
     pub(super) fn send(&self, message: Message) -> Result<bool, Message> {

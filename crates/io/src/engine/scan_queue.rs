@@ -26,7 +26,8 @@ pub struct ScanStart {
     pub hold_writes: bool,
     /// True if it begins paused.
     pub paused: bool,
-    /// The place where the scan learns what was written; every event lies within one region of these then.
+    /// The place where the scan learns what was written; every event lies within one region of
+    /// these then.
     pub marks: Option<Arc<WriteMarks>>,
     /// About how many bytes wait for whoever takes them before the scan waits.
     pub queue_bytes: u64,
@@ -87,8 +88,8 @@ pub(crate) struct ScanQueue {
 struct FeedState {
     events: VecDeque<ScanEvent>,
     bytes: u64,
-    /// Of a point in time: what was delivered and is not kept, and whether it is known that it will not
-    /// be.
+    /// Of a point in time: what was delivered and is not kept, and whether it is known that it will
+    /// not be.
     unkept: Vec<(Extent, bool)>,
     /// The engine has paused the scan because of the bound.
     held_back: bool,
@@ -195,8 +196,8 @@ impl ScanQueue {
         room
     }
 
-    /// True if what was delivered of these sectors is kept; where not, the feed lets the engine know
-    /// when that changes.
+    /// True if what was delivered of these sectors is kept; where not, the feed lets the engine
+    /// know when that changes.
     pub(crate) fn is_kept(&self, extent: Extent) -> Retention {
         let mut state = self.lock();
         let mut kept = Retention::Yes;
@@ -283,13 +284,13 @@ impl ScanQueue {
 /// Sectors read for a point in time before they are overwritten come also while it is paused;
 /// with so many times the bound, and the bytes below, waiting, its point in time is given up.
 const OVERFLOW: u64 = 8;
-/// The bytes that a failure counts towards the bound: a drive that is gone fails a whole scan as fast as it
-/// is requested.
+/// The bytes that a failure counts towards the bound: a drive that is gone fails a whole scan as
+/// fast as it is requested.
 const FAILURE_COSTS: u64 = 512;
 const MIN_OVERFLOW: u64 = 16 << 20;
 
-/// The one that regions of a run of sectors were written: a bit each, set by the engine when a change of
-/// sectors is taken in and again when it is done, taken away by what reads the region.
+/// The one that regions of a run of sectors were written: a bit each, set by the engine when a
+/// change of sectors is taken in and again when it is done, taken away by what reads the region.
 ///
 /// Register it with [`DriveHandle::watch_writes`]; the engine forgets it when nobody else holds it.
 #[derive(Debug)]

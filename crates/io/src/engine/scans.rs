@@ -1,5 +1,6 @@
-//! The engine's part in scans: what the scheduler hands over goes to the feeds, slow feeds hold
-//! their own scan back, and writes wait until a point in time has kept what they overwrite.
+//! The engine's side of scans. Sectors that the scheduler hands over go to the feeds, and a slow
+//! feed pauses its own scan. Writes wait until a point in time has kept the sectors that they
+//! overwrite.
 
 use std::sync::{Arc, Weak};
 
@@ -11,22 +12,22 @@ use super::Engine;
 use crate::backend::BackendCommand;
 use crate::engine::scan_queue::{MAX_HELD, Retention, ScanEvent, ScanQueue, WriteMarks};
 
-/// The scans of one engine, and the writes that wait for them.
+/// The scans of one engine and the writes that wait for them.
 #[derive(Default)]
 pub(super) struct Scans {
     scans: Vec<Scan>,
     next_id: u32,
     watched: Vec<Weak<WriteMarks>>,
-    /// Sent by the scheduler and not yet to the drive.
+    /// Commands that the scheduler has sent and the engine holds back from the drive.
     held: Vec<(Instant, BackendCommand)>,
 }
 
-/// One scan; what it wants again is a scan of its own to the scheduler.
+/// One scan. Sectors that it requests again are a separate scan to the scheduler.
 struct Scan {
     feed: Arc<ScanQueue>,
     ids: Vec<ScanId>,
     paused: bool,
-    /// The bound of its feed is reached.
+    /// True if its feed has reached its bound.
     held_back: bool,
     told_exhausted: bool,
 }
@@ -46,7 +47,7 @@ impl Scans {
         self.watched.push(Arc::downgrade(marks));
     }
 
-    /// Sectors are being changed, or have been.
+    /// Records that sectors are being changed or were changed.
     pub(super) fn note_change(&mut self, extent: Extent) {
         if self.watched.is_empty() {
             return;
@@ -80,8 +81,8 @@ impl Engine {
         self.scan_want(&feed, requested);
     }
 
-    /// Wants sectors again. One that somebody is about to overwrite cannot be had any more as it
-    /// was.
+    /// Requests sectors again. Sectors that a held write is about to overwrite are no longer
+    /// available in their old state.
     pub(super) fn scan_again(&mut self, number: u32, requested: PendingSectors) {
         let Some(scan) = self.scans.find(number) else { return };
         scan.told_exhausted = false;
@@ -112,8 +113,8 @@ impl Engine {
         let now = self.clock.now();
         let Self { scans, scheduler, .. } = self;
         let Some(scan) = scans.find(feed.number) else { return };
-        // Each has a bitmap of the whole drive: one that has nothing left must not stay until the
-        // scan ends, which tries again as long as its drive is away.
+        // Each entry has a bitmap of the whole drive. Remove exhausted entries before the scan
+        // ends, because a scan retries as long as its drive is away.
         scan.ids.retain(|id| {
             let over = scheduler.scan_remaining(*id).is_none_or(Sectors::is_zero);
             if over {
@@ -127,7 +128,7 @@ impl Engine {
         self.tell_exhausted(feed.number);
     }
 
-    /// Pauses or resumes a scan as its owner says, or looks whether its feed has room again.
+    /// Pauses or resumes a scan on request of its owner, or checks whether its feed has room again.
     pub(super) fn scan_pace(&mut self, number: u32, paused: Option<bool>) {
         let now = self.clock.now();
         let Some(scan) = self.scans.find(number) else { return };
@@ -153,14 +154,14 @@ impl Engine {
         scan.feed.end(Some(ScanEvent::Closed));
     }
 
-    /// No scan outlives the drive.
+    /// Stops all scans, because no scan outlives the drive.
     pub(super) fn stop_scans(&mut self) {
         while let Some(scan) = self.scans.scans.first() {
             self.scan_stop(scan.feed.number);
         }
     }
 
-    /// Of an engine that failed: its scheduler is not requested any more.
+    /// Ends the scans of a failed engine without calling its scheduler.
     pub(super) fn abandon_scans(&mut self) {
         self.scans.scans.drain(..).for_each(|scan| scan.feed.end(Some(ScanEvent::Closed)));
     }
@@ -176,7 +177,7 @@ impl Engine {
         self.scan_stop(number);
     }
 
-    /// Hands over what a command has read for scans.
+    /// Hands over the sectors that a command has read for scans.
     pub(super) fn hand_over_background(&mut self, command: &Command, result: &Result<Bytes, i32>) {
         let sector_bytes = u64::from(self.sector_size.bytes());
         while let Some(BackgroundRead { scan: id, command: read_by, extent, outcome, source }) =
@@ -224,7 +225,8 @@ impl Engine {
         }
     }
 
-    /// Sends a command to the drive, unless it changes what a point in time has not kept yet.
+    /// Sends a command to the drive. Holds it if it changes sectors that a point in time has not
+    /// kept yet.
     pub(super) fn send_or_hold(&mut self, now: Instant, work: BackendCommand) {
         if work.command.op.changes_sectors() && !self.may_overwrite(work.command.extent, false) {
             self.scans.held.push((now, work));
@@ -233,7 +235,7 @@ impl Engine {
         }
     }
 
-    /// Sends held commands that need not wait any more.
+    /// Sends the held commands that may go now.
     pub(super) fn release_held(&mut self) {
         if self.scans.held.is_empty() {
             return;
@@ -248,8 +250,8 @@ impl Engine {
         }
     }
 
-    /// True if these sectors may be overwritten now; ends the scans that have lost their point in
-    /// time by it.
+    /// Returns true if these sectors may be overwritten now. Ends the scans that lose their point
+    /// in time by it.
     fn may_overwrite(&mut self, extent: Extent, waited_long: bool) -> bool {
         let mut wait = false;
         let mut overtaken = Vec::new();

@@ -1,15 +1,15 @@
-//! Where the time of slow requests went: [`SlowRequest`], kept for the last [`MAX_KEPT`] of a
-//! drive that were slow or missed their deadline.
+//! The parts of the response time of slow requests. The last [`MAX_KEPT`] requests of a drive that
+//! were slow or missed their deadline are kept as a [`SlowRequest`].
 //!
-//! The parts come from the books and from what was believed when the command was sent. Example: a
-//! read that waited 50 ms while its own volume was served for 12 ms and others for 30 ms, and
-//! nobody for 8 ms; that went to the drive behind another command, which took 4 ms more; and then
-//! took 9 ms, of which 3 ms were predicted for the arm, 4 ms for the rotation and 0.1 ms for the
-//! sectors: own queue 12, others 30, held 8, behind 4, seek 3, rotation 4, transfer 0.1, unforeseen
-//! 1.9 ms. The parts always add up to the response time.
+//! The parts come from the accounts and from the prediction at dispatch. Example: a read waited 50
+//! ms in the queue. During this time, its own volume was served for 12 ms, other volumes for 30 ms,
+//! and no volume for 8 ms. At the drive, it waited 4 ms for an earlier command. Its service took 9
+//! ms, of which the prediction assigned 3 ms to the arm, 4 ms to the rotation and 0.1 ms to the
+//! transfer. The parts are: own queue 12, other volumes 30, held 8, behind 4, seek 3, rotation 4,
+//! transfer 0.1, unforeseen 1.9 ms. The parts always add up to the response time.
 //!
-//! A command's time is charged when it is done, so that waiting is told apart to the length of one
-//! command. The time before a request is submitted to the drive is not here.
+//! The time of a command is charged at its completion, so waiting times are accurate to the length
+//! of one command. The time before the submission to the drive is not included.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ use headtime_sched::{
 };
 use headtime_units::{Extent, Instant, Nanos};
 
-/// Slow requests that are remembered of a drive.
+/// The maximum number of slow requests kept for a drive.
 pub const MAX_KEPT: usize = 256;
 
 /// A request that was slow or missed its deadline.
@@ -36,7 +36,7 @@ pub struct SlowRequest {
     pub extent: Extent,
     /// The time at which it was submitted, by [`RealClock`](crate::RealClock).
     pub submitted: Instant,
-    /// From its submission to the drive's report.
+    /// The time from its submission to the drive's report.
     pub response: Nanos,
     /// Its deadline, counted from the submission.
     pub deadline: Option<Nanos>,
@@ -51,33 +51,32 @@ pub struct SlowRequest {
 /// Parts of a response time; they add up to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeParts {
-    /// It waited while its own volume was served.
+    /// Waiting while its own volume was served.
     pub own_queue: Nanos,
-    /// It waited while other volumes were served.
+    /// Waiting while other volumes were served.
     pub other_volumes: Nanos,
-    /// It waited while sectors were read for scans.
+    /// Waiting while sectors were read for scans.
     pub background: Nanos,
-    /// It waited while nothing was done for anybody: its volume was at its limit, or the policy
-    /// held the drive for something else.
+    /// Waiting while no request was served: its volume was at its limit, or the policy kept the
+    /// drive idle for another request.
     pub held: Nanos,
-    /// It was at the drive behind the command before.
-    pub behind: Nanos,
-    /// Overhead of its command, as believed.
+    /// Waiting at the drive for earlier commands.
+    pub at_drive_queue: Nanos,
+    /// The predicted overhead of its command.
     pub overhead: Nanos,
-    /// Moving the arm at the least, as believed.
+    /// The predicted minimum seek time.
     pub seek: Nanos,
-    /// The rest of positioning, as believed: rotation, and the arm where it takes longer than the
-    /// least.
+    /// The rest of the predicted positioning time: rotation, and the seek time beyond the minimum.
     pub rotation: Nanos,
-    /// Sectors passing, as believed.
+    /// The predicted transfer time.
     pub transfer: Nanos,
-    /// The service time beyond the prediction; all of it for a flush or discard, and
-    /// where places are not known.
+    /// The service time beyond the prediction. The whole service time of a flush or discard, and of
+    /// any request if locations are unknown.
     pub unforeseen: Nanos,
 }
 
 impl TimeParts {
-    /// Names and parts, in the order of a request's way.
+    /// Returns the names and values of the parts, in the order in which a request passes them.
     #[must_use]
     pub fn named(&self) -> [(&'static str, Nanos); 10] {
         [
@@ -85,7 +84,7 @@ impl TimeParts {
             ("other volumes", self.other_volumes),
             ("background", self.background),
             ("held", self.held),
-            ("behind", self.behind),
+            ("behind", self.at_drive_queue),
             ("overhead", self.overhead),
             ("seek", self.seek),
             ("rotation", self.rotation),
@@ -113,11 +112,11 @@ impl AccountMark {
     }
 }
 
-/// The last slow requests, and what slow means.
+/// The last slow requests and the mean response time.
 #[derive(Debug, Default)]
 pub(crate) struct SlowLog {
     kept: VecDeque<SlowRequest>,
-    /// Of about the last 64 responses.
+    /// The mean of about the last 64 response times.
     mean: Nanos,
 }
 
@@ -128,13 +127,13 @@ pub(crate) struct AtDriveFrom {
     pub(crate) predicted: Option<PredictedService>,
 }
 
-/// A response this many times the mean of late is slow (guess).
+/// A response time of this many times the recent mean is slow (guess).
 const SLOW_TIMES: u64 = 4;
 /// A faster request is never slow (guess: a random access with a lost revolution).
 const NEVER_SLOW: Nanos = Nanos::from_ms(20);
 
 impl SlowLog {
-    /// Takes a finished request in; `submitted` and `sent` are the marks of these moments.
+    /// Records a finished request. `submitted` and `sent` are the marks of these moments.
     pub(crate) fn note(
         &mut self,
         finished: &Finished,
@@ -175,7 +174,7 @@ impl SlowLog {
         });
     }
 
-    /// Those kept, the latest last.
+    /// Returns the kept requests, the latest last.
     pub(crate) fn all(&self) -> Vec<SlowRequest> {
         self.kept.iter().copied().collect()
     }
@@ -195,7 +194,7 @@ fn parts(
     let background = of_wait(sent.background.saturating_sub(submitted.background));
     let held = of_wait(Nanos::MAX);
     let alone_from = at_drive.alone_from.max(finished.dispatched).min(finished.finished);
-    let behind = alone_from.saturating_since(finished.dispatched);
+    let at_drive_queue = alone_from.saturating_since(finished.dispatched);
     let mut alone = finished.finished.saturating_since(alone_from);
     let mut of_alone = |part: Nanos| take(&mut alone, part);
     let PredictedService { overhead, seek, rotation, transfer } =
@@ -207,7 +206,7 @@ fn parts(
         other_volumes,
         background,
         held,
-        behind,
+        at_drive_queue,
         overhead,
         seek,
         rotation,
@@ -284,7 +283,7 @@ mod tests {
             own_queue: us(12_000),
             other_volumes: us(30_000),
             held: us(8_000),
-            behind: us(4_000),
+            at_drive_queue: us(4_000),
             seek: us(3_000),
             rotation: us(4_000),
             transfer: us(100),

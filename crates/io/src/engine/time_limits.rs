@@ -1,21 +1,21 @@
-//! Answering those who wait for a drive that does not answer.
+//! Time limits for requests to a drive that does not answer.
 //!
 //! With the limit of [`DriveOptions::command_timeout`](crate::DriveOptions), a request is answered
 //! with [`IoError::TimedOut`]
 //! - when the command that serves it has been at the drive for the limit, a flush or discard for
 //!   twice the limit;
-//! - when it has waited for the limit itself, a command is given up, and either that command is in
-//!   its way (it overlaps it with a change among them, or both are flushes), or the drive has not
-//!   answered anything at all for the limit.
+//! - when it has waited for the limit in the queue while a command is given up, and either that
+//!   command blocks it (they overlap and one of them is a change, or both are flushes), or the drive
+//!   has not answered any command for the limit.
 //!
-//! So nobody waits for ever, and a long queue at a slow drive that works is no reason to fail
-//! anything. Example, limit 30 s, a drive of depth 2 that stops answering at 0 s with A and B: A
-//! and B fail at 30 s; C, queued at 10 s, at 40 s. When A came back at 35 s, C was sent then and
-//! has 30 s of its own.
+//! Therefore no request waits indefinitely, and no request fails because of a long queue at a slow
+//! but working drive. Example with a limit of 30 s: a drive of depth 2 stops answering at 0 s with
+//! A and B. A and B fail at 30 s. C, queued at 10 s, fails at 40 s. If A returns at 35 s, C is sent
+//! then and has its own 30 s.
 //!
-//! A given-up command keeps its permit at the drive and in the order of overlapping requests until
-//! the backend reports it: a write that hangs may land at any time, and must not land on something
-//! newer. To the scheduler its requests are cancelled ones at the drive.
+//! A given-up command keeps its slot at the drive and its position in the order of overlapping
+//! requests until the backend reports it: a hung write may take effect at any time and must not
+//! overwrite newer data. The scheduler treats its requests as cancelled at the drive.
 
 use std::collections::BTreeSet;
 
@@ -30,11 +30,11 @@ impl Engine {
     /// The time at which [`Engine::apply_time_limits`] has to run next.
     pub(super) fn next_time_limit(&self) -> Option<Instant> {
         let expiry = self.at_drive.any_given_up().then_some(self.next_expiry);
-        self.at_drive.next_look().into_iter().chain(expiry).min()
+        self.at_drive.next_check().into_iter().chain(expiry).min()
     }
 
-    /// Answers those whose time is over at `now`, by which all that the drive has done has been
-    /// taken in.
+    /// Answers the requests whose time limit has passed at `now`, the time up to which completions
+    /// were collected.
     pub(super) fn apply_time_limits(&mut self, now: Instant) {
         for overdue in self.at_drive.check(now) {
             match overdue {
@@ -78,15 +78,16 @@ impl Engine {
             self.time_out(request, limit, true);
         }
         self.backend.give_up(now, id);
-        // It may be in the way of somebody who has waited long enough already.
+        // It may block a request that has already waited for the limit.
         self.next_expiry = now;
     }
 
-    /// Answers the requests that wait in vain, in the order they came; all of them are looked at.
+    /// Answers the queued requests whose time limit has passed, in the order of their submission.
+    /// Visits all of them.
     fn expire_queued(&mut self, now: Instant, limit: Nanos) {
         let at_drive: BTreeSet<RequestId> = self.at_drive.requests().collect();
         let mut due = Vec::new();
-        // Whoever comes from now on is due later.
+        // Requests submitted from now on are due later.
         let mut next = now + limit;
         for (id, pending) in self
             .pending
@@ -110,8 +111,8 @@ impl Engine {
         for id in due {
             self.time_out(id, limit, false);
         }
-        // Looking at thousands of requests for each one that is due would be dear; a little late is
-        // as good.
+        // Visiting thousands of requests for each one that is due would be expensive. A small delay
+        // is acceptable.
         self.next_expiry = next.max(now + Nanos::from_ns(limit.as_ns() / EXPIRY_SHARE));
     }
 
@@ -126,6 +127,6 @@ impl Engine {
     }
 }
 
-/// Requests that wait in vain are looked for at most this often within the limit, so that they may
-/// wait that much longer.
+/// The maximum number of visits to queued requests within the limit. A request may wait longer than
+/// the limit by this share.
 const EXPIRY_SHARE: u64 = 64;

@@ -1,49 +1,49 @@
-//! Which volumes have answered writes that no flush covers yet, and which of them must hear that a
-//! drive may have lost theirs.
+//! The volumes with answered writes that no flush covers yet, and the volumes to be informed that a
+//! drive may have lost their writes.
 //!
-//! A drive that vanishes and comes back may have lost what was in its cache. The writes were
-//! answered, so the only one left to tell is whoever asks for durability next: of each volume that
-//! had unflushed writes, the first flush fails once, as `fsync` does after a failed write-back in
-//! Linux.
+//! A drive that disappears and returns may have lost the content of its cache. Its writes were
+//! answered, so only the next request for durability can report the loss. For each volume with
+//! unflushed writes, the first flush fails once, as `fsync` does in Linux after a failed
+//! write-back.
 //!
-//! Example: volumes 1 and 2 write, 2 flushes, the connection is lost. The next flush of 1 fails,
-//! the one after it does not; 2 never notices.
+//! Example: volumes 1 and 2 write, volume 2 flushes, and the connection is lost. The next flush of
+//! volume 1 fails, and later ones succeed. No flush of volume 2 fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use headtime_sched::VolumeId;
 
-/// The books of one drive.
+/// The unflushed writes of one drive.
 #[derive(Default)]
 pub(super) struct Unflushed {
-    /// Writes answered so far, counted.
+    /// The number of writes answered so far.
     answered: u64,
-    /// Each volume's last answered write that no flush covers, by that count.
+    /// The number of each volume's last answered write that no flush covers.
     last: BTreeMap<VolumeId, u64>,
-    /// Volumes that must hear of a loss.
+    /// Volumes to be informed of a loss.
     lost: BTreeSet<VolumeId>,
     /// The drive's losses recorded so far.
     losses: u64,
 }
 
 impl Unflushed {
-    /// A change of sectors was answered that is not durable by itself.
+    /// Records an answered change of sectors that is not durable by itself.
     pub(super) fn answered(&mut self, volume: VolumeId) {
         self.answered += 1;
         self.last.insert(volume, self.answered);
     }
 
-    /// The writes that a flush sent now will cover.
+    /// Returns the number of writes that a flush sent now will cover.
     pub(super) fn covered_now(&self) -> u64 {
         self.answered
     }
 
-    /// The drive has done a flush that covers this.
+    /// Records that the drive completed a flush with this coverage.
     pub(super) fn flushed(&mut self, covers: u64) {
         self.last.retain(|_, last| *last > covers);
     }
 
-    /// The drive counts this many losses in all.
+    /// Records the drive's total number of losses.
     pub(super) fn note_losses(&mut self, losses: u64) {
         if losses > self.losses {
             self.losses = losses;
@@ -51,8 +51,8 @@ impl Unflushed {
         }
     }
 
-    /// A flush of this volume is answered: whether it has to say that writes may be lost. It has to
-    /// once.
+    /// Returns true if the flush of this volume that is answered now must report lost writes, which
+    /// happens once for each loss.
     pub(super) fn must_hear(&mut self, volume: VolumeId) -> bool {
         self.lost.remove(&volume)
     }

@@ -164,8 +164,8 @@ impl KnobState {
             })
     }
 
-    /// Returns the recorded settings; none if there are none, or if they are of another disk that had the same
-    /// name.
+    /// Returns the recorded settings; none if there are none, or if they are of another disk that
+    /// had the same name.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -345,12 +345,22 @@ mod tests {
     proptest! {
         /// Any single byte changed, and any cut, is noticed.
         #[test]
-        fn damage_is_noticed(position in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<bool>()) {
-            let text = files::seal(format!("{MAGIC}\ndisk sdb\ndiskseq 1\nknob \
-                x\tclass/x\ta\t=b\n"));
+        fn damage_is_noticed(
+            position in any::<prop::sample::Index>(),
+            byte in any::<u8>(),
+            cut in any::<bool>(),
+        ) {
+            let text = files::seal(format!(
+                "{MAGIC}\ndisk sdb\ndiskseq 1\nknob \
+                x\tclass/x\ta\t=b\n"
+            ));
             let mut bytes = text.clone().into_bytes();
             let position = position.index(bytes.len() - 1);
-            if cut { bytes.truncate(position) } else { bytes[position] = byte }
+            if cut {
+                bytes.truncate(position)
+            } else {
+                bytes[position] = byte
+            }
             prop_assume!(bytes != text.as_bytes());
             prop_assert!(parse(&String::from_utf8_lossy(&bytes)).is_err());
         }

@@ -29,8 +29,8 @@ use crate::block_device::{BlockDevice, SystemPaths, chosen, word};
 pub struct KernelKnob {
     /// Its name in messages.
     pub name: &'static str,
-    /// The place where it lies below the disk's directory in `/sys`, the first that is there counts; `*`
-    /// stands for any one directory.
+    /// The place where it lies below the disk's directory in `/sys`, the first that is there
+    /// counts; `*` stands for any one directory.
     pub files: &'static [&'static str],
     /// Its new value; `None` if the options leave it alone.
     pub requested: fn(&RawOptions) -> Option<String>,
@@ -231,8 +231,8 @@ impl KnobGuard {
     fn change(&mut self, report: &mut KnobReport) {
         let (from, file) = match (&report.outcome, &report.file) {
             (KnobOutcome::Change { from }, Some(file)) => (from, file),
-            // It was as requested, and a knob before it may have changed that; it comes back with that
-            // one.
+            // It was as requested, and a knob before it may have changed that; it comes back with
+            // that one.
             (KnobOutcome::Already, Some(file)) if now(file).as_ref() != Some(&report.requested) => {
                 (&report.requested, file)
             }
@@ -467,8 +467,8 @@ fn find(directory: &Path, pattern: &str) -> Option<PathBuf> {
 /// The knob that others depend on.
 const SCHEDULER: &str = "scheduler";
 
-/// The settings that the kernel changes when the scheduler changes, beside the scheduler's own settings in
-/// `queue/iosched`.
+/// The settings that the kernel changes when the scheduler changes, beside the scheduler's own
+/// settings in `queue/iosched`.
 const FOLLOWERS: &[&str] = &["queue/nr_requests", "queue/wbt_lat_usec"];
 
 #[cfg(test)]

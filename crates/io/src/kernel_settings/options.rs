@@ -11,8 +11,8 @@ use crate::block_device::SystemPaths;
 pub struct RawOptions {
     /// True if the kernel's own scheduling in front of the device is switched off while it is open.
     pub kernel_knobs: KernelKnobs,
-    /// The number of commands the drive is given at once at the most, by its own limit; `None` leaves
-    /// the limit as it is.
+    /// The number of commands the drive is given at once at the most, by its own limit; `None`
+    /// leaves the limit as it is.
     pub queue_depth: Option<u32>,
     /// The drive's own write cache.
     pub write_cache: WriteCache,

@@ -23,8 +23,8 @@ pub struct NbdLocator {
     pub uri: NbdUri,
     /// The most commands the server holds at once.
     pub queue_depth: usize,
-    /// The time that after the loss of the connection requests wait for the next one; later they fail at
-    /// once until the drive is back.
+    /// The time that after the loss of the connection requests wait for the next one; later they
+    /// fail at once until the drive is back.
     pub reconnect_timeout: Nanos,
     /// The time limit of one attempt to connect, from socket to open export.
     pub connect_timeout: Nanos,
@@ -189,15 +189,26 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_printed_is_read_back(
-            socket in proptest::option::of("[^\\x00]{1,20}"), host in "[a-z0-9.-]{1,12}", port in 1..=u16::MAX, export in "[^\\x00]{0,20}",
-            queue_depth in 1..=1024_usize, reconnect_ns in 0..=u64::MAX / 2, connect_ns in 1..=100_000_000_000_u64,
+            socket in proptest::option::of("[^\\x00]{1,20}"),
+            host in "[a-z0-9.-]{1,12}",
+            port in 1..=u16::MAX,
+            export in "[^\\x00]{0,20}",
+            queue_depth in 1..=1024_usize,
+            reconnect_ns in 0..=u64::MAX / 2,
+            connect_ns in 1..=100_000_000_000_u64,
         ) {
             let address = match socket {
                 Some(socket) => Address::Unix { socket },
                 None => Address::Tcp { host, port },
             };
-            let (reconnect_timeout, connect_timeout) = (Nanos::from_ns(reconnect_ns), Nanos::from_ns(connect_ns));
-            let locator = Locator::Nbd(NbdLocator { uri: NbdUri { address, export }, queue_depth, reconnect_timeout, connect_timeout });
+            let (reconnect_timeout, connect_timeout) =
+                (Nanos::from_ns(reconnect_ns), Nanos::from_ns(connect_ns));
+            let locator = Locator::Nbd(NbdLocator {
+                uri: NbdUri { address, export },
+                queue_depth,
+                reconnect_timeout,
+                connect_timeout,
+            });
             prop_assert_eq!(Locator::parse(&locator.to_string()), Ok(locator));
         }
     }

@@ -54,8 +54,8 @@ struct Inner {
 }
 
 impl Ring {
-    /// A ring of `entries` operations at once on `file` that writes to the eventfd `notifier` whenever
-    /// one is over.
+    /// A ring of `entries` operations at once on `file` that writes to the eventfd `notifier`
+    /// whenever one is over.
     ///
     /// # Errors
     /// The system's: not permitted, not implemented, no memory; and "not supported" when the kernel

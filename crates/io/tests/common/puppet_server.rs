@@ -171,7 +171,8 @@ fn serve(mut stream: UnixStream, script: &Mutex<Script>) {
             match (script.rule)(&command) {
                 Rule::Keep => still_kept.push((handle, command)),
                 Rule::HangUp => return,
-                // A connection that is over takes no more replies; what it was requested still happens.
+                // A connection that is over takes no more replies; what it was requested still
+                // happens.
                 Rule::Fail(errno) => drop(machine.reply_error(handle, errno, "as the test said")),
                 Rule::Say(bytes) => {
                     let _ = stream.write_all(&bytes);

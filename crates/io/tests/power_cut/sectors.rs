@@ -34,8 +34,8 @@ const AT_ONCE: usize = 24;
 enum Trust {
     /// The guaranteed behavior.
     Promised,
-    /// The assumption that written data is safe once a flush is submitted, as on a stack that answers flushes
-    /// at once.
+    /// The assumption that written data is safe once a flush is submitted, as on a stack that
+    /// answers flushes at once.
     OnSubmission,
     /// The assumption that a flush covers writes that have not completed.
     CoversUnfinished,

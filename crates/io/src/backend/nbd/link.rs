@@ -13,8 +13,8 @@
 //!
 //! *What comes back may be another drive.* Its size, its sectors and what it promises have to be
 //! what they were, and where whoever uses the drive has said by what it is known
-//! ([`DriveIdentity`](crate::DriveIdentity)), its start is read and judged before anything else is sent. Until
-//! the right one is back it is away.
+//! ([`DriveIdentity`](crate::DriveIdentity)), its start is read and judged before anything else is
+//! sent. Until the right one is back it is away.
 //!
 //! *An old connection may still be read.* When we end a connection, a write that the server has
 //! received and not looked at may still happen, and would land on whatever a new connection wrote
@@ -103,7 +103,8 @@ impl Link {
         let shared = Arc::clone(&self.shared);
         if catch_unwind(AssertUnwindSafe(move || self.serve())).is_err() {
             tracing::error!(
-                "the connection of a drive failed on a fault of this program; whatever is requested of \
+                "the connection of a drive failed on a fault of this program; whatever is \
+                    requested of \
                     the drive fails"
             );
             shared.set_broken();

@@ -63,8 +63,8 @@ impl Shape {
         if self.read_only { Err(NbdError::ReadOnly { uri: uri.to_owned() }) } else { Ok(self) }
     }
 
-    /// The difference that keeps `now` from replacing this drive while it is in use. The data that the server
-    /// merely likes may change.
+    /// The difference that keeps `now` from replacing this drive while it is in use. The data that
+    /// the server merely likes may change.
     pub(crate) fn difference(&self, now: &Self) -> Option<Difference> {
         let bytes = |shape: &Self| ByteSize::new(shape.sector.bytes_of(shape.capacity));
         if bytes(self) != bytes(now) {
@@ -88,8 +88,8 @@ const MAX_BYTES: u64 = i64::MAX as u64;
 /// Larger preferred blocks are told to nobody above, where they would only make small requests look
 /// wrong.
 const MAX_PREFERRED: u32 = 64 << 10;
-/// A length that every server should accept (proto.md, "Size constraints"), and that fits twice into the
-/// bytes in flight.
+/// A length that every server should accept (proto.md, "Size constraints"), and that fits twice
+/// into the bytes in flight.
 const MAX_LONGEST: u32 = 32 << 20;
 
 #[cfg(test)]
