@@ -1,12 +1,12 @@
-//! [`Gather`]: angle samples as points in the plane, address across and turns up, in the order of
-//! addresses; taken a few at a time.
+//! [`Gather`]: the conversion of angle samples to points in the order of addresses, a few at a
+//! time. The address is the abscissa and turns are the ordinate.
 //!
-//! Where segments are known the platter is followed by them from angle sample to angle sample with the filter that
-//! follows it while serving ([`Spindle`]), and what its speed wanders is taken out of all points; a
-//! angle sample that comes while the filter is not sure is left out. Where none are known every angle sample is
-//! placed as if the platter turned at the speed that is believed.
+//! Where segments are known, the rotation is followed along them from angle sample to angle sample
+//! with the same filter as in service ([`Spindle`]), and all points are corrected for the drift of
+//! the speed. An angle sample during which the filter is not sure is left out. Where no segment is
+//! known, every angle sample is placed at the current estimate of the speed.
 //!
-//! Cost: some hundred operations a angle sample, once; 64 bytes each.
+//! Cost: some hundred operations per angle sample, once; 64 bytes each.
 
 use std::collections::BTreeMap;
 
@@ -17,21 +17,21 @@ use super::budget::Budget;
 use super::segments::Segments;
 use crate::spindle::Spindle;
 
-/// A angle sample as a point.
+/// An angle sample as a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Seen {
-    /// Where the sector behind the last one begins.
+    /// The address after the last sector of the sample.
     pub(super) lba: u64,
     pub(super) turns: f64,
-    /// When, in turns of the platter since the first.
+    /// The time, in turns of the platter since the first sample.
     pub(super) time: f64,
 }
 
-/// Points that are gathered.
+/// A conversion in progress.
 #[derive(Clone, Debug)]
 pub(super) struct Gather {
     period: RotationPeriod,
-    /// Numbers of the angle samples that are still to be taken.
+    /// Numbers of the remaining angle samples.
     next: u64,
     end: u64,
     begin: Option<Instant>,
@@ -40,16 +40,16 @@ pub(super) struct Gather {
     points: Vec<Seen>,
 }
 
-/// Where the platter is not known to within this, in turns, no angle sample is placed by it.
+/// The maximum uncertainty of the rotation, in turns, at which an angle sample is placed.
 const SHARP_TURNS: f64 = 0.02;
-/// What it takes to place a angle sample and sort it in, and to take it out again, in operations.
+/// Costs in operations: to place an angle sample and sort it in, and to remove it again.
 const PLACING: u64 = 160;
 const TAKING_OUT: u64 = 40;
-/// Bytes of a angle sample in the tree, about.
+/// Approximate bytes of an angle sample in the tree.
 const SORTED: u64 = 48;
 
 impl Gather {
-    /// Begins with the newest `count` angle samples, followed by segments if `known` has any.
+    /// Begins with the newest `count` angle samples, along the segments if `known` has any.
     pub(super) fn new(
         period: RotationPeriod,
         known: &Segments,
@@ -74,8 +74,8 @@ impl Gather {
         self.by_address.len() as u64 * SORTED + (self.points.capacity() * size_of::<Seen>()) as u64
     }
 
-    /// Goes on as far as the budget allows; points and the period that they are placed by, when
-    /// there are no more.
+    /// Advances as far as the budget allows. Returns the points, and the period that places them,
+    /// once all are converted.
     pub(super) fn advance(
         &mut self,
         known: &Segments,
@@ -134,7 +134,7 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
 
     #[test]
-    fn points_come_in_the_order_of_addresses_and_what_the_speed_wanders_is_taken_out_of_all() {
+    fn points_are_in_the_order_of_addresses_and_corrected_for_speed_drift() {
         let segment = Segment {
             first: 0,
             end: 50_000,

@@ -1,9 +1,9 @@
-//! [`Locations`]: where a model takes sectors to be: by a profile's layout and what differs from it,
-//! or by segments that were found without one.
+//! [`Locations`]: the locations of sectors in a model: a layout of a profile with shifts, or
+//! segments found without a profile.
 //!
-//! Both answer the same questions: the angle at which a sector begins and has passed, its cylinder,
-//! and the media time of an extent. An unknown angle is a state of its own; so that a [`Position`]
-//! can carry it to the estimate, its surface is then [`UNKNOWN`], which no drive has.
+//! Both provide the angles at which a sector begins and has passed, its cylinder, and the media
+//! time of an extent. An unknown angle is a state of its own: a [`Position`] carries it as the
+//! surface [`UNKNOWN`], which no drive has.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ use super::shifts::Shifts;
 use crate::model::actuator::direction;
 use crate::moved::{Moved, UNKNOWN_LOCATION};
 
-/// The surface of a place whose angle is not known; that of sectors which lie elsewhere, nobody
-/// knows where, is another.
+/// The surface of a position whose angle is not known. Relocated sectors without a known location
+/// have another one.
 pub(super) const UNKNOWN: u16 = u16::MAX;
-/// Bands of depth that a drive without geometry is told apart in: neighboring ones differ by less
-/// than any seek shows.
+/// The number of radial bands of a drive without geometry; the difference between neighboring bands
+/// is below the resolution of any seek.
 pub(super) const BANDS: u32 = 1 << 20;
 
 /// The locations of sectors.
@@ -32,7 +32,7 @@ pub(crate) enum Locations {
     Segments(Segments),
 }
 
-/// Locations by a profile's layout, and what differs from it.
+/// Locations by the layout of a profile, with shifts.
 #[derive(Clone, Debug)]
 pub(crate) struct LayoutLocations {
     pub(super) profile: DriveProfile,
@@ -42,7 +42,7 @@ pub(crate) struct LayoutLocations {
 }
 
 impl LayoutLocations {
-    /// What the profile says.
+    /// The mechanism of the profile.
     pub(super) fn new(profile: &DriveProfile) -> Result<Self, ProfileError> {
         Ok(Self {
             profile: profile.clone(),
@@ -52,7 +52,7 @@ impl LayoutLocations {
         })
     }
 
-    /// The same without the declared capacity: addresses that are shifted may lie after it.
+    /// The same without the declared capacity: shifted addresses may lie after it.
     pub(super) fn with_spares(profile: &DriveProfile) -> Result<Self, ProfileError> {
         let whole = DriveProfile { capacity_sectors: None, ..profile.clone() };
         Ok(Self { mechanism: Mechanism::nominal(&whole)?, ..Self::new(profile)? })
@@ -71,7 +71,7 @@ impl LayoutLocations {
         &self.shifts
     }
 
-    /// The address that the layout has where the drive has `lba`.
+    /// The address in the layout for the address `lba` of the drive.
     pub(crate) fn shifted(&self, lba: Lba) -> Lba {
         self.shifts.moved(lba, self.layout().capacity().get())
     }
@@ -83,8 +83,8 @@ impl LayoutLocations {
         let room = self.layout().capacity().get() - start.get();
         let extent = Extent::new(start, extent.len.min(Sectors::new(room)));
         let start = self.mechanism.spot(start);
-        // From the start of its first sector an access seeks and waits only between tracks, and
-        // that is part of the transfer.
+        // From the start of its first sector, an access seeks and waits only between tracks, which
+        // is part of the transfer.
         let (from, begin) = (start.position, Instant::ORIGIN);
         let access = self.mechanism.access(from, begin, direction(op), extent, begin);
         let wait = self.mechanism.positioning_to(from, begin, direction(op), &start).rotate;
@@ -94,7 +94,7 @@ impl LayoutLocations {
 }
 
 impl Locations {
-    /// The profile that the locations come from.
+    /// The profile of the locations, if there is one.
     pub(crate) fn profile(&self) -> Option<&DriveProfile> {
         match self {
             Self::Layout(layout) => Some(&layout.profile),
@@ -110,8 +110,7 @@ impl Locations {
         }
     }
 
-    /// Whether two positions of a drive without geometry are so near that they may lie on one
-    /// track.
+    /// Returns true if two positions of a drive without geometry may lie on one track.
     #[inline]
     pub(crate) fn may_share_track(&self, one: Position, other: Position) -> bool {
         match self {
@@ -120,7 +119,7 @@ impl Locations {
         }
     }
 
-    /// No sectors known to lie elsewhere than here.
+    /// An empty list of relocated sectors.
     pub(super) fn none_moved(&self) -> Moved {
         match self {
             Self::Layout(layout) => Moved::of_layout(layout.layout()),
@@ -165,7 +164,7 @@ impl Locations {
     }
 
     /// Start and end of an extent, and its media time from the start of the first to the end of the
-    /// last sector, where a sector of which nothing is known takes `sector_ns`.
+    /// last sector. A sector outside known segments takes `sector_ns`.
     pub(super) fn locate(
         &self,
         op: Op,
@@ -203,13 +202,13 @@ fn segment_place(angle: Option<Angle>, depth: f64) -> Position {
     })
 }
 
-/// Whether nobody knows the angle of a place.
+/// Returns true if the angle of a position is not known.
 #[inline]
 pub(crate) fn is_unknown(place: Position) -> bool {
     place.head == UNKNOWN || place.head == UNKNOWN_LOCATION
 }
 
-/// The track of a place.
+/// The head position of a place.
 pub(crate) fn position(place: Position) -> HeadPosition {
     HeadPosition { cylinder: place.cylinder, head: place.head }
 }

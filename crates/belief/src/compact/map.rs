@@ -1,21 +1,21 @@
-//! [`CompactMap`]: what a map of a whole drive knows, in megabytes: structure instead of cells.
+//! [`CompactMap`]: a map of a whole drive in megabytes, made of structure instead of cells.
 //!
-//! The published map answers "how long from here to there" from a table of pairs, which grows with
-//! the square of the drive. The same question has an answer in parts that grow with the drive's
-//! *zones*: where the two sectors lie around the platter (and so how far it turns from the one to
-//! the other), how long the arm takes over the distance, and how much longer it has taken before.
-//! Each part is learned from the same completions that would have filled the table.
+//! The published map answers "how long from here to there" from a table of pairs, which increases
+//! with the square of the drive. The compact map computes the answer from parts that increase with
+//! the *zones* of the drive: the angles of both sectors, the arm time over the distance, and the
+//! excess of earlier accesses. Each part is learned from the same completions that would have
+//! filled the table.
 //!
-//! Worked example, 8 ms a turn: A ends at 0.20 turn, B begins at 0.55, the arm takes 4.1 ms over
-//! that distance. The platter turns by 0.35 or 1.35 or …: 2.8 ms is too soon for the arm, so 10.8
-//! ms. The arm's spread is 0.1 ms and the sector 6.7 ms behind its arrival: nothing is added for
-//! just missing it, 10.8 ms are expected. In B's region one access in ten thousand was a revolution
-//! late: the worst is 18.8 ms.
+//! Worked example, 8 ms a turn: A ends at 0.20 turn, B begins at 0.55, and the arm takes 4.1 ms
+//! over that distance. The platter turns by 0.35 or 1.35 or …: 2.8 ms is too soon for the arm, so
+//! the access takes 10.8 ms. The spread of the arm is 0.1 ms and the sector passes 6.7 ms after its
+//! arrival: the risk of just missing it adds nothing, and 10.8 ms are expected. In the region of B,
+//! one access in ten thousand was a revolution late: the worst case is 18.8 ms.
 //!
-//! Guarantees: a pair whose angles are not known is answered as unknown. What it takes of memory is
-//! bounded ([`CompactSettings::memory`]). Not guaranteed: that the worst is never exceeded; it is a
-//! quantile of what was seen in the region. Source: the task is P1's stated future work (section
-//! 3.1); the parts are ours.
+//! Guarantees: a pair with an unknown angle is reported as unknown. Memory is bounded
+//! ([`CompactSettings::memory`]). Not guaranteed: the worst case may be exceeded; it is a quantile
+//! of the observations in the region. Source: the task is future work named in P1 (section 3.1);
+//! the parts are ours.
 
 use headtime_mechanics::{Direction, DriveProfile, ProfileError};
 use headtime_sched::{Op, Position};
@@ -32,16 +32,16 @@ use crate::model::actuator::direction;
 use crate::moved::Moved;
 use crate::seeks::{Movement, SeekResiduals};
 
-/// What the user may set of a compact map.
+/// The settings of a compact map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CompactSettings {
-    /// What map and what it learns from may take of memory together. Default 64 MiB (the target of
+    /// The maximum memory of the map and its learning state together. Default 64 MiB (the target of
     /// M4).
     pub memory: ByteSize,
-    /// The share of accesses that take no longer than the worst says, ½ to 1; 1 is the longest ever
-    /// seen, as in the published map. Default 0.9999 (guess).
+    /// The share of accesses that take no longer than the worst case, ½ to 1; 1 is the longest
+    /// observed, as in the published map. Default 0.9999 (guess).
     pub worst_share: f64,
-    /// Media time of a sector where nothing is known, in ns. Default 2,560 (guess: 200 MB/s in
+    /// Media time of a sector outside known segments, in ns. Default 2,560 (guess: 200 MB/s in
     /// sectors of 512 bytes).
     pub sector_ns: f64,
 }
@@ -52,13 +52,13 @@ impl Default for CompactSettings {
     }
 }
 
-/// Why there is no compact map of a drive.
+/// The reasons for which a compact map cannot be created.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CompactError {
-    /// The profile is at fault.
+    /// The profile is invalid.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// Two arms are two drives.
+    /// The drive has several arms; a map describes one.
     #[error(
         "profile {profile} has {arms} arms, a compact map is of one; map each half of the drive"
     )]
@@ -68,12 +68,12 @@ pub enum CompactError {
         /// Its arms.
         arms: u16,
     },
-    /// The settings allow less than the map takes at the least.
+    /// The memory limit is below the minimum.
     #[error("a compact map may take {memory}, it needs {least} at the least; allow more")]
     Memory {
-        /// What is set.
+        /// The limit.
         memory: ByteSize,
-        /// What it takes.
+        /// The minimum.
         least: ByteSize,
     },
     /// A drive without sectors.
@@ -81,52 +81,52 @@ pub enum CompactError {
     Empty,
 }
 
-/// What is known of how long accesses take on a drive.
+/// The access times of a drive.
 #[derive(Clone, Debug)]
 pub struct CompactMap {
     pub(super) drive: MappedDrive,
     pub(crate) settings: CompactSettings,
     pub(crate) period: RotationPeriod,
     pub(crate) locations: Locations,
-    /// The differences of angles by region from what the locations say.
+    /// The angle corrections by region, relative to the locations.
     pub(crate) angles: AngleMap,
     pub(crate) arm: ArmTimes,
-    /// Bias and spread of arrivals, over all distances.
+    /// Bias and spread of arm arrivals, over all distances.
     pub(crate) arrival: Arrival,
-    /// The worst cases by region; `None` where the bound of a profile is used, which is not kept.
+    /// The worst cases by region; `None` for a map that is not kept, which uses the bound of the
+    /// profile.
     pub(crate) tails: Option<Tails>,
-    /// Sectors that lie elsewhere than the locations say.
+    /// Relocated sectors.
     pub(crate) moved: Moved,
 }
 
 /// Arm times.
 #[derive(Clone, Debug)]
 pub(crate) enum ArmTimes {
-    /// The profile's curve, and what was learned on top of it.
+    /// The curve of the profile, with learned residuals.
     Curve(Box<SeekResiduals>),
     /// Votes of accesses, without a curve.
     Votes(Box<ArmVotes>),
 }
 
-/// Whether the arm moves or a head is switched.
+/// The presence of an arm movement or a head switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moves {
     Yes,
     No,
 }
 
-/// What it takes to get from one sector to another: from the end of the one to the start of the
-/// other, the head's way and the platter's.
+/// The positioning time from the end of one sector to the start of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PairTime {
-    /// On average over how late the arm may be.
+    /// The mean over the lateness of the arm.
     pub expected: Nanos,
-    /// What as large a share of accesses as set does not exceed.
+    /// The time that the set share of accesses does not exceed.
     pub worst: Nanos,
 }
 
 impl CompactMap {
-    /// What a profile says of the drive, nothing learned.
+    /// Creates a map from a profile, without learned data.
     ///
     /// # Errors
     /// See [`CompactError`].
@@ -144,7 +144,7 @@ impl CompactMap {
         Ok(Self::of_layout(profile, LayoutLocations::with_spares(profile)?, settings)?)
     }
 
-    /// What a profile says, for a model that is not kept: without worst cases by region.
+    /// Creates a map from a profile for a model that is not kept: without worst cases by region.
     pub(crate) fn nominal(profile: &DriveProfile) -> Result<Self, ProfileError> {
         let locations = LayoutLocations::new(profile)?;
         Ok(Self { tails: None, ..Self::of_layout(profile, locations, CompactSettings::default())? })
@@ -165,8 +165,8 @@ impl CompactMap {
         Ok(Self::with(drive, settings, period, Locations::Layout(Box::new(locations)), arm))
     }
 
-    /// Nothing known of a drive but its size and how fast it turns according to its maker, right to
-    /// within 500 ppm.
+    /// Creates a map of an unknown drive from its size and its nominal period, which must be right
+    /// to within 500 ppm.
     ///
     /// # Errors
     /// See [`CompactError`].
@@ -210,7 +210,7 @@ impl CompactMap {
         }
     }
 
-    /// Forgets what was learned on top of a profile.
+    /// Drops the data learned in addition to a profile.
     pub(crate) fn forget(&mut self) {
         if let Locations::Layout(layout) = &mut self.locations {
             layout.mechanism.set_rotation(self.period, Angle::ZERO);
@@ -222,26 +222,26 @@ impl CompactMap {
         self.moved = self.locations.none_moved();
     }
 
-    /// The drive that the map is of.
+    /// The mapped drive.
     #[must_use]
     pub fn drive(&self) -> &MappedDrive {
         &self.drive
     }
 
-    /// The time of a revolution, as far as it is known.
+    /// The period of a revolution, as far as it is known.
     #[must_use]
     pub fn period(&self) -> RotationPeriod {
         self.period
     }
 
-    /// Whether it started from a profile.
+    /// Returns true if the map started from a profile.
     #[must_use]
     pub fn is_of_profile(&self) -> bool {
         self.locations.profile().is_some()
     }
 
-    /// Stretches of addresses that were found to lie otherwise than a profile says, or whose angles
-    /// were found without one.
+    /// The number of address ranges that are shifted against the profile, or whose angles were
+    /// found without one.
     #[must_use]
     pub fn regions(&self) -> usize {
         match &self.locations {
@@ -266,8 +266,8 @@ impl CompactMap {
         }
     }
 
-    /// By how many sectors addresses from `.0` on lie further on than the profile says, by `.1`;
-    /// empty for a map without one.
+    /// The shifts against the profile: from address `.0` on, sectors are `.1` positions ahead;
+    /// empty for a map without a profile.
     pub fn shifts(&self) -> impl Iterator<Item = (Lba, i64)> + '_ {
         let rows = match &self.locations {
             Locations::Layout(layout) => layout.shifts.rows(),
@@ -276,15 +276,14 @@ impl CompactMap {
         rows.iter().map(|row| (Lba::new(row.first), row.sectors))
     }
 
-    /// Reads of sectors that lie elsewhere than a profile, or what was found without one, says; for
-    /// each row of sectors of which it is known a few are kept.
+    /// The number of kept angle samples of relocated sectors; a few for each known run of them.
     #[must_use]
     pub fn moved_angle_samples(&self) -> usize {
         self.moved.angle_samples()
     }
 
-    /// How long it takes from the end of the sector `from` to the start of `to`, read back to back;
-    /// `None` where an angle is not known.
+    /// The positioning time from the end of the sector `from` to the start of `to` for back-to-back
+    /// reads; `None` if an angle is not known.
     ///
     /// # Panics
     /// When the drive has no such sectors.
@@ -317,8 +316,7 @@ impl CompactMap {
         Some(PairTime { expected, worst })
     }
 
-    /// How long the arm takes from the end of the sector `from` to the start of `to`, most likely,
-    /// for a read.
+    /// The most likely arm time from the end of the sector `from` to the start of `to`, for a read.
     ///
     /// # Panics
     /// When the drive has no such sectors.
@@ -336,8 +334,8 @@ impl CompactMap {
         self.arm_time(here, there, Op::Read).0
     }
 
-    /// The positioning time of an access to `to` by the time before its wait and the wait: most
-    /// likely, expected and at worst.
+    /// The positioning time of an access to `to`, computed from the time before its wait and the
+    /// wait: most likely, expected and worst.
     #[inline]
     pub(crate) fn price(
         &self,
@@ -349,7 +347,7 @@ impl CompactMap {
         revolution: Nanos,
     ) -> [Nanos; 3] {
         let positioning = before_wait + wait;
-        // Without a movement of the arm nothing arrives late, and no sector is missed or caught by
+        // Without an arm movement nothing arrives late, and no sector is missed or caught by
         // chance.
         let slip = match moves {
             Moves::Yes => Arrival::expected_slip(wait, revolution, spread),
@@ -358,7 +356,8 @@ impl CompactMap {
         let slip_ns = slip * revolution.as_ns() as f64;
         let expected = Nanos::from_ns(positioning.as_ns().saturating_add_signed(slip_ns as i64))
             .max(before_wait);
-        // One revolution more than arriving exactly on time can cost, and the tail of the arrival.
+        // One revolution more than an arrival exactly on time can cost, and the tail of the
+        // arrival.
         let bound = before_wait + revolution + spread * 4;
         let worst = self.tails.as_ref().map_or(bound, |tails| {
             tails
@@ -370,7 +369,7 @@ impl CompactMap {
         [positioning, expected, worst]
     }
 
-    /// The most likely time of the arm, and whether it moves or heads are switched at all.
+    /// The most likely arm time, and true if the arm moves or heads are switched.
     #[inline]
     pub(crate) fn arm_time(&self, from: Position, to: Position, op: Op) -> (Nanos, bool) {
         let seeks = match &self.arm {
@@ -379,8 +378,7 @@ impl CompactMap {
         };
         let nominal = self.nominal_arm_time(from, to, op);
         if nominal.is_zero() {
-            // Where the arm does not move there is nothing to arrive late: only the angle is in
-            // question.
+            // Without an arm movement nothing can arrive late: only the angle is uncertain.
             return (nominal, false);
         }
         let writes = direction(op) == Direction::Write;
@@ -389,7 +387,7 @@ impl CompactMap {
         (Nanos::from_ns(nominal.as_ns().saturating_add_signed(learned_ns as i64)), true)
     }
 
-    /// The time of the arm by the profile's curve, or by votes where there is none.
+    /// The arm time from the curve of the profile, or from votes where there is none.
     #[inline]
     pub(crate) fn nominal_arm_time(&self, from: Position, to: Position, op: Op) -> Nanos {
         match (&self.locations, &self.arm) {
@@ -398,19 +396,19 @@ impl CompactMap {
             }
             (Locations::Segments(_), ArmTimes::Votes(votes)) => self.voted(votes, share(from, to)),
             (Locations::Segments(_), ArmTimes::Curve(_)) => {
-                unreachable!("a map without a profile has no residuals against one")
+                unreachable!("a map without a profile has no residuals")
             }
         }
     }
 
-    /// A positioning time that no target so many cylinders away can beat: by the curve and the
-    /// residuals, or the least that votes say from there on. An access to the neighboring band of
-    /// addresses may need no arm.
+    /// A lower bound of the positioning time over a distance of at least so many cylinders: from
+    /// the curve and the residuals, or the minimum of the votes from there on. An access to the
+    /// neighboring band of addresses may need no arm movement.
     pub(crate) fn arm_lower_bound(&self, cylinders: u32) -> Nanos {
         match (&self.locations, &self.arm) {
             (Locations::Layout(layout), ArmTimes::Curve(seeks)) => {
                 let learned_ns = (self.arrival.bias_ns() + seeks.lowest_ns()).min(0.0);
-                // One nanosecond for the rounding of a sum of several parts.
+                // One nanosecond for the rounding of a sum of several terms.
                 let bound = layout.mechanism.arm_lower_bound(cylinders).as_ns();
                 Nanos::from_ns(bound.saturating_add_signed(learned_ns as i64 - 1))
             }
@@ -419,12 +417,12 @@ impl CompactMap {
                 self.floor(votes, f64::from(cylinders.min(BANDS)) / f64::from(BANDS))
             }
             (Locations::Segments(_), ArmTimes::Curve(_)) => {
-                unreachable!("a map without a profile has no residuals against one")
+                unreachable!("a map without a profile has no residuals")
             }
         }
     }
 
-    /// Start and end of an extent with what was learned of their angles, and its media time.
+    /// Start and end of an extent with the learned angle corrections, and its media time.
     pub(crate) fn locate(&self, op: Op, extent: Extent) -> (Position, Position, Nanos) {
         let (mut start, mut end, transfer) = self.locations.locate(
             op,
@@ -438,23 +436,23 @@ impl CompactMap {
         (start, end, transfer)
     }
 
-    /// The angle at which the sector has passed, with what was learned of it; `None` where it is
+    /// The angle at which the sector has passed, with the learned correction; `None` where it is
     /// not known.
     pub(crate) fn end_angle(&self, lba: Lba) -> Option<Angle> {
         Some(self.locations.end_angle(lba)? + self.angles.offset(lba))
     }
 
-    /// What votes say of a share of the stroke, with the bias of arrivals.
+    /// The arm time from votes over a share of the stroke, with the bias of arrivals.
     pub(super) fn voted(&self, votes: &ArmVotes, share: f64) -> Nanos {
         Nanos::from_ns((votes.time_ns(share) + self.arrival.bias_ns()).max(0.0) as u64)
     }
 
-    /// No estimate from this share of the stroke on is less, nor with the bias of arrivals.
+    /// The minimum of the estimates from this share of the stroke on, with the bias of arrivals.
     pub(super) fn floor(&self, votes: &ArmVotes, share: f64) -> Nanos {
         Nanos::from_ns((votes.floor_ns(share) + self.arrival.bias_ns()).max(0.0) as u64)
     }
 
-    /// What the map takes of memory; the layout of a profile left out, which is the profile's.
+    /// The memory of the map, without the layout of a profile, which belongs to the profile.
     #[must_use]
     pub fn memory(&self) -> ByteSize {
         let locations = match &self.locations {
@@ -476,23 +474,23 @@ impl CompactMap {
         )
     }
 
-    /// AngleSamples that may be kept beside the map, at 64 bytes each with what a search for their
-    /// meaning takes.
+    /// The maximum number of angle samples kept with the map, at 64 bytes each including the state
+    /// of a search.
     pub(super) fn max_angle_samples(&self) -> usize {
         ((self.settings.memory.get() - MIN_MEMORY.get()) / 2 / 64).clamp(4_096, 1 << 20) as usize
     }
 
-    /// The drive's size.
+    /// The size of the drive.
     #[must_use]
     pub fn capacity(&self) -> Sectors {
         self.drive.capacity
     }
 }
 
-/// The part of the stroke between two places of a drive without geometry.
+/// The share of the stroke between two positions of a drive without geometry.
 pub(crate) fn share(from: Position, to: Position) -> f64 {
     f64::from(from.cylinder.abs_diff(to.cylinder)) / f64::from(BANDS)
 }
 
-/// Tables of angles, votes and tails, and a search at work.
+/// The memory of the tables of angles, votes and tails, and of a search in progress.
 const MIN_MEMORY: ByteSize = ByteSize::new(8 << 20);

@@ -1,52 +1,52 @@
-//! [`Pairs`]: the slope of a row of angle samples, and how fast the platter turned, from pairs that lie
-//! near each other.
+//! [`Pairs`]: the slope of a row of angle samples and the speed of the platter, from pairs of
+//! neighboring samples.
 //!
-//! To say at which slope (turns per sector) and at which speed a row of points agrees, all of it
-//! would have to be tried at as many slopes as it spans quarter turns, and at as many speeds. Two
-//! points that lie near each other in address *and* in time say the same with far fewer: what they
-//! differ by in turns has to be the slope times what they differ by in sectors, and a speed that is
-//! wrong hardly shows. So the row's points are joined into a tree by the pairs that lie nearest
-//! (Kruskal), and all pairs of the tree are asked at once: over the slopes, at some speeds. What
-//! they agree on is sharpened afterwards by the whole row ([`super::scan`]).
+//! A search over the whole row would try as many slopes (turns per sector) as the row spans quarter
+//! turns, each at as many speeds. Two points that are near each other in address *and* in time need
+//! far fewer: their difference in turns is the slope times their difference in sectors, and a speed
+//! error has little effect. The points are therefore joined into a tree by the nearest pairs
+//! (Kruskal). All pairs of the tree are scanned together over the slopes, at some speeds. The whole
+//! row then refines the result ([`super::scan`]).
 //!
-//! Worked example, 20 TB, 8,192 angle samples in 110 s, a row of 128: it spans 6·10⁸ sectors. Slopes
-//! between 1/16,000 and 1/1,400 in quarter turns are 1.6 million, at 53 speeds within 500 ppm:
-//! eleven thousand million operations. The nearest 64 pairs are no further apart than two thirds of
-//! what points are on average: 9,000 slopes at as many speeds, 30 million operations.
+//! Worked example, 20 TB, 8,192 angle samples in 110 s, a row of 128: it spans 6·10⁸ sectors.
+//! Slopes between 1/16,000 and 1/1,400 in quarter turns are 1.6 million, at 53 speeds within 500
+//! ppm: eleven thousand million operations. The nearest 64 pairs are at most two thirds of the mean
+//! distance apart: 9,000 slopes at as many speeds, 30 million operations.
 //!
-//! *How sure*: pairs of a tree share points, but what they differ by is independent if the points'
-//! turns are, because the tree has no circle. So the bound of [`Scan::sureness`] holds for them.
-//! Pairs within few tracks say nothing of the slope over many, because a track has no skew within
-//! it: they are left out. Cost: choosing is some 500 pairs to sort, once; then as the scan.
+//! *Sureness*: pairs of a tree share points, but their differences are independent if the turns of
+//! the points are, because the tree has no cycle. The bound of [`Scan::sureness`] therefore
+//! applies. Pairs within a few tracks carry no information on the slope over many, because a track
+//! has no skew within it: they are left out. Cost: the selection sorts some 500 pairs, once; the
+//! rest is the scan.
 
 use super::budget::Budget;
 use super::scan::{STEPS_PER_TURN, Scan, Score};
 
-/// A point: sectors, turns, and when, in turns of the platter.
+/// A point: sectors, turns, and the time in turns of the platter.
 pub(super) type Moment = (f64, f64, f64);
 
-/// The most points of a row: choosing pairs is one piece of work.
+/// The maximum number of points of a row: the selection of pairs is one piece of work.
 pub(super) const MAX_POINTS: usize = 128;
-/// The most pairs that are asked.
+/// The maximum number of pairs in a scan.
 const MAX_PAIRS: usize = 96;
-/// Fewer say nothing for sure.
+/// The minimum number of pairs for a sure result.
 const MIN_PAIRS: usize = 20;
-/// No more speeds are tried either way: of a drive that rests for hours between reads not all that
-/// are possible.
+/// The maximum number of speeds to either side. A drive that rests for hours between reads would
+/// need more.
 const MAX_SPEEDS: i64 = 64;
-/// Pairs that are asked where many take more than so many operations: a large drive is not worth
-/// waiting for the few windows that need more.
+/// The number of pairs in a scan where more would cost more than this many operations: few windows
+/// of a large drive need more, and they are not worth the time.
 const FEWER_PAIRS: usize = 64;
 const MUCH_WORK: f64 = 5e7;
-/// Each point is paired with so many that follow in the order of addresses, from where they are far
-/// enough apart.
+/// The number of following points, in the order of addresses, that each point is paired with,
+/// beginning at the minimum distance.
 const FOLLOWING: usize = 4;
-/// The least that a pair lies apart, in tracks of middling length.
+/// The minimum distance of a pair, in tracks of medium length.
 const MIN_TRACKS: f64 = 4.0;
-/// Operations for each pair that is looked at: it is made, sorted and joined.
+/// Operations for each candidate pair: it is created, sorted and joined.
 const OF_A_PAIR: u64 = 60;
 
-/// What differs between two points.
+/// The differences between two points.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     sectors: f64,
@@ -54,12 +54,12 @@ struct Pair {
     time: f64,
 }
 
-/// A search for slope and speed at work.
+/// A search for slope and speed in progress.
 #[derive(Clone, Debug)]
 pub(super) struct Pairs {
     pairs: Vec<Pair>,
     slopes: (f64, f64),
-    /// Speeds that are left to be tried, the likeliest last: parts by which it turns faster.
+    /// The remaining speeds as relative excess, the most likely last.
     speeds: Vec<f64>,
     speed_step: f64,
     speed: f64,
@@ -68,13 +68,13 @@ pub(super) struct Pairs {
     best: Agreed,
 }
 
-/// What pairs agree on.
+/// The result of a search among pairs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Agreed {
     pub(super) slope: f64,
-    /// How far off the slope may be.
+    /// The uncertainty of the slope.
     pub(super) slope_within: f64,
-    /// The part by which the platter turns faster.
+    /// The relative excess of the platter speed.
     pub(super) speed: f64,
     pub(super) speed_within: f64,
     /// See [`Scan::sureness`].
@@ -82,8 +82,9 @@ pub(super) struct Agreed {
 }
 
 impl Pairs {
-    /// Joins a row of points, in the order of addresses, whose slope lies between two bounds, on a
-    /// platter that may turn faster or slower by `reach` parts. `None` where too few are apart.
+    /// Joins a row of points, in the order of addresses. Their slope lies between two bounds, and
+    /// the platter speed within `reach` of the nominal one. `None` if too few points are far enough
+    /// apart.
     pub(super) fn new(
         points: &[Moment],
         slopes: (f64, f64),
@@ -127,7 +128,7 @@ impl Pairs {
         })
     }
 
-    /// How many operations it takes in all, about.
+    /// The approximate total of operations.
     pub(super) fn work(&self) -> f64 {
         self.scan.work() * (1 + self.speeds.len()) as f64
     }
@@ -139,8 +140,8 @@ impl Pairs {
             + self.scan.memory()
     }
 
-    /// Goes on as far as the budget allows; what they agree on best when all was tried, and how
-    /// much was.
+    /// Advances as far as the budget allows. Returns the best result and the number of candidates
+    /// once all were tried.
     pub(super) fn advance(&mut self, budget: &mut Budget) -> Option<(Agreed, f64)> {
         if !self.scan.advance(budget) {
             return None;
@@ -168,19 +169,19 @@ fn at_speed(pairs: &[Pair], slopes: (f64, f64), speed: f64, budget: &mut Budget)
     Scan::new(Score::Along, &points, slopes.0, slopes.1, budget)
 }
 
-/// The longest that pairs are apart, in sectors or in time.
+/// The maximum distance of a pair, in sectors or in time.
 fn longest(pairs: &[Pair], of: impl Fn(&Pair) -> f64) -> f64 {
     pairs.iter().map(|pair| of(pair).abs()).fold(1.0, f64::max)
 }
 
-/// Operations that asking them takes.
+/// The cost of scanning the pairs, in operations.
 fn work(pairs: &[Pair], slopes: (f64, f64), reach: f64) -> f64 {
     let slopes = 1.0 + STEPS_PER_TURN * longest(pairs, |pair| pair.sectors) * (slopes.1 - slopes.0);
     let speeds = 1.0 + 2.0 * libm::ceil(STEPS_PER_TURN * longest(pairs, |pair| pair.time) * reach);
     pairs.len() as f64 * slopes * speeds
 }
 
-/// The pairs of a tree, those first that have the fewest slopes and speeds between them.
+/// The pairs of a tree, those first with the fewest slopes and speeds between them.
 fn nearest(points: &[Moment], slopes: (f64, f64), reach: f64) -> Vec<Pair> {
     let apart = MIN_TRACKS / libm::sqrt(slopes.0 * slopes.1);
     let mut found: Vec<(f64, usize, usize)> = Vec::with_capacity(points.len() * FOLLOWING);
@@ -218,7 +219,7 @@ fn nearest(points: &[Moment], slopes: (f64, f64), reach: f64) -> Vec<Pair> {
     pairs
 }
 
-/// The tree that a point is in.
+/// The root of the tree that contains a point.
 fn root(of: &mut [usize], mut point: usize) -> usize {
     while of[point] != point {
         of[point] = of[of[point]];
@@ -234,8 +235,8 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    /// A row of 128 of 8,192 angle samples of a 20 TB drive in 110 s, tracks of `sectors` with `skew`,
-    /// turning `speed` faster than believed.
+    /// A row of 128 of 8,192 angle samples of a 20 TB drive in 110 s, with tracks of `sectors` and
+    /// `skew`, at a speed of `speed` over the nominal one.
     fn row(sectors: f64, skew: f64, speed: f64, rng: &mut ChaCha8Rng) -> Vec<Moment> {
         let mut points: Vec<Moment> = (0..128)
             .map(|_| {
@@ -257,7 +258,7 @@ mod tests {
     fn run(points: &[Moment], reach: f64) -> (Agreed, f64) {
         let mut pairs =
             Pairs::new(points, (1.0 / 16_000.0, 1.6 / 2_209.0), reach, &mut Budget::slice())
-                .expect("there are enough");
+                .expect("there are enough points");
         loop {
             if let Some(found) = pairs.advance(&mut Budget::slice()) {
                 return found;
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_of_one_track_say_nothing_of_the_slope_over_many() {
+    fn reads_of_one_track_do_not_determine_the_slope_over_many() {
         let points: Vec<Moment> = (0..128)
             .map(|number| {
                 (

@@ -1,32 +1,32 @@
-//! [`Scan`]: at which frequency over the addresses numbers repeat: a periodogram of points that lie
-//! anywhere, taken in small steps.
+//! [`Scan`]: a periodogram of points at arbitrary addresses, computed in small steps. It finds the
+//! frequency at which numbers repeat over the addresses.
 //!
-//! Each point has a direction, which turns by the same amount from one frequency tried to the next,
-//! so that a step costs one complex multiplication a point and no sine. The frequency with the
-//! longest sum of directions wins ([`Score::Length`]), or, where the phase is known to be nought,
-//! the one whose sum reaches furthest that way ([`Score::Along`]).
+//! Each point has a direction, which turns by a constant angle from one frequency to the next: a
+//! step costs one complex multiplication per point and no sine. The result is the frequency with
+//! the longest sum of directions ([`Score::Length`]). If the phase is known to be zero, it is the
+//! one with the greatest real part ([`Score::Along`]).
 //!
-//! *How sure*: of n independent points at random the square of the sum's length, over n, passes L
-//! with a chance of e^−L at the most, whether the length or the reach along is asked for (the mean
-//! of e^(λ·cos) is I₀(λ) ≤ e^(λ²/4)). [`Scan::sureness`] is that L; whoever tried c frequencies in
-//! all takes none below ln c + [`SURE`].
+//! *Sureness*: for n independent random points, the squared length of the sum, over n, exceeds L
+//! with a chance of at most e^−L. The same bound applies to the real part (the mean of e^(λ·cos) is
+//! I₀(λ) ≤ e^(λ²/4)). [`Scan::sureness`] is that L. A search over c frequencies in all accepts none
+//! below ln c + [`SURE`].
 
 use core::f64::consts::TAU;
 
 use super::budget::Budget;
 
-/// What of the sum of directions is looked at.
+/// The measure of the sum of directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Score {
     Length,
     Along,
 }
 
-/// Points are dealt with in rows of as many.
+/// The number of points in a vectorized row.
 const LANES: usize = 4;
 type Lanes = [f64; LANES];
 
-/// Directions of some points, and by how much they turn from step to step.
+/// Directions of some points, and their rotation from step to step.
 #[derive(Clone, Debug)]
 struct Row {
     cosine: Lanes,
@@ -48,18 +48,18 @@ pub(super) struct Scan {
     best: (f64, f64),
 }
 
-/// Steps of frequency to one turn over the whole span of the points.
+/// Steps of frequency per turn over the whole span of the points.
 pub(super) const STEPS_PER_TURN: f64 = 4.0;
-/// The logarithm of how unlikely chance is to do as well in all that was tried: one search in
-/// 160,000 is fooled.
+/// The margin of sureness over the logarithm of the number of candidates: one search in 160,000 is
+/// fooled by chance.
 pub(super) const SURE: f64 = 12.0;
-/// What it takes to give a point its direction, in operations.
+/// The cost of the direction of a point, in operations.
 const SETTING_OUT: u64 = 48;
 
 impl Scan {
-    /// Looks for the frequency f, in cycles per sector between two bounds, at which `weight` ·
-    /// e^(2πi(`turns` − f·x)) agree best, over points `(x, turns, weight)`; for [`Score::Along`] x
-    /// counts from where the phase is nought.
+    /// Searches for the frequency f, in cycles per sector between two bounds, at which `weight` ·
+    /// e^(2πi(`turns` − f·x)) agree best, over points `(x, turns, weight)`. For [`Score::Along`], x
+    /// counts from where the phase is zero.
     pub(super) fn new(
         score: Score,
         points: &[(f64, f64, f64)],
@@ -110,17 +110,17 @@ impl Scan {
         (self.rows.capacity() * size_of::<Row>()) as u64
     }
 
-    /// How many frequencies it tries in all.
+    /// The total number of frequencies.
     pub(super) fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// How many operations that takes.
+    /// The total cost in operations.
     pub(super) fn work(&self) -> f64 {
         self.steps as f64 * (self.rows.len() * LANES) as f64
     }
 
-    /// Tries as many as the budget allows; whether all have been tried.
+    /// Tries as many frequencies as the budget allows; returns true once all have been tried.
     pub(super) fn advance(&mut self, budget: &mut Budget) -> bool {
         let of_one = (self.rows.len() * LANES) as u64;
         let until = (self.at + budget.pieces(of_one)).min(self.steps);
@@ -154,7 +154,8 @@ impl Scan {
         self.best.1
     }
 
-    /// The logarithm of how unlikely one frequency is to do as well as the best by chance.
+    /// The sureness of the best frequency: the negative logarithm of the chance that one random
+    /// frequency does as well.
     pub(super) fn sureness(&self) -> f64 {
         if self.power > 0.0 { self.best.0 / self.power } else { 0.0 }
     }
@@ -165,7 +166,7 @@ fn direction(turns: f64) -> [f64; 2] {
     [cosine, sine]
 }
 
-/// No scan tries more: some seconds of work in all.
+/// The maximum number of frequencies of a scan: some seconds of work in all.
 const MAX_STEPS: u64 = 8_000_000;
 
 #[cfg(test)]
@@ -204,10 +205,10 @@ mod tests {
         }
     }
 
-    /// Chance stays below what the bound says of it: of scans over noise no larger share passes L
-    /// than frequencies times e^−L.
+    /// Scans over noise respect the bound: the share that exceeds L is at most the number of
+    /// frequencies times e^−L.
     #[test]
-    fn chance_does_as_well_no_more_often_than_the_bound_says() {
+    fn noise_exceeds_a_sureness_no_more_often_than_the_bound() {
         let mut rng = ChaCha8Rng::seed_from_u64(17);
         for score in [Score::Length, Score::Along] {
             let mut sureness: Vec<f64> = Vec::new();
@@ -228,7 +229,7 @@ mod tests {
                     "{score:?}: {passed} pass {level}, at most {bound} should"
                 );
             }
-            assert!(sureness.iter().any(|sure| *sure > 5.0), "the bound is not idle");
+            assert!(sureness.iter().any(|sure| *sure > 5.0), "the bound is reached");
         }
     }
 

@@ -1,6 +1,6 @@
-//! [`Search`]: how the model of a map searches for angles: when a search begins, how it advances
-//! from completion to completion, what becomes of its result, and when predicted angles count as
-//! right or as proven wrong.
+//! [`Search`]: the search for angles in the model of a map: its start, its progress from completion
+//! to completion, the use of its result, and the criteria by which predicted angles are trusted or
+//! refuted.
 
 use headtime_units::{Angle, RotationPeriod};
 
@@ -17,13 +17,13 @@ use crate::model::actuator::Actuator;
 use crate::moved::Reading;
 use crate::spindle::Spindle;
 
-/// What a map learns from completions.
+/// The parameters that a map learns from completions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Learning {
     /// Everything.
     #[default]
     All,
-    /// The rotation, and nothing of the drive: to test what the map knew before.
+    /// The rotation only; for tests of the initial knowledge of a map.
     Phase,
 }
 
@@ -33,16 +33,16 @@ pub(crate) struct Search {
     pub(crate) learning: Learning,
     samples: AngleSamples,
     work: Work,
-    /// The number of samples after which angles are searched for next.
+    /// The number of samples at which the next search begins.
     next: u64,
-    /// The share of angles that were as predicted, lately.
+    /// The recent share of angles that agreed with the prediction.
     agreement: f64,
     judged: u64,
-    /// Angles were as predicted at some time since they were last searched for.
+    /// Angles agreed with the prediction at some time since the last search.
     proven: bool,
-    /// The samples since, against the segments.
+    /// The comparison of later samples with the segments.
     recheck: Recheck,
-    /// Operations of a search with the newest completion.
+    /// Operations of the search in the newest completion.
     pub(crate) searched: u64,
 }
 
@@ -73,7 +73,7 @@ impl Search {
         }
     }
 
-    /// Whether predicted angles are used.
+    /// Returns true if predicted angles are used.
     #[inline]
     pub(crate) fn trusted(&self) -> bool {
         self.judged < MIN_JUDGED || self.agreement > MISTRUSTED
@@ -89,7 +89,7 @@ impl Search {
         self.samples.memory() + self.recheck.memory() + work
     }
 
-    /// Whether angles are so right that a search could only spoil what was learned on top of them.
+    /// Returns true if angles are so accurate that a search could only discard later corrections.
     fn is_right(&self, map: &CompactMap) -> bool {
         let right = if map.is_of_profile() { RIGHT } else { RIGHT_SEGMENTS };
         map.known_share() > RIGHT && self.judged >= MIN_JUDGED && self.agreement > right
@@ -112,8 +112,7 @@ impl Search {
         };
     }
 
-    /// Begins a search when it is time for the next, unless one is in progress or nothing is
-    /// missing.
+    /// Begins the next search when it is due, unless one is in progress or nothing is missing.
     fn begin_if_due(&mut self, map: &CompactMap, period: RotationPeriod) {
         let taken = self.samples.taken();
         if !matches!(self.work, Work::None) || taken < self.next || self.is_right(map) {
@@ -128,8 +127,7 @@ impl Search {
         self.begin(map, period);
     }
 
-    /// A slice of the search in progress: the locations and the period that it found, when it is
-    /// done.
+    /// Runs one slice of the search; returns the locations and the period once it is complete.
     fn step(&mut self, map: &CompactMap) -> Option<(Locations, RotationPeriod)> {
         let mut budget = Budget::slice();
         self.searched = 0;
@@ -159,7 +157,7 @@ impl Search {
 }
 
 impl Actuator {
-    /// Searches all samples for what they say of angles, and returns when that is done.
+    /// Searches all samples for angles until the search is complete.
     pub(crate) fn settle(&mut self) {
         for _ in 0..SETTLING {
             let Some(search) = &mut self.search else { return };
@@ -191,8 +189,8 @@ impl Actuator {
         self.use_found(period);
     }
 
-    /// Angles are predicted again: what was learned on top of the old ones is void, and the rotation
-    /// is read again from the newest samples.
+    /// Applies the result of a search: corrections of the old predictions are dropped, and the
+    /// rotation is fitted again to the newest samples.
     fn use_found(&mut self, period: RotationPeriod) {
         let Some(search) = &mut self.search else { return };
         self.map.period = period;
@@ -213,8 +211,8 @@ impl Actuator {
         self.map.moved.reconsider(|lba| locations.end_angle(lba));
     }
 
-    /// Locations were found again, and angles may count from elsewhere: relocated sectors are kept
-    /// if most others have turned by the same angle.
+    /// Converts relocated sectors to the new locations, whose angles may have another origin: they
+    /// are kept if most of the others have turned by the same angle.
     fn turn_moved(&mut self, before: &Locations) {
         let Some(search) = &self.search else { return };
         let samples = search.samples.newest(TURNED_BY);
@@ -238,7 +236,7 @@ impl Actuator {
         }
     }
 
-    /// Notes a sample, and compares it with the predicted angle where there was one.
+    /// Records a sample, and compares it with the predicted angle if there was one.
     pub(crate) fn note_angle(
         &mut self,
         sample: AngleSample,
@@ -246,7 +244,7 @@ impl Actuator {
         error_turns: Option<f64>,
     ) {
         let Some(search) = &mut self.search else { return };
-        // Relocated sectors say nothing of where the drive's other sectors are.
+        // Relocated sectors carry no information on other sectors.
         let at_home = matches!(reading, Reading::Home | Reading::Odd);
         if at_home {
             search.samples.take(sample);
@@ -258,14 +256,14 @@ impl Actuator {
             (agrees - search.agreement) * (1.0 / search.judged as f64).max(AGREEMENT_WEIGHT);
         search.proven |= search.judged >= MIN_JUDGED && search.agreement > PROVEN;
         if search.proven && !search.trusted() {
-            // Another drive, or one that was changed: older samples say nothing of it.
+            // The drive was exchanged or changed: older samples are obsolete.
             search.samples.keep_newest(MIN_JUDGED as usize);
             self.map.moved = self.map.locations.none_moved();
             (search.work, search.next) = (Work::None, search.samples.taken() + FIRST_SEARCH / 2);
             search.proven = false;
         }
-        // A segment that proves wrong is unknown again and soon searched for. Only while most
-        // angles are right, so that it is the segment and not the rotation that is off.
+        // A refuted segment becomes unknown and is soon searched again. This requires that most
+        // angles are right, so that the segment and not the rotation is wrong.
         if let (true, Locations::Segments(segments)) = (at_home, &self.map.locations)
             && search.agreement >= PROVEN
             && search.judged >= MIN_JUDGED
@@ -277,34 +275,36 @@ impl Actuator {
     }
 }
 
-/// An angle this far from the predicted one is another (guess), in turns: chance alone makes a tenth
-/// agree.
+/// The error, in turns, above which an angle disagrees with the prediction (guess): a tenth agrees
+/// by chance.
 const AGREES_TURNS: f64 = 0.05;
-/// Below this share of agreement angles count as unknown (guess: well above chance, well below a
-/// drive with two thirds of its slips unknown).
+/// The share of agreement below which angles count as unknown (guess: well above chance, well below
+/// a drive with two thirds of its slips unknown).
 const MISTRUSTED: f64 = 0.25;
-/// Weight of a completion in that share, and the number that is needed to judge.
+/// The weight of a completion in that share, and the minimum number of completions.
 const AGREEMENT_WEIGHT: f64 = 1.0 / 128.0;
 const MIN_JUDGED: u64 = 128;
-/// Samples by which it is seen how far angles have turned (guess: some from most segments).
+/// The number of samples that determine the rotation between old and new angles (guess: some from
+/// most segments).
 const TURNED_BY: usize = 256;
-/// The first search for angles, and the longest that the next one is put off, in completions.
+/// The first search for angles, and the maximum interval between searches, in completions.
 const FIRST_SEARCH: u64 = 256;
 const LAST_SEARCH: u64 = 16_384;
-/// The first search for segments (a drive has some ten zones, and each wants some dozens of angle samples),
-/// and the longest that the next one is put off.
+/// The first search for segments (a drive has some ten zones, and each needs some dozens of angle
+/// samples), and the maximum interval between searches.
 const FIRST_SURVEY: u64 = 512;
 const LAST_SURVEY: u64 = 16_384;
-/// No search looks at more angle samples.
+/// The maximum number of angle samples in one search.
 const MAX_SEARCHED: usize = 16_384;
-/// Searches after which nothing more is found in the same angle samples.
+/// The number of searches after which the same angle samples yield nothing new.
 const SETTLING: usize = 2;
-/// AngleSamples by which the platter is read again after a search: some seconds of a busy drive.
+/// The number of angle samples from which the rotation is fitted after a search: some seconds of a
+/// busy drive.
 const REREAD: usize = 256;
-/// Above this share they are proven; if they fail afterwards, the drive has changed.
+/// The share above which angles are proven. If they fail afterwards, the drive has changed.
 const PROVEN: f64 = 0.6;
-/// Above this share nothing is searched for: what is left are outliers.
+/// The share above which no search begins: the rest are outliers.
 const RIGHT: f64 = 0.95;
-/// The same of segments: a search of theirs goes on from what is known, and a skew term that is still
-/// missing costs few of these and many predictions.
+/// The same for segments. Their search continues from the known ones. A missing skew term affects
+/// few of the samples and many predictions.
 const RIGHT_SEGMENTS: f64 = 0.99;

@@ -131,14 +131,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_quantile_is_below_the_access_at_its_rank(late_ns in proptest::collection::vec(0_u64..100_000_000, 64..200), share in 0.5_f64..1.0) {
+        fn no_quantile_is_below_the_access_at_its_rank(
+            late_ns in proptest::collection::vec(0_u64..100_000_000, 64..200),
+            share in 0.5_f64..1.0,
+        ) {
             let mut tails = Tails::new(CAPACITY);
             late_ns.iter().for_each(|ns| tails.take(Lba::new(0), Nanos::from_ns(*ns), TURN));
             let mut sorted = late_ns.clone();
             sorted.sort_unstable();
-            let of = sorted[((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len()) - 1];
+            let of =
+                sorted[((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len()) - 1];
             prop_assert!(tails.quantile(Lba::new(0), share, TURN) >= Some(Nanos::from_ns(of)));
-            prop_assert_eq!(tails.quantile(Lba::new(0), 1.0, TURN), sorted.last().map(|ns| Nanos::from_ns(*ns)), "all of them: the longest");
+            prop_assert_eq!(
+                tails.quantile(Lba::new(0), 1.0, TURN),
+                sorted.last().map(|ns| Nanos::from_ns(*ns)),
+                "all of them: the longest"
+            );
         }
     }
 }

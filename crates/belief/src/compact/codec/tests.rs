@@ -234,7 +234,10 @@ fn a_map_needs_some_memory() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn a_bit_that_is_wrong_is_found_wherever_it_is(at in any::<prop::sample::Index>(), bit in 0..8_u32) {
+    fn a_bit_that_is_wrong_is_found_wherever_it_is(
+        at in any::<prop::sample::Index>(),
+        bit in 0..8_u32,
+    ) {
         let mut bytes = unknown(2).encode();
         let at = at.index(bytes.len());
         bytes[at] ^= 1 << bit;
@@ -243,7 +246,10 @@ proptest! {
 
     /// Bodies whose checksum is right and that say anything: refused, or a map.
     #[test]
-    fn a_forged_body_breaks_nothing(at in any::<prop::sample::Index>(), with in proptest::collection::vec(any::<u8>(), 1..12)) {
+    fn a_forged_body_breaks_nothing(
+        at in any::<prop::sample::Index>(),
+        with in proptest::collection::vec(any::<u8>(), 1..12),
+    ) {
         let mut bytes = unknown(3).encode();
         let end = bytes.len() - 4;
         let at = HEADER_BYTES + at.index(400.min(end - HEADER_BYTES - 12));
@@ -252,7 +258,9 @@ proptest! {
         bytes[end..].copy_from_slice(&checksum);
         if let Ok(map) = CompactMap::decode(&bytes, MEMORY) {
             let last = Lba::new(map.capacity().get() - 1);
-            prop_assert!(map.time(last, Lba::new(0)).is_none_or(|time| time.worst >= time.expected));
+            prop_assert!(
+                map.time(last, Lba::new(0)).is_none_or(|time| time.worst >= time.expected)
+            );
         }
     }
 }
