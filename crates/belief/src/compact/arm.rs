@@ -1,24 +1,23 @@
-//! [`ArmVotes`]: how long the arm takes by how far it goes, found out without knowing where
-//! anything lies around the platter.
+//! [`ArmVotes`]: the arm time as a function of distance, learned without known angles.
 //!
-//! Whatever the angle, the arm had come when the first sector passed, and had not yet come one
-//! revolution before, or the sector would have been caught then. So each access says of the time
-//! that the arm takes over this distance that it lies in an interval one revolution long. Accesses
-//! over similar distances vote: the time that most intervals hold is taken, the middle of it where
-//! several are held by equally many.
+//! Independent of the angle, the arm had arrived when the first sector passed, and had not yet
+//! arrived one revolution before; otherwise the sector would have been caught then. Each access
+//! therefore confines the arm time over its distance to an interval one revolution long. Accesses
+//! over similar distances vote: the estimate is the time that most intervals contain, or the middle
+//! of that range.
 //!
 //! Worked example, 8 ms a turn: accesses over a fifth of the stroke take 9.1, 12.0 and 5.6 ms until
-//! their first sector passes. Their intervals are 1.1 to 9.1, 4.0 to 12.0 and −2.4 to 5.6: 4.0 to
-//! 5.6 has all votes, 4.8 ms is taken. After some hundred accesses what is left is as long as the
-//! noise.
+//! their first sector passes. Their intervals are 1.1 to 9.1, 4.0 to 12.0 and −2.4 to 5.6. The
+//! range 4.0 to 5.6 has all votes, and the estimate is 4.8 ms. After some hundred accesses the
+//! range is as short as the noise.
 //!
-//! Steps and dips of the curve are finer than these classes tell; the whole stroke cut evenly knows
-//! them ([`Curve`]), where it has votes enough.
+//! Steps and dips of the curve are finer than these classes. An even division of the stroke
+//! resolves them ([`Curve`]), once it has enough votes.
 //!
-//! Guarantees: one access that took turns longer for reasons of its own moves nothing once ten
-//! others have voted. Cost: a vote adds to the cells of an interval and counts one or two classes
-//! again, at most 35,000 additions; a look-up is a division and an interpolation. 400 KiB. Source:
-//! ours.
+//! Guarantees: one access that took extra revolutions for other reasons has no effect once ten
+//! others have voted. Cost: a vote increments the cells of an interval and evaluates one or two
+//! classes again, at most 35,000 additions; a lookup is a division and an interpolation. 400 KiB.
+//! Source: ours.
 
 use headtime_units::Nanos;
 
@@ -26,22 +25,23 @@ use super::curve::Curve;
 
 /// Classes of distance: four for each power of two.
 const CLASSES: usize = 4 * OCTAVES as usize + 1;
-/// Distances are told apart from this power of ½ of the stroke on.
+/// The number of powers of ½ of the stroke over which distances are classified.
 const OCTAVES: u32 = 20;
 /// Cells of time in a class.
 const CELLS: usize = 1_024;
-/// The time of a cell, as a part of a revolution (guess: less than the noise of most drives): 1,024
-/// of them are four revolutions.
+/// The time of a cell, as a share of a revolution (guess: less than the noise of most drives):
+/// 1,024 cells are four revolutions.
 const CELLS_PER_TURN: f64 = 256.0;
-/// So many votes are gathered from neighboring classes before a class is asked alone (guess).
+/// The number of votes that a class needs before it is evaluated alone; below it, neighboring
+/// classes are included (guess).
 const ENOUGH: u32 = 96;
-/// Weight of a class without votes.
+/// The weight of a class without votes.
 const MIN_WEIGHT: f64 = 1e-3;
-/// So few votes of a class are counted at once.
+/// The number of votes of a class up to which each vote evaluates it at once.
 const FEW: u32 = 8;
-/// Classes further apart than this say nothing of each other (guess: a factor of four).
+/// The maximum distance of classes that inform each other (guess: a factor of four).
 const NEIGHBOURS: usize = 8;
-/// After so many votes all are halved, so that an arm that changes is followed.
+/// The number of votes at which all are halved, so that the estimate follows a changing arm.
 const MAX_VOTES: u32 = 4_096;
 
 /// Votes on arm times, by distance.
@@ -50,19 +50,19 @@ pub(crate) struct ArmVotes {
     turn_ns: f64,
     votes: Vec<u32>,
     voters: Vec<u32>,
-    /// What the votes say, in ns; one for each class.
+    /// The estimates in ns, one for each class.
     times: Vec<f64>,
-    /// By how much the time rises with the root of the share, in ns: what votes of neighboring
-    /// classes are moved by before they are counted together.
+    /// The increase of the time with the root of the share, in ns. Votes of neighboring classes are
+    /// moved by it before they are combined.
     rise_ns: f64,
-    /// The class that was counted in turn last.
+    /// The class evaluated last in turn.
     changed: u32,
-    /// The same more finely.
+    /// The finer curve.
     curve: Curve,
 }
 
 impl ArmVotes {
-    /// No votes yet on a drive that turns once in `turn`.
+    /// Creates an empty estimate for a drive with a revolution of `turn`.
     pub(super) fn new(turn: Nanos) -> Self {
         let mut arm = Self {
             turn_ns: turn.as_ns().max(1) as f64,
@@ -78,8 +78,8 @@ impl ArmVotes {
         arm
     }
 
-    /// The arm of a saved map: what [`ArmVotes::numbers`] and [`ArmVotes::curve_numbers`] were, the
-    /// latter nothing of a map that knew none; `None` where they cannot be.
+    /// Restores a saved arm from [`ArmVotes::numbers`] and [`ArmVotes::curve_numbers`]; the latter
+    /// are empty for a map without them. `None` if the numbers are invalid.
     pub(super) fn restored(numbers: &[f64], curve: &[f64]) -> Option<Self> {
         let (votes, rest) = numbers.split_at_checked(CLASSES * CELLS)?;
         let (voters, rest) = rest.split_at_checked(CLASSES)?;
@@ -123,12 +123,12 @@ impl ArmVotes {
             + self.curve.memory()
     }
 
-    /// The finer part, for saving.
+    /// The numbers of the finer curve, for saving.
     pub(super) fn curve_numbers(&self) -> Vec<f64> {
         self.curve.numbers()
     }
 
-    /// Everything else, for saving.
+    /// All other numbers, for saving.
     pub(super) fn numbers(&self) -> Vec<f64> {
         let counts = self.votes.iter().chain(&self.voters).map(|count| f64::from(*count));
         counts
@@ -137,22 +137,22 @@ impl ArmVotes {
             .collect()
     }
 
-    /// The time over a share of the stroke, 0 to 1.
+    /// The arm time over a share of the stroke, 0 to 1.
     pub(super) fn time_ns(&self, share: f64) -> f64 {
         self.curve.time_ns(share, |share| self.coarse_ns(share))
     }
 
-    /// No time over this share of the stroke or a greater one is less.
+    /// The minimum of the arm times from this share of the stroke on.
     pub(super) fn floor_ns(&self, share: f64) -> f64 {
         self.curve.floor_ns(share, |share| self.coarse_ns(share))
     }
 
-    /// What the classes by powers of two say; never less for a greater share.
+    /// The estimate of the classes by powers of two; it never falls with the share.
     fn coarse_ns(&self, share: f64) -> f64 {
         coarse_ns(&self.times, share)
     }
-    /// Takes in that the first sector passed `passed_ns` after the arm set out over this share of
-    /// the stroke.
+    /// Records that the first sector passed `passed_ns` after the arm began to move over this share
+    /// of the stroke.
     pub(crate) fn vote(&mut self, share: f64, passed_ns: f64) {
         let class = (libm::round(place_of(share)) as usize).min(CLASSES - 1);
         let cell_ns = self.turn_ns / CELLS_PER_TURN;
@@ -169,8 +169,8 @@ impl ArmVotes {
             self.voters[class] /= 2;
             self.votes[class * CELLS..][..CELLS].iter_mut().for_each(|votes| *votes /= 2);
         }
-        // One class in turn, so that all are counted again within as many votes as there are
-        // classes, and at once the one that voted while its votes are few.
+        // One class in turn, so that all are evaluated again within as many votes as there are
+        // classes; and at once the class of the vote while its votes are few.
         if self.voters[class] <= FEW {
             self.count(class);
         }
@@ -182,11 +182,11 @@ impl ArmVotes {
         self.curve.vote(share, passed_ns, |share| coarse_ns(&self.times, share));
     }
 
-    /// Counts one class again.
+    /// Evaluates one class again.
     fn count(&mut self, class: usize) {
         self.times[class] = self.elected(class);
-        // Further is never quicker. Neighbors that say otherwise get what they say on average,
-        // each by its votes, so that a few over short ways do not slow down all that are longer.
+        // A longer distance never takes less time. Neighbors that contradict this get their
+        // weighted mean, so that a few votes over short distances do not slow down all longer ones.
         let mut blocks: Vec<(f64, f64, usize)> = Vec::with_capacity(CLASSES);
         for (time, voters) in self.times.iter().zip(&self.voters) {
             let mut block = (*time, f64::from(*voters) + MIN_WEIGHT, 1);
@@ -206,7 +206,8 @@ impl ArmVotes {
         self.times.iter_mut().zip(times).for_each(|(own, time)| *own = time);
     }
 
-    /// The time that most intervals of the class hold, and of its neighbors where they are few.
+    /// The time that most intervals of the class contain, including its neighbors where they are
+    /// few.
     fn elected(&self, class: usize) -> f64 {
         let (mut low, mut high) = (class, class);
         let voters = |low: usize, high: usize| self.voters[low..=high].iter().sum::<u32>();
@@ -222,8 +223,8 @@ impl ArmVotes {
         self.chosen(low, high, class)
     }
 
-    /// The time that most intervals of classes hold, those of others than `class` moved by what the
-    /// arm takes longer or shorter.
+    /// The time that most intervals of the classes contain. Those of classes other than `class` are
+    /// moved by the difference of their arm times.
     fn chosen(&self, low: usize, high: usize, class: usize) -> f64 {
         let mut all = vec![0_u32; CELLS];
         for other in low..=high {
@@ -238,7 +239,7 @@ impl ArmVotes {
             }
         }
         let most = all.iter().copied().max().unwrap_or(0);
-        // Where nearly as many agree: a handful that went wrong must not choose.
+        // All cells with nearly as many votes count: a few outliers must not decide.
         let nearly = most - most / 64;
         let best = all.iter().position(|votes| *votes == most).unwrap_or(0);
         let first = (0..=best).rev().take_while(|cell| all[*cell] >= nearly).last().unwrap_or(best);
@@ -246,8 +247,8 @@ impl ArmVotes {
         (first + last + 1) as f64 / 2.0 * self.turn_ns / CELLS_PER_TURN
     }
 
-    /// Least squares over the classes that have enough votes of their own; the guess while there
-    /// are fewer than three.
+    /// The least-squares slope over the classes with enough votes of their own; the guess while
+    /// there are fewer than three.
     fn rise(&self) -> f64 {
         let (mut count, mut x, mut y, mut xx, mut xy) = (0.0, 0.0, 0.0, 0.0, 0.0);
         for class in (0..CLASSES).filter(|class| self.voters[*class] >= ENOUGH) {
@@ -263,8 +264,8 @@ impl ArmVotes {
         }
     }
 
-    /// A twelfth of a turn for the shortest seek, two turns over the whole stroke, by the root of
-    /// the distance (guess: drives of all speeds are about so).
+    /// A twelfth of a turn for the shortest seek and two turns over the whole stroke, by the root
+    /// of the distance (guess: typical for drives of all speeds).
     fn first_guess(&self, class: usize) -> f64 {
         if class == 0 {
             0.0
@@ -274,7 +275,7 @@ impl ArmVotes {
     }
 }
 
-/// What times of the classes say over a share of the stroke.
+/// The arm time over a share of the stroke, interpolated between the times of the classes.
 fn coarse_ns(times: &[f64], share: f64) -> f64 {
     let place = place_of(share);
     let class = (place as usize).min(CLASSES - 1);
@@ -288,7 +289,7 @@ fn share_of(class: usize) -> f64 {
     libm::exp2((class as f64) / 4.0 - f64::from(OCTAVES))
 }
 
-/// The class of a distance, with what is left to the next.
+/// The class of a distance, with the fraction to the next one.
 fn place_of(share: f64) -> f64 {
     if share <= 0.0 {
         0.0
@@ -306,10 +307,10 @@ mod tests {
     const TURN: Nanos = Nanos::from_us(8_000);
 
     #[test]
-    fn the_worked_example_holds() {
-        // About a fifth: the middle of a class, next to which nothing is moved.
+    fn the_worked_example_is_reproduced() {
+        // About a fifth of the stroke: the middle of a class, so that votes are not moved.
         let (mut arm, fifth) = (ArmVotes::new(TURN), libm::exp2(-2.25));
-        // As often as it takes until all classes were counted once.
+        // Repeated until all classes have been evaluated once.
         for _ in 0..CLASSES.div_ceil(3) {
             [9.1e6, 12.0e6, 5.6e6].iter().for_each(|passed| arm.vote(fifth, *passed));
         }
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arm_is_found_out_from_accesses_at_random_angles() {
+    fn arm_times_are_found_from_accesses_at_random_angles() {
         for seed in 1..=4 {
             let (mut arm, mut rng) = (ArmVotes::new(TURN), ChaCha8Rng::seed_from_u64(seed));
             let truth = |share: f64| 0.7e6 + 14e6 * libm::sqrt(share);
@@ -332,8 +333,8 @@ mod tests {
                         + retried,
                 );
             }
-            // A hundred accesses or so over a hundredth of the stroke leave a gap of a tenth of a
-            // turn, the many over longer ways a shorter one.
+            // About a hundred accesses over a hundredth of the stroke leave a range of a tenth of a
+            // turn, the many over longer distances a shorter one.
             for (share, allowed) in
                 [(0.01, 8e5), (0.05, 3.5e5), (0.2, 3.5e5), (0.5, 3.5e5), (0.9, 3.5e5)]
             {
@@ -346,10 +347,10 @@ mod tests {
         }
     }
 
-    /// As on a drive that seldom goes a short way: what few accesses say, or nobody, must not hold
-    /// for longer ways.
+    /// On a drive with few short seeks, the estimates of classes with few or no votes must not
+    /// affect longer distances.
     #[test]
-    fn few_that_went_wrong_over_short_ways_do_not_slow_down_longer_ones() {
+    fn outliers_over_short_distances_do_not_slow_down_longer_ones() {
         let (mut arm, mut rng) = (ArmVotes::new(TURN), ChaCha8Rng::seed_from_u64(3));
         let truth = |share: f64| 0.7e6 + 14e6 * libm::sqrt(share);
         for round in 0..4_000 {
@@ -367,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_saved_answers_as_before_and_nonsense_is_no_arm() {
+    fn a_restored_arm_is_identical_and_invalid_numbers_are_refused() {
         let (mut arm, mut rng) = (ArmVotes::new(TURN), ChaCha8Rng::seed_from_u64(9));
         (0..999).for_each(|_| arm.vote(rng.random(), rng.random_range(0.0..3e7)));
         let again = ArmVotes::restored(&arm.numbers(), &arm.curve_numbers()).unwrap();

@@ -1,20 +1,24 @@
-//! A compact map as bytes, and bytes as a compact map. No files here, as with the published map's
-//! codec.
+//! The encoding of a compact map as bytes. It accesses no files, as the codec of the published map.
 //!
 //! ```text
 //! header   "HTCOMPCT" · version · bytes of the body · checksum of the header
-//! body     drive, speed, settings · places (a profile and shifts, or segments and votes) · angles, arrivals, tails · moved sectors · of votes the finer ones · checksum of the body
+//! body     drive, speed, settings
+//!          locations (a profile and shifts, or segments and votes)
+//!          angles, arrivals, tails
+//!          moved sectors
+//!          finer arm votes
+//!          checksum of the body
 //! ```
-//! Version 1 ended with the tails, version 2 with the moved sectors; they are still read, and
-//! nothing is moved then, or the arm known by powers of two of the distance alone.
+//! Version 1 ended with the tails, version 2 with the moved sectors. Both can still be read: the
+//! missing parts are empty, and the arm is known by powers of two of the distance only.
 //!
-//! Numbers are little endian, checksums CRC-32C; tables that are mostly zero are stored as rows of
-//! zeros and rows of numbers. Magic, version and length stay where they are in every version.
+//! Numbers are little endian, checksums CRC-32C. Tables that are mostly zero are stored as runs of
+//! zeros and runs of numbers. Magic, version and length have the same positions in every version.
 //!
-//! Guarantees: a map that was decoded answers every question as the one that was encoded. What is
-//! cut off, damaged or newer is refused, and nothing is allocated for what the bytes do not hold.
-//! Not stored: where the platter is, and the angle samples of a search under way; both are of the running
-//! drive.
+//! Guarantees: a decoded map returns the same results as the encoded one. Truncated, damaged or
+//! newer bytes are refused, and memory is allocated only for data that the bytes contain. Not
+//! stored: the position of the platter, and the angle samples of a search in progress; both belong
+//! to the running drive.
 
 use headtime_mechanics::DriveProfile;
 use headtime_units::{ByteSize, Nanos, RotationPeriod, SectorSize, Sectors};
@@ -31,13 +35,17 @@ use crate::matrix::MappedDrive;
 use crate::moved::{ANGLE_SAMPLE_NUMBERS, Moved};
 use crate::seeks::SeekResiduals;
 
-/// Why bytes are no compact map.
+/// The reasons for which bytes cannot be decoded.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CompactDecodeError {
-    /// They do not begin as one does.
-    #[error("this is no compact map: it does not begin with '{}'; name a file that `headtime map learn --out` wrote", COMPACT_MAGIC.escape_ascii())]
+    /// The magic is missing.
+    #[error(
+        "this is no compact map: it does not begin with '{}'; name a file that `headtime map \
+            learn --out` wrote",
+        COMPACT_MAGIC.escape_ascii()
+    )]
     NotAMap,
-    /// A newer program wrote them.
+    /// The format is newer.
     #[error(
         "the compact map has format {version}, this program knows {VERSION}; use a newer program, \
             or start empty"
@@ -46,30 +54,30 @@ pub enum CompactDecodeError {
         /// The version of the format.
         version: u32,
     },
-    /// They end too early.
+    /// The bytes end too early.
     #[error(
         "the compact map ends after {bytes} bytes, expected are {expected}: it was cut off; save \
             it again, or start empty"
     )]
     Truncated {
-        /// How many there are.
+        /// The number of bytes.
         bytes: u64,
-        /// How many there should be, at least.
+        /// The minimum number of bytes expected.
         expected: u64,
     },
-    /// They contradict themselves.
+    /// The content is inconsistent.
     #[error("the compact map is damaged: {what}; restore it from a copy, or start empty")]
     Damaged {
-        /// What is wrong.
+        /// The inconsistency.
         what: String,
     },
-    /// What they describe cannot be mapped here.
+    /// The described drive cannot be mapped.
     #[error(transparent)]
     Map(#[from] CompactError),
 }
 
 impl CompactMap {
-    /// The map as bytes.
+    /// Encodes the map.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Writer(Vec::new());
@@ -101,7 +109,7 @@ impl CompactMap {
         }
         body.table(self.angles.numbers().into_iter());
         self.arrival.numbers().into_iter().for_each(|number| body.f64(number));
-        let tails = self.tails.as_ref().expect("a map that is kept has worst cases");
+        let tails = self.tails.as_ref().expect("a kept map has worst cases");
         for tail in tails.regions() {
             tail.counts.iter().for_each(|count| body.u64(*count));
             body.u64(tail.longest.as_ns());
@@ -128,7 +136,7 @@ impl CompactMap {
         bytes
     }
 
-    /// The map that `bytes` are, which from now on may take `memory` with what it learns from.
+    /// Decodes a map, which may take `memory` together with its learning state.
     ///
     /// # Errors
     /// See [`CompactDecodeError`].
@@ -145,13 +153,13 @@ impl CompactMap {
         let mut fields = Reader(&header[8..]);
         let (version, length) = (fields.u32()?, fields.u64()?);
         if fields.u32()? != crc32c::crc32c(&header[..HEADER_BYTES - 4]) {
-            return Err(damaged("the checksum of its header does not agree"));
+            return Err(damaged("the checksum of its header does not match"));
         }
         if version > VERSION {
             return Err(CompactDecodeError::Newer { version });
         }
         if version == 0 {
-            return Err(damaged(format!("its format is {version}, which has never been")));
+            return Err(damaged(format!("its format is {version}, which does not exist")));
         }
         let expected = length.saturating_add(4);
         if (body.len() as u64) < expected {
@@ -162,7 +170,7 @@ impl CompactMap {
         }
         let (body, checksum) = body.split_at(body.len() - 4);
         if crc32c::crc32c(body).to_le_bytes() != checksum {
-            return Err(damaged("the checksum of its body does not agree"));
+            return Err(damaged("the checksum of its body does not match"));
         }
         Self::read(Reader(body), version, memory)
     }
@@ -177,9 +185,9 @@ impl CompactMap {
         let sector = u32::try_from(body.u64()?)
             .ok()
             .and_then(SectorSize::new)
-            .ok_or_else(|| damaged("its sectors are of a size that no drive has"))?;
+            .ok_or_else(|| damaged("its sector size is invalid"))?;
         let period = RotationPeriod::from_fs(body.u64()?)
-            .ok_or_else(|| damaged("its platter does not turn"))?;
+            .ok_or_else(|| damaged("its rotation period is invalid"))?;
         let (worst_share, sector_ns) = (body.f64()?, body.f64()?);
         if !((0.5..=1.0).contains(&worst_share) && (1.0..=1e9).contains(&sector_ns)) {
             return Err(damaged("its settings are out of range"));
@@ -198,7 +206,7 @@ impl CompactMap {
                         .iter()
                         .any(|segment| segment.first >= segment.end || segment.end > capacity.get())
                 {
-                    return Err(damaged("its strips overlap, or lie past the drive's end"));
+                    return Err(damaged("its segments overlap, or lie past the end of the drive"));
                 }
                 votes = body.table()?;
                 let mut map = Self::unknown(drive, period, settings)?;
@@ -220,7 +228,7 @@ impl CompactMap {
                 let seeks = body.table()?;
                 let mut map = Self::of_profile(&profile, settings)?;
                 if map.drive != drive {
-                    return Err(damaged("its profile is of another drive than the map"));
+                    return Err(damaged("its profile and its map are of different drives"));
                 }
                 map.period = period;
                 let Locations::Layout(of) = &mut map.locations else {
@@ -228,20 +236,18 @@ impl CompactMap {
                 };
                 of.shifts = Shifts::new(rows);
                 let seeks = SeekResiduals::restored(of.layout().cylinders(), &seeks)
-                    .ok_or_else(|| damaged("its arm residuals cannot be"))?;
+                    .ok_or_else(|| damaged("its arm residuals are invalid"))?;
                 map.arm = ArmTimes::Curve(Box::new(seeks));
                 map
             }
             other => {
-                return Err(damaged(format!(
-                    "its places are of a kind ({other}) that is not known here"
-                )));
+                return Err(damaged(format!("its locations are of an unknown kind ({other})")));
             }
         };
         map.angles = AngleMap::restored(capacity, &body.table()?)
-            .ok_or_else(|| damaged("its angles cannot be"))?;
+            .ok_or_else(|| damaged("its angles are invalid"))?;
         map.arrival = Arrival::restored([body.f64()?, body.f64()?, body.f64()?])
-            .ok_or_else(|| damaged("its arrivals cannot be"))?;
+            .ok_or_else(|| damaged("its arrivals are invalid"))?;
         let mut tails = Vec::new();
         for _ in 0..super::worst::REGIONS {
             let mut counts = [0; CLASSES];
@@ -251,7 +257,7 @@ impl CompactMap {
             tails.push(Tail { counts, longest: Nanos::from_ns(body.u64()?) });
         }
         let tails =
-            Tails::restored(capacity, tails).ok_or_else(|| damaged("its tails cannot be"))?;
+            Tails::restored(capacity, tails).ok_or_else(|| damaged("its tails are invalid"))?;
         map.tails = Some(tails);
         map.moved = map.locations.none_moved();
         if version >= 2 {
@@ -260,10 +266,10 @@ impl CompactMap {
         if let ArmTimes::Votes(of) = &mut map.arm {
             let curve = if version >= 3 { body.table()? } else { Vec::new() };
             **of = ArmVotes::restored(&votes, &curve)
-                .ok_or_else(|| damaged("its arm has votes that cannot be"))?;
+                .ok_or_else(|| damaged("its arm votes are invalid"))?;
         }
         if !body.0.is_empty() {
-            return Err(damaged(format!("{} bytes of its body mean nothing", body.0.len())));
+            return Err(damaged(format!("{} bytes of its body are unused", body.0.len())));
         }
         Ok(map)
     }
@@ -300,7 +306,7 @@ impl Writer {
         }
     }
 
-    /// Rows of zeros and rows of others in turn: how many of each, then the others.
+    /// Runs of zeros and runs of other numbers in turn: the length of each, then the other numbers.
     fn table(&mut self, numbers: impl ExactSizeIterator<Item = f64>) {
         self.u64(numbers.len() as u64);
         let numbers: Vec<u64> = numbers.map(f64::to_bits).collect();
@@ -316,13 +322,13 @@ impl Writer {
     }
 }
 
-/// What is left of the bytes.
+/// The remaining bytes.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
     fn bytes<const N: usize>(&mut self) -> Result<[u8; N], CompactDecodeError> {
         let Some((taken, left)) = self.0.split_first_chunk::<N>() else {
-            return Err(damaged("it says less than it announces"));
+            return Err(damaged("a field extends past the end of its body"));
         };
         self.0 = left;
         Ok(*taken)
@@ -340,11 +346,12 @@ impl Reader<'_> {
         self.bytes().map(f64::from_le_bytes)
     }
 
-    /// A number of things that take at least `bytes` each, no more than there can be.
+    /// Reads the number of items that take at least `bytes` each; refuses more than the rest can
+    /// contain.
     fn count(&mut self, bytes: u64) -> Result<u64, CompactDecodeError> {
         let count = self.u64()?;
         if count.saturating_mul(bytes) > self.0.len() as u64 {
-            return Err(damaged(format!("it announces {count} things and has no room for them")));
+            return Err(damaged(format!("a count of {count} exceeds its body")));
         }
         Ok(count)
     }
@@ -353,9 +360,7 @@ impl Reader<'_> {
         let length = self.count(1)? as usize;
         let (text, left) = self.0.split_at(length);
         self.0 = left;
-        std::str::from_utf8(text)
-            .map(str::to_string)
-            .map_err(|_| damaged("a name in it is no text"))
+        std::str::from_utf8(text).map(str::to_string).map_err(|_| damaged("a name is not UTF-8"))
     }
 
     fn segment(&mut self) -> Result<Segment, CompactDecodeError> {
@@ -384,12 +389,12 @@ impl Reader<'_> {
             || slope > 1.0
             || skew_terms.iter().any(|skew_term| skew_term.period < 1.0)
         {
-            return Err(damaged("a strip of it is no strip"));
+            return Err(damaged("a segment has invalid values"));
         }
         Ok(Segment { first, end, origin, phase, slope, skew_terms, spread, angle_samples })
     }
 
-    /// Moved sectors of a drive with so many of which `none` are known.
+    /// Reads the moved sectors of a drive of this capacity; `none` is the empty list.
     fn moved(&mut self, none: Moved, capacity: Sectors) -> Result<Moved, CompactDecodeError> {
         let count = self.count(8 * ANGLE_SAMPLE_NUMBERS as u64)?;
         let mut angle_samples = Vec::new();
@@ -405,13 +410,13 @@ impl Reader<'_> {
             .map(|_| Ok((self.u64()?, self.table()?)))
             .collect::<Result<Vec<_>, CompactDecodeError>>()?;
         none.restored(&angle_samples, &places, capacity)
-            .ok_or_else(|| damaged("its moved sectors cannot be"))
+            .ok_or_else(|| damaged("its moved sectors are invalid"))
     }
 
     fn table(&mut self) -> Result<Vec<f64>, CompactDecodeError> {
         let length = self.u64()?;
         if length > MAX_NUMBERS {
-            return Err(damaged(format!("a table of it has {length} numbers")));
+            return Err(damaged(format!("a table has {length} numbers, too many")));
         }
         let mut numbers = Vec::with_capacity(length as usize);
         while (numbers.len() as u64) < length {
@@ -420,7 +425,7 @@ impl Reader<'_> {
             if zeros.saturating_add(others).saturating_add(numbers.len() as u64) > length
                 || zeros + others == 0
             {
-                return Err(damaged("a table of it is longer than it says"));
+                return Err(damaged("a table is longer than its length field"));
             }
             numbers.resize(numbers.len() + zeros as usize, 0.0);
             for _ in 0..others {
@@ -435,15 +440,15 @@ fn damaged(what: impl Into<String>) -> CompactDecodeError {
     CompactDecodeError::Damaged { what: what.into() }
 }
 
-/// What the bytes of a compact map begin with.
+/// The magic of a compact map.
 pub const COMPACT_MAGIC: [u8; 8] = *b"HTCOMPCT";
-/// The format written here.
+/// The format version that is written.
 const VERSION: u32 = 3;
 /// Magic, version, length, checksum.
 const HEADER_BYTES: usize = 24;
 const SEGMENTS: u64 = 0;
 const PROFILE: u64 = 1;
-/// No table of a compact map has more numbers.
+/// The maximum number of numbers in a table.
 const MAX_NUMBERS: u64 = 1 << 18;
 
 #[cfg(test)]

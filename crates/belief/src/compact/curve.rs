@@ -1,72 +1,72 @@
-//! [`Curve`]: how long the arm takes by how far it goes, as finely as the votes on it allow, steps
-//! and dips included.
+//! [`Curve`]: the arm time as a function of distance, as finely as the votes allow, including steps
+//! and dips.
 //!
-//! What is told apart by powers of two of the distance ([`super::arm`]) is right for short ways and
-//! early on; over half of all ways between random places end in two of those classes. So the whole
-//! stroke is cut evenly besides, and each class keeps its newest votes as they came: each says that
-//! the time lies in an interval one revolution long, or that it went wrong, by a chance of one in
-//! [`WRONG`]. From that follow the most likely time and how sure it is. A class with few votes asks
-//! its neighbors, whose votes are moved by what the coarser classes say that the arm takes longer
-//! or shorter.
+//! The classes by powers of two of the distance ([`super::arm`]) are accurate for short distances
+//! and early on. But more than half of all seeks between random positions fall into two of those
+//! classes. The whole stroke is therefore also divided evenly, and each of these classes keeps its
+//! newest votes unchanged. Each vote states that the time lies in an interval one revolution long,
+//! and is wrong with a chance of one in [`WRONG`]. The most likely time and its uncertainty follow
+//! from that. A class with few votes includes its neighbors, whose votes are moved by the
+//! difference of the coarser estimates.
 //!
-//! How far a class differs from the coarser ones is drawn towards what its neighborhood does on
-//! average, as far as classes of the neighborhood differ from each other no more than chance
-//! explains: on a smooth curve hundreds of votes speak of each class, on a curve with steps each
-//! class speaks for itself.
+//! The difference of a class from the coarser estimate is shrunk towards the mean of its
+//! neighborhood, to the extent that chance explains the differences within the neighborhood. On a
+//! smooth curve hundreds of votes contribute to each class; on a curve with steps each class stands
+//! alone.
 //!
-//! Worked example, 6 ms a turn: accesses of a class came 4.1, 6.0, 7.0, 9.98 and, retried, 16.0 ms
-//! after the arm set out. The interval that ends first is −1.9 to 4.1, the one that begins last,
-//! but for that of the retried one, 3.98 to 9.98: four hold 3.98 to 4.1, and each moment of that is
-//! 63 times as likely as one that three hold. On average 3.8 ms, give or take 1.0; with some more
-//! votes only what most hold counts.
+//! Worked example, 6 ms a turn: accesses of a class complete 4.1, 6.0, 7.0, 9.98 and, retried, 16.0
+//! ms after the arm began to move. The interval that ends first is −1.9 to 4.1. The one that begins
+//! last, except that of the retried access, is 3.98 to 9.98. Four intervals contain 3.98 to 4.1,
+//! and each time in that range is 63 times as likely as one that three contain. The mean is 3.8 ms
+//! with a deviation of 1.0; with some more votes only the range of most votes counts.
 //!
-//! Guarantees: a few accesses that took longer for reasons of their own move nothing;
-//! [`Curve::floor_ns`] is never above any answer from that distance on. A real curve need not rise
-//! (Atlas 10K: 5.2 ms over 1,400 cylinders, 3.9 over 1,300), and nothing makes this one. Cost: a
-//! vote sorts the votes of [`TURNS`] classes, some 20 us; a look-up is an interpolation. 550 KiB.
-//! Source: ours; the drawing together is Stein's.
+//! Guarantees: a few accesses that took longer for other reasons have no effect;
+//! [`Curve::floor_ns`] is never above any estimate from that distance on. A real curve need not
+//! rise (Atlas 10K: 5.2 ms over 1,400 cylinders, 3.9 over 1,300), and this one is not forced to.
+//! Cost: a vote sorts the votes of [`TURNS`] classes, some 20 us; a lookup is an interpolation. 550
+//! KiB. Source: ours; the shrinkage is that of Stein.
 
-/// Classes, each an equal part of the stroke (guess: of measured curves neighboring points are a
-/// hundredth of the stroke apart).
+/// The number of classes, each an equal share of the stroke (guess: neighboring points of measured
+/// curves are a hundredth of the stroke apart).
 const CLASSES: usize = 512;
-/// Votes that a class keeps (guess: the gap that they leave is then a part in 250 of a turn, less
-/// than what reports come late).
+/// The number of votes that a class keeps (guess: the remaining range is then 1/250 of a turn, less
+/// than the delay of completion reports).
 const KEPT: usize = 256;
-/// So many votes are gathered from neighboring classes before a class is asked alone (guess).
+/// The number of votes that a class needs before it is evaluated alone (guess).
 const ENOUGH: usize = 96;
-/// No class further off is asked (guess: a sixtieth of the stroke).
+/// The maximum distance of included neighbors, in classes (guess: a sixtieth of the stroke).
 const NEIGHBOURS: usize = 8;
-/// The classes to either side that are a class's neighborhood (guess: a fortieth of the stroke).
-const NEIGHBOURHOOD: usize = 12;
-/// One vote in so many is taken to be wrong (guess: as `maps` know retries, and what lies
-/// elsewhere).
+/// The neighborhood of a class, in classes to either side (guess: a fortieth of the stroke).
+const NEIGHBORHOOD: usize = 12;
+/// One vote in this many is assumed to be wrong (guess, from retries and relocated sectors in
+/// maps).
 const WRONG: f64 = 64.0;
-/// Classes that are counted again with each vote, in turn: all within as many votes as make a
-/// difference.
+/// The number of classes evaluated again with each vote, in turn: all of them within as many votes
+/// as have an effect.
 const TURNS: usize = 4;
 
-/// Votes by distance, and what they say.
+/// Votes by distance, and their estimates.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Curve {
     turn_ns: f64,
-    /// Of each class [`KEPT`] votes, as far as there are so many.
+    /// The newest votes of each class, up to [`KEPT`].
     votes: Vec<f32>,
-    /// Votes that each class took.
+    /// The number of votes of each class.
     taken: Vec<u32>,
-    /// By how much the time differs from what coarser classes say, in ns, with its variance;
-    /// nothing where too few votes are near.
+    /// The difference from the coarser estimate, in ns, with its variance; `None` where too few
+    /// votes are near.
     off: Vec<Option<(f64, f64)>>,
-    /// What comes of all that, in ns.
+    /// The estimates in ns.
     times: Vec<Option<f64>>,
-    /// The least of the times from each class on, in ns, those of the coarser classes where there
-    /// is none.
+    /// The minimum of the times from each class on, in ns; the coarser estimate where there is
+    /// none.
     floors: Vec<f64>,
-    /// The class that is counted next.
+    /// The class evaluated next.
     next: usize,
 }
 
 impl Curve {
-    /// No votes yet on a drive that turns once in `turn_ns`.
+    /// Creates an empty curve for a drive with a revolution of `turn_ns`.
     pub(super) fn new(turn_ns: f64) -> Self {
         Self {
             turn_ns,
@@ -85,7 +85,7 @@ impl Curve {
             as u64
     }
 
-    /// The time over a share of the stroke, where `coarse` says what the coarser classes do.
+    /// The arm time over a share of the stroke; `coarse` is the coarser estimate.
     pub(super) fn time_ns(&self, share: f64, coarse: impl Fn(f64) -> f64) -> f64 {
         let place = place_of(share);
         if place < FIRST as f64 {
@@ -99,17 +99,17 @@ impl Curve {
         }
     }
 
-    /// No time over this share or a greater one is less; `coarse` never falls.
+    /// The minimum of the arm times from this share on; `coarse` never falls.
     pub(super) fn floor_ns(&self, share: f64, coarse: impl Fn(f64) -> f64) -> f64 {
         let class = (place_of(share).max(FIRST as f64) as usize).min(CLASSES - 1);
         coarse(share).min(self.floors[class])
     }
 
-    /// Takes in that the first sector passed `passed_ns` after the arm set out over this share of
-    /// the stroke.
+    /// Records that the first sector passed `passed_ns` after the arm began to move over this share
+    /// of the stroke.
     pub(super) fn vote(&mut self, share: f64, passed_ns: f64, coarse: impl Fn(f64) -> f64) {
         let class = ((share * CLASSES as f64) as usize).min(CLASSES - 1);
-        // As it would have been in the middle of the class.
+        // Converted to the middle of the class.
         let passed_ns = passed_ns - coarse(share) + coarse(share_of(class));
         self.votes[class * KEPT + self.taken[class] as usize % KEPT] = passed_ns as f32;
         self.taken[class] = if self.taken[class] as usize >= 2 * KEPT - 1 {
@@ -119,32 +119,31 @@ impl Curve {
         };
         for _ in 0..TURNS {
             self.off[self.next] = self.elected(self.next, &coarse);
-            self.times[self.next] = self
-                .drawn_together(self.next)
-                .map(|off| (coarse(share_of(self.next)) + off).max(0.0));
+            self.times[self.next] =
+                self.shrunk(self.next).map(|off| (coarse(share_of(self.next)) + off).max(0.0));
             self.next = (self.next + 1) % CLASSES;
         }
         self.floors = self.lowest();
     }
 
-    /// By how much the class differs from the coarser ones, as far as its neighborhood leaves it.
-    fn drawn_together(&self, class: usize) -> Option<f64> {
+    /// The difference of the class from the coarser estimate, shrunk towards its neighborhood.
+    fn shrunk(&self, class: usize) -> Option<f64> {
         let (own, variance) = self.off[class]?;
-        let around = &self.off
-            [class.saturating_sub(NEIGHBOURHOOD)..=(class + NEIGHBOURHOOD).min(CLASSES - 1)];
+        let around =
+            &self.off[class.saturating_sub(NEIGHBORHOOD)..=(class + NEIGHBORHOOD).min(CLASSES - 1)];
         let (mut count, mut sum, mut squares, mut chance) = (0.0, 0.0, 0.0, 0.0);
         for (off, variance) in around.iter().flatten() {
             (count, sum, squares, chance) =
                 (count + 1.0, sum + off, squares + off * off, chance + variance);
         }
         let mean = sum / count;
-        // What is more than chance, of classes each of which is a part of the mean itself.
+        // The variance in excess of chance, among classes that contribute to the mean themselves.
         let real = (squares / count - mean * mean - chance / count).max(0.0);
         Some(mean + (own - mean) * real / (real + variance))
     }
 
-    /// By how much the class differs from the coarser ones by its own votes, and those of its
-    /// neighbors where they are few; with the variance.
+    /// The difference of the class from the coarser estimate by its own votes, including those of
+    /// its neighbors where they are few; with the variance.
     fn elected(&self, class: usize, coarse: impl Fn(f64) -> f64) -> Option<(f64, f64)> {
         let of =
             |class: usize| &self.votes[class * KEPT..][..(self.taken[class] as usize).min(KEPT)];
@@ -173,7 +172,7 @@ impl Curve {
         Some((time - here, variance))
     }
 
-    /// The floors that the times make.
+    /// The floors of the times.
     fn lowest(&self) -> Vec<f64> {
         let mut floors = vec![f64::INFINITY; CLASSES];
         let mut least = f64::INFINITY;
@@ -184,7 +183,7 @@ impl Curve {
         floors
     }
 
-    /// Everything, for saving.
+    /// All numbers, for saving.
     pub(super) fn numbers(&self) -> Vec<f64> {
         let votes = self.votes.iter().map(|vote| f64::from(*vote));
         let off = self
@@ -200,7 +199,7 @@ impl Curve {
             .collect()
     }
 
-    /// The curve of a saved map: what [`Curve::numbers`] were; `None` where they cannot be.
+    /// Restores a saved curve from [`Curve::numbers`]; `None` if the numbers are invalid.
     pub(super) fn restored(turn_ns: f64, numbers: &[f64]) -> Option<Self> {
         let (votes, rest) = numbers.split_at_checked(CLASSES * KEPT)?;
         let (taken, rest) = rest.split_at_checked(CLASSES)?;
@@ -242,7 +241,7 @@ impl Curve {
     }
 }
 
-/// Below the middle of this class the curve bends too much for even classes.
+/// The first class with an estimate. Below its middle the curve bends too much for even classes.
 const FIRST: usize = 1;
 
 /// The middle of a class.
@@ -250,16 +249,16 @@ fn share_of(class: usize) -> f64 {
     (class as f64 + 0.5) / CLASSES as f64
 }
 
-/// The class whose middle lies before a share, with what is left to the next.
+/// The class whose middle lies before a share, with the fraction to the next one.
 fn place_of(share: f64) -> f64 {
     (share * CLASSES as f64 - 0.5).clamp(0.0, CLASSES as f64)
 }
 
-/// The time that is likely, on average, where each interval that ends at one of `ends`, in order,
-/// and is `turn_ns` long holds it unless it is wrong; and its variance.
+/// The mean likely time and its variance. Each interval ends at one of `ends`, in order, is
+/// `turn_ns` long, and contains the time unless it is wrong.
 fn likely(ends: &[f64], turn_ns: f64) -> (f64, f64) {
-    // Behind each beginning and each end the number of intervals changes: where it does, and by how
-    // many are then held.
+    // The number of intervals changes at each beginning and each end: the positions of the changes,
+    // and the number of intervals after each.
     let mut changes: Vec<(f64, i32)> = Vec::with_capacity(2 * ends.len());
     let (mut begun, mut ended) = (0, 0);
     while ended < ends.len() {
@@ -298,8 +297,8 @@ mod tests {
 
     const TURN_NS: f64 = 6e6;
 
-    /// A curve that rises by a root, with a step up and down again over a hundredth of the stroke,
-    /// and falls somewhat behind a third of it.
+    /// A curve that rises with the root of the distance, steps up and down again over a hundredth
+    /// of the stroke, and falls slightly after a third of it.
     fn stepped(share: f64) -> f64 {
         let step = if (0.14..0.15).contains(&share) { 1.2e6 } else { 0.0 };
         1.2e6 + 9e6 * libm::sqrt(share) + step - if share > 0.33 { 3e5 } else { 0.0 }
@@ -327,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worked_example_holds() {
+    fn the_worked_example_is_reproduced() {
         let ends: Vec<f64> = [4.1, 6.0, 7.0, 9.98, 16.0].map(|ms| ms * 1e6).to_vec();
         let (time, variance) = likely(&ends, TURN_NS);
         let deviation = libm::sqrt(variance);
@@ -356,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn no_answer_from_a_distance_on_is_below_its_floor() {
+    fn no_estimate_from_a_distance_on_is_below_its_floor() {
         let curve = learned(20_000, 4);
         for number in 0..=4_000 {
             let share = f64::from(number) / 4_000.0;
@@ -371,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn few_votes_say_what_the_coarser_classes_do() {
+    fn few_votes_yield_the_coarser_estimate() {
         let curve = learned(60, 5);
         for share in [0.001, 0.2, 0.7] {
             assert_eq!(curve.time_ns(share, coarse), coarse(share));
@@ -379,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_saved_answers_as_before_and_nonsense_is_no_curve() {
+    fn a_restored_curve_is_identical_and_invalid_numbers_are_refused() {
         let curve = learned(9_000, 6);
         let numbers = curve.numbers();
         assert_eq!(Curve::restored(TURN_NS, &numbers), Some(curve));

@@ -42,7 +42,7 @@ pub(crate) struct LayoutLocations {
 }
 
 impl LayoutLocations {
-    /// The mechanism of the profile.
+    /// Creates the locations of a profile, without shifts.
     pub(super) fn new(profile: &DriveProfile) -> Result<Self, ProfileError> {
         Ok(Self {
             profile: profile.clone(),
@@ -52,13 +52,13 @@ impl LayoutLocations {
         })
     }
 
-    /// The same without the declared capacity: shifted addresses may lie after it.
+    /// Creates the locations without the declared capacity: shifted addresses may lie after it.
     pub(super) fn with_spares(profile: &DriveProfile) -> Result<Self, ProfileError> {
         let whole = DriveProfile { capacity_sectors: None, ..profile.clone() };
         Ok(Self { mechanism: Mechanism::nominal(&whole)?, ..Self::new(profile)? })
     }
 
-    /// The same with other shifts.
+    /// The same locations with other shifts.
     pub(super) fn with_shifts(&self, shifts: Shifts) -> Self {
         Self { shifts, ..self.clone() }
     }

@@ -1,4 +1,4 @@
-//! Compact maps that come back as they were, and bytes that are refused.
+//! Round trips of compact maps, and refusals of invalid bytes.
 
 use super::*;
 use headtime_mechanics::catalog;
@@ -56,7 +56,7 @@ fn unknown(seed: u64) -> CompactMap {
     map
 }
 
-/// 2,000 sectors that lie elsewhere, one after the other.
+/// Relocates 2,000 sectors, one after the other.
 fn move_some(map: &mut CompactMap, rng: &mut ChaCha8Rng) {
     let first = map.capacity().get() / 2;
     let slope = match &map.locations {
@@ -117,15 +117,19 @@ fn learned(map: &mut CompactMap, rng: &mut ChaCha8Rng) {
 }
 
 #[test]
-fn a_restored_map_answers_exactly_as_the_saved_one() {
+fn a_decoded_map_returns_the_results_of_the_encoded_one() {
     for seed in 1..=4 {
         for saved in [of_profile(seed), unknown(seed)] {
             let bytes = saved.encode();
             let restored = CompactMap::decode(&bytes, MEMORY).unwrap();
-            assert_eq!(restored.encode(), bytes, "seed {seed}: saved again it is the same file");
+            assert_eq!(
+                restored.encode(),
+                bytes,
+                "seed {seed}: encoded again it has the same bytes"
+            );
             assert!(
                 saved.moved_angle_samples() > 4,
-                "seed {seed}: {} sights of moved sectors",
+                "seed {seed}: {} angle samples of moved sectors",
                 saved.moved_angle_samples()
             );
             assert_eq!(restored.moved_angle_samples(), saved.moved_angle_samples(), "seed {seed}");
@@ -150,7 +154,7 @@ fn a_restored_map_answers_exactly_as_the_saved_one() {
     }
 }
 
-/// The file of an older format, which ended so many bytes before.
+/// The bytes in an older format, which ended `without` bytes earlier.
 fn as_version(version: u32, bytes: &[u8], without: usize) -> Vec<u8> {
     let mut older = bytes[..bytes.len() - 4 - without].to_vec();
     let length = (older.len() - HEADER_BYTES) as u64;
@@ -164,7 +168,7 @@ fn as_version(version: u32, bytes: &[u8], without: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_file_of_a_version_before_is_read_and_knows_nothing_of_what_came_later() {
+fn an_older_format_is_read_without_the_later_parts() {
     for mut saved in [of_profile(5), unknown(5)] {
         saved.moved = saved.locations.none_moved();
         let mut curve = Writer(Vec::new());
@@ -187,7 +191,7 @@ fn a_file_of_a_version_before_is_read_and_knows_nothing_of_what_came_later() {
 }
 
 #[test]
-fn a_file_cut_off_anywhere_is_refused_as_cut_off() {
+fn a_map_truncated_anywhere_is_refused_as_truncated() {
     let bytes = unknown(1).encode();
     for length in (1..bytes.len())
         .filter(|length| *length < 200 || length % 997 == 0 || *length > bytes.len() - 50)
@@ -209,7 +213,7 @@ fn a_file_cut_off_anywhere_is_refused_as_cut_off() {
 }
 
 #[test]
-fn other_content_and_newer_formats_are_told_from_damage() {
+fn other_content_and_newer_formats_are_distinguished_from_damage() {
     assert_eq!(
         CompactMap::decode(b"HTLATMAP and more", MEMORY).unwrap_err(),
         CompactDecodeError::NotAMap
@@ -226,7 +230,7 @@ fn other_content_and_newer_formats_are_told_from_damage() {
 }
 
 #[test]
-fn a_map_needs_some_memory() {
+fn a_memory_limit_below_the_minimum_is_refused() {
     let error = CompactMap::decode(&unknown(1).encode(), ByteSize::new(1 << 20)).unwrap_err();
     assert!(error.to_string().contains("allow more"), "{error}");
 }
@@ -234,7 +238,7 @@ fn a_map_needs_some_memory() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn a_bit_that_is_wrong_is_found_wherever_it_is(
+    fn a_flipped_bit_is_detected_anywhere(
         at in any::<prop::sample::Index>(),
         bit in 0..8_u32,
     ) {
@@ -244,7 +248,7 @@ proptest! {
         prop_assert!(CompactMap::decode(&bytes, MEMORY).is_err());
     }
 
-    /// Bodies whose checksum is right and that say anything: refused, or a map.
+    /// A body with a correct checksum and arbitrary content is refused or yields a map.
     #[test]
     fn a_forged_body_breaks_nothing(
         at in any::<prop::sample::Index>(),
