@@ -283,7 +283,7 @@ impl<'a> Value<'a> {
         if self.as_text() == Some("none") { Ok(None) } else { read(self).map(Some) }
     }
 
-    /// Whether the value is a table.
+    /// True if the value is a table.
     #[must_use]
     pub fn is_table(&self) -> bool {
         matches!(self.content, Content::Toml(DeValue::Table(_)))
@@ -300,7 +300,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether the value is a list.
+    /// True if the value is a list.
     #[must_use]
     pub fn is_list(&self) -> bool {
         matches!(self.content, Content::Toml(DeValue::Array(_)))

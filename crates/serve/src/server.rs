@@ -113,7 +113,7 @@ impl Server {
     pub fn start(config: &Config) -> Result<Self, StartError> {
         config.check()?;
         let specs: Vec<VolumeSpec> =
-            config.volumes.iter().map(crate::config::VolumeConfig::wanted).collect();
+            config.volumes.iter().map(crate::config::VolumeConfig::requested).collect();
         Self::open(config, &ServedContent::Volumes { specs: &specs, initialize: config.initialize })
     }
 
@@ -125,7 +125,7 @@ impl Server {
         let config = Config { drive: Some(named), ..config.clone() };
         config.check()?;
         let specs: Vec<VolumeSpec> =
-            config.volumes.iter().map(crate::config::VolumeConfig::wanted).collect();
+            config.volumes.iter().map(crate::config::VolumeConfig::requested).collect();
         Self::open_on(
             &config,
             &ServedContent::Volumes { specs: &specs, initialize: config.initialize },

@@ -160,7 +160,7 @@ fn a_hanging_drive_neither_blocks_the_server_nor_its_shutdown_and_serves_again_l
     std::thread::spawn(move || ended.send(server.wait()));
     let status =
         has_ended.recv_timeout(Duration::from_secs(120)).expect("it ends although the drive hangs");
-    assert_eq!(status.code(), Some(1), "not everything is durable, and it says so");
+    assert_eq!(status.code(), Some(1), "not everything is durable, and the message states that");
 }
 
 #[test]

@@ -155,7 +155,7 @@ fn what_was_set_is_remembered_unless_the_configuration_says_otherwise() {
         "what passed leaves what was remembered"
     );
     assert_eq!(value(&server.tuner(), "timesource"), said("clock", "default"));
-    assert!(shows(&server, |now| now.policy == "fsatf-map"), "the drive goes by it too");
+    assert!(shows(&server, |now| now.policy == "fsatf-map"), "the drive uses it too");
     let _ = server.drain(Duration::from_secs(10));
 
     let configured = format!("policy = \"edf\"\nlookahead_k = 5\n{VOLUME}");

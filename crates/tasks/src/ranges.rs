@@ -97,15 +97,15 @@ mod tests {
                 ranges.insert(Extent::from_numbers(start, len));
                 plain[start as usize..(start + len) as usize].fill(true);
             }
-            let mut told = [false; 80];
+            let mut listed = [false; 80];
             let mut last_end = None;
             for run in ranges.iter() {
                 prop_assert!(last_end.is_none_or(|end| end < run.start), "runs that touch are not \
                     joined");
                 last_end = Some(run.end());
-                told[run.start.get() as usize..run.end().get() as usize].fill(true);
+                listed[run.start.get() as usize..run.end().get() as usize].fill(true);
             }
-            prop_assert_eq!(told, plain);
+            prop_assert_eq!(listed, plain);
         }
     }
 

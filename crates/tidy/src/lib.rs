@@ -33,7 +33,7 @@ pub fn root() -> PathBuf {
     here.ancestors().nth(2).expect("crates/tidy is two folders below the root").to_path_buf()
 }
 
-/// The files of the workspace whose names end in `.extension`, without build output and hidden
+/// The files of the workspace whose names end in `.extension`, without build output and dot
 /// folders.
 ///
 /// # Panics

@@ -26,8 +26,6 @@ const WORDS: &[(&str, &str)] = &[
     ("foretell", "predict"),
     ("foretold", "predicted"),
     ("hidden", "overlapped"),
-    ("letter", "message"),
-    ("letters", "messages"),
     ("nowhere", "Unknown"),
     ("owed", "entitled, entitlement"),
     ("payer", "tenant"),
@@ -94,8 +92,7 @@ const PHRASES: &[(&str, &str)] = &[
 ];
 
 /// Words with which the doc comment of an item does not begin.
-const DOC_STARTS: &[&str] =
-    &["By", "How", "Of", "That", "To", "What", "When", "Where", "Whether", "Which", "Who", "Whose"];
+const DOC_STARTS: &[&str] = &["How", "What", "When", "Where", "Whether", "Which", "Who", "Whose"];
 
 /// Crates in which no visible function takes a `bool`.
 const WITHOUT_BOOL: &[&str] = &["belief", "io", "probe", "sched"];
@@ -119,7 +116,10 @@ fn lines_are_short_enough_to_read() {
 
 #[test]
 fn comments_names_and_texts_use_the_standard_words() {
-    let faults = report(&finished(files("rs")), |file| odd_words(&rust_lines(&file.text)));
+    let faults = report(&finished(files("rs")), |file| {
+        // The rules themselves name the words.
+        if file.crate_name() == "tidy" { Vec::new() } else { odd_words(&rust_lines(&file.text)) }
+    });
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
@@ -239,7 +239,7 @@ fn odd_words(lines: &[RustLine]) -> Vec<Fault> {
             }
         }
         let prose = format!("{comment}\n{}", line.strings).to_lowercase();
-        for (phrase, instead) in PHRASES.iter().filter(|(phrase, _)| prose.contains(phrase)) {
+        for (phrase, instead) in PHRASES.iter().filter(|(phrase, _)| has_phrase(&prose, phrase)) {
             add(phrase, instead);
         }
         let is_name = |word: &&str| {
@@ -268,6 +268,15 @@ fn odd_words(lines: &[RustLine]) -> Vec<Fault> {
         }
     }
     faults
+}
+
+/// True if the text has the phrase as whole words.
+fn has_phrase(text: &str, phrase: &str) -> bool {
+    let is_letter = |c: Option<char>| c.is_some_and(char::is_alphabetic);
+    text.match_indices(phrase).any(|(at, _)| {
+        let after = &text[at + phrase.len()..];
+        !is_letter(text[..at].chars().next_back()) && !is_letter(after.chars().next())
+    })
 }
 
 fn replacement<'t>(table: &[(&str, &'t str)], word: &str) -> Option<&'t str> {

@@ -28,7 +28,7 @@ pub(crate) struct Cascade {
     /// The number of the next smallest part, counted from the start.
     slot: u64,
     /// Accumulated mass that is not yet a whole request.
-    owed: f64,
+    due: f64,
     /// The current part: first slot, number of requests, and number of requests returned so far.
     handing: (u64, u64, u64),
     /// The time of the last request.
@@ -45,7 +45,7 @@ impl Cascade {
             mass,
             parts: Vec::new(),
             slot: 0,
-            owed: 0.0,
+            due: 0.0,
             handing: (0, 0, 0),
             last_ns: 0,
         }
@@ -70,15 +70,15 @@ impl Cascade {
     /// Skips or divides the next part.
     fn advance(&mut self, rng: &mut impl Rng) {
         let (level, mass) = self.parts.pop().unwrap_or((0, self.mass));
-        if level < self.levels && self.owed + mass >= 1.0 {
+        if level < self.levels && self.due + mass >= 1.0 {
             let coin = if rng.next_u64() >> 63 == 0 { self.bias } else { 1.0 - self.bias };
             self.parts.push((level + 1, mass * (1.0 - coin)));
             self.parts.push((level + 1, mass * coin));
             return;
         }
-        self.owed += mass;
-        let requests = if level < self.levels { 0.0 } else { libm::floor(self.owed) };
-        self.owed -= requests;
+        self.due += mass;
+        let requests = if level < self.levels { 0.0 } else { libm::floor(self.due) };
+        self.due -= requests;
         self.handing = (self.slot, requests as u64, 0);
         self.slot += 1 << (self.levels - level);
     }

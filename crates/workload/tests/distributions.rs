@@ -512,7 +512,7 @@ fn streams_start_stop_and_end_when_they_should() {
     assert_eq!(
         times(StreamConfig { bytes: Some(8_193), ..StreamConfig::open(constant) }),
         [10, 20, 30],
-        "the request that reaches the limit is still asked"
+        "the request that reaches the limit is still issued"
     );
 
     let mut closed = workload(
@@ -526,7 +526,7 @@ fn streams_start_stop_and_end_when_they_should() {
     assert_eq!(std::iter::from_fn(|| closed.arrival()).count(), 2);
     assert_eq!(closed.follow(Instant::from_ns(50_000_000), ClientId(0)), None, "it has stopped");
     assert!(closed.follow(Instant::from_ns(49_999_999), ClientId(0)).is_some());
-    assert_eq!(closed.follow(Instant::from_ns(1), ClientId(1)), None, "it has asked for all");
+    assert_eq!(closed.follow(Instant::from_ns(1), ClientId(1)), None, "it has issued for all");
 }
 
 /// The requests of each kind for a seed of 1: the same seed gives the same requests on every

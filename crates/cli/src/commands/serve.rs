@@ -357,7 +357,7 @@ fn keys<T>(keys: &[Key<T>]) -> String {
     keys.iter()
         .map(|key| {
             format!(
-                "  {} = {}\n      {} (unless given: {})\n",
+                "  {} = {}\n      {} [default: {}]\n",
                 key.name, key.takes, key.summary, key.default
             )
         })

@@ -15,7 +15,7 @@ use headtime_console::output::{columns, print, print_json};
 #[derive(Debug, Args)]
 #[command(after_help = "Example: headtime status --drive /dev/disk/by-id/ata-X --json")]
 pub struct Arguments {
-    /// Which server
+    /// The server
     #[command(flatten)]
     pub server: ServerChoice,
     /// Prints JSON

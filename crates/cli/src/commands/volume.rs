@@ -263,10 +263,7 @@ and survives a restart. docs/volumes.md tells more.";
 fn long_help() -> String {
     let keys = VOLUME_KEYS.iter().filter(|key| key.name != "name");
     let lines = keys.map(|key| {
-        format!(
-            "  {}={}\n      {} (unless given: {})\n",
-            key.name, key.takes, key.summary, key.default
-        )
+        format!("  {}={}\n      {} [default: {}]\n", key.name, key.takes, key.summary, key.default)
     });
     format!("{AFTER_HELP}\n\nSettings:\n{}", lines.collect::<String>())
 }

@@ -1,5 +1,5 @@
 //! The metadata area: the input fills both slots. Optionally the checksums are corrected, so that
-//! the fields behind them are reached.
+//! the fields after them are reached.
 
 use headtime_serve::volumes::{AREA_BYTES, DriveShape, DriveUuid, Metadata, MetadataStep, slot};
 use headtime_units::{SectorSize, Sectors};

@@ -1,6 +1,6 @@
 //! Stored and received data of background work: the state of a scan and of a characterization, the
 //! stream of a backup, commands over the control socket. If a checksum protects the data, the first
-//! byte of the input selects whether it is corrected, so that the fields behind it are reached.
+//! byte of the input selects whether it is corrected, so that the fields after it are reached.
 
 use headtime_probe::Probe;
 use headtime_serve::control::{

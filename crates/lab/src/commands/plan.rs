@@ -329,7 +329,7 @@ is computed.";
 fn long_help() -> String {
     let keys = NEED_KEYS.iter().map(|key| {
         format!(
-            "  {} = {}\n      {} (unless given: {})\n",
+            "  {} = {}\n      {} [default: {}]\n",
             key.name, key.takes, key.summary, key.default
         )
     });

@@ -53,7 +53,7 @@ const AFTER_HELP: &str = "\
 Demerit: the root mean square distance of the two distributions of response times. Two figures \
 that no profile can know are fitted to the recording: the \
 spindle's period (within 500 ppm of the profile's) and its phase, from every second request; a \
-recording that keeps no phase is said to be so, and judged by \
+recording without phase is reported as such, and judged by \
 its distribution.";
 
 /// The answer as JSON.

@@ -1,7 +1,7 @@
 //! Traces in files: what `headtime trace`, `sim --trace` and `compare` read requests from.
 //!
 //! [`TraceChoice::open`] takes files, finds their format and says no early; [`TraceChoice::source`]
-//! then reads them, as often as it is asked, as a [`RequestSource`] for a drive of a given size.
+//! then reads them, as often as it is issued, as a [`RequestSource`] for a drive of a given size.
 //! Reading is a stream: a trace of any length takes the same memory. Damage is reported on standard
 //! error and counted in the [`TraceReport`], which can be read while and after the source is.
 

@@ -117,7 +117,7 @@ pub struct TraceSummary {
     /// Without response time in a replay by think times.
     pub without_response: u64,
     /// Requests issued to the drive.
-    #[serde(rename = "asked")]
+    #[serde(rename = "issued")]
     pub issued: u64,
 }
 
@@ -148,7 +148,7 @@ impl TraceReport {
             widened: counts.widened.get(),
             sharing: counts.sharing.get(),
             without_response: counts.without_response.get(),
-            issued: counts.asked.get(),
+            issued: counts.issued.get(),
         }
     }
 

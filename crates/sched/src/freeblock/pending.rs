@@ -398,7 +398,7 @@ mod tests {
     proptest! {
         #[test]
         fn counts_and_runs_are_those_of_a_set_of_grains(
-            (capacity, grain, changes, asked) in changes(),
+            (capacity, grain, changes, requested) in changes(),
         ) {
             let mut pending = PendingSectors::new(Sectors::new(capacity), Sectors::new(grain));
             let mut set = BTreeSet::new();
@@ -423,12 +423,12 @@ mod tests {
                 pending.remaining().get(),
                 sectors(capacity, grain, set.iter().copied())
             );
-            let inside: Vec<u64> = within(capacity, grain, asked)
+            let inside: Vec<u64> = within(capacity, grain, requested)
                 .into_iter()
                 .filter(|one| set.contains(one))
                 .collect();
             prop_assert_eq!(
-                pending.count_in(asked).get(),
+                pending.count_in(requested).get(),
                 sectors(capacity, grain, inside.iter().copied())
             );
             let mut runs: Vec<Extent> = Vec::new();
@@ -439,20 +439,20 @@ mod tests {
                     _ => runs.push(Extent::from_numbers(one * grain, len)),
                 }
             }
-            prop_assert_eq!(pending.runs_in(asked).collect::<Vec<_>>(), runs.clone());
+            prop_assert_eq!(pending.runs_in(requested).collect::<Vec<_>>(), runs.clone());
             let hull = runs
                 .first()
                 .zip(runs.last())
                 .map(|(first, last)| Extent::new(first.start, last.end() - first.start));
-            prop_assert_eq!(pending.hull_in(asked), hull);
-            let next = set.iter().copied().find(|one| one * grain >= asked.start.get());
+            prop_assert_eq!(pending.hull_in(requested), hull);
+            let next = set.iter().copied().find(|one| one * grain >= requested.start.get());
             prop_assert_eq!(
-                pending.next_from(asked.start, Sectors::new(grain)).map(|run| run.start.get()),
+                pending.next_from(requested.start, Sectors::new(grain)).map(|run| run.start.get()),
                 next.map(|one| one * grain)
             );
             prop_assert_eq!(
-                pending.contains(asked.start),
-                set.contains(&(asked.start.get() / grain))
+                pending.contains(requested.start),
+                set.contains(&(requested.start.get() / grain))
             );
             prop_assert_eq!(
                 PendingSectors::from_words(pending.capacity(), pending.grain(), pending.words()),

@@ -110,7 +110,7 @@ fn nobody_starves_where_a_policy_says_so() {
     assert_eq!(
         served_before_the_far_one("satf-lbn", 1_000),
         1_000,
-        "it never goes to the far one, and its page says so"
+        "it never goes to the far one, and its page states that"
     );
 }
 

@@ -77,7 +77,7 @@ pub struct Config {
     pub map: MapSettings,
     /// The times at which the map is saved to its file.
     pub map_saving: MapSaving,
-    /// Whether any setting of a map is present.
+    /// True if any setting of a map is present.
     pub map_named: bool,
     /// Settings of the kernel and the drive, for a block device.
     pub raw: RawOptions,
@@ -93,7 +93,7 @@ pub struct Config {
     pub profile: Option<ProfileSource>,
     /// The address of the metrics, as HOST:PORT.
     pub metrics: Option<String>,
-    /// Whether other machines may reach the metrics.
+    /// True if other machines may reach the metrics.
     pub metrics_public: bool,
     /// The addresses at which clients connect.
     pub listen: Vec<Listen>,
@@ -101,7 +101,7 @@ pub struct Config {
     pub tls: TlsConfig,
     /// The exports of clients, by their certificates; all exports when there is no entry.
     pub clients: Vec<ClientConfig>,
-    /// Whether a drive with other content, or with a damaged table of volumes, may be overwritten.
+    /// True if a drive with other content, or with a damaged table of volumes, may be overwritten.
     pub initialize: bool,
     /// The volumes to serve; when there are none, all volumes on the drive.
     pub volumes: Vec<VolumeConfig>,
@@ -115,7 +115,7 @@ pub enum PathChoice {
     /// Next to the drive, where the drive has such a place.
     #[default]
     Default,
-    /// Nowhere.
+    /// No place.
     Off,
     /// This path.
     At(PathBuf),
@@ -507,7 +507,7 @@ impl VolumeConfig {
 
     /// The entry of the drive's volume table that the configuration asks for.
     #[must_use]
-    pub fn wanted(&self) -> VolumeSpec {
+    pub fn requested(&self) -> VolumeSpec {
         let Self { name, size, settings } = self.clone();
         VolumeSpec { name, size, settings }
     }

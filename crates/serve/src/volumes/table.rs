@@ -550,7 +550,7 @@ mod tests {
         assert_eq!(
             table.ensure(&spec("rec", 20 * MIB)).unwrap_err().to_string(),
             "volume rec has 10 MiB (10485760 bytes) on the drive, but 20 MiB (20971520 bytes) was \
-                asked for; ask for 10485760 bytes, \
+                requested for; ask for 10485760 bytes, \
              leave the size out, or choose another name (`headtime volume set rec size=…` resizes \
              it)"
         );
@@ -679,22 +679,26 @@ mod tests {
     fn settings_that_cannot_be_kept_together_are_refused_with_both() {
         let mut table = table(100);
         let share = |fraction: f64| Share::from_fraction(fraction).unwrap();
-        let mut asked = spec("a", MIB);
-        asked.settings.reserve = Some(share(0.5));
-        asked.settings.limit = Some(Some(share(0.25)));
+        let mut requested = spec("a", MIB);
+        requested.settings.reserve = Some(share(0.5));
+        requested.settings.limit = Some(Some(share(0.25)));
         assert_eq!(
-            table.add(&asked).unwrap_err().to_string(),
+            table.add(&requested).unwrap_err().to_string(),
             "volume a: a reserve of 50 % is more than its limit of 25 %; lower the reserve, or \
                 raise the limit"
         );
-        asked.settings.limit = Some(Some(Share::NONE));
-        asked.settings.reserve = None;
+        requested.settings.limit = Some(Some(Share::NONE));
+        requested.settings.reserve = None;
         assert!(
-            table.add(&asked).unwrap_err().to_string().contains("a limit of 0 allows no request")
+            table
+                .add(&requested)
+                .unwrap_err()
+                .to_string()
+                .contains("a limit of 0 allows no request")
         );
-        asked.settings.limit = None;
-        asked.settings.reserve = Some(share(0.5));
-        table.add(&asked).unwrap();
+        requested.settings.limit = None;
+        requested.settings.reserve = Some(share(0.5));
+        table.add(&requested).unwrap();
         assert_eq!(table.reserved_billionths(), 500_000_000);
         let lower = VolumeSpec {
             size: None,

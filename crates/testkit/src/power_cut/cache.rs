@@ -153,11 +153,11 @@ impl Change {
     }
 
     /// The longest runs of its sectors, counted from its first, that it may be found on and that
-    /// `wanted` names.
-    pub(super) fn runs(&self, wanted: impl Fn(u64) -> bool) -> Vec<std::ops::Range<u64>> {
+    /// `is_selected` names.
+    pub(super) fn runs(&self, is_selected: impl Fn(u64) -> bool) -> Vec<std::ops::Range<u64>> {
         let mut runs: Vec<std::ops::Range<u64>> = Vec::new();
         for index in
-            (0..self.extent.len.get()).filter(|index| self.may_show(*index) && wanted(*index))
+            (0..self.extent.len.get()).filter(|index| self.may_show(*index) && is_selected(*index))
         {
             match runs.last_mut() {
                 Some(run) if run.end == index => run.end += 1,

@@ -1,4 +1,4 @@
-//! The drive: [`PowerCutDrive`] opens it, [`PowerSwitch`] stays with whoever cuts its power.
+//! The drive: [`PowerCutDrive`] opens it, [`PowerSwitch`] cuts its power.
 //!
 //! Commands under way are reported in random order and number, drawn by seed, as soon as the engine
 //! asks. How they interleave with submissions depends on the threads of the machine, so that two

@@ -52,7 +52,7 @@ pub struct History {
     pub(super) failed_flush: FailedFlush,
 }
 
-/// Cuts the power at one moment of a history, as often as wanted.
+/// Cuts the power at one moment of a history, any number of times.
 #[derive(Clone, Debug)]
 pub struct Cutter<'a> {
     history: &'a History,

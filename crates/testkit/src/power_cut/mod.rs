@@ -45,7 +45,7 @@
 //!   found that came before a settled one.
 //! - A flush that was not reported, or failed, promises nothing.
 //! - A write that failed was taken in up to some sector, which is then as good as written, and not
-//!   behind it.
+//!   after it.
 //! - With [`Casualty::OneBlock`], one physical block that may have been under the head cannot be
 //!   read until it is written.
 //!

@@ -268,7 +268,7 @@ proptest! {
     #[test]
     fn what_may_be_found_is_the_last_settled_write_and_whatever_came_after_it(steps in steps()) {
         let mut script = Script::new();
-        // In order of effect: command, first, end, settled; those under way are put behind them.
+        // In order of effect: command, first, end, settled; those under way are appended.
         let mut reported: Vec<(u64, u64, u64, bool)> = Vec::new();
         let mut under_way: Vec<(u64, Op, u64, u64, bool, usize)> = Vec::new();
         for (number, step) in (1..).zip(steps) {
@@ -276,15 +276,25 @@ proptest! {
                 Step::Send { op, start, len, fua } => {
                     let (start, len) = if op == Op::Flush { (0, 0) } else { (start, len) };
                     script.send(number, op, start, len, fua && op == Op::Write);
-                    under_way.push((number, op, start, len, fua && op == Op::Write, reported.len()));
+                    under_way.push((
+                        number,
+                        op,
+                        start,
+                        len,
+                        fua && op == Op::Write,
+                        reported.len(),
+                    ));
                 }
                 Step::Report { .. } if under_way.is_empty() => {}
                 Step::Report { which, fails, landed } => {
-                    let (command, op, start, len, fua, before) = under_way.remove(which % under_way.len());
+                    let (command, op, start, len, fua, before) =
+                        under_way.remove(which % under_way.len());
                     let landed = if fails { landed.min(len) } else { len };
                     script.end(command, if fails { Err(5) } else { Ok(()) }, false, landed);
                     match op {
-                        Op::Flush if !fails => reported[..before].iter_mut().for_each(|write| write.3 = true),
+                        Op::Flush if !fails => {
+                            reported[..before].iter_mut().for_each(|write| write.3 = true)
+                        }
                         Op::Flush => {}
                         op => {
                             let content = if op == Op::Write { command } else { 0 };
@@ -295,17 +305,24 @@ proptest! {
             }
         }
         let moving = under_way.iter().filter(|(_, op, ..)| *op != Op::Flush);
-        let moving = moving.map(|(command, op, start, len, ..)| (if *op == Op::Write { *command } else { 0 }, *start, start + len, false));
+        let moving = moving.map(|(command, op, start, len, ..)| {
+            (if *op == Op::Write { *command } else { 0 }, *start, start + len, false)
+        });
         let order: Vec<_> = reported.iter().copied().chain(moving).collect();
         let every = script.every_end();
         for sector in 0..8_u64 {
-            let here: Vec<_> = order.iter().filter(|(_, first, end, _)| (*first..*end).contains(&sector)).collect();
+            let here: Vec<_> = order
+                .iter()
+                .filter(|(_, first, end, _)| (*first..*end).contains(&sector))
+                .collect();
             let from = here.iter().rposition(|(_, _, _, settled)| *settled);
-            let mut legal: BTreeSet<u8> = here[from.unwrap_or(0)..].iter().map(|(content, ..)| *content as u8).collect();
+            let mut legal: BTreeSet<u8> =
+                here[from.unwrap_or(0)..].iter().map(|(content, ..)| *content as u8).collect();
             if from.is_none() {
                 legal.insert(0);
             }
-            let found: BTreeSet<u8> = every.iter().map(|contents| contents[sector as usize]).collect();
+            let found: BTreeSet<u8> =
+                every.iter().map(|contents| contents[sector as usize]).collect();
             prop_assert_eq!(&found, &legal, "sector {}", sector);
         }
     }

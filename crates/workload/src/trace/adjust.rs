@@ -113,7 +113,7 @@ impl<I: Iterator<Item = TraceRecord>> Adjusted<I> {
     }
 
     /// Tests whether the record is selected; ends the iteration when no later one can be.
-    fn wanted(&mut self, record: &TraceRecord) -> bool {
+    fn selects(&mut self, record: &TraceRecord) -> bool {
         let zero = *self.zero.get_or_insert(record.at);
         let since = record.at.saturating_since(zero);
         let Adjust { from, until, devices, processes, skip, .. } = &self.adjust;
@@ -140,7 +140,7 @@ impl<I: Iterator<Item = TraceRecord>> Iterator for Adjusted<I> {
         while !self.over && self.adjust.take.is_none_or(|take| self.taken < take) {
             let record = self.records.next()?;
             self.counts.read.add();
-            if !self.wanted(&record) {
+            if !self.selects(&record) {
                 self.counts.not_chosen.add();
                 continue;
             }

@@ -46,7 +46,7 @@ pub struct Counts {
     /// Without a response time in a replay by think times: they follow at their recorded distance.
     pub without_response: Count,
     /// Issued to the drive.
-    pub asked: Count,
+    pub issued: Count,
     misfit: FirstMisfit,
 }
 

@@ -155,10 +155,10 @@ impl Placement {
             return Err(misfit());
         }
         let start = if matches!(self.map, Map::Wrap) { start % capacity } else { start };
-        let wanted = len;
+        let requested = len;
         let len = u64::try_from(len).unwrap_or(u64::MAX).min(capacity);
         let moved = start.min(capacity - len);
-        Ok((Extent::from_numbers(moved, len), u128::from(len) != wanted || moved != start))
+        Ok((Extent::from_numbers(moved, len), u128::from(len) != requested || moved != start))
     }
 
     /// The address of the request's first byte on the drive, before wrapping.

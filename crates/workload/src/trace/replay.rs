@@ -120,7 +120,7 @@ impl<I: Iterator<Item = Placed>> TraceSource<I> {
 
     fn ask(&mut self, placed: &Placed, at: Instant, client: Option<ClientId>) -> Arrival {
         let stream = self.stream(placed);
-        self.counts.asked.add();
+        self.counts.issued.add();
         let ask = RequestSpec {
             client: client.unwrap_or(ClientId(stream)),
             stream,

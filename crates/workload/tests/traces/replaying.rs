@@ -54,7 +54,7 @@ fn an_open_replay_asks_at_the_recorded_times_and_follows_nothing() {
     assert_eq!(source.follow(ms(5), first.ask.client), None);
     assert_eq!(at_and_start(source.arrival()), Some((4, 2)));
     assert_eq!(at_and_start(source.arrival()), Some((6, 3)));
-    assert_eq!((source.arrival(), counts.asked.get()), (None, 3));
+    assert_eq!((source.arrival(), counts.issued.get()), (None, 3));
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_replay_by_think_times_waits_as_long_after_each_as_the_recording_did() {
     // It took 5 ms, and the second came 4 − 3 ms after the end of the first.
     let second = derived.follow(ms(5), first.ask.client).expect("there are three");
     assert_eq!((second.at, second.ask.deadline), (ms(6), Some(ms(7))));
-    // The third was asked before the second was over.
+    // The third was issued before the second was over.
     assert_eq!(at_and_start(derived.follow(ms(11), first.ask.client)), Some((11, 3)));
     assert_eq!(
         (derived.follow(ms(16), first.ask.client), counts.without_response.get()),
@@ -123,10 +123,10 @@ fn devices_and_processes_become_streams_in_the_order_in_which_they_appear() {
     {
         let (mut source, _) =
             source(records(), ReplayOptions { streams, ..ReplayOptions::default() });
-        let asked: Vec<(u32, ClientId)> = std::iter::from_fn(|| source.arrival())
+        let issued: Vec<(u32, ClientId)> = std::iter::from_fn(|| source.arrival())
             .map(|arrival| (arrival.ask.stream, arrival.ask.client))
             .collect();
-        assert_eq!(asked, expected.map(|stream| (stream, ClientId(stream))), "{streams:?}");
+        assert_eq!(issued, expected.map(|stream| (stream, ClientId(stream))), "{streams:?}");
     }
 }
 

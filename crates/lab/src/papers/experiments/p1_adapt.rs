@@ -12,7 +12,7 @@
 //!
 //! Drives move sectors in three ways: a damaged region as a whole (5,000 sectors, to near the inner
 //! edge), single physical sectors that go bad one by one (50 of 4 KiB each, to spares that follow
-//! each other), and, when a spot is left out on formatting, everything behind it in its zone by
+//! each other), and, when a spot is left out on formatting, everything after it in its zone by
 //! some sectors.
 
 use headtime_mechanics::{DriveProfile, catalog};

@@ -383,7 +383,7 @@ const EDGES: &str = "Pairs at the edge, whose sector passes less than 100 us aft
     revolution depends on \
     noise.";
 const NO_CACHE: &str =
-    "The drive has no cache: mechanics, late reports and retries of a drawn unit.";
+    "The drive has no cache: mechanics, late reports and retries of a simulated drive.";
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 //! The common parts of the experiments of P2: the drive, the units of it, what is known of them,
-//! who asks, and how a point runs.
+//! the load, and how a point runs.
 //!
-//! The paper had one real Quantum Atlas 10K. Here its extracted mechanics are the *truth* behind
+//! The paper had one real Quantum Atlas 10K. Here its extracted mechanics are the *truth* of
 //! the paper's bus, queue and cache settings, and the scheduler is told what a characterization of
 //! that unit found, and nothing else.
 
@@ -170,7 +170,7 @@ impl Run {
             ..fill
         };
         let scan = self.scan.map(|scan| BackgroundScan { fill: fill(scan.fill), ..scan });
-        // What is read on the way and the request behind it: the two that a gap lies between are
+        // What is read on the way and the request after it: the two that a gap lies between are
         // both known.
         Self { drive: PROBED, in_firmware: true, outstanding: Some(2), scan, ..self }
     }

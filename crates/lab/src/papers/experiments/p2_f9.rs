@@ -219,8 +219,8 @@ fn whole_scan(
     let mut runs = Vec::new();
     for known in known {
         for tasks in TASKS {
-            let asked = Run::outside(known, SW60, Asks::Oltp { tasks }, context.requests(ALONE));
-            let alone = Run { warm_up: Some(context.requests(SETTLED)), ..asked };
+            let outside = Run::outside(known, SW60, Asks::Oltp { tasks }, context.requests(ALONE));
+            let alone = Run { warm_up: Some(context.requests(SETTLED)), ..outside };
             let shipped = FillSettings { read_ahead: ReadAhead::On, ..FillSettings::default() };
             let scan =
                 Run { requests: context.requests(WHOLE_SCAN), passes: Some(1), ..alone.clone() }
@@ -354,12 +354,12 @@ fn scan_rows(known: &Known, tasks: u32, alone: &Measures, scanned: &Measures) ->
             target,
         ));
     }
-    let believed = exactly(scan.estimated_impact * 100.0);
+    let estimated = exactly(scan.estimated_impact * 100.0);
     let why = "The scheduler's own estimate of the increase: its bound of 1 % is \
         kept by this figure.";
     rows.push(Row::unpublished(
         what("foreground's mean response grown by, by its own estimate"),
-        believed,
+        estimated,
         "%",
         why,
     ));

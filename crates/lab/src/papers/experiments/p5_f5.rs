@@ -265,4 +265,4 @@ fn panels(findings: &mut Findings, courses: &[Course], nominal: f64) {
 }
 
 const WITHOUT_MERGING: &str = "In the paper the block layer joined adjacent requests to long ones, \
-    each of which counted as one unit; here each request goes by itself.";
+    each of which counted as one unit; here each request counts by itself.";
