@@ -2,8 +2,8 @@
 //! made of.
 //!
 //! Every load of an experiment draws the same places for the same seed, so that policies are
-//! compared on the same requests. What the policy knows of the drive is [`ExperimentModel`], and every
-//! row says which.
+//! compared on the same requests. What the policy knows of the drive is [`ExperimentModel`], and
+//! every row says which.
 
 use std::sync::Arc;
 

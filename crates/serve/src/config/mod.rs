@@ -454,18 +454,17 @@ impl Config {
             ("write_cache", self.raw.write_cache != WriteCache::Keep),
         ];
         let present = settings.into_iter().filter_map(|(key, present)| present.then_some(key));
-        let contradiction = |key: &str| {
-            match &self.drive {
+        let contradiction = |key: &str| match &self.drive {
             Some(locator) if !matches!(locator, Locator::Path(_)) => Some(format!(
                 "{key} is a setting of block devices, but the drive is {locator}; leave {key} out"
             )),
             _ if self.raw.kernel_knobs == KernelKnobs::Keep && key == "write_cache" => Some(
-                "write_cache is set through the kernel, but kernel_knobs = keep forbids that; leave \
+                "write_cache is set through the kernel, but kernel_knobs = keep forbids that; \
+                    leave \
                     one of them out"
                     .to_string(),
             ),
             _ => None,
-        }
         };
         present.filter_map(contradiction).collect()
     }
@@ -521,13 +520,14 @@ impl ServeLimits {
     /// The maximum memory of the requests and replies of all connections:
     ///
     /// ```text
-    /// memory + connections × (connection_memory + connection_requests × 1 KiB + 96 KiB) + pieces × 512
+    /// memory + pieces × 512
+    ///     + connections × (connection_memory + connection_requests × 1 KiB + 96 KiB)
     /// ```
-    /// 1 KiB is the state of a request in the protocol, without its data; 96 KiB are the buffers for
-    /// headers, options and replies (the formula of `headtime_nbd`); 512 bytes are the state of a
-    /// piece in the scheduler and the engine. In addition, each connection may be sending a list of
-    /// exports, and the engine may hold a copy, aligned for direct I/O, of the data at the drive:
-    /// the queue depth times `piece`. A connection over TLS takes
+    /// 1 KiB is the state of a request in the protocol, without its data; 96 KiB are the buffers
+    /// for headers, options and replies (the formula of `headtime_nbd`); 512 bytes are the state of
+    /// a piece in the scheduler and the engine. In addition, each connection may be sending a list
+    /// of exports, and the engine may hold a copy, aligned for direct I/O, of the data at the
+    /// drive: the queue depth times `piece`. A connection over TLS takes
     /// [`TLS_BYTES`](crate::tls::TLS_BYTES) more.
     #[must_use]
     pub fn memory_bound(&self) -> ByteSize {

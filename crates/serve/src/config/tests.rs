@@ -65,27 +65,24 @@ const BROKEN: &[(&str, &[&str])] = &[
     ),
     (
         "outstanding = 0",
-        &[
-            "c.toml:1:15: outstanding is 0, expected a whole number from 1 to 65536 without quotes; \
-            write it such as outstanding = 1",
-        ],
+        &["c.toml:1:15: outstanding is 0, expected a whole number from 1 to 65536 without \
+                quotes; \
+            write it such as outstanding = 1"],
     ),
     ("command_timeout = \"0\"", &["c.toml:1:19: command_timeout: "]),
     (
         "write_cache = true",
-        &[
-            "c.toml:1:15: write_cache is true, expected text in quotes; write it such as write_cache \
-            = \"…\"",
-        ],
+        &["c.toml:1:15: write_cache is true, expected text in quotes; write it such as \
+                write_cache \
+            = \"…\""],
     ),
     ("write_cache = \"write back\"", &["c.toml:1:15: write_cache = "]),
     ("kernel_knobs = \"off\"", &["c.toml:1:16: kernel_knobs = "]),
     (
         "queue_depth = 0",
-        &[
-            "c.toml:1:15: queue_depth is 0, expected a whole number from 1 to 65536 without quotes; \
-            write it such as queue_depth = 1",
-        ],
+        &["c.toml:1:15: queue_depth is 0, expected a whole number from 1 to 65536 without \
+                quotes; \
+            write it such as queue_depth = 1"],
     ),
     (
         "outstanding = \"2\"",
@@ -99,17 +96,15 @@ const BROKEN: &[(&str, &[&str])] = &[
     ),
     (
         "listen = [\"unix:a\", \"udp:b\"]",
-        &[
-            "c.toml:1:21: `udp:b` is not an address to listen at; write unix:PATH or tcp:HOST:PORT, \
-            such as unix:/run/headtime.sock or tcp:127.0.0.1:10809",
-        ],
+        &["c.toml:1:21: `udp:b` is not an address to listen at; write unix:PATH or \
+                tcp:HOST:PORT, \
+            such as unix:/run/headtime.sock or tcp:127.0.0.1:10809"],
     ),
     (
         "[[volume]]\nname = \"rec\"\nshare = \"10%\"\n",
-        &[
-            "c.toml:3:1: volume rec: unknown key `share`; known are name, size, deadline, read_only, \
-            description, reserve, limit, burst, iops_limit, bandwidth_limit, priority, classes",
-        ],
+        &["c.toml:3:1: volume rec: unknown key `share`; known are name, size, deadline, \
+                read_only, \
+            description, reserve, limit, burst, iops_limit, bandwidth_limit, priority, classes"],
     ),
     (
         "[[volume]]\nname = \"rec\"\nsize = \"10 potatoes\"\ndeadline = \"0\"\n",
@@ -132,10 +127,9 @@ const BROKEN: &[(&str, &[&str])] = &[
     ),
     (
         "[[volume]]\nname = \"a\"\ndescription = \"two\\nlines\"\n",
-        &[
-            "c.toml:3:15: volume a: description: a control character in it, or 9 bytes; expected one \
-            line of at most 128 bytes",
-        ],
+        &["c.toml:3:15: volume a: description: a control character in it, or 9 bytes; expected \
+                one \
+            line of at most 128 bytes"],
     ),
     (
         "lookahead_k = 9\ndeadlines = \"rt=50\"\nbelief = \"truth\"\n[map]\nbits = 5\nsave = \

@@ -23,7 +23,8 @@ pub const TLS_KEYS: &[Key<TlsConfig>] = &[
     Key {
         name: "client_ca",
         takes: "FILE",
-        summary: "authorities that sign the certificates of clients, PEM; a client must present one",
+        summary: "authorities that sign the certificates of clients, PEM; a client must present \
+            one",
         default: "none; clients need no certificate",
         set: |tls, value| value.text().map(|file| tls.client_ca = Some(file.into())),
     },

@@ -52,8 +52,8 @@ pub struct ClassSettings {
     /// The maximum number of bytes per second; at least 1.
     pub bandwidth_limit: Option<u64>,
     /// The I/O priority: the order among volumes for time that no reservation covers. It also sets
-    /// deadlines if `deadline` is absent and the tunable `deadlines` has an entry for it. Without a priority,
-    /// requests are best effort and have no deadline.
+    /// deadlines if `deadline` is absent and the tunable `deadlines` has an entry for it. Without a
+    /// priority, requests are best effort and have no deadline.
     pub priority: Option<IoPriority>,
 }
 

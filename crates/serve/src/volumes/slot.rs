@@ -37,8 +37,8 @@
 //! | 248 | 8 | bytes a second, 0 = no limit (version 2) |
 //!
 //! A priority is 8 × class + level + 1 with the classes real time (0), best effort and idle. The
-//! entry of an optional class follows the entry of its volume and has the same number; of its fields
-//! before the priority only the deadline is used.
+//! entry of an optional class follows the entry of its volume and has the same number; of its
+//! fields before the priority only the deadline is used.
 //!
 //! A table of version 1 has zeroes in the fields of version 2. The next change writes it as version
 //! 2, which programs for version 1 refuse to read.

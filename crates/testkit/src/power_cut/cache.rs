@@ -15,14 +15,14 @@ use super::drive::FailedFlush;
 use super::history::Event;
 use super::platter::Platter;
 
-/// What is on the platter and what is not yet.
+/// The settled contents of the platter, and the writes that are not settled yet.
 #[derive(Clone, Debug)]
 pub(super) struct WriteCache {
     /// Everything that survives a cut.
     pub(super) settled: Platter,
-    /// Reported and not settled, in the order in which they took effect.
+    /// Reported and not settled, in order of effect.
     cached: Vec<Change>,
-    /// Sent and not reported, in the order in which they were sent.
+    /// In flight, in order of dispatch.
     under_way: Vec<Change>,
     /// Flushes at the drive: each covers the changes numbered up to this.
     flushes: BTreeMap<CommandId, u64>,
@@ -37,7 +37,7 @@ pub(super) struct WriteCache {
 pub(super) struct Change {
     command: CommandId,
     extent: Extent,
-    /// What it writes; `None` is zeroes.
+    /// The data to write; `None` for zeroes.
     content: Option<Bytes>,
     fua: bool,
     /// Its number among the reported ones, from 1.
@@ -87,8 +87,8 @@ impl WriteCache {
         }
     }
 
-    /// What a cut now may or may not find, in the order in which it took effect; what is under way
-    /// comes last, in the order it was sent.
+    /// The changes that may or may not survive a cut now, in order of effect; commands in flight
+    /// come last, in order of dispatch.
     pub(super) fn unsettled(&self) -> impl Iterator<Item = &Change> {
         self.cached.iter().chain(&self.under_way)
     }
@@ -147,7 +147,7 @@ impl Change {
         self.extent
     }
 
-    /// Whether it may be found on its sector number `index`.
+    /// True if a cut may leave it on its sector number `index`.
     pub(super) fn may_show(&self, index: u64) -> bool {
         !self.overtaken.get(index as usize).copied().unwrap_or(false)
     }

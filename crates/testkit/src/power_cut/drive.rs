@@ -33,8 +33,8 @@ pub enum FailedFlush {
     Forgets,
 }
 
-/// Which promises a drive makes and does not keep: some do. Software on top cannot notice before
-/// the power fails, which shows that a test can fail.
+/// The guarantees that a drive gives and breaks, as some drives do. Software on top cannot notice
+/// before the power fails; a test with such a drive shows that it can fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BrokenPromises {
     /// Flushes are reported and settle nothing.
@@ -43,7 +43,7 @@ pub struct BrokenPromises {
     pub fua: bool,
 }
 
-/// What a drive in memory shall be like before it is opened.
+/// The configuration of a power-cut drive before it is opened.
 #[derive(Clone, Debug)]
 pub struct PowerCutDrive {
     platter: Platter,
@@ -71,7 +71,7 @@ struct Shared {
 }
 
 struct State {
-    /// What a read sees: everything that was reported.
+    /// The contents that a read returns: everything that was reported.
     live: Platter,
     cache: WriteCache,
     history: Option<History>,
@@ -106,7 +106,7 @@ impl PowerCutDrive {
         }
     }
 
-    /// Which order commands are reported in, and which fail.
+    /// Sets the seed of the completion order and of the failures.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -154,7 +154,7 @@ impl PowerCutDrive {
         self
     }
 
-    /// Which promises it does not keep.
+    /// Sets the guarantees that the drive breaks.
     #[must_use]
     pub fn breaks(mut self, promises: BrokenPromises) -> Self {
         self.promises = promises;
@@ -176,8 +176,8 @@ impl PowerCutDrive {
         self
     }
 
-    /// The share of flushes that fail with EIO, from 0 to 1. `then` says what becomes of the writes that
-    /// it should have covered.
+    /// The share of flushes that fail with EIO, from 0 to 1. `then` says what becomes of the writes
+    /// that it should have covered.
     ///
     /// # Panics
     /// When `share` is not within 0 to 1.
@@ -245,7 +245,7 @@ impl PowerCutDrive {
 }
 
 impl PowerSwitch {
-    /// What would be found if the power failed now. The drive goes on as if nothing had happened.
+    /// The contents after a power cut now. The drive itself continues to work.
     pub fn cut(&self, failure: PowerFailure, rng: &mut impl Rng) -> Platter {
         failure.strike(&self.shared.state().cache, self.shared.physical_sectors, rng)
     }

@@ -11,19 +11,19 @@ use rand::{Rng, RngExt};
 use super::cache::{Change, WriteCache};
 use super::platter::Platter;
 
-/// What a power failure may do; the default is the harshest that leaves every sector readable.
+/// The effects of a power failure; the default is the harshest that leaves every sector readable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerFailure {
-    /// Where a command may be torn.
+    /// The granularity at which a command may be torn.
     pub tear: Tear,
-    /// What becomes of the physical block that the head is on.
+    /// The fate of the physical block under the head.
     pub casualty: Casualty,
 }
 
-/// Where a command that is not settled may be torn.
+/// The granularity at which an unsettled command may be torn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tear {
-    /// Nowhere: it is found whole or not at all. Milder than any drive, to tell what depends on
+    /// Never: it is found complete or not at all. Milder than any drive, to find what depends on
     /// tearing.
     Never,
     /// Between physical blocks: any of them may be found.
@@ -32,7 +32,7 @@ pub enum Tear {
     Sectors,
 }
 
-/// What becomes of a physical block that is being written when the power fails.
+/// The fate of a physical block that is being written when the power fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Casualty {
     /// Its sectors hold what they held before or what was being written.
@@ -95,7 +95,7 @@ pub(super) fn exposed_blocks(cache: &WriteCache, physical_sectors: u64) -> Vec<E
     blocks.into_iter().map(extent).collect()
 }
 
-/// How likely the fates are in one cut.
+/// The probabilities of the fates in one cut.
 struct Odds {
     whole: f64,
     torn: f64,

@@ -20,13 +20,13 @@ pub enum Event {
     Sent {
         /// Its name.
         command: CommandId,
-        /// What it does: write, zero, discard or flush.
+        /// The operation: write, zero, discard or flush.
         op: Op,
         /// Its sectors.
         extent: Extent,
-        /// Whether it must be durable when it is reported.
+        /// True if the command must be durable when it is reported.
         fua: bool,
-        /// What a write writes; empty for everything else.
+        /// The data of a write; empty for other commands.
         content: Bytes,
     },
     /// The drive reported a command.
@@ -35,15 +35,15 @@ pub enum Event {
         command: CommandId,
         /// Success, or the system's error code.
         result: Result<(), i32>,
-        /// Whether durability was promised and not kept.
+        /// True if durability was promised and not kept.
         lied: bool,
-        /// How many of the command's sectors were taken in, from its first: all of them, unless it
-        /// failed.
+        /// The number of the command's sectors that took effect, from its first: all of them,
+        /// unless it failed.
         landed: Sectors,
     },
 }
 
-/// What happened at a drive since it was opened, and what its platter held before.
+/// The events at a drive since it was opened, and the initial contents of its platter.
 #[derive(Clone, Debug)]
 pub struct History {
     pub(super) before: Platter,
@@ -66,7 +66,7 @@ pub struct EveryPlatter {
     settled: Platter,
     /// For each sector that may differ from the settled one, what else it may hold.
     choices: Vec<(Extent, Vec<Bytes>)>,
-    /// Which choice of each comes next, 0 being the settled content; `None` when all were there.
+    /// The next choice for each sector, 0 being the settled contents; `None` after the last.
     next: Option<Vec<usize>>,
 }
 
@@ -163,7 +163,7 @@ impl Cutter<'_> {
         self
     }
 
-    /// What is found when the power fails at this moment; another one each time.
+    /// The contents after a power cut at this moment; a new random outcome at each call.
     pub fn cut(&self, failure: PowerFailure, rng: &mut impl Rng) -> Platter {
         failure.strike(&self.cache, self.history.physical_sectors, rng)
     }
@@ -214,7 +214,7 @@ impl Cutter<'_> {
 }
 
 impl EveryPlatter {
-    /// How many there are; `u64::MAX` also when there are more.
+    /// The number of outcomes; `u64::MAX` also if there are more.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.choices

@@ -68,7 +68,7 @@ impl Script {
         self.send(command, Op::Flush, 0, 0, false).report(command, 0)
     }
 
-    /// What may be found at the end, as the first bytes of the sectors.
+    /// The possible outcomes at the end, as the first bytes of the sectors.
     fn every_end(&self) -> BTreeSet<Vec<u8>> {
         let mut cutter = self.0.cutter();
         let every = cutter.advance(self.0.events.len()).every_cut();
@@ -78,7 +78,7 @@ impl Script {
         all.into_iter().collect()
     }
 
-    /// What sector 0 may hold at the end.
+    /// The possible contents of sector 0 at the end.
     fn ends_of_sector_0(&self) -> Vec<u8> {
         let ends: BTreeSet<u8> = self.every_end().into_iter().map(|contents| contents[0]).collect();
         ends.into_iter().collect()
@@ -246,7 +246,7 @@ fn at_most_one_block_becomes_unreadable_and_only_one_that_is_being_written() {
     assert_eq!(seen, BTreeSet::from([0, 1]));
 }
 
-/// What one of 6 commands on 8 sectors does next.
+/// The next step of one of 6 commands on 8 sectors.
 #[derive(Clone, Debug)]
 enum Step {
     Send { op: Op, start: u64, len: u64, fua: bool },

@@ -113,7 +113,8 @@ fn by_requests(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let ratio = course.settled_rate(0) / course.settled_rate(1);
     let reserved = SEQUENTIAL / (100.0 - SEQUENTIAL);
     let off = (ratio / reserved - 1.0).abs() > 0.1;
-    let what = "requests of the sequential stream over those of the random one (simulated drive with \
+    let what = "requests of the sequential stream over those of the random one (simulated drive \
+        with \
             noise)";
     let reason = "they are as reserved here.";
     findings.rows.push(Row::shape(

@@ -87,7 +87,8 @@ fn sequential(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         );
         let ratio = Estimated::new(rate / rates[0], None);
         let reason = "the published scheduler had fewer requests at the driver below when they \
-            were estimated high; here one or two are at the drive, and a run is charged what it took.";
+            were estimated high; here one or two are at the drive, and a run is charged what it \
+            took.";
         findings.rows.push(Row::shape(
             what,
             "below 1: less with higher estimates",
@@ -106,7 +107,8 @@ fn shares(findings: &mut Findings, name: &str, courses: &[Course]) {
             let own = p5::own(stream, *reserved);
             let share = course.settled_share(stream) * 100.0;
             let what = format!(
-                "{name}, {reserved} % sequential: {stream_name}, share of disk time (simulated drive with \
+                "{name}, {reserved} % sequential: {stream_name}, share of disk time (simulated \
+                    drive with \
                     noise)"
             );
             let reason = format!("{:+.2} points off, {WITHIN} allowed.", share - own);
