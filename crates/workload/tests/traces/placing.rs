@@ -227,7 +227,7 @@ fn packed_addresses_keep_what_is_touched_in_order_and_whole() {
 fn pieces_grow_until_a_trace_that_touches_everything_can_be_remembered() {
     let mut one_request = Survey::new(true);
     one_request.add(&read(0, 0, u64::MAX)).expect("one device");
-    let (pieces, bits) = one_request.pieces().expect("pieces were issued for");
+    let (pieces, bits) = one_request.pieces().expect("pieces were requested");
     assert_eq!((pieces.len(), bits), (1 << 12, 52));
     let mut survey = Survey::new(true);
     for device in 0..1000 {
@@ -235,7 +235,7 @@ fn pieces_grow_until_a_trace_that_touches_everything_can_be_remembered() {
             survey.add(&read(device, piece << 20, 512)).expect("a thousand devices");
         }
     }
-    let (pieces, bits) = survey.pieces().expect("pieces were issued for");
+    let (pieces, bits) = survey.pieces().expect("pieces were requested");
     assert_eq!((pieces.len(), bits), (150_000, 22), "600 pieces of 1 MiB of each are 150 of 4 MiB");
 }
 

@@ -274,17 +274,13 @@ pub(crate) fn read(format: &Format, action: Action, bytes: &[u8], piece: usize) 
         made.steps += 1;
         let consumed = match decoder.step(&bytes[from..to], ends) {
             Step::NeedMore if ends => {
-                assert_eq!(
-                    from, to,
-                    "{}: more is issued for although nothing follows",
-                    format.name
-                );
+                assert_eq!(from, to, "{}: more is requested although nothing follows", format.name);
                 return made;
             }
             Step::NeedMore => {
                 assert!(
                     to - from < trace::MAX_NEEDED,
-                    "{}: {} bytes are at hand and more are issued for",
+                    "{}: {} bytes are at hand and more are requested",
                     format.name,
                     to - from
                 );
