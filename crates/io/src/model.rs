@@ -228,7 +228,7 @@ impl RunningMap {
     #[must_use]
     pub fn keep(&self) -> KeptMap {
         match self {
-            Self::Matrix(shared) => KeptMap::Matrix(Box::new(shared.look(LatencyMatrix::clone))),
+            Self::Matrix(shared) => KeptMap::Matrix(Box::new(shared.inspect(LatencyMatrix::clone))),
             Self::Compact(map) => KeptMap::Compact(map.clone()),
         }
     }

@@ -107,20 +107,20 @@ fn identical_drives_share_what_each_learns() {
         open(folder.path(), 2, ModelChoice::map(MapKind::Matrix, MapStart::Shared(map.clone())))
             .expect("it is of the same model");
     read(&one, 48);
-    let known = map.look(|map| map.known());
+    let known = map.inspect(|map| map.known());
     assert!(known > 4, "{known} pairs");
     assert_eq!(
-        shared(&other).look(|map| map.known()),
+        shared(&other).inspect(|map| map.known()),
         known,
         "what the one has learned the other knows"
     );
     let kept = one.handle().map().expect("it goes by one").keep();
     read(&other, 24);
-    let learned = map.look(|map| map.observations());
+    let learned = map.inspect(|map| map.observations());
     assert!(learned > 0);
     // What replaces it replaces it for both.
     assert_eq!(other.handle().load_map(kept.clone(), MapLoading::Replace), Ok(MapLoad::Replaced));
-    assert_eq!(shared(&one).look(|map| map.known()), known);
+    assert_eq!(shared(&one).inspect(|map| map.known()), known);
     assert!(
         matches!(one.handle().load_map(kept, MapLoading::Merge), Ok(MapLoad::Merged(merged)) if merged.new == 0 && merged.kept == known)
     );

@@ -60,7 +60,7 @@ impl KeptMap {
             return model.map().map(|map| Self::Compact(Box::new(map.clone())));
         }
         let belief = belief.downcast_ref::<MatrixBelief>()?;
-        Some(Self::Matrix(Box::new(belief.map().look(LatencyMatrix::clone))))
+        Some(Self::Matrix(Box::new(belief.map().inspect(LatencyMatrix::clone))))
     }
 
     /// The map that `bytes` are, if it takes no more than `memory`.

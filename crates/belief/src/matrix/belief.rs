@@ -1,29 +1,28 @@
-//! [`MatrixBelief`]: what a scheduler believes that has a latency map and nothing else.
+//! [`MatrixBelief`]: a drive model that uses only a latency map.
 //!
-//! Places are numbers of cells: where a request begins and where it ends. What it takes from the
-//! cell of the last request to that of the next is what the map says of the pair; a pair that it
-//! does not know costs by distance in addresses, on a line fitted to what was seen. *Worst* is what
-//! the map says, *expected* what pairs that said so took on average, and there is no better *most
-//! likely* than that.
+//! Positions are cell numbers: the start and the end of a request. The cost from the cell of the
+//! last request to that of the next is the entry of the pair. The cost of an unknown pair depends
+//! on the distance in addresses, by a line fitted to observations. *Worst* is the entry, *expected*
+//! is the average time of pairs with this entry, and *most likely* is the same as *expected*.
 //!
 //! Worked example: cells of 256 sectors, the head at the end of LBA 1,000 (cell 3), free at t = 0.
-//! A request at LBA 2,400 (cell 9) is sent at once: the map says 5.7 ms for cells 3 and 9, and
-//! pairs that said 5.7 took 0.8 of it: expected 4.6, worst 5.7, from t = 0 on. A request at cell
-//! 12, of which nothing is known: by distance 5.1 ms, worst the longest time there is. Sent at t =
-//! 30 ms both are unknown: after idleness the platter is anywhere.
+//! A request at LBA 2,400 (cell 9) is sent at once: the entry of cells 3 and 9 is 5.7 ms, and pairs
+//! with 5.7 took 0.8 of it: expected 4.6, worst 5.7, from t = 0 on. A request at cell 12, an
+//! unknown pair: by distance 5.1 ms, worst the longest time of the map. If sent at t = 30 ms, both
+//! are unknown: after idle time the angle of the platter is arbitrary.
 //!
-//! *What is learned from*: commands that succeeded, were sent before or straight after the one
-//! before them completed, and are no longer than a cell. The time kept is completion to completion
-//! less the media time of the sectors, so that it serves for requests of other lengths; with a
-//! command overhead in it where one command is outstanding at a time, without where there are two.
-//! An access that no arm can have made, because it was faster than any seek, is a hit in the
-//! drive's cache: it teaches nothing. Among neighboring cells hits are not told apart; they can
-//! make a pair known too well, until an access to the medium corrects it.
+//! *Observations*: commands that succeeded, were sent before or straight after the completion of
+//! the previous one, and are no longer than a cell. The recorded time is completion to completion
+//! less the media time of the sectors, so that it applies to requests of other lengths. It includes
+//! the command overhead if one command is outstanding at a time, and excludes it with two. An
+//! access that was faster than any seek is a cache hit and is not recorded. Hits between
+//! neighboring cells are not recognized. They can make an entry too short until an access to the
+//! medium corrects it.
 //!
-//! Guarantees: of a pair that was learned, `worst` is never below what was observed. Not
-//! guaranteed: anything about rotation within a cell; before a drive's cells have been met in pairs
-//! this is an order by distance. Cost: a look-up under a lock. Source: P1 sections 3.1 to 3.3;
-//! [`Calibration`], [`ByDistance`] and [`Pace`] are ours.
+//! Guarantees: `worst` of a learned pair is never below an observation. Not guaranteed: anything
+//! about rotation within a cell. Until pairs are learned, the order is by distance. Cost: a look-up
+//! under a lock. Source: P1 sections 3.1 to 3.3; [`Calibration`], [`ByDistance`] and [`Pace`] are
+//! ours.
 
 use headtime_sched::{
     AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
@@ -39,19 +38,19 @@ use super::pace::Pace;
 use super::shape::MatrixShape;
 use super::shared::SharedMatrix;
 
-/// What the user may set of a [`MatrixBelief`].
+/// The options of a [`MatrixBelief`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MatrixOptions {
     /// Media time of a sector within a cell, in ns. Default 2,560 (guess: 200 MB/s in sectors of
     /// 512 bytes).
     pub sector_ns: f64,
-    /// A command sent so long after the one before it completed still counts as back to back.
-    /// Default 200 us (guess: a thirtieth of a revolution).
+    /// Maximum idle time before a command that still counts as back to back. Default 200 us (guess:
+    /// a thirtieth of a revolution).
     pub back_to_back: Nanos,
-    /// No access reaches a cell further than the neighboring one in less. Default 300 us (guess:
+    /// Minimum time of an access to a cell further than the neighboring one. Default 300 us (guess:
     /// half of the shortest seek and settle).
     pub min_access: Nanos,
-    /// What becomes of unknown pairs. Default: nothing special.
+    /// The treatment of unknown pairs. Default: no preference.
     pub exploration: Exploration,
 }
 
@@ -66,20 +65,19 @@ impl Default for MatrixOptions {
     }
 }
 
-/// Whether orders are chosen that fill the map.
+/// The preference of orders that fill the map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Exploration {
-    /// An unknown pair costs what its distance says.
+    /// An unknown pair costs by its distance.
     #[default]
     Off,
-    /// A pair that is unknown, and would be known after an access, is *expected* to cost a
-    /// thousandth of what its distance says: it goes before every pair that is known, and among its
-    /// like the nearest goes first. Most likely and worst times stay what they are, so an order by
-    /// most likely times (`sptf`) does not explore.
+    /// An unknown pair that an access would make known is *expected* to cost a thousandth of its
+    /// cost by distance: it is served before every known pair, nearest first. Most likely and worst
+    /// times stay the same, so an order by most likely times (`sptf`) does not explore.
     Prefer,
 }
 
-/// A belief that looks pairs of cells up.
+/// A drive model that looks up pairs of cells.
 #[derive(Clone, Debug)]
 pub struct MatrixBelief {
     map: SharedMatrix,
@@ -93,7 +91,7 @@ pub struct MatrixBelief {
 }
 
 impl MatrixBelief {
-    /// A belief that looks up and learns in `map`, with what else it learns empty.
+    /// A drive model that uses and updates `map`; its other state is empty.
     #[must_use]
     pub fn new(map: SharedMatrix, options: MatrixOptions) -> Self {
         let shape = map.shape();
@@ -112,13 +110,13 @@ impl MatrixBelief {
         }
     }
 
-    /// The map, to be looked at, saved or shared.
+    /// The map, to inspect, save or share it.
     #[must_use]
     pub fn map(&self) -> &SharedMatrix {
         &self.map
     }
 
-    /// Chooses from now on whether orders are preferred that fill the map.
+    /// Sets the preference of orders that fill the map.
     pub fn set_exploration(&mut self, exploration: Exploration) {
         self.options.exploration = exploration;
     }
@@ -131,13 +129,13 @@ impl MatrixBelief {
         Position { cylinder: self.shape().cell_of(lba), head: 0, angle: Angle::ZERO }
     }
 
-    /// The sectors of a request that lie in its first cell's worth, and those that follow.
+    /// Splits a request into the sectors of its first cell length and the following ones.
     fn split(&self, len: Sectors) -> (Sectors, Sectors) {
         let first = len.min(self.shape().cell());
         (first, len - first)
     }
 
-    /// Media time of the first cell's worth of a request.
+    /// Media time of the first cell length of a request.
     fn first_transfer(&self, len: Sectors) -> Nanos {
         Nanos::from_ns((self.options.sector_ns * self.split(len).0.get() as f64) as u64)
     }
@@ -146,11 +144,11 @@ impl MatrixBelief {
         dispatch.saturating_since(head.free_at) <= self.options.back_to_back
     }
 
-    /// What is known of the pair, if the access follows straight after the one before it.
+    /// The entry of the pair, if the access follows straight after the previous one.
     fn find(&self, head: &Head, dispatch: Instant, target: &Target) -> Option<Nanos> {
         let (from, to) = (head.place.cylinder, target.start.cylinder);
         self.is_back_to_back(head, dispatch)
-            .then(|| self.map.look(|map| map.time(from, to)))
+            .then(|| self.map.inspect(|map| map.time(from, to)))
             .flatten()
     }
 
@@ -161,7 +159,7 @@ impl MatrixBelief {
         }
     }
 
-    /// What the map says of serving `to` straight after `from`.
+    /// The cost of `to` straight after `from`.
     fn back_to_back(&self, map: &LatencyMatrix, from: &Target, to: &Target) -> PairCost {
         let (before, next) = (from.end.cylinder, to.start.cylinder);
         let said = map.time(before, next);
@@ -185,15 +183,15 @@ impl MatrixBelief {
         PairCost { expected: to.transfer + expected, worst: to.transfer + worst, known }
     }
 
-    /// Whether sending the pair would fill an entry.
+    /// Returns true if sending the pair would fill an entry.
     fn would_learn(&self, head: &Head, dispatch: Instant, target: &Target) -> bool {
         let (from, to) = (head.place.cylinder, target.start.cylinder);
         self.is_back_to_back(head, dispatch)
             && self.split(target.extent.len).1.is_zero()
-            && self.map.look(|map| map.would_learn(from, to))
+            && self.map.inspect(|map| map.would_learn(from, to))
     }
 
-    /// Whether the access was too fast for an arm that had to go somewhere else.
+    /// Returns true if the access was too fast for a seek: a cache hit.
     fn is_hit(&self, head: &Head, target: &Target, positioning: Nanos) -> bool {
         head.place.cylinder.abs_diff(target.start.cylinder) > 1
             && positioning < self.options.min_access
@@ -237,7 +235,7 @@ impl Positioning for MatrixBelief {
             && self.would_learn(head, dispatch, target);
         let expected = if explores { positioning / EXPLORED } else { positioning };
         let worst = known.unwrap_or_else(|| {
-            self.shape().scale().reach().max(self.map.look(|map| map.longest_seen()))
+            self.shape().scale().reach().max(self.map.inspect(|map| map.longest_seen()))
         });
         Estimate {
             depart: dispatch.max(head.free_at),
@@ -256,9 +254,9 @@ impl Positioning for MatrixBelief {
         }
     }
 
-    /// Nothing passes by and nothing is reported late: one look at the map.
+    /// Costs depend on neither angle nor overhead: one look-up.
     fn pair(&self, from: &Target, to: &Target, _near: Instant, _overhead: Overhead) -> PairCost {
-        self.map.look(|map| self.back_to_back(map, from, to))
+        self.map.inspect(|map| self.back_to_back(map, from, to))
     }
 
     fn pairs(
@@ -269,20 +267,20 @@ impl Positioning for MatrixBelief {
         _overhead: Overhead,
         each: &mut dyn FnMut(PairCost, PairCost),
     ) {
-        self.map.look(|map| {
+        self.map.inspect(|map| {
             others.for_each(|other| {
                 each(self.back_to_back(map, hub, other), self.back_to_back(map, other, hub))
             })
         });
     }
 
-    /// Nothing: cells far apart may well be quicker to reach than near ones, and some pairs cost
-    /// next to nothing.
+    /// Zero: distant cells may be quicker to reach than near ones, and some pairs cost almost
+    /// nothing.
     fn seek_lower_bound(&self, _cylinders: u32) -> Nanos {
         Nanos::ZERO
     }
 
-    /// Nothing turns, as far as a map knows.
+    /// Zero: a map has no rotation.
     fn revolution(&self) -> Nanos {
         Nanos::ZERO
     }
@@ -327,7 +325,7 @@ impl Belief for MatrixBelief {
         let positioning = busy.saturating_sub(self.first_transfer(target.extent.len));
         if self.is_hit(head, target, positioning) {
             self.cache_hits += 1;
-            // What a cache took of a write is written some time later, wherever the head is then.
+            // A cached write is destaged later, from any position of the head.
             return if target.op == Op::Read {
                 AccessKind::CacheHit
             } else {
@@ -351,7 +349,7 @@ impl Belief for MatrixBelief {
         if let Some(said) = known {
             self.calibration.observe(self.shape().scale().code(said), said, positioning);
         }
-        // What follows on the media says nothing of what a distance costs.
+        // A sequential access shows nothing of the cost of a distance.
         let distance = distance(head, target);
         if !distance.is_zero() {
             self.by_distance.observe(distance, positioning);
@@ -375,8 +373,8 @@ impl Belief for MatrixBelief {
     }
 }
 
-/// The part of its cost that an unknown pair is expected to cost when the map is to be filled: less
-/// than any access there is, and still in the order of distance.
+/// Divisor of the expected cost of an unknown pair when the map is to be filled: the result is less
+/// than any access, and still in the order of distance.
 const EXPLORED: u64 = 1_000;
 
 #[cfg(test)]

@@ -1,20 +1,20 @@
-//! [`Calibration`]: what is to be expected of a pair of which the worst is known.
+//! [`Calibration`]: the expected time of a pair with a known worst time.
 //!
-//! A map keeps worst times, an order wants expected ones. How far the two are apart is learned: for
-//! each code of an entry the slow mean of *observed ÷ said*. A pair that was once just missed says
-//! a revolution more than it usually takes; that all pairs of this code took 0.6 of what they said
-//! makes 0.6 of it expected.
+//! A map keeps worst times, but an order needs expected ones. Their ratio is learned: for each code
+//! of an entry the slow mean of *observed ÷ entry*. The entry of a pair that missed its sector once
+//! is a revolution longer than usual. If all pairs of this code took 0.6 of their entries, 0.6 of
+//! the entry is expected.
 //!
-//! Worked example: pairs that said 10 ms took 10, 4, 6 and 8 ms: seven tenths, which four guesses
-//! of 1 pull to 0.85. The next one that says 10 ms is expected to take 8.5.
+//! Worked example: pairs with an entry of 10 ms took 10, 4, 6 and 8 ms: a mean of 0.7, which four
+//! guesses of 1 pull to 0.85. The next pair with an entry of 10 ms is expected to take 8.5.
 //!
-//! Guarantees: never above what is said. Cost: O(1), 4 KiB. Source: ours; the paper orders by the
-//! worst itself.
+//! Guarantees: never above the entry. Cost: O(1), 4 KiB. Source: ours; the paper orders by the
+//! worst time itself.
 
 use super::scale::EntryBits;
 use headtime_units::Nanos;
 
-/// Observed ÷ said, by code.
+/// The ratio of observed time to entry, by code.
 #[derive(Clone, Debug)]
 pub(super) struct Calibration {
     /// Codes of sixteen bits share a class by their upper eight.
@@ -37,13 +37,13 @@ impl Calibration {
         }
     }
 
-    /// What is expected of a pair whose code says `said`.
+    /// The expected time of a pair whose entry is `said`.
     pub(super) fn expected(&self, code: u16, said: Nanos) -> Nanos {
         let ratio = self.classes[usize::from(code >> self.shift)].ratio;
         Nanos::from_ns((said.as_ns() as f64 * ratio) as u64).min(said)
     }
 
-    /// Takes in that a pair whose code said `said` took `observed`.
+    /// Observes that a pair whose entry is `said` took `observed`.
     pub(super) fn observe(&mut self, code: u16, said: Nanos, observed: Nanos) {
         let class = &mut self.classes[usize::from(code >> self.shift)];
         let ratio = observed.as_ns() as f64 / said.as_ns().max(1) as f64;
@@ -53,11 +53,11 @@ impl Calibration {
     }
 }
 
-/// How many observations the guess that the worst is usual is worth (guess).
+/// Weight of the guess that the worst time is usual, in observations (guess).
 const GUESS_WEIGHT: f64 = 4.0;
-/// Weight of an observation once much has been seen (guess).
+/// Minimum weight of an observation (guess).
 const STEADY_WEIGHT: f64 = 1.0 / 512.0;
-/// One access that took many times as long (a retry) must not move a class far (guess).
+/// Maximum ratio of an observation: a retry must not move a class far (guess).
 const MAX_RATIO: f64 = 4.0;
 
 #[cfg(test)]
@@ -77,13 +77,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_expected_to_exceed_what_is_said() {
+    fn the_expected_time_never_exceeds_the_entry() {
         let mut calibration = Calibration::new(EntryBits::Sixteen);
         for _ in 0..10_000 {
             calibration.observe(u16::MAX, Nanos::from_ms(1), Nanos::from_ms(900));
         }
         assert_eq!(calibration.expected(u16::MAX, Nanos::from_ms(1)), Nanos::from_ms(1));
-        // Back to what is usual within some thousand observations.
+        // The usual ratio returns within some thousand observations.
         for _ in 0..4_000 {
             calibration.observe(u16::MAX, Nanos::from_ms(1), Nanos::from_us(500));
         }

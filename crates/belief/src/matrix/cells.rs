@@ -1,8 +1,8 @@
-//! [`Cells`]: which row of the matrix a cell has.
+//! [`Cells`]: the assignment of matrix rows to cells.
 //!
-//! In a map of a region cell and row differ by a number. In a map of the cells touched a cell gets
-//! the next free row when it first has something to say, and keeps it; when all rows are given
-//! away, cells that come later have none.
+//! In a map of a region, cell and row differ by a constant. In a map of touched cells, a cell gets
+//! the next free row at its first observation, and keeps it. When all rows are assigned, later
+//! cells have none.
 
 use super::shape::CoveredCells;
 
@@ -23,7 +23,7 @@ impl Cells {
         }
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub(super) fn len(&self) -> u32 {
         match self {
             Self::Region { count, .. } => *count,
@@ -40,7 +40,7 @@ impl Cells {
         }
     }
 
-    /// How many more cells can get a row.
+    /// The number of cells that can still get a row.
     pub(super) fn free(&self) -> u32 {
         match self {
             Self::Region { .. } => 0,
@@ -48,7 +48,7 @@ impl Cells {
         }
     }
 
-    /// The row of a cell, a new one if it has none and there is one.
+    /// The row of a cell; assigns a new one if the cell has none and a row is free.
     pub(super) fn row_or_new(&mut self, cell: u32) -> Option<u32> {
         if let Some(row) = self.row(cell) {
             return Some(row);
@@ -63,7 +63,7 @@ impl Cells {
         Some(row)
     }
 
-    /// The cell of a row there is.
+    /// The cell of an assigned row.
     pub(super) fn cell(&self, row: u32) -> u32 {
         match self {
             Self::Region { first, .. } => first + row,
@@ -72,11 +72,12 @@ impl Cells {
     }
 }
 
-/// Which row a cell has, by open addressing: a look-up is one or two loads, where a tree has a
-/// dozen. It stands for the list of cells by rows and answers the same however often it grew.
+/// An index of rows by cell, with open addressing: a look-up is one or two loads, while a tree
+/// needs a dozen. It is derived from the list of cells, and its answers do not depend on when it
+/// was resized.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Finder {
-    /// A row and one more, 0 where there is none; a power of two of them, at least half of them 0.
+    /// Row number plus one, or 0 if free. The length is a power of two, and at least half are free.
     places: Vec<u32>,
 }
 
@@ -93,7 +94,7 @@ impl Finder {
         }
     }
 
-    /// Takes the newest of `cells` in.
+    /// Adds the last of `cells`.
     fn add(&mut self, cells: &[u32]) {
         if 2 * cells.len() > self.places.len() {
             self.places = vec![0; (2 * cells.len()).next_power_of_two()];
@@ -111,8 +112,8 @@ impl Finder {
         self.places[place] = row as u32 + 1;
     }
 
-    /// Where the search for a cell begins: multiplied by 2³² over the golden ratio, so that
-    /// neighbors lie apart (Knuth, volume 3, 6.4).
+    /// The first place of a cell: multiplicative hashing by 2³² over the golden ratio, so that
+    /// neighbors are apart (Knuth, volume 3, 6.4).
     #[inline]
     fn home(&self, cell: u32) -> usize {
         let mixed = u64::from(cell.wrapping_mul(0x9E37_79B9));

@@ -1,16 +1,18 @@
-//! A map as bytes, and bytes as a map. No files here: whoever has one hands the bytes over, and
-//! saves by writing aside, syncing and renaming.
+//! Conversion of a map to bytes and back. Files are the caller's task: it saves by writing a
+//! temporary file, syncing and renaming.
 //!
 //! ```text
-//! header   "HTLATMAP" · version · bytes of the header · drive, cells, scale, counts · model name · checksum of the header
-//! body     numbers of the cells covered (where they came one by one) · entries · samples and table of exceedances (where counted) · checksum of the body
+//! header   "HTLATMAP" · version · bytes of the header · drive, cells, scale, counts · model name
+//!          · checksum of the header
+//! body     numbers of the touched cells (unless a region is covered) · entries
+//!          · samples and table of exceedances (if counted) · checksum of the body
 //! ```
 //! Numbers are little endian, checksums CRC-32C. Magic, version, length and checksum of the header
-//! stay where they are in every version, so that a newer file is told from a damaged one.
+//! keep their position in every version, so that a newer file is distinguished from a damaged one.
 //!
-//! Guarantees: a map that was decoded answers every question as the one that was encoded. What is
-//! cut off, damaged, newer, of another drive or of other cells is refused before anything is
-//! changed, and nothing is allocated for what the bytes do not hold. Source: P1 section 4 (save and
+//! Guarantees: a decoded map answers every query like the encoded one. Truncated, damaged or newer
+//! data, and maps of another drive or of other cells, are refused before anything is changed. No
+//! memory is allocated for data that the bytes do not contain. Source: P1 section 4 (save and
 //! restore).
 
 use headtime_units::{ByteSize, Extent, Nanos, SectorSize, Sectors};
@@ -26,13 +28,17 @@ use super::shape::{
     ShapeError, entries_of,
 };
 
-/// Why bytes are no map. Nothing was changed.
+/// Reasons why bytes are not a valid map. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// They do not begin as a map does.
-    #[error("this is no latency map: it does not begin with '{}'; name a file that `headtime map save` wrote", MAGIC.escape_ascii())]
+    /// The magic number is missing.
+    #[error(
+        "this is no latency map: it does not begin with '{}'; name a file that `headtime map save` \
+            wrote",
+        MAGIC.escape_ascii()
+    )]
     NotAMap,
-    /// A newer program wrote them.
+    /// The format is newer than this program.
     #[error(
         "the latency map has format {version}, this program knows {VERSION}; use a newer program, \
             or start empty"
@@ -41,21 +47,21 @@ pub enum DecodeError {
         /// The version of the format.
         version: u32,
     },
-    /// They end too early.
+    /// The data is truncated.
     #[error(
         "the latency map ends after {bytes} bytes, expected are at least {expected}: it was cut \
             off; save it again, or start empty"
     )]
     Truncated {
-        /// How many there are.
+        /// The number of bytes.
         bytes: u64,
-        /// How many there should be, at least.
+        /// The minimum number of bytes.
         expected: u64,
     },
-    /// They contradict themselves.
+    /// The data is inconsistent.
     #[error("the latency map is damaged: {what}; restore it from a copy, or start empty")]
     Damaged {
-        /// What is wrong.
+        /// The inconsistency.
         what: String,
     },
     /// The map takes more memory than allowed.
@@ -63,43 +69,43 @@ pub enum DecodeError {
         "the latency map takes {needs} of memory and may take {memory}; allow more, or start empty"
     )]
     Memory {
-        /// What it takes.
+        /// The required memory.
         needs: ByteSize,
-        /// What it may take.
+        /// The memory limit.
         memory: ByteSize,
     },
 }
 
-/// Why a map is not restored from bytes. Nothing was changed.
+/// Reasons why a map is not restored from bytes. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
-    /// The bytes are no map.
+    /// The bytes are not a valid map.
     #[error(transparent)]
     Decode(#[from] DecodeError),
     /// The map is of another drive, or in cells of another size.
     #[error(transparent)]
     Foreign(#[from] MergeError),
-    /// The map covers or keeps something else than is set here.
+    /// The map differs from the settings.
     #[error(
         "the latency map has {setting} {theirs}, set is {ours}; set {setting} as the map has it, \
             merge the map instead, or start empty"
     )]
     OtherLayout {
-        /// Which setting differs.
+        /// The setting that differs.
         setting: &'static str,
-        /// What is set here.
+        /// The value set here.
         ours: String,
-        /// What the map has.
+        /// The value of the map.
         theirs: String,
     },
 }
 
 impl LatencyMatrix {
-    /// The map as bytes.
+    /// Encodes the map.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        // What a large map needs is known, so that it is not moved again and again while it grows;
-        // header and cells are little beside it.
+        // The capacity is reserved in advance, because repeated reallocation of a large map is
+        // slow. Header and cells are small in comparison.
         let entries = self.entries.bytes()
             + self.samples.as_ref().map_or(0, |samples| samples.bytes() + Exceedance::BYTES);
         let mut bytes =
@@ -108,8 +114,8 @@ impl LatencyMatrix {
         bytes
     }
 
-    /// Hands the map over as bytes, piece by piece: for a large map that is to be written without
-    /// standing in memory twice.
+    /// Encodes the map piece by piece, so that a large map is written without a second copy in
+    /// memory.
     pub fn encode_in_pieces(&self, mut take: impl FnMut(&[u8])) {
         take(&self.header());
         let mut checksum = 0;
@@ -165,7 +171,7 @@ impl LatencyMatrix {
         header
     }
 
-    /// The map that `bytes` are, if it takes no more than `memory`.
+    /// Decodes a map, if it takes no more than `memory`.
     ///
     /// # Errors
     /// See [`DecodeError`].
@@ -200,7 +206,7 @@ impl LatencyMatrix {
                     )));
                 }
             }
-            map.grow();
+            map.extend();
         }
         let (entries, counts) = body.split_at(map.entries.bytes() as usize);
         map.entries.fill(entries);
@@ -216,8 +222,8 @@ impl LatencyMatrix {
         Ok(map)
     }
 
-    /// Becomes the map that `bytes` are, which must be of the same drive and laid out as this one
-    /// is set; what was known here is replaced. To add to it, decode and [`LatencyMatrix::merge`].
+    /// Replaces this map by the decoded `bytes`, which must be of the same drive and layout. To add
+    /// to this map, decode and [`LatencyMatrix::merge`].
     ///
     /// # Errors
     /// See [`RestoreError`]; nothing is changed then.
@@ -230,7 +236,7 @@ impl LatencyMatrix {
     }
 }
 
-/// What stands before the entries.
+/// The fields before the entries.
 struct Header {
     shape: MatrixShape,
     rows: u32,
@@ -239,7 +245,7 @@ struct Header {
 }
 
 impl Header {
-    /// The header and what follows it.
+    /// Splits `bytes` into the header and the rest.
     fn split(bytes: &[u8], memory: ByteSize) -> Result<(Self, &[u8]), DecodeError> {
         let begun = bytes.len().min(MAGIC.len());
         if bytes[..begun] != MAGIC[..begun] || bytes.is_empty() {
@@ -276,7 +282,8 @@ impl Header {
         Ok((Self::read(&header[16..], memory)?, body))
     }
 
-    /// The fields behind magic, version and length; `fields` has all of those of fixed length.
+    /// Reads the fields after magic, version and length; `fields` contains all fields of fixed
+    /// length.
     fn read(fields: &[u8], memory: ByteSize) -> Result<Self, DecodeError> {
         let long = |place: usize| {
             let mut number = [0; 8];
@@ -366,7 +373,7 @@ impl Header {
     }
 }
 
-/// Whether a map covers and keeps what is set, so that it can take the place of one that is empty.
+/// Checks that a map has the layout that is set, so that it can replace an empty one.
 fn same_layout(ours: &MatrixShape, theirs: &MatrixShape) -> Result<(), RestoreError> {
     let covers = |shape: &MatrixShape| match shape.cells {
         CoveredCells::Touched { .. } => "the cells touched".to_string(),
@@ -394,11 +401,11 @@ fn damaged(what: impl Into<String>) -> DecodeError {
 }
 
 const MAGIC: [u8; 8] = *b"HTLATMAP";
-/// The format written here.
+/// The format version that is written.
 const VERSION: u32 = 1;
 /// Bytes of a header up to the model name.
 const FIXED_BYTES: u32 = 72;
-/// No version's header is longer.
+/// Maximum length of a header, in all versions.
 const MAX_HEADER_BYTES: u32 = 65_536;
 const TOUCHED: u8 = 0;
 const REGION: u8 = 1;

@@ -1,9 +1,9 @@
-//! [`ByDistance`]: what a pair costs that the map does not know: a line over the root of the
-//! distance in addresses, fitted to what was observed.
+//! [`ByDistance`]: the cost of a pair that the map does not know: a line over the square root of
+//! the distance in addresses, fitted to observations.
 //!
-//! The line always rises, so unknown pairs are ordered by distance whatever has been seen; what is
-//! fitted is where it lies, so that they can be compared with pairs that are known. Least squares
-//! with slowly fading memory.
+//! The line always rises, so unknown pairs are always ordered by distance. The fit sets its level,
+//! so that unknown pairs compare with known ones. The method is least squares with exponentially
+//! fading memory.
 //!
 //! Worked example: seeks and turns observed average 5 ms next to the head and 13 ms across the
 //! whole drive. A quarter of the drive away the root is 0.5: 9 ms.
@@ -33,7 +33,7 @@ struct Sums {
 }
 
 impl ByDistance {
-    /// What is guessed of a drive of this size.
+    /// The initial guess for a drive of this size.
     pub(super) fn new(capacity: Sectors) -> Self {
         let mut line = Self {
             capacity: capacity.get().max(1) as f64,
@@ -53,7 +53,7 @@ impl ByDistance {
         Nanos::from_ns((self.base_ns + self.slope_ns * self.root(distance)) as u64)
     }
 
-    /// Takes in that a pair at this distance took `time`.
+    /// Observes that a pair at this distance took `time`.
     pub(super) fn observe(&mut self, distance: Sectors, time: Nanos) {
         self.sums.fade(1.0 - 1.0 / MEMORY);
         self.sums.add(self.root(distance), time.as_ns() as f64, 1.0);
@@ -92,12 +92,11 @@ impl Sums {
 /// Next to the head and across the drive: half a revolution at 7,200 rpm and a short, or the
 /// longest, seek (guess).
 const FIRST_GUESS: [(f64, f64); 2] = [(0.0, 4_500_000.0), (1.0, 20_000_000.0)];
-/// How many observations each guess is worth (guess).
+/// Weight of each guess, in observations (guess).
 const GUESS_WEIGHT: f64 = 4.0;
-/// How many observations are remembered (guess: half a minute of a busy drive).
+/// Length of the memory, in observations (guess: half a minute of a busy drive).
 const MEMORY: f64 = 4_096.0;
-/// The line rises by so much over the whole drive at the least (guess: less than any seek, more
-/// than rounding).
+/// Minimum rise of the line over the whole drive (guess: less than any seek, more than rounding).
 const MIN_SLOPE_NS: f64 = 1_000_000.0;
 
 #[cfg(test)]

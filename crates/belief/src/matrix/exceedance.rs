@@ -1,39 +1,47 @@
-//! [`Exceedance`]: how often an observation was longer than what the map said, by how often the
-//! pair had been observed before.
+//! [`Exceedance`]: the rate at which observations exceeded their entry, by the number of earlier
+//! observations of the pair.
 //!
-//! The worst of n observations of one and the same experiment is exceeded by the next with
-//! probability 1/(n + 1), whatever is measured: one time in a hundred after 99. The paper's "after
-//! 100 measurements below 10⁻⁶ %" is possible only where a pair has few possible times, as between
-//! fixed positions. This table says what it is on the drive at hand.
+//! The worst of n observations of the same experiment is exceeded by the next with probability 1/(n
+//! + 1), for any distribution: one time in a hundred after 99. The paper's "after 100 measurements
+//! below 10⁻⁶ %" is possible only if a pair has few possible times, as between fixed positions.
+//! This table shows the rate on the drive at hand.
 //!
-//! Counted is what a map of so many bits would have promised: a code answers the end of its step,
-//! so coarse codes are exceeded less often than what was observed. It is saved with the map;
-//! merging maps leaves the receiving one's. Source: P1 section 3.3, docs/spec of P1 (notes).
+//! The count is against the code of the entry: a code stands for the end of its step, so coarse
+//! codes are exceeded less often than the observed maximum. The table is saved with the map;
+//! merging keeps the table of the receiving map. Source: P1 section 3.3, docs/spec of P1 (notes).
 
 /// Observations of known pairs, and those that exceeded what the map said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exceedance {
-    /// By the samples that the pair had had: trials and exceedances.
+    /// Trials and exceedances, by the earlier samples of the pair.
     counts: Vec<(u64, u64)>,
 }
 
-/// One line of an [`Exceedance`].
+/// One row of an [`Exceedance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExceedanceRow {
-    /// The samples that the pairs had had; [`ExceedanceRow::MAX_SAMPLES`] stands for as many and
-    /// more.
+    /// Earlier samples of the pairs; [`ExceedanceRow::MAX_SAMPLES`] means that many or more.
     pub samples: u8,
     /// Observations of such pairs.
     pub trials: u64,
-    /// How many of them were longer than the map said.
+    /// Number of trials that exceeded the entry.
     pub exceeded: u64,
 }
 
+/// The result of one observation of a known pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trial {
+    /// At most the entry.
+    Within,
+    /// Longer than the entry.
+    Exceeded,
+}
+
 impl ExceedanceRow {
-    /// Samples are counted up to here.
+    /// The highest number of samples that is counted.
     pub const MAX_SAMPLES: u8 = u8::MAX;
 
-    /// The share of trials that exceeded; `None` without trials.
+    /// The share of exceeded trials; `None` without trials.
     #[must_use]
     pub fn rate(&self) -> Option<f64> {
         (self.trials > 0).then(|| self.exceeded as f64 / self.trials as f64)
@@ -48,7 +56,7 @@ impl Exceedance {
         Self { counts: vec![(0, 0); usize::from(ExceedanceRow::MAX_SAMPLES) + 1] }
     }
 
-    /// The table as bytes: trials and exceedances of each number of samples, little endian.
+    /// Encodes the table: trials and exceedances of each number of samples, little endian.
     pub(super) fn encode(&self) -> Vec<u8> {
         self.counts
             .iter()
@@ -57,7 +65,7 @@ impl Exceedance {
             .collect()
     }
 
-    /// The table that [`Exceedance::BYTES`] bytes are; `None` where it cannot be one.
+    /// Decodes [`Exceedance::BYTES`] bytes; returns `None` if they are invalid.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let number = |bytes: &[u8]| {
             bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
@@ -69,13 +77,14 @@ impl Exceedance {
         fits.then_some(Self { counts })
     }
 
-    pub(crate) fn note(&mut self, samples: u8, exceeded: bool) {
+    /// Counts a trial of a pair with `samples` earlier samples.
+    pub(crate) fn note(&mut self, samples: u8, trial: Trial) {
         let (trials, exceedances) = &mut self.counts[usize::from(samples)];
         *trials += 1;
-        *exceedances += u64::from(exceeded);
+        *exceedances += u64::from(trial == Trial::Exceeded);
     }
 
-    /// The lines that have trials, by ascending number of samples.
+    /// The rows with trials, by ascending number of samples.
     pub fn rows(&self) -> impl Iterator<Item = ExceedanceRow> + '_ {
         let rows = self.counts.iter().zip(0..=ExceedanceRow::MAX_SAMPLES);
         rows.map(|((trials, exceeded), samples)| ExceedanceRow {
@@ -86,7 +95,7 @@ impl Exceedance {
         .filter(|row| row.trials > 0)
     }
 
-    /// The lines of pairs with at least `samples` samples, taken together.
+    /// The sum of the rows of pairs with at least `samples` samples.
     #[must_use]
     pub fn from_samples(&self, samples: u8) -> ExceedanceRow {
         let counts = &self.counts[usize::from(samples)..];
@@ -101,12 +110,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_without_trials_are_not_shown_and_have_no_rate() {
+    fn rows_without_trials_are_omitted_and_have_no_rate() {
         let mut table = Exceedance::new();
         assert_eq!((table.rows().count(), table.from_samples(0).rate()), (0, None));
-        table.note(1, true);
-        table.note(1, false);
-        table.note(255, false);
+        table.note(1, Trial::Exceeded);
+        table.note(1, Trial::Within);
+        table.note(255, Trial::Within);
         let rows: Vec<ExceedanceRow> = table.rows().collect();
         assert_eq!(
             rows,

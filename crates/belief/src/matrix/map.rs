@@ -1,23 +1,23 @@
-//! [`LatencyMatrix`]: for each pair of cells the worst time ever observed from one to the other.
+//! [`LatencyMatrix`]: the worst time ever observed between each pair of cells.
 //!
-//! An entry only ever rises: a hit in the drive's cache, which takes next to no time, never lowers
-//! it, and a pair that takes longer since its sectors were remapped is longer from the first time
-//! on. Two cells share one entry for both directions, which holds the worse of the two, unless the
-//! shape says otherwise.
+//! An entry only rises. A hit in the drive's cache, which takes almost no time, never lowers it. A
+//! pair that takes longer since its sectors were remapped is longer from the first observation on.
+//! Two cells share one entry for both directions, which holds the worse of the two, unless the
+//! shape is set otherwise.
 //!
-//! Worked example, steps of 1 ms: from cell 3 to cell 9 an access took 4.2 ms: the entry says 5.
-//! Back it took 6.7: the entry says 7, for both. A cache hit of 0.1 ms changes nothing.
+//! Worked example, steps of 1 ms: an access from cell 3 to cell 9 took 4.2 ms: the entry is 5. The
+//! way back took 6.7: the entry is 7, for both directions. A cache hit of 0.1 ms changes nothing.
 //!
-//! Guarantees: what [`LatencyMatrix::time`] answers is never below anything observed between the
-//! two cells and not forgotten since. Not guaranteed: that nothing will take longer; see
-//! [`Exceedance`]. An outlier stays: nothing but [`LatencyMatrix::forget`] makes an entry shorter.
-//! Cost: a look-up is an index and a load from memory; where rows were given to cells as they came,
-//! two searches among the cells covered. Source: P1 sections 3.1 and 3.3.
+//! Guarantees: the result of [`LatencyMatrix::time`] is never below any observation between the two
+//! cells that was not forgotten. Not guaranteed: that no later access takes longer; see
+//! [`Exceedance`]. An outlier stays: only [`LatencyMatrix::forget`] makes an entry shorter. Cost: a
+//! look-up is an index and a load from memory; in a map of touched cells, also two searches for the
+//! rows. Source: P1 sections 3.1 and 3.3.
 
 use headtime_units::{ByteSize, Extent, Nanos};
 
 use super::cells::Cells;
-use super::exceedance::{Exceedance, ExceedanceRow};
+use super::exceedance::{Exceedance, ExceedanceRow, Trial};
 use super::plane::Plane;
 use super::scale::{EntryBits, UNKNOWN};
 use super::shape::{Directions, MatrixShape, entries_of};
@@ -28,30 +28,30 @@ pub struct LatencyMatrix {
     pub(super) shape: MatrixShape,
     pub(super) cells: Cells,
     pub(super) entries: Plane,
-    /// How often each pair was observed, up to 255 times; where the shape asks for it.
+    /// Observations of each pair, up to 255; present if the shape counts them.
     pub(super) samples: Option<Plane>,
-    /// The longest time recorded: what the code beyond the last step answers.
+    /// The longest time recorded: the value of the code beyond the last step.
     pub(super) longest_seen: Nanos,
     pub(super) known: u64,
     pub(super) observations: u64,
     pub(super) exceedance: Exceedance,
 }
 
-/// What an observation did to a map.
+/// The effect of an observation on a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded {
     /// The pair had not been observed before.
     New,
-    /// It took longer than the map said, which has been corrected.
+    /// The time exceeded the entry, which was raised.
     Raised,
-    /// The map said as much.
+    /// The time did not exceed the entry.
     Kept,
     /// The map does not cover the pair.
     NotCovered,
 }
 
 impl LatencyMatrix {
-    /// A map of which every pair is unknown.
+    /// A map of unknown pairs.
     #[must_use]
     pub fn new(shape: MatrixShape) -> Self {
         let cells = Cells::new(shape.cells);
@@ -69,7 +69,7 @@ impl LatencyMatrix {
             observations: 0,
             exceedance,
         };
-        map.grow();
+        map.extend();
         map
     }
 
@@ -79,8 +79,8 @@ impl LatencyMatrix {
         &self.shape
     }
 
-    /// A time that no access from the one cell to the other (nor back, where the worse direction is
-    /// kept) has exceeded as far as was observed, rounded up to a step; `None` for a pair that was
+    /// The worst observed time of an access from one cell to the other, rounded up to a step. It
+    /// covers the way back, too, if only the worse direction is kept. `None` for a pair that was
     /// never observed or is not covered.
     #[must_use]
     pub fn time(&self, from: u32, to: u32) -> Option<Nanos> {
@@ -88,14 +88,14 @@ impl LatencyMatrix {
         self.shape.scale.time(code, self.longest_seen)
     }
 
-    /// How often the pair was observed, 255 at the most; `None` where that is not counted or the
+    /// The number of observations of the pair, at most 255; `None` if they are not counted or the
     /// pair is not covered.
     #[must_use]
     pub fn samples(&self, from: u32, to: u32) -> Option<u8> {
         Some(self.samples.as_ref()?.get(self.index(from, to)?) as u8)
     }
 
-    /// Whether the pair is unknown and would be known after an observation.
+    /// Returns true if the pair is unknown and an observation would make it known.
     #[must_use]
     pub fn would_learn(&self, from: u32, to: u32) -> bool {
         match self.index(from, to) {
@@ -104,21 +104,22 @@ impl LatencyMatrix {
         }
     }
 
-    /// Takes an observation in: an access from the one cell to the other took `time`.
+    /// Records that an access from one cell to the other took `time`.
     ///
     /// # Panics
-    /// When the drive has no such cell.
+    /// Panics if the drive has no such cell.
     pub fn record(&mut self, from: u32, to: u32, time: Nanos) -> Recorded {
         let samples = self.samples(from, to);
         let recorded = self.raise(from, to, time, 1);
         if let (Some(samples), Recorded::Raised | Recorded::Kept) = (samples, recorded) {
-            self.exceedance.note(samples, recorded == Recorded::Raised);
+            let trial = if recorded == Recorded::Raised { Trial::Exceeded } else { Trial::Within };
+            self.exceedance.note(samples, trial);
         }
         recorded
     }
 
-    /// As [`LatencyMatrix::record`], for the worst of so many observations, and without judging the
-    /// map by it.
+    /// As [`LatencyMatrix::record`], for the worst of `samples` observations, and without counting
+    /// exceedances.
     pub(super) fn raise(&mut self, from: u32, to: u32, time: Nanos, samples: u8) -> Recorded {
         let Some(index) = self.index_or_new(from, to) else { return Recorded::NotCovered };
         let before = self.entries.get(index);
@@ -143,8 +144,8 @@ impl LatencyMatrix {
         }
     }
 
-    /// Makes every pair with a cell of `extent` unknown again: its sectors are known to have moved,
-    /// or the drive behind them to be another.
+    /// Makes every pair with a cell of `extent` unknown again, because its sectors were moved or
+    /// the drive was replaced.
     pub fn forget(&mut self, extent: Extent) {
         if extent.len.is_zero() {
             return;
@@ -165,25 +166,25 @@ impl LatencyMatrix {
         }
     }
 
-    /// Pairs that have been observed; two where both directions were and are told apart.
+    /// Number of observed pairs; both directions count if they are kept apart.
     #[must_use]
     pub fn known(&self) -> u64 {
         self.known
     }
 
-    /// Pairs that are covered at the moment.
+    /// Number of pairs that are covered at the moment.
     #[must_use]
     pub fn pairs(&self) -> u64 {
         self.entries.len()
     }
 
-    /// Cells that are covered at the moment.
+    /// Number of cells that are covered at the moment.
     #[must_use]
     pub fn cells(&self) -> u32 {
         self.cells.len()
     }
 
-    /// Observations taken in, those of merged maps included where they were counted.
+    /// Number of observations, including those of merged maps if they were counted.
     #[must_use]
     pub fn observations(&self) -> u64 {
         self.observations
@@ -195,13 +196,13 @@ impl LatencyMatrix {
         self.longest_seen
     }
 
-    /// How often the map was exceeded in this run; empty where samples are not counted.
+    /// The table of exceedances; empty if samples are not counted.
     #[must_use]
     pub fn exceedance(&self) -> &Exceedance {
         &self.exceedance
     }
 
-    /// What the map takes of memory at the moment.
+    /// The memory that the map uses at the moment.
     #[must_use]
     pub fn memory(&self) -> ByteSize {
         let samples = self.samples.as_ref().map_or(0, Plane::memory);
@@ -210,8 +211,8 @@ impl LatencyMatrix {
         )
     }
 
-    /// The pairs that have been observed: from which cell to which, and the time that is not
-    /// exceeded. Each once where the worse direction is kept.
+    /// The observed pairs: both cells, and the worst time. Each pair appears once if only the worse
+    /// direction is kept.
     pub fn observed(&self) -> impl Iterator<Item = (u32, u32, Nanos)> + '_ {
         let rows = self.cells.len();
         (0..rows).flat_map(move |from| {
@@ -231,20 +232,20 @@ impl LatencyMatrix {
         Some(self.index_of(self.cells.row(from)?, self.cells.row(to)?))
     }
 
-    /// Where the entry of two rows is: those that a row has with itself and lesser rows stand
-    /// behind all those of lesser rows, so that a map grows at its end.
+    /// The index of the entry of two rows. The entries of a row with itself and lower rows follow
+    /// all those of lower rows, so that a map is extended at its end.
     #[inline]
     fn index_of(&self, from: u32, to: u32) -> u64 {
         let (low, high) = (u64::from(from.min(to)), u64::from(from.max(to)));
         match self.shape.directions {
             Directions::Worse => high * (high + 1) / 2 + low,
-            // From the greater row to it and the lesser ones, then from the lesser ones to it.
+            // From the higher row to itself and the lower ones, then from the lower ones to it.
             Directions::Both if from >= to => high * high + low,
             Directions::Both => high * high + high + 1 + low,
         }
     }
 
-    /// Rows that the two cells lack.
+    /// Number of rows that the two cells lack.
     fn new_rows(&self, one: u32, other: u32) -> u32 {
         let missing = |cell| u32::from(self.cells.row(cell).is_none());
         missing(one) + if one == other { 0 } else { missing(other) }
@@ -259,27 +260,27 @@ impl LatencyMatrix {
         );
         let new_rows = self.new_rows(one, other);
         if new_rows > 0 {
-            // Neither gets a row unless both do.
+            // Either both cells get rows, or neither.
             if new_rows > self.cells.free() {
                 return None;
             }
             self.cells.row_or_new(one)?;
             self.cells.row_or_new(other)?;
-            self.grow();
+            self.extend();
         }
         self.index(one, other)
     }
 
-    /// Makes room for the entries of every row there is.
-    pub(super) fn grow(&mut self) {
+    /// Extends the entries to all assigned rows.
+    pub(super) fn extend(&mut self) {
         let entries = entries_of(self.cells.len(), self.shape.directions);
-        self.entries.grow(entries);
+        self.entries.extend(entries);
         if let Some(samples) = &mut self.samples {
-            samples.grow(entries);
+            samples.extend(entries);
         }
     }
 
-    /// Samples of a pair for somebody who merges this map: one where they are not counted.
+    /// Samples of a pair for a merge: one if they are not counted.
     pub(super) fn samples_or_one(&self, from: u32, to: u32) -> u8 {
         self.samples(from, to).unwrap_or(1).clamp(1, ExceedanceRow::MAX_SAMPLES)
     }
@@ -372,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_unknown_and_the_rest_is_not() {
+    fn forgotten_pairs_are_unknown_and_others_stay() {
         let mut map =
             LatencyMatrix::new(shape(MatrixSettings { count_samples: true, ..touched() }));
         for (from, to) in [(1, 2), (1, 3), (2, 3), (5, 5)] {
@@ -425,7 +426,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "cells 3 and 64 of a drive with 64")]
-    fn a_cell_that_the_drive_has_not_is_a_fault() {
+    fn a_cell_beyond_the_drive_panics() {
         LatencyMatrix::new(shape(touched())).record(3, 64, ms(1.0));
     }
 
@@ -433,9 +434,20 @@ mod tests {
         /// Against the exact times of every pair.
         #[test]
         fn no_entry_is_ever_below_the_worst_observed(
-            observations in proptest::collection::vec((0_u32..12, 0_u32..12, 0_u64..30_000_000), 0..200),
-            bits in prop_oneof![Just(EntryBits::Four), Just(EntryBits::Eight), Just(EntryBits::Sixteen)],
-            coverage in prop_oneof![Just(Coverage::Touched), Just(Coverage::WholeDrive), Just(Coverage::Region(Extent::from_numbers(512, 2_000)))],
+            observations in proptest::collection::vec(
+                (0_u32..12, 0_u32..12, 0_u64..30_000_000),
+                0..200,
+            ),
+            bits in prop_oneof![
+                Just(EntryBits::Four),
+                Just(EntryBits::Eight),
+                Just(EntryBits::Sixteen),
+            ],
+            coverage in prop_oneof![
+                Just(Coverage::Touched),
+                Just(Coverage::WholeDrive),
+                Just(Coverage::Region(Extent::from_numbers(512, 2_000))),
+            ],
             directions in prop_oneof![Just(Directions::Worse), Just(Directions::Both)],
         ) {
             let mut map = LatencyMatrix::new(shape(MatrixSettings {

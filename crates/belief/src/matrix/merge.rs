@@ -1,10 +1,10 @@
-//! Merging what two maps of identical drives know: of each pair the worse time wins.
+//! Merging of two maps of identical drives: the worse time of each pair wins.
 //!
-//! The maps may cover other cells, in entries of another width: what one of them says is recorded
-//! in the other like an observation, rounded up again. What a map says that keeps the worse
-//! direction only, it says of both. Pairs that the receiving map does not cover are left out and
-//! counted. Merging never makes a time shorter, and merging the same map twice changes nothing but
-//! the number of samples.
+//! The maps may cover different cells, in entries of different width: an entry of one map is
+//! recorded in the other like an observation, rounded up again. An entry that keeps only the worse
+//! direction is recorded for both. Pairs that the receiving map does not cover are skipped and
+//! counted. Merging never makes a time shorter. Merging the same map twice changes nothing but the
+//! number of samples.
 //!
 //! Source: P1 section 3.1 (one map for an array of identical drives) and 4 (a map reused on other
 //! machines).
@@ -14,7 +14,7 @@ use headtime_units::{SectorSize, Sectors};
 use super::map::{LatencyMatrix, Recorded};
 use super::shape::{Directions, MatrixShape};
 
-/// What merging did.
+/// The result of a merge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Merged {
     /// Pairs that were unknown before.
@@ -27,7 +27,7 @@ pub struct Merged {
     pub not_covered: u64,
 }
 
-/// Why two maps have nothing to say to each other. Nothing was changed.
+/// Reasons why two maps cannot be merged. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
     /// The drives are of different models.
@@ -53,7 +53,12 @@ pub enum MergeError {
         theirs: Sectors,
     },
     /// The drives have different sectors.
-    #[error("the map is of a drive with sectors of {} bytes, this drive's have {}; use a map of the same format, or start empty", theirs.bytes(), ours.bytes())]
+    #[error(
+        "the map is of a drive with sectors of {} bytes, this drive's have {}; use a map of the \
+            same format, or start empty",
+        theirs.bytes(),
+        ours.bytes()
+    )]
     Sector {
         /// The drive here.
         ours: SectorSize,
@@ -85,10 +90,10 @@ impl Merged {
 }
 
 impl LatencyMatrix {
-    /// Takes in what `other` knows.
+    /// Merges the entries of `other` into this map.
     ///
     /// # Errors
-    /// When the maps are not of identical drives in cells of one size; nothing is changed then.
+    /// Fails if the maps are not of identical drives in cells of one size; nothing is changed then.
     pub fn merge(&mut self, other: &Self) -> Result<Merged, MergeError> {
         same_cells(&self.shape, &other.shape)?;
         let mut merged = Merged::default();
@@ -105,7 +110,7 @@ impl LatencyMatrix {
     }
 }
 
-/// Whether two maps speak of the same cells of the same model of drive.
+/// Checks that two maps have the same cells of the same drive model.
 pub(super) fn same_cells(ours: &MatrixShape, theirs: &MatrixShape) -> Result<(), MergeError> {
     let (our, their) = (&ours.drive, &theirs.drive);
     if our.model != their.model {
@@ -148,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worse_time_of_each_pair_wins_and_the_report_says_what_happened() {
+    fn the_worse_time_of_each_pair_wins_and_the_result_is_counted() {
         let settings = MatrixSettings { longest: Nanos::from_ms(14), ..MatrixSettings::default() };
         let mut ours = map(settings, &[(1, 2, 3_000), (2, 3, 9_000)]);
         let theirs = map(settings, &[(3, 2, 5_000), (4, 1, 800), (2, 1, 6_000)]);

@@ -1,22 +1,22 @@
-//! The latency map as published: a matrix of service times, one for each pair of cells of
-//! addresses, learned from what the drive does.
+//! The published latency map: a matrix of service times, one for each pair of cells of addresses,
+//! learned from completions.
 //!
-//! [`LatencyMatrix`] is the map: it keeps the worst time ever observed from one cell to another, in
-//! 4, 8 or 16 bits, in half a matrix, within a bound of memory. [`SharedMatrix`] is a handle to one
-//! map for several drives of one model. [`MatrixBelief`] is what a scheduler believes that has a
-//! map and nothing else: no geometry, no rotation, no seek curve.
+//! [`LatencyMatrix`] is the map: it keeps the worst time observed from one cell to another, in 4, 8
+//! or 16 bits, in half a matrix, within a memory limit. [`SharedMatrix`] is a handle to one map for
+//! several drives of one model. [`MatrixBelief`] is a drive model that uses only a map: no
+//! geometry, no rotation, no seek curve.
 //!
-//! - *Which cells*: all of a drive, a region of it, or those that requests have touched, as many as
-//!   memory allows ([`Coverage`]).
-//! - *What is kept*: the positioning time, measured from completion to completion where nothing was
-//!   idle between, less the media time of the sectors.
-//! - *What it outlives*: [`LatencyMatrix::encode`] and [`LatencyMatrix::decode`] turn a map into
-//!   bytes and back; maps of identical drives are merged, the worse time of each pair wins.
+//! - *Covered cells*: all of a drive, a region of it, or those that requests have touched, as many
+//!   as memory allows ([`Coverage`]).
+//! - *Entries*: the positioning time, measured from completion to completion without idle time
+//!   between, less the media time of the sectors.
+//! - *Persistence*: [`LatencyMatrix::encode`] and [`LatencyMatrix::decode`] convert a map to bytes
+//!   and back. Maps of identical drives are merged; the worse time of each pair wins.
 //!
-//! Where it helps and where it hurts: half a matrix keeps the worse of two directions, which hides
-//! most of rotation ([`Directions`]); cells that are as long as a track average the rest away
-//! (docs/limits.md 5); a map of a whole drive grows with the square of the drive. All three are the
-//! published design, the first is a setting here.
+//! Limits: half a matrix keeps the worse of two directions, which masks most of the rotation
+//! ([`Directions`]). Cells as long as a track average the rest away (docs/limits.md 5). A map of a
+//! whole drive grows with the square of its size. All three are the published design; the first is
+//! a setting here.
 //!
 //! Source: P1 sections 3.1 and 4.
 

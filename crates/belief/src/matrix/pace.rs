@@ -1,15 +1,15 @@
-//! [`Pace`]: how fast long requests go on once they have begun, by region of the drive.
+//! [`Pace`]: the media time per sector of long requests, by region of the drive.
 //!
-//! A request longer than a cell is split for estimates: its first cell is a pair with the cell
-//! before it, the cells behind it follow on the media. What these take per sector is learned from
-//! long requests whose beginning could be predicted: a slow mean in each of sixteen regions,
-//! because outer tracks hold more.
+//! A request longer than a cell is split for estimates: its first cell forms a pair with the
+//! previous cell, and the following cells are read from the media in sequence. Their time per
+//! sector is learned from long requests with a predicted start: a slow mean in each of sixteen
+//! regions, because outer tracks hold more.
 //!
-//! Worked example, 2.56 us per sector guessed: a MiB, 2,048 sectors, in cells of 256, of which the
-//! beginning was predicted to take 6 ms, takes 13.17 ms. 7.17 ms for 1,792 sectors behind the first
-//! cell are 4 us per sector; it is the first of its region, so 4 us is what is believed there.
+//! Worked example, 2.56 us per sector guessed: a MiB, 2,048 sectors, in cells of 256, whose start
+//! was predicted to take 6 ms, takes 13.17 ms. 7.17 ms for 1,792 sectors after the first cell are 4
+//! us per sector. It is the first observation of its region, so its pace becomes 4 us.
 //!
-//! Not learned: the pace within a cell. It must stay as it is, because an entry of the map is an
+//! Not learned: the pace within a cell. It must not change, because an entry of the map is an
 //! observation less this media time. Cost: O(1). Source: ours, on P1 section 3.1.
 
 use headtime_units::{Lba, Nanos, Sectors};
@@ -29,7 +29,7 @@ struct Region {
 }
 
 impl Pace {
-    /// A drive of this size that is guessed to take so long for a sector.
+    /// Creates the regions of a drive, with a guess of the time per sector.
     pub(super) fn new(capacity: Sectors, sector_ns: f64) -> Self {
         Self {
             capacity: capacity.get().max(1),
@@ -43,7 +43,7 @@ impl Pace {
         Nanos::from_ns((self.regions[self.region(start)].sector_ns * sectors.get() as f64) as u64)
     }
 
-    /// Takes in that `sectors` from `start` on took `time`; none teach nothing.
+    /// Observes that `sectors` from `start` on took `time`; zero sectors are ignored.
     pub(super) fn observe(&mut self, start: Lba, sectors: Sectors, time: Nanos) {
         if sectors.is_zero() {
             return;
@@ -64,10 +64,10 @@ impl Pace {
 
 /// Regions of the drive (guess: about as many as it has zones).
 const REGIONS: usize = 16;
-/// Weight of an observation once much has been seen (guess).
+/// Minimum weight of an observation (guess).
 const STEADY_WEIGHT: f64 = 1.0 / 64.0;
-/// How many times faster or slower than the guess a drive can be: what is beyond was something
-/// else, a hit or a retry (guess).
+/// Maximum ratio of the pace to the guess, either way: other values have another cause, a cache hit
+/// or a retry (guess).
 const FURTHEST: f64 = 8.0;
 
 #[cfg(test)]
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_region_has_its_own_pace_and_nothing_is_believed_that_no_medium_does() {
+    fn each_region_has_its_own_pace_within_bounds() {
         let mut pace = Pace::new(Sectors::new(16_000_000), 2_560.0);
         let of = |pace: &Pace, lba: u64| pace.time(Lba::new(lba), Sectors::new(1_000)).as_ns();
         assert_eq!(of(&pace, 0), 2_560_000);

@@ -1,8 +1,8 @@
-//! [`Plane`]: a long row of small numbers, four, eight or sixteen bits each, that grows in blocks.
+//! [`Plane`]: a long array of small numbers, four, eight or sixteen bits each, that is extended in
+//! blocks.
 //!
-//! A map of half a gigabyte must not be copied to be longer, nor take twice its memory while it is:
-//! blocks of a MiB are added as rows are. The last block is no longer than what the row can ever
-//! hold.
+//! Extending a map of half a gigabyte must neither copy it nor take twice its memory: blocks of a
+//! MiB are added with the rows. The last block is no longer than the maximum size needs.
 
 use super::scale::EntryBits;
 
@@ -17,31 +17,31 @@ pub(super) struct Plane {
 }
 
 impl Plane {
-    /// A plane without entries, with room for `most`.
+    /// An empty plane with a capacity of `most` entries.
     pub(super) fn new(bits: EntryBits, most: u64) -> Self {
         Self { bits, max_bytes: bytes_of(most, bits), len: 0, blocks: Vec::new() }
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub(super) fn len(&self) -> u64 {
         self.len
     }
 
-    /// Bytes of the entries there are.
+    /// Bytes of the entries.
     pub(super) fn bytes(&self) -> u64 {
         bytes_of(self.len, self.bits)
     }
 
-    /// Bytes taken of memory.
+    /// Bytes of memory.
     pub(super) fn memory(&self) -> u64 {
         self.blocks.iter().map(|block| block.len() as u64).sum()
     }
 
-    /// Makes the plane `len` entries long; new ones are zero. Never shorter, never longer than
-    /// there was room for.
-    pub(super) fn grow(&mut self, len: u64) {
+    /// Extends the plane to `len` entries; new ones are zero. A plane never shrinks and never
+    /// exceeds its capacity.
+    pub(super) fn extend(&mut self, len: u64) {
         self.len = self.len.max(len);
-        debug_assert!(self.bytes() <= self.max_bytes, "a plane grows beyond its room");
+        debug_assert!(self.bytes() <= self.max_bytes, "a plane exceeds its capacity");
         while (self.blocks.len() as u64) < self.bytes().div_ceil(BLOCK) {
             let before = self.blocks.len() as u64 * BLOCK;
             self.blocks.push(vec![0; (self.max_bytes - before).min(BLOCK) as usize]);
@@ -78,7 +78,7 @@ impl Plane {
         }
     }
 
-    /// The bytes of the entries there are, piece by piece.
+    /// The bytes of the entries, piece by piece.
     pub(super) fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         let mut left = self.bytes();
         self.blocks.iter().map(move |block| {
@@ -88,7 +88,7 @@ impl Plane {
         })
     }
 
-    /// Takes the bytes of the entries there are from `bytes`, which are as many.
+    /// Replaces all entries by `bytes`, which has the same length.
     pub(super) fn fill(&mut self, bytes: &[u8]) {
         assert_eq!(bytes.len() as u64, self.bytes(), "as many bytes as the entries have");
         for (block, piece) in self.blocks.iter_mut().zip(bytes.chunks(BLOCK as usize)) {
@@ -96,7 +96,7 @@ impl Plane {
         }
     }
 
-    /// How many entries are not zero.
+    /// The number of entries that are not zero.
     pub(super) fn count_set(&self) -> u64 {
         let set = |piece: &[u8]| match self.bits {
             EntryBits::Four => piece
@@ -140,9 +140,9 @@ mod tests {
     #[test]
     fn memory_is_taken_in_blocks_and_never_beyond_the_room() {
         let mut plane = Plane::new(EntryBits::Eight, BLOCK + 10);
-        plane.grow(1);
+        plane.extend(1);
         assert_eq!((plane.bytes(), plane.memory()), (1, BLOCK));
-        plane.grow(BLOCK + 3);
+        plane.extend(BLOCK + 3);
         assert_eq!((plane.len(), plane.memory()), (BLOCK + 3, BLOCK + 10));
         plane.set(BLOCK + 2, 7);
         assert_eq!((plane.get(BLOCK + 2), plane.get(BLOCK + 1), plane.get(0)), (7, 0, 0));
@@ -157,7 +157,7 @@ mod tests {
         ) {
             for bits in EntryBits::ALL {
                 let (mut plane, mut model) = (Plane::new(bits, 201), BTreeMap::new());
-                plane.grow(201);
+                plane.extend(201);
                 for (index, number) in &writes {
                     let number = number & bits.top();
                     plane.set(*index, number);
@@ -168,7 +168,7 @@ mod tests {
                 }
                 let bytes: Vec<u8> = plane.pieces().flatten().copied().collect();
                 let mut copy = Plane::new(bits, 201);
-                copy.grow(201);
+                copy.extend(201);
                 copy.fill(&bytes);
                 prop_assert_eq!(&copy, &plane);
                 prop_assert_eq!(

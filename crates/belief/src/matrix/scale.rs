@@ -16,7 +16,7 @@
 
 use headtime_units::Nanos;
 
-/// How wide an entry is.
+/// The width of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EntryBits {
     /// 14 steps; two entries to a byte. The paper's.
@@ -54,7 +54,7 @@ impl EntryBits {
     }
 }
 
-/// What codes mean.
+/// The meaning of codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
     bits: EntryBits,
@@ -157,7 +157,11 @@ mod tests {
             time_ns in prop_oneof![0_u64..40_000_000, any::<u64>()],
             longest_us in 1_u64..60_000,
             seen_ns in any::<u64>(),
-            bits in prop_oneof![Just(EntryBits::Four), Just(EntryBits::Eight), Just(EntryBits::Sixteen)],
+            bits in prop_oneof![
+                Just(EntryBits::Four),
+                Just(EntryBits::Eight),
+                Just(EntryBits::Sixteen),
+            ],
         ) {
             let (scale, time) =
                 (Scale::reaching(Nanos::from_us(longest_us), bits), Nanos::from_ns(time_ns));

@@ -1,9 +1,8 @@
-//! [`MatrixShape`]: which drive a map is of, how it is cut into cells, which of them are covered,
-//! and what that takes of memory.
+//! [`MatrixShape`]: the drive of a map, its cells, the covered ones, and the memory they need.
 //!
-//! The drive is cut into cells of equal size from address 0 on; the last may be shorter. Of n
-//! covered cells there are n·(n + 1)/2 pairs, a cell with itself included. The times there and back
-//! are two: one entry holds the worse of them, as published, or each has an entry of its own, n² of
+//! The drive is divided into cells of equal size from address 0 on; the last may be shorter. n
+//! covered cells have n·(n + 1)/2 pairs, a cell with itself included. The times there and back
+//! differ: one entry holds the worse of them, as published, or each has an entry of its own, n² of
 //! them ([`Directions`]).
 //!
 //! Worked example, the paper's: a hot set of 5 GB in cells of 128 KiB is 40,960 cells, 838,881,280
@@ -28,20 +27,19 @@ pub struct MappedDrive {
     pub sector: SectorSize,
 }
 
-/// Which cells a map covers.
+/// The cells that a map covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coverage {
-    /// Those that requests have touched, in the order in which they came to be, as many as memory
-    /// allows.
+    /// The cells that requests have touched, in the order of first use, as many as memory allows.
     #[default]
     Touched,
-    /// Those of a region, every one from the start.
+    /// All cells of a region.
     Region(Extent),
-    /// All.
+    /// All cells of the drive.
     WholeDrive,
 }
 
-/// Whether the times from one cell to another and back are told apart.
+/// The treatment of the times there and back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Directions {
     /// One entry for both, which holds the worse (paper). On a rotating drive this forgets most of
@@ -56,7 +54,7 @@ pub enum Directions {
     Both,
 }
 
-/// What the user may set.
+/// The settings of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatrixSettings {
     /// Bytes of a cell: whole sectors. Default 128 KiB (paper).
@@ -66,14 +64,14 @@ pub struct MatrixSettings {
     /// The time that the steps of an entry reach. Default 20 ms (guess: full stroke and a
     /// revolution of a 10,000 rpm drive; longer ones are kept, but less exactly).
     pub longest: Nanos,
-    /// Whether there and back are two. Default: the worse of both (paper).
+    /// One or two entries for there and back. Default: the worse of both (paper).
     pub directions: Directions,
-    /// Which cells. Default: those touched.
+    /// The covered cells. Default: those touched.
     pub coverage: Coverage,
-    /// Whether observations are counted for each pair, a byte each, so that the rate can be told at
-    /// which the worst is exceeded. Default: no.
+    /// Count the observations of each pair, a byte each, to report the rate at which the worst time
+    /// is exceeded. Default: no.
     pub count_samples: bool,
-    /// What the map may take of memory. Default 512 MiB (paper: 400 MB for its hot set).
+    /// Memory limit of the map. Default 512 MiB (paper: 400 MB for its hot set).
     pub memory: ByteSize,
 }
 
@@ -106,24 +104,32 @@ pub struct MatrixShape {
 /// [`Coverage`] in numbers of cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CoveredCells {
-    /// Rows are given to cells as they are touched, so many at the most.
+    /// Cells get rows as they are touched, up to this number.
     Touched { most: u32 },
-    /// Every cell of a row of them.
+    /// A range of consecutive cells.
     Region { first: u32, count: u32 },
 }
 
-/// Why there is no such map.
+/// Reasons why a map cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShapeError {
     /// The drive has no sectors, or more bytes than can be counted, or a name of another length.
-    #[error("drive '{}' with {} of {} bytes cannot be mapped; expected at least one sector, fewer than 2^64 bytes, and a model name of 1 to {MODEL_BYTES} bytes",
-        drive.model, drive.capacity, drive.sector.bytes())]
+    #[error(
+        "drive '{}' with {} of {} bytes cannot be mapped; expected at least one sector, fewer \
+            than 2^64 bytes, and a model name of 1 to {MODEL_BYTES} bytes",
+        drive.model,
+        drive.capacity,
+        drive.sector.bytes()
+    )]
     Drive {
         /// The drive.
         drive: MappedDrive,
     },
     /// A cell is not a whole number of sectors.
-    #[error("a cell of {cell} is no whole number of sectors; expected a multiple of the drive's {} bytes", sector.bytes())]
+    #[error(
+        "a cell of {cell} is no whole number of sectors; expected a multiple of the drive's {} bytes",
+        sector.bytes()
+    )]
     Cell {
         /// The cell asked for.
         cell: ByteSize,
@@ -138,7 +144,7 @@ pub enum ShapeError {
     TooManyCells {
         /// The cell asked for.
         cell: ByteSize,
-        /// How many there would be.
+        /// The number of cells.
         cells: u64,
     },
     /// No time, or longer than an hour.
@@ -150,7 +156,11 @@ pub enum ShapeError {
         longest: Nanos,
     },
     /// The region is empty or not on the drive.
-    #[error("region {region} is empty or not on the drive, which has {capacity}; keep it within LBA 0..{}", capacity.get())]
+    #[error(
+        "region {region} is empty or not on the drive, which has {capacity}; keep it within LBA \
+            0..{}",
+        capacity.get()
+    )]
     Region {
         /// The region asked for.
         region: Extent,
@@ -163,11 +173,11 @@ pub enum ShapeError {
             {cells_that_fit} cells of {cell}, or use larger cells or fewer bits"
     )]
     Memory {
-        /// What it would take.
+        /// The required memory.
         needs: ByteSize,
-        /// What it may take.
+        /// The memory limit.
         memory: ByteSize,
-        /// How many cells fit.
+        /// The number of cells that fit.
         cells_that_fit: u32,
         /// The size of a cell.
         cell: ByteSize,
@@ -178,7 +188,7 @@ impl MatrixShape {
     /// The shape of a map of `drive`.
     ///
     /// # Errors
-    /// What cannot be done, with what could be.
+    /// Names the invalid setting, and a valid range.
     pub fn new(drive: MappedDrive, settings: &MatrixSettings) -> Result<Self, ShapeError> {
         let sector_bytes = u64::from(drive.sector.bytes());
         let countable = drive.capacity.get().checked_mul(sector_bytes).is_some();
@@ -248,26 +258,26 @@ impl MatrixShape {
         Sectors::new(self.cell_sectors)
     }
 
-    /// What the codes of entries mean.
+    /// The meaning of the codes of entries.
     #[must_use]
     pub fn scale(&self) -> Scale {
         self.scale
     }
 
-    /// Whether the times there and back are told apart.
+    /// The treatment of the times there and back.
     #[must_use]
     pub fn directions(&self) -> Directions {
         self.directions
     }
 
-    /// How many cells the drive has.
+    /// The number of cells of the drive.
     #[must_use]
     pub fn cells_on_drive(&self) -> u32 {
         // Checked when the shape was made.
         self.drive.capacity.get().div_ceil(self.cell_sectors) as u32
     }
 
-    /// How many cells the map can cover.
+    /// The number of cells that the map can cover.
     #[must_use]
     pub fn cells_at_most(&self) -> u32 {
         match self.cells {
@@ -284,13 +294,13 @@ impl MatrixShape {
             .min(self.cells_on_drive() - 1)
     }
 
-    /// What the map takes of memory when every cell it can cover is covered.
+    /// The memory of the map when all possible cells are covered.
     #[must_use]
     pub fn memory_at_most(&self) -> ByteSize {
         self.memory_of(self.cells_at_most())
     }
 
-    /// What the map takes of memory when it covers so many cells.
+    /// The memory of the map when `cells` cells are covered.
     pub(super) fn memory_of(&self, cells: u32) -> ByteSize {
         ByteSize::new(u64::try_from(self.taken().bytes(cells)).unwrap_or(u64::MAX))
     }
@@ -321,13 +331,13 @@ pub const fn table_bytes(cells: u32, bits: EntryBits, directions: Directions) ->
     (entries_of(cells, directions) as u128 * bits.get() as u128).div_ceil(8)
 }
 
-/// What decides how much memory rows take.
+/// The settings that determine the memory of rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taken {
     bits: EntryBits,
     directions: Directions,
     count_samples: bool,
-    /// Whether each row has to be found.
+    /// True if rows are found by a search.
     by_row: bool,
 }
 
@@ -344,7 +354,7 @@ impl Taken {
         if self.by_row { u64::from(rows) * ROW_BYTES } else { 0 }
     }
 
-    /// The most rows, of so many cells, that fit.
+    /// The maximum number of rows, of `cells` cells, that fit.
     fn rows_that_fit(self, memory: ByteSize, cells: u32) -> u32 {
         let (mut fit, mut not) = (0, u64::from(cells) + 1);
         while not - fit > 1 {
@@ -359,9 +369,9 @@ impl Taken {
     }
 }
 
-/// What a row costs beside its entries where rows are given to cells as they come: its cell's
-/// number, and its place in the search for it (measured: a node of eleven keys and values is 104
-/// bytes and at least half full; rounded up).
+/// Memory of a row beside its entries in a map of touched cells: the number of its cell, and its
+/// place in the index (measured: a node of eleven keys and values is 104 bytes and at least half
+/// full; rounded up).
 const ROW_BYTES: u64 = 32;
 /// The longest name of a model, in bytes.
 pub(super) const MODEL_BYTES: usize = 1_024;

@@ -1,12 +1,12 @@
 //! [`SharedMatrix`]: a handle to one map, for several drives of one model in one process.
 //!
-//! Every copy of the handle is the same map: what one drive shows, the others know. A lock stands
-//! around it, held for a look-up or an observation at a time; no observation leaves anything half
-//! done, so a holder that panicked leaves a map that is whole.
+//! All copies of the handle share the map: an observation of one drive is available to the others.
+//! A lock protects the map, held for one look-up or observation at a time. No observation leaves
+//! the map inconsistent, so it stays valid after a panic of a lock holder.
 //!
-//! The worse time wins here as in merging, so the order in which several drives report changes no
-//! entry; only where the cells covered come as they are touched and memory is used up does it
-//! decide which cells came first.
+//! The worse time wins, as in merging, so the order of reports from several drives changes no
+//! entry. It matters in one case only: when touched cells are covered and memory is used up, it
+//! decides which cells are covered.
 
 use std::sync::{Arc, PoisonError, RwLock, TryLockError};
 
@@ -17,7 +17,7 @@ use super::map::{LatencyMatrix, Recorded};
 use super::merge::{MergeError, Merged};
 use super::shape::MatrixShape;
 
-/// A map that several beliefs look things up in and learn for.
+/// A map that several drive models use and update.
 #[derive(Clone, Debug)]
 pub struct SharedMatrix {
     shape: Arc<MatrixShape>,
@@ -37,14 +37,14 @@ impl SharedMatrix {
         &self.shape
     }
 
-    /// Lets `ask` look at the map. It must not come back to this handle meanwhile.
-    pub fn look<T>(&self, ask: impl FnOnce(&LatencyMatrix) -> T) -> T {
-        ask(&self.map.read().unwrap_or_else(PoisonError::into_inner))
+    /// Calls `read` with the map. `read` must not use this handle.
+    pub fn inspect<T>(&self, read: impl FnOnce(&LatencyMatrix) -> T) -> T {
+        read(&self.map.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// As [`LatencyMatrix::record`]; while somebody copies or merges the map, which takes some ten
-    /// milliseconds, an observation is left out as if the pair were not covered: a scheduler that
-    /// waited for it would serve nobody meanwhile.
+    /// As [`LatencyMatrix::record`], without blocking: while the map is copied or merged, which
+    /// takes some ten milliseconds, an observation is dropped as if the pair were not covered. A
+    /// scheduler that waited for the lock would serve no request meanwhile.
     pub fn record(&self, from: u32, to: u32, time: Nanos) -> Recorded {
         for _ in 0..TRIES {
             match self.map.try_write() {
@@ -52,8 +52,8 @@ impl SharedMatrix {
                 Err(TryLockError::Poisoned(poisoned)) => {
                     return poisoned.into_inner().record(from, to, time);
                 }
-                // Another drive looks something up, and is done in no time, or somebody copies all
-                // of it.
+                // Another drive holds the lock for a short look-up, or a copy of the map is in
+                // progress.
                 Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
             }
         }
@@ -81,16 +81,16 @@ impl SharedMatrix {
         self.change(|map| map.merge(other))
     }
 
-    /// Becomes `map`, which must be of the same drive, cells and entries; otherwise `map` comes
-    /// back and nothing is changed.
+    /// Replaces the map by `map`, which must be of the same drive, cells and entries; otherwise
+    /// nothing is changed.
     ///
     /// # Errors
-    /// `map`.
+    /// Returns `map` if its shape differs.
     pub fn replace(&self, map: LatencyMatrix) -> Result<(), Box<LatencyMatrix>> {
         if *map.shape() != *self.shape {
             return Err(Box::new(map));
         }
-        // What was known before goes when nobody waits for the lock any more.
+        // The old map is dropped after the lock is released.
         let before = self.change(|known| std::mem::replace(known, map));
         drop(before);
         Ok(())
@@ -101,7 +101,8 @@ impl SharedMatrix {
     }
 }
 
-/// Some microseconds: longer than a look-up, far shorter than a copy.
+/// Number of attempts to lock the map, some microseconds: longer than a look-up, far shorter than a
+/// copy.
 const TRIES: u32 = 256;
 
 #[cfg(test)]
@@ -122,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_copy_to_tell_what_he_has_seen() {
+    fn an_observation_does_not_wait_for_a_copy() {
         let one = shared();
         one.record(3, 4, Nanos::from_ms(5));
-        one.look(|map| {
+        one.inspect(|map| {
             assert_eq!(
                 one.record(3, 4, Nanos::from_ms(9)),
                 Recorded::NotCovered,
-                "it comes back at once"
+                "it returns at once"
             );
             assert_eq!(map.time(3, 4).map(|time| time >= Nanos::from_ms(9)), Some(false));
         });
@@ -137,30 +138,30 @@ mod tests {
     }
 
     #[test]
-    fn what_one_drive_shows_the_other_knows() {
+    fn an_observation_of_one_drive_is_available_to_the_other() {
         let one = shared();
         let other = one.clone();
         assert_eq!(one.record(3, 4, Nanos::from_ms(5)), Recorded::New);
         assert_eq!(other.record(4, 3, Nanos::from_ms(9)), Recorded::Raised);
-        assert!(one.look(|map| map.time(3, 4)) >= Some(Nanos::from_ms(9)));
-        let saved = one.look(LatencyMatrix::encode);
+        assert!(one.inspect(|map| map.time(3, 4)) >= Some(Nanos::from_ms(9)));
+        let saved = one.inspect(LatencyMatrix::encode);
         other.forget(Extent::from_numbers(0, 1 << 20));
-        assert_eq!(one.look(LatencyMatrix::known), 0);
+        assert_eq!(one.inspect(LatencyMatrix::known), 0);
         other.restore(&saved).unwrap();
-        assert_eq!(one.look(LatencyMatrix::known), 1);
+        assert_eq!(one.inspect(LatencyMatrix::known), 1);
         assert!(one.restore(&saved[1..]).is_err());
-        assert_eq!(one.look(LatencyMatrix::encode), saved);
+        assert_eq!(one.inspect(LatencyMatrix::encode), saved);
         let other_cells = MatrixSettings {
             cell: headtime_units::ByteSize::new(4_096),
             ..MatrixSettings::default()
         };
         let shape = MatrixShape::new(one.shape().drive().clone(), &other_cells).unwrap();
         assert!(one.replace(LatencyMatrix::new(shape)).is_err(), "other cells are another map");
-        assert_eq!(other.look(LatencyMatrix::known), 1);
+        assert_eq!(other.inspect(LatencyMatrix::known), 1);
         assert!(one.replace(LatencyMatrix::new(one.shape().clone())).is_ok());
-        assert_eq!(other.look(LatencyMatrix::known), 0, "for all who share it");
+        assert_eq!(other.inspect(LatencyMatrix::known), 0, "for all handles");
         one.restore(&saved).unwrap();
-        let copy = one.look(LatencyMatrix::clone);
+        let copy = one.inspect(LatencyMatrix::clone);
         assert_eq!(other.merge(&copy), Ok(Merged { kept: 1, ..Merged::default() }));
     }
 }

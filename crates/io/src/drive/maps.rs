@@ -53,7 +53,7 @@ impl DriveHandle {
             (RunningMap::Matrix(shared), KeptMap::Matrix(map)) if how == MapLoading::Merge => {
                 // Beside the map that decisions go by: they do not wait, and what completes
                 // meanwhile is not learned from.
-                let mut both = shared.look(LatencyMatrix::clone);
+                let mut both = shared.inspect(LatencyMatrix::clone);
                 let merged = both.merge(&map)?;
                 // Only another one who loads at the same time can have put a map of other cells
                 // there, and then that one was first.

@@ -107,7 +107,7 @@ impl MapFigures {
     #[must_use]
     pub fn of_running(map: &RunningMap) -> Self {
         match map {
-            RunningMap::Matrix(shared) => shared.look(Self::of_matrix),
+            RunningMap::Matrix(shared) => shared.inspect(Self::of_matrix),
             RunningMap::Compact(map) => Self::of_compact(map),
         }
     }

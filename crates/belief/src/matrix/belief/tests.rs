@@ -1,4 +1,4 @@
-//! What a map believes, on observations made up and on a drive's mechanics.
+//! Tests of the drive model by map, on synthetic observations and on simulated mechanics.
 
 use super::super::map::LatencyMatrix;
 use super::super::scale::EntryBits;
@@ -42,7 +42,7 @@ fn read(belief: &MatrixBelief, cell: u64) -> Target {
     belief.target(Op::Read, Extent::from_numbers(cell * CELL, 8))
 }
 
-/// The head behind such a read that ended at `free_at`.
+/// The head after a read that ended at `free_at`.
 fn head(belief: &MatrixBelief, cell: u64, free_at: Instant) -> Head {
     Head::after(&read(belief, cell), free_at)
 }
@@ -71,7 +71,7 @@ fn a_pair_that_was_learned_answers_its_worst_and_by_and_by_what_is_usual() {
     let at = head(&belief, 3, T0);
     let estimate = belief.estimate(&at, T0, &read(&belief, 9));
     assert_eq!((estimate.depart, estimate.worst), (T0, Nanos::from_ms(6)));
-    // Four that took half of what was said, and four guesses that it is usual.
+    // Four observations of half the entry, and four guesses that the worst is usual.
     assert_eq!(estimate.expected, Nanos::from_us(4_500));
     assert_eq!(belief.likely(&at, T0, &read(&belief, 9)).positioning, estimate.positioning);
     // The way back is the same pair; another cell is another.
@@ -122,12 +122,12 @@ fn a_pair_is_not_known_after_idleness_nor_learned_from_it() {
     for teaches_nothing in [failed, in_reject, discard] {
         assert_eq!(belief.learn(&teaches_nothing), AccessKind::Media);
     }
-    assert_eq!(belief.map().look(LatencyMatrix::known), 1);
+    assert_eq!(belief.map().inspect(LatencyMatrix::known), 1);
     belief.learn(&MeasuredAccess { dispatched: T0, ..after_a_pause });
-    assert_eq!(belief.map().look(LatencyMatrix::known), 2);
+    assert_eq!(belief.map().inspect(LatencyMatrix::known), 2);
 }
 
-/// Sent while the one before was in service: the time counts from where that one ended.
+/// A command sent during the service of the previous one counts from the end of that one.
 #[test]
 fn with_two_outstanding_a_pair_counts_from_completion_to_completion() {
     let mut belief = belief();
@@ -149,17 +149,17 @@ fn with_two_outstanding_a_pair_counts_from_completion_to_completion() {
 fn a_hit_in_the_drives_cache_teaches_nothing_and_leaves_the_head_where_it_was() {
     let mut belief = belief();
     assert_eq!(teach(&mut belief, 3, 9, Nanos::from_us(120)), AccessKind::CacheHit);
-    assert_eq!(belief.map().look(|map| map.time(3, 9)), None);
+    assert_eq!(belief.map().inspect(|map| map.time(3, 9)), None);
     teach(&mut belief, 3, 9, Nanos::from_us(6_300));
     assert_eq!(teach(&mut belief, 3, 9, Nanos::from_us(120)), AccessKind::CacheHit);
-    assert_eq!(belief.map().look(|map| map.time(3, 9)), Some(Nanos::from_ms(7)));
-    // Next to the head it may be the medium, and the entry is worst observed anyway.
+    assert_eq!(belief.map().inspect(|map| map.time(3, 9)), Some(Nanos::from_ms(7)));
+    // Next to the head it may be a media access, and the entry is the worst time anyway.
     assert_eq!(teach(&mut belief, 3, 4, Nanos::from_us(120)), AccessKind::Media);
     teach(&mut belief, 3, 4, Nanos::from_us(5_500));
     assert_eq!(teach(&mut belief, 3, 4, Nanos::from_us(120)), AccessKind::Media);
-    assert_eq!(belief.map().look(|map| map.time(3, 4)), Some(Nanos::from_ms(6)));
+    assert_eq!(belief.map().inspect(|map| map.time(3, 4)), Some(Nanos::from_ms(6)));
     assert_eq!(belief.report().cache_hits, 2);
-    // A write that came back at once is somewhere in the cache, and the head soon somewhere else.
+    // A write that completed at once is in the cache, and the head soon moves elsewhere.
     let target = Target { op: Op::Write, ..read(&belief, 900) };
     let measured = MeasuredAccess {
         target,
@@ -188,7 +188,7 @@ fn a_request_longer_than_a_cell_is_a_pair_and_what_follows_it_on_the_media() {
         Nanos::from_ms(6),
         "its beginning is the pair's"
     );
-    // 4 us per sector behind the first cell, its beginning as expected.
+    // 4 us per sector after the first cell, its start as expected.
     let takes = belief.estimate(&at, T0, &long).expected
         + Nanos::from_ns(2_560 * CELL)
         + Nanos::from_ns(4_000 * 7 * CELL);
@@ -202,7 +202,7 @@ fn a_request_longer_than_a_cell_is_a_pair_and_what_follows_it_on_the_media() {
     let again = belief.target(Op::Read, long.extent);
     assert_eq!(again.transfer.as_ns() / 1_000, (2_560 * CELL + 4_000 * 7 * CELL) / 1_000);
     assert_eq!(
-        belief.map().look(LatencyMatrix::observations),
+        belief.map().inspect(LatencyMatrix::observations),
         1,
         "it is no observation of the pair"
     );
@@ -235,8 +235,7 @@ fn when_the_map_is_to_be_filled_unknown_pairs_go_first_and_the_nearest_of_them()
         before,
         "only what is expected changes"
     );
-    // Nothing is to be learned after idleness, from a long request, and where nothing more is
-    // covered.
+    // Nothing is learned after idle time, from a long request, or without a free row.
     let (at, later) = (head(&belief, 1_000, T0), T0 + Nanos::from_ms(1));
     assert!(belief.estimate(&at, later, &read(&belief, 900)).expected > Nanos::from_ms(1));
     let long = belief.target(Op::Read, Extent::from_numbers(900 * CELL, CELL + 1));
@@ -267,9 +266,19 @@ fn two_drives_with_one_map_learn_for_each_other() {
 proptest! {
     #[test]
     fn the_contract_of_positioning_holds_and_no_worst_is_below_what_was_observed(
-        taught in proptest::collection::vec((0_u64..30, 0_u64..30, 0_u64..30_000_000, 1_u64..=CELL), 0..80),
-        asked in proptest::collection::vec((0_u64..CELLS, 0_u64..CELLS, 1_u64..3 * CELL, 0_u64..2_000_000), 1..20),
-        bits in prop_oneof![Just(EntryBits::Four), Just(EntryBits::Eight), Just(EntryBits::Sixteen)],
+        taught in proptest::collection::vec(
+            (0_u64..30, 0_u64..30, 0_u64..30_000_000, 1_u64..=CELL),
+            0..80,
+        ),
+        requested in proptest::collection::vec(
+            (0_u64..CELLS, 0_u64..CELLS, 1_u64..3 * CELL, 0_u64..2_000_000),
+            1..20,
+        ),
+        bits in prop_oneof![
+            Just(EntryBits::Four),
+            Just(EntryBits::Eight),
+            Just(EntryBits::Sixteen),
+        ],
         exploration in prop_oneof![Just(Exploration::Off), Just(Exploration::Prefer)],
     ) {
         let settings = MatrixSettings { bits, ..MatrixSettings::default() };
@@ -302,7 +311,7 @@ proptest! {
                 busy
             );
         }
-        for (from, to, len, idle) in asked {
+        for (from, to, len, idle) in requested {
             let extent = Extent::from_numbers(to * CELL, len.min((CELLS - to) * CELL));
             let (target, at) = (belief.target(Op::Write, extent), head(&belief, from, T0));
             let dispatch = T0.offset_by_ns(idle as i64 - 1_000_000);
@@ -323,7 +332,7 @@ proptest! {
     }
 }
 
-/// A closed loop of sixteen requests on the mechanics of an Atlas 10K, one at the drive, the least
+/// A closed loop of sixteen requests on the mechanics of an Atlas 10K, one at the drive, the lowest
 /// expected cost first.
 struct Loop<B> {
     mechanism: Mechanism,
@@ -408,9 +417,9 @@ fn mapped(drive: MappedDrive, directions: Directions, exploration: Exploration) 
     )
 }
 
-/// P1's Fig. 6 in small: between fixed positions service becomes faster as the map fills. With both
-/// directions it ends near where somebody is who knows the mechanics and learns, too; with the
-/// worse of both, as published, it gets about half as far from an order by address.
+/// P1's Fig. 6 in small: between fixed positions, service becomes faster as the map fills. With
+/// both directions the result approaches that of a model with known mechanics. With the worse of
+/// both, as published, it gains about half as much over an order by address.
 #[test]
 fn between_fixed_positions_the_map_makes_service_faster() {
     let early_and_late = |directions| {
@@ -457,15 +466,15 @@ fn exploring_knows_more_pairs_after_as_many_requests() {
         let handle = map.map().clone();
         let mut served = Loop::new(|_| map);
         served.serve(1_500);
-        handle.look(LatencyMatrix::known)
+        handle.inspect(LatencyMatrix::known)
     };
     let (off, prefer) = (known_after(Exploration::Off), known_after(Exploration::Prefer));
     // 48 places make 1,176 pairs.
     assert!(prefer > 900 && prefer * 10 > off * 12, "off {off}, prefer {prefer}");
 }
 
-/// A scheduler in front of the same mechanics, whose drive serves its commands one after the other
-/// in the order it got them. Answers how many requests were finished.
+/// A scheduler on the same mechanics, with a drive that serves its commands in the order received.
+/// Returns the number of finished requests.
 fn finished_by(policy: &PolicyEntry, outstanding: usize, requests: u64) -> u64 {
     let profile = catalog::load("atlas10k").expect("it ships");
     let (capacity, mechanism) =
@@ -553,7 +562,7 @@ fn every_policy_that_is_no_oracle_serves_everybody_on_a_map() {
     }
 }
 
-/// Between fixed positions a pair has one time in each direction: once both were seen nothing
+/// Between fixed positions a pair has one time in each direction: after both were observed, nothing
 /// exceeds the worst.
 #[test]
 fn between_fixed_positions_the_worst_is_not_exceeded_once_it_was_seen_some_times() {
@@ -570,13 +579,13 @@ fn between_fixed_positions_the_worst_is_not_exceeded_once_it_was_seen_some_times
     let handle = map.map().clone();
     Loop::new(|_| map).serve(8_000);
     let (first, later) =
-        handle.look(|map| (map.exceedance().rows().next(), map.exceedance().from_samples(16)));
+        handle.inspect(|map| (map.exceedance().rows().next(), map.exceedance().from_samples(16)));
     assert!(first.is_some_and(|row| row.samples == 1 && row.rate() > Some(0.1)), "{first:?}");
     assert!(later.trials > 500 && later.rate() < Some(0.02), "{later:?}");
 }
 
-/// Where each access of a pair takes another time, the worst of n is exceeded by the next one time
-/// in n + 1: whoever promises less has fixed positions.
+/// If each access of a pair takes a different time, the worst of n is exceeded by the next one time
+/// in n + 1. A lower rate needs fixed positions.
 #[test]
 fn the_worst_of_n_times_at_random_is_exceeded_one_time_in_n_plus_one() {
     let drive = MappedDrive {

@@ -1,4 +1,4 @@
-//! Maps that come back as they were, and bytes that are refused.
+//! Tests of encoded maps: valid ones are restored, invalid ones are refused.
 
 use super::*;
 use proptest::prelude::*;
@@ -29,7 +29,7 @@ fn small() -> LatencyMatrix {
     map(settings(), &[(3, 9, 4_200_000), (63, 9, 31_000_000), (0, 0, 0)])
 }
 
-/// The checksum of the header made right again after `change`.
+/// Corrects the checksum of the header after `change`.
 fn forged(change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
     let mut bytes = small().encode();
     change(&mut bytes);
@@ -79,7 +79,7 @@ fn a_file_cut_off_anywhere_is_refused_as_cut_off() {
     assert_eq!(expected, bytes.len() as u64);
 }
 
-/// Every bit of the file, one at a time.
+/// Every bit of the file is flipped, one at a time.
 #[test]
 fn a_single_bit_that_is_wrong_is_found_wherever_it_is() {
     let bytes = map(
@@ -87,7 +87,8 @@ fn a_single_bit_that_is_wrong_is_found_wherever_it_is() {
         &[(3, 9, 4_200_000), (5, 9, 900_000)],
     )
     .encode();
-    // Of the table of exceedances, which is long and mostly empty, the first bytes and the last.
+    // Only the first and the last bytes of the table of exceedances, which is long and mostly
+    // empty.
     let table = bytes.len() - 4 - Exceedance::BYTES as usize;
     let of_interest = |byte: usize| !(table + 64..bytes.len() - 64).contains(&byte);
     for bit in (0..bytes.len() * 8).filter(|bit| of_interest(bit / 8)) {
@@ -96,7 +97,7 @@ fn a_single_bit_that_is_wrong_is_found_wherever_it_is() {
         let error = LatencyMatrix::decode(&damaged, MEMORY).expect_err("a bit is wrong");
         let expected = match bit / 8 {
             0..8 => error == DecodeError::NotAMap,
-            // A header that is longer may reach beyond the end.
+            // A longer header may reach beyond the end.
             12..16 => matches!(error, DecodeError::Damaged { .. } | DecodeError::Truncated { .. }),
             _ => matches!(error, DecodeError::Damaged { .. }),
         };
@@ -105,7 +106,7 @@ fn a_single_bit_that_is_wrong_is_found_wherever_it_is() {
 }
 
 #[test]
-fn bytes_behind_the_end_are_refused() {
+fn bytes_after_the_end_are_refused() {
     let mut bytes = small().encode();
     bytes.push(0);
     assert_eq!(refusal(&bytes), damaged("1 bytes follow its end"));
@@ -119,8 +120,7 @@ fn a_newer_format_is_told_from_damage_and_an_older_one_has_never_been() {
     assert!(matches!(refusal(&forged(|bytes| bytes[8] = 0)), DecodeError::Damaged { .. }));
 }
 
-/// Headers whose checksum is right and which say what cannot be: no allocation, no panic, a message
-/// that names it.
+/// Invalid headers with a valid checksum: no allocation, no panic, a message that names the cause.
 #[test]
 fn a_forged_header_is_refused_by_what_it_says() {
     let cases: [(usize, &[u8], &str); 11] = [
@@ -244,10 +244,21 @@ fn pieces_are_the_same_bytes() {
 proptest! {
     #[test]
     fn a_restored_map_answers_exactly_as_the_saved_one(
-        observations in proptest::collection::vec((0_u32..64, 0_u32..64, 0_u64..40_000_000), 0..150),
+        observations in proptest::collection::vec(
+            (0_u32..64, 0_u32..64, 0_u64..40_000_000),
+            0..150,
+        ),
         later in proptest::collection::vec((0_u32..64, 0_u32..64, 0_u64..40_000_000), 0..20),
-        bits in prop_oneof![Just(EntryBits::Four), Just(EntryBits::Eight), Just(EntryBits::Sixteen)],
-        coverage in prop_oneof![Just(Coverage::Touched), Just(Coverage::WholeDrive), Just(Coverage::Region(Extent::from_numbers(999, 5_000)))],
+        bits in prop_oneof![
+            Just(EntryBits::Four),
+            Just(EntryBits::Eight),
+            Just(EntryBits::Sixteen),
+        ],
+        coverage in prop_oneof![
+            Just(Coverage::Touched),
+            Just(Coverage::WholeDrive),
+            Just(Coverage::Region(Extent::from_numbers(999, 5_000))),
+        ],
         count_samples in any::<bool>(),
         directions in prop_oneof![Just(Directions::Worse), Just(Directions::Both)],
         rows in 2_u64..64,
@@ -265,7 +276,7 @@ proptest! {
         restored.restore(&bytes).unwrap();
         prop_assert_eq!(restored.encode(), bytes, "saved again it is the same file");
         for (from, to, ns) in later {
-            // And it goes on learning as the saved one does.
+            // It continues to learn like the saved one.
             prop_assert_eq!(
                 restored.record(from, to, Nanos::from_ns(ns)),
                 saved.record(from, to, Nanos::from_ns(ns))
@@ -289,8 +300,8 @@ proptest! {
         at in 0_usize..120,
     ) {
         prop_assert!(LatencyMatrix::decode(&bytes, MEMORY).is_err());
-        // The same inside a file, with the header's checksum made right: refused, or a map within
-        // its memory.
+        // The same inside a file with a valid checksum of the header: refused, or a map within its
+        // memory.
         let forged = forged(|file| {
             for (place, byte) in bytes.iter().enumerate().take(6) {
                 if let Some(there) = file.get_mut(16 + (at + place) % 56) {

@@ -156,7 +156,9 @@ impl Learner {
             Self::Compact(belief) => {
                 Map::Compact(Box::new(belief.map().expect("the model has a map").clone()))
             }
-            Self::Matrix(belief) => Map::Matrix(Box::new(belief.map().look(LatencyMatrix::clone))),
+            Self::Matrix(belief) => {
+                Map::Matrix(Box::new(belief.map().inspect(LatencyMatrix::clone)))
+            }
         }
     }
 
@@ -164,7 +166,7 @@ impl Learner {
     pub(super) fn exceedance(&self) -> Option<Exceedance> {
         match self {
             Self::Compact(_) => None,
-            Self::Matrix(belief) => Some(belief.map().look(|map| map.exceedance().clone())),
+            Self::Matrix(belief) => Some(belief.map().inspect(|map| map.exceedance().clone())),
         }
     }
 

@@ -102,8 +102,8 @@ impl Collect {
         run(&experiment, source, &|profile| {
             Box::new(MatrixBelief::new(map.clone(), options(profile, Exploration::Off)))
         })?;
-        let known = map.look(|map| map.known() as f64 / map.pairs().max(1) as f64);
-        Ok(Collected { map: map.look(LatencyMatrix::clone), known })
+        let known = map.inspect(|map| map.known() as f64 / map.pairs().max(1) as f64);
+        Ok(Collected { map: map.inspect(LatencyMatrix::clone), known })
     }
 }
 

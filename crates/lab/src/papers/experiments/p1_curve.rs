@@ -124,7 +124,7 @@ impl Learning {
     /// Bytes of a map.
     fn bytes(&self) -> Option<u64> {
         match self {
-            Self::Matrix(belief) => Some(belief.map().look(LatencyMatrix::memory).get()),
+            Self::Matrix(belief) => Some(belief.map().inspect(LatencyMatrix::memory).get()),
             Self::Compact(belief) => Some(belief.memory().get()),
             Self::Profile(_) => None,
         }

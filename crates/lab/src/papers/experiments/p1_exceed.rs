@@ -131,7 +131,8 @@ impl Case {
                     };
                     unit.serve(&mut belief, Extent::new(Lba::new(place + within), READ));
                 }
-                Ok(map.look(|map| CLASSES.map(|(from, to)| of_class(map.exceedance(), from, to))))
+                Ok(map
+                    .inspect(|map| CLASSES.map(|(from, to)| of_class(map.exceedance(), from, to))))
             }
             Subject::Compact { from_profile, worst_share } => {
                 let settings = CompactSettings { worst_share, ..CompactSettings::default() };
