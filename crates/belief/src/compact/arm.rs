@@ -40,7 +40,7 @@ const MIN_WEIGHT: f64 = 1e-3;
 /// The number of votes of a class up to which each vote evaluates it at once.
 const FEW: u32 = 8;
 /// The maximum distance of classes that inform each other (guess: a factor of four).
-const NEIGHBOURS: usize = 8;
+const NEIGHBORS: usize = 8;
 /// The number of votes at which all are halved, so that the estimate follows a changing arm.
 const MAX_VOTES: u32 = 4_096;
 
@@ -212,7 +212,7 @@ impl ArmVotes {
         let (mut low, mut high) = (class, class);
         let voters = |low: usize, high: usize| self.voters[low..=high].iter().sum::<u32>();
         while voters(low, high) < ENOUGH
-            && high - low < 2 * NEIGHBOURS
+            && high - low < 2 * NEIGHBORS
             && (low > 0 || high < CLASSES - 1)
         {
             (low, high) = (low.saturating_sub(1), (high + 1).min(CLASSES - 1));

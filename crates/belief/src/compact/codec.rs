@@ -1,4 +1,5 @@
-//! The encoding of a compact map as bytes. It accesses no files, as the codec of the published map.
+//! The encoding of a compact map as bytes. It accesses no files, like the codec of the published
+//! map.
 //!
 //! ```text
 //! header   "HTCOMPCT" · version · bytes of the body · checksum of the header

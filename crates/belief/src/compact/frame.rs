@@ -253,7 +253,7 @@ mod tests {
     use headtime_units::Nanos;
 
     #[test]
-    fn speed_and_phase_are_found_though_most_angles_are_predicted_wrongly() {
+    fn speed_and_phase_are_found_despite_mostly_wrong_predictions() {
         for (ppm, wander) in [(-450.0, 0.0), (0.0, 0.0), (37.0, 0.1), (450.0, -0.05)] {
             let nominal = RotationPeriod::from_rpm(15_000.0).unwrap();
             let real = RotationPeriod::from_rpm(15_000.0 / (1.0 + ppm * 1e-6)).unwrap();

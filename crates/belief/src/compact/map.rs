@@ -60,7 +60,7 @@ pub enum CompactError {
     Profile(#[from] ProfileError),
     /// The drive has several arms; a map describes one.
     #[error(
-        "profile {profile} has {arms} arms, a compact map is of one; map each half of the drive"
+        "profile {profile} has {arms} arms, a compact map describes one; map each half of the drive"
     )]
     Arms {
         /// The profile.
@@ -69,7 +69,7 @@ pub enum CompactError {
         arms: u16,
     },
     /// The memory limit is below the minimum.
-    #[error("a compact map may take {memory}, it needs {least} at the least; allow more")]
+    #[error("a compact map may take {memory}, it needs at least {least}; allow more")]
     Memory {
         /// The limit.
         memory: ByteSize,

@@ -1,16 +1,16 @@
-//! The compact map: how long from any sector of a whole drive to any other, in megabytes, learned
-//! from what the drive does.
+//! The compact map: the access times between all sectors of a drive, in megabytes, learned from
+//! completions.
 //!
-//! [`CompactMap`] holds the locations of sectors around the platter (by a profile and what differs
-//! from it, or by segments found without one), arm times by distance, and worst cases by region.
+//! [`CompactMap`] holds the angles of sectors (from a profile with corrections, or from segments
+//! found without one), arm times by distance, and worst cases by region.
 //! [`DriveModel::of_map`](crate::DriveModel::of_map) predicts with it.
 //!
-//! - *Started from a profile* ([`CompactMap::of_profile`]): the shifts of slipped sectors are found
-//!   by a search over all samples, arm and angles by region as they differ.
-//! - *Started from nothing* ([`CompactMap::unknown`]): from the drive's size and nominal speed.
-//!   Slopes, tracks and skews are found segment by segment.
+//! - *Started from a profile* ([`CompactMap::of_profile`]): a search over all samples finds
+//!   the shifts of slipped sectors. Corrections of the arm and of angles are learned by region.
+//! - *Started without a profile* ([`CompactMap::unknown`]): only the size and the nominal
+//!   speed are known. Slopes, tracks and skews are found segment by segment.
 //!
-//! Source: spec M4; P1 section 3.1 (what it replaces).
+//! Source: spec M4; P1 section 3.1 (the table that it replaces).
 
 mod angle_samples;
 mod arm;

@@ -104,7 +104,7 @@ mod tests {
     /// Nine of ten angle samples agree everywhere except in a part of the second segment, where
     /// agreement is by chance.
     #[test]
-    fn a_wrong_part_is_withdrawn_soon_and_no_other() {
+    fn only_a_wrong_part_is_withdrawn_and_soon() {
         for seed in 1..=20 {
             let (mut segments, mut rng) = (segments(), ChaCha8Rng::seed_from_u64(seed));
             let mut recheck = Recheck::begin(&segments);

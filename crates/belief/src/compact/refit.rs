@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn angles_that_agree_with_nothing_end_the_search_before_it_has_begun() {
+    fn inconsistent_angles_end_the_search_after_the_first_fit() {
         let profile = catalog::load("atlas10k").unwrap();
         let layout = Arc::new(Layout::new(&profile).unwrap());
         let (period, mut rng) = (profile.rotation_period().unwrap(), ChaCha8Rng::seed_from_u64(2));
@@ -336,7 +336,7 @@ mod tests {
         );
         let found = (0..1_000)
             .find_map(|_| refit.advance(&mut Budget::slice()))
-            .expect("it comes to an end");
+            .expect("the search terminates");
         assert!(found.is_none());
     }
 }

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slope_is_found_among_points_anywhere_and_none_where_there_is_none() {
+    fn a_slope_is_found_in_scattered_points_and_none_in_noise() {
         for seed in 1..=5 {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let slope = rng.random_range(2e-4..1.9e-3);
@@ -226,7 +226,7 @@ mod tests {
                 let bound = steps as f64 * (-level).exp();
                 assert!(
                     passed <= bound + 3.0 * (bound.min(1.0) / 400.0).sqrt(),
-                    "{score:?}: {passed} pass {level}, at most {bound} should"
+                    "{score:?}: {passed} exceed {level}, expected at most {bound}"
                 );
             }
             assert!(sureness.iter().any(|sure| *sure > 5.0), "the bound is reached");
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_is_as_long_as_the_budget() {
+    fn a_slice_stays_within_the_budget() {
         let points: Vec<(f64, f64, f64)> =
             (0..100).map(|number| (f64::from(number) * 1e5, 0.3, 1.0)).collect();
         let mut scan = Scan::new(Score::Length, &points, 1e-4, 2e-3, &mut Budget::slice());

@@ -20,7 +20,7 @@ use crate::spindle::Spindle;
 /// The parameters that a map learns from completions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Learning {
-    /// Everything.
+    /// All parameters.
     #[default]
     All,
     /// The rotation only; for tests of the initial knowledge of a map.

@@ -242,7 +242,7 @@ mod tests {
             segments.start(Lba::new(lba)).map(|angle| libm::round(angle.as_turns() * 1e6) / 1e6)
         };
         assert_eq!([0, 500, 999, 1_000, 2_250].map(turns), [0.0, 0.5, 0.999, 0.1, 0.45].map(Some));
-        assert_eq!(turns(10_000), None, "nothing is known there");
+        assert_eq!(turns(10_000), None, "the address is outside the segments");
         assert!((segments.segments()[0].sector() - 0.001).abs() < 1e-12);
         assert!(
             segments.end(Lba::new(500)).unwrap().signed_turns_from(Angle::from_turns(0.501)).abs()
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_across_the_end_of_a_track_takes_the_skew_longer() {
+    fn a_read_across_the_end_of_a_track_waits_for_the_skew() {
         let segments = Segments::new(vec![segment()], 20_000);
         let turns = |lba, sectors| {
             libm::round(segments.turns_over(Lba::new(lba), sectors).unwrap() * 1e6) / 1e6

@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(addresses(90, 30, Some(95)), at(90, 10, 0));
         assert_eq!(addresses(150, 10, Some(145)), at(142, 10, 0));
         assert_eq!(addresses(990, 30, None), at(993, 7, 0));
-        assert_eq!(addresses(1_100, 30, None), None, "the drive has none of them");
+        assert_eq!(addresses(1_100, 30, None), None, "all addresses are past the end of the drive");
         assert_eq!(Shifts::new([row(0, -9)]).moved(Lba::new(4), 1_000), Lba::new(0));
     }
 }

@@ -12,15 +12,15 @@
 //! because all zones of a drive have the same surfaces, bands and skews and differ only in their
 //! tracks.
 //!
-//! *Acceptance*: each step must be less likely than chance in all of the c ways tried so far in
-//! this search. A slope needs a sureness of ln c + 12 ([`Scan::sureness`]). A segment needs odds of
-//! c · e¹² that its points belong to it. Chance passes the n-th step of m with e^−12 times the
-//! share of c that the step tried itself. A search is therefore fooled at most e^−12 · (1 + ln c)
-//! of the time, one in some ten thousand. A skew term needs less, because a false one moves little
-//! and must also reduce the misfit. A segment is extended to where the odds of its points are best.
-//! It stops where they have fallen by e⁹ since, or where it would have to bend, and its ends are
-//! trimmed where they do not belong to it. Known segments are compared with the new points first
-//! and dropped where those contradict them. Later samples are compared as well
+//! *Acceptance*: the result of each step must exceed what chance achieves in all of the c ways
+//! tried so far in this search. A slope needs a sureness of ln c + 12 ([`Scan::sureness`]). A
+//! segment needs odds of c · e¹² that its points belong to it. Chance passes the n-th step of m
+//! with e^−12 times the share of c that the step tried itself. A search is therefore fooled at most
+//! e^−12 · (1 + ln c) of the time, one in some ten thousand. A skew term needs less, because a
+//! false one moves little and must also reduce the misfit. A segment is extended to where the odds
+//! of its points are best. It stops where they have fallen by e⁹ since, or where it would have to
+//! bend, and its ends are trimmed where they do not belong to it. Known segments are compared with
+//! the new points first and dropped where those contradict them. Later samples are compared as well
 //! ([`super::recheck`]).
 //!
 //! Worked example, 20 TB in 24 zones, 8,192 angle samples: 340 per zone. The slope of a window of
@@ -597,7 +597,7 @@ mod tests {
 
     /// Regression: angle samples of one sector between two segments were taken for a third segment.
     #[test]
-    fn segments_never_overlap_however_many_angle_samples_are_of_one_sector() {
+    fn segments_never_overlap_with_many_angle_samples_of_one_sector() {
         let lbas = [10, 20, 30, 30, 30, 30, 30, 40, 50];
         let period = RotationPeriod::from_rpm(7_200.0).expect("a disk's speed");
         let mut survey =

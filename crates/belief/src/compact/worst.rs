@@ -145,7 +145,7 @@ mod tests {
             prop_assert_eq!(
                 tails.quantile(Lba::new(0), 1.0, TURN),
                 sorted.last().map(|ns| Nanos::from_ns(*ns)),
-                "all of them: the longest"
+                "the quantile of all accesses is the maximum"
             );
         }
     }

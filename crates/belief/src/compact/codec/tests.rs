@@ -250,7 +250,7 @@ proptest! {
 
     /// A body with a correct checksum and arbitrary content is refused or yields a map.
     #[test]
-    fn a_forged_body_breaks_nothing(
+    fn a_forged_body_is_refused_or_yields_a_map(
         at in any::<prop::sample::Index>(),
         with in proptest::collection::vec(any::<u8>(), 1..12),
     ) {
