@@ -35,7 +35,7 @@ const KEPT: usize = 256;
 /// The number of votes that a class needs before it is evaluated alone (guess).
 const ENOUGH: usize = 96;
 /// The maximum distance of included neighbors, in classes (guess: a sixtieth of the stroke).
-const NEIGHBOURS: usize = 8;
+const NEIGHBORS: usize = 8;
 /// The neighborhood of a class, in classes to either side (guess: a fortieth of the stroke).
 const NEIGHBORHOOD: usize = 12;
 /// One vote in this many is assumed to be wrong (guess, from retries and relocated sectors in
@@ -148,7 +148,7 @@ impl Curve {
         let of =
             |class: usize| &self.votes[class * KEPT..][..(self.taken[class] as usize).min(KEPT)];
         let (mut low, mut high, mut count) = (class, class, of(class).len());
-        while count < ENOUGH && high - low < 2 * NEIGHBOURS {
+        while count < ENOUGH && high - low < 2 * NEIGHBORS {
             let (below, above) =
                 (low.checked_sub(1), Some(high + 1).filter(|above| *above < CLASSES));
             count +=
