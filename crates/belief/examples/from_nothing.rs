@@ -57,13 +57,13 @@ fn one(drive: &str, seed: u64, requests: u64) -> Result<(), Box<dyn std::error::
     let (mut right, mut away, mut next) = (0_u64, 0_u64, 1_024);
     let (mut searched, mut most, mut searching) = (0_u64, 0_u64, 0_u64);
     for number in 0..requests {
-        let told = unit.read_anywhere(&mut belief);
+        let outcome = unit.read_anywhere(&mut belief);
         searched += belief.searched();
         most = most.max(belief.searched());
         searching += u64::from(belief.searched() > 0);
-        if number >= next - next / 4 && !told.at_the_edge {
+        if number >= next - next / 4 && !outcome.at_the_edge {
             away += 1;
-            right += u64::from(told.right);
+            right += u64::from(outcome.right);
         }
         if number + 1 == next {
             let (known, wrong) = unit::known_and_wrong(&belief, unit.truth(), seed);

@@ -87,16 +87,16 @@ fn one(
             .is_some_and(|head| belief.known(&head, Instant::ORIGIN, &target) == Certainty::Known);
         let arm = belief.map().expect("the model has a map").arm(before, extent.start);
         let came = belief.target(Op::Read, Extent::new(before, Sectors::new(1)));
-        let told = unit.read(&mut belief, extent);
+        let outcome = unit.read(&mut belief, extent);
         let from = std::mem::replace(&mut before, extent.last());
-        if number < requests - requests / 4 || told.at_the_edge {
+        if number < requests - requests / 4 || outcome.at_the_edge {
             continue;
         }
         away += 1;
-        let before_arm = if from_profile { 0.0 } else { told.overhead.as_ns() as f64 };
-        let arm_off = arm.as_ns() as f64 - told.arm.as_ns() as f64 - before_arm;
+        let before_arm = if from_profile { 0.0 } else { outcome.overhead.as_ns() as f64 };
+        let arm_off = arm.as_ns() as f64 - outcome.arm.as_ns() as f64 - before_arm;
         arms.push(arm_off.abs());
-        if told.right {
+        if outcome.right {
             right += 1;
             continue;
         }
@@ -105,8 +105,8 @@ fn one(
             mechanism.spot(extent.start).angle
                 - mechanism.end_spot(Extent::new(from, Sectors::new(1))).angle,
         );
-        let (early, late) = (told.rotate.as_ns() as f64, turn - told.rotate.as_ns() as f64);
-        let reason = if !told.foreseeable {
+        let (early, late) = (outcome.rotate.as_ns() as f64, turn - outcome.rotate.as_ns() as f64);
+        let reason = if !outcome.foreseeable {
             0
         } else if !known {
             1
@@ -114,9 +114,9 @@ fn one(
             2
         } else if arm_off > early || -arm_off > late {
             3
-        } else if told.likely_off_ns.unsigned_abs() as f64 > turn / 2.0 {
+        } else if outcome.likely_off_ns.unsigned_abs() as f64 > turn / 2.0 {
             4
-        } else if told.likely_right {
+        } else if outcome.likely_right {
             5
         } else {
             6
@@ -127,14 +127,14 @@ fn one(
                 "  {:<8} arm {:>6} off {:>6.0} us, slack {:>5.0}/{:>5.0}, angle off {:>6.0} us, \
                     likely off {:>6} us, hedge {:>5} us of {} us",
                 REASONS[reason],
-                told.arm.as_ns() / 1000,
+                outcome.arm.as_ns() / 1000,
                 arm_off / 1e3,
                 early / 1e3,
                 late / 1e3,
                 between * turn / 1e3,
-                told.likely_off_ns / 1000,
-                told.hedge_ns / 1000,
-                told.response.as_ns() / 1000
+                outcome.likely_off_ns / 1000,
+                outcome.hedge_ns / 1000,
+                outcome.response.as_ns() / 1000
             );
         }
     }

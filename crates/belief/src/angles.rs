@@ -1,10 +1,10 @@
 //! How far the angles of a unit lie from its profile, by region: learned where the drive is used.
 //!
-//! A profile knows the layout of a model, not the defects of a unit: each slipped sector moves
-//! everything behind it, up to the end of its zone, by one sector's angle. On a 20 TB drive with a
-//! slip in a million sectors the last tracks of a zone come by some milliseconds late. That error
-//! grows slowly with the address, so it can be learned by region: levels of ever narrower bins,
-//! each holding what the levels above leave over.
+//! A profile describes the layout of a model, not the defects of one drive: each slipped sector
+//! shifts all following sectors of its zone by one sector's angle. On a 20 TB drive with a slip in
+//! a million sectors the last tracks of a zone pass some milliseconds late. That error grows slowly
+//! with the address, so it can be learned by region: levels of ever narrower bins, each with the
+//! remainder of the levels above.
 //!
 //! Worked example: a zone is 2 ms late at its end and right at its start. After some requests the
 //! bins of the coarsest level hold the mean of their part, say 1 ms; those of the finer levels
@@ -49,7 +49,7 @@ impl AngleMap {
         (self.levels.iter().map(Vec::len).sum::<usize>() * size_of::<Bin>()) as u64
     }
 
-    /// How much later than the profile says `lba` comes by.
+    /// The lateness of `lba` relative to the profile.
     pub(crate) fn offset(&self, lba: Lba) -> Angle {
         let finest = self.finest(lba);
         let turns: f32 =

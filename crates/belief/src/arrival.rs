@@ -1,5 +1,5 @@
-//! How far the head's arrival is from where it is believed: bias and spread, learned from
-//! revolutions missed and caught.
+//! The error of the head's arrival time: bias and spread, learned from revolutions missed and
+//! caught.
 //!
 //! A completion shows where the platter was, not when the head arrived: arriving any time within
 //! the same turn gives the same completion. What it does show is the *turn*. With a wait of `w`
@@ -23,19 +23,19 @@ use crate::normal::{bounded_product, density, upper_tail};
 
 /// Spread assumed before anything is known, in ns (guess: typical seek-time repeatability).
 const FIRST_SPREAD_NS: f64 = 100_000.0;
-/// Spread never believed to be smaller or larger than this, in ns (guess).
+/// Bounds of the spread, in ns (guess).
 const SPREAD_BOUNDS_NS: (f64, f64) = (3_000.0, 3_000_000.0);
 /// Observations near the edge after which spread and bias are half sure (guess: the deviation of a
 /// deviation is then 3 %).
 const HALF_SURE: f64 = 500.0;
-/// The most by which the logarithm of the spread moves at once: the first angle samples say little each,
-/// and must not throw it about (guess: to the double or the half).
+/// Maximum step of the logarithm of the spread: the first samples carry little information each
+/// (guess: a factor of two either way).
 const MAX_STEP: f64 = 0.7;
 /// Outside this many spreads the chance is taken as none: 3 × 10⁻⁵ of a revolution is a fraction of
 /// a microsecond.
 const EDGE_SPREADS: u64 = 4;
 
-/// The error of arrival as it is believed.
+/// The modelled error of arrival.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Arrival {
     bias_ns: f64,
@@ -48,12 +48,12 @@ impl Arrival {
         Self { bias_ns: 0.0, spread_ns: FIRST_SPREAD_NS, informative: 0 }
     }
 
-    /// What is believed, for saving.
+    /// The state as numbers, for saving.
     pub(crate) fn numbers(&self) -> [f64; 3] {
         [self.bias_ns, self.spread_ns, f64::from(self.informative)]
     }
 
-    /// The arrival that [`Arrival::numbers`] were of; `None` where they cannot be.
+    /// Restores the output of [`Arrival::numbers`]; returns `None` if it is invalid.
     pub(crate) fn restored([bias_ns, spread_ns, informative]: [f64; 3]) -> Option<Self> {
         let fits = bias_ns.abs() <= 1e9
             && (1.0..=SPREAD_BOUNDS_NS.1).contains(&spread_ns)
@@ -71,8 +71,7 @@ impl Arrival {
         Nanos::from_ns(self.spread_ns as u64)
     }
 
-    /// How well bias and spread are known, from 0 to 1: how far they have left the first guess
-    /// behind.
+    /// The certainty of bias and spread, from 0 to 1: their distance from the first guess.
     pub(crate) fn sure(&self) -> f64 {
         f64::from(self.informative) / (f64::from(self.informative) + HALF_SURE)
     }
@@ -90,7 +89,7 @@ impl Arrival {
         upper_tail(wait.as_ns() as f64 / spread_ns) - upper_tail(left.as_ns() as f64 / spread_ns)
     }
 
-    /// Takes in that a wait of `wait` predicted with the present bias turned out `slips`
+    /// Observes that a wait of `wait` predicted with the present bias turned out `slips`
     /// revolutions longer (negative: shorter).
     pub(crate) fn observe(&mut self, wait: Nanos, revolution: Nanos, slips: i32) {
         if slips.abs() > 1 {
@@ -111,11 +110,11 @@ impl Arrival {
         let by_bias = -(at_high - at_low) / likelihood;
         let by_spread =
             -(bounded_product(high, at_high) - bounded_product(low, at_low)) / likelihood;
-        // Large steps first, so that a first guess that is far off is left quickly; small ones
-        // later, so that noise averages out. The spread goes faster: of a quiet drive the first
-        // guess is some thirty times what it shows, a angle sample says about an eighth of a step against
-        // it, and the smaller it gets the fewer completions are near enough to the edge to say
-        // anything. While it is too wide, both margins and what is taken for bias are too large.
+        // Large steps first, to correct a wrong first guess quickly; small steps later, to average
+        // noise out. The spread moves faster: the first guess is some thirty times the spread of a
+        // quiet drive, and a sample moves it by about an eighth of a step. The smaller the spread,
+        // the fewer completions are near enough to the edge to be informative. A spread that is too
+        // wide makes margins and bias too large.
         let spread_rate = (10.0 / (f64::from(self.informative) + 20.0)).max(0.03);
         let rate = (2.0 / (f64::from(self.informative) + 10.0)).max(0.01);
         self.bias_ns += rate * self.spread_ns * by_bias.clamp(-3.0, 3.0);
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_guess_of_the_spread_is_left_behind_within_some_thousand_completions() {
+    fn the_spread_is_fitted_within_some_thousand_completions() {
         for (seed, spread_us, within_us) in
             [(1, 0.0, 22.0), (2, 2.0, 22.0), (3, 0.0, 22.0), (4, 10.0, 27.0)]
         {

@@ -111,7 +111,7 @@ impl CacheModel {
         }
     }
 
-    /// Whether commands of this kind end in the cache.
+    /// Returns true if commands of this kind end in the cache.
     pub(crate) fn takes(&self, op: Op) -> bool {
         self.write_back && op == Op::Write
     }
@@ -132,7 +132,7 @@ impl CacheModel {
         if self.read_to == Some(from) { self.read_ahead } else { Sectors::ZERO }
     }
 
-    /// Whether the head may have left the track on which it ended, because it had time for it.
+    /// Returns true if the head had time to leave the track on which it ended.
     pub(crate) fn strayed(&self, idle: Nanos, revolution: Nanos) -> bool {
         !self.read_ahead.is_zero() && idle > revolution / 4
     }
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_drive_reads_on_behind_a_read_and_nothing_else_as_far_as_its_profile_says() {
+    fn the_drive_reads_ahead_after_a_read_only_within_its_profile() {
         let load =
             |name| headtime_mechanics::catalog::load(name).expect("a profile of the catalog");
         let mut cache = CacheModel::of(&load("deskstar34gxp@papers"));

@@ -4,8 +4,8 @@
 //! taught by measured completions. It never sees the truth of a simulated drive; that the crate
 //! cannot even name it is part of the layering test.
 //!
-//! - [`DriveModel`]: locations, arm, spindle and cache of a drive, starting from its profile, from a
-//!   compact map ([`compact`]) or from nothing.
+//! - [`DriveModel`]: locations, arm, spindle and cache of a drive, starting from its profile, from
+//!   a compact map ([`compact`]) or from nothing.
 //! - [`matrix::MatrixBelief`]: the published latency matrix.
 //! - [`LinearBelief`]: cost by distance, for drives of which only the capacity is known.
 //!

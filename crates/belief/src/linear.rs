@@ -40,7 +40,7 @@ pub struct LinearBelief {
     squared_error_us: f64,
 }
 
-/// What was seen at distances of one power of two.
+/// Observations at distances of one power of two.
 #[derive(Clone, Copy, Debug)]
 struct Class {
     mean_ns: f64,
@@ -74,8 +74,7 @@ impl LinearBelief {
     }
 }
 
-/// What a 7,200 rpm disk would take: half a revolution, and a seek that grows with the root of the
-/// distance to 16 ms (guess, ecosystem figures).
+/// The times of a 7,200 rpm disk: half a revolution, and a seek that depends on the distance.
 fn first_guess(class: usize, capacity: Sectors) -> Class {
     if class == 0 {
         return Class { mean_ns: 0.0, worst_ns: 8_400_000, seen: 0 };

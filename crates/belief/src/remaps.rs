@@ -14,7 +14,7 @@
 //!
 //! Guarantees: a single loss changes no estimate; at most [`MAX_KNOWN`] places and
 //! [`MAX_SUSPECTS`] suspects are kept, the oldest go first. Does not learn where the spare is, so
-//! it does not tell reads before it from reads behind. Cost: nothing while nothing is known; a
+//! it does not tell reads before it from reads after it. Cost: nothing while nothing is known; a
 //! binary search then. Source: P2 sections 3.1 and 3.3.
 
 use std::collections::VecDeque;
@@ -47,7 +47,7 @@ struct Remapped {
 }
 
 impl Remaps {
-    /// What an access to `extent` is expected to lose.
+    /// The expected loss of an access to `extent`.
     #[inline]
     pub(crate) fn lost(&self, extent: Extent) -> Nanos {
         if self.known.is_empty() {
@@ -122,8 +122,8 @@ impl Remaps {
 }
 
 impl Remapped {
-    /// What is left when `extent` is known to be where it should: the greater part where there are
-    /// two.
+    /// The remaining part of a known place when `extent` was read in time: the greater part if
+    /// there are two.
     fn without(self, extent: Extent) -> Option<Self> {
         let (start, end) = (self.extent.start.get(), self.extent.end().get());
         let (from, to) =

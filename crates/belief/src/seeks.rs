@@ -30,13 +30,11 @@ use crate::normal::{bounded_product, density, upper_tail};
 const REGIONS: u32 = 32;
 /// Classes of distance in each direction: one for each power of two that a distance of 32 bits has.
 const DISTANCES: usize = 32;
-/// What of the variance of the arrival is taken for that of a cell before anything is known of it,
-/// where many seeks share the cell and where few do (guess: in all somewhat less than half of it is
-/// the arm's).
+/// Initial variance of a cell as a share of the variance of the arrival, for cells with many seeks
+/// and with few (guess: in all somewhat less than half of it is the arm's).
 const SHARED_PART: f64 = 0.0625;
 const REGION_PART: f64 = 0.25;
-/// A cell is never believed to be known better than this, in ns, so that it keeps following
-/// (guess).
+/// Minimum deviation of a cell, in ns, so that it continues to adapt (guess).
 const MIN_NS: f64 = 2_000.0;
 /// No cell goes further than this, in ns (guess: a tenth of an average seek; the parts together can
 /// be three times as far off).
@@ -45,7 +43,7 @@ const MAX_NS: f64 = 500_000.0;
 /// ten times what profiles say of retries).
 const ELSEWHERE: f64 = 0.01;
 
-/// What is known of the arm's errors.
+/// The modelled errors of the arm.
 #[derive(Clone, Debug)]
 pub(crate) struct SeekResiduals {
     /// `REGIONS` · 2³² / cylinders.
@@ -59,7 +57,7 @@ pub(crate) struct SeekResiduals {
     lowest_ns: f64,
 }
 
-/// Which movement.
+/// The kind of a movement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Movement {
     pub(crate) from_cylinder: u32,
@@ -91,8 +89,8 @@ impl SeekResiduals {
         }
     }
 
-    /// How much longer the arm takes than the profile says, in ns; for a movement of the arm or a
-    /// switch of heads.
+    /// The arm time beyond that of the profile, in ns; for a movement of the arm or a switch of
+    /// heads.
     #[inline]
     pub(crate) fn offset_ns(&self, movement: Movement) -> f64 {
         let kind = self.kinds[movement.kind()].mean_ns;
@@ -109,8 +107,7 @@ impl SeekResiduals {
         self.lowest_ns
     }
 
-    /// How much longer than the profile says the arm takes before a write than before a read, in
-    /// ns.
+    /// The arm time before a write beyond that before a read, relative to the profile, in ns.
     pub(crate) fn write_extra_ns(&self) -> f64 {
         let of = |writes| {
             self.kinds[Movement { from_cylinder: 0, to_cylinder: 1, writes }.kind()].mean_ns
@@ -118,9 +115,9 @@ impl SeekResiduals {
         of(true) - of(false)
     }
 
-    /// Takes in that the arm came between `low_ns` and `high_ns` later than all that is believed
-    /// said, which errs by `spread_ns` (a standard deviation) in all; `sure`, 0 to 1, is how well
-    /// that is known itself.
+    /// Observes that the arm arrived between `low_ns` and `high_ns` later than predicted. The
+    /// prediction errs by `spread_ns` (a standard deviation) in all; `sure`, 0 to 1, is the
+    /// certainty of that spread.
     pub(crate) fn observe(
         &mut self,
         movement: Movement,

@@ -1,4 +1,4 @@
-//! Where the platter is: the rotation period and phase, fitted from measured completions.
+//! The rotation period and phase, fitted from measured completions.
 //!
 //! A command's media access ends when the end of its last sector passes under the head, so each
 //! completion shows the angle at one instant. A Kalman filter with two states (angle at the newest
@@ -7,8 +7,8 @@
 //! angle.
 //!
 //! Worked example: nominal 8,333,333 ns, real 8,333,750 ns (50 ppm slow). The first completion sets
-//! the angle. Ten seconds and some hundred completions later the filter has seen the angle fall
-//! behind by 1,200 × 417 ns = 0.06 turns and has moved the period by 50 ppm.
+//! the angle. Ten seconds and some hundred completions later the angle is late by 1,200 × 417 ns =
+//! 0.06 turns, and the filter has corrected the period by 50 ppm.
 //!
 //! *A speed that changes*: the filter grows sure of the speed within minutes, and would follow a
 //! step of 100 ppm as slowly as it follows a drift. Errors that lean to one side for some dozen
@@ -34,10 +34,10 @@ const SPEED_PRIOR: f64 = 3e-4;
 const SPEED_WALK: f64 = 2e-7;
 /// Observation error assumed before any is known, in turns (guess: about 100 us at 7,200 rpm).
 const FIRST_NOISE: f64 = 0.012;
-/// The least observation error believed in, in turns; below it the filter would trust single
-/// completions too much.
+/// Minimum observation error, in turns; below it the filter would trust single completions too
+/// much.
 const MIN_NOISE: f64 = 2e-5;
-/// The largest observation error believed in, in turns; an angle drawn at random would show 0.29.
+/// Maximum observation error, in turns; a random angle would show 0.29.
 const MAX_NOISE: f64 = 0.15;
 /// A spindle that leans has changed its speed by about so much (guess: what a drive does that was
 /// stopped and started, or warms up).
@@ -49,12 +49,12 @@ const LEANS: f64 = 1.1;
 /// Outliers in a row after which the angle is read again (guess).
 const OUTLIERS_BEFORE_RESET: u32 = 12;
 
-/// The spindle as it is believed to turn.
+/// The modelled rotation of the spindle.
 #[derive(Clone, Debug)]
 pub(crate) struct Spindle {
     nominal: RotationPeriod,
     period: RotationPeriod,
-    /// The newest observation's time and the angle believed at it; `None` before the first.
+    /// The newest observation's time and its modelled angle; `None` before the first.
     reference: Option<(Instant, Angle)>,
     /// Relative speed error: turns per nominal turn, less one.
     speed: f64,
@@ -87,13 +87,13 @@ impl Spindle {
         self.period
     }
 
-    /// The angle at the origin of the clock that gives the believed angle at the newest
+    /// The angle at the origin of the clock that gives the modelled angle at the newest
     /// observation; `None` before the first.
     pub(crate) fn phase(&self) -> Option<Angle> {
         self.reference.map(|(at, angle)| angle - self.period.angle_at(at, Angle::ZERO))
     }
 
-    /// Standard deviation of the angle believed at `at`, in turns.
+    /// Standard deviation of the modelled angle at `at`, in turns.
     pub(crate) fn deviation_turns(&self, at: Instant) -> f64 {
         let Some((reference, _)) = self.reference else { return libm::sqrt(1.0 / 12.0) };
         libm::sqrt(self.carried(self.turns_since(reference, at))[0][0])
@@ -122,11 +122,11 @@ impl Spindle {
         reference + Nanos::from_ns((ahead * self.period.as_ns_f64()).min(1e18) as u64)
     }
 
-    /// Takes in that `angle` passed under the head at `at`. Returns the error of what was believed,
-    /// in turns, once something was; bounded to three standard deviations of what was expected, so
-    /// that a report that a busy host delayed does not teach others a wrong angle.
+    /// Observes that `angle` passed under the head at `at`. Returns the prediction error in turns,
+    /// except for the first observation. The error is limited to three expected standard
+    /// deviations, so that a report that a busy host delayed does not spread a wrong angle.
     pub(crate) fn observe(&mut self, at: Instant, angle: Angle) -> Option<f64> {
-        let Some((reference, believed)) = self.reference else {
+        let Some((reference, modelled)) = self.reference else {
             self.restart(at, angle);
             return None;
         };
@@ -134,7 +134,7 @@ impl Spindle {
             return None;
         }
         let turns = self.turns_since(reference, at);
-        let predicted = believed + self.period.angle_of(at.saturating_since(reference));
+        let predicted = modelled + self.period.angle_of(at.saturating_since(reference));
         let error = angle.signed_turns_from(predicted);
         let carried = self.carried(turns);
         let variance = carried[0][0];
@@ -250,9 +250,9 @@ mod tests {
             let error_ppm = (spindle.period().as_ns_f64() / real.as_ns_f64() - 1.0) * 1e6;
             assert!(error_ppm.abs() < 1.0, "seed {seed}: period off by {error_ppm} ppm");
             let soon = now + Nanos::from_ms(10);
-            let believed = spindle.period().angle_at(soon, spindle.phase().expect("observed"));
+            let modelled = spindle.period().angle_at(soon, spindle.phase().expect("observed"));
             let error_us =
-                believed.signed_turns_from(real.angle_at(soon, phase)) * real.as_ns_f64() / 1e3;
+                modelled.signed_turns_from(real.angle_at(soon, phase)) * real.as_ns_f64() / 1e3;
             assert!(error_us.abs() < 10.0, "seed {seed}: angle off by {error_us} us");
         }
     }
@@ -271,10 +271,10 @@ mod tests {
             let mut worst_us = 0.0_f64;
             for completion in 0..600 {
                 now += Nanos::from_us(rng.random_range(3_000..15_000));
-                let believed = spindle.period().angle_at(now, spindle.phase().expect("observed"));
+                let modelled = spindle.period().angle_at(now, spindle.phase().expect("observed"));
                 if completion >= 150 {
                     worst_us = worst_us.max(
-                        believed.signed_turns_from(real.angle_at(now, phase)).abs()
+                        modelled.signed_turns_from(real.angle_at(now, phase)).abs()
                             * real.as_ns_f64()
                             / 1e3,
                     );
@@ -296,10 +296,10 @@ mod tests {
         let mut spindle = Spindle::new(rpm(10_025.0));
         assert_eq!(spindle.phase(), None);
         spindle.observe(Instant::from_ns(5_000_000), Angle::HALF);
-        let believed = spindle
+        let modelled = spindle
             .period()
             .angle_at(Instant::from_ns(5_000_000), spindle.phase().expect("observed"));
-        assert!(believed.signed_turns_from(Angle::HALF).abs() < 1e-6);
+        assert!(modelled.signed_turns_from(Angle::HALF).abs() < 1e-6);
     }
 
     #[test]
@@ -317,8 +317,8 @@ mod tests {
         let period = spindle.period();
         let later = now + Nanos::from_secs(3_600);
         spindle.observe(later, real.angle_at(later, phase));
-        let believed = spindle.period().angle_at(later, spindle.phase().expect("observed"));
-        assert!(believed.signed_turns_from(real.angle_at(later, phase)).abs() < 0.02);
+        let modelled = spindle.period().angle_at(later, spindle.phase().expect("observed"));
+        assert!(modelled.signed_turns_from(real.angle_at(later, phase)).abs() < 0.02);
         assert!((spindle.period().as_ns_f64() / period.as_ns_f64() - 1.0).abs() < 2e-6);
     }
 }

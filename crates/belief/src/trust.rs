@@ -27,7 +27,7 @@ const MEAN_HALVES: f64 = 0.1;
 const AGAINST: f64 = 60.0;
 const FOR: f64 = 40.0;
 
-/// Whether a belief is trusted, and what has been seen that speaks for changing that.
+/// The trust in a drive model, and the evidence for changing it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Trust {
     holds: bool,
@@ -40,7 +40,7 @@ impl Trust {
         Self { holds: true, evidence: 0.0 }
     }
 
-    /// Whether the belief is trusted.
+    /// Returns true if the drive model is trusted.
     pub(crate) fn holds(self) -> bool {
         self.holds
     }

@@ -63,10 +63,10 @@ fn one_deep_sequential_reader_of_a_drive_that_reads_ahead_is_served_in_order() {
         let rate = |policy| {
             measured(drive, Instance::Drawn, policy, &[one_reader(20)], seed, &from_profile).iops
         };
-        let (believed, in_order) = (rate("sptf-expected"), rate("fcfs"));
+        let (modelled, in_order) = (rate("sptf-expected"), rate("fcfs"));
         assert!(
-            believed > 0.9 * in_order,
-            "seed {seed}: {believed:.0} IOPS on {drive}, {in_order:.0} in the order of arrival"
+            modelled > 0.9 * in_order,
+            "seed {seed}: {modelled:.0} IOPS on {drive}, {in_order:.0} in the order of arrival"
         );
     }
 }
@@ -100,11 +100,11 @@ fn from_profile(profile: &DriveProfile) -> Box<dyn Belief + Send> {
 #[test]
 fn on_a_drive_like_its_profile_the_belief_is_nearly_as_good_as_the_truth() {
     for (drive, seed) in [("atlas10k", 3), ("nearline-20tb", 4)] {
-        let believed = iops(drive, Instance::Nominal, "sptf-expected", 64, seed, &from_profile);
+        let modelled = iops(drive, Instance::Nominal, "sptf-expected", 64, seed, &from_profile);
         let oracle = iops(drive, Instance::Nominal, "sptf-oracle", 64, seed, &from_profile);
         assert!(
-            believed > 0.96 * oracle,
-            "seed {seed}: {believed:.1} IOPS on {drive}, {oracle:.1} with perfect knowledge"
+            modelled > 0.96 * oracle,
+            "seed {seed}: {modelled:.1} IOPS on {drive}, {oracle:.1} with perfect knowledge"
         );
     }
 }
@@ -118,12 +118,12 @@ fn on_drawn_drives_most_of_the_gain_over_distance_alone_is_kept() {
         ("nearline-20tb", 14, 0.5),
     ] {
         let by_distance = iops(drive, Instance::Drawn, "sstf", 64, seed, &from_profile);
-        let believed = iops(drive, Instance::Drawn, "sptf-expected", 64, seed, &from_profile);
+        let modelled = iops(drive, Instance::Drawn, "sptf-expected", 64, seed, &from_profile);
         let oracle = iops(drive, Instance::Drawn, "sptf-oracle", 64, seed, &from_profile);
-        let share = (believed - by_distance) / (oracle - by_distance);
+        let share = (modelled - by_distance) / (oracle - by_distance);
         assert!(
             share > kept,
-            "seed {seed}: {drive} at {by_distance:.1} by distance, {believed:.1} believed, \
+            "seed {seed}: {drive} at {by_distance:.1} by distance, {modelled:.1} modelled, \
                 {oracle:.1} oracle: {share:.2} of the gain"
         );
     }
@@ -182,7 +182,7 @@ fn deadlines_hold_at_more_than_the_throughput_of_edf() {
     for seed in [41, 42] {
         let [edf, unconstrained, ours] =
             ["edf", "sptf-expected", "headtime"].map(|policy| measure(policy, seed));
-        let told = format!(
+        let outcome = format!(
             "seed {seed}: edf {:.0} IOPS, {} misses; sptf-expected {:.0}, {}; headtime {:.0}, {}",
             edf.iops,
             edf.deadline_misses,
@@ -191,11 +191,11 @@ fn deadlines_hold_at_more_than_the_throughput_of_edf() {
             ours.iops,
             ours.deadline_misses
         );
-        println!("{told}");
-        assert!(ours.iops > 1.2 * edf.iops, "{told}");
+        println!("{outcome}");
+        assert!(ours.iops > 1.2 * edf.iops, "{outcome}");
         assert!(
             ours.deadline_misses * 3 < unconstrained.deadline_misses.min(edf.deadline_misses),
-            "{told}"
+            "{outcome}"
         );
     }
 }

@@ -459,7 +459,7 @@ fn the_lower_bound_of_seeks_is_one_after_any_lessons() {
 }
 
 #[test]
-fn a_drive_that_comes_back_is_believed_again() {
+fn a_drive_that_returns_is_trusted_again() {
     for seed in 1..=5 {
         let (own, other) = (load("savvio15k2@nocache"), load("savvio10k2@nocache"));
         let drive = |profile: &DriveProfile| {

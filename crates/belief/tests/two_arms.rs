@@ -26,15 +26,15 @@ fn with_two_arms_orders_by_cost_are_no_worse_than_the_order_of_arrival_at_any_de
         let [fcfs, sptf, expected, headtime] =
             ["fcfs", "sptf", "sptf-expected", "headtime"].map(|policy| iops(policy, of_profile()));
         let by_distance = iops("sptf", Box::new(LinearBelief::new(profile.capacity())));
-        let told = format!(
+        let outcome = format!(
             "seed {seed}: {clients} clients: fcfs {fcfs:.1} IOPS, sptf {sptf:.1}, sptf-expected \
                 {expected:.1}, headtime {headtime:.1}; sptf by distance {by_distance:.1}"
         );
-        println!("{told}");
+        println!("{outcome}");
         assert!(
             sptf > gains * fcfs && expected > gains * fcfs && headtime > gains * fcfs,
-            "{told}"
+            "{outcome}"
         );
-        assert!(sptf > 0.99 * by_distance, "{told}");
+        assert!(sptf > 0.99 * by_distance, "{outcome}");
     }
 }

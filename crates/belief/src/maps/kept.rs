@@ -43,9 +43,9 @@ pub enum KeptMapError {
         "it is a {theirs} map, and the drive is believed by a {ours} map; use one of that kind"
     )]
     OtherKind {
-        /// What is believed here.
+        /// The drive model.
         ours: MapKind,
-        /// What the map is.
+        /// The map.
         theirs: MapKind,
     },
 }
@@ -91,7 +91,7 @@ impl KeptMap {
         }
     }
 
-    /// Which kind it is.
+    /// The kind of the map.
     #[must_use]
     pub fn kind(&self) -> MapKind {
         match self {

@@ -20,7 +20,7 @@ use crate::matrix::{
     ShapeError, SharedMatrix,
 };
 
-/// Which kind of map.
+/// The kind of the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapKind {
     /// The published matrix: the worst time of each pair of cells.
@@ -36,7 +36,7 @@ pub struct MapSettings {
     pub matrix: MatrixSettings,
     /// Of a compact map; its `memory` is not used.
     pub compact: CompactSettings,
-    /// What the map may take of memory, with what it learns from.
+    /// Memory limit of the map, including the samples that it learns from.
     pub memory: ByteSize,
     /// Whether a compact map begins with the profile where there is one; otherwise with its size
     /// and speed alone.

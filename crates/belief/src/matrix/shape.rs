@@ -127,7 +127,8 @@ pub enum ShapeError {
     },
     /// A cell is not a whole number of sectors.
     #[error(
-        "a cell of {cell} is no whole number of sectors; expected a multiple of the drive's {} bytes",
+        "a cell of {cell} is no whole number of sectors; expected a multiple of the drive's {} \
+            bytes",
         sector.bytes()
     )]
     Cell {

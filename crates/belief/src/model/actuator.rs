@@ -295,17 +295,21 @@ impl Actuator {
             self.price(&approach, to)
         };
         let lost = approach.depart.saturating_since(near) + to.transfer;
-        PairCost { expected: lost + expected, worst: lost + worst, known: self.known_by(&approach) }
+        PairCost {
+            expected: lost + expected,
+            worst: lost + worst,
+            known: self.certainty(&approach),
+        }
     }
 
     /// A profile computes all pairs alike; of a map, one access does not change that an angle is
     /// unknown.
-    fn known_by(&self, approach: &Approach) -> Certainty {
+    fn certainty(&self, approach: &Approach) -> Certainty {
         if self.search.is_none() || approach.known { Certainty::Known } else { Certainty::Unknown }
     }
 
     pub(crate) fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Certainty {
-        self.known_by(&self.approach(head, dispatch, target))
+        self.certainty(&self.approach(head, dispatch, target))
     }
 
     pub(crate) fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
@@ -347,7 +351,7 @@ impl Actuator {
         Nanos::from_ns(both as u64).min(self.revolution / 3)
     }
 
-    /// Whether the arm times are those of a curve, which says what an access cannot do.
+    /// Returns true if the arm times are those of a curve, which excludes impossible accesses.
     pub(crate) fn has_curve(&self) -> bool {
         matches!(self.map.arm, ArmTimes::Curve(_))
     }

@@ -49,8 +49,8 @@ pub(crate) struct PredictionErrors {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Lesson {
     pub(crate) learned: AccessKind,
-    /// How far from the predicted angle it ended, in turns; `None` where that says nothing about
-    /// whether the model is right.
+    /// Error of the predicted angle, in turns; `None` if it is no evidence for or against the
+    /// model.
     pub(crate) error_turns: Option<f64>,
 }
 
@@ -68,7 +68,7 @@ impl Actuator {
         lesson
     }
 
-    /// Whether anything but the rotation is learned.
+    /// Returns true if anything but the rotation is learned.
     fn learns(&self) -> bool {
         self.search.as_ref().is_none_or(|search| search.learning == Learning::All)
     }
@@ -160,7 +160,7 @@ impl Actuator {
         }
     }
 
-    /// Where the arm has no curve, the completion votes for the time that it took.
+    /// Without a curve of the arm, the completion votes for the time that it took.
     fn vote(&mut self, measured: &MeasuredAccess, approach: &Approach, media_end: Instant) {
         let moved = approach.moves && !is_relocated(measured) && self.learns();
         let (ArmTimes::Votes(votes), Some(head), true) =
@@ -173,7 +173,7 @@ impl Actuator {
         votes.vote(share(head.place, measured.target.start), passed_ns.max(0.0));
     }
 
-    /// What the completion says of the cylinder of relocated sectors.
+    /// Updates the cylinder of relocated sectors.
     fn judge_trip(&mut self, measured: &MeasuredAccess, approach: &Approach, media_end: Instant) {
         let Some(head) = measured
             .head_before
@@ -194,8 +194,8 @@ impl Actuator {
         self.map.moved = moved;
     }
 
-    /// Whether the location lost time that it should not have: `much` or more. An access that ends
-    /// at another angle is not late but relocated (`moved/`).
+    /// Returns true if the location lost `much` or more. An access that ends at another angle is
+    /// not late but relocated (`moved/`).
     fn judge_place(&mut self, measured: &MeasuredAccess, compared: &Compared, much: Nanos) {
         let extent = measured.target.extent;
         let approach = &compared.approach;
@@ -209,7 +209,7 @@ impl Actuator {
         }
     }
 
-    /// What the completion says of the arm.
+    /// Updates the arm.
     fn judge_arm(&mut self, measured: &MeasuredAccess, compared: &Compared) {
         let (approach, slips) = (&compared.approach, compared.slips);
         let turn_ns = self.revolution.as_ns() as f64;
@@ -237,7 +237,7 @@ impl Actuator {
         self.errors.note((compared.late_ns - slips * turn_ns) / 1e3, slips != 0.0);
     }
 
-    /// Whether nothing speaks against the head having been where the command before left it.
+    /// Returns true if the head was probably at the end of the previous command.
     fn head_was_there(&self, measured: &MeasuredAccess, compared: &Compared) -> bool {
         let idle = measured
             .head_before
@@ -245,8 +245,8 @@ impl Actuator {
         !self.cache.to_be_written && !self.cache.strayed(idle, self.revolution)
     }
 
-    /// What the completion says of the rotation, and of the location of its last sector;
-    /// `predicted` says whether that passed in the predicted revolution, where that can be known.
+    /// Updates the rotation, and the location of the last sector. `predicted` is true if it passed
+    /// in the predicted revolution, if that is known.
     fn read_phase(
         &mut self,
         measured: &MeasuredAccess,
@@ -324,7 +324,7 @@ impl Actuator {
     }
 }
 
-/// Whether the head came from relocated sectors, or went there.
+/// Returns true if the head came from relocated sectors, or went there.
 fn is_relocated(measured: &MeasuredAccess) -> bool {
     let (target, head) = (&measured.target, measured.head_before.map(|head| head.place));
     [Some(target.start), Some(target.end), head].into_iter().flatten().any(Moved::holds)

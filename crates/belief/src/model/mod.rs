@@ -2,8 +2,8 @@
 //!
 //! - *From a profile* ([`DriveModel::of_profile`]): the nominal mechanics, with period, phase and
 //!   arrival fitted to what the drive does.
-//! - *From a map* ([`DriveModel::of_map`]): locations and arm times that were learned, starting from
-//!   a profile or from nothing.
+//! - *From a map* ([`DriveModel::of_map`]): locations and arm times that were learned, starting
+//!   from a profile or from nothing.
 //!
 //! A drive with several arms over one spindle, each with its own range of addresses, is one
 //! [`Actuator`] for each. A scheduler follows one head: that of the last command sent. An estimate
@@ -15,16 +15,16 @@
 //!
 //! A *watched* model ([`DriveModel::watched`]) tests its own errors against chance (`trust.rs`).
 //! While completions come at any angle it orders by distance alone and shows no tracks, and the
-//! profile's model starts from scratch every [`PATIENCE`] errors; when its predictions hold for some
-//! time it is used again. Worked example: a slot held a 15,000 rpm drive and now holds one of
+//! profile's model starts from scratch every [`PATIENCE`] errors; when its predictions hold for
+//! some time it is used again. Worked example: a slot held a 15,000 rpm drive and now holds one of
 //! 10,000 rpm. About 80 completions later the order is by distance. A map is not watched: it finds
 //! its angles again by itself.
 //!
 //! Not modelled: of several commands at one arm, more than those that are reported and the last one
-//! sent; tracks of a drive with several arms, so that nothing is read in its gaps; commands that lie
-//! on several arms, which teach nothing. Targets of requests that wait while trust changes are those
-//! of before: their order may be poor, no more. Source: ours; P2 knows drives with one arm, and has
-//! its profile checked once.
+//! sent; tracks of a drive with several arms, so that nothing is read in its gaps; commands that
+//! lie on several arms, which teach nothing. Targets of requests that wait while trust changes are
+//! those of before: their order may be poor, no more. Source: ours; P2 knows drives with one arm,
+//! and has its profile checked once.
 
 pub(crate) mod actuator;
 pub(crate) mod learning;
@@ -203,8 +203,8 @@ impl DriveModel {
         }
     }
 
-    /// Searches all samples for the locations that a map does not know yet, and returns when that is
-    /// done.
+    /// Searches all samples for the locations that a map does not know yet, and returns when that
+    /// is done.
     pub fn settle(&mut self) {
         self.actuator.settle();
     }

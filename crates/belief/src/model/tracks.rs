@@ -24,7 +24,7 @@ use super::actuator::Actuator;
 use crate::compact::{ArmTimes, LayoutLocations, Locations};
 
 impl Actuator {
-    /// Whether its tracks are known, and their angles as right as predictions are.
+    /// Returns true if the tracks are known, and their angles as exact as predictions.
     pub(crate) fn knows_tracks(&self) -> bool {
         matches!(self.map.locations, Locations::Layout(_)) && self.trusts_angles()
     }
@@ -99,8 +99,8 @@ impl TrackMap for Actuator {
         self.map.arrival.spread()
     }
 
-    /// Each slipped sector that the layout does not know of moves what is behind it by a sector,
-    /// and that shows as an angle.
+    /// Each slipped sector unknown to the layout shifts the following ones by a sector, which shows
+    /// as an angle.
     fn displaced(&self, track: &TrackSpan) -> u64 {
         let off = self.map.angles.offset(track.extent.start).signed_turns_from(Angle::ZERO).abs();
         libm::round(off / (track.sector as f64 / TURN)) as u64
@@ -224,9 +224,9 @@ mod tests {
             assert_eq!(belief.displaced(&track), 0, "nothing was seen so far");
             let seen = f64::from(slips) * track.sector as f64 / TURN;
             for _ in 0..2_000 {
-                let believed =
+                let modelled =
                     belief.map.angles.offset(track.extent.start).signed_turns_from(Angle::ZERO);
-                belief.map.angles.observe(track.extent.start, seen - believed);
+                belief.map.angles.observe(track.extent.start, seen - modelled);
             }
             assert_eq!(
                 belief.displaced(&track),
