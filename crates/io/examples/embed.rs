@@ -1,9 +1,9 @@
-//! A recorder with deadlines beside a reader that takes what is left, on one drive.
+//! A recorder with deadlines and a reader that uses the remaining time of the same drive.
 //!
 //! `cargo run --release --example embed -p headtime-io [-- SECONDS]`: an emulated 20 TB drive. The
-//! recorder writes a mebibyte every 50 ms and must be rid of it before the next one comes; the
-//! reader keeps 32 random reads going. Runs `SECONDS` (4) without deadlines and as long with them,
-//! and prints who got what.
+//! recorder writes 1 MiB every 50 ms, each due before the next. The reader keeps 32 random reads in
+//! progress. Runs for `SECONDS` (4) without deadlines and as long with them, and prints the results
+//! of both clients.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,7 +54,7 @@ struct Record {
     slowest: Duration,
 }
 
-/// Writes a chunk every period, one behind the other, whether the drive keeps up or not.
+/// Writes a chunk every period, one after the other, even if the drive does not keep up.
 fn record_for(
     handle: &DriveHandle,
     time: Duration,

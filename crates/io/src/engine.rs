@@ -227,8 +227,8 @@ impl Engine {
             // The handle has validated everything that the scheduler refuses. A refusal means that
             // the two disagree.
             Admission::Refused(refusal) => {
-                tracing::error!(%refusal, "the scheduler refused what the drive's handle had \
-                    admitted");
+                tracing::error!(%refusal, "the scheduler refused a request that the drive's handle \
+                    had admitted");
                 active.finish(IoDone { finished: None, result: Err(IoError::EngineFailed) });
             }
         }

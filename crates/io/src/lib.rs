@@ -14,7 +14,8 @@
 //! # let directory = tempfile::tempdir()?;
 //! # let path = directory.path().join("drive.img");
 //! let locator: Locator = path.to_str().unwrap_or_default().parse()?;
-//! let drive = Drive::open(&locator, DriveOptions { create_bytes: Some(1 << 20), ..DriveOptions::default() })?;
+//! let options = DriveOptions { create_bytes: Some(1 << 20), ..DriveOptions::default() };
+//! let drive = Drive::open(&locator, options)?;
 //! let handle = drive.handle();
 //! let place = handle.extent_of_bytes(4096, 1024)?;
 //! let data = Bytes::from(vec![7; 1024]);

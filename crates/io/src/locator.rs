@@ -45,8 +45,8 @@ pub struct EmulatedLocator {
     pub setup: Option<String>,
     /// The file with the drive's bytes.
     pub backing: PathBuf,
-    /// The one that unit of the profile is emulated; `None` takes the one remembered beside the
-    /// file, or 0 for a new file.
+    /// The simulated instance of the profile. `None` uses the number remembered with the file, or 0
+    /// for a new file.
     pub seed: Option<u64>,
     /// True if the drive's times scatter as the profile describes.
     pub noise: bool,
@@ -452,7 +452,8 @@ mod tests {
             noise in any::<bool>(),
             setup in proptest::option::of("[a-z@ %]{1,8}"),
         ) {
-            let locator = Locator::Emulated(EmulatedLocator { setup, seed, noise, ..emulated(&profile, &backing) });
+            let emulated = emulated(&profile, &backing);
+            let locator = Locator::Emulated(EmulatedLocator { setup, seed, noise, ..emulated });
             prop_assert_eq!(Locator::parse(&locator.to_string()), Ok(locator));
         }
     }

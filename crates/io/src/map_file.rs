@@ -39,7 +39,11 @@ pub enum MapFileError {
         path: PathBuf,
     },
     /// A map of another drive is there.
-    #[error("{} is a map of another drive ('{theirs}', not '{ours}') and is left alone; choose another file", path.display())]
+    #[error(
+        "{} is a map of another drive ('{theirs}', not '{ours}') and is left alone; choose \
+            another file",
+        path.display()
+    )]
     OtherDrive {
         /// The file.
         path: PathBuf,
@@ -49,7 +53,11 @@ pub enum MapFileError {
         ours: String,
     },
     /// The existing file is not a readable map.
-    #[error("{} is there and is no map that can be read ({error}), so that it is left alone; move it away, or choose another file", path.display())]
+    #[error(
+        "{} is there and is no map that can be read ({error}), so that it is left alone; move it \
+            away, or choose another file",
+        path.display()
+    )]
     NotAMap {
         /// The file.
         path: PathBuf,
@@ -232,7 +240,11 @@ mod tests {
         let error =
             write_map(&path, &map("ONE", 4), Existing::Replace).expect_err("there is no room");
         assert!(
-            matches!(&error, MapFileError::Write { error, .. } if error.kind() == io::ErrorKind::StorageFull),
+            matches!(
+                &error,
+                MapFileError::Write { error, .. }
+                    if error.kind() == io::ErrorKind::StorageFull
+            ),
             "{error}"
         );
         assert!(!error.is_asked() && error.to_string().contains("drive.map"), "{error}");

@@ -1,12 +1,11 @@
-//! By what a drive is believed: what its owner wants ([`ModelChoice`]), what came of it
-//! ([`ModelInUse`]), and the map of a running drive.
+//! The drive models: the choice of the owner ([`ModelChoice`]), the model in use ([`ModelInUse`]),
+//! and the map of a running drive.
 //!
-//! A drive believes its profile where there is one and goes by distance otherwise, unless it is
-//! told to go by a latency map. A map begins empty, with the profile, with a file, or is one that
-//! another drive of this process goes by. A file that is not there is one that is still to be
-//! written. One that is damaged, cut off, newer, or of another drive is refused, said, left alone,
-//! and the map begins as if there were none: a drive that is served without what it knew is better
-//! than one that is not served.
+//! By default, a drive is modelled by its profile if it has one, and by distance otherwise. A
+//! latency map can be chosen instead. It starts empty, from the profile, from a file, or as the map
+//! of another drive of this process. A missing file is created later. A file that is damaged,
+//! truncated, of a newer format, or of another drive is refused, logged, and not changed, and the
+//! map starts without it: serving the drive with an empty map is better than not serving it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -29,44 +28,45 @@ use crate::open_error::OpenError;
 use crate::profile::{self, ReportedModel};
 use crate::request::SubmitError;
 
-/// By what a drive is to be believed.
+/// The choice of the drive model.
 #[derive(Clone, Debug, Default)]
 pub struct ModelChoice {
-    /// By what.
+    /// The source of the model.
     pub by: ModelSource,
     /// The settings of a map.
     pub settings: MapSettings,
 }
 
-/// By what places and times are believed.
+/// The source of the drive model.
 #[derive(Clone, Debug, Default)]
 pub enum ModelSource {
-    /// The profile where there is one, distance otherwise.
+    /// The profile if there is one, distance otherwise.
     #[default]
     Profile,
     /// A latency map.
     Map {
         /// The kind.
         kind: MapKind,
-        /// With what it begins.
+        /// The initial contents.
         start: MapStart,
     },
 }
 
-/// With what a map begins.
+/// The initial contents of a map.
 #[derive(Clone, Debug, Default)]
 pub enum MapStart {
-    /// With what is known: a matrix empty, a compact map with the drive's profile if it has one.
+    /// The available data: nothing for a matrix, and the drive's profile, if any, for a compact
+    /// map.
     #[default]
     Again,
-    /// With the map in this file; again where there is none.
+    /// The map in this file, or the available data if the file does not exist.
     File(PathBuf),
-    /// It is the matrix of other drives of this model in this process: what one learns the others
-    /// know.
+    /// The matrix shared with other drives of this model in this process. Each drive uses the
+    /// observations of all of them.
     Shared(SharedMatrix),
 }
 
-/// Why a text does not say by what a drive is believed.
+/// An invalid name of a drive model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("belief = {text}: expected profile, matrix, compact, matrix:FILE or compact:FILE")]
 pub struct ModelParseError {
@@ -74,7 +74,7 @@ pub struct ModelParseError {
     pub text: String,
 }
 
-/// By what an open drive is believed.
+/// The drive model of an open drive.
 #[derive(Clone, Debug)]
 pub struct ModelInUse {
     /// `profile`, `distance`, `matrix` or `compact`.
@@ -87,7 +87,7 @@ pub struct ModelInUse {
     pub file: Option<PathBuf>,
     /// True if the map was read from that file.
     pub restored: bool,
-    /// Why it did not, where there was one.
+    /// The reason why the file was refused, if it was.
     pub refused: Option<String>,
 }
 
@@ -100,27 +100,30 @@ pub enum RunningMap {
     Compact(Box<CompactMap>),
 }
 
-/// Why the map of a running drive is not to be had.
+/// The reason why a running drive returns no map.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoMap {
-    /// It goes by something else.
+    /// The drive uses another model.
     #[error(
         "the drive is scheduled by {by} and has no map; serve it with belief = matrix or compact \
             (--belief compact)"
     )]
     NoMapModel {
-        /// By what.
+        /// The model in use.
         by: &'static str,
     },
-    /// The drive takes no messages.
+    /// The drive accepts no messages.
     #[error(transparent)]
     Drive(#[from] SubmitError),
-    /// The engine says nothing.
-    #[error("the drive's engine has not answered in {} s; look after the drive", PATIENCE.as_secs())]
+    /// The engine does not answer.
+    #[error(
+        "the drive's engine has not answered in {} s; check the drive",
+        PATIENCE.as_secs()
+    )]
     Silent,
 }
 
-/// Why a map was not taken over by a running drive. Nothing was changed.
+/// The reason why a running drive did not load a map. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum LoadMapError {
     /// There is no map that could be replaced.
@@ -132,13 +135,13 @@ pub enum LoadMapError {
     /// The maps have different cells.
     #[error(transparent)]
     Merge(#[from] MergeError),
-    /// It is of one unit.
+    /// A compact map describes one drive only.
     #[error(
         "a compact map is of one unit and is not merged; load it instead of what is known, or \
             merge matrices"
     )]
     NotMerged,
-    /// Somebody else loaded one.
+    /// Another caller loaded a map at the same time.
     #[error(
         "another map with other cells was loaded at the same time; see what is known now (headtime \
             map show), and merge again"
@@ -234,7 +237,7 @@ impl RunningMap {
     }
 }
 
-/// The profile that shall be believed, which must be of a drive of this size.
+/// Loads the profile for the drive model, which must describe a drive of this size.
 ///
 /// # Errors
 /// [`OpenError::Profile`] and [`OpenError::OtherProfile`].
@@ -262,8 +265,8 @@ pub(crate) fn wrong(locator: &Locator, error: &ProfileError) -> OpenError {
     OpenError::Profile { locator: locator.to_string(), message: error.to_string() }
 }
 
-/// Chooses the drive model of a drive of this name and size, `usual` unless its owner wants a map.
-/// `kind` is what a drive without a model's name is called.
+/// Chooses the drive model for a drive of this name and size: `usual` unless the owner chose a map.
+/// `kind` is the name of a drive that reports no model.
 ///
 /// # Errors
 /// [`OpenError::Belief`].
@@ -344,12 +347,12 @@ pub(crate) fn choose(
 fn at(path: PathBuf, error: BeginError) -> MapFileError {
     match error {
         BeginError::Kept(error) => MapFileError::Map { path, error: Box::new(error) },
-        // Going on with a map that was read fails for no other reason.
+        // Resuming a map that was read fails for no other reason.
         other => MapFileError::Read { path, error: std::io::Error::other(other.to_string()) },
     }
 }
 
-/// The engine answers within microseconds unless its drive hangs in a way that none should.
+/// The maximum time to wait for the engine. It answers within microseconds unless its drive hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

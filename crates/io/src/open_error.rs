@@ -1,4 +1,4 @@
-//! Why a drive could not be opened.
+//! The errors of opening a drive.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::block_device::{DeviceRefusal, DeviceUser};
 use crate::nbd_error::NbdError;
 use crate::sidecar::SidecarError;
 
-/// Why a drive could not be opened; nothing was changed then, except where it says so.
+/// The reason why a drive could not be opened. Nothing was changed unless the variant documents it.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The file does not exist.
@@ -19,7 +19,7 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
-    /// A block device that cannot be a drive, or not now.
+    /// A block device that cannot be used as a drive, or not at present.
     #[error("{} cannot be a drive: {refusal}", path.display())]
     Device {
         /// The device.
@@ -28,7 +28,11 @@ pub enum OpenError {
         refusal: DeviceRefusal,
     },
     /// A block device where the bytes of an emulated drive should be.
-    #[error("{} is a block device, and an emulated drive keeps its bytes in a file; name a file, or serve the device itself: {}", path.display(), path.display())]
+    #[error(
+        "{} is a block device, and an emulated drive keeps its bytes in a file; name a file, or \
+            serve the device itself: {}",
+        path.display(), path.display()
+    )]
     BlockDevice {
         /// The device.
         path: PathBuf,
@@ -42,13 +46,21 @@ pub enum OpenError {
         kind: &'static str,
     },
     /// Another process, or this one, uses the file as a drive.
-    #[error("{} is in use by another headtime (it holds the file's lock); stop that one first, or use another file", path.display())]
+    #[error(
+        "{} is in use by another headtime (it holds the file's lock); stop that one first, or use \
+            another file",
+        path.display()
+    )]
     InUse {
         /// The file.
         path: PathBuf,
     },
-    /// The file is no whole number of sectors, or none at all.
-    #[error("{} is {bytes} bytes long, which is no whole number of sectors of {sector_bytes} bytes; if it is meant to be a drive, `truncate -s {remedy} {}` makes it one", path.display(), path.display())]
+    /// The size of the file is zero or not a multiple of the sector size.
+    #[error(
+        "{} is {bytes} bytes long, which is no whole number of sectors of {sector_bytes} bytes; \
+            if it is meant to be a drive, `truncate -s {remedy} {}` makes it one",
+        path.display(), path.display()
+    )]
     WrongSize {
         /// The file.
         path: PathBuf,
@@ -56,7 +68,7 @@ pub enum OpenError {
         bytes: u64,
         /// Bytes of a sector.
         sector_bytes: u32,
-        /// The next length that would do.
+        /// The next valid length.
         remedy: u64,
     },
     /// The bounds make no drive.
@@ -77,7 +89,7 @@ pub enum OpenError {
         /// The fault, from the reader of profiles.
         message: String,
     },
-    /// The profile that shall be believed is another drive's.
+    /// The profile describes another drive.
     #[error(
         "profile {profile} is of a drive of {expected} bytes ({}), and {locator} has {bytes} bytes \
             ({}); characterize this one (headtime characterize), or leave the profile out",
@@ -93,7 +105,7 @@ pub enum OpenError {
         /// Its size in bytes.
         bytes: u64,
     },
-    /// It cannot be believed by such a map.
+    /// The chosen map does not fit the drive.
     #[error("belief: {0}")]
     Belief(Box<BeginError>),
     /// The sidecar of the backing file is unreadable or contradicts the request.
@@ -126,9 +138,9 @@ pub enum OpenError {
         /// The system's answer.
         error: std::io::Error,
     },
-    /// io_uring was requested and is not to be had.
+    /// io_uring was requested and is not available.
     #[error(
-        "io_uring is not to be had here: {error}; leave the choice to the program, which then uses \
+        "io_uring is not available here: {error}; leave the choice to the program, which then uses \
             threads, or allow it (sysctl kernel.io_uring_disabled=0)"
     )]
     NoUring {
@@ -180,8 +192,8 @@ impl OpenError {
         Self::NoSimulation { locator: locator.to_string() }
     }
 
-    /// True if trying again soon may succeed: a process that was killed lets go of its file or
-    /// device only when its last command has ended.
+    /// Returns true if a retry may succeed soon: a killed process releases its file or device only
+    /// after its last command has ended.
     #[must_use]
     pub fn may_pass_soon(&self) -> bool {
         match self {

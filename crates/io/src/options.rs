@@ -1,4 +1,4 @@
-//! What the owner of a drive decides when opening it.
+//! The options for opening a drive.
 
 use std::fmt;
 use std::str::FromStr;
@@ -78,17 +78,17 @@ pub enum EnginePriority {
     Realtime,
 }
 
-/// The time that the drive may leave a command without an answer before those who wait for it are
-/// told; a flush or discard has twice as long.
+/// The time after which the requests of an unanswered command fail. A flush or discard has twice
+/// this time.
 ///
-/// Read from `30s` or `never`. Their requests are answered with
-/// [`IoError::TimedOut`](crate::IoError::TimedOut); the command keeps its place in the drive's
-/// queue until the drive lets go of it, because it may still happen. A drive behind NBD is made to
-/// let go: its connection is torn down and made again.
+/// Parsed from `30s` or `never`. The requests are answered with
+/// [`IoError::TimedOut`](crate::IoError::TimedOut). The command keeps its slot in the drive's queue
+/// until the drive completes it, because the drive may still execute it. For an NBD drive, the
+/// connection is closed and opened again, which ends the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandTimeout(Option<Nanos>);
 
-/// Why a text is no limit for commands.
+/// The reason why a text is not a valid time limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandTimeoutError {
     /// It leaves no time.
@@ -106,16 +106,16 @@ pub struct DriveOptions {
     pub policy: PolicyChoice,
     /// The initial values of the tunables.
     pub tunables: Tunables,
-    /// The number of commands the drive holds, whatever the policy would like; `None` leaves it to
+    /// The maximum number of commands at the drive, regardless of the policy. `None` leaves it to
     /// the policy.
     pub outstanding: Option<usize>,
-    /// The time at which the locator is a path and no file is there: create one of this many bytes,
-    /// without content and so without using space. An emulated drive always makes its backing, as
-    /// long as its profile says.
+    /// The size in bytes of the file to create if the locator is a path and no file exists there.
+    /// The new file is sparse. An emulated drive always creates its backing files with the size
+    /// from its profile.
     pub create_bytes: Option<u64>,
-    /// The most requests held, queued and at the drive together.
+    /// The maximum number of requests, queued and at the drive together.
     pub max_requests: usize,
-    /// The most bytes of requests held, read or written.
+    /// The maximum number of bytes of these requests, read or written.
     pub max_bytes: u64,
     /// The time at which writes are reported complete.
     pub write_mode: WriteMode,
@@ -131,16 +131,16 @@ pub struct DriveOptions {
     pub priority: EnginePriority,
     /// The kernel and drive settings of a block device.
     pub raw: RawOptions,
-    /// The profile to schedule by, whatever the drive reports of itself: the profile that a
-    /// characterization of it has left, say. `None` believes the profile of an emulated drive, and
-    /// of any other its size.
+    /// The profile to schedule by, such as the result of a characterization. It replaces a profile
+    /// that the drive reports. `None` uses the profile of an emulated drive, and only the size of
+    /// any other drive.
     pub profile: Option<ProfileSource>,
     /// The choice of a latency map instead, and its initial contents.
     pub belief: ModelChoice,
 }
 
 impl Default for DriveOptions {
-    /// The policy that is best so far, 4,096 requests, 256 MiB, 30 s to drain, 30 s for a command.
+    /// The default policy, 4,096 requests, 256 MiB, 30 s to drain, 30 s for a command.
     fn default() -> Self {
         Self {
             policy: PolicyChoice::default(),

@@ -177,7 +177,10 @@ pub struct IoDone {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IoError {
     /// The system reported an error for this request's own bytes.
-    #[error("{} of {extent} failed: {} (os error {errno}); {}", op.name(), error_text(*errno), remedy(*errno))]
+    #[error(
+        "{} of {extent} failed: {} (os error {errno}); {}",
+        op.name(), error_text(*errno), remedy(*errno)
+    )]
     Os {
         /// The operation.
         op: Op,
@@ -282,7 +285,10 @@ pub enum SubmitError {
         max_bytes: u64,
     },
     /// The extent does not lie on the drive.
-    #[error("{extent} does not lie on the drive, which has {capacity}; keep requests within LBA 0..{}", capacity.get())]
+    #[error(
+        "{extent} does not lie on the drive, which has {capacity}; keep requests within LBA 0..{}",
+        capacity.get()
+    )]
     OutOfRange {
         /// The extent requested.
         extent: Extent,
@@ -290,7 +296,11 @@ pub enum SubmitError {
         capacity: Sectors,
     },
     /// A read or write without sectors, or a flush with some.
-    #[error("a {} request of {len} makes no sense; flush takes no sectors, everything else at least one", op.name())]
+    #[error(
+        "a {} request of {len} makes no sense; flush takes no sectors, everything else at least \
+            one",
+        op.name()
+    )]
     WrongLength {
         /// The operation.
         op: Op,
@@ -298,7 +308,10 @@ pub enum SubmitError {
         len: Sectors,
     },
     /// The data are not as long as the operation needs them.
-    #[error("a {} request of {extent} came with {got} bytes of data and needs {expected}", op.name())]
+    #[error(
+        "a {} request of {extent} came with {got} bytes of data and needs {expected}",
+        op.name()
+    )]
     WrongData {
         /// The operation.
         op: Op,
@@ -321,13 +334,13 @@ fn what(op: Op, extent: Extent) -> String {
 fn timed_out(limit: Nanos, sent: bool) -> String {
     if sent {
         format!(
-            "the drive did not answer within {limit}, so that a change may or may not happen; look \
-                after the drive, then repeat the request"
+            "the drive did not answer within {limit}, and a change may or may not happen; check \
+                the drive, then repeat the request"
         )
     } else {
         format!(
-            "the drive did not answer what was sent before within {limit}, and this was not sent; \
-                look after the drive, then repeat the request"
+            "the drive did not answer earlier commands within {limit}, and this request was not \
+                sent; check the drive, then repeat the request"
         )
     }
 }

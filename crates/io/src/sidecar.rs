@@ -53,7 +53,11 @@ pub enum SidecarError {
         what: String,
     },
     /// A newer program wrote it.
-    #[error("{} has format {version}, and this program knows format 1; use the program that wrote it, or a newer one", path.display())]
+    #[error(
+        "{} has format {version}, and this program knows format 1; use the program that wrote it, \
+            or a newer one",
+        path.display()
+    )]
     Newer {
         /// The sidecar.
         path: PathBuf,
@@ -61,7 +65,11 @@ pub enum SidecarError {
         version: String,
     },
     /// The backing file belongs to another drive.
-    #[error("{} holds a drive with {key} {remembered}, not {requested}; ask for {remembered}, or name another backing file", backing.display())]
+    #[error(
+        "{} holds a drive with {key} {remembered}, not {requested}; ask for {remembered}, or name \
+            another backing file",
+        backing.display()
+    )]
     OtherDrive {
         /// The backing file.
         backing: PathBuf,
@@ -73,7 +81,11 @@ pub enum SidecarError {
         requested: String,
     },
     /// A file that holds a part of the drive is not as long as it has to be.
-    #[error("{} is {bytes} bytes long instead of {expected}: it was changed by someone else; restore it, or start with a new backing file", path.display())]
+    #[error(
+        "{} is {bytes} bytes long instead of {expected}: it was changed by someone else; restore \
+            it, or start with a new backing file",
+        path.display()
+    )]
     WrongLength {
         /// The file.
         path: PathBuf,
@@ -84,7 +96,11 @@ pub enum SidecarError {
     },
     /// The first file is gone or empty and nothing is remembered about it, but a later one is
     /// there.
-    #[error("{} does not exist or is empty, but {} is there, which holds a later part of a drive; restore the first, or remove the other", backing.display(), segment.display())]
+    #[error(
+        "{} does not exist or is empty, but {} is there, which holds a later part of a drive; \
+            restore the first, or remove the other",
+        backing.display(), segment.display()
+    )]
     OrphanSegment {
         /// The first file.
         backing: PathBuf,
@@ -263,9 +279,10 @@ mod tests {
 
     #[test]
     fn a_newer_format_is_not_called_damaged() {
-        assert!(
-            matches!(Sidecar::parse("headtime-backing 2\n"), Err(Unreadable::Newer(version)) if version == "2")
-        );
+        assert!(matches!(
+            Sidecar::parse("headtime-backing 2\n"),
+            Err(Unreadable::Newer(version)) if version == "2"
+        ));
     }
 
     proptest! {

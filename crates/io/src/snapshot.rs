@@ -1,5 +1,5 @@
-//! How a drive is doing: [`DriveSnapshot`], cheap enough to be taken many times a second for a live
-//! view.
+//! The state of a running drive: [`DriveSnapshot`], cheap enough to be taken many times a second
+//! for a live view.
 
 use std::collections::BTreeMap;
 
@@ -12,34 +12,34 @@ use headtime_units::{Instant, Nanos};
 
 use crate::lateness::LatenessSummary;
 
-/// One drive at one moment. Counts are over the life of the opened drive.
+/// The state of one drive at one moment. Counts cover the time since the drive was opened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DriveSnapshot {
-    /// The time at which it was taken, by [`RealClock`](crate::RealClock); an engine that does not
-    /// answer in 200 ms leaves the last one standing.
+    /// The time of the snapshot, by [`RealClock`](crate::RealClock). If an engine does not answer
+    /// within 200 ms, the previous snapshot is returned.
     pub taken: Instant,
-    /// The policy at work.
+    /// The active policy.
     pub policy: &'static str,
     /// The values of the tunables.
     pub tunables: Tunables,
-    /// The number of commands the drive may hold, whatever the policy would like; `None` leaves it
-    /// to the policy.
+    /// The maximum number of commands at the drive, regardless of the policy. `None` leaves it to
+    /// the policy.
     pub outstanding_most: Option<usize>,
-    /// By what places and times are believed: `profile`, `distance`, `matrix` or `compact`.
+    /// The drive model: `profile`, `distance`, `matrix` or `compact`.
     pub believes: &'static str,
     /// The backend, such as `io_uring, direct`.
     pub backend: String,
-    /// Requests held that are not at the drive.
+    /// Queued requests that are not at the drive.
     pub queued: usize,
     /// Commands at the drive.
     pub outstanding: usize,
-    /// Disk time and counts of each volume that has requested anything.
+    /// Disk time and counts of each volume that has submitted a request.
     pub accounts: Vec<(VolumeId, VolumeAccount)>,
-    /// The guarantees, the use and the waiting requests of each tenant; empty while nobody was
-    /// ever promised anything.
+    /// The guarantees, the use and the waiting requests of each tenant. Empty while no tenant was
+    /// ever promised a share.
     pub shares: Vec<ShareReport>,
-    /// True if the policy at work goes by what volumes are promised; the others keep the books
-    /// only.
+    /// True if the active policy enforces the shares of volumes. Other policies only account for
+    /// them.
     pub goes_by_shares: bool,
     /// The report of the drive model.
     pub belief: BeliefReport,
@@ -47,15 +47,15 @@ pub struct DriveSnapshot {
     pub scans: usize,
     /// The yield and the cost of background reads.
     pub fill: FillReport,
-    /// Disk time that reading for scans took; no volume is charged with it.
+    /// Disk time of background reads, which no volume is charged with.
     pub background: BackgroundAccount,
-    /// Of an emulated drive only.
+    /// The figures of an emulated drive; `None` for other drives.
     pub emulation: Option<EmulationSnapshot>,
     /// The errors.
     pub errors: ErrorCounts,
-    /// Commands that the drive leaves without an answer.
+    /// Commands that the drive has not answered in time.
     pub hung: HungCounts,
-    /// The connection, of a drive behind NBD only.
+    /// The connection of an NBD drive; `None` for other drives.
     pub link: Option<LinkSnapshot>,
 }
 
@@ -65,25 +65,25 @@ pub struct DriveSnapshot {
 pub struct HungCounts {
     /// Commands at the drive now that have been there for 5 s, or a sixth of a shorter limit.
     pub slow: usize,
-    /// Of these, those given up: who waited for them is answered, and they still take places in the
-    /// drive's queue.
+    /// Of these, the commands given up: their requests were answered, and they still occupy slots
+    /// in the drive's queue.
     pub given_up: usize,
-    /// Commands that were ever slow.
+    /// The number of commands that became slow since the drive was opened.
     pub slow_ever: u64,
-    /// Commands that were ever given up.
+    /// The number of commands given up since the drive was opened.
     pub given_up_ever: u64,
-    /// Of the latter, those that came back from the drive later, with whatever result.
+    /// Of the latter, the commands that the drive completed later with any result.
     pub came_back: u64,
 }
 
-/// The connection to a drive behind NBD.
+/// The connection to an NBD drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkSnapshot {
     /// The state of the connection.
     pub state: LinkState,
     /// The number of lost connections.
     pub losses: u64,
-    /// Attempts to connect since it was last lost.
+    /// The number of attempts to connect since the last loss.
     pub attempts: u64,
 }
 
@@ -92,11 +92,11 @@ pub struct LinkSnapshot {
 pub enum LinkState {
     /// It is connected.
     Connected,
-    /// It is not, and is called again and again.
+    /// The drive is disconnected, and attempts to connect are repeated.
     Away {
-        /// Since when.
+        /// The time of the loss.
         since: Instant,
-        /// Why, in words: what ended the connection, or what the last attempt met.
+        /// The cause as text: the reason for the loss, or the result of the last attempt.
         cause: String,
     },
 }
@@ -106,13 +106,12 @@ pub enum LinkState {
 pub struct EmulationSnapshot {
     /// The lateness of completion reports against the model's time.
     pub lateness: LatenessSummary,
-    /// Completions that the model had ready before the backing file had done the bytes: there the
-    /// file was the slower drive.
+    /// Completions for which the backing file was slower than the model.
     pub bytes_late: u64,
-    /// The longest time by which the bytes came after the model's time.
+    /// The maximum delay of the backing file relative to the model.
     pub bytes_late_max: Nanos,
-    /// The place where the emulated drive spent its time since it was opened. Truth, for reports:
-    /// nothing that schedules sees it.
+    /// The split of the time of the emulated drive since it was opened. Exact data for reports,
+    /// which the scheduler does not see.
     #[cfg(feature = "simulation")]
     pub disk_time: DiskTime,
 }

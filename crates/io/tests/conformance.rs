@@ -17,14 +17,19 @@ use rand_chacha::ChaCha8Rng;
 use common::{Kind, Place, SECTORS, answer, holds, pattern_of, submit};
 
 macro_rules! conformance {
-    (every kind: $($body:ident),*; what outlives the drive: $($of_keepers:ident),*; what can be locked: $($of_locks:ident),*;
+    (every kind: $($body:ident),*; what outlives the drive: $($of_keepers:ident),*;
+     what can be locked: $($of_locks:ident),*;
      what is kept in a file: $($of_files:ident),*) => {
         conformance!(@kind memory Memory: $($body),*);
         conformance!(@kind simulated Simulated: $($body),*);
-        conformance!(@kind uring Uring: $($body),*, $($of_keepers),*, $($of_locks),*, $($of_files),*);
-        conformance!(@kind uring_buffered UringBuffered: $($body),*, $($of_keepers),*, $($of_locks),*, $($of_files),*);
-        conformance!(@kind threads Threads: $($body),*, $($of_keepers),*, $($of_locks),*, $($of_files),*);
-        conformance!(@kind emulated Emulated: $($body),*, $($of_keepers),*, $($of_locks),*, $($of_files),*);
+        conformance!(@kind uring Uring: $($body),*, $($of_keepers),*,
+            $($of_locks),*, $($of_files),*);
+        conformance!(@kind uring_buffered UringBuffered: $($body),*, $($of_keepers),*,
+            $($of_locks),*, $($of_files),*);
+        conformance!(@kind threads Threads: $($body),*, $($of_keepers),*,
+            $($of_locks),*, $($of_files),*);
+        conformance!(@kind emulated Emulated: $($body),*, $($of_keepers),*,
+            $($of_locks),*, $($of_files),*);
         conformance!(@kind loop_512 Loop512: $($body),*, $($of_keepers),*, $($of_locks),*);
         conformance!(@kind loop_4096 Loop4096: $($body),*, $($of_keepers),*, $($of_locks),*);
         conformance!(@kind nbd Nbd: $($body),*, $($of_keepers),*);
@@ -51,12 +56,12 @@ conformance!(
     // What is in memory only is gone with the drive, and nobody else can reach it meanwhile.
     what outlives the drive:
     reopening_keeps_the_data,
-    a_file_cut_off_behind_the_drive_fails_only_what_is_past_the_cut;
-    // NBD knows no lock: whether others use an export too nobody can tell.
+    a_truncated_file_fails_only_requests_past_its_end;
+    // NBD has no locks, so other users of an export are unknown.
     what can be locked:
     a_file_in_use_is_not_opened_twice;
-    // A block device has no file that could be removed: its node may go, and the device stays. What
-    // becomes of the file behind an NBD server is that server's affair; nbdkit goes on and calls it
+    // A block device has no file that could be removed: its node may go, and the device stays. A
+    // removed file at an NBD server is outside of the scope: nbdkit continues and reports it
     // durable.
     what is kept in a file:
     a_removed_file_promises_no_durability
@@ -186,9 +191,10 @@ fn what_makes_no_sense_is_refused_and_never_called_back(kind: Kind) {
     ));
     let two = 2 * kind.sector() as u64;
     let short = Io::write(Extent::from_numbers(0, 2), Bytes::from(vec![0; 2 * kind.sector() - 24]));
-    assert!(
-        matches!(refused(short), SubmitError::WrongData { got, expected, .. } if (got, expected) == (two - 24, two))
-    );
+    assert!(matches!(
+        refused(short),
+        SubmitError::WrongData { got, expected, .. } if (got, expected) == (two - 24, two)
+    ));
     assert!(matches!(
         refused(Io { data: Bytes::from_static(b"x"), ..Io::read(Extent::from_numbers(0, 2)) }),
         SubmitError::WrongData { .. }
@@ -464,7 +470,7 @@ fn the_books_name_the_volumes_and_the_policy(kind: Kind) {
     assert!(handle.run(Io::read(Extent::from_numbers(0, 4))).result.is_ok());
 }
 
-fn a_file_cut_off_behind_the_drive_fails_only_what_is_past_the_cut(kind: Kind) {
+fn a_truncated_file_fails_only_requests_past_its_end(kind: Kind) {
     let place = Place::new(kind);
     let Some(drive) = place.open(place.options()) else { return };
     let cut =

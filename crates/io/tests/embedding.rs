@@ -318,7 +318,7 @@ fn a_handle_outlives_its_drive_and_says_so() {
 }
 
 #[test]
-fn a_drive_that_is_given_up_answers_those_who_wait() {
+fn a_given_up_drive_answers_waiting_requests() {
     let (drive, switch) = open(DriveOptions {
         outstanding: Some(1),
         drain_timeout: Nanos::from_ms(5),
@@ -385,7 +385,7 @@ fn many_requests_of_several_threads_all_complete_within_narrow_bounds() {
 }
 
 #[test]
-fn who_waits_for_room_is_served_in_order_and_who_leaves_holds_nobody_up() {
+fn requests_that_wait_for_room_start_in_order_and_a_dropped_one_blocks_no_other() {
     let (drive, switch) = open(DriveOptions { max_requests: 1, ..DriveOptions::default() });
     let handle = drive.handle();
     switch.stall();
@@ -525,7 +525,7 @@ fn memory() -> Drive {
 }
 
 #[test]
-fn a_drive_that_answers_at_once_is_worked_by_whoever_submits() {
+fn a_submitting_thread_runs_the_engine_of_a_drive_that_answers_at_once() {
     let drive = memory();
     let (sender, receiver) = mpsc::channel();
     // Once the engine's thread sleeps, nobody else is at the engine; until then it may be.

@@ -48,7 +48,7 @@ fn open_file(path: &Path, io_method: IoMethod) -> Option<Drive> {
     match Drive::open(&Locator::Path(path.to_owned()), options) {
         Ok(drive) => Some(drive),
         Err(OpenError::NoUring { error }) => {
-            eprintln!("skipped: io_uring is not to be had here ({error})");
+            eprintln!("skipped: io_uring is not available here ({error})");
             None
         }
         Err(error) => panic!("{error}"),

@@ -77,7 +77,7 @@ fn open(folder: &Path, unit: u32, belief: ModelChoice) -> Result<Drive, OpenErro
     Drive::open(&Locator::parse(&text).expect("a locator"), options)
 }
 
-/// Reads here and there, one straight behind the other.
+/// Reads at scattered locations, one read directly after the other.
 fn read(drive: &Drive, requests: u64) {
     let started: Vec<_> = (0..requests)
         .map(|number| {
@@ -121,9 +121,10 @@ fn identical_drives_share_what_each_learns() {
     // What replaces it replaces it for both.
     assert_eq!(other.handle().load_map(kept.clone(), MapLoading::Replace), Ok(MapLoad::Replaced));
     assert_eq!(shared(&one).inspect(|map| map.known()), known);
-    assert!(
-        matches!(one.handle().load_map(kept, MapLoading::Merge), Ok(MapLoad::Merged(merged)) if merged.new == 0 && merged.kept == known)
-    );
+    assert!(matches!(
+        one.handle().load_map(kept, MapLoading::Merge),
+        Ok(MapLoad::Merged(merged)) if merged.new == 0 && merged.kept == known
+    ));
     // A drive of another size is another drive, whatever it is called.
     let memory = Locator::parse("memory:1MiB").expect("a locator");
     let options = DriveOptions {

@@ -1,5 +1,5 @@
-//! A drive behind NBD while all goes well: what is requested of the server, how its limits are
-//! kept, and which servers make no drive.
+//! An NBD drive without faults: the requests sent to the server, its limits, and servers that are
+//! refused.
 
 mod common;
 

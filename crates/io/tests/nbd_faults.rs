@@ -1,5 +1,5 @@
-//! A drive behind an NBD server of this process that misbehaves on command: hangs up, breaks the
-//! protocol, comes back as another drive, keeps requests.
+//! A drive of an NBD server in this process that misbehaves on command: it hangs up, breaks the
+//! protocol, returns as another drive, or holds back requests.
 //!
 //! Time limits here are short where something never happens, and waits for what does happen are a
 //! minute long: nothing depends on the machine's speed.
@@ -142,7 +142,7 @@ fn while_the_drive_is_away_requests_wait_and_then_fail_at_once_until_it_is_back(
     fails(&read(&drive, 0), LOST, &[]);
     fails(&read(&drive, 0), AWAY, &["has been away for", &place.uri("")]);
     assert!(began.elapsed() >= Duration::from_millis(300), "it waited for the drive");
-    wait_until("the other drive was looked at", || {
+    wait_until("the other drive was checked", || {
         let LinkState::Away { cause, .. } = drive.snapshot().link.expect("it has a link").state
         else {
             return false;
@@ -171,10 +171,10 @@ fn a_drive_that_comes_back_with_larger_sectors_is_refused() {
     server.script().export = ExportInfo { block_sizes, ..ExportInfo::disk("", SIZE) };
     server.set_rule(|_| Rule::HangUp);
     fails(&read(&drive, 0), LOST, &[]);
-    wait_until(
-        "the other drive was looked at",
-        || matches!(drive.snapshot().link.expect("it has a link").state, LinkState::Away { cause, .. } if cause.contains("sector of 4096")),
-    );
+    wait_until("the other drive was checked", || {
+        let state = drive.snapshot().link.expect("it has a link").state;
+        matches!(state, LinkState::Away { cause, .. } if cause.contains("sector of 4096"))
+    });
     fails(
         &read(&drive, 0),
         AWAY,
@@ -201,10 +201,10 @@ fn a_drive_that_starts_otherwise_than_the_one_that_went_away_is_refused_before_a
     let home = std::mem::replace(&mut server.script().bytes, vec![0; SIZE as usize]);
     server.script().log.clear();
     server.set_rule(|_| Rule::Answer);
-    wait_until(
-        "the other drive was looked at",
-        || matches!(drive.snapshot().link.expect("it has a link").state, LinkState::Away { cause, .. } if cause.contains("it has another mark")),
-    );
+    wait_until("the other drive was checked", || {
+        let state = drive.snapshot().link.expect("it has a link").state;
+        matches!(state, LinkState::Away { cause, .. } if cause.contains("it has another mark"))
+    });
     fails(&write(&drive, 100, 2), AWAY, &["not the drive that went away: it has another mark"]);
     assert!(
         server.script().log.iter().all(|(_, name, ..)| *name == "READ"),
@@ -219,10 +219,10 @@ fn a_drive_that_starts_otherwise_than_the_one_that_went_away_is_refused_before_a
         if command.range().0 == 100 * 512 { Rule::HangUp } else { Rule::Fail(Errno::Io) }
     });
     fails(&read(&drive, 100), LOST, &[]);
-    wait_until(
-        "its start was requested",
-        || matches!(drive.snapshot().link.expect("it has a link").state, LinkState::Away { cause, .. } if cause.contains("it has another mark")),
-    );
+    wait_until("its start was requested", || {
+        let state = drive.snapshot().link.expect("it has a link").state;
+        matches!(state, LinkState::Away { cause, .. } if cause.contains("it has another mark"))
+    });
     server.set_rule(|_| Rule::Answer);
     wait_until("the drive is back", || !is_away(&drive));
     assert!(holds(&drive, at(0), 1));

@@ -211,10 +211,10 @@ fn a_stopped_nbdkit_is_noticed_answered_for_and_used_again_when_it_goes_on() {
         failed.iter().all(|error| [TIMED_OUT, LOST, AWAY].contains(&error.errno())),
         "{failed:?}"
     );
-    wait_until(
-        "the silence is noticed",
-        || matches!(drive.snapshot().link.expect("it has a link").state, LinkState::Away { cause, .. } if cause.contains("did not open the export")),
-    );
+    wait_until("the silence is noticed", || {
+        let state = drive.snapshot().link.expect("it has a link").state;
+        matches!(state, LinkState::Away { cause, .. } if cause.contains("did not open the export"))
+    });
     fails(&read(&drive, 0), AWAY, &["did not open the export within 300.000 ms"]);
     nbdkit.resume();
     wait_until("the drive is back", || !is_away(&drive));

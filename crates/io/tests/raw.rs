@@ -1,5 +1,5 @@
-//! Raw block devices, tried on loop devices: who is refused and by what words, what is set in the
-//! kernel and put back, what happens when a device goes.
+//! Raw block devices, tested on loop devices: refusals and their messages, kernel settings changed
+//! and restored, and the removal of a device.
 //!
 //! For root only, with loop devices; skipped with a message elsewhere. Real disks differ in what
 //! loop devices do not have: a queue depth and a write cache of their own.
@@ -398,7 +398,7 @@ fn what_a_loop_device_does_not_have_is_planned_as_without_effect() {
     };
     let reports = plan_knobs(&device, &options);
     let cache =
-        reports.iter().find(|report| report.name == "write_cache").expect("it is requested");
+        reports.iter().find(|report| report.name == "write_cache").expect("the knob was requested");
     assert!(
         matches!(cache.outcome, KnobOutcome::NoEffect { .. })
             && cache.to_string().contains("has no effect here"),

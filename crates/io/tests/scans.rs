@@ -17,12 +17,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 macro_rules! on_kinds {
     ($($module:ident $kind:ident),*; $bodies:tt) => { $(on_kinds!(@ $module $kind $bodies);)* };
-    (@ $module:ident $kind:ident ($($body:ident),*)) => { mod $module { $(#[test] fn $body() { super::$body(super::Kind::$kind); })* } };
+    (@ $module:ident $kind:ident ($($body:ident),*)) => {
+        mod $module { $(#[test] fn $body() { super::$body(super::Kind::$kind); })* }
+    };
 }
 
 on_kinds!(
-    memory Memory, simulated Simulated, uring Uring, threads Threads, emulated Emulated, loop_4096 Loop4096, nbd Nbd;
-    (every_sector_comes_once_with_its_bytes_beside_requests, a_point_in_time_holds_what_was_there_when_the_scan_started)
+    memory Memory, simulated Simulated, uring Uring, threads Threads, emulated Emulated,
+    loop_4096 Loop4096, nbd Nbd;
+    (every_sector_comes_once_with_its_bytes_beside_requests,
+     a_point_in_time_holds_what_was_there_when_the_scan_started)
 );
 
 fn all(handle: &DriveHandle) -> ScanStart {
@@ -134,7 +138,7 @@ fn a_point_in_time_holds_what_was_there_when_the_scan_started(kind: Kind) {
 }
 
 #[test]
-fn a_taker_who_does_not_take_holds_up_the_scan_and_nobody_else() {
+fn a_reader_that_stops_pauses_the_scan_and_no_other_request() {
     let place = Place::new(Kind::Memory);
     let drive = filled(&place, Kind::Memory).expect("memory is to be had");
     let handle = drive.handle();
@@ -142,8 +146,8 @@ fn a_taker_who_does_not_take_holds_up_the_scan_and_nobody_else() {
         .start_scan(ScanStart { queue_bytes: 64 << 10, ..all(&handle) })
         .expect("the drive is open");
     let read = || drive.snapshot().fill.read().get();
-    // Without tracks nothing is read beside a client who asks all the time: nobody does until the
-    // scan stands still.
+    // Without tracks, nothing is read while a client sends requests without pause. No client does
+    // until the scan stands still.
     let mut before = 0;
     while before == 0 || before != read() {
         before = read();

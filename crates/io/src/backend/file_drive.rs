@@ -72,7 +72,7 @@ pub(super) fn mover(
             Ok(uring) => return Ok(Box::new(uring)),
             Err(error) if method == IoMethod::Uring => return Err(OpenError::NoUring { error }),
             Err(error) => {
-                tracing::info!(%error, "io_uring is not to be had here; threads move the bytes")
+                tracing::info!(%error, "io_uring is not available here; threads move the bytes")
             }
         }
     }

@@ -5,7 +5,7 @@
 //! given back.
 //!
 //! *Differs from a drive*: no time passes, nothing is ever durable (a flush has nothing to do), and
-//! the queue is never longer than what one turn of the engine hands over.
+//! the queue is never longer than what one iteration of the engine hands over.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -36,7 +36,7 @@ pub(crate) fn open(locator: &MemoryLocator) -> OpenedDrive {
     }
 }
 
-/// The drive behind the engine.
+/// The drive of the engine.
 struct MemoryDrive {
     sector_size: SectorSize,
     bytes: SparseBytes,

@@ -1,10 +1,9 @@
-//! The simulated drive as a drive that can be opened: its own time jumps from event to event as
-//! soon as anybody waits for it, its bytes are in memory.
+//! A simulated drive that can be opened. Its time advances to the next event as soon as the engine
+//! waits, and its data is in memory.
 //!
-//! For trying what stands in front of a drive, at the speed of a computer, on a drive that takes
-//! commands in, holds them, and finishes them in its own order as the model does: its queue, its
-//! cache, its firmware. How long anything takes is seen nowhere outside of the model; `headtime
-//! sim` is for that, and the emulated drive.
+//! For tests of the layers above a drive, at the speed of the computer. The model queues commands,
+//! caches data and completes commands in its own order. Service times are not visible outside of
+//! the model; use `headtime sim` or the emulated drive for them.
 //!
 //! *Modelled*: the order in which commands end, and errors that the model makes. *Not modelled*:
 //! time; power. *Differs from a drive*: reads and writes take effect on the bytes when the command

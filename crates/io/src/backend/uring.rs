@@ -58,7 +58,7 @@ impl UringFile {
     /// A drive on `file`.
     ///
     /// # Errors
-    /// The system's, when a ring is not to be had; the file is dropped then.
+    /// The system's, when a ring is not available; the file is dropped then.
     pub(crate) fn new(
         file: OwnedFd,
         sector_bytes: u64,

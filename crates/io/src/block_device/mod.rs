@@ -1,8 +1,9 @@
-//! The block devices of the machine: what each is, who uses it, and whether it can be a drive.
+//! The block devices of the machine: the properties and users of each, and its suitability as a
+//! drive.
 //!
-//! Everything is read from the kernel's trees ([`SystemPaths`]); no device is opened. What cannot
-//! be known is `None`: a container may hide `/sys`, only root sees the files that other people's
-//! processes have open.
+//! All data comes from the kernel's file systems ([`SystemPaths`]); no device is opened. Unknown
+//! values are `None`: a container may mask `/sys`, and only root sees the open files of other
+//! users' processes.
 
 mod system;
 mod users;

@@ -21,8 +21,8 @@ pub struct SystemPaths {
 }
 
 impl Default for SystemPaths {
-    /// The running machine. Settings are remembered in `/run/headtime`, for a user who is not root
-    /// in `$XDG_RUNTIME_DIR/headtime`.
+    /// The paths of the running machine. Settings are remembered in `/run/headtime`, or in
+    /// `$XDG_RUNTIME_DIR/headtime` without root privileges.
     fn default() -> Self {
         let private =
             std::env::var_os("XDG_RUNTIME_DIR").filter(|_| !rustix::process::geteuid().is_root());

@@ -1,8 +1,9 @@
-//! Who uses a block device: mounts, swap, devices made of it, processes that may write to it.
+//! The users of a block device: mounts, swap, devices built on it, and processes that may write to
+//! it.
 //!
-//! The claim that protects a device is the kernel's (opening with `O_EXCL`); this only finds the
-//! words for it. It may miss a user in another mount namespace, a file system of several devices,
-//! or another user's process.
+//! The kernel protects a claimed device (opened with `O_EXCL`). This module only finds the text of
+//! the error. It may miss a user in another mount namespace, a file system on several devices, or a
+//! process of another user.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::system::{file_name, names_in, unescaped, word};
 use super::{DeviceNumber, SystemPaths, number_of};
 
-/// Somebody who uses a device or a partition of it.
+/// A user of a device or of a partition of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceUser {
     /// A file system of it is mounted.
@@ -233,7 +234,7 @@ fn writers(system: &SystemPaths) -> Vec<Writer> {
     writers
 }
 
-/// The flags of an open file, in octal behind `flags:`.
+/// Returns the flags of an open file, in octal after `flags:`.
 fn open_flags(path: &Path) -> Option<u32> {
     let text = std::fs::read_to_string(path).ok()?;
     let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;

@@ -128,7 +128,8 @@ impl fmt::Display for DeviceRefusal {
                  another container; stop that first",
             ),
             Self::InUse(users) => {
-                let who: Vec<String> = users.iter().take(NAMED).map(ToString::to_string).collect();
+                let named: Vec<String> =
+                    users.iter().take(NAMED).map(ToString::to_string).collect();
                 let more = if users.len() > NAMED {
                     format!(", and {} more", users.len() - NAMED)
                 } else {
@@ -139,7 +140,7 @@ impl fmt::Display for DeviceRefusal {
                 write!(
                     f,
                     "it is in use: {}{more}; to free it: {}",
-                    who.join(", "),
+                    named.join(", "),
                     remedies.join(", ")
                 )
             }

@@ -48,7 +48,7 @@ impl DeviceEdge {
     /// Takes a file over.
     ///
     /// # Errors
-    /// The system's, when io_uring is not to be had.
+    /// The system's, when io_uring is not available.
     pub(super) fn new(
         file: OwnedFd,
         path: PathBuf,

@@ -332,7 +332,7 @@ fn edge_of(
     match DeviceEdge::new(own, path.to_owned(), bytes, sector_bytes, data) {
         Ok(edge) => Ok(Box::new(edge)),
         Err(error) => {
-            tracing::warn!(%error, "io_uring is not to be had here; threads read, which makes the \
+            tracing::warn!(%error, "io_uring is not available here; threads read, which makes the \
                 times scatter more");
             let notifier = Arc::new(Notifier::new().map_err(OpenError::Engine)?);
             let pool = Pool::start(

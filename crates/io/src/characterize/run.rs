@@ -43,7 +43,7 @@ pub enum Ended {
 
 /// Why an batch did not come to its end.
 enum Trouble {
-    /// The connection was made again; what was requested is requested again, after the phase.
+    /// The connection was restored. The unanswered requests are sent again after the phase.
     Interrupted,
     Fatal(SubjectError),
 }
@@ -59,12 +59,12 @@ struct Sent {
 }
 
 impl ProbedDrive {
-    /// Does what the probe asks for until it asks for nothing more, or `watch`, which is called
-    /// behind each batch, says to stop.
+    /// Runs the requests of the probe until it has no more, or until `watch`, which is called after
+    /// each batch, stops it.
     ///
     /// # Errors
-    /// [`SubjectError`] when the drive is gone or hangs. The probe keeps what it knows, so that it
-    /// can be saved and go on later.
+    /// [`SubjectError`] when the drive is gone or hangs. The probe keeps its results, so it can be
+    /// saved and resumed later.
     pub fn characterize(
         &mut self,
         probe: &mut Probe,

@@ -1,5 +1,4 @@
-//! How the rest of the program talks to a drive: [`DriveHandle`], which any thread may hold and
-//! clone.
+//! The interface to a running drive: [`DriveHandle`], which any thread may hold and clone.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,7 +30,7 @@ pub struct DriveHandle {
     pub(crate) link: Arc<DriveLink>,
 }
 
-/// Why what volumes are promised was not changed.
+/// The reason why the shares of volumes were not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeSharesError {
     /// The scheduler does not allow it; nothing has changed.
@@ -45,7 +44,7 @@ pub enum ChangeSharesError {
     NoAnswer,
 }
 
-/// Much longer than a turn of the engine takes.
+/// The maximum time to wait for the engine, much longer than an iteration takes.
 const SHARES_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
 impl DriveHandle {
@@ -81,8 +80,8 @@ impl DriveHandle {
     /// Submits a request. `on_done` is called exactly once if it was taken, perhaps before this
     /// returns, and never if it was not.
     ///
-    /// `on_done` runs on the engine's thread, or on that of whoever submits while the engine has
-    /// nothing to do, and delays every other request of the drive: it should hand the result on and
+    /// `on_done` runs on the engine's thread, or on a thread that submits a request while the
+    /// engine is idle. It delays every other request of the drive: it should pass on the result and
     /// return, must not block, and may submit further requests.
     ///
     /// # Errors
@@ -114,9 +113,9 @@ impl DriveHandle {
         Pending::start(&self.link, &io, RealClock.now())
     }
 
-    /// Starts a request as soon as the drive has room for it: await the answer, or
-    /// [`wait`](StartWhenRoom::wait) for it. Those who wait are served in the order in which they
-    /// came. A deadline counts from now, so that waiting for room uses it up.
+    /// Starts a request as soon as the drive has room for it. Await the result, or call
+    /// [`wait`](StartWhenRoom::wait). Waiting requests are served in order of arrival. A deadline
+    /// counts from now, so it includes the time spent waiting for room.
     pub fn start_when_room(&self, io: Io) -> StartWhenRoom {
         StartWhenRoom::new(Arc::clone(&self.link), io)
     }
@@ -161,7 +160,7 @@ impl DriveHandle {
         self.link.send(Message::Tune(Box::new(tuning)))
     }
 
-    /// By what places and times of this drive are believed.
+    /// Returns the drive model in use.
     #[must_use]
     pub fn model(&self) -> &ModelInUse {
         &self.link.model
@@ -183,9 +182,8 @@ impl DriveHandle {
         self.link.send(Message::SetFill(settings))
     }
 
-    /// Changes what volumes are promised and may not exceed, all of `changes` or none; in force
-    /// when this returns. Whether anybody goes by it is the policy's business
-    /// ([`DriveSnapshot::goes_by_shares`]).
+    /// Changes the shares and limits of volumes. Applies all of `changes` or none, before this
+    /// returns. The policy decides whether shares are enforced ([`DriveSnapshot::goes_by_shares`]).
     ///
     /// # Errors
     /// See [`ChangeSharesError`].
@@ -202,8 +200,8 @@ impl DriveHandle {
         }
     }
 
-    /// The last requests that were slow or missed their deadline, the latest last, and where their
-    /// time went.
+    /// Returns the last requests that were slow or missed their deadline, the latest last, with the
+    /// parts of their response times.
     ///
     /// # Errors
     /// [`ChangeSharesError::NotTaken`], [`ChangeSharesError::NoAnswer`].
@@ -217,19 +215,19 @@ impl DriveHandle {
         answered.recv_timeout(SHARES_PATIENCE).map_err(|_| ChangeSharesError::NoAnswer)
     }
 
-    /// Starts a scan: what it wants is read in the gaps between requests and while there are none,
-    /// and comes out of the feed.
+    /// Starts a scan. Its sectors are read in the gaps between requests and while the drive is
+    /// idle, and arrive in the feed.
     ///
     /// # Errors
     /// As [`DriveHandle::set_policy`].
     ///
     /// # Panics
-    /// When what is requested is of a drive of another size.
+    /// When the requested sectors belong to a drive of another size.
     pub fn start_scan(&self, start: ScanStart) -> Result<ScanFeed, SubmitError> {
         assert_eq!(
             start.requested.capacity(),
             self.capacity(),
-            "a scan wants sectors of a drive of another size"
+            "a scan requests sectors of a drive of another size"
         );
         let number = self.link.next_scan.fetch_add(1, Ordering::Relaxed);
         let queue = Arc::new(ScanQueue::new(number, &start));
@@ -238,7 +236,7 @@ impl DriveHandle {
         Ok(ScanFeed { queue, link: Arc::clone(&self.link) })
     }
 
-    /// Marks from now on what is written, until nobody else holds the marks.
+    /// Marks written regions from now on, until no other reference to the marks is left.
     ///
     /// # Errors
     /// As [`DriveHandle::set_policy`].
@@ -246,9 +244,9 @@ impl DriveHandle {
         self.link.send(Message::Watch(Arc::clone(marks)))
     }
 
-    /// By what the drive is told from others of its size when it was away and something answers in
-    /// its permit: from now on nothing else is sent to that before it was judged, and another drive
-    /// is one that is still away. Only an NBD drive is ever opened again.
+    /// Sets the identity that distinguishes the drive from others of its size. When a lost drive
+    /// returns, only the reads of this check are sent until it is identified. Another drive in its
+    /// place counts as disconnected. Only an NBD drive is ever opened again.
     ///
     /// # Errors
     /// As [`DriveHandle::set_policy`].

@@ -8,13 +8,13 @@ use crate::engine::mailbox::Message;
 use crate::model::{LoadMapError, MapLoad, MapLoading, NoMap, PATIENCE, RunningMap};
 
 impl DriveHandle {
-    /// The map that the drive is believed by.
+    /// Returns the map of the drive model.
     ///
     /// # Errors
     /// See [`NoMap`].
     ///
     /// # Panics
-    /// When called from a completion callback, which the engine waits for.
+    /// When called from a completion callback, for which the engine waits.
     pub fn map(&self) -> Result<RunningMap, NoMap> {
         self.link.expect_not_a_callback();
         let by = self.model().by;
@@ -23,7 +23,7 @@ impl DriveHandle {
         }
         let (show, shown) = std::sync::mpsc::sync_channel(1);
         self.link.send(Message::ShowMap(Box::new(move |map| {
-            // Whoever has waited long enough is gone.
+            // The caller may have stopped waiting.
             let _ = show.send(map);
         })))?;
         match shown.recv_timeout(PATIENCE) {
@@ -33,10 +33,10 @@ impl DriveHandle {
         }
     }
 
-    /// Lets the drive go by `map` from now on instead of what it has learned, or, to `merge`, by
-    /// both. What is queued stays queued. A matrix that is shared with other drives is replaced for
-    /// all of them, if the new one has the same cells and entries; one with others becomes this
-    /// drive's alone.
+    /// Loads `map`. It replaces the present map or, with [`MapLoading::Merge`], is added to it.
+    /// Queued requests stay queued. A matrix that is shared with other drives is replaced for all
+    /// of them if the new one has the same cells and entries. Otherwise the new matrix belongs to
+    /// this drive alone.
     ///
     /// # Errors
     /// See [`LoadMapError`]; nothing was changed then.
@@ -51,12 +51,12 @@ impl DriveHandle {
                 Err(LoadMapError::NotMerged)
             }
             (RunningMap::Matrix(shared), KeptMap::Matrix(map)) if how == MapLoading::Merge => {
-                // Beside the map that decisions go by: they do not wait, and what completes
-                // meanwhile is not learned from.
+                // Merge into a copy: scheduling continues, and completions in the meantime are not
+                // learned from.
                 let mut both = shared.inspect(LatencyMatrix::clone);
                 let merged = both.merge(&map)?;
-                // Only another one who loads at the same time can have put a map of other cells
-                // there, and then that one was first.
+                // Only a concurrent load can have installed a map with other cells, and then that
+                // load was first.
                 shared.replace(both).map_err(|_| LoadMapError::Meanwhile)?;
                 Ok(MapLoad::Merged(merged))
             }

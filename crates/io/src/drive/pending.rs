@@ -35,7 +35,7 @@ pub struct Pending {
     cancel_on_drop: bool,
 }
 
-/// The place for the result.
+/// The slot for the result.
 #[derive(Debug)]
 struct Slot(Mutex<SlotState>);
 
@@ -47,10 +47,10 @@ enum SlotState {
 }
 
 impl Slot {
-    /// Leaves the result and wakes who waits for it.
+    /// Stores the result and wakes the waiting task.
     fn fill(&self, done: IoDone) {
         let before = std::mem::replace(&mut *self.state(), SlotState::Over(done));
-        // Woken outside of the lock: a waker may do anything.
+        // Wake outside of the lock: a waker may do anything.
         if let SlotState::Waiting(Some(waker)) = before {
             waker.wake();
         }
@@ -119,8 +119,8 @@ impl Pending {
         self.link.cancel(self.id);
     }
 
-    /// Takes the request back when this is dropped before it is over, as in a `select!` or under a
-    /// timeout: for reads whose data nobody wants then.
+    /// Withdraws the request if this is dropped before the request is over, as in a `select!` or
+    /// under a timeout. Suitable for reads whose data is not needed then.
     pub fn cancel_on_drop(mut self) -> Self {
         self.cancel_on_drop = true;
         self
@@ -160,8 +160,9 @@ impl Drop for Pending {
 }
 
 /// A request that waits until its drive has room for it, from [`DriveHandle::start_when_room`].
-/// Await it, or [`wait`](StartWhenRoom::wait). Dropped before, nothing was submitted. Once polled
-/// it stands in the line: poll it on when woken, or drop it, because those behind it wait for it.
+/// Await it, or call [`wait`](StartWhenRoom::wait). If it is dropped before, nothing is submitted.
+/// After the first poll, it has a position in the queue: poll it again when woken, or drop it,
+/// because later requests wait for it.
 #[derive(Debug)]
 #[must_use = "nothing is submitted unless this is awaited"]
 pub struct StartWhenRoom {
@@ -205,7 +206,7 @@ impl Future for StartWhenRoom {
         let this = &mut *self;
         let io = this.io.as_ref().expect("a request is submitted once");
         let room = &this.link.mailbox.room;
-        // Nobody is overtaken by whoever comes later and asks for less.
+        // A later and smaller request does not overtake a waiting one.
         if this.ticket.is_none() && room.is_empty() {
             match Pending::start(&this.link, io, this.submitted) {
                 Err(SubmitError::Full { .. }) => {}

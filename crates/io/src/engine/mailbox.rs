@@ -1,9 +1,9 @@
-//! What other threads leave for the engine: requests, cancellations, another policy or belief,
-//! scans, the wish to see a snapshot.
+//! Messages of other threads to the engine: requests, cancellations, another policy or drive model,
+//! scans, and the request of a snapshot.
 //!
-//! Requests are admitted by count and by bytes before they are put in, so that the mailbox and
-//! everything behind it is bounded. A permit is taken on submission and given back when the
-//! request's callback has returned.
+//! Requests are admitted by count and by bytes before they are sent, so the mailbox and the queues
+//! after it are bounded. A permit is acquired on submission and released when the callback of the
+//! request has returned.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -74,7 +74,7 @@ impl ActiveRequest {
         }
     }
 
-    /// Calls the callback, if nobody did before, and then releases the permit.
+    /// Calls the callback unless it was called before, and then releases the permit.
     pub(crate) fn finish(self, done: IoDone) {
         if let Some(on_done) = self.on_done {
             on_done.call(done);
@@ -91,9 +91,9 @@ pub(crate) enum Message {
     Believe(Box<dyn Belief + Send>),
     ShowMap(Box<dyn FnOnce(Option<RunningMap>) + Send>),
     SetFill(FillSettings),
-    /// The slow requests that are remembered go back.
+    /// Returns the recorded slow requests.
     Slow(SyncSender<Vec<SlowRequest>>),
-    /// Changes of what volumes are promised; the answer goes back.
+    /// Changes the shares of volumes; the result is sent back.
     ChangeShares(Vec<ShareChange>, SyncSender<Result<(), ShareRefusal>>),
     Watch(Arc<WriteMarks>),
     IdentifyBy(Arc<DriveIdentity>),
@@ -104,7 +104,7 @@ pub(crate) enum Message {
     ScanAgain(u32, PendingSectors),
     ScanPause(u32),
     ScanResume(u32),
-    /// A feed has room again, or has kept something that a write waits for.
+    /// A feed has room again, or has kept sectors that a write waits for.
     ScanRoom(u32),
     ScanStop(u32),
 }
@@ -131,13 +131,13 @@ struct Bounds {
 
 struct SnapshotSlot {
     requested: bool,
-    /// Counts snapshots, so that who waits for one knows a new one.
+    /// The number of snapshots, by which a waiting caller recognizes a new one.
     taken: u64,
     last: DriveSnapshot,
 }
 
 thread_local! {
-    /// The engines that this thread is turning; a callback of one may submit to another.
+    /// The engines whose iterations this thread runs; a callback of one may submit to another.
     static TURNING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -152,7 +152,7 @@ impl Callback {
         Self(Some(callback))
     }
 
-    /// Calls back; a callback's panic is its own affair and does not take the drive with it.
+    /// Calls the callback. A panic in it is logged and does not stop the drive.
     pub(crate) fn call(mut self, done: IoDone) {
         self.call_once(done);
     }
@@ -165,7 +165,7 @@ impl Callback {
     fn call_once(&mut self, done: IoDone) {
         let Some(callback) = self.0.take() else { return };
         if catch_unwind(AssertUnwindSafe(move || callback(done))).is_err() {
-            tracing::error!("the completion callback of a request panicked; the drive goes on");
+            tracing::error!("the completion callback of a request panicked; the drive continues");
         }
     }
 }
@@ -229,11 +229,11 @@ impl Mailbox {
         SubmitError::Full { requests, bytes, max_requests: *max_requests, max_bytes: *max_bytes }
     }
 
-    /// Leaves something for the engine, which the caller then has to see to
-    /// ([`EngineRunner::send`](crate::engine::runner::EngineRunner::send)); fails when the drive is
-    /// closing, and gives it back. Requests are bounded by their places; of everything else no more
-    /// is taken once twice as many messages lie there as there are places. Says whether it is the
-    /// only one there.
+    /// Queues a message for the engine. The caller then has it processed
+    /// ([`EngineRunner::send`](crate::engine::runner::EngineRunner::send)). Fails and returns the
+    /// message when the drive is closing. Requests are bounded by their permits. Other messages are
+    /// refused once the queue holds twice as many messages as there are permits. Returns true if
+    /// the queue was empty before.
     #[expect(
         clippy::result_large_err,
         reason = "a message that is not taken goes back whole, and putting each in a box would \
@@ -242,8 +242,7 @@ impl Mailbox {
     )]
     pub(super) fn send(&self, message: Message) -> Result<bool, Message> {
         let mut messages = lock(&self.messages);
-        // Looked at under the lock: after `close` nothing can slip in behind the engine's last
-        // look.
+        // Check under the lock: no message can arrive after `close` and the engine's last check.
         let overflowing =
             !matches!(message, Message::Submit(_)) && messages.len() > 2 * self.held.max_requests;
         if overflowing || self.closing.load(Ordering::Acquire) {
@@ -254,9 +253,9 @@ impl Mailbox {
         Ok(messages.len() == 1)
     }
 
-    /// Takes everything that was left, into an empty vector.
+    /// Moves all messages into an empty vector.
     pub(crate) fn take(&self, into: &mut Vec<Message>) {
-        debug_assert!(into.is_empty(), "messages taken before are dealt with");
+        debug_assert!(into.is_empty(), "earlier messages are processed");
         self.posted.store(false, Ordering::Release);
         std::mem::swap(&mut *lock(&self.messages), into);
     }
@@ -266,7 +265,7 @@ impl Mailbox {
         self.posted.load(Ordering::Acquire)
     }
 
-    /// Takes nothing more from now on.
+    /// Refuses all messages from now on.
     pub(crate) fn close(&self) {
         let messages = lock(&self.messages);
         self.closing.store(true, Ordering::Release);
@@ -279,8 +278,8 @@ impl Mailbox {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// Does something that the engine does; until it is done, the caller's thread counts as the
-    /// engine's.
+    /// Runs `work` as a part of the engine: until it returns, the thread of the caller counts as
+    /// the engine's thread.
     pub(crate) fn as_engine<R>(&self, work: impl FnOnce() -> R) -> R {
         TURNING.with_borrow_mut(|turning| turning.push(self.address()));
         let done = work();
@@ -288,7 +287,7 @@ impl Mailbox {
         done
     }
 
-    /// True if the caller is in the middle of what this engine does, that is, a completion
+    /// Returns true if the caller runs inside an iteration of this engine, that is, in a completion
     /// callback.
     pub(crate) fn on_engine_thread(&self) -> bool {
         TURNING.with_borrow(|turning| turning.contains(&self.address()))
@@ -298,8 +297,8 @@ impl Mailbox {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Asks the engine for a snapshot and waits a little; when it does not answer, the last one
-    /// there is.
+    /// Requests a snapshot from the engine and waits for a short time. Returns the last snapshot if
+    /// the engine does not answer.
     pub(crate) fn snapshot(&self) -> DriveSnapshot {
         let mut view = lock(&self.view);
         if self.is_closing() || self.on_engine_thread() {
@@ -343,8 +342,8 @@ impl Drop for Permit {
     }
 }
 
-/// The engine answers within tens of microseconds unless the machine is overloaded; a live view
-/// prefers an old figure to none.
+/// The maximum time to wait for a snapshot. The engine answers within tens of microseconds unless
+/// the machine is overloaded. A live view prefers an old snapshot to none.
 const LONGEST_WAIT_FOR_A_SNAPSHOT: Duration = Duration::from_millis(200);
 
 /// Locks data that is consistent between any two statements, so a thread that panicked while

@@ -26,10 +26,10 @@ pub struct ScanStart {
     pub hold_writes: bool,
     /// True if it begins paused.
     pub paused: bool,
-    /// The place where the scan learns what was written; every event lies within one region of
-    /// these then.
+    /// The marks of written regions, if the scan needs them. Every event then lies within one
+    /// region.
     pub marks: Option<Arc<WriteMarks>>,
-    /// About how many bytes wait for whoever takes them before the scan waits.
+    /// The approximate number of bytes that wait in the queue before the scan pauses.
     pub queue_bytes: u64,
 }
 
@@ -60,15 +60,15 @@ pub enum ScanEvent {
         /// As of sectors that were read.
         written: bool,
     },
-    /// Everything that was requested has been delivered.
+    /// All requested sectors have been delivered.
     Exhausted,
-    /// Sectors of a point in time are overwritten although they were not kept: whatever comes from
-    /// now on is of another time. The scan has stopped.
+    /// Sectors of a point in time were overwritten before they were kept, and later sectors would
+    /// be of another time. The scan has stopped.
     Overtaken {
         /// The sectors.
         extent: Extent,
     },
-    /// The drive was closed, or its engine failed; nothing more comes.
+    /// The drive was closed or its engine failed. No event follows.
     Closed,
 }
 
@@ -88,8 +88,8 @@ pub(crate) struct ScanQueue {
 struct FeedState {
     events: VecDeque<ScanEvent>,
     bytes: u64,
-    /// Of a point in time: what was delivered and is not kept, and whether it is known that it will
-    /// not be.
+    /// For a point in time, the delivered sectors that are not kept, with a flag that is true if
+    /// they never will be.
     unkept: Vec<(Extent, bool)>,
     /// The engine has paused the scan because of the bound.
     held_back: bool,
@@ -123,8 +123,8 @@ impl ScanQueue {
         }
     }
 
-    /// Tells what was read or failed, of one region at a time where there are marks; whether the
-    /// queue is full now.
+    /// Queues the result of a read, split by region if there are marks. Returns true if the queue
+    /// is full.
     pub(crate) fn tell(
         &self,
         extent: Extent,
@@ -164,7 +164,7 @@ impl ScanQueue {
         state.held_back
     }
 
-    /// Tells the end, or that there is nothing more; after an end nothing else is taken.
+    /// Queues the last event. Later events are discarded.
     pub(crate) fn end(&self, with: Option<ScanEvent>) {
         let mut state = self.lock();
         if !state.over {
@@ -183,7 +183,8 @@ impl ScanQueue {
         }
     }
 
-    /// True if far more waits than a paused scan brings: clients overwrite what nobody takes.
+    /// Returns true if far more bytes wait than a paused scan can cause: clients overwrite sectors
+    /// faster than the reader takes them.
     pub(crate) fn overflows(&self) -> bool {
         self.lock().bytes > self.queue_bytes.saturating_mul(OVERFLOW).saturating_add(MIN_OVERFLOW)
     }
@@ -196,8 +197,8 @@ impl ScanQueue {
         room
     }
 
-    /// True if what was delivered of these sectors is kept; where not, the feed lets the engine
-    /// know when that changes.
+    /// Returns whether the delivered sectors of this extent are kept. If not, the feed informs the
+    /// engine when that changes.
     pub(crate) fn is_kept(&self, extent: Extent) -> Retention {
         let mut state = self.lock();
         let mut kept = Retention::Yes;
@@ -213,7 +214,8 @@ impl ScanQueue {
         kept
     }
 
-    /// Sectors that are requested again need not be kept before they come.
+    /// Withdraws the delivery of sectors that are requested again: they need not be kept before
+    /// they arrive.
     pub(crate) fn request_again(&self, requested: &PendingSectors) {
         let mut state = self.lock();
         for (delivered, lost) in std::mem::take(&mut state.unkept) {
@@ -221,7 +223,7 @@ impl ScanQueue {
                 state.unkept.push((delivered, lost));
                 continue;
             }
-            // What was delivered in one piece may be requested again in part: the rest stays lost.
+            // A part of a delivered extent may be requested again; the rest stays lost.
             let mut from = None;
             for lba in (delivered.start.get()..delivered.end().get()).map(headtime_units::Lba::new)
             {
@@ -281,18 +283,20 @@ impl ScanQueue {
     }
 }
 
-/// Sectors read for a point in time before they are overwritten come also while it is paused;
-/// with so many times the bound, and the bytes below, waiting, its point in time is given up.
+/// Sectors that are read before a write overwrites them arrive even while the scan is paused. When
+/// this many times the bound waits, the point in time is given up.
 const OVERFLOW: u64 = 8;
-/// The bytes that a failure counts towards the bound: a drive that is gone fails a whole scan as
-/// fast as it is requested.
+/// The bytes that a failure counts towards the bound. A missing drive fails a whole scan as fast as
+/// its sectors are requested.
 const FAILURE_COSTS: u64 = 512;
 const MIN_OVERFLOW: u64 = 16 << 20;
 
-/// The one that regions of a run of sectors were written: a bit each, set by the engine when a
-/// change of sectors is taken in and again when it is done, taken away by what reads the region.
+/// Marks of the written regions of a run of sectors, one bit each. The engine sets a bit when it
+/// receives a change of sectors and again when the change completes. The reader of a region clears
+/// its bit.
 ///
-/// Register it with [`DriveHandle::watch_writes`]; the engine forgets it when nobody else holds it.
+/// Register it with [`DriveHandle::watch_writes`]. The engine drops its reference when no other is
+/// left.
 #[derive(Debug)]
 pub struct WriteMarks {
     extent: Extent,
@@ -399,14 +403,16 @@ mod tests {
         assert!(!feed.has_room_again());
         let (event, room) = feed.take(Duration::ZERO);
         assert!(
-            matches!(event, Some(ScanEvent::Read { extent, .. }) if extent == Extent::from_numbers(0, 4))
-                && room
+            matches!(
+                event,
+                Some(ScanEvent::Read { extent, .. }) if extent == Extent::from_numbers(0, 4)
+            ) && room
         );
         assert!(feed.has_room_again() && !feed.has_room_again(), "once");
     }
 
     #[test]
-    fn of_what_was_told_in_one_piece_and_not_kept_a_part_may_be_wanted_again() {
+    fn a_part_of_a_delivered_extent_that_was_not_kept_may_be_requested_again() {
         let feed = feed(true, u64::MAX, None);
         feed.tell(Extent::from_numbers(0, 64), &read(64), 512, FillSource::Idle);
         feed.not_kept(Extent::from_numbers(0, 64));
@@ -474,7 +480,7 @@ mod tests {
         assert_eq!(
             feed.is_kept(Extent::from_numbers(8, 1)),
             Retention::Yes,
-            "nobody waits for a scan that is over"
+            "no write waits for a scan that is over"
         );
     }
 }

@@ -324,8 +324,7 @@ fn a_request_cancelled_within_a_merged_command_that_fails_spoils_nothing() {
 }
 
 #[test]
-fn a_request_cancelled_at_the_drive_is_answered_at_once_and_holds_its_place_until_the_drive_is_done()
- {
+fn a_request_cancelled_at_the_drive_is_answered_at_once_and_keeps_its_slot_until_completion() {
     let (drive, puppet) = open(Nanos::from_secs(60));
     puppet.set(|state| state.answering = false);
     let (id, receiver) = submit(&drive, write(0, 1, 1));
@@ -433,14 +432,14 @@ fn a_write_that_hangs_fails_alone_and_what_overlaps_it_is_not_sent_before_it_is_
 }
 
 #[test]
-fn what_waits_behind_a_hung_command_or_a_drive_of_hung_commands_fails_by_the_same_limit() {
+fn requests_that_wait_for_hung_commands_fail_by_the_same_limit() {
     let (drive, puppet) = open_impatient(LIMIT, true);
     puppet.set(|state| state.hung_sector = Some(21));
     let (_, hung) = submit(&drive, write(20, 1, 4));
     puppet.wait_for(1);
-    let (_, behind) = submit(&drive, Io::read(Extent::from_numbers(22, 1)));
+    let (_, later) = submit(&drive, Io::read(Extent::from_numbers(22, 1)));
     timed_out(&hung, true);
-    timed_out(&behind, false);
+    timed_out(&later, false);
     assert_eq!(
         drive.handle().run(Io::read(Extent::from_numbers(500, 1))).result,
         Ok(sectors(0, 1)),
@@ -476,15 +475,15 @@ fn what_waits_behind_a_hung_command_or_a_drive_of_hung_commands_fails_by_the_sam
 }
 
 #[test]
-fn a_flush_that_hangs_fails_and_so_do_those_behind_it() {
+fn a_hung_flush_fails_and_so_do_later_ones() {
     let (drive, puppet) = open_impatient(LIMIT, false);
     puppet.set(|state| state.hung_sector = Some(u64::MAX));
     let (_, hung) = submit(&drive, Io::flush());
     puppet.wait_for(1);
-    let (_, behind) = submit(&drive, Io::flush());
+    let (_, later) = submit(&drive, Io::flush());
     let (_, durable) = submit(&drive, Io { fua: true, ..write(3, 1, 1) });
     timed_out(&hung, true);
-    timed_out(&behind, false);
+    timed_out(&later, false);
     timed_out(&durable, false);
     assert!(drive.handle().run(write(3, 2, 1)).result.is_ok());
     puppet.set(|state| state.hung_sector = None);
@@ -516,7 +515,11 @@ fn of_volume(volume: u32, io: Io) -> Io {
 }
 
 fn lost_writes(result: Result<Bytes, IoError>) -> bool {
-    matches!(result, Err(IoError::Drive { errno: 5, ref explanation, .. }) if explanation.contains("may have lost"))
+    matches!(
+        result,
+        Err(IoError::Drive { errno: 5, ref explanation, .. })
+            if explanation.contains("may have lost")
+    )
 }
 
 #[test]
@@ -631,7 +634,7 @@ fn a_write_of_what_could_not_be_kept_goes_at_once_and_ends_the_point_in_time() {
 }
 
 #[test]
-fn what_could_not_be_kept_is_read_again_when_it_is_wanted_again() {
+fn sectors_that_could_not_be_kept_are_read_again_on_request() {
     let (drive, _puppet) = open(Nanos::from_secs(60));
     let feed = scan(&drive, true);
     while event(&feed) != ScanEvent::Exhausted {}
@@ -639,9 +642,10 @@ fn what_could_not_be_kept_is_read_again_when_it_is_wanted_again() {
     let mut requested = PendingSectors::new(Sectors::new(1000), Sectors::new(8));
     requested.insert(Extent::from_numbers(10, 1));
     feed.again(requested);
-    assert!(
-        matches!(event(&feed), ScanEvent::Read { extent, .. } if extent == Extent::from_numbers(8, 8))
-    );
+    assert!(matches!(
+        event(&feed),
+        ScanEvent::Read { extent, .. } if extent == Extent::from_numbers(8, 8)
+    ));
     assert_eq!(event(&feed), ScanEvent::Exhausted);
     // It may be kept now, so that a write waits for that.
     let (_, written) = submit(&drive, write(10, 1, 1));
@@ -651,7 +655,7 @@ fn what_could_not_be_kept_is_read_again_when_it_is_wanted_again() {
 }
 
 #[test]
-fn a_write_is_not_held_for_ever_by_one_who_keeps_nothing() {
+fn a_write_is_not_held_forever_by_a_reader_that_keeps_nothing() {
     let (drive, _puppet) = open(Nanos::from_secs(60));
     let feed = scan(&drive, true);
     while event(&feed) != ScanEvent::Exhausted {}

@@ -5,8 +5,8 @@
 //! - when the command that serves it has been at the drive for the limit, a flush or discard for
 //!   twice the limit;
 //! - when it has waited for the limit in the queue while a command is given up, and either that
-//!   command blocks it (they overlap and one of them is a change, or both are flushes), or the drive
-//!   has not answered any command for the limit.
+//!   command blocks it (they overlap and one of them is a change, or both are flushes), or the
+//!   drive has not answered any command for the limit.
 //!
 //! Therefore no request waits indefinitely, and no request fails because of a long queue at a slow
 //! but working drive. Example with a limit of 30 s: a drive of depth 2 stops answering at 0 s with
@@ -60,7 +60,7 @@ impl Engine {
                 );
             }
             None => tracing::warn!(
-                "the drive has not answered a {what} for {waited}; it is waited for without limit"
+                "the drive has not answered a {what} for {waited}; the wait has no limit"
             ),
         }
     }
@@ -103,7 +103,7 @@ impl Engine {
         due.sort_unstable();
         if !due.is_empty() {
             tracing::error!(
-                "{} requests that wait for the drive to answer what was sent before have waited \
+                "{} requests that wait for earlier commands at the drive have waited \
                     for {limit} and fail",
                 due.len()
             );

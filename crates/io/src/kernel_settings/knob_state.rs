@@ -9,11 +9,10 @@
 //! knob queue_depth → class/block/sdb/device/queue_depth → 32 → ?
 //! crc32c 0a1b2c3d
 //! ```
-//! The parts of a knob are divided by tabs, shown as → here: name, file below `/sys`, value before,
-//! and what is known of the change ([`Change`]). `diskseq` is the kernel's number of this
-//! attachment of the disk, so that what is remembered of one disk is never put on another that came
-//! under the same name. Beside it, `sdb.lock` is locked by whoever has changed settings of `sdb`
-//! and lives.
+//! The fields of a knob are separated by tabs, shown as → here: name, file below `/sys`, previous
+//! value, and the state of the change ([`Change`]). `diskseq` is the kernel's number of this
+//! attachment of the disk, so settings of one disk are never applied to another one with the same
+//! name. The file `sdb.lock` is locked by the live process that has changed settings of `sdb`.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -57,7 +56,10 @@ pub(super) struct KnobState {
 #[derive(Debug, thiserror::Error)]
 pub enum KnobStateError {
     /// Another drive on the same disk has them.
-    #[error("the settings of {disk} are held by another headtime on the same disk ({} is locked)", path.display())]
+    #[error(
+        "the settings of {disk} are held by another headtime on the same disk ({} is locked)",
+        path.display()
+    )]
     Held {
         /// The disk.
         disk: String,
@@ -65,7 +67,11 @@ pub enum KnobStateError {
         path: PathBuf,
     },
     /// The system refused something.
-    #[error("{doing} {} failed: {error}; without it, changed kernel settings could not be put back after a crash", path.display())]
+    #[error(
+        "{doing} {} failed: {error}; without it, changed kernel settings could not be put back \
+            after a crash",
+        path.display()
+    )]
     System {
         /// The file.
         path: PathBuf,
@@ -75,7 +81,11 @@ pub enum KnobStateError {
         error: io::Error,
     },
     /// It cannot be read as what it should be.
-    #[error("{} is damaged: {what}; look at the settings of {disk} below /sys/block yourself, then delete the file", path.display())]
+    #[error(
+        "{} is damaged: {what}; look at the settings of {disk} below /sys/block yourself, then \
+            delete the file",
+        path.display()
+    )]
     Damaged {
         /// The file.
         path: PathBuf,

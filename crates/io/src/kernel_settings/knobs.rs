@@ -401,7 +401,8 @@ fn now(file: &Path) -> Option<String> {
     word(file).map(|text| chosen(&text).to_owned())
 }
 
-/// Adds what the kernel changes together with the scheduler, behind the scheduler itself.
+/// Adds the settings that the kernel changes together with the scheduler, after the scheduler
+/// itself.
 fn followers(sys: &Path, directory: &Path, entries: &mut Vec<Entry>) {
     let mut settings: Vec<PathBuf> = FOLLOWERS.iter().map(|file| directory.join(file)).collect();
     let own = std::fs::read_dir(directory.join("queue/iosched")).into_iter().flatten().flatten();

@@ -5,14 +5,14 @@ use std::str::FromStr;
 
 use crate::block_device::SystemPaths;
 
-/// The kernel and drive settings for an open block device; of no effect on other
-/// drives, which is said.
+/// The kernel and drive settings for an open block device. For other drives they have no effect,
+/// and a message is logged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawOptions {
     /// True if the kernel's own scheduling in front of the device is switched off while it is open.
     pub kernel_knobs: KernelKnobs,
-    /// The number of commands the drive is given at once at the most, by its own limit; `None`
-    /// leaves the limit as it is.
+    /// The maximum number of commands at the drive, set as the drive's own limit. `None` leaves the
+    /// limit unchanged.
     pub queue_depth: Option<u32>,
     /// The drive's own write cache.
     pub write_cache: WriteCache,

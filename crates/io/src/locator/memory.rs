@@ -22,7 +22,7 @@ impl MemoryLocator {
         Sectors::new(self.size.get() / u64::from(self.sector.bytes()))
     }
 
-    /// Reads what stands behind `memory:` in `text`.
+    /// Parses the text after `memory:` in `text`.
     pub(super) fn parse(text: &str, rest: &str) -> Result<Self, LocatorError> {
         let (size, settings) = rest.split_once('?').unwrap_or((rest, ""));
         let mut sector = None;

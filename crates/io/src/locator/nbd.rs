@@ -1,11 +1,11 @@
-//! `nbd+unix:///EXPORT?socket=PATH` and `nbd://HOST[:PORT]/EXPORT`: the usual NBD URI, with
-//! settings of ours behind it.
+//! `nbd+unix:///EXPORT?socket=PATH` and `nbd://HOST[:PORT]/EXPORT`: the usual NBD URI with
+//! additional settings.
 //!
 //! | setting | meaning | default |
 //! |---|---|---|
-//! | `queue_depth=N` | the most commands the server holds at once, 1 to 1024 | 32 |
-//! | `reconnect_timeout=TIME` | how long requests wait for a drive that went away before they fail; `0` fails them at once | 10s |
-//! | `connect_timeout=TIME` | how long one attempt to connect may take, name lookup not counted | 10s |
+//! | `queue_depth=N` | the maximum commands at the server, 1 to 1024 | 32 |
+//! | `reconnect_timeout=TIME` | the wait for a lost drive; `0` fails requests at once | 10s |
+//! | `connect_timeout=TIME` | the limit of one attempt to connect, without name lookup | 10s |
 //!
 //! Example: `nbd+unix:///disk0?socket=/run/nbd.sock&queue_depth=4&reconnect_timeout=0`.
 
@@ -23,8 +23,8 @@ pub struct NbdLocator {
     pub uri: NbdUri,
     /// The most commands the server holds at once.
     pub queue_depth: usize,
-    /// The time that after the loss of the connection requests wait for the next one; later they
-    /// fail at once until the drive is back.
+    /// The time for which requests wait for a new connection after a loss. Later requests fail at
+    /// once.
     pub reconnect_timeout: Nanos,
     /// The time limit of one attempt to connect, from socket to open export.
     pub connect_timeout: Nanos,
@@ -127,13 +127,13 @@ fn exact(span: Nanos) -> String {
 }
 
 const SETTINGS: [&str; 3] = ["queue_depth", "reconnect_timeout", "connect_timeout"];
-/// As deep as the queue of a SATA drive: enough for a policy to choose from at the other end, and
-/// no more than a disk behind it can use.
+/// The default queue depth, as for a SATA drive: it gives a policy enough requests to choose from,
+/// and a disk at the server can use no more.
 const DEFAULT_QUEUE_DEPTH: usize = 32;
 const MAX_QUEUE_DEPTH: usize = 1024;
-/// A server that is restarted is back within a second or a few, and clients above, the kernel's NBD
-/// and SCSI among them, give up after 30 s: requests that wait 10 s ride out the first and stay
-/// well clear of the second. The same for an attempt to connect.
+/// The default timeout (guess). A restarted server is back within a few seconds. Clients above,
+/// such as the NBD and SCSI layers of the kernel, give up after 30 s. The same timeout applies to
+/// an attempt to connect.
 const DEFAULT_TIMEOUT: Nanos = Nanos::from_secs(10);
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub struct SimulatedLocator {
 }
 
 impl SimulatedLocator {
-    /// Reads what stands behind `simulated:` in `text`.
+    /// Parses the text after `simulated:` in `text`.
     pub(super) fn parse(text: &str, rest: &str) -> Result<Self, LocatorError> {
         let (drive, settings) = rest.split_once('?').unwrap_or((rest, ""));
         let (profile, setup) = ProfileSource::parse(text, drive)?;

@@ -2,9 +2,9 @@
 
 use std::io;
 
-/// Puts the calling thread, and no thread that it starts, into the kernel's first-in-first-out
-/// class at the lowest of its priorities: before every ordinary thread, behind every other
-/// real-time one.
+/// Moves the calling thread, but no thread that it starts, to the kernel's first-in-first-out class
+/// at the lowest priority of the class: before every ordinary thread and after every other
+/// real-time thread.
 ///
 /// # Errors
 /// The system's, without privilege (CAP_SYS_NICE, or a limit on real-time priorities above zero).

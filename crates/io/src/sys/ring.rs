@@ -1,11 +1,10 @@
 //! An io_uring that owns everything the kernel works on.
 //!
-//! The kernel reads and writes memory long after a submission returned. Safety therefore rests on
-//! one rule: whatever an operation points to is owned by `Inner::slots` from submission until its
-//! completion has been seen, and is never moved or freed before. The memory itself is on the heap
-//! behind `Bytes` or `AlignedBuffer`, so that moving the owner does not move it. When a ring is
-//! dropped with operations on their way, slots and ring are leaked on purpose: the kernel may still
-//! write into them.
+//! The kernel reads and writes memory long after a submission returned. Safety depends on one rule:
+//! the memory of an operation is owned by `Inner::slots` from submission until its completion was
+//! observed, and is neither moved nor freed before. The memory is on the heap, owned by `Bytes` or
+//! `AlignedBuffer`, so moving the owner does not move it. When a ring is dropped with operations in
+//! progress, the slots and the ring are leaked on purpose: the kernel may still write to them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -204,7 +203,7 @@ mod tests {
     use bytes::Bytes;
     use std::io::{Read, Seek};
 
-    /// A ring on a file of its own; `None` where io_uring is not to be had.
+    /// A ring on a file of its own; `None` where io_uring is not available.
     fn ring(entries: u32) -> Option<(Ring, Notifier, std::fs::File)> {
         let file = tempfile::tempfile().expect("a place for files");
         let notifier = Notifier::new().expect("a file descriptor is free");
@@ -212,7 +211,7 @@ mod tests {
         match Ring::new(own.into(), entries, notifier.as_raw_fd()) {
             Ok(ring) => Some((ring, notifier, file)),
             Err(error) => {
-                eprintln!("skipped: io_uring is not to be had here ({error})");
+                eprintln!("skipped: io_uring is not available here ({error})");
                 None
             }
         }

@@ -24,8 +24,8 @@ impl LoopDevice {
             eprintln!("skipped: loop devices are for root only");
             return None;
         }
-        // One at a time: two that look for a free device at once may open the same, and whoever
-        // loses had it open for a moment.
+        // One at a time: two threads that search for a free device at once may open the same one,
+        // and the thread that fails held it open for a moment.
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let attached = try_run("losetup", &[options, &["--find", "--show", text(file)]].concat());

@@ -41,9 +41,9 @@ pub(crate) enum Kind {
     /// A loop device with sectors of 4,096 bytes, by threads: both ways to move bytes are to be
     /// tried on devices.
     Loop4096,
-    /// A file behind nbdkit on a unix socket, with all that the protocol offers.
+    /// A file served by nbdkit on a unix socket, with all features of the protocol.
     Nbd,
-    /// The same behind an nbdkit that does neither FUA nor zeroing and takes 64 KiB at most.
+    /// The same with an nbdkit without FUA and zeroing, and with requests of at most 64 KiB.
     NbdPlain,
 }
 
@@ -58,7 +58,7 @@ impl Kind {
         if self == Self::Loop4096 { 4096 } else { SECTOR }
     }
 
-    /// True if it is behind nbdkit.
+    /// True if nbdkit serves it.
     pub(crate) fn is_nbd(self) -> bool {
         matches!(self, Self::Nbd | Self::NbdPlain)
     }
@@ -78,7 +78,7 @@ impl Kind {
 pub(crate) struct Place {
     /// Goes before the directory with the file that it is made of.
     device: Option<LoopDevice>,
-    /// The server, of a drive behind one.
+    /// The server of an NBD drive.
     server: Option<Nbdkit>,
     directory: TempDir,
     kind: Kind,
@@ -117,8 +117,7 @@ impl Place {
                 self.path("swift.toml").display(),
                 backing.display()
             ),
-            // Where no loop device is to be had, `open` says so; nothing is ever opened by this
-            // name.
+            // Without loop devices, `open` prints a message, and this name is never opened.
             Kind::Loop512 | Kind::Loop4096 => self.device.as_ref().map_or_else(
                 || "no-loop-device".into(),
                 |device| device.path().display().to_string(),
@@ -171,7 +170,7 @@ impl Place {
         match when_let_go(|| self.try_open(options.clone())) {
             Ok(drive) => Some(drive),
             Err(OpenError::NoUring { error }) => {
-                eprintln!("skipped: io_uring is not to be had here ({error})");
+                eprintln!("skipped: io_uring is not available here ({error})");
                 None
             }
             Err(error) => panic!("{error}"),
@@ -220,12 +219,12 @@ fn serve(directory: &TempDir, kind: Kind) -> Option<Nbdkit> {
     Some(Nbdkit::start(&directory.path().join("nbd.sock"), &arguments))
 }
 
-/// Sectors of [`SECTOR`] bytes that say who wrote them.
+/// Sectors of [`SECTOR`] bytes with the version of their writer.
 pub(crate) fn pattern(extent: Extent, version: u64) -> Bytes {
     pattern_of(SECTOR, extent, version)
 }
 
-/// Sectors of `sector_bytes` that say who wrote them.
+/// Sectors of `sector_bytes` bytes with the version of their writer.
 pub(crate) fn pattern_of(sector_bytes: usize, extent: Extent, version: u64) -> Bytes {
     let mut bytes = Vec::with_capacity(extent.len.get() as usize * sector_bytes);
     for sector in extent.start.get()..extent.end().get() {

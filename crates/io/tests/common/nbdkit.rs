@@ -12,7 +12,7 @@ pub(crate) struct Nbdkit {
     socket: PathBuf,
 }
 
-/// True if nbdkit with these plugins and filters is installed; says so when not.
+/// True if nbdkit with these plugins and filters is installed; prints a message otherwise.
 pub(crate) fn installed(parts: &[&str]) -> bool {
     let config = Command::new("nbdkit").arg("--dump-config").output();
     let config = config
@@ -39,7 +39,7 @@ pub(crate) fn installed(parts: &[&str]) -> bool {
 impl Nbdkit {
     /// Starts `nbdkit ARGUMENTS` on `socket` and waits until it listens there.
     pub(crate) fn start(socket: &Path, arguments: &[&str]) -> Self {
-        // One that was killed has left its socket behind.
+        // A killed server leaves its socket in place.
         let _ = std::fs::remove_file(socket);
         let child = Command::new("nbdkit")
             .args(["--foreground", "--exit-with-parent", "--log=null", "--unix"])

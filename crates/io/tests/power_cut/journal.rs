@@ -1,13 +1,14 @@
 //! Stores that keep transactions as file systems do: a write-ahead log with checksums, commits by
-//! flush or by force unit access, writes to their places behind the commit, checkpoints that give
-//! the log free, recovery when mounted.
+//! flush or by force unit access, in-place writes after the commit, checkpoints that free the log,
+//! and recovery on mount.
 //!
 //! ```text
-//! a client's region in blocks of 4 KiB:  │ super │ super │ log, a ring of records: header, 1–4 blocks │ places of the blocks │
+//! a client's region in blocks of 4 KiB:
+//! │ super │ super │ log, a ring of records: header, 1–4 blocks │ places of the blocks │
 //! ```
-//! A record is valid when its checksum, its epoch and its number are what comes next; the
-//! superblock says where to begin. A mount raises the epoch, so that a record left behind by a cut
-//! is never taken for one that follows a newer one.
+//! A record is valid when its checksum is correct and its epoch and number are the next ones. The
+//! superblock holds the start of the log. A mount increments the epoch, so a record left by a power
+//! cut is never mistaken for the successor of a newer one.
 //!
 //! Several clients, each a thread with a region of its own, share one drive. What is checked of
 //! what a cut leaves: every transaction that was acknowledged is there, none that was not begun is,
@@ -78,7 +79,7 @@ struct Recovered {
     head: Super,
     /// The last valid transaction.
     number: u64,
-    /// The block behind its record.
+    /// The block after its record.
     next_block: u64,
     /// The blocks of the log, in order: place and content.
     replay: Vec<(u64, Bytes)>,

@@ -23,7 +23,7 @@ pub(crate) struct Established {
 /// Opens the export, to read and to write.
 ///
 /// # Errors
-/// [`NbdError`]; nothing is left behind then.
+/// [`NbdError`]; nothing is left open then.
 pub(crate) fn establish(locator: &NbdLocator) -> Result<Established, NbdError> {
     let established = establish_to_read(locator)?;
     established.shape.writable(&locator.uri.to_string())?;
@@ -33,7 +33,7 @@ pub(crate) fn establish(locator: &NbdLocator) -> Result<Established, NbdError> {
 /// Opens the export, which may be read-only.
 ///
 /// # Errors
-/// [`NbdError`]; nothing is left behind then.
+/// [`NbdError`]; nothing is left open then.
 pub(crate) fn establish_to_read(locator: &NbdLocator) -> Result<Established, NbdError> {
     let uri = locator.uri.to_string();
     let limit = locator.connect_timeout;

@@ -3,18 +3,20 @@
 //!
 //! ```text
 //!             server ends it, breaks the protocol, or a command is given up
-//!   connected ───────────────────────────────────────────────────────────► away ──┐ attempts, 100 ms to 5 s apart,
-//!       ▲                                                                    │    │ each on a thread of its own because
-//!       └────────────────────────────────────────────────────────────────────┘ ◄──┘ looking up a name may take long
+//!   connected ────────────────────────────────────────────────────► away ──┐ attempts, 100 ms to
+//!       ▲                                                             │    │ 5 s apart, on threads
+//!       └─────────────────────────────────────────────────────────────┘ ◄──┘ of their own
 //! ```
-//! *What is at the server* when the connection is lost fails, because nobody knows whether it
-//! happened. *What is not* waits for the next connection, until `reconnect_timeout` after the loss;
-//! from then on everything fails at once, until the drive is back.
+//! Looking up a name may take long, so each attempt runs on its own thread.
 //!
-//! *What comes back may be another drive.* Its size, its sectors and what it promises have to be
-//! what they were, and where whoever uses the drive has said by what it is known
-//! ([`DriveIdentity`](crate::DriveIdentity)), its start is read and judged before anything else is
-//! sent. Until the right one is back it is away.
+//! *Commands at the server* fail when the connection is lost, because their outcome is unknown.
+//! *Other commands* wait for the next connection, for up to `reconnect_timeout` after the loss.
+//! After that, every command fails at once until the drive is back.
+//!
+//! *Another drive may return.* Its size, sectors and features must be unchanged. If the application
+//! has set an identity ([`DriveIdentity`](crate::DriveIdentity)), the first sectors are read and
+//! compared before any other command is sent. Until the right drive is back, it counts as
+//! disconnected.
 //!
 //! *An old connection may still be read.* When we end a connection, a write that the server has
 //! received and not looked at may still happen, and would land on whatever a new connection wrote
@@ -103,9 +105,8 @@ impl Link {
         let shared = Arc::clone(&self.shared);
         if catch_unwind(AssertUnwindSafe(move || self.serve())).is_err() {
             tracing::error!(
-                "the connection of a drive failed on a fault of this program; whatever is \
-                    requested of \
-                    the drive fails"
+                "the connection of a drive failed on a fault of this program; all requests \
+                    of the drive fail"
             );
             shared.set_broken();
         }

@@ -1,5 +1,5 @@
-//! Whether what answers after an absence is the drive that went away: its start is read, and
-//! whoever uses the drive judges it.
+//! The check that a drive that answers after a disconnection is the same drive. Its first sectors
+//! are read and compared by the application.
 
 use std::time::{Duration, Instant};
 

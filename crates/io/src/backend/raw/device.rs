@@ -28,10 +28,10 @@ pub(super) struct RawDevice {
     discarded: Vec<(CommandId, Result<Bytes, i32>)>,
     /// Discards that were answered at once.
     nothing_to_do: Vec<BackendCompletion>,
-    /// Commands of the last turn that failed because the device is gone.
+    /// Commands of the last iteration that failed because the device is gone.
     lost: Vec<CommandId>,
-    /// Dropped when nothing is at the drive any more, and before the claim on the device, which
-    /// whoever opens it next needs.
+    /// Dropped when no command is at the drive any more, and before the claim on the device, which
+    /// the next user of the device needs.
     knobs: Option<KnobGuard>,
     /// Holds the claim.
     watch: Watch,
@@ -115,7 +115,7 @@ impl Backend for RawDevice {
     }
 
     fn next_event(&self) -> Option<Instant> {
-        // What was answered at once rings no notifier.
+        // Commands that were answered at once cause no notification.
         if self.nothing_to_do.is_empty() { self.mover.next_event() } else { Some(Instant::ORIGIN) }
     }
 

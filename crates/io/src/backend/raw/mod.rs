@@ -114,8 +114,8 @@ pub(crate) fn open(
         sector_size,
         physical_block,
         queue_depth,
-        // Where the drive has no such writes, the kernel flushes behind each; then the scheduler
-        // may as well, which sees what it costs.
+        // Without such writes in the drive, the kernel adds a flush after each. The scheduler then
+        // sends the flush itself, because it observes its cost.
         fua: device.as_ref().is_none_or(|device| {
             device.fua || device.write_cache.as_deref() == Some("write through")
         }),
@@ -247,6 +247,6 @@ fn say(device: &BlockDevice, reports: &[KnobReport]) {
 const QUEUE_DEPTH_UNKNOWN: u32 = 32;
 /// More are never of use to one head (guess); SAS drives name 254 and more.
 const MAX_QUEUE_DEPTH: u32 = 256;
-/// Discards come one after the other from whoever trims; more at once would only stand in the way
-/// of reads.
+/// Discards arrive one at a time from a trimming client. More of them at once would only delay
+/// reads.
 const DISCARD_THREADS: usize = 1;

@@ -234,7 +234,7 @@ fn two_drives_on_one_disk_share_its_knobs_and_the_first_holds_them() {
     let depth = reports
         .iter()
         .find(|report| report.name == "queue_depth")
-        .expect("it is requested")
+        .expect("the knob was requested")
         .to_string();
     assert!(depth.contains("is not set") && depth.contains("another headtime"), "{depth}");
     drop(first);
