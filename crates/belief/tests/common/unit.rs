@@ -1,5 +1,5 @@
-//! A drawn unit without cache and queue that serves one read at a time, and what a belief predicted
-//! of each.
+//! A simulated drive without cache and queue that serves one read at a time, and the predictions of
+//! a drive model for each.
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
@@ -19,7 +19,7 @@ const MAX_VISITS: u64 = 4_000;
 /// An angle further off is wrong, in turns.
 const WRONG: f64 = 0.05;
 
-/// A drawn unit without cache and queue.
+/// A simulated drive without cache and queue.
 pub(crate) struct Unit {
     truth: DriveTruth,
     interface: InterfaceTimes,
@@ -29,22 +29,21 @@ pub(crate) struct Unit {
     rng: ChaCha8Rng,
 }
 
-/// What became of a prediction.
-pub(crate) struct Told {
-    /// Whether the response time was within 5 % of the one expected.
+/// The result of a prediction.
+pub(crate) struct Outcome {
+    /// True if the response time was within 5 % of the expected one.
     pub right: bool,
-    /// Whether it hung on noise if the read took a turn more.
+    /// True if a slack within the noise decided about a further turn.
     pub at_the_edge: bool,
-    /// Whether somebody who knows the unit's mechanics, but not its noise, would have been right.
+    /// True if a model with exact mechanics, but without the noise, would have been right.
     pub foreseeable: bool,
-    /// Whether the most likely time, rather than the expected one, would have been right.
+    /// True if the most likely time, rather than the expected one, would have been right.
     pub likely_right: bool,
     /// The most likely response time less the real one.
     pub likely_off_ns: i64,
     /// The expected one less the most likely one.
     pub hedge_ns: i64,
-    /// What the drive took before the arm set out, how long the arm really took, and then the
-    /// platter.
+    /// Overhead before the arm movement, the real arm time, and the rotational wait.
     pub overhead: Nanos,
     pub arm: Nanos,
     pub rotate: Nanos,
@@ -71,7 +70,7 @@ impl Unit {
         &self.truth
     }
 
-    /// What a scheduler would know of the head.
+    /// The head as a scheduler knows it.
     pub(crate) fn head(&self) -> Option<Head> {
         self.head
     }
@@ -83,13 +82,13 @@ impl Unit {
     }
 
     /// Reads 4 KiB anywhere.
-    pub(crate) fn read_anywhere(&mut self, belief: &mut dyn Belief) -> Told {
+    pub(crate) fn read_anywhere(&mut self, belief: &mut dyn Belief) -> Outcome {
         let extent = self.anywhere(belief.capacity());
         self.read(belief, extent)
     }
 
     /// Reads these sectors.
-    pub(crate) fn read(&mut self, belief: &mut dyn Belief, extent: Extent) -> Told {
+    pub(crate) fn read(&mut self, belief: &mut dyn Belief, extent: Extent) -> Outcome {
         let (mechanism, target, dispatched) =
             (self.truth.mechanism(), belief.target(Op::Read, extent), self.now);
         let estimate = belief.estimate(&self.head.unwrap_or(Head::UNKNOWN), dispatched, &target);
@@ -127,7 +126,7 @@ impl Unit {
             + finished.saturating_since(reported))
         .as_ns() as f64;
         let right = |predicted: f64| (predicted - response).abs() <= 0.05 * response;
-        let told = Told {
+        let outcome = Outcome {
             right: right(predicted),
             foreseeable: right(completed.saturating_since(dispatched).as_ns() as f64),
             likely_right: right(likely),
@@ -152,7 +151,7 @@ impl Unit {
             AccessKind::Uncertain => self.head = None,
         }
         self.now = finished + Nanos::from_us(1);
-        told
+        outcome
     }
 }
 
@@ -163,9 +162,9 @@ pub(crate) fn known_and_wrong(belief: &dyn Belief, truth: &DriveTruth, seed: u64
     let off: Vec<f64> = (0..MAX_VISITS)
         .filter_map(|_| {
             let lba = Lba::new(rng.random_range(0..belief.capacity().get() - 1));
-            let believed = belief.target(Op::Read, Extent::new(lba, Sectors::new(1))).start;
-            (believed.head != UNKNOWN_LOCATION)
-                .then(|| believed.angle.signed_turns_from(truth.mechanism().spot(lba).angle))
+            let modelled = belief.target(Op::Read, Extent::new(lba, Sectors::new(1))).start;
+            (modelled.head != UNKNOWN_LOCATION)
+                .then(|| modelled.angle.signed_turns_from(truth.mechanism().spot(lba).angle))
         })
         .collect();
     // From where angles are counted is the map's to choose: as most are right, so is what most
