@@ -127,7 +127,7 @@ fn people_get_a_table_with_reasons_below_and_no_bar_where_nobody_watches() {
         "holds",
         "a.greedy: ",
         "beam of depth 8",
-        "Nearest insertion is not built yet.",
+        "Nearest insertion is not implemented.",
         "nothing to compare",
         "written: ",
     ] {
@@ -138,7 +138,7 @@ fn people_get_a_table_with_reasons_below_and_no_bar_where_nobody_watches() {
         );
     }
     assert_eq!(
-        stdout(&output).matches("Nearest insertion is not built yet.").count(),
+        stdout(&output).matches("Nearest insertion is not implemented.").count(),
         1,
         "a reason is written once"
     );

@@ -163,7 +163,7 @@ fn more_than_the_drive_has_is_refused_with_the_volume_and_the_free_share() {
     let lines: Vec<&str> = said.lines().collect();
     assert!(
         lines[0].contains("need.toml:5: need b: it takes ")
-            && lines[0].contains(" % are left behind those before it; ask for fewer requests"),
+            && lines[0].contains(" % are left after the others; ask for fewer requests"),
         "{said}"
     );
     assert!(
@@ -186,7 +186,7 @@ fn what_makes_no_sense_is_refused_with_file_line_key_and_remedy() {
         ),
         "{said}"
     );
-    assert!(said.contains("need.toml:5:8: need a: size "), "{said}");
+    assert!(said.contains("need.toml:5:8: need a: size: "), "{said}");
     let said = Needs::of(
         "[[need]]\nvolume = \"vm1@fast\"\nrate = 1\n[[need]]\nvolume = \"a \
         b\"\nrate = 1\n[[need]]\nrate = 1\nsize = \"1TiB\"\n",

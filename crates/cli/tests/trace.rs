@@ -186,7 +186,7 @@ fn what_makes_no_sense_is_refused_with_exit_code_2() {
     for (arguments, expected) in [
         (
             &["trace", "info", text(&message)][..],
-            "is of no format that is recognized: no line or record of it fits any; say which if it \
+            "has no known format: no line or record fits any; name the format if it \
                 is one of blkparse",
         ),
         (&["trace", "info", text(&empty)], "is empty; expected a trace"),
@@ -302,7 +302,7 @@ fn convert_says_what_the_format_cannot_say_and_replaces_a_file_only_by_a_whole_o
     let done =
         headtime(&["trace", "convert", text(&trace), "--to", "tencent", "--out", text(&out)]);
     let expected = format!(
-        "{out}: 2 requests of {trace} written as tencent\n{out}: 1 flushes left out\n{out}: 1 \
+        "{out}: 2 requests of {trace} written as tencent\n{out}: 1 flushes dropped\n{out}: 1 \
             times rounded down to the format's unit\n\
          {out}: 1 addresses widened to the format's unit\n",
         out = text(&out),
@@ -323,7 +323,7 @@ fn convert_says_what_the_format_cannot_say_and_replaces_a_file_only_by_a_whole_o
     ]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(
-        said(&refused.stderr).contains("is not written: no request is left that spc can say"),
+        said(&refused.stderr).contains("is not written: no request is left that spc can express"),
         "{}",
         said(&refused.stderr)
     );

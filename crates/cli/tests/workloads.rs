@@ -165,7 +165,7 @@ fn a_fio_job_file_runs_and_what_is_left_out_is_said() {
     assert_eq!(
         answer["notes"],
         serde_json::json!([
-            "jobs: line 5: ramp_time is left out: leave requests uncounted at the start with \
+            "jobs: line 5: ramp_time is ignored: leave requests uncounted at the start with \
                 --warmup"
         ])
     );

@@ -162,7 +162,7 @@ fn mark<'a>(reason: &'a str, sentences: &mut Vec<&'a str>) -> String {
         sentences.push(sentence);
         sentences.len() - 1
     });
-    let off = before.split_once(" off what").map_or("", |(off, _)| off);
+    let off = before.split_once(" off the published").map_or("", |(off, _)| off);
     format!("{off}{}[{}]", if off.is_empty() { "" } else { " " }, number + 1)
 }
 
@@ -215,8 +215,8 @@ mod tests {
     fn a_sentence_that_many_rows_share_is_written_once() {
         let mut sentences = Vec::new();
         let marks = [
-            "-5.9 % off what was published, 5 % allowed: another arm.",
-            "+9.0 % off what was published, 5 % allowed: another arm.",
+            "-5.9 % off the published value, 5 % allowed: another arm.",
+            "+9.0 % off the published value, 5 % allowed: another arm.",
             "Not built.",
         ]
         .map(|reason| mark(reason, &mut sentences));

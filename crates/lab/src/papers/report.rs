@@ -200,7 +200,7 @@ impl Row {
         let holds = difference.abs() <= tolerance * published.abs()
             || measured.half_width.is_some_and(|half_width| difference.abs() <= half_width);
         let share = format!(
-            "{:+.1} % off what was published, {:.0} % allowed",
+            "{:+.1} % off the published value, {:.0} % allowed",
             difference / published.abs() * 100.0,
             tolerance * 100.0
         );
@@ -439,7 +439,7 @@ mod tests {
         assert_eq!(row(211.0, Some(12.0)).holds, Some(true));
         assert_eq!(
             row(180.0, None).reason.as_deref(),
-            Some("-10.0 % off what was published, 5 % allowed: the drive is another.")
+            Some("-10.0 % off the published value, 5 % allowed: the drive is another.")
         );
         let within =
             |value| Row::between("x", (92.0, 94.0), Estimated::new(value, Some(0.5)), "%", "why.");
@@ -458,7 +458,7 @@ mod tests {
             json,
             concat!(
                 r#"{"what":"x","published":200.0,"measured":203.457,"unit":"IOPS","holds":true,"#,
-                r#""reason":"+1.7 % off what was published, 5 % allowed.","#,
+                r#""reason":"+1.7 % off the published value, 5 % allowed.","#,
                 r#""low":202.457,"high":204.457}"#
             )
         );

@@ -81,7 +81,7 @@ pub(super) fn in_points(
         if least == most { Published::Number(least) } else { Published::Between(least, most) };
     let off = (least - kept.value).max(kept.value - most).max(0.0);
     let holds = off <= points + kept.half_width.unwrap_or(0.0);
-    let distance = format!("{off:.1} points from the published value, {points:.0} allowed");
+    let distance = format!("{off:.1} points off the published value, {points:.0} allowed");
     Row::judged(
         what,
         published,
