@@ -169,7 +169,7 @@ fn the_map_of_a_running_server_is_saved_loaded_and_used_elsewhere() {
             && String::from_utf8_lossy(&again.stderr).contains("--force")
     );
     let served = Served::start(folder, &["--belief", "compact"]);
-    assert!(served.said(&["map", "load", text(&map)]).contains("begun with a profile"));
+    assert!(served.said(&["map", "load", text(&map)]).contains("started from a profile"));
     assert_eq!(served.json(&["map", "show"])["kind"], "compact");
     let copy = served.path("copy.map");
     assert!(served.said(&["map", "save", text(&copy)]).contains("copy.map"));
@@ -260,7 +260,7 @@ fn a_simulation_goes_by_a_map() {
     for (arguments, says) in [
         (&["--belief", "compact:/nowhere.map"][..], "cannot be read"),
         (&["--belief", "truth"], "matrix:FILE"),
-        (&["--belief", "matrix", "--policy", "sptf-oracle"], "by no map"),
+        (&["--belief", "matrix", "--policy", "sptf-oracle"], "uses no latency map"),
         (&["--map", "cell=4KiB"], "--belief matrix"),
         (&["--belief", "matrix", "--map", "bits=5"], "4, 8 or 16"),
         (&["--set", "lookahead_k=0"], "from 1 to 8"),
