@@ -78,7 +78,7 @@ impl Arrival {
 
     /// Expected revolutions lost (or, negative, won) by a predicted wait of `wait` of a whole
     /// `revolution`, with an arrival that spreads by `spread` (at least [`Arrival::spread`]; more
-    /// where the angle itself is in reject): between −1 and 1.
+    /// where the angle itself is in doubt): between −1 and 1.
     pub(crate) fn expected_slip(wait: Nanos, revolution: Nanos, spread: Nanos) -> f64 {
         let edge = spread.saturating_mul(EDGE_SPREADS);
         let left = revolution.saturating_sub(wait);

@@ -128,7 +128,7 @@ fn check(belief: &dyn Belief, now: Instant, what: &str) {
             }
             assert_eq!(own.known, defined.known, "{what}: {from:?} to {to:?}");
             let off = apart(own.expected, defined.expected).max(apart(own.worst, defined.worst));
-            // The angle is in reject a little more or less at another instant.
+            // The angle is in doubt a little more or less at another instant.
             if off > 5_000 {
                 assert!(
                     off.abs_diff(turn.as_ns()) < 5_000,

@@ -188,7 +188,7 @@ fn nonsense_is_refused_with_the_file_and_what_would_do() {
     let import = ["profile", "import", "--disksim"];
     for (arguments, code, expected) in [
         (vec![system.as_str()], 2, "`small.seek` cannot be read"),
-        (vec![&broken], 2, "broken.model:2:28: found `}`, expected `=` behind a key"),
+        (vec![&broken], 2, "broken.model:2:28: found `}`, expected `=` after a key"),
         (vec![&absent], 2, "absent.parv cannot be read"),
         (vec![&broken, "--force"], 2, "--out"),
         (vec![], 2, "--disksim"),

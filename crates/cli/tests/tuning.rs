@@ -261,7 +261,7 @@ fn a_simulation_goes_by_a_map() {
         (&["--belief", "compact:/nowhere.map"][..], "cannot be read"),
         (&["--belief", "truth"], "matrix:FILE"),
         (&["--belief", "matrix", "--policy", "sptf-oracle"], "uses no latency map"),
-        (&["--map", "cell=4KiB"], "--belief matrix"),
+        (&["--map", "cell=4KiB"], "--model matrix"),
         (&["--belief", "matrix", "--map", "bits=5"], "4, 8 or 16"),
         (&["--set", "lookahead_k=0"], "from 1 to 8"),
         (&["--profile", "nearline-20tb"], "the same size"),

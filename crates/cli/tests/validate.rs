@@ -186,7 +186,7 @@ fn what_makes_no_sense_is_refused_with_place_and_remedy() {
         "{past}"
     );
     let empty = refused("# nothing\n", "atlas10k");
-    assert!(empty.contains("holds no access"), "{empty}");
+    assert!(empty.contains("contains no access"), "{empty}");
     let unknown = refused("R Hit 10 8 100.0 0.0\n", "no-such-drive");
     assert!(
         unknown.contains("no-such-drive") && unknown.contains("headtime profiles"),

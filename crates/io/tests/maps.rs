@@ -91,7 +91,7 @@ fn read(drive: &Drive, requests: u64) {
 }
 
 fn shared(drive: &Drive) -> SharedMatrix {
-    match drive.handle().map().expect("it goes by one") {
+    match drive.handle().map().expect("it uses one") {
         RunningMap::Matrix(shared) => shared,
         RunningMap::Compact(_) => panic!("it is a matrix"),
     }
@@ -114,7 +114,7 @@ fn identical_drives_share_what_each_learns() {
         known,
         "what the one has learned the other knows"
     );
-    let kept = one.handle().map().expect("it goes by one").keep();
+    let kept = one.handle().map().expect("it uses one").keep();
     read(&other, 24);
     let learned = map.inspect(|map| map.observations());
     assert!(learned > 0);
@@ -143,7 +143,7 @@ fn a_map_is_loaded_while_requests_wait() {
     let folder = tempfile::tempdir().expect("a folder");
     let drive = open(folder.path(), 1, ModelChoice::map(MapKind::Compact, MapStart::Again))
         .expect("it can be mapped");
-    let kept = drive.handle().map().expect("it goes by one").keep();
+    let kept = drive.handle().map().expect("it uses one").keep();
     let handle = drive.handle();
     let started: Vec<_> = (0..40_u64)
         .map(|number| {
@@ -158,7 +158,7 @@ fn a_map_is_loaded_while_requests_wait() {
     }
     assert_eq!(handle.load_map(kept, MapLoading::Merge), Err(LoadMapError::NotMerged));
     started.into_iter().for_each(|pending| assert!(pending.wait().result.is_ok()));
-    let KeptMap::Compact(map) = drive.handle().map().expect("it goes by one").keep() else {
+    let KeptMap::Compact(map) = drive.handle().map().expect("it uses one").keep() else {
         panic!("it is a compact map")
     };
     assert!(map.is_of_profile());

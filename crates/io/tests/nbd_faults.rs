@@ -104,7 +104,7 @@ fn answers_that_break_the_protocol_end_the_connection_and_the_next_one_works() {
             "a simple reply where a structured one was agreed",
         ),
         ("more than was requested", chunk(1, 1, 0, &data(0, 8192)), "does not fit its request"),
-        ("bytes from elsewhere", chunk(1, 1, 0, &data(1 << 20, 512)), "broken outside of it"),
+        ("bytes from elsewhere", chunk(1, 1, 0, &data(1 << 20, 512)), "lies outside of it"),
         ("less than was requested", chunk(1, 1, 0, &data(0, 512)), "with bytes missing"),
         (
             "a chunk of 4 GiB",

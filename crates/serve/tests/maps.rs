@@ -112,7 +112,7 @@ fn what_was_learned_is_there_after_a_restart_and_a_kill_leaves_the_older_map_who
     let file = sandbox.path("tiny.map");
     let server = sandbox.serve(&matrix(&file));
     read(&sandbox, 160);
-    let learned = known(&server.maps().show().expect("it goes by one"));
+    let learned = known(&server.maps().show().expect("it uses a map"));
     assert!(learned > 10, "{learned} pairs");
     assert!(!file.exists(), "it is saved every ten minutes, in the end, and when it is told");
     let saved = server.maps().save(None, false).expect("the map has a file");
@@ -130,9 +130,9 @@ fn what_was_learned_is_there_after_a_restart_and_a_kill_leaves_the_older_map_who
     std::fs::write(sandbox.path("tiny.map.new"), &before[..before.len() / 3])
         .expect("the folder is ours");
     let server = sandbox.serve(&matrix(&file));
-    let kept = server.maps().kept().expect("it goes by one");
+    let kept = server.maps().kept().expect("it uses a map");
     assert!(kept.restored && kept.refused.is_none(), "{kept:?}");
-    assert_eq!(known(&server.maps().show().expect("it goes by one")), in_file(&file));
+    assert_eq!(known(&server.maps().show().expect("it uses a map")), in_file(&file));
     end(server);
     assert!(!sandbox.path("tiny.map.new").exists());
 
@@ -181,7 +181,7 @@ fn a_map_is_loaded_and_merged_while_clients_read_and_a_foreign_one_changes_nothi
 
     assert_eq!(known(&maps.load(&on("good.map"), false).expect("it is of this drive").map), 40);
     read(&sandbox, 24);
-    let before = known(&maps.show().expect("it goes by one"));
+    let before = known(&maps.show().expect("it uses a map"));
     assert!(before >= 40);
     for (name, says) in [
         ("damaged.map", "damaged"),
@@ -203,7 +203,7 @@ fn a_map_is_loaded_and_merged_while_clients_read_and_a_foreign_one_changes_nothi
     }
     let cells = refusal(&server, "map.load", json!({"from": on("cells.map"), "merge": true}));
     assert!(cells.contains("cells of"), "{cells}");
-    assert_eq!(known(&maps.show().expect("it goes by one")), before, "nothing was changed");
+    assert_eq!(known(&maps.show().expect("it uses a map")), before, "nothing was changed");
     let merged = maps
         .load(&on("good.map"), true)
         .expect("it is of this drive")
@@ -242,13 +242,13 @@ fn a_file_that_is_refused_at_the_start_is_left_alone_and_the_server_serves() {
         .expect("the folder is ours");
     let foreign = std::fs::read(&file).expect("it was written");
     let server = sandbox.serve(&matrix(&file));
-    let kept = server.maps().kept().expect("it goes by one");
+    let kept = server.maps().kept().expect("it uses a map");
     assert!(
         !kept.restored && kept.refused.as_ref().is_some_and(|why| why.contains("'another drive'")),
         "{kept:?}"
     );
     read(&sandbox, 48);
-    assert!(known(&server.maps().show().expect("it goes by one")) > 0, "it has begun again");
+    assert!(known(&server.maps().show().expect("it uses a map")) > 0, "it has begun again");
     let message = refusal(&server, "map.save", json!({}));
     assert!(message.contains("exists"), "{message}");
     assert!(server.maps().save(Some(&sandbox.path("elsewhere.map")), false).is_ok());
@@ -265,11 +265,11 @@ fn a_file_that_was_refused_and_is_out_of_the_way_is_the_maps_own_again() {
     read(&sandbox, 24);
     std::fs::remove_file(&file).expect("it is there");
     let first = server.maps().save(None, false).expect("nothing is in the way").bytes;
-    let kept = server.maps().kept().expect("it goes by one");
+    let kept = server.maps().kept().expect("it uses a map");
     assert!(kept.refused.is_none() && kept.save_failed.is_none(), "{kept:?}");
     let saved = in_file(&file);
     read(&sandbox, 160);
-    let learned = known(&server.maps().show().expect("it goes by one"));
+    let learned = known(&server.maps().show().expect("it uses a map"));
     assert!(learned > saved, "{learned} pairs after {saved}");
     assert!(
         server.maps().save(None, false).expect("it is its own").bytes >= first,
@@ -286,7 +286,7 @@ fn a_map_whose_folder_is_not_there_says_so_from_the_start_and_is_saved_once_it_i
     let file = sandbox.path("later/tiny.map");
     let server = sandbox.serve(&matrix(&file));
     let failed =
-        server.maps().kept().expect("it goes by one").save_failed.expect("it cannot be saved");
+        server.maps().kept().expect("it uses a map").save_failed.expect("it cannot be saved");
     assert!(
         failed.contains("later is not a directory") && failed.contains("create it"),
         "{failed}"
@@ -313,7 +313,7 @@ fn a_map_is_saved_every_so_often() {
     let learned = in_file(&file);
     assert!(learned > 0);
     let server = sandbox.serve(&matrix(&file));
-    assert_eq!(known(&server.maps().show().expect("it goes by one")), learned);
+    assert_eq!(known(&server.maps().show().expect("it uses a map")), learned);
     end(server);
 }
 
@@ -355,7 +355,7 @@ fn a_compact_map_begins_with_the_profile_or_is_told_the_speed() {
         MapFiguresOfKind::Compact(of) => of,
         MapFiguresOfKind::Matrix(_) => panic!("it is a compact map"),
     };
-    assert!(of(server.maps().show().expect("it goes by one")).from_profile);
+    assert!(of(server.maps().show().expect("it uses a map")).from_profile);
     // The last completion may reach the snapshot after its reply.
     let mut drive = server.stats().snapshot().drive;
     for _ in 0..500 {
@@ -378,7 +378,7 @@ fn a_compact_map_begins_with_the_profile_or_is_told_the_speed() {
     end(server);
     let server =
         sandbox.serve(&format!("belief = \"compact\"\n[map]\nfrom = \"nothing\"\n{VOLUME}"));
-    assert!(!of(server.maps().show().expect("it goes by one")).from_profile);
+    assert!(!of(server.maps().show().expect("it uses a map")).from_profile);
     assert!(refusal(&server, "map.save", json!({})).contains("model = compact:FILE"));
     end(server);
 

@@ -526,7 +526,7 @@ fn streams_start_stop_and_end_when_they_should() {
     assert_eq!(std::iter::from_fn(|| closed.arrival()).count(), 2);
     assert_eq!(closed.follow(Instant::from_ns(50_000_000), ClientId(0)), None, "it has stopped");
     assert!(closed.follow(Instant::from_ns(49_999_999), ClientId(0)).is_some());
-    assert_eq!(closed.follow(Instant::from_ns(1), ClientId(1)), None, "it has issued for all");
+    assert_eq!(closed.follow(Instant::from_ns(1), ClientId(1)), None, "it has issued all");
 }
 
 /// The requests of each kind for a seed of 1: the same seed gives the same requests on every

@@ -290,7 +290,7 @@ fn every_sample_makes_requests_and_reads_back_as_toml() {
 #[test]
 fn fio_takes_the_samples_and_knows_the_options() {
     if Command::new("fio").arg("--version").output().is_err() {
-        eprintln!("fio is not installed, so it was not issued whether it takes the samples");
+        eprintln!("fio is not installed, so the samples were not checked against it");
         return;
     }
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fio");

@@ -30,7 +30,12 @@ pub enum KeptMapError {
     #[error(
         "it is of drive model '{}' with {} of {} bytes, expected is '{}' with {} of {}; use a map \
             of the same model and size",
-        theirs.model, theirs.capacity, theirs.sector.bytes(), ours.model, ours.capacity, ours.sector.bytes()
+        theirs.model,
+        theirs.capacity,
+        theirs.sector.bytes(),
+        ours.model,
+        ours.capacity,
+        ours.sector.bytes()
     )]
     OtherDrive {
         /// The drive here.

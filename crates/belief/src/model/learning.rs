@@ -1,13 +1,13 @@
 //! What the model of an arm learns from a completion, and which completions teach what.
 //!
 //! ```text
-//! kind (cache.rs)             period, phase, angles   arm   locations that lose turns   error counted
-//! the medium                  yes                     yes   yes                         yes
-//! the medium, a known loss    –                       –     yes                         –
-//! the medium, moved sectors   yes, where known        –     –                           yes, where known
-//! elsewhere                   yes                     –     if late                     –
-//! a hit, in the buffer        –                       –     –                           –
-//! no head before it           yes                     –     –                           –
+//! kind (cache.rs)           period, phase, angles  arm   locations that lose turns   error counted
+//! the medium                yes                    yes   yes                         yes
+//! the medium, a known loss  –                      –     yes                         –
+//! the medium, moved sectors yes, where known       –     –                           where known
+//! elsewhere                 yes                    –     if late                     –
+//! a hit, in the buffer      –                      –     –                           –
+//! no head before it         yes                    –     –                           –
 //! ```
 //!
 //! The arm is judged only where it is the arm that decides: it moved, no data were waited for, the
@@ -253,7 +253,7 @@ impl Actuator {
         media_end: Instant,
         predicted: Option<bool>,
     ) -> Reading {
-        // AccessKind since the target was computed, perhaps; the newest offset is the better one.
+        // The offset may have been learned since the target was computed; the newest is the best.
         let (extent, last) = (measured.target.extent, measured.target.extent.last());
         let reading = match (self.map.end_angle(last), self.phase) {
             (Some(home), Some(phase)) if self.trusts_angles() => {

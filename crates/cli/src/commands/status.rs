@@ -18,7 +18,7 @@ pub struct Arguments {
     /// The server
     #[command(flatten)]
     pub server: ServerChoice,
-    /// Prints JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -205,7 +205,7 @@ mod tests {
         #[test]
         fn sparse_bytes_are_the_bytes_of_a_plain_vector(
             steps in proptest::collection::vec((range(), any::<Option<u8>>()), 1..20),
-            look in range(),
+            visit in range(),
         ) {
             let mut plain = vec![0_u8; LONGEST];
             let mut sparse = SparseBytes::default();
@@ -216,7 +216,7 @@ mod tests {
                 }
                 plain[from..to].fill(value.unwrap_or(0));
             }
-            let (from, to) = look;
+            let (from, to) = visit;
             prop_assert!(sparse.read(from as u64, to - from) == plain[from..to]);
             prop_assert!(sparse.read(0, LONGEST) == plain);
         }

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn short_reads_and_writes_go_on_where_they_stopped() {
+    fn short_reads_and_writes_continue_where_they_stopped() {
         let mut command = running(Op::Read, 4096, 2048, false);
         assert!(matches!(
             command.next(read(0), 512),
