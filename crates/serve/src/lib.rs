@@ -30,14 +30,14 @@
 //! # Guarantees for clients
 //!
 //! - Replies come in any order. All connections of all volumes share one scheduler, so an export
-//! may be opened many times (multi-conn): a completed flush on any connection covers every write
-//! that had completed on any other.
+//!   may be opened many times (multi-conn): a completed flush on any connection covers every write
+//!   that had completed on any other.
 //! - An answered write survives a crash of the server. A write covered by a completed flush, or
-//! with force unit access, survives a crash of the machine.
+//!   with force unit access, survives a crash of the machine.
 //! - Errors reach the request they belong to, with the system's meaning: a full file system is
-//! ENOSPC, a medium error EIO.
+//!   ENOSPC, a medium error EIO.
 //! - Each request is answered once; the header of `connection` describes requests of a client that
-//! disconnects.
+//!   disconnects.
 //! - `base:allocation` reports that everything is allocated, which is always true for a raw drive.
 //!
 //! # Scans

@@ -19,8 +19,9 @@ fn read(id: u64, start: u64) -> Command {
 
 /// Sends the commands at once and collects every report within a minute.
 fn reports(plan: FaultPlan, commands: &[Command]) -> Vec<DriveCompletion> {
-    let truth = DriveTruth::nominal(&catalog::load("atlas10k").unwrap(), 1).unwrap();
-    let mut drive = FaultyDrive::new(SimulatedDrive::new(truth).unwrap(), plan, 1);
+    let truth =
+        DriveTruth::nominal(&catalog::load("atlas10k").expect("it ships"), 1).expect("a drive");
+    let mut drive = FaultyDrive::new(SimulatedDrive::new(truth).expect("a drive"), plan, 1);
     commands.iter().for_each(|command| drive.submit(Instant::ORIGIN, command));
     let mut reports = Vec::new();
     while let Some(at) = drive.next_event().filter(|at| *at < Instant::from_ns(60_000_000_000)) {

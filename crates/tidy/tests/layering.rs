@@ -163,7 +163,7 @@ fn has_word(code: &str, word: &str) -> bool {
     code.match_indices(word).any(|(at, _)| {
         let before = code[..at].chars().next_back().is_some_and(is_name);
         let after = code[at + word.len()..].chars().next().is_some_and(is_name);
-        !before && !(after && word.ends_with(is_name))
+        !(before || after && word.ends_with(is_name))
     })
 }
 

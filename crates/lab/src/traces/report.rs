@@ -117,7 +117,7 @@ pub struct TraceSummary {
     /// Without response time in a replay by think times.
     pub without_response: u64,
     /// Requests issued to the drive.
-    #[serde(rename = "issued")]
+    #[serde(rename = "asked")]
     pub issued: u64,
 }
 

@@ -70,16 +70,16 @@ fn the_table_is_what_the_places_say() {
 /// A: 9 ms. B before A adds 1 + 8 − 9 = 0, after it 8: BA, 9. C between the two adds 3 + 5 − 8 = 0,
 /// at the end 3, before B 4 + 5 − 1 = 8: BCA, 9. D at the end adds 6, elsewhere a revolution: BCAD,
 /// 15. E at the end adds 1, elsewhere a revolution: BCADE, 16. F at the end adds 3, elsewhere a
-/// revolution: BCADEF, 19.
+///     revolution: BCADEF, 19.
 #[test]
 fn inserted_in_the_order_of_the_queue() {
     assert_eq!(checked(&insert_in_order(&costs(), 6)), ("BCADEF".into(), ms(19)));
 }
 
-/// B is nearest to the head. Then F, 2 after B: at the end, 3 ms. C, 3 after B: before F it adds 3
-/// + 7 − 2 = 8, before B as much, at the end 9; of equals the last: BCF, 11. D, 3 after C: before F
-/// it adds 3 + 4 − 7 = 0: BCDF, 11. E, 1 after D: before F it adds 1 + 3 − 4 = 0: BCDEF, 11. A: at
-/// the end it adds 6, elsewhere 8 or 16: BCDEFA, 17.
+/// B is nearest to the head. Then F, 2 after B: at the end, 3 ms. C, 3 after B: before F it costs 8
+/// (3 + 7 − 2), before B as much, at the end 9; of equals the last: BCF, 11. D, 3 after C: before F
+/// it costs 0 (3 + 4 − 7): BCDF, 11. E, 1 after D: before F it costs 0 (1 + 3 − 4): BCDEF, 11. A: at
+/// the end it costs 6, elsewhere 8 or 16: BCDEFA, 17.
 #[test]
 fn inserted_the_nearest_first() {
     assert_eq!(checked(&insert_nearest_first(&costs(), 6)), ("BCDEFA".into(), ms(17)));
@@ -120,7 +120,7 @@ fn the_printed_increase_is_another_order() {
 ///
 /// *k = 4*: of B, D, C and A: BCAD takes 15. B goes, then C: of D, C, A and E, CADE takes 15, CDEA
 /// 16. Now of D, A, E and F: DEFA takes 3 + 1 + 3 + 6 = 13, with A done at 17, before 24; ADEF
-/// takes 15. D goes where k = 3 sent A, then E, F and A: BCDEFA, 17.
+///     takes 15. D goes where k = 3 sent A, then E, F and A: BCDEFA, 17.
 #[test]
 fn looked_ahead_over_the_earliest_deadlines() {
     let by_deadline = [1, 3, 2, 0, 4, 5];

@@ -2,12 +2,12 @@
 //!
 //! # Durability
 //! - *kill -9*: all kept data survives. The state is written to a new file, made durable and
-//! renamed. Between two saves a backup records kept sectors in its journal, before their overwrite
-//! may continue.
+//!   renamed. Between two saves a backup records kept sectors in its journal, before their
+//!   overwrite may continue.
 //! - *power failure*: the last saved state survives. A backup loses its point in time, because
-//! later writes were answered, and its status reports this.
+//!   later writes were answered, and its status reports this.
 //! - *clean shutdown*: everything survives, including the writes through the server since each
-//! mebibyte was digested.
+//!   mebibyte was digested.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};

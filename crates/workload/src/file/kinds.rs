@@ -11,6 +11,9 @@ use crate::order::Order;
 use crate::place::{AddressPattern, Chunks, Distance, HotSpot};
 use crate::sizes::{SizeWeight, Sizes};
 
+/// The key of a phase and its constructor.
+type NamedPhase = (&'static str, fn(Nanos) -> Phase);
+
 type Result<T> = core::result::Result<T, ValueErrors>;
 
 /// One kind of value: `{ kind = "NAME", … }`.
@@ -289,7 +292,7 @@ pub const ARRIVALS: &[Kind<Interarrival>] = &[
             ),
         ],
         read: |value| {
-            const PHASES: [(&str, fn(Nanos) -> Phase); 2] =
+            const PHASES: [NamedPhase; 2] =
                 [("exponential", Phase::Exponential), ("constant", Phase::Constant)];
             let phase = value.or("phases", PHASES[0].1, |value| value.one_of(&PHASES))?;
             Ok(Interarrival::Bursts {
