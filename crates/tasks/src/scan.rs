@@ -146,7 +146,7 @@ impl Scan {
     ///
     /// `written` means that their mebibyte was written through the engine since the last delivery
     /// from it; a piece must not cross a mebibyte of the extent for this. The output goes to `out`;
-    /// [`Scan::keep`] or [`Scan::discard`] follows.
+    /// [`Scan::keep`] or [`Scan::forget`] follows.
     ///
     /// # Panics
     /// When the bytes are not as long as the extent.

@@ -18,7 +18,7 @@ use crate::drive::link::DriveLink;
 use crate::engine::capacity_queue::QueuePosition;
 use crate::request::{Io, IoDone, SubmitError};
 
-/// A request that a drive has taken, from [`DriveHandle::start`]. Await it, or
+/// A request that a drive has taken, from `DriveHandle::start`. Await it, or
 /// [`wait`](Pending::wait).
 ///
 /// Dropping it does not take the request back: a write that was started happens, and nobody hears
@@ -159,7 +159,7 @@ impl Drop for Pending {
     }
 }
 
-/// A request that waits until its drive has room for it, from [`DriveHandle::start_when_room`].
+/// A request that waits until its drive has room for it, from `DriveHandle::start_when_room`.
 /// Await it, or call [`wait`](StartWhenRoom::wait). If it is dropped before, nothing is submitted.
 /// After the first poll, it has a position in the queue: poll it again when woken, or drop it,
 /// because later requests wait for it.
@@ -181,7 +181,7 @@ impl StartWhenRoom {
     /// Waits until the drive has taken the request.
     ///
     /// # Errors
-    /// As [`DriveHandle::start`], but never [`SubmitError::Full`].
+    /// As `DriveHandle::start`, but never [`SubmitError::Full`].
     ///
     /// # Panics
     /// When called from a completion callback, on which the room to come depends.

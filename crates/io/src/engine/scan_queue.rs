@@ -22,7 +22,7 @@ pub struct ScanStart {
     pub requested: PendingSectors,
     /// True if they are to be read as they are now.
     pub point_in_time: bool,
-    /// Of a point in time: whether writes wait until what they overwrite is [kept](ScanFeed::keep).
+    /// Of a point in time: whether writes wait until what they overwrite is kept.
     pub hold_writes: bool,
     /// True if it begins paused.
     pub paused: bool,
@@ -295,7 +295,7 @@ const MIN_OVERFLOW: u64 = 16 << 20;
 /// receives a change of sectors and again when the change completes. The reader of a region clears
 /// its bit.
 ///
-/// Register it with [`DriveHandle::watch_writes`]. The engine drops its reference when no other is
+/// Register it with `DriveHandle::watch_writes`. The engine drops its reference when no other is
 /// left.
 #[derive(Debug)]
 pub struct WriteMarks {
