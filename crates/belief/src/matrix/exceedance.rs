@@ -2,8 +2,9 @@
 //! observations of the pair.
 //!
 //! The worst of n observations of the same experiment is exceeded by the next with probability
-//! 1/(n + 1), for any distribution: one time in a hundred after 99. The paper's "after 100 measurements
-//! below 10⁻⁶ %" is possible only if a pair has few possible times, as between fixed positions.
+//! 1/(n + 1), for any distribution: one time in a hundred after 99. The paper's "after 100
+//! measurements below 10⁻⁶ %" is possible only if a pair has few possible times, as between fixed
+//! positions.
 //! This table shows the rate on the drive at hand.
 //!
 //! The count is against the code of the entry: a code stands for the end of its step, so coarse

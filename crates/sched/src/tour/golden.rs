@@ -78,8 +78,8 @@ fn inserted_in_the_order_of_the_queue() {
 
 /// B is nearest to the head. Then F, 2 after B: at the end, 3 ms. C, 3 after B: before F it costs 8
 /// (3 + 7 − 2), before B as much, at the end 9; of equals the last: BCF, 11. D, 3 after C: before F
-/// it costs 0 (3 + 4 − 7): BCDF, 11. E, 1 after D: before F it costs 0 (1 + 3 − 4): BCDEF, 11. A: at
-/// the end it costs 6, elsewhere 8 or 16: BCDEFA, 17.
+/// it costs 0 (3 + 4 − 7): BCDF, 11. E, 1 after D: before F it costs 0 (1 + 3 − 4): BCDEF, 11. A:
+/// at the end it costs 6, elsewhere 8 or 16: BCDEFA, 17.
 #[test]
 fn inserted_the_nearest_first() {
     assert_eq!(checked(&insert_nearest_first(&costs(), 6)), ("BCDEFA".into(), ms(17)));
