@@ -351,7 +351,7 @@ mod tests {
             ),
             ("seed = \"one\"\n", "plan.toml:1: invalid type: string"),
             ("seed = 1\nseed = 2\n", "plan.toml:2: duplicate key"),
-            ("beliefs = []\n", "beliefs names none; leave it out for the default"),
+            ("models = []\n", "models names none; leave it out for the default"),
             ("policies = []\n", "policies names none; leave it out for the default"),
         ] {
             let message = refused(text);
