@@ -550,7 +550,7 @@ mod tests {
         assert_eq!(
             table.ensure(&spec("rec", 20 * MIB)).unwrap_err().to_string(),
             "volume rec has 10 MiB (10485760 bytes) on the drive, but 20 MiB (20971520 bytes) was \
-                requested for; ask for 10485760 bytes, \
+                asked for; ask for 10485760 bytes, \
              leave the size out, or choose another name (`headtime volume set rec size=…` resizes \
              it)"
         );
