@@ -62,7 +62,9 @@ pub(super) fn server(input: &[u8]) {
                 }
                 ServerEvent::StartTls => {
                     while server.poll_output().is_some() {}
-                    server.tls_started().expect("it was requested, and everything before it has left");
+                    server
+                        .tls_started()
+                        .expect("it was requested, and everything before it has left");
                 }
                 ServerEvent::Opened(_) | ServerEvent::Closed(_) => {}
             }
