@@ -109,5 +109,8 @@ fn every_option_of_fio_is_on_the_page_with_what_becomes_of_it() {
         .map(names)
         .collect::<Vec<_>>()
         .join(", ");
-    assert_on_the_page(&[silent + "."]);
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/workloads.md");
+    let page = std::fs::read_to_string(path).expect("the page is there");
+    let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(page.contains(&format!("{silent}.")), "docs/workloads.md lacks: {silent}.");
 }
