@@ -1,13 +1,13 @@
-//! What a compact map finds out of drawn units from nothing: how much it knows, how much of that is
-//! wrong, and how many predictions are right.
+//! The progress of a compact map that learns simulated drives without a profile: the known share,
+//! the wrong share of that, and the share of right predictions.
 //!
 //! `cargo run --release -p headtime-belief --example from_nothing [REQUESTS] [FIRST_SEED-LAST_SEED]
 //! [DRIVE ...]` reads 4 KiB anywhere, one at a time, and prints a line for each drive, seed and
-//! power of two of requests; the same figures on every machine. *Known*: addresses whose angle the
-//! map believes to know. *Wrong*: of those, the ones that lie more than a twentieth of a turn
-//! elsewhere (the truth says so, the map never sees it). *Right*: predictions within 5 % of what
-//! the access came to, of the last quarter of the requests, without those within 100 us of just
-//! missing their sector.
+//! power of two of requests; the same figures on every machine. *Known*: addresses with a known
+//! angle. *Wrong*: known angles that are more than a twentieth of a turn off (by the truth of the
+//! simulated drive, which the map never sees). *Right*: predictions within 5 % of the response
+//! time, of the last quarter of the requests, without those within 100 us of just missing their
+//! sector.
 
 use headtime_belief::DriveModel;
 use headtime_belief::compact::CompactSettings;
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let drives = if named.is_empty() { DRIVES.map(str::to_owned).to_vec() } else { named };
     println!(
         "{:<26} {:>5} {:>8} {:>7} {:>8} {:>8} {:>8}",
-        "drive", "seed", "requests", "strips", "known %", "wrong %", "right %"
+        "drive", "seed", "requests", "segments", "known %", "wrong %", "right %"
     );
     for drive in &drives {
         for seed in first.parse::<u64>()?..=last.parse()? {

@@ -1,17 +1,21 @@
-//! Which predictions of a compact map are wrong, and why: the truth is asked to judge by, and never
-//! shown to the map.
+//! The wrong predictions of a compact map by cause. The truth of the simulated drive decides; the
+//! map never sees it.
 //!
 //! `cargo run --release -p headtime-belief --example wrong profile|nothing[+each] [REQUESTS]
 //! [FIRST_SEED-LAST_SEED] [DRIVE ...]` reads 4 KiB anywhere, one at a time, as `from_nothing` does,
-//! and says of the last quarter of the reads, in per cent of those further than 100 us from just
-//! missing their sector, how many were predicted wrongly for which reason. The first that holds
-//! counts: *noise* (who knows the mechanics would have been wrong), *unknown* (no angle is
-//! believed), *angle* (where the read began or came from lies more than a fiftieth of a turn
-//! elsewhere), *arm* (the arm's time was off by more than the slack; without a profile what the
-//! drive takes before the arm sets out counts as the arm's), *phase* (the most likely time is a
-//! turn or so off though arm and angles are right), *hedge* (the most likely time was right, the
-//! expected one not), *rest* (nearly all of it reads across the end of a track, where that is
-//! believed some sectors off). With `+each` every wrong one is printed besides.
+//! and prints the share of wrong predictions by cause. It counts the last quarter of the reads, in
+//! per cent of those further than 100 us from just missing their sector. The first cause that
+//! applies counts:
+//! - *noise*: exact mechanics without the noise would have been wrong too;
+//! - *unknown*: the angle is unknown;
+//! - *angle*: the angle between the two places is more than a fiftieth of a turn off;
+//! - *arm*: the arm time was off by more than the slack. Without a profile the overhead before the
+//!   movement counts as arm time;
+//! - *phase*: the most likely time is about a turn off, though arm and angles are right;
+//! - *hedge*: the most likely time was right, the expected one wrong;
+//! - *rest*: nearly always a read across the end of a track that is modelled some sectors off.
+//!
+//! With `+each` every wrong prediction is printed as well.
 
 use headtime_belief::DriveModel;
 use headtime_belief::compact::CompactSettings;

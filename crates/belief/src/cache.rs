@@ -1,33 +1,29 @@
-//! [`CacheModel`]: the rules of the drive's cache, and the kind of access that a completion was as
-//! far as its time tells.
+//! [`CacheModel`]: the rules of the drive's cache, and the classification of completions by time.
 //!
-//! An access to the medium cannot end before the arm can have come to its track and its sectors
-//! have passed, and ends when the angle of its last sector is under the head. An answer from the
-//! cache ends as soon as the command is decoded and the data have crossed the bus, at whatever
-//! angle. So:
+//! An access to the medium ends when the angle of its last sector is under the head, and not before
+//! the arm can have arrived and its sectors have passed. A response from the cache ends at any
+//! angle, as soon as the command is decoded and the data have crossed the bus. Hence:
 //!
-//! - *A hit* ends as soon as hits do, and either sooner than predicted or at an angle that is not
-//!   its own. As soon as hits do: within their time and 0.4 ms ([`HIT_SLACK`]) from when the drive
-//!   could begin. Where the platter's angle is well known, a sector on the head's own track that is
-//!   caught just in time is none.
-//! - *Elsewhere* ends sooner than the arm could have come, but not as soon as a hit; or two
-//!   revolutions late and more, at its own angle. The head was not where it was predicted, because
-//!   the drive took commands in an order of its own or had read on after the last one; or a retry
-//!   delayed it.
-//! - *In the buffer*: a write that a drive with a write-back cache took, but not at once. It had to
-//!   wait until others had been destaged.
+//! - *A hit* ends within the time of a hit plus 0.4 ms ([`HIT_SLACK`]) after the drive could begin,
+//!   and either sooner than predicted or at another angle. Exception: if the angle of the platter
+//!   is well known, a sector on the head's track that arrives as predicted is no hit.
+//! - *Elsewhere* ends later than a hit but before the arm could have arrived, or two or more
+//!   revolutions late at its own angle. The head was not at the predicted place, because the drive
+//!   reordered commands or had read ahead; or a retry delayed the access.
+//! - *In the buffer*: a write to a drive with a write-back cache that had to wait until other
+//!   writes were destaged.
 //! - Everything else is an access to *the medium*.
 //!
-//! Without a profile there are no interface times: a hit is then an answer within 0.4 ms over more
-//! than a neighboring band of addresses, and no access is sooner than the arm, whose times are
-//! learned from the same completions.
+//! Without a profile there are no interface times. A hit is then a response within 0.4 ms over more
+//! than a neighboring band of addresses. No access is classified as sooner than the arm, because
+//! the arm times are learned from the same completions.
 //!
 //! Worked example, 20 TB 7,200 rpm: a read 50,000 cylinders away is sent at 0; the arm alone takes
 //! 4.7 ms. It is reported at 0.09 ms. A hit takes 0.06 ms and the bus 7 us: a hit. Reported at 3
 //! ms, with its angle under the head: the head was nearer than predicted.
 //!
-//! Does not tell a hit on the head's own track from an access there when it comes just as
-//! predicted. Source: P2 section 3.3.
+//! Does not distinguish a hit on the head's own track from an access that ends as predicted.
+//! Source: P2 section 3.3.
 
 use headtime_mechanics::DriveProfile;
 use headtime_mechanics::cache::CacheTimes;
@@ -42,10 +38,10 @@ use crate::moved::Moved;
 const HIT_SLACK: Nanos = Nanos::from_us(400);
 /// An access this much sooner than predicted is not the one that was predicted (guess).
 const SOONER_NS: f64 = 100_000.0;
-/// Less than this sooner than possible is an error of the profile's (guess).
+/// Being sooner than possible by less than this is an error of the profile (guess).
 const MIN_MARGIN: Nanos = Nanos::from_us(20);
-/// With a deviation below this the angle is known well enough to tell a sector that was caught from
-/// a hit, in turns (guess).
+/// Maximum deviation of the angle, in turns, for which a sector in time is distinguished from a hit
+/// (guess).
 const SHARP_TURNS: f64 = 0.01;
 
 /// The kind of access that a completion was.
@@ -162,7 +158,7 @@ impl Actuator {
             approach.depart
         };
         let margin = MIN_MARGIN + Nanos::from_ns((3.0 * deviation_ns) as u64);
-        // Where the arm came from or went to is too uncertain to say what it could not have done.
+        // The place of a moved sector is too uncertain for a lower bound of the arm time.
         let places = [
             Some(measured.target.start),
             Some(measured.target.end),
@@ -173,7 +169,7 @@ impl Actuator {
         let free_at = measured.head_before.map_or(measured.dispatched, |head| head.free_at);
         let begin = measured.dispatched.max(free_at);
         let caught = fits && !approach.moves && deviation_ns < SHARP_TURNS * turn_ns;
-        // A wait that is not known compares with nothing but the time of a hit.
+        // An unknown wait is compared only with the time of a hit.
         let angle_known = approach.known || self.has_curve();
         let kind = match self.kind_by_time(measured, begin) {
             Some(CompletionKind::Hit)
@@ -205,7 +201,7 @@ impl Actuator {
                 );
                 decoded + interface.bus_time(target.extent.len) + interface.completion_overhead()
             }
-            // In a neighboring band the arm may have had nothing to do.
+            // In a neighboring band the arm may not have moved.
             Locations::Segments(_) => head_before
                 .filter(|head| !self.map.locations.may_share_track(head.place, target.start))
                 .map(|_| Nanos::ZERO)?,

@@ -1,17 +1,17 @@
-//! A belief for a drive of which only the capacity is known: cost by distance in addresses,
-//! learned.
+//! [`LinearBelief`]: a model of a drive with only its capacity known. Its costs depend on the
+//! distance in addresses and are learned.
 //!
-//! Distances fall into classes by powers of two, forward and backward apart. Each class keeps a
-//! slow mean of the positioning time seen at that distance, and the worst seen. Until a class has
-//! been seen it answers what a 7,200 rpm disk would do on average.
+//! Distances fall into classes by powers of two, forward and backward separate. Each class keeps a
+//! slow mean and the maximum of the observed positioning times. A class without observations has
+//! the average times of a 7,200 rpm disk.
 //!
-//! Worked example: on a file cached in memory every class soon answers some microseconds, so
-//! distances stop mattering and every order is as good as any other. On a disk the class of 2²⁰
-//! sectors settles near its mean seek plus half a revolution.
+//! Worked example: for a file in the page cache every class soon has a mean of some microseconds,
+//! so that all orders cost the same. On a disk the class of 2²⁰ sectors settles near its mean seek
+//! plus half a revolution.
 //!
-//! Guarantees nothing about rotation: two targets at the same distance cost the same. This is what
-//! a policy by address distance (SSTF, C-LOOK) knows, and what a plain file or an SSD gets. Cost:
-//! O(1). Source: P1 section 2 (why distance alone is not enough), the classes are ours.
+//! Does not model rotation: two targets at the same distance cost the same. This is the knowledge
+//! of a policy by address distance (SSTF, C-LOOK), and the model of a plain file or an SSD. Cost:
+//! O(1). Source: P1 section 2 (why distance alone is not enough); the classes are ours.
 
 use headtime_sched::{
     AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
@@ -20,7 +20,7 @@ use headtime_sched::{
 };
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
-/// Bands of addresses that stand for cylinders.
+/// Bands of addresses, used as cylinders.
 const BANDS: u64 = 1 << 16;
 /// Distance classes in each direction: one per power of two, and one for no distance at all.
 const CLASSES: usize = 65;
@@ -49,7 +49,7 @@ struct Class {
 }
 
 impl LinearBelief {
-    /// A belief for a drive of `capacity` logical sectors; nothing learned yet.
+    /// Creates a model of a drive with `capacity` logical sectors and no observations.
     #[must_use]
     pub fn new(capacity: Sectors) -> Self {
         let classes: Vec<Class> = (0..CLASSES).map(|class| first_guess(class, capacity)).collect();
@@ -119,12 +119,12 @@ impl Positioning for LinearBelief {
         }
     }
 
-    /// Nothing: a file may well be in memory.
+    /// Zero: a file may be in memory.
     fn seek_lower_bound(&self, _cylinders: u32) -> Nanos {
         Nanos::ZERO
     }
 
-    /// Nothing turns, as far as is known.
+    /// Zero: no rotation is known.
     fn revolution(&self) -> Nanos {
         Nanos::ZERO
     }

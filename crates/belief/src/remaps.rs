@@ -1,41 +1,40 @@
-//! Places that are read later than their addresses say: sectors that the drive keeps elsewhere,
-//! learned from turns lost at the same place again and again.
+//! [`Remaps`]: remapped sectors, learned from repeated losses of whole turns at the same place.
 //!
-//! A sector that went bad while the drive runs lives on a spare. An access that passes over it goes
-//! there and comes back, which costs two seeks and some turns. Once that is nobody's fault (a
-//! retry, an interrupt); twice at one place it is the place's. The first time a *suspect* is
-//! written down; an access that covers it in time clears it, a second loss there makes it *known*,
-//! with the sectors that both accesses had in common and the lesser of the two losses. From then on
-//! accesses that touch it are expected to take that much longer.
+//! A sector that failed while the drive was in use is served from a spare. An access across it
+//! moves to the spare and back, which costs two seeks and some turns. A single loss may have
+//! another cause (a retry, an interrupt), so it only records a *suspect*. An access that covers the
+//! suspect in time clears it. A second loss makes it *known*: the common sectors of both accesses,
+//! with the smaller of the two losses. Accesses that touch a known place are then expected to take
+//! that much longer.
 //!
 //! Worked example: a read of sectors 800 to 807 comes 16.7 ms late, two turns; later one of 804 to
 //! 819 does. Sectors 804 to 807 are known to cost 16.7 ms. A read of 806 to 809 in time leaves 804
 //! and 805.
 //!
 //! Guarantees: a single loss changes no estimate; at most [`MAX_KNOWN`] places and
-//! [`MAX_SUSPECTS`] suspects are kept, the oldest go first. Does not learn where the spare is, so
-//! it does not tell reads before it from reads after it. Cost: nothing while nothing is known; a
-//! binary search then. Source: P2 sections 3.1 and 3.3.
+//! [`MAX_SUSPECTS`] suspects are kept, the oldest are dropped first. Does not learn the location of
+//! the spare. Cost: none while nothing is known, otherwise a binary search. Source: P2 sections 3.1
+//! and 3.3.
 
 use std::collections::VecDeque;
 
 use headtime_units::{Extent, Lba, Nanos, Sectors};
 
-/// Places known at most (guess: drives are replaced before they have remapped so many in use).
+/// Maximum number of known places (guess: a drive with more remapped sectors is replaced).
 const MAX_KNOWN: usize = 256;
-/// Suspects kept at most (guess).
+/// Maximum number of suspects (guess).
 const MAX_SUSPECTS: usize = 64;
-/// Losses beyond this are something else, a spin-up or a reset (guess).
+/// Maximum loss of a remapped sector; a longer one is a spin-up or a reset (guess).
 const MAX_LOST: Nanos = Nanos::from_ms(200);
 
-/// Places that cost more than they should.
+/// The known and suspected places.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Remaps {
-    /// By address; no two overlap.
+    /// In the order of addresses, without overlap.
     known: Vec<Remapped>,
-    /// In the order in which they were written down, or seen to cost last.
+    /// In the order in which they were recorded.
     suspects: VecDeque<Remapped>,
-    /// Counts losses, so that the place seen to cost the longest ago is known.
+    /// The number of losses, by which the place with the oldest loss is found.
     losses: u64,
 }
 
@@ -56,8 +55,8 @@ impl Remaps {
         self.known[self.touched(extent)].iter().fold(Nanos::ZERO, |sum, known| sum + known.lost)
     }
 
-    /// An access to `extent` took `lost` longer than it would have if nothing were remapped, for no
-    /// reason that the arm could have.
+    /// Observes that an access to `extent` took `lost` longer than without remapped sectors, and
+    /// that the arm was not the cause.
     pub(crate) fn late(&mut self, extent: Extent, lost: Nanos) {
         if lost > MAX_LOST {
             return;
@@ -65,7 +64,7 @@ impl Remaps {
         self.losses += 1;
         let touched = self.touched(extent);
         if let [known] = &mut self.known[touched.clone()] {
-            // The least that was ever lost there: what came on top was somebody else's.
+            // The smallest loss at this place; anything above it had another cause.
             known.lost = known.lost.min(lost);
             known.extent = known.extent.intersection(extent).unwrap_or(known.extent);
             known.last_loss = self.losses;
@@ -94,7 +93,7 @@ impl Remaps {
         );
     }
 
-    /// An access to `extent` came as early as it would if nothing in it were remapped.
+    /// Observes that an access to `extent` took no longer than without remapped sectors.
     pub(crate) fn in_time(&mut self, extent: Extent) {
         if self.suspects.iter().any(|suspect| suspect.extent.overlaps(extent)) {
             self.suspects =
@@ -122,8 +121,7 @@ impl Remaps {
 }
 
 impl Remapped {
-    /// The remaining part of a known place when `extent` was read in time: the greater part if
-    /// there are two.
+    /// The remaining part of the place without `extent`: the larger part if there are two.
     fn without(self, extent: Extent) -> Option<Self> {
         let (start, end) = (self.extent.start.get(), self.extent.end().get());
         let (from, to) =
@@ -191,8 +189,8 @@ mod tests {
                     remaps.in_time(place)
                 }
             }
-            // Two retries at one place with none in time between them: one in a thousand of the two
-            // hundred.
+            // Two retries at one place without an access in time between them: one in a thousand of
+            // the two hundred.
             assert!(remaps.known.len() <= 1, "seed {seed}: {} places", remaps.known.len());
         }
     }

@@ -1,27 +1,25 @@
-//! How much longer or shorter than its profile's curve a unit's arm takes, by where it goes:
-//! learned from revolutions missed and caught.
+//! [`SeekResiduals`]: the difference between a drive's arm times and the curve of its profile,
+//! learned from missed and caught revolutions.
 //!
-//! What is learned is a sum of three parts: one by *kind* (read or write, with or without a
-//! movement of the arm), one by *distance and direction* (a class for each power of two, inwards
-//! and outwards apart), one by *region* (where the arm sets out, where it goes). Each part is a
-//! table of *cells*, each a mean and a variance. A completion says in which interval the arrival
-//! error lies (`arrival.rs`), never where in it; each cell concerned moves by its variance times
-//! the slope of that interval's likelihood, and its variance shrinks by the curvature
-//! (assumed-density filtering, which is exact for one interval of a normal). A cell that has seen
-//! little moves far, one that has seen much hardly. How far at first follows the spread of all
-//! arrivals, so that an arm which errs little is not made out to err much, and one that errs much
-//! is soon followed.
+//! The difference is a sum of three parts: by *kind* (read or write, with or without a movement of
+//! the arm), by *distance and direction* (a class for each power of two, inwards and outwards
+//! separate), and by *region* (of the start and of the destination). Each part is a table of
+//! *cells*, each with a mean and a variance. A completion gives an interval of the arrival error
+//! (`arrival.rs`). Each cell concerned moves by its variance times the slope of the interval's
+//! log-likelihood, and its variance shrinks by the curvature (assumed-density filtering, which is
+//! exact for one interval of a normal). A cell with few observations moves far, one with many
+//! hardly. The initial variance follows the spread of all arrivals: the cells of an accurate arm
+//! stay small, and those of an inaccurate one adapt fast.
 //!
 //! Worked example, a spread of 100 us, three new cells: a wait of 30 us is predicted and missed.
-//! The arrival error is above 30 us, on average of such cases 97 us. Of that the cell of the region
-//! takes 24 us, those of kind and of distance 6 us each: the same seek is next expected 36 us
-//! later.
+//! The arrival error is above 30 us, on average of such cases 97 us. The region cell moves by
+//! 24 us, the other two by 6 us each: the same seek is then expected 36 us later.
 //!
-//! Guarantees: a revolution lost to something else (a retry) moves nothing unless the sector was
-//! nearly missed anyway, because such losses are part of what is expected; no cell leaves ±0.5 ms
-//! ([`MAX_NS`]); [`SeekResiduals::lowest_ns`] is never above any offset of a seek, so that a
-//! search pruned by it stays exact. Does not follow single cylinders. Cost: an offset is three
-//! look-ups, some 5 ns; 20 KiB. Source: ours, on P2 section 3.3.
+//! Guarantees: a revolution lost to another cause (a retry) moves nothing unless the sector was
+//! nearly missed, because the likelihood includes such losses. No cell leaves ±0.5 ms ([`MAX_NS`]).
+//! [`SeekResiduals::lowest_ns`] is never above any offset of a seek, so that a search pruned by it
+//! stays exact. Does not follow single cylinders. Cost: an offset is three look-ups, some 5 ns;
+//! 20 KiB. Source: ours, on P2 section 3.3.
 
 use crate::normal::{bounded_product, density, upper_tail};
 
@@ -36,11 +34,11 @@ const SHARED_PART: f64 = 0.0625;
 const REGION_PART: f64 = 0.25;
 /// Minimum deviation of a cell, in ns, so that it continues to adapt (guess).
 const MIN_NS: f64 = 2_000.0;
-/// No cell goes further than this, in ns (guess: a tenth of an average seek; the parts together can
-/// be three times as far off).
+/// Maximum mean of a cell, in ns (guess: a tenth of an average seek; the sum of the parts can be
+/// three times as much).
 const MAX_NS: f64 = 500_000.0;
-/// The share of completions taken to be a revolution off for reasons that are not the arm's (guess:
-/// ten times what profiles say of retries).
+/// The assumed share of completions that are a revolution off for a reason other than the arm
+/// (guess: ten times the retries of profiles).
 const ELSEWHERE: f64 = 0.01;
 
 /// The modelled errors of the arm.
@@ -72,12 +70,12 @@ struct Cell {
 }
 
 impl Cell {
-    /// Nothing seen: as wide as its part may be.
+    /// A cell without observations: as wide as its part may be.
     const NEW: Self = Self { mean_ns: 0.0, variance: f64::INFINITY };
 }
 
 impl SeekResiduals {
-    /// Nothing known of an arm over `cylinders` cylinders.
+    /// Creates residuals without observations for an arm with this number of cylinders.
     pub(crate) fn new(cylinders: u32) -> Self {
         Self {
             regions_per_cylinder: (u64::from(REGIONS) << 32) / u64::from(cylinders.max(1)),
@@ -170,7 +168,7 @@ impl SeekResiduals {
             .collect()
     }
 
-    /// The residuals that [`SeekResiduals::numbers`] were of; `None` where they cannot be.
+    /// Restores residuals from [`SeekResiduals::numbers`]; `None` if they are invalid.
     pub(crate) fn restored(cylinders: u32, numbers: &[f64]) -> Option<Self> {
         let mut residuals = Self::new(cylinders);
         let mut pairs = numbers.chunks_exact(2);
@@ -216,9 +214,8 @@ fn lowest(cells: &[Cell]) -> f64 {
     cells.iter().map(|cell| cell.mean_ns).fold(0.0, f64::min)
 }
 
-/// Of the logarithm of the chance that a standard normal lies between the two bounds: its slope in
-/// the mean, and its curvature, turned to be positive. None where the interval says nothing: nearly
-/// everything lies in it.
+/// The slope (in the mean) and the negated curvature of the logarithm of the chance that a standard
+/// normal lies between the bounds. `None` if nearly everything lies between them.
 fn gradient(low: f64, high: f64) -> Option<(f64, f64)> {
     if low < -4.0 && high > 4.0 {
         return None;
@@ -247,7 +244,7 @@ mod tests {
         libm::sqrt(-2.0 * libm::log(1.0 - radius)) * libm::cos(core::f64::consts::TAU * angle)
     }
 
-    /// An arm that errs by direction, by stroke and by kind, in ns.
+    /// The error of an arm by direction, place and kind, in ns.
     fn truth(movement: Movement) -> f64 {
         let (from, to) = (f64::from(movement.from_cylinder), f64::from(movement.to_cylinder));
         let by_direction = if to > from { 40_000.0 } else { -30_000.0 };
@@ -264,7 +261,7 @@ mod tests {
         }
     }
 
-    /// One access with the wait that a scheduler which likes short ones would choose.
+    /// Observes one access with a short wait, as a scheduler would choose it.
     fn teach(residuals: &mut SeekResiduals, rng: &mut ChaCha8Rng, noise_ns: f64, retried: bool) {
         let movement = drawn(rng);
         let wait = rng.random_range(0.0..1.0_f64).powi(2) * TURN_NS;
@@ -284,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_arm_errs_by_direction_kind_and_region_is_learned_within_some_ten_thousand_seeks() {
+    fn errors_by_direction_kind_and_region_are_learned_within_some_ten_thousand_seeks() {
         for seed in 1..=4 {
             let (mut residuals, mut rng) =
                 (SeekResiduals::new(CYLINDERS), ChaCha8Rng::seed_from_u64(seed));

@@ -1,29 +1,28 @@
-//! Whether predictions still hold: a running test of errors against chance.
+//! [`Trust`]: a running test of prediction errors against chance.
 //!
-//! A drive that is not what its profile says (another model in the same slot, a layout that was
-//! measured wrong) shows its sectors at any angle: the error of a prediction, whole turns taken
-//! out, is spread evenly over half a turn either way. A belief that holds shows most of them near
-//! nothing. Each error is worth the logarithm of how much likelier it is under the second than
-//! under the first; the sum of them, never above nothing where it counts against trust and never
-//! below where it counts for it, is the evidence (a cumulative sum test).
+//! If the drive differs from its profile (another model in the same slot, a wrongly measured
+//! layout), its sectors pass at any angle: prediction errors, without whole turns, are uniform
+//! within half a turn. If the model is right, most errors are near zero. Each error scores the
+//! logarithm of its likelihood ratio of these two cases. The sum of the scores against the present
+//! state, never below zero, is the evidence (a cumulative sum test). Enough evidence changes the
+//! state.
 //!
-//! Worked example: an error of 0.01 turns counts 2.1 − 0.2 = 1.9 for the belief, one of 0.25 turns
-//! 1.4 against it. Errors all over the turn count 0.7 against it on average, so that after some 80
-//! of them trust is gone; errors of 0.02 turns count 1.7 for it, so that after some 25 of them it
-//! is back.
+//! Worked example: an error of 0.01 turns counts 2.1 − 0.2 = 1.9 for the model, one of 0.25 turns
+//! 1.4 against it. Uniform errors count 0.7 against it on average: trust is lost after some 80 of
+//! them. Errors of 0.02 turns count 1.7 for it: trust returns after some 25 of them.
 //!
-//! Guarantees: a share of outliers below a third never takes trust away, however long it goes on.
-//! Does not see errors of the arm, nor of overheads: they move whole turns, and a belief that errs
-//! only there still knows more than distance. Cost: a logarithm and an exponential a completion.
-//! Source: ours; the test is Page's.
+//! Guarantees: a share of outliers below a third never ends trust. Errors of the arm and of
+//! overheads are not detected: they cost whole turns, and a model with only such errors is still
+//! better than distance. Cost: a logarithm and an exponential per completion. Source: ours; the
+//! test is Page's.
 
-/// Share of errors that have nothing to do with the belief even when it holds (guess).
+/// Share of errors with another cause while the model is right (guess).
 const OUTLIERS: f64 = 0.2;
-/// The mean error of a belief that holds, in half turns (guess: between that of a drive with many
-/// unlearned slips, 0.1, and chance, 0.5).
+/// The mean error of a right model, in half turns (guess: between that of a drive with many unknown
+/// slips, 0.1, and chance, 0.5).
 const MEAN_HALVES: f64 = 0.1;
-/// Evidence that takes trust away, and that brings it back: one in e^60, and in e^40, by chance
-/// (guess: safe for years, and quick within a second or two).
+/// Evidence that ends trust, and evidence that restores it: by chance one in e^60 and one in e^40
+/// (guess: safe for years, and fast within a second or two).
 const AGAINST: f64 = 60.0;
 const FOR: f64 = 40.0;
 
@@ -35,7 +34,7 @@ pub(crate) struct Trust {
 }
 
 impl Trust {
-    /// Trust on credit: a profile is taken for right until it shows that it is not.
+    /// The initial state: a profile is trusted until errors contradict it.
     pub(crate) fn new() -> Self {
         Self { holds: true, evidence: 0.0 }
     }
@@ -45,7 +44,7 @@ impl Trust {
         self.holds
     }
 
-    /// Takes in an error in turns, −0.5 to 0.5. Whether trust was lost or won back by it.
+    /// Observes an error in turns, −0.5 to 0.5. Returns true if it ended or restored trust.
     pub(crate) fn note(&mut self, error_turns: f64) -> bool {
         let halves = (2.0 * error_turns.abs()).min(1.0);
         let score =
@@ -65,7 +64,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    /// After how many errors trust changes, if it does within `most`.
+    /// The number of errors after which trust changes, if it does within `most`.
     fn changes_after(trust: &mut Trust, most: u32, mut error: impl FnMut() -> f64) -> Option<u32> {
         (1..=most).find(|_| trust.note(error()))
     }

@@ -1,8 +1,8 @@
-//! The belief against simulated drives whose truth it never sees: what does it keep of what perfect
-//! knowledge would bring?
+//! The drive model against simulated drives with an unknown truth: its share of the throughput that
+//! exact knowledge would give.
 //!
-//! Every comparison runs the same request stream on the same drawn unit, so the ratios are exact
-//! for a seed; the bounds leave room for other seeds.
+//! Every comparison runs the same request stream on the same simulated drive, so the ratios are
+//! exact for a seed; the bounds leave room for other seeds.
 
 use std::sync::Arc;
 

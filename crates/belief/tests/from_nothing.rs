@@ -1,5 +1,5 @@
-//! A compact map that learns a drawn unit from nothing: what a completion costs, what it comes to
-//! know, and that it does so again.
+//! A compact map that learns a simulated drive without a profile: the cost of a completion, the
+//! share of the drive that becomes known, and the repeatability of the result.
 
 #[path = "common/unit.rs"]
 mod unit;
@@ -28,8 +28,8 @@ fn nothing(profile: &DriveProfile) -> DriveModel {
     .expect("a valid profile")
 }
 
-/// Operations of the search with each completion, counted: no completion waits for a search, on a
-/// small drive or a large one, while nothing is known, while zones are found and afterwards.
+/// Counts the operations of the search for each completion: no completion waits for a search, on
+/// small and large drives, before, while and after zones are found.
 #[test]
 fn no_completion_does_more_of_a_search_than_a_bounded_slice() {
     for (drive, requests) in
@@ -47,7 +47,7 @@ fn no_completion_does_more_of_a_search_than_a_bounded_slice() {
             );
             (most, all) = (most.max(searched), all + searched);
         }
-        // Searches that were ten times as long as the longest slice, or more.
+        // The searches were much longer than the longest slice.
         assert!(
             all > 10 * DriveModel::MAX_SEARCHED && most > DriveModel::MAX_SEARCHED / 4,
             "{drive}: {all} operations in all, {most} at most"
@@ -60,8 +60,8 @@ fn no_completion_does_more_of_a_search_than_a_bounded_slice() {
     }
 }
 
-/// A search goes on from slice to slice as it would have in one piece: the same observations make
-/// the same map, byte for byte.
+/// A search in slices gives the result of a search in one piece: the same observations make the
+/// same map, byte for byte.
 #[test]
 fn the_same_observations_make_the_same_map() {
     let profile = load("atlas10k");
@@ -75,10 +75,10 @@ fn the_same_observations_make_the_same_map() {
     assert_eq!(learned(), learned());
 }
 
-/// A map that is saved while a search is at work loses the search and nothing else: whoever goes on
-/// with it knows the same segments and finds the rest.
+/// A map that is saved during a search loses only the search: the resumed map has the same segments
+/// and finds the rest.
 #[test]
-fn a_map_saved_during_a_search_goes_on_from_what_was_known() {
+fn a_map_saved_during_a_search_resumes_with_its_segments() {
     let profile = load("cheetah10k7@papers");
     let (mut unit, mut belief) = (Unit::draw(&profile, 5), nothing(&profile));
     let mut searching = 0;
@@ -106,9 +106,9 @@ fn a_map_saved_during_a_search_goes_on_from_what_was_known() {
     );
     let (mut right, mut away) = (0, 0);
     for request in 0..12_000 {
-        let told = unit.read_anywhere(&mut again);
-        if request >= 9_000 && !told.at_the_edge {
-            (right, away) = (right + u32::from(told.right), away + 1);
+        let outcome = unit.read_anywhere(&mut again);
+        if request >= 9_000 && !outcome.at_the_edge {
+            (right, away) = (right + u32::from(outcome.right), away + 1);
         }
     }
     assert!(
@@ -118,10 +118,10 @@ fn a_map_saved_during_a_search_goes_on_from_what_was_known() {
     );
 }
 
-/// Completions that come late by turns at random say nothing of angles, and no region of the drive
-/// is ever taken as understood by chance, however often it is tried.
+/// Completions with a random delay of whole turns carry no information on angles. No region of the
+/// drive is ever taken as known by chance.
 #[test]
-fn nothing_is_understood_of_a_drive_whose_completions_come_at_random() {
+fn nothing_becomes_known_of_a_drive_with_random_completion_times() {
     for drive in ["atlas10k", "cheetah10k7@papers", "savvio15k2@nocache"] {
         for seed in 1..=3 {
             let mut profile = load(drive);
@@ -134,7 +134,7 @@ fn nothing_is_understood_of_a_drive_whose_completions_come_at_random() {
                 assert_eq!(
                     belief.map().expect("the model has a map").regions(),
                     0,
-                    "{drive}, seed {seed}: after {request} requests {:.2} are believed known",
+                    "{drive}, seed {seed}: after {request} requests {:.2} are taken as known",
                     belief.map().expect("the model has a map").known_share()
                 );
             }
@@ -143,10 +143,10 @@ fn nothing_is_understood_of_a_drive_whose_completions_come_at_random() {
     }
 }
 
-/// What is known and wrong, in twentieths of a turn: units of other models than the search was made
-/// with.
+/// Known angles are right to within a twentieth of a turn, also on drives for which the search was
+/// not tuned.
 #[test]
-fn what_is_taken_as_understood_lies_where_it_is_believed() {
+fn known_angles_are_right() {
     for (drive, seed) in
         [("savvio15k2@nocache", 21), ("savvio10k2@nocache", 22), ("deskstar34gxp", 23)]
     {

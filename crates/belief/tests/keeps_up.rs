@@ -1,4 +1,5 @@
-//! What changes while a drive runs, or shows only after a while: the belief keeps up with it.
+//! Changes while a drive runs, and properties that show only after a while: the drive model follows
+//! them.
 
 mod common;
 
@@ -18,7 +19,7 @@ fn of_profile(profile: &DriveProfile) -> Box<dyn Belief + Send> {
     headtime_belief::of_profile(profile).expect("a profile of the catalog")
 }
 
-/// Error of predictions in microseconds, the worst of ten looks in some minutes.
+/// The error of predictions in microseconds, the worst of ten readings within some minutes.
 fn worst_error_us(profile: &DriveProfile, seed: u64) -> f64 {
     let truth = DriveTruth::draw(profile, seed).expect("a valid profile");
     let mut run = Run::new(
@@ -30,16 +31,16 @@ fn worst_error_us(profile: &DriveProfile, seed: u64) -> f64 {
         seed,
     );
     run.advance(6_000);
-    let mut looks = (0..10).map(|_| {
+    let mut errors = (0..10).map(|_| {
         run.advance(1_500);
         run.report().error_rms_us.expect("predictions were judged")
     });
-    looks.by_ref().fold(0.0, f64::max)
+    errors.by_ref().fold(0.0, f64::max)
 }
 
 #[test]
 fn a_spindle_that_warms_up_is_followed() {
-    // As drives do (some ppm within ten minutes), and five times as fast.
+    // A usual drift (some ppm within ten minutes), and five times as much.
     for (drive, seed, ppm) in [
         ("nearline-20tb@nocache", 1, 10.0),
         ("atlas10k", 3, 10.0),
@@ -63,8 +64,7 @@ fn a_spindle_that_warms_up_is_followed() {
     }
 }
 
-/// Root mean square of the error of the arm's time in microseconds, over seeks as the policy makes
-/// them.
+/// The root mean square error of predicted arm times in microseconds, over random seeks.
 fn arm_error_us(run: &Run, truth: &DriveTruth, seed: u64) -> f64 {
     let tracks = run.belief().tracks().expect("the profile holds");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -88,7 +88,7 @@ fn arm_error_us(run: &Run, truth: &DriveTruth, seed: u64) -> f64 {
 
 #[test]
 fn an_arm_that_errs_by_region_is_learned_and_the_rest_of_its_errors_is_not_made_worse() {
-    // First as much as units do by their profile, then five times as much.
+    // First the variation of the profile, then five times as much.
     for (drive, seed, times, most) in [
         ("nearline-20tb@nocache", 1, 1.0, 1.05),
         ("savvio15k2@nocache", 2, 1.0, 1.1),

@@ -1,5 +1,5 @@
-//! What single completions teach, and what they do not: a belief in front of a mechanism, one
-//! command at a time.
+//! The effect of single completions on a drive model: a model beside a mechanism, one command at a
+//! time.
 
 use std::sync::Arc;
 
@@ -16,27 +16,27 @@ use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// A drive without queue, cache or noise, and what a scheduler would know of its head.
+/// A drive without queue, cache or noise, and its head as a scheduler knows it.
 struct Bare<V> {
     mechanism: Mechanism<V>,
     interface: InterfaceTimes,
     now: Instant,
     at: HeadPosition,
     head: Option<Head>,
-    /// What is asked of it.
+    /// The operation of its commands.
     op: Op,
-    /// Sectors that it keeps elsewhere, and where.
+    /// Moved sectors, and the first of their new addresses.
     moved: Option<(Extent, Lba)>,
     rng: ChaCha8Rng,
 }
 
-/// Something that holds a command up, or answers it early.
+/// A cause for a late or early completion.
 #[derive(Clone, Copy, PartialEq)]
 enum Odd {
     Nothing,
-    /// The cache has it.
+    /// The data are in the cache.
     Hit,
-    /// It comes so many turns later than it should.
+    /// The completion is late by this number of turns.
     Retried(u64),
     /// The head was on this cylinder, not where the last access ended.
     HeadOn(u32),
@@ -69,13 +69,13 @@ impl<V: Variation> Bare<V> {
         Extent::from_numbers(self.rng.random_range(0..capacity / len) * len, len)
     }
 
-    /// Where the sectors are.
+    /// The actual location of the sectors.
     fn real(&self, extent: Extent) -> Extent {
         let moved = self.moved.filter(|(from, _)| from.contains(extent.start));
         moved.map_or(extent, |(from, to)| Extent::new(to + (extent.start - from.start), extent.len))
     }
 
-    /// Within the sectors that are kept elsewhere.
+    /// A random extent of the moved sectors.
     fn drawn_moved(&mut self) -> Extent {
         let (from, _) = self.moved.expect("some are moved");
         Extent::new(
@@ -84,8 +84,8 @@ impl<V: Variation> Bare<V> {
         )
     }
 
-    /// How far off what is predicted of a read of `extent` is, in ms, and whether it takes longer
-    /// than the worst.
+    /// The error of the prediction for a read of `extent` in ms, and true if the read takes longer
+    /// than the worst case.
     fn off_ms(&mut self, belief: &dyn Belief, extent: Extent) -> (f64, bool) {
         let (head, target) = (self.head.expect("known"), belief.target(Op::Read, extent));
         let estimate = belief.estimate(&head, self.now, &target);
@@ -100,7 +100,7 @@ impl<V: Variation> Bare<V> {
         )
     }
 
-    /// The next command, on an idle drive.
+    /// Serves the next command on an idle drive.
     fn serve(&mut self, belief: &mut dyn Belief, extent: Extent, odd: Odd) -> AccessKind {
         let target = belief.target(self.op, extent);
         let direction = if self.op == Op::Read { Direction::Read } else { Direction::Write };
@@ -175,13 +175,13 @@ fn nominal(name: &str, seed: u64) -> (Bare<headtime_mechanics::Nominal>, DriveMo
     )
 }
 
-/// The same but for the last digits of the period.
+/// Returns true if the times agree, except for the last digits of the period.
 fn about(a: Nanos, b: Nanos) -> bool {
     a.as_ns().abs_diff(b.as_ns()) <= 5
 }
 
-/// What a belief says of a hundred ways.
-fn told(belief: &dyn Belief) -> Vec<headtime_sched::Estimate> {
+/// The estimates for a hundred random seeks.
+fn estimates(belief: &dyn Belief) -> Vec<headtime_sched::Estimate> {
     let mut rng = ChaCha8Rng::seed_from_u64(9);
     let mut target = || {
         belief.target(
@@ -201,17 +201,17 @@ fn told(belief: &dyn Belief) -> Vec<headtime_sched::Estimate> {
 }
 
 #[test]
-fn a_hit_is_told_and_changes_nothing_but_its_count() {
+fn a_hit_is_reported_and_changes_nothing_but_its_count() {
     for drive in ["nearline-20tb", "atlas10k", "savvio15k2"] {
         let (mut bare, mut belief) = nominal(drive, 1);
         bare.serve_many(&mut belief, 500);
-        let before = told(&belief);
+        let before = estimates(&belief);
         for hits in 1..=40 {
             let extent = bare.drawn();
             assert_eq!(bare.serve(&mut belief, extent, Odd::Hit), AccessKind::CacheHit, "{drive}");
             assert_eq!(belief.report().cache_hits, hits, "{drive}");
         }
-        assert_eq!(told(&belief), before, "{drive}");
+        assert_eq!(estimates(&belief), before, "{drive}");
     }
 }
 
@@ -224,14 +224,14 @@ fn a_head_that_was_elsewhere_is_rejected_and_its_angle_used() {
     let last = tracks(&belief).cylinders() - 1;
     let mut rejected = 0;
     for round in 0..60 {
-        // To the edge and, with the head back at the hub by itself, to the hub: no arm is that
-        // fast.
+        // First to the outer edge, then to the inner one, with the head already there: no arm is
+        // that fast.
         bare.serve(&mut belief, outer, Odd::Nothing);
         let learned = bare.serve(&mut belief, inner, Odd::HeadOn(last));
         rejected += u32::from(learned == AccessKind::Uncertain);
         assert_ne!(learned, AccessKind::CacheHit, "round {round}");
     }
-    // With a long wait the arm could have come in time.
+    // After a long wait the arm could have arrived in time.
     assert!(rejected > 20, "{rejected} of 60 rejected");
     let arm = tracks(&belief)
         .arm_time(Position::default(), Position { cylinder: last, ..Position::default() });
@@ -241,7 +241,7 @@ fn a_head_that_was_elsewhere_is_rejected_and_its_angle_used() {
         Direction::Read,
     );
     let off = arm.as_us_f64() - real.as_us_f64();
-    assert!(off.abs() < 60.0, "the arm is believed {off} us off after the head was elsewhere");
+    assert!(off.abs() < 60.0, "the arm time is {off} us off after the head was elsewhere");
     let error_us = belief.report().error_rms_us.expect("predictions were judged");
     assert!(error_us < 10.0, "{error_us} us");
 }
@@ -273,7 +273,7 @@ fn a_retry_is_rejected_and_teaches_neither_arm_nor_place() {
 }
 
 #[test]
-fn a_remapped_sector_is_known_when_it_was_met_twice_and_its_cost_predicted() {
+fn a_remapped_sector_is_known_after_two_losses_and_its_cost_predicted() {
     for seed in 1..=5 {
         let profile = load("atlas10k");
         let mut layout = Layout::new(&profile).expect("a valid profile");
@@ -297,7 +297,10 @@ fn a_remapped_sector_is_known_when_it_was_met_twice_and_its_cost_predicted() {
             if learned_after.is_none() && lost > Nanos::from_us(1) {
                 learned_after = Some(time);
             }
-            assert!(time > 1 || lost < Nanos::from_us(1), "seed {seed}: one loss is nobody's");
+            assert!(
+                time > 1 || lost < Nanos::from_us(1),
+                "seed {seed}: a single loss changes nothing"
+            );
         }
         assert!(
             learned_after.is_some_and(|time| time <= 6),
@@ -305,7 +308,7 @@ fn a_remapped_sector_is_known_when_it_was_met_twice_and_its_cost_predicted() {
         );
         let lost = transfer(&belief).transfer.saturating_sub(usual);
         assert!(lost > belief.revolution() / 2, "seed {seed}: {lost} predicted");
-        // What is predicted now is what comes.
+        // The prediction now agrees with the access.
         let (head, dispatched) = (bare.head.expect("known"), bare.now);
         let predicted = belief.estimate(&head, dispatched, &transfer(&belief)).finish();
         let access = bare.mechanism.access(
@@ -350,7 +353,7 @@ fn a_run_of_sectors_that_was_moved_is_predicted_and_the_others_as_before() {
                 bare.serve(belief.as_mut(), extent, Odd::Nothing);
                 bare.serve_many(belief.as_mut(), 4);
             }
-            // The first few were believed at home, where the arm gets sooner.
+            // The first few were modelled at their original location, which the arm reaches sooner.
             assert!(
                 exceeded < 40,
                 "seed {seed}, belief {number}: {exceeded} of 400 took longer than the worst while \
@@ -370,7 +373,7 @@ fn a_run_of_sectors_that_was_moved_is_predicted_and_the_others_as_before() {
                 "seed {seed}, belief {number}: {right} and {others} of 300, {exceeded} of 400 and \
                     {longer_later} of 300 exceeded"
             );
-            // At its ends the run is believed to begin later and to end sooner than it does.
+            // The modelled run begins later and ends sooner than the real one.
             assert!(
                 longer_later <= 6,
                 "seed {seed}, belief {number}: {longer_later} of 300 took longer than the worst"
@@ -380,7 +383,7 @@ fn a_run_of_sectors_that_was_moved_is_predicted_and_the_others_as_before() {
                 "seed {seed}, belief {number}: {right} of 300 moved ones and {others} of 300 \
                     others predicted"
             );
-            // They are put back.
+            // The sectors return to their original location.
             bare.moved = None;
             for _ in 0..1_000 {
                 let extent = Extent::from_numbers(4_000_000 + bare.rng.random_range(0..300) * 8, 8);
@@ -403,13 +406,13 @@ fn a_run_of_sectors_that_was_moved_is_predicted_and_the_others_as_before() {
     }
 }
 
-/// The search for the cheapest stops by it, so it has to hold whatever was learned.
+/// The search for the cheapest request is pruned by it, so it must hold in every state.
 #[test]
 fn the_lower_bound_of_seeks_is_one_after_any_lessons() {
     for seed in 0..150 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let profile = draw::random_profile(&mut rng);
-        // A unit whose arm errs: faster here, slower there.
+        // A drive with a faster arm at some distances and a slower one at others.
         let mut real = profile.clone();
         real.seek.points.iter_mut().for_each(|point| point.1 *= rng.random_range(0.8..1.2));
         if let Some(formula) = &mut real.seek.formula {

@@ -1,5 +1,5 @@
-//! What beliefs say of a pair in a way of their own, against the definition: an estimate from where
-//! the head is when the one has passed.
+//! The pair costs of each drive model, against the definition: an estimate from the head's place
+//! after the first request of the pair.
 
 mod common;
 
@@ -21,7 +21,7 @@ use headtime_workload::{Mix, StreamConfig};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// A belief without ways of its own.
+/// A drive model with the default computation of pairs.
 struct ByDefinition<'a>(&'a dyn Belief);
 
 impl Positioning for ByDefinition<'_> {
@@ -93,7 +93,7 @@ impl Positioning for ByDefinition<'_> {
     }
 }
 
-/// The surface of a place of which a compact map knows no angle.
+/// The surface of a place with an unknown angle in a compact map.
 const UNKNOWN_LOCATION: u16 = u16::MAX;
 
 fn drawn(belief: &dyn Belief, rng: &mut ChaCha8Rng) -> Target {
@@ -105,8 +105,8 @@ fn drawn(belief: &dyn Belief, rng: &mut ChaCha8Rng) -> Target {
     )
 }
 
-/// Both answers of some pairs agree to within the rounding of an instant, but where that decides
-/// whether a sector is just missed.
+/// Checks that both results agree for some pairs to within the rounding of an instant, except where
+/// the rounding decides about a missed sector.
 fn check(belief: &dyn Belief, now: Instant, what: &str) {
     let (mut rng, definition) = (ChaCha8Rng::seed_from_u64(5), ByDefinition(belief));
     let turn = belief.revolution();
@@ -123,12 +123,12 @@ fn check(belief: &dyn Belief, now: Instant, what: &str) {
                 definition.pair(&from, &to, now, overhead),
             );
             if from.end.head == UNKNOWN_LOCATION {
-                // The definition asks when an angle passes that nobody knows.
+                // The definition needs the angle, which is unknown.
                 continue;
             }
             assert_eq!(own.known, defined.known, "{what}: {from:?} to {to:?}");
             let off = apart(own.expected, defined.expected).max(apart(own.worst, defined.worst));
-            // The angle is in doubt a little more or less at another instant.
+            // The uncertainty of the angle differs a little at another instant.
             if off > 5_000 {
                 assert!(
                     off.abs_diff(turn.as_ns()) < 5_000,
@@ -208,8 +208,8 @@ fn a_pair_is_what_an_estimate_from_the_end_of_the_first_says() {
     }
 }
 
-/// Whether a path is the one that the times of all pairs give, though most of them are not asked
-/// for.
+/// The path with bounds equals the path by the times of all pairs, though most of those are never
+/// computed.
 #[test]
 fn bounds_of_the_arm_change_no_path() {
     let profile = load("atlas10k");
@@ -233,31 +233,31 @@ fn bounds_of_the_arm_change_no_path() {
             expected(belief.pair(&targets[from], &targets[to], now, Overhead::Exposed))
         },
     );
-    let asked = core::cell::Cell::new(0);
-    let bounded = Bounded { belief, targets: &targets, now, asked: &asked };
+    let computed = core::cell::Cell::new(0);
+    let bounded = Bounded { belief, targets: &targets, now, computed: &computed };
     let path = headtime_sched::tour::insert_in_order(&bounded, targets.len());
     assert_eq!(path, headtime_sched::tour::insert_in_order(&plain, targets.len()));
-    // One comes as the last of 256 to a path that is there.
+    // The last of 256 requests enters a complete path.
     let mut tour = headtime_sched::tour::LiveTour::new();
-    let mut asked_for_one = 0;
+    let mut computed_for_one = 0;
     for _ in 0..targets.len() {
-        let before = asked.get();
+        let before = computed.get();
         let slot = tour.slot();
         tour.enter(&bounded, slot);
-        asked_for_one = asked.get() - before;
+        computed_for_one = computed.get() - before;
     }
     assert_eq!(tour.path(), &path);
     let all = 2 * (targets.len() - 1);
-    println!("{asked_for_one} of {all} pairs asked for");
-    assert!(asked_for_one < all / 2, "{asked_for_one} of {all} pairs asked for");
+    println!("{computed_for_one} of {all} pairs computed");
+    assert!(computed_for_one < all / 2, "{computed_for_one} of {all} pairs computed");
 }
 
-/// As the policies of the latency map count.
+/// The costs by which the policies of the latency map compare paths, counted.
 struct Bounded<'a> {
     belief: &'a dyn Belief,
     targets: &'a [Target],
     now: Instant,
-    asked: &'a core::cell::Cell<usize>,
+    computed: &'a core::cell::Cell<usize>,
 }
 
 impl headtime_sched::tour::Costs for Bounded<'_> {
@@ -266,7 +266,7 @@ impl headtime_sched::tour::Costs for Bounded<'_> {
     }
 
     fn between(&self, from: usize, to: usize) -> Nanos {
-        self.asked.set(self.asked.get() + 1);
+        self.computed.set(self.computed.get() + 1);
         self.belief
             .pair(&self.targets[from], &self.targets[to], self.now, Overhead::Exposed)
             .expected

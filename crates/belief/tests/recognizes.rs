@@ -1,5 +1,5 @@
-//! What the belief makes of completions that are no accesses to the medium, on drives with caches,
-//! read-ahead and queues of their own.
+//! The recognition of completions that are no accesses to the medium, on drives with caches,
+//! read-ahead and queues.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn of_profile(profile: &DriveProfile) -> Box<dyn Belief + Send> {
     headtime_belief::of_profile(profile).expect("a profile of the catalog")
 }
 
-/// What was said of commands that the cache, or the medium, answered alone in their step.
+/// The recognized kinds of commands that completed alone in their step, by their origin.
 #[derive(Debug, Default)]
 struct Verdicts {
     hits: u32,
@@ -28,8 +28,8 @@ struct Verdicts {
 }
 
 impl Verdicts {
-    /// Two readers all over the drive, two in a spot that the cache holds, one that reads on and
-    /// on, and one that writes.
+    /// Runs two random readers, two readers of a range that fits into the cache, a sequential
+    /// reader and a writer.
     fn of(drive: &str, policy: &str, seed: u64) -> (Self, Run) {
         let profile = load(drive);
         let truth = DriveTruth::draw(&profile, seed).expect("a valid profile");
@@ -42,11 +42,11 @@ impl Verdicts {
         ];
         let mut run = Run::new(truth, of_profile(&profile), policy, &streams, &profile, seed);
         run.advance(500);
-        let mut told = run.report().cache_hits;
+        let mut counted = run.report().cache_hits;
         let mut verdicts = Self::default();
         run.watch(6_000, |belief, answered| {
-            let hits = belief.report().cache_hits - told;
-            told += hits;
+            let hits = belief.report().cache_hits - counted;
+            counted += hits;
             if let [answered] = answered {
                 let hit = u32::try_from(hits).expect("few");
                 match answered {
@@ -67,7 +67,7 @@ impl Verdicts {
 }
 
 #[test]
-fn writes_are_said_to_end_in_the_cache_of_a_drive_that_has_one_for_them() {
+fn writes_end_in_the_cache_of_a_drive_with_a_write_cache() {
     for (drive, takes) in [
         ("nearline-20tb", true),
         ("atlas10k@recorded", true),
@@ -100,7 +100,7 @@ fn hits_are_told_from_accesses_and_teach_nothing() {
                 "{what}"
             );
             assert!(!report.mistrusted, "{what}");
-            // With fewer accesses the platter is not well known yet.
+            // After fewer accesses the rotation is not well known.
             let error_us = report.error_rms_us.filter(|_| report.samples > 500).unwrap_or(0.0);
             assert!(error_us < 250.0, "{what}");
         }
@@ -113,7 +113,7 @@ fn reading_ahead_and_a_queue_in_the_drive_leave_predictions_as_they_are() {
         let [cached, plain] = [drive.to_owned(), format!("{drive}@nocache")].map(|name| {
             let profile = load(&name);
             let truth = DriveTruth::draw(&profile, seed).expect("a valid profile");
-            // As P2 has it: two at the drive, whose firmware chooses by positioning time.
+            // As in P2: two requests at the drive, and firmware that chooses by positioning time.
             let mut run = Run::new(
                 truth,
                 of_profile(&profile),

@@ -189,7 +189,7 @@ fn a_map_is_loaded_and_merged_while_clients_read_and_a_foreign_one_changes_nothi
         ("text.map", "no latency map"),
         ("newer.map", "newer program"),
         ("other.map", "'another drive'"),
-        ("compact.map", "believed by a matrix map"),
+        ("compact.map", "modelled by a matrix map"),
         ("nothing.map", "cannot be read"),
     ] {
         for merge in [false, true] {

@@ -1,4 +1,4 @@
-//! [`KeptMap`]: a map of either kind, as it is kept in a file.
+//! [`KeptMap`]: a map of either kind, as it is saved in a file.
 
 use headtime_sched::Belief;
 use headtime_units::ByteSize;
@@ -17,16 +17,16 @@ pub enum KeptMap {
     Compact(Box<CompactMap>),
 }
 
-/// Why bytes are no map, or not of the drive that is meant.
+/// The reason why bytes are not a map, or not one of the expected drive.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum KeptMapError {
-    /// They are no matrix, nor a compact map.
+    /// The bytes are neither a matrix nor a compact map.
     #[error(transparent)]
     Matrix(#[from] DecodeError),
-    /// They begin as a compact map and are none.
+    /// The bytes begin as a compact map and are invalid.
     #[error(transparent)]
     Compact(#[from] CompactDecodeError),
-    /// They are a map of another drive.
+    /// The map is of another drive.
     #[error(
         "it is of drive model '{}' with {} of {} bytes, expected is '{}' with {} of {}; use a map \
             of the same model and size",
@@ -40,12 +40,12 @@ pub enum KeptMapError {
     OtherDrive {
         /// The drive here.
         ours: Box<MappedDrive>,
-        /// The drive that the map is of.
+        /// The drive of the map.
         theirs: Box<MappedDrive>,
     },
-    /// They are a map of the other kind.
+    /// The map is of the other kind.
     #[error(
-        "it is a {theirs} map, and the drive is believed by a {ours} map; use one of that kind"
+        "it is a {theirs} map, and the drive is modelled by a {ours} map; use one of that kind"
     )]
     OtherKind {
         /// The drive model.
@@ -56,8 +56,7 @@ pub enum KeptMapError {
 }
 
 impl KeptMap {
-    /// A copy of the map that `belief` learns, with all its entries; `None` for a belief without a
-    /// map.
+    /// A copy of the map of a drive model, with all its entries; `None` for a model without a map.
     #[must_use]
     pub fn of(belief: &dyn Belief) -> Option<Self> {
         let belief = belief.as_any();
@@ -68,10 +67,10 @@ impl KeptMap {
         Some(Self::Matrix(Box::new(belief.map().inspect(LatencyMatrix::clone))))
     }
 
-    /// The map that `bytes` are, if it takes no more than `memory`.
+    /// Decodes a map of either kind, if it takes no more than `memory`.
     ///
     /// # Errors
-    /// See [`KeptMapError`]; nothing is allocated for what the bytes do not hold.
+    /// See [`KeptMapError`]; no memory is allocated for data that the bytes do not contain.
     pub fn decode(bytes: &[u8], memory: ByteSize) -> Result<Self, KeptMapError> {
         if bytes.starts_with(&COMPACT_MAGIC) {
             return Ok(Self::Compact(Box::new(CompactMap::decode(bytes, memory)?)));
@@ -79,7 +78,7 @@ impl KeptMap {
         Ok(Self::Matrix(Box::new(LatencyMatrix::decode(bytes, memory)?)))
     }
 
-    /// Hands the map over as bytes, piece by piece: a large matrix does not stand in memory twice.
+    /// Encodes the map piece by piece, so that a large matrix is not in memory twice.
     pub fn encode_in_pieces(&self, mut take: impl FnMut(&[u8])) {
         match self {
             Self::Matrix(map) => map.encode_in_pieces(take),
@@ -87,7 +86,7 @@ impl KeptMap {
         }
     }
 
-    /// The drive that it is of.
+    /// The drive of the map.
     #[must_use]
     pub fn drive(&self) -> &MappedDrive {
         match self {
@@ -105,7 +104,7 @@ impl KeptMap {
         }
     }
 
-    /// Refuses a map of another drive than the one that is meant.
+    /// Refuses a map of another drive.
     ///
     /// # Errors
     /// [`KeptMapError::OtherDrive`].

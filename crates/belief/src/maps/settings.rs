@@ -1,9 +1,9 @@
-//! [`MapSettings`]: which map a drive is to be believed by, and the belief that begins with it.
+//! [`MapSettings`]: the kind and size of a drive's map, and the drive model that begins with it.
 //!
-//! A matrix begins empty. A compact map begins with a profile where there is one, and otherwise
-//! with the drive's size and nominal speed, which nobody can guess: 5,400, 5,900, 7,200 rpm look
-//! alike from outside until the platter has been watched. Either goes on with a map that was kept,
-//! in that map's own cells and entries.
+//! A matrix begins empty. A compact map begins with the profile if there is one, otherwise with the
+//! drive's size and nominal speed. The speed cannot be guessed: a drive of 5,400 rpm and one of
+//! 7,200 rpm look alike until many reads have been timed. A saved map is resumed with its own cells
+//! and entries.
 
 use std::fmt;
 use std::str::FromStr;
@@ -29,48 +29,48 @@ pub enum MapKind {
     Compact,
 }
 
-/// What a drive that is believed by a map is told beside its kind.
+/// Settings of a map, beside its kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MapSettings {
-    /// Of a matrix that begins empty; its `memory` is not used.
+    /// Settings of a matrix that begins empty; its `memory` is not used.
     pub matrix: MatrixSettings,
-    /// Of a compact map; its `memory` is not used.
+    /// Settings of a compact map; its `memory` is not used.
     pub compact: CompactSettings,
     /// Memory limit of the map, including the samples that it learns from.
     pub memory: ByteSize,
-    /// Whether a compact map begins with the profile where there is one; otherwise with its size
-    /// and speed alone.
+    /// True if a compact map begins with the profile, where there is one. Otherwise it begins with
+    /// the size and the speed alone.
     pub from_profile: bool,
     /// The nominal speed in revolutions per minute, for a compact map without a profile; right to
     /// within 500 ppm.
     pub rpm: Option<f64>,
 }
 
-/// Why a drive cannot be believed by a map. Nothing was changed.
+/// The reason why a drive cannot be modelled by a map. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum BeginError {
-    /// The map that was kept is none, or of another drive or kind.
+    /// The saved map is invalid, or of another drive or kind.
     #[error(transparent)]
     Kept(#[from] KeptMapError),
-    /// There is no such matrix.
+    /// The matrix cannot have this shape.
     #[error(transparent)]
     Matrix(#[from] ShapeError),
-    /// There is no such compact map.
+    /// The compact map cannot have these settings.
     #[error(transparent)]
     Compact(#[from] CompactError),
-    /// The profile is at fault.
+    /// The profile is invalid.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// How fast the platter turns is not known.
+    /// The rotational speed is not known.
     #[error(
         "a compact map that begins with nothing has to know how fast the platter turns: give rpm \
             (such as rpm=7200, from the drive's data sheet), or a profile"
     )]
     NoSpeed,
-    /// No platter turns so.
+    /// The speed is out of range.
     #[error("rpm = {rpm}: no platter turns so; expected a number from 1000 to 30000")]
     Speed {
-        /// As given.
+        /// The speed, as given.
         rpm: f64,
     },
 }
@@ -90,10 +90,10 @@ impl Default for MapSettings {
 }
 
 impl MapKind {
-    /// Both.
+    /// Both kinds.
     pub const ALL: [Self; 2] = [Self::Matrix, Self::Compact];
 
-    /// How it is called.
+    /// The name of the kind.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -117,8 +117,8 @@ impl FromStr for MapKind {
 }
 
 impl MapSettings {
-    /// A belief that goes by a map of this kind, beginning with `profile` where there is one and
-    /// the kind can use it.
+    /// Returns a drive model that uses a new map of this kind. The map begins with `profile` if
+    /// there is one and the kind can use it.
     ///
     /// # Errors
     /// See [`BeginError`].
@@ -151,7 +151,7 @@ impl MapSettings {
         }
     }
 
-    /// A belief that goes on with a map that was kept, which must be of this kind and drive.
+    /// Returns a drive model that resumes a saved map, which must be of this kind and drive.
     ///
     /// # Errors
     /// [`BeginError::Kept`].
@@ -171,7 +171,7 @@ impl MapSettings {
         })
     }
 
-    /// A belief that looks up and learns in a matrix that others may share.
+    /// Returns a drive model that looks up and learns in a matrix, which others may share.
     #[must_use]
     pub fn by_matrix(map: SharedMatrix) -> Box<dyn Belief + Send> {
         let usual = MatrixOptions::default();
@@ -190,7 +190,7 @@ impl MapSettings {
     }
 }
 
-/// A sector of the drive in those of 512 bytes, for which media times are set.
+/// The size of the drive's sectors in units of 512 bytes, for which media times are set.
 fn in_512(drive: &MappedDrive) -> f64 {
     f64::from(drive.sector.bytes()) / 512.0
 }
@@ -198,7 +198,7 @@ fn in_512(drive: &MappedDrive) -> f64 {
 /// The drive of a profile, as maps name it.
 ///
 /// # Errors
-/// When the profile's sectors are none.
+/// The profile's sector size is invalid.
 pub fn mapped_drive(profile: &DriveProfile) -> Result<MappedDrive, ProfileError> {
     Ok(MappedDrive {
         model: profile.model.clone(),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_of_either_kind_is_begun_kept_and_gone_on_with() {
+    fn a_map_of_either_kind_is_created_saved_and_resumed() {
         let profile = catalog::load("atlas10k").expect("it ships");
         let drive = mapped_drive(&profile).expect("it has sectors");
         for kind in MapKind::ALL {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compact_map_of_nothing_wants_the_speed() {
+    fn a_compact_map_without_a_profile_requires_the_speed() {
         let profile = catalog::load("atlas10k").expect("it ships");
         let drive = mapped_drive(&profile).expect("it has sectors");
         assert_eq!(small().begin(MapKind::Compact, &drive, None).err(), Some(BeginError::NoSpeed));

@@ -264,7 +264,7 @@ impl Header {
             return Err(truncated(FIXED_BYTES + 4));
         };
         if !(FIXED_BYTES + 4..=MAX_HEADER_BYTES).contains(&length) {
-            return Err(damaged(format!("its header is said to have {length} bytes")));
+            return Err(damaged(format!("its header has a stated length of {length} bytes")));
         }
         let Some((header, body)) = bytes.split_at_checked(length as usize) else {
             return Err(truncated(length));

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn when_memory_is_used_up_no_further_cell_is_covered_and_those_covered_go_on_learning() {
+    fn without_free_memory_no_further_cell_is_covered_and_covered_cells_keep_learning() {
         // Room for three cells: 6 entries of half a byte and three rows.
         let mut map = LatencyMatrix::new(shape(MatrixSettings {
             memory: ByteSize::new(3 + 3 * 32),

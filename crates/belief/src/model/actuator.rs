@@ -1,11 +1,11 @@
 //! [`Actuator`]: one arm, its platters and the sectors under it: where the head goes, when it
 //! arrives, and how long it waits for a sector.
 //!
-//! The model is a product of parts. *Locations* say where each sector lies: by a profile's layout,
-//! or by the segments of a map that was learned from nothing. The *arm* says how long a seek takes:
-//! by the profile's curve and what was learned on top of it, or by votes. The *spindle* says which
-//! angle is under the head at a time. The *cache rules* say which completions no access explains.
-//! One computation ([`Actuator::approach`]) joins them, whatever the parts are.
+//! The model combines parts. *Locations* give the place of each sector: by a profile's layout, or
+//! by the segments of a map that was learned without a profile. The *arm* gives the seek time: by
+//! the profile's curve plus learned residuals, or by votes. The *spindle* gives the angle under the
+//! head at a time. The *cache rules* recognize completions that are no accesses to the medium. One
+//! computation ([`Actuator::approach`]) joins the parts of all models.
 //!
 //! Worked example, 20 TB 7,200 rpm: the head is free at t = 0 on cylinder 1,000; a request waits on
 //! cylinder 51,000 at angle 0.25. The arm takes 4.7 ms, so the head arrives at the predicted angle
@@ -130,7 +130,7 @@ impl Actuator {
         target
     }
 
-    /// When the drive can begin with the command, and when a write's data have arrived.
+    /// The time at which the drive can begin with the command, and the arrival of a write's data.
     #[inline]
     fn ready(&self, dispatch: Instant, target: &Target) -> (Instant, Instant) {
         let Locations::Layout(layout) = &self.map.locations else {

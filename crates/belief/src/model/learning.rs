@@ -1,4 +1,4 @@
-//! What the model of an arm learns from a completion, and which completions teach what.
+//! The lessons of an arm's model from a completion, by the kind of the completion.
 //!
 //! ```text
 //! kind (cache.rs)           period, phase, angles  arm   locations that lose turns   error counted
@@ -10,17 +10,17 @@
 //! no head before it         yes                    –     –                           –
 //! ```
 //!
-//! The arm is judged only where it is the arm that decides: it moved, no data were waited for, the
-//! angle was known well, the angle at the end was the right one, and the drive had neither time to
-//! read on elsewhere nor written data to destage. A turn lost with ample time for the arm is the
-//! location's (`remaps.rs`), the first time nobody's.
+//! The arm is judged only if the arm decides about the time: it moved, no data had to arrive, the
+//! angle was known well, the angle at the end was right, and the drive had neither time to read
+//! ahead elsewhere nor data to destage. A turn lost with ample time for the arm counts for the
+//! location (`remaps.rs`).
 //!
-//! A hit is reported as such, and the head stays, with one exception: a read that goes on where the
-//! last one ended was read ahead, so the head is there or further.
+//! After a hit the head is assumed to stay, with one exception: a read that continues the last one
+//! was read ahead, so the head is at its end or further.
 //!
-//! A map learns two things more: how late accesses to a region were at most, and the angle at which
-//! each sector passed, for its search. Where three of four angles are wrong for a while, the drive
-//! is another or has been changed: angles count as unknown, and the search starts again.
+//! A map also learns the maximum lateness of accesses to each region, and the angle of each sector
+//! for its search. If three of four angles are wrong for a while, the drive was changed or
+//! replaced: angles become unknown, and the search starts again.
 
 use headtime_sched::{AccessKind, BeliefReport, MeasuredAccess, Op, Position};
 use headtime_units::{Instant, Nanos};

@@ -1,18 +1,18 @@
 //! The tracks of an [`Actuator`]: the addresses on each and their angles, for the search of reads
 //! that fit into a gap.
 //!
-//! A track is one row of addresses that follow each other without a gap, from the location of the
-//! first: slipped sectors between them are left out of account, so that what lies after one on its
-//! track passes by a sector later than a row says (a sector is some 2 to 20 us). Angles count what
-//! was learned of the region. A map's shifts move the addresses of a row; where a shift changes
-//! within it, the longest stretch between two changes is the row.
+//! A track is one row of consecutive addresses, from the location of the first. Slipped sectors
+//! between them are ignored: a sector after a slip passes one sector time (some 2 to 20 us) later
+//! than the row predicts. Angles include the learned offset of the region. A map's shifts move the
+//! addresses of a row. Where a shift changes within a row, the longest stretch between two changes
+//! is the row.
 //!
 //! Worked example, Atlas 10K, cylinder 100, head 2: 334 sectors from LBA 201,067 on, each 2⁶⁴/334
 //! of a turn. Sector 50 of them passes at the row's start plus 50/334 turn. With a shift of 8 the
 //! same row holds LBA 201,059 to 201,392.
 //!
-//! A map without a profile shows no tracks: its segments say at which angle a sector passes, not
-//! where a track ends, on which surface and cylinder it lies, or how long a head switch takes.
+//! A map without a profile shows no tracks. Its segments give the angle of a sector, but neither
+//! the ends of a track, nor its surface and cylinder, nor the time of a head switch.
 //!
 //! Cost: that of [`Layout::row_at`](headtime_mechanics::Layout::row_at), some 60 ns.
 
@@ -128,15 +128,15 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    /// The angle at which a row says that its `index`-th sector starts.
+    /// The angle at which the `index`-th sector of a row starts, by the row.
     fn angle_in_row(span: &TrackSpan, index: u64) -> Angle {
         let turn = (u64::from(span.start.angle.as_raw()) << 32)
             .wrapping_add(span.sector.wrapping_mul(index));
         Angle::from_raw((turn >> 32) as u32)
     }
 
-    /// Each row of the drive holds what the layout says, at the angle that it says; how many
-    /// sectors were looked at.
+    /// Compares each row of the drive with the layout, sector by sector. Returns the number of
+    /// sectors compared.
     fn check_rows(profile: &DriveProfile, what: &str, tracks: impl Iterator<Item = Track>) -> u64 {
         let belief = Actuator::of_profile(profile).expect("a valid profile");
         let layout: &Layout = belief.layout().layout();
@@ -144,7 +144,7 @@ mod tests {
         for track in tracks {
             let runs: Vec<_> = layout.track_runs(track).collect();
             let Some(span) = belief.track_at(track.cylinder, track.head) else {
-                assert!(runs.is_empty(), "{what}: {track} holds {runs:?} but is told to be empty");
+                assert!(runs.is_empty(), "{what}: {track} holds {runs:?} but is reported empty");
                 continue;
             };
             assert_eq!(
@@ -155,7 +155,7 @@ mod tests {
             let longest = runs.iter().map(|run| run.extent.len).max().unwrap_or_default();
             assert!(
                 span.extent.len >= longest,
-                "{what}: {track} holds a run of {longest}, told are {}",
+                "{what}: {track} holds a run of {longest}, reported are {}",
                 span.extent
             );
             let first = layout.lba_to_physical(span.extent.start);
@@ -166,11 +166,11 @@ mod tests {
                 let slipped = u64::from(address.sector)
                     .checked_sub(u64::from(first.sector) + index)
                     .expect("a row never overtakes its sectors");
-                let told = angle_in_row(&span, index + slipped);
-                let off = told.signed_turns_from(layout.spot(lba).angle);
+                let predicted = angle_in_row(&span, index + slipped);
+                let off = predicted.signed_turns_from(layout.spot(lba).angle);
                 assert!(
                     off.abs() < 4.0 / 4_294_967_296.0,
-                    "{what}: {track}, {lba} told {off} turns off, {slipped} slips before"
+                    "{what}: {track}, {lba} predicted {off} turns off, {slipped} slips before"
                 );
                 seen += 1;
             }
@@ -187,11 +187,11 @@ mod tests {
     }
 
     #[test]
-    fn the_sector_that_a_row_says_passes_at_an_angle_is_the_one_that_the_layout_puts_there() {
+    fn each_sector_of_a_row_passes_at_the_angle_of_the_layout() {
         for seed in 0..300 {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let mut profile = draw::random_profile(&mut rng);
-            // A row tells the homes of its sectors, remapped ones with the others.
+            // A row has the original locations of its sectors, also of remapped ones.
             profile.zones.iter_mut().for_each(|zone| zone.remaps.clear());
             let seen = check_rows(&profile, &format!("drawn drive {seed}"), all_tracks(&profile));
             assert!(seen > 0, "drawn drive {seed} has no sector on its rows");
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_learned_of_angles_says_by_how_many_sectors_a_track_is_displaced() {
+    fn learned_angles_give_the_displacement_of_a_track_in_sectors() {
         let profile = catalog::load("atlas10k").expect("a profile of the catalog");
         for slips in [-3_i32, -1, 0, 1, 2] {
             let mut belief = Actuator::of_profile(&profile).expect("a valid profile");
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_computed_by_tracks_is_what_an_estimate_says() {
+    fn computations_by_tracks_agree_with_estimates() {
         for seed in 0..100 {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let profile = draw::random_profile(&mut rng);

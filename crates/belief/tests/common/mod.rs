@@ -1,4 +1,4 @@
-//! Runs of a scheduler with a belief on a simulated unit, looked at from outside.
+//! Runs of a scheduler with a drive model on a simulated drive, observed from outside.
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
@@ -10,24 +10,24 @@ use headtime_sim::{
 use headtime_units::{Instant, Nanos};
 use headtime_workload::{StreamConfig, Workload};
 
-/// A scheduler in front of one unit.
+/// A scheduler with one simulated drive.
 pub(crate) struct Run {
     engine: Engine<Scheduler, SimulatedDrive, Workload>,
     count: Count,
     what: String,
 }
 
-/// Counts what is over, and what the drive says that its cache answered.
+/// The number of finished requests, and the origin of each command's data.
 #[derive(Default)]
 struct Count(u64, Vec<Answered>);
 
-/// Who answered a command, as the drive tells it.
+/// The origin of a command's data, by the drive's breakdown of the response time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answered {
     Cache,
     Medium,
-    /// Partly read ahead already, passing under the head as it was asked for, or a write that had
-    /// to wait for room in the cache.
+    /// Partly in the cache: data read ahead, data that passed under the head at the time of the
+    /// command, or a write that waited for room in the cache.
     Between,
 }
 
@@ -47,7 +47,7 @@ impl EngineObserver for Count {
 }
 
 impl Run {
-    /// `policy` with `belief` on a unit, loaded by `streams` over as many sectors as `within` has.
+    /// Runs `policy` with `belief` on a drive, loaded by `streams` within the capacity of `within`.
     pub(crate) fn new(
         truth: DriveTruth,
         belief: Box<dyn Belief + Send>,
@@ -71,17 +71,17 @@ impl Run {
         Self { engine: Engine::new(scheduler, drive, source, None), count: Count::default(), what }
     }
 
-    /// Goes on until `requests` more are over, and answers how many were finished a second.
+    /// Runs until `requests` more are finished. Returns the rate in requests per second.
     pub(crate) fn advance(&mut self, requests: u64) -> f64 {
         self.watch(requests, |_, _| {})
     }
 
-    /// As [`Run::advance`], with a look at the belief after each step in which requests were over,
-    /// and at who answered the commands of that step.
+    /// As [`Run::advance`], but calls `observe` after each step in which requests finished, with
+    /// the drive model and the origins of the step's commands.
     pub(crate) fn watch(
         &mut self,
         requests: u64,
-        mut look: impl FnMut(&dyn Belief, &[Answered]),
+        mut observe: impl FnMut(&dyn Belief, &[Answered]),
     ) -> f64 {
         let (began, first) = (self.engine.now(), self.count.0);
         while self.count.0 < first + requests {
@@ -95,7 +95,7 @@ impl Run {
                 StepOutcome::Drained => break,
             }
             if self.count.0 > before {
-                look(self.engine.scheduler.belief(), &self.count.1);
+                observe(self.engine.scheduler.belief(), &self.count.1);
             }
             self.count.1.clear();
         }

@@ -10,13 +10,13 @@ use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Nearer to just missing its sector than this a read is at the edge.
+/// A read that reaches or misses its sector by less than this is at the edge.
 const EDGE: Nanos = Nanos::from_us(100);
 /// The surface of a place of which a compact map knows no angle.
 const UNKNOWN_LOCATION: u16 = u16::MAX;
-/// Addresses that are looked at for what is known and wrong.
+/// Sampled addresses for [`known_and_wrong`].
 const MAX_VISITS: u64 = 4_000;
-/// An angle further off is wrong, in turns.
+/// The minimum error of a wrong angle, in turns.
 const WRONG: f64 = 0.05;
 
 /// A simulated drive without cache and queue.
@@ -51,7 +51,7 @@ pub(crate) struct Outcome {
 }
 
 impl Unit {
-    /// The unit of `profile` that `seed` draws, at rest.
+    /// The simulated drive of `profile` with this seed, at rest.
     pub(crate) fn draw(profile: &DriveProfile, seed: u64) -> Self {
         let truth = DriveTruth::draw(profile, seed).expect("a valid profile");
         let interface = InterfaceTimes::from_profile(profile).expect("a valid profile");
@@ -65,7 +65,7 @@ impl Unit {
         }
     }
 
-    /// The truth, to judge by.
+    /// The truth of the drive, for comparison.
     pub(crate) fn truth(&self) -> &DriveTruth {
         &self.truth
     }
@@ -155,8 +155,8 @@ impl Unit {
     }
 }
 
-/// How many addresses a compact map believes to know the angle of, and how many of those lie
-/// elsewhere, in per cent; the truth says so, to judge by.
+/// The share of addresses with a known angle in a compact map, and the share of those at a wrong
+/// angle, in per cent. The truth of the simulated drive decides.
 pub(crate) fn known_and_wrong(belief: &dyn Belief, truth: &DriveTruth, seed: u64) -> (f64, f64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x10_0C);
     let off: Vec<f64> = (0..MAX_VISITS)
@@ -167,8 +167,8 @@ pub(crate) fn known_and_wrong(belief: &dyn Belief, truth: &DriveTruth, seed: u64
                 .then(|| modelled.angle.signed_turns_from(truth.mechanism().spot(lba).angle))
         })
         .collect();
-    // From where angles are counted is the map's to choose: as most are right, so is what most
-    // differ by.
+    // The map chooses the origin of its angles. Most angles are right, so the most frequent
+    // difference is the origin.
     let near = |from: f64| off.iter().filter(|off| apart(**off, from) < WRONG).count();
     let agree = (0..200).map(|step| near(f64::from(step) / 200.0)).max().unwrap_or(0);
     (
