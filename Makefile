@@ -17,7 +17,7 @@ export CARGO_INCREMENTAL ?= 0
 CLIPPY_FLAGS := $(if $(CI),-D warnings)
 TOOLS := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)/tools/bin
 
-.PHONY: help demo test check fmt lint doc licenses unit properties instructions bench bench-nbd fuzz realtime setup-build clean
+.PHONY: help demo test check fmt lint doc licenses unit server-only properties instructions bench bench-nbd fuzz realtime setup-build clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -33,13 +33,16 @@ test: setup-build ## Check formatting, lints, documentation and licenses, and ru
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory check instructions unit
 
-check: fmt lint doc licenses ## Run all checks but the tests
+check: fmt lint server-only doc licenses ## Run all checks but the tests
 
 fmt: ## Check the formatting
 	@if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check && rustfmt --check --edition 2024 crates/sched/src/policies/*.rs; else echo "skipped: formatting, since rustfmt is not installed"; fi
 
 lint: ## Run clippy on all targets
 	@if cargo clippy --version >/dev/null 2>&1; then cargo clippy --locked --quiet --workspace --all-targets -- $(CLIPPY_FLAGS); else echo "skipped: lints, since clippy is not installed"; fi
+
+server-only: ## Check that the program compiles without simulated drives, characterization and the laboratory
+	cargo check --locked --quiet --package headtime --no-default-features
 
 doc: ## Build the documentation
 	RUSTDOCFLAGS="$(CLIPPY_FLAGS)" cargo doc --locked --quiet --workspace --no-deps

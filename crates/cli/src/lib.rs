@@ -20,7 +20,7 @@ use headtime_lab::StudyCommand;
 /// The command line.
 #[derive(Debug, Parser)]
 #[command(name = "headtime", version, about = ABOUT, long_about = LONG_ABOUT)]
-#[command(after_help = AFTER_HELP, max_term_width = 110)]
+#[command(after_help = format!("{AFTER_HELP}{LEFT_OUT}"), max_term_width = 110)]
 pub struct Cli {
     /// The command.
     #[command(subcommand)]
@@ -71,7 +71,7 @@ pub enum ServeCommand {
     /// List the scheduling policies and their parameters
     Policies(commands::policies::Arguments),
     /// Serve an emulated drive alone over NBD, to test other software
-    #[cfg(feature = "emulate")]
+    #[cfg(feature = "simulation")]
     Emulate(commands::emulate::Arguments),
 }
 
@@ -122,7 +122,7 @@ impl ServeCommand {
             Self::Scan(arguments) => commands::scan::run(&arguments),
             Self::Reload(arguments) => commands::reload::run(&arguments),
             Self::Policies(arguments) => commands::policies::run(&arguments),
-            #[cfg(feature = "emulate")]
+            #[cfg(feature = "simulation")]
             Self::Emulate(arguments) => commands::emulate::run(&arguments),
         }
     }
@@ -204,6 +204,12 @@ nbd+unix:///EXPORT?socket=PATH, or the path of a file or block device.
 
 Exit codes: 0 success; 1 the command failed; 2 the arguments are invalid and nothing was done; \
 3 the command succeeded but found nothing; 130 interrupted.";
+
+const LEFT_OUT: &str = if cfg!(feature = "simulation") {
+    ""
+} else {
+    "\n\nThis program was built without simulated and emulated drives (feature `simulation`)."
+};
 
 #[cfg(test)]
 mod tests {

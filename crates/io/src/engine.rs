@@ -517,7 +517,6 @@ impl Engine {
                 lateness: self.lateness.summary(),
                 bytes_late: counts.bytes_late,
                 bytes_late_max: counts.bytes_late_max,
-                #[cfg(feature = "simulation")]
                 disk_time: counts.disk_time,
             }),
             errors: self.errors.clone(),

@@ -107,8 +107,7 @@ pub use engine::DrainReport;
 pub use engine::mailbox::OnDone;
 pub use engine::scan_queue::{MAX_HELD, ScanEvent, ScanStart, WriteMarks};
 pub use engine::slow::{MAX_KEPT, SlowRequest, TimeParts};
-#[cfg(feature = "simulation")]
-pub use headtime_sim::DiskTime;
+pub use headtime_mechanics::DiskTime;
 pub use kernel_settings::{
     KERNEL_KNOBS, KernelKnob, KernelKnobs, KnobOutcome, KnobReport, KnobRestored, KnobStateError,
     RawOptions, RawWordError, WriteCache, plan_knobs, restore_knobs,

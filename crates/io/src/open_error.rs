@@ -149,8 +149,8 @@ pub enum OpenError {
     },
     /// The drive is simulated, and this program was built without the simulation.
     #[error(
-        "{locator}: this program was built without simulated drives; build it with the feature \
-            `simulation`, or name a file, a block device or an NBD server"
+        "{locator}: this program was built without simulated drives; build it with \
+            `--features simulation`, or name a file, a block device or an NBD server"
     )]
     NoSimulation {
         /// The drive.

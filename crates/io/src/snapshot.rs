@@ -3,11 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use headtime_mechanics::DiskTime;
 use headtime_sched::{
     BackgroundAccount, BeliefReport, FillReport, ShareReport, Tunables, VolumeAccount, VolumeId,
 };
-#[cfg(feature = "simulation")]
-use headtime_sim::DiskTime;
 use headtime_units::{Instant, Nanos};
 
 use crate::lateness::LatenessSummary;
@@ -112,7 +111,6 @@ pub struct EmulationSnapshot {
     pub bytes_late_max: Nanos,
     /// The split of the time of the emulated drive since it was opened. Exact data for reports,
     /// which the scheduler does not see.
-    #[cfg(feature = "simulation")]
     pub disk_time: DiskTime,
 }
 

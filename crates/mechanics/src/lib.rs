@@ -22,6 +22,7 @@ extern crate alloc;
 
 pub mod cache;
 pub mod catalog;
+mod disk_time;
 pub mod draw;
 mod firmware;
 pub mod import;
@@ -34,6 +35,7 @@ pub mod profile;
 mod seek;
 mod variation;
 
+pub use disk_time::DiskTime;
 pub use firmware::{FirmwareCommand, FirmwareQueue, QueueFull};
 pub use interface::{Bus, InterfaceTimes};
 pub use layout::{Layout, TrackRow, TrackRun, ZoneExtent, ZoneSlip};

@@ -27,9 +27,9 @@ use headtime_sched::{Command, CommandId, Op, Outcome};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
 use crate::device::{Breakdown, Device, DriveCompletion};
-use crate::disk_time::DiskTime;
 use crate::drive::SimulatedDrive;
 use crate::truth::DriveTruth;
+use headtime_mechanics::DiskTime;
 
 /// Drives striped into one device.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use headtime_sched::{Command, CommandId, Outcome};
 use headtime_units::{Instant, Nanos, Sectors};
 
-use crate::disk_time::DiskTime;
+use headtime_mechanics::DiskTime;
 
 /// A drive that holds commands and reports completions. All times come from the caller.
 ///

@@ -12,7 +12,6 @@ use headtime_units::{Instant, Nanos, SectorSize, Sectors};
 use headtime_workload::RequestSource;
 
 use crate::device::Device as _;
-use crate::disk_time::DiskTime;
 use crate::drive::SimulatedDrive;
 use crate::engine::{Engine, EngineError, EngineObserver, StepOutcome};
 use crate::measures::{Measures, Meter};
@@ -20,6 +19,7 @@ use crate::oracle::OraclePositioning;
 use crate::scan_measures::{ScanCounts, ScanMeter};
 use crate::stream_measures::StreamMeasures;
 use crate::truth::DriveTruth;
+use headtime_mechanics::DiskTime;
 
 /// The drive, the policy and the length of a run.
 #[derive(Clone)]

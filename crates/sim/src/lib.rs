@@ -53,13 +53,13 @@ pub mod validate;
 pub use array::{ArrayOptions, Raid0};
 pub use confidence::BatchMeans;
 pub use device::{Breakdown, Device, DriveCompletion};
-pub use disk_time::DiskTime;
 pub use drive::{Landing, SimulatedDrive, StorageLayer};
 pub use engine::{ETIMEDOUT, Engine, EngineError, EngineObserver, SchedulerApi, StepOutcome};
 pub use experiment::{
     BackgroundScan, BeliefMaker, Experiment, Instance, ObservedRun, RunError, run, run_observed,
     run_with_belief,
 };
+pub use headtime_mechanics::DiskTime;
 pub use measures::{Confidence, Distribution, Measures, Meter};
 pub use oracle::OraclePositioning;
 pub use scan_measures::{ScanMeasures, ScanPoint};

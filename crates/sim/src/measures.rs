@@ -11,11 +11,11 @@ use headtime_units::{Instant, Nanos, SectorSize};
 use serde::Serialize;
 
 use crate::confidence::BatchMeans;
-use crate::disk_time::DiskTime;
 use crate::engine::EngineObserver;
 use crate::scan_measures::ScanMeasures;
 use crate::stream_measures::StreamMeasures;
 use crate::times::TimeHistogram;
+use headtime_mechanics::DiskTime;
 
 /// The results of a run. As JSON it is the object that `headtime sim --json` prints: milliseconds,
 /// seconds, and fractions of one.

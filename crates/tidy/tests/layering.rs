@@ -104,6 +104,39 @@ fn the_table_never_points_upwards_and_the_architecture_describes_each_crate() {
 }
 
 #[test]
+fn a_program_without_features_depends_on_the_crates_that_serve_a_drive_only() {
+    let tree = std::process::Command::new(env!("CARGO"))
+        .args(["tree", "--locked", "--offline", "--package", "headtime", "--no-default-features"])
+        .args(["--edges", "normal", "--prefix", "none", "--format", "{p}"])
+        .output()
+        .expect("cargo is installed");
+    let (printed, errors) =
+        (String::from_utf8_lossy(&tree.stdout), String::from_utf8_lossy(&tree.stderr));
+    assert!(tree.status.success(), "cargo tree failed:\n{errors}");
+    let packages: BTreeSet<&str> =
+        printed.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(packages.contains("headtime-serve"), "no server in:\n{printed}");
+    let excess: Vec<_> = packages.intersection(&NOT_IN_A_SERVER.into()).copied().collect();
+    assert!(excess.is_empty(), "a server does not need {excess:?}: make them features");
+}
+
+/// The crates that a build without features leaves out, and the libraries that only they use.
+const NOT_IN_A_SERVER: [&str; 12] = [
+    "csv",
+    "flate2",
+    "headtime-lab",
+    "headtime-probe",
+    "headtime-sim",
+    "headtime-testkit",
+    "headtime-workload",
+    "maud",
+    "parquet",
+    "plotters",
+    "rand_chacha",
+    "zstd",
+];
+
+#[test]
 fn layers_0_to_2_use_no_clock_file_socket_thread_or_unseeded_randomness() {
     let faults =
         report(FORBIDDEN, |file| CRATES.iter().any(|row| row.0 == file.crate_name() && row.1 <= 2));

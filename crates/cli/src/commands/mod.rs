@@ -5,7 +5,7 @@ pub mod characterize;
 pub mod check_config;
 pub mod control;
 pub mod devices;
-#[cfg(feature = "emulate")]
+#[cfg(feature = "simulation")]
 pub mod emulate;
 pub mod explain;
 pub mod get;

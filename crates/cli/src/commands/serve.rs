@@ -27,7 +27,8 @@ pub struct Arguments {
     /// TOML file with any of the settings; options override it
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Drive: emulated:PROFILE?backing=FILE, an NBD URI, or the path of a block device or file
+    /// Drive: the path of a block device or file, or an NBD URI
+    #[cfg_attr(feature = "simulation", doc = ", or emulated:PROFILE?backing=FILE")]
     #[arg(long, value_name = "LOCATOR")]
     pub drive: Option<String>,
     /// Create a file of this size if the drive is a path that does not exist

@@ -14,9 +14,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use headtime_mechanics::DiskTime;
 use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_sched::{CommandId, Outcome};
-use headtime_sim::{Device as _, DiskTime, DriveCompletion, DriveTruth, SimulatedDrive};
+use headtime_sim::{Device as _, DriveCompletion, DriveTruth, SimulatedDrive};
 use headtime_units::{Instant, Nanos};
 
 use crate::backend::OpenedDrive;

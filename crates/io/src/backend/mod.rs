@@ -23,9 +23,8 @@ pub(crate) mod uring;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use headtime_mechanics::DiskTime;
 use headtime_sched::{Belief, Command, CommandId};
-#[cfg(feature = "simulation")]
-use headtime_sim::DiskTime;
 use headtime_units::{Instant, Nanos, SectorSize, Sectors};
 
 use crate::drive_identity::DriveIdentity;
@@ -62,7 +61,6 @@ pub struct EmulationCounts {
     /// The longest such delay.
     pub bytes_late_max: Nanos,
     /// The model's time by activity.
-    #[cfg(feature = "simulation")]
     pub disk_time: DiskTime,
 }
 

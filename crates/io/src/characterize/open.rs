@@ -3,10 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-#[cfg(feature = "simulation")]
-use headtime_mechanics::ProfileError;
-#[cfg(feature = "simulation")]
-use headtime_sim::{Device as _, DriveTruth, SimulatedDrive};
 use headtime_units::{SectorSize, Sectors};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock, fstat, open as open_file};
 use rustix::io::Errno;
@@ -16,7 +12,7 @@ use super::device::{DeviceEdge, ReadData};
 use super::edge::Edge;
 use super::export_edge::{ExportAccess, TimedExport};
 #[cfg(feature = "simulation")]
-use super::virtual_time::VirtualEdge;
+use super::virtual_time;
 use super::{Identity, ProbedDrive, SubjectError, SubjectOptions};
 use crate::backend::OpenedDrive;
 use crate::backend::file::try_direct;
@@ -24,30 +20,24 @@ use crate::backend::pool::Pool;
 use crate::backend::raw::measured::{self, Access, Measured};
 use crate::backend::store::Store;
 use crate::backend::threads::ThreadedFile;
-#[cfg(feature = "simulation")]
-use crate::backend::{emulated, simulated};
 use crate::backend::{memory, raw};
 use crate::block_device::{BlockDevice, DeviceRefusal, DeviceReject};
 use crate::kernel_settings::KnobGuard;
-#[cfg(feature = "simulation")]
-use crate::locator::EmulatedLocator;
 use crate::locator::{Locator, NbdLocator};
 use crate::notifier::Notifier;
 use crate::open_error::OpenError;
-#[cfg(feature = "simulation")]
-use crate::sidecar::Sidecar;
 
 /// The opened drive.
-struct Found {
-    edge: Box<dyn Edge>,
-    model: Option<String>,
-    serial: Option<String>,
-    capacity: Sectors,
-    sector_size: SectorSize,
-    fua: bool,
-    depth: usize,
-    notices: Vec<String>,
-    knobs: Option<KnobGuard>,
+pub(super) struct Found {
+    pub(super) edge: Box<dyn Edge>,
+    pub(super) model: Option<String>,
+    pub(super) serial: Option<String>,
+    pub(super) capacity: Sectors,
+    pub(super) sector_size: SectorSize,
+    pub(super) fua: bool,
+    pub(super) depth: usize,
+    pub(super) notices: Vec<String>,
+    pub(super) knobs: Option<KnobGuard>,
 }
 
 impl ProbedDrive {
@@ -58,26 +48,13 @@ impl ProbedDrive {
     pub fn open(locator: &Locator, options: &SubjectOptions) -> Result<Self, SubjectError> {
         let found = match locator {
             #[cfg(feature = "simulation")]
-            Locator::Simulated(simulated) => {
-                let profile = simulated::profile_of(simulated, locator)?;
-                in_virtual_time(locator, &profile, simulated.seed)?
-            }
-            #[cfg(feature = "simulation")]
-            Locator::Emulated(emulated) if options.virtual_time => {
-                let profile = emulated::profile_of(emulated, locator)?;
-                in_virtual_time(locator, &profile, unit_of(emulated)?)?
-            }
-            _ if options.virtual_time => {
-                return Err(SubjectError::NoVirtualTime { drive: locator.to_string() });
-            }
-            #[cfg(feature = "simulation")]
-            Locator::Emulated(emulated) => {
-                let notifier = Arc::new(Notifier::new().map_err(OpenError::Engine)?);
-                on_backend(emulated::open(locator, emulated, &notifier)?, notifier)
-            }
+            Locator::Simulated(_) | Locator::Emulated(_) => virtual_time::open(locator, options)?,
             #[cfg(not(feature = "simulation"))]
             Locator::Simulated(_) | Locator::Emulated(_) => {
                 return Err(OpenError::no_simulation(locator).into());
+            }
+            _ if options.virtual_time => {
+                return Err(SubjectError::NoVirtualTime { drive: locator.to_string() });
             }
             Locator::Memory(memory) => {
                 let notifier = Arc::new(Notifier::new().map_err(OpenError::Engine)?);
@@ -104,41 +81,7 @@ impl ProbedDrive {
     }
 }
 
-#[cfg(feature = "simulation")]
-fn in_virtual_time(
-    locator: &Locator,
-    profile: &headtime_mechanics::DriveProfile,
-    unit: u64,
-) -> Result<Found, OpenError> {
-    let profile_error = |error: ProfileError| OpenError::Profile {
-        locator: locator.to_string(),
-        message: error.to_string(),
-    };
-    let truth = DriveTruth::draw(profile, unit).map_err(profile_error)?;
-    let model = SimulatedDrive::new(truth).map_err(profile_error)?;
-    Ok(Found {
-        model: Some(format!("simulated {}", profile.name)),
-        serial: Some(format!("unit {unit}")),
-        capacity: profile.capacity(),
-        sector_size: profile.sector_size().map_err(profile_error)?,
-        fua: model.traits().fua,
-        depth: model.queue_depth(),
-        notices: Vec::new(),
-        knobs: None,
-        edge: Box::new(VirtualEdge::new(model)),
-    })
-}
-
-/// The unit that is requested or, else, remembered beside the backing file.
-#[cfg(feature = "simulation")]
-fn unit_of(emulated: &EmulatedLocator) -> Result<u64, OpenError> {
-    match emulated.seed {
-        Some(seed) => Ok(seed),
-        None => Ok(Sidecar::read(&emulated.backing)?.map_or(0, |sidecar| sidecar.seed)),
-    }
-}
-
-fn on_backend(opened: OpenedDrive, notifier: Arc<Notifier>) -> Found {
+pub(super) fn on_backend(opened: OpenedDrive, notifier: Arc<Notifier>) -> Found {
     let OpenedDrive { backend, capacity, sector_size, queue_depth, fua, .. } = opened;
     Found {
         model: Some(backend.describe()),

@@ -49,10 +49,10 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::device::{Breakdown, Device, DriveCompletion};
-use crate::disk_time::DiskTime;
 use crate::truth::DriveTruth;
 use arm::{DriveArm, QueuedPart};
 use buffers::Buffers;
+use headtime_mechanics::DiskTime;
 pub use landing::{Landing, StorageLayer};
 use reports::ReportQueue;
 
