@@ -33,7 +33,7 @@ output=$(cd "$here" && cargo bench --locked --quiet -p headtime-sim --bench inst
 counts=$(echo "$output" | sed 's/\x1b\[[0-9;]*m//g' | awk '
     /^[a-z_0-9]+::[a-z_0-9]+::[a-z_0-9]+/ { split($1, part, "::"); name = part[3] }
     /^ *Instructions:/ && name != "" { split($2, count, "|"); print name, count[1]; name = "" }')
-[ -n "$counts" ] || { echo "no counts in what the benchmark said:"; echo "$output"; exit 1; }
+[ -n "$counts" ] || { echo "the output of the benchmark has no counts:"; echo "$output"; exit 1; }
 
 if [ $accept = yes ]; then
     touch "$expected"
@@ -55,7 +55,8 @@ echo "$counts" | awk -v compiler="$compiler" -v most=$max_percent -v least=$min_
         percent = 100 * $2 / known[$1]
         verdict = ""
         if (percent > most) { verdict = "  MORE THAN " most " % OF THE COMMITTED COUNT"; failed = 1 }
-        if (percent < least) verdict = "  fewer: commit the new count with scripts/instructions.sh --accept"
+        if ($2 == 0) { verdict = "  NOTHING COUNTED: is the benchmark stripped of its symbols?"; failed = 1 }
+        else if (percent < least) verdict = "  fewer: commit the new count with scripts/instructions.sh --accept"
         printf "%-24s %12d  %5.1f %% of %d%s\n", $1, $2, percent, known[$1], verdict
     }
     END {
