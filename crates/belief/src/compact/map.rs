@@ -370,13 +370,16 @@ impl CompactMap {
     }
 
     /// The most likely arm time, and true if the arm moves or heads are switched.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn arm_time(&self, from: Position, to: Position, op: Op) -> (Nanos, bool) {
-        let seeks = match &self.arm {
-            ArmTimes::Curve(seeks) => seeks,
-            ArmTimes::Votes(votes) => return (self.voted(votes, share(from, to)), true),
+        let (layout, seeks) = match (&self.locations, &self.arm) {
+            (Locations::Layout(layout), ArmTimes::Curve(seeks)) => (layout, seeks),
+            (_, ArmTimes::Votes(votes)) => return (self.voted(votes, share(from, to)), true),
+            (Locations::Segments(_), ArmTimes::Curve(_)) => {
+                unreachable!("a map without a profile has no residuals")
+            }
         };
-        let nominal = self.nominal_arm_time(from, to, op);
+        let nominal = layout.mechanism.arm_time(position(from), position(to), direction(op));
         if nominal.is_zero() {
             // Without an arm movement nothing can arrive late: only the angle is uncertain.
             return (nominal, false);
@@ -404,6 +407,7 @@ impl CompactMap {
     /// A lower bound of the positioning time over a distance of at least so many cylinders: from
     /// the curve and the residuals, or the minimum of the votes from there on. An access to the
     /// neighboring band of addresses may need no arm movement.
+    #[inline]
     pub(crate) fn arm_lower_bound(&self, cylinders: u32) -> Nanos {
         match (&self.locations, &self.arm) {
             (Locations::Layout(layout), ArmTimes::Curve(seeks)) => {
@@ -423,6 +427,7 @@ impl CompactMap {
     }
 
     /// Start and end of an extent with the learned angle corrections, and its media time.
+    #[inline]
     pub(crate) fn locate(&self, op: Op, extent: Extent) -> (Position, Position, Nanos) {
         let (mut start, mut end, transfer) = self.locations.locate(
             op,

@@ -205,7 +205,9 @@ impl Actuator {
         self.spindle = Spindle::new(period);
         (self.period, self.phase, self.revolution) = (period, None, period.as_nanos());
         for sample in samples {
-            self.follow(sample, Reading::Home);
+            if let Some(angle) = self.map.end_angle(sample.last) {
+                self.follow(sample, Reading::Home, angle);
+            }
         }
         let locations = &self.map.locations;
         self.map.moved.reconsider(|lba| locations.end_angle(lba));

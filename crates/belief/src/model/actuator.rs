@@ -154,8 +154,9 @@ impl Actuator {
         })
     }
 
-    /// The same with the angle `under` the head at its arrival, as far as it is `known`.
-    #[inline]
+    /// The same with the angle `under` the head at its arrival, as far as it is `known`. Inlined,
+    /// because every candidate of a decision comes here.
+    #[inline(always)]
     fn approach_under(
         &self,
         head: &Head,

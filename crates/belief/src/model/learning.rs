@@ -23,7 +23,7 @@
 //! replaced: angles become unknown, and the search starts again.
 
 use headtime_sched::{AccessKind, BeliefReport, MeasuredAccess, Op, Position};
-use headtime_units::{Instant, Nanos};
+use headtime_units::{Angle, Instant, Nanos};
 
 use super::actuator::{Actuator, Approach};
 use crate::cache::{Compared, CompletionKind};
@@ -255,7 +255,8 @@ impl Actuator {
     ) -> Reading {
         // The offset may have been learned since the target was computed; the newest is the best.
         let (extent, last) = (measured.target.extent, measured.target.extent.last());
-        let reading = match (self.map.end_angle(last), self.phase) {
+        let home = self.map.end_angle(last);
+        let reading = match (home, self.phase) {
             (Some(home), Some(phase)) if self.trusts_angles() => {
                 if self.learns() {
                     let tolerance = 5.0 * self.spindle.expected_error_turns(media_end);
@@ -278,22 +279,26 @@ impl Actuator {
             _ => Reading::Home,
         };
         let sample = AngleSample { at: media_end, last };
-        let error = self.follow(sample, reading);
+        let angle = match reading {
+            Reading::Home | Reading::Odd => home,
+            Reading::Moved(angle) => Some(angle),
+            Reading::Nothing => None,
+        };
+        let error = angle.and_then(|angle| self.follow(sample, reading, angle));
         if self.search.is_some() && self.learns() {
             self.note_angle(sample, reading, error);
         }
         reading
     }
 
-    /// Follows the rotation by one sample, and learns by how much the angles of its region differ.
-    /// The error in turns, where an angle was predicted.
-    pub(crate) fn follow(&mut self, sample: AngleSample, reading: Reading) -> Option<f64> {
-        let AngleSample { at, last } = sample;
-        let angle = match reading {
-            Reading::Home | Reading::Odd => self.map.end_angle(last)?,
-            Reading::Moved(angle) => angle,
-            Reading::Nothing => return None,
-        };
+    /// Follows the rotation by one sample, which passed at `angle` by the model, and learns by how
+    /// much the angles of its region differ. Returns the error in turns, where one was predicted.
+    pub(crate) fn follow(
+        &mut self,
+        AngleSample { at, last }: AngleSample,
+        reading: Reading,
+        angle: Angle,
+    ) -> Option<f64> {
         let before = self.phase.map(|phase| self.period.angle_at(at, phase));
         if let (Some(error), Reading::Home | Reading::Odd, true) =
             (self.spindle.observe(at, angle), reading, self.learns())

@@ -94,7 +94,7 @@ impl DriveModel {
     /// Whatever is wrong with the profile.
     pub fn of_profile(profile: &DriveProfile) -> Result<Self, ProfileError> {
         let actuator = Actuator::of_profile(profile)?;
-        let others = vec![actuator.clone(); usize::from(profile.actuators().saturating_sub(1))];
+        let others: Vec<_> = (1..profile.actuators()).map(|_| actuator.clone()).collect();
         let heads = vec![None; if others.is_empty() { 0 } else { others.len() + 1 }];
         let predicts = if others.is_empty() { Predicts::Actuator } else { Predicts::Actuators };
         Ok(Self { predicts, actuator, others, heads, watch: None, recorded_errors: None })
@@ -252,7 +252,12 @@ impl DriveModel {
         (self.actuator(arm), head, local, arm == followed)
     }
 
-    fn estimate_by_arm(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate {
+    /// [`Positioning::estimate`] of several arms, or by distance: out of line, because it is rare.
+    #[cold]
+    fn estimate_otherwise(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate {
+        if self.predicts == Predicts::Distance {
+            return self.by_distance().estimate(head, dispatch, target);
+        }
         let (actuator, its_head, local, own) = self.at_its_arm(head, target);
         let estimate = actuator.estimate(&its_head, dispatch, &local);
         if own {
@@ -265,7 +270,12 @@ impl DriveModel {
         Estimate { depart, positioning, worst: estimate.worst.max(positioning), ..estimate }
     }
 
-    fn likely_by_arm(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
+    /// [`Positioning::likely`] of several arms, or by distance: out of line, because it is rare.
+    #[cold]
+    fn likely_otherwise(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
+        if self.predicts == Predicts::Distance {
+            return self.by_distance().likely(head, dispatch, target);
+        }
         let (actuator, its_head, local, own) = self.at_its_arm(head, target);
         let likely = actuator.likely(&its_head, dispatch, &local);
         if own {
@@ -360,19 +370,17 @@ impl Positioning for DriveModel {
     }
 
     fn estimate(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate {
-        match self.predicts {
-            Predicts::Actuator => self.actuator.estimate(head, dispatch, target),
-            Predicts::Distance => self.by_distance().estimate(head, dispatch, target),
-            Predicts::Actuators => self.estimate_by_arm(head, dispatch, target),
+        if self.predicts == Predicts::Actuator {
+            return self.actuator.estimate(head, dispatch, target);
         }
+        self.estimate_otherwise(head, dispatch, target)
     }
 
     fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
-        match self.predicts {
-            Predicts::Actuator => self.actuator.likely(head, dispatch, target),
-            Predicts::Distance => self.by_distance().likely(head, dispatch, target),
-            Predicts::Actuators => self.likely_by_arm(head, dispatch, target),
+        if self.predicts == Predicts::Actuator {
+            return self.actuator.likely(head, dispatch, target);
         }
+        self.likely_otherwise(head, dispatch, target)
     }
 
     fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Certainty {
