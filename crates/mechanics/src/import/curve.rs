@@ -74,7 +74,7 @@ pub(super) fn mechanics<'t>(
                 they are too late by that",
             -write_settle_ms
         );
-        notes.push(Note { place: keys.place.clone(), text });
+        notes.push(Note::new(keys.place, text));
         write_settle_ms = 0.0;
     }
     if let Some((access, place)) =
@@ -83,7 +83,7 @@ pub(super) fn mechanics<'t>(
         let text = format!(
             "`Access time type = {access}` is left out: a profile's drive always seeks and rotates"
         );
-        notes.push(Note { place: place.clone(), text });
+        notes.push(Note::new(place, text));
     }
     let curve = curve(&mut keys, cylinders, library, notes)?;
     let seek = match curve {
@@ -181,13 +181,7 @@ fn curve(
                 .collect();
             Ok(ImportedCurve::Points(after(&first?, &formula, last)))
         }
-        other => Err(ImportError::Value {
-            place: place.clone(),
-            key: "Seek type".to_string(),
-            value: other.to_string(),
-            expected: types.to_string(),
-            remedy: "correct it".to_string(),
-        }),
+        other => Err(ImportError::value(place, "Seek type", other, types, "correct it")),
     }
 }
 
@@ -298,10 +292,8 @@ fn extracted(
         (Some((name, place)), []) => library.open(place, name)?,
         (Some((name, place)), given) => match library.open(place, name) {
             Err(_) if given.len() == 1 => {
-                notes.push(Note {
-                    place: place.clone(),
-                    text: format!("the seek curve `{name}` is read from {}", given[0].0),
-                });
+                let text = format!("the seek curve `{name}` is read from {}", given[0].0);
+                notes.push(Note::new(place, text));
                 given[0].clone()
             }
             found => found?,
@@ -366,21 +358,16 @@ fn read_points(
         ));
     };
     if let Some(count) = announced.filter(|count| *count != points.len()) {
-        notes.push(Note {
-            place: SourceLocation::whole(file),
-            text: format!(
-                "the header announces {count} seek distances, {} follow and are used",
-                points.len()
-            ),
-        });
+        let text = format!(
+            "the header announces {count} seek distances, {} follow and are used",
+            points.len()
+        );
+        notes.push(Note::new(&SourceLocation::whole(file), text));
     }
     if nearest > 1 {
-        notes.push(Note {
-            place: SourceLocation::whole(file),
-            text: format!(
-                "the curve starts at {nearest} cylinders; shorter seeks get the same time"
-            ),
-        });
+        let text =
+            format!("the curve starts at {nearest} cylinders; shorter seeks get the same time");
+        notes.push(Note::new(&SourceLocation::whole(file), text));
         points.insert(0, (1, ms));
     }
     Ok(points)

@@ -6,7 +6,6 @@
 //! controllers.
 
 use alloc::format;
-use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use super::error::{ImportError, Note};
@@ -120,11 +119,9 @@ fn interface(
         // This overhead replaces the other two.
         write_command_us = times.command(keys, "Extradisc command overhead")?;
         write_after_write = write_command_us;
-        let text =
-            "the drive leaves the bus between a write's command and its data; a profile's drive \
-                only has the overhead of the command"
-                .to_string();
-        notes.push(Note { place: keys.place.clone(), text });
+        let text = "the drive leaves the bus between a write's command and its data; a profile's \
+                    drive only has the overhead of the command";
+        notes.push(Note::new(keys.place, text));
     }
     let completion_us = times.completion(keys, "Read completion overhead")?;
     let write_completion = times.completion(keys, "Write completion overhead")?;
@@ -169,7 +166,7 @@ fn bus_ms<'t>(
                     "`{key}` of {} takes the place of the disk's own {own} ms a sector",
                     block.title()
                 );
-                notes.push(Note { place: block.place.clone(), text });
+                notes.push(Note::new(&block.place, text));
             }
         }
     }
@@ -196,12 +193,9 @@ fn firmware<'t>(
                 } else {
                     "the shortest positioning time first"
                 };
-                notes.push(Note {
-                    place: block.place.clone(),
-                    text: format!(
-                        "scheduling policy {number} becomes its nearest in a profile: {name}"
-                    ),
-                });
+                let text =
+                    format!("scheduling policy {number} becomes its nearest in a profile: {name}");
+                notes.push(Note::new(&block.place, text));
             }
             notes.extend(queue.left_out(|key, value| {
                 // The drive's knowledge of its layout, and limits of disabled schemes.
@@ -253,8 +247,7 @@ fn cache(
     let read_after_write = times.command(keys, "Read hit over. after write")?;
     let write_hit_us = times.command(keys, "Write hit over. after read")?;
     let write_after_write = times.command(keys, "Write hit over. after write")?;
-    let mut note =
-        |text: &str| notes.push(Note { place: keys.place.clone(), text: text.to_string() });
+    let mut note = |text: &str| notes.push(Note::new(keys.place, text));
     if !enabled || segments == 0 || segment_sectors == 0 {
         if fast_write > 0 || ahead > 0 {
             note(

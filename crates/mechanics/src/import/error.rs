@@ -2,7 +2,7 @@
 //! guess. Both give file, line and column.
 
 use alloc::boxed::Box;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::fmt;
 
@@ -43,6 +43,12 @@ pub struct Note {
     pub place: SourceLocation,
     /// The omission and its treatment.
     pub text: String,
+}
+
+impl Note {
+    pub(super) fn new(place: &SourceLocation, text: impl Into<String>) -> Self {
+        Self { place: place.clone(), text: text.into() }
+    }
 }
 
 impl fmt::Display for Note {
@@ -141,4 +147,23 @@ pub enum ImportError {
     /// The description is complete, but the drive is not valid.
     #[error("the description was read, but it makes no drive: {0}")]
     Profile(Box<ProfileError>),
+}
+
+impl ImportError {
+    /// The error for a value outside the accepted range.
+    pub(super) fn value(
+        place: &SourceLocation,
+        key: &str,
+        value: impl ToString,
+        expected: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self::Value {
+            place: place.clone(),
+            key: key.to_string(),
+            value: value.to_string(),
+            expected: expected.into(),
+            remedy: remedy.into(),
+        }
+    }
 }

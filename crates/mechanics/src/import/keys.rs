@@ -194,10 +194,9 @@ impl<'t> Keys<'t> {
     /// A note of all unused keys that `harmless` does not accept with their values; `None` if there
     /// are none.
     pub(super) fn left_out(&self, harmless: impl Fn(&str, Option<f64>) -> bool) -> Option<Note> {
+        let unused = self.pairs.iter().filter(|(_, used)| !used).map(|(pair, _)| *pair);
         let left: Vec<&KeyValue> =
-            self.pairs.iter().filter(|(_, used)| !used).map(|(pair, _)| *pair).collect();
-        let left: Vec<&KeyValue> =
-            left.into_iter().filter(|pair| !harmless(&pair.key, parse(&pair.value).ok())).collect();
+            unused.filter(|pair| !harmless(&pair.key, parse(&pair.value).ok())).collect();
         let first = left.first()?;
         let list: Vec<String> =
             left.iter().map(|pair| format!("{} = {}", pair.key, pair.value.show())).collect();
@@ -206,7 +205,7 @@ impl<'t> Keys<'t> {
             self.title,
             list.join("; ")
         );
-        Some(Note { place: first.place.clone(), text })
+        Some(Note::new(&first.place, text))
     }
 }
 
@@ -217,14 +216,7 @@ pub(super) fn refuse(
     expected: impl Into<String>,
     remedy: impl Into<String>,
 ) -> ImportError {
-    let (place, shown) = (value.place.clone(), value.show());
-    ImportError::Value {
-        place,
-        key: key.to_string(),
-        value: shown,
-        expected: expected.into(),
-        remedy: remedy.into(),
-    }
+    ImportError::value(&value.place, key, value.show(), expected, remedy)
 }
 
 /// The value as a number within `range`.

@@ -187,11 +187,9 @@ impl<'t> DiskImport<'t, '_> {
         let places = self.places(layout, heads, notes)?;
         let reached = places.cylinders();
         let around = if bare {
-            let text =
-                "no disksim_disk block is described: no overheads, a bus without delay, one \
-                    command at a time and no cache are taken"
-                    .to_string();
-            notes.push(Note { place: model.place.clone(), text });
+            let text = "no disksim_disk block is described: no overheads, a bus without delay, one \
+                        command at a time and no cache are taken";
+            notes.push(Note::new(&model.place, text));
             Electronics::default_values()
         } else {
             Electronics::read(
@@ -240,7 +238,7 @@ impl<'t> DiskImport<'t, '_> {
                     "the disk declares {declared} sectors and its layout holds {mapped}; the \
                         profile declares the former"
                 );
-                notes.push(Note { place: model.place.clone(), text });
+                notes.push(Note::new(&model.place, text));
                 profile.capacity_sectors = Some(declared);
             }
             Some(declared) if declared > mapped => {
@@ -248,7 +246,7 @@ impl<'t> DiskImport<'t, '_> {
                     "the disk declares {declared} sectors, but its layout holds only {mapped}; \
                         these count"
                 );
-                notes.push(Note { place: model.place.clone(), text });
+                notes.push(Note::new(&model.place, text));
             }
             _ => {}
         }

@@ -85,7 +85,7 @@ pub(super) fn runs<'t>(
                         was",
                     remap.first
                 );
-                notes.push(Note { place: remap.place, text });
+                notes.push(Note::new(&remap.place, text));
             }
         }
     }
@@ -303,16 +303,16 @@ impl<'t> Layers<'t> {
                 || !(0..i64::from(i32::MAX)).contains(&at.cylinder)
                 || !(0..i64::from(i32::MAX)).contains(&last)
             {
-                return Err(ImportError::Value {
-                    place: entry.place.clone(),
-                    key: "IDX".to_string(),
-                    value: format!(
+                return Err(ImportError::value(
+                    entry.place,
+                    "IDX",
+                    format!(
                         "an entry with {tracks} tracks from cylinder {} to {last}",
                         at.cylinder
                     ),
-                    expected: format!("cylinders from 0 to {}", i32::MAX - 1),
-                    remedy: "correct the cylinders of the entry, or of those above it".to_string(),
-                });
+                    format!("cylinders from 0 to {}", i32::MAX - 1),
+                    "correct the cylinders of the entry, or of those above it",
+                ));
             }
             out.push(MeasuredRun {
                 first_lba: at.sector,
@@ -356,26 +356,26 @@ impl Origin {
 }
 
 fn refuse_empty(entry: &IndexEntry<'_>) -> ImportError {
-    ImportError::Value {
-        place: entry.place.clone(),
-        key: "IDX".to_string(),
-        value: "a repetition without a track".to_string(),
-        expected: "an index block whose first entry starts at 0".to_string(),
-        remedy: "correct the entries of the block that is repeated here".to_string(),
-    }
+    ImportError::value(
+        entry.place,
+        "IDX",
+        "a repetition without a track",
+        "an index block whose first entry starts at 0",
+        "correct the entries of the block that is repeated here",
+    )
 }
 
 fn contiguous(runs: &[MeasuredRun], place: &SourceLocation) -> Result<(), ImportError> {
     let mut end = 0;
     for run in runs {
         if run.first_lba != end {
-            return Err(ImportError::Value {
-                place: place.clone(),
-                key: "IDX".to_string(),
-                value: format!("sectors up to {end}, then from {}", run.first_lba),
-                expected: "each sector once, without gap, from 0".to_string(),
-                remedy: "correct the entry that ends or begins there".to_string(),
-            });
+            return Err(ImportError::value(
+                place,
+                "IDX",
+                format!("sectors up to {end}, then from {}", run.first_lba),
+                "each sector once, without gap, from 0",
+                "correct the entry that ends or begins there",
+            ));
         }
         end += sectors(run);
     }
@@ -568,16 +568,9 @@ impl RunRemap {
     /// The run at the new position; `None` if no run of the layout gives the angles of that track.
     fn run(&self, layout: &[MeasuredRun], heads: u16) -> Result<Option<MeasuredRun>, ImportError> {
         if self.head >= u64::from(heads) {
-            let (value, expected) =
-                (self.head.to_string(), format!("less than the disk's {heads} surfaces"));
-            let (place, key) = (self.place.clone(), "Remaps".to_string());
-            return Err(ImportError::Value {
-                place,
-                key,
-                value,
-                expected,
-                remedy: "correct the head".to_string(),
-            });
+            let expected = format!("less than the disk's {heads} surfaces");
+            let remedy = "correct the head";
+            return Err(ImportError::value(&self.place, "Remaps", self.head, expected, remedy));
         }
         let on_track =
             layout.iter().filter(|run| u64::from(run.head) == self.head).find_map(|run| {

@@ -23,7 +23,7 @@
 
 use alloc::collections::BTreeSet;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::error::{ImportError, Note, SourceLocation};
@@ -90,20 +90,13 @@ pub(super) fn zones<'t>(
         };
         let described = Described::read(zone, names, &scheme, number, notes)?;
         if described.first < next_cylinder {
-            let key = "First cylinder number";
-            let (value, expected) = (
-                described.first.to_string(),
+            return Err(ImportError::value(
+                &zone.place,
+                "First cylinder number",
+                described.first,
                 format!("at least {next_cylinder}, where the zone before ends"),
-            );
-            let remedy =
-                "correct the cylinders, or sort the zones from the outer edge inwards".to_string();
-            return Err(ImportError::Value {
-                place: zone.place.clone(),
-                key: key.to_string(),
-                value,
-                expected,
-                remedy,
-            });
+                "correct the cylinders, or sort the zones from the outer edge inwards",
+            ));
         }
         if mapping == 2 && described.first % 2 == 1 && heads > 1 {
             let text = format!(
@@ -111,7 +104,7 @@ pub(super) fn zones<'t>(
                     other way round here",
                 described.first
             );
-            notes.push(Note { place: zone.place.clone(), text });
+            notes.push(Note::new(&zone.place, text));
         }
         let skipped = described.first - next_cylinder;
         next_cylinder = described.last + 1;
@@ -190,7 +183,7 @@ impl<'t> Described<'t> {
                 "zone {number} lists {} of its slips twice; they count once",
                 given - slips.len()
             );
-            notes.push(Note { place: block.place.clone(), text });
+            notes.push(Note::new(&block.place, text));
         }
         let mut described = Self {
             place: &block.place,
@@ -212,7 +205,7 @@ impl<'t> Described<'t> {
 
     /// Clears the values that the scheme does not use, with a note.
     fn clear_unused(&mut self, scheme: &Scheme, number: usize, notes: &mut Vec<Note>) {
-        let mut note = |text: String| notes.push(Note { place: self.place.clone(), text });
+        let mut note = |text: String| notes.push(Note::new(self.place, text));
         if scheme.sparing == 0 && !(self.slips.is_empty() && self.defects.is_empty()) {
             note(format!(
                 "zone {number} has slips or defects but sparing scheme 0, which makes no use of \
@@ -299,7 +292,7 @@ impl<'t> Described<'t> {
                     across a cut; they are left out",
                 whole.remaps.len() - parted
             );
-            notes.push(Note { place: self.place.clone(), text });
+            notes.push(Note::new(self.place, text));
         }
         Ok(())
     }
@@ -342,7 +335,7 @@ impl<'t> Described<'t> {
                 "zone {number}: {late} of its slips turn what follows them by a sector each, a few \
                     tracks later here than described"
             );
-            notes.push(Note { place: self.place.clone(), text });
+            notes.push(Note::new(self.place, text));
         }
         cuts
     }
@@ -396,70 +389,29 @@ impl<'t> Described<'t> {
                 } else {
                     // A shorter last range has no spares; sectors without LBAs at the front are
                     // counted in mapped sectors.
-                    self.listed(
-                        zone,
-                        scheme,
-                        SpareRegion {
-                            sectors: cylinders * by_cylinder,
-                            front: false,
-                            slips_use: true,
-                            only_full: true,
-                        },
-                        number,
-                    )?
+                    let sectors = cylinders * by_cylinder;
+                    let region =
+                        SpareRegion { sectors, front: false, slips_use: true, only_full: true };
+                    self.listed(zone, scheme, region, number)?
                 }
             }
-            3 => self.listed(
-                zone,
-                scheme,
-                SpareRegion {
-                    sectors: self.sectors_per_track,
-                    front: false,
-                    slips_use: true,
+            per_track_or_cylinder => {
+                let region = SpareRegion {
+                    sectors: if per_track_or_cylinder == 3 {
+                        self.sectors_per_track
+                    } else {
+                        by_cylinder
+                    },
+                    front: matches!(per_track_or_cylinder, 5 | 6),
+                    slips_use: matches!(per_track_or_cylinder, 3 | 5),
                     only_full: false,
-                },
-                number,
-            )?,
-            4 => self.listed(
-                zone,
-                scheme,
-                SpareRegion {
-                    sectors: by_cylinder,
-                    front: false,
-                    slips_use: false,
-                    only_full: false,
-                },
-                number,
-            )?,
-            5 => self.listed(
-                zone,
-                scheme,
-                SpareRegion {
-                    sectors: by_cylinder,
-                    front: true,
-                    slips_use: true,
-                    only_full: false,
-                },
-                number,
-            )?,
-            _ => self.listed(
-                zone,
-                scheme,
-                SpareRegion {
-                    sectors: by_cylinder,
-                    front: true,
-                    slips_use: false,
-                    only_full: false,
-                },
-                number,
-            )?,
+                };
+                self.listed(zone, scheme, region, number)?
+            }
         };
         let zone = Zone { remaps: self.remaps(scheme), ..zone };
         if zone.reserved + zone.spares >= self.sectors(scheme) {
-            notes.push(Note {
-                place: self.place.clone(),
-                text: format!("zone {number} holds no LBA"),
-            });
+            notes.push(Note::new(self.place, format!("zone {number} holds no LBA")));
         }
         Ok(zone)
     }
@@ -567,15 +519,13 @@ impl<'t> Described<'t> {
     }
 
     fn too_few_spares(&self, spares: u64, slips: u64, whence: &str) -> ImportError {
-        ImportError::Value {
-            place: self.place.clone(),
-            key: "Number of spares".to_string(),
-            value: spares.to_string(),
-            expected: format!(
-                "at least the {slips} sectors slipped in {whence}, and fewer than there are"
-            ),
-            remedy: "correct the number of spares, or remove slips".to_string(),
-        }
+        ImportError::value(
+            self.place,
+            "Number of spares",
+            spares,
+            format!("at least the {slips} sectors slipped in {whence}, and fewer than there are"),
+            "correct the number of spares, or remove slips",
+        )
     }
 }
 
@@ -616,13 +566,10 @@ fn in_turns(keys: &mut Keys<'_>) -> Result<Option<bool>, ImportError> {
         None => Ok(None),
         Some(("revolutions", _)) => Ok(Some(true)),
         Some(("sectors", _)) => Ok(Some(false)),
-        Some((other, place)) => Err(ImportError::Value {
-            place: place.clone(),
-            key: "Skew units".to_string(),
-            value: other.to_string(),
-            expected: "sectors or revolutions".to_string(),
-            remedy: "correct it".to_string(),
-        }),
+        Some((other, place)) => {
+            let expected = "sectors or revolutions";
+            Err(ImportError::value(place, "Skew units", other, expected, "correct it"))
+        }
     }
 }
 
