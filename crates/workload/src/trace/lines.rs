@@ -252,6 +252,20 @@ impl<'a> Line<'a> {
             .ok_or_else(|| self.refuse(field, name, "an address below 2^64 bytes", "correct it"))
     }
 
+    /// The operation of a field with `[read, write]` as its words; `expected` names them.
+    pub(super) fn read_or_write(
+        &self,
+        field: Field<'_>,
+        words: [&str; 2],
+        expected: &'static str,
+    ) -> Result<Operation, TraceError> {
+        match words.iter().position(|word| *word == field.text) {
+            Some(0) => Ok(Operation::Read),
+            Some(_) => Ok(Operation::Write),
+            None => Err(self.refuse(field, "the operation", expected, "write one of the two")),
+        }
+    }
+
     /// The request of this line; `offset` is the field of its address.
     pub(super) fn request(
         &self,

@@ -46,18 +46,7 @@ struct Alibaba;
 impl LineFormat for Alibaba {
     fn read(&mut self, line: &Line<'_>) -> Result<Content, TraceError> {
         let [device, operation, offset, len, at] = line.exactly(Between::Commas, SHAPE)?;
-        let parsed = match operation.text {
-            "R" => Operation::Read,
-            "W" => Operation::Write,
-            _ => {
-                return Err(line.refuse(
-                    operation,
-                    "the operation",
-                    "R or W",
-                    "write one of the two",
-                ));
-            }
-        };
+        let parsed = line.read_or_write(operation, ["R", "W"], "R or W")?;
         let (offset_bytes, len_bytes) =
             (line.bytes(offset, "the offset", 1)?, line.bytes(len, "the length", 1)?);
         let at = line.instant(at, "the time", 1_000)?;

@@ -65,18 +65,7 @@ impl LineFormat for Msr {
     fn read(&mut self, line: &Line<'_>) -> Result<Content, TraceError> {
         let [at, host, disk, operation, offset, len, response] =
             line.exactly(Between::Commas, SHAPE)?;
-        let parsed = match operation.text {
-            "Read" => Operation::Read,
-            "Write" => Operation::Write,
-            _ => {
-                return Err(line.refuse(
-                    operation,
-                    "the operation",
-                    "Read or Write",
-                    "write one of the two",
-                ));
-            }
-        };
+        let parsed = line.read_or_write(operation, ["Read", "Write"], "Read or Write")?;
         let (offset_bytes, len_bytes) =
             (line.bytes(offset, "the offset", 1)?, line.bytes(len, "the length", 1)?);
         let record = line.request(

@@ -50,18 +50,7 @@ struct Tencent;
 impl LineFormat for Tencent {
     fn read(&mut self, line: &Line<'_>) -> Result<Content, TraceError> {
         let [at, offset, len, operation, volume] = line.exactly(Between::Commas, SHAPE)?;
-        let parsed = match operation.text {
-            "0" => Operation::Read,
-            "1" => Operation::Write,
-            _ => {
-                return Err(line.refuse(
-                    operation,
-                    "the operation",
-                    "0 for a read or 1 for a write",
-                    "write one of the two",
-                ));
-            }
-        };
+        let parsed = line.read_or_write(operation, ["0", "1"], "0 for a read or 1 for a write")?;
         let (offset_bytes, len_bytes) = (
             line.bytes(offset, "the offset", SECTOR_BYTES)?,
             line.bytes(len, "the length", SECTOR_BYTES)?,
