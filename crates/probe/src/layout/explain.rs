@@ -9,8 +9,9 @@
 
 use super::LayoutResult;
 use super::border::{CountAt, MIN_DEVIATION, count, middle_deviation};
-use super::pattern::{is_as_predicted, out_of_reach};
+use super::pattern::out_of_reach;
 use super::track::{measure_track, short_by};
+use super::track_angle::is_as_predicted;
 use super::walk::{TrackVerdict, likely, record_count, record_skip, verify};
 use super::zone_model::{Pattern, Skip, SpareGroups, ZoneModel};
 use crate::numbers::{median, part, wrap};

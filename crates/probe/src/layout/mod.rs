@@ -26,16 +26,18 @@ mod sector_count;
 mod skew_fit;
 mod slips;
 mod track;
+mod track_angle;
 mod walk;
 mod zone_model;
 
 use serde::{Deserialize, Serialize};
 
 pub(crate) use border::MIN_DEVIATION;
-pub(crate) use pattern::{begin_first, continues, find_pattern, track_angle};
+pub(crate) use pattern::{begin_first, find_pattern};
 pub(crate) use recovery::unknown_ranges;
 pub(crate) use skew_fit::fit_skews;
 pub(crate) use slips::locate_slips;
+pub(crate) use track_angle::{continues, track_angle};
 pub(crate) use walk::extend;
 pub(crate) use zone_model::{MAX_HEADS, Pattern, ZoneModel};
 

@@ -18,11 +18,9 @@
 
 use super::LayoutResult;
 use super::border::{CountAt, MIN_DEVIATION, count, middle_deviation};
-use super::pattern::{
-    MAX_SURFACES, first_deviation, fit_pattern, is_as_predicted, out_of_reach, rows_of,
-    step_before, tie_to_previous, track_angle,
-};
+use super::pattern::{MAX_SURFACES, fit_pattern, out_of_reach, rows_of, tie_to_previous};
 use super::track::{measure_track, rough_density, short_by};
+use super::track_angle::{first_deviation, is_as_predicted, step_before, track_angle};
 use super::walk::record_skip;
 use super::zone_model::{Pattern, Skip, ZoneModel};
 use crate::numbers::{median, part, wrap};

@@ -8,8 +8,9 @@
 use super::LayoutResult;
 use super::border::{CountAt, MIN_DEVIATION, count, is_short_by_at_most, middle_deviation};
 use super::explain::explain;
-use super::pattern::{begin_next, is_as_predicted};
+use super::pattern::begin_next;
 use super::recovery;
+use super::track_angle::is_as_predicted;
 use super::zone_model::{Pattern, Skip, ZoneModel};
 use crate::results::Progress;
 use crate::session::{Attempt, QUIET_TURNS, Session};

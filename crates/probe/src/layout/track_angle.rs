@@ -1,0 +1,204 @@
+//! Readings of track angles, and their comparison with a zone's prediction.
+
+use super::border::MIN_DEVIATION;
+use super::pattern::out_of_reach;
+use super::zone_model::ZoneModel;
+use crate::numbers::{median, part, wrap};
+use crate::session::{Attempt, Interruption, QUIET_TURNS, Session};
+
+/// The angle of a track: the median of as many readings as the noise requires.
+pub(crate) fn track_angle(session: &mut Session, zone: &ZoneModel, track: u64) -> Attempt<f64> {
+    track_angle_seen(session, zone, track, &mut Vec::new())
+}
+
+/// Like [`track_angle`]; adds the readings to `seen`.
+pub(super) fn track_angle_seen(
+    session: &mut Session,
+    zone: &ZoneModel,
+    track: u64,
+    seen: &mut Vec<(u64, f64)>,
+) -> Attempt<f64> {
+    let noise = session.drive.noise_turns();
+    let readings = if noise < 0.001 || session.drive.hits.keeps_tracks {
+        1
+    } else if noise < 0.003 {
+        3
+    } else {
+        5
+    };
+    let mut angles = Vec::new();
+    for _ in 0..readings {
+        let (lba, angle) = one_angle(session, zone, track, false)?;
+        seen.push((lba, part(angle + zone.track_part(lba))));
+        angles.push(angle);
+    }
+    let around: Vec<f64> = angles.iter().map(|angle| wrap(angle - angles[0])).collect();
+    Ok(part(angles[0] + median(&around)))
+}
+
+/// The angle of a track by one reading of a random sector in its middle that is not cached, with
+/// its address. An earlier reading may be used unless `again` is set.
+pub(super) fn one_angle(
+    session: &mut Session,
+    zone: &ZoneModel,
+    track: u64,
+    again: bool,
+) -> Attempt<(u64, f64)> {
+    if zone.middle_of(track) >= session.drive.capacity {
+        return Err(Interruption::Failed(format!(
+            "track {track} of the zone from {} on lies after the drive's end",
+            zone.first_lba
+        )));
+    }
+    let sectors = zone.sectors_per_track;
+    let any = |session: &mut Session| {
+        zone.lba_from(
+            track * sectors + sectors / 6 + session.random.below((2 * sectors / 3).max(1)),
+        )
+    };
+    let mut first = true;
+    for _ in 0..4 {
+        // If the drive keeps whole tracks, an earlier reading of the track is as good, and no other
+        // is available.
+        if session.drive.hits.keeps_tracks
+            && !core::mem::take(&mut first)
+            && !again
+            && let Some((lba, seen)) =
+                session.recent_angle(zone.track_start(track), zone.track_start(track + 1))
+        {
+            return Ok((lba, part(seen.turns - zone.track_part(lba))));
+        }
+        let lba = any(session).min(session.drive.capacity - 1);
+        if let Some(seen) = session.try_angle(lba)? {
+            return Ok((lba, part(seen.turns - zone.track_part(lba))));
+        }
+    }
+    let lba = any(session).min(session.drive.capacity - 1);
+    Ok((lba, part(session.angle(lba)?.turns - zone.track_part(lba))))
+}
+
+/// True if a track and the one after it lie where a zone predicts, or all deviate equally, as
+/// skipped sectors move them. The tracks of another zone would lie anywhere.
+pub(crate) fn continues(session: &mut Session, zone: &ZoneModel, track: u64) -> Attempt<bool> {
+    let mut offs = Vec::new();
+    for track in [track, track + 1, track, track + 1] {
+        if out_of_reach(session, zone, track) {
+            return Ok(false);
+        }
+        offs.push(wrap(track_angle(session, zone, track)? - zone.track_angle(track)));
+    }
+    Ok(offs.iter().all(|off| wrap(off - offs[0]).abs() <= MIN_DEVIATION))
+}
+
+/// The step to a track from the one before, measured several times.
+pub(crate) fn step_before(session: &mut Session, zone: &ZoneModel, track: u64) -> Attempt<f64> {
+    Ok(step_seen(session, zone, track)?.0)
+}
+
+/// Like [`step_before`], with the readings. A fit over longer distances needs them, because the
+/// error of one step compensates that of another.
+pub(super) fn step_seen(
+    session: &mut Session,
+    zone: &ZoneModel,
+    track: u64,
+) -> Attempt<(f64, Vec<(u64, f64)>)> {
+    // If the drive keeps whole tracks, repeated readings would come from the cache.
+    let times = if session.drive.hits.keeps_tracks && session.drive.noise_turns() < QUIET_TURNS {
+        1
+    } else {
+        3
+    };
+    let (mut steps, mut seen) = (vec![0.0; times], Vec::new());
+    for step in &mut steps {
+        let after = track_angle_seen(session, zone, track, &mut seen)?;
+        *step = part(after - track_angle_seen(session, zone, track - 1, &mut seen)?);
+    }
+    // Unwrapped around the first, so that a step near a whole revolution has a median.
+    let around: Vec<f64> = steps.iter().map(|step| wrap(step - steps[0])).collect();
+    Ok((part(steps[0] + median(&around)), seen))
+}
+
+/// True if a track lies where the zone predicts, in one of three tries; the zone is then fitted to
+/// it.
+pub(crate) fn is_as_predicted(
+    session: &mut Session,
+    zone: &mut ZoneModel,
+    track: u64,
+) -> Attempt<bool> {
+    is_within(session, zone, track, MIN_DEVIATION)
+}
+
+/// Like [`is_as_predicted`], within `allowed` revolutions.
+pub(super) fn is_within(
+    session: &mut Session,
+    zone: &mut ZoneModel,
+    track: u64,
+    allowed: f64,
+) -> Attempt<bool> {
+    for attempt in 0..3 {
+        let (_, angle) = one_angle(session, zone, track, attempt > 0)?;
+        if wrap(angle - zone.track_angle(track)).abs() <= allowed {
+            zone.add_angle(track, angle);
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Like [`is_within`], by the median of several readings if times are noisy. A single reading that
+/// is late by less than a skew would be accepted, and mislead all later ones at twice the distance
+/// each. If the drive keeps whole tracks, repeating a reading would cost too much.
+pub(super) fn is_surely_as_predicted(
+    session: &mut Session,
+    zone: &mut ZoneModel,
+    track: u64,
+    allowed: f64,
+) -> Attempt<bool> {
+    if session.drive.hits.keeps_tracks {
+        return is_within(session, zone, track, allowed);
+    }
+    for _ in 0..2 {
+        let mut seen = Vec::new();
+        let angle = track_angle_seen(session, zone, track, &mut seen)?;
+        if wrap(angle - zone.track_angle(track)).abs() <= allowed {
+            // Fit to all readings, as for the first step: noise delays completions, so the median
+            // of a few is earlier than their mean.
+            seen.retain(|(lba, turns)| wrap(turns - zone.angle(*lba)).abs() <= 2.0 * allowed);
+            zone.readings.extend(seen);
+            zone.fit_last_readings();
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The first multiple of `stride`, up to `most` of them, whose track deviates by more than
+/// `allowed` revolutions.
+pub(crate) fn first_deviation(
+    session: &mut Session,
+    zone: &mut ZoneModel,
+    stride: u64,
+    most: u64,
+    allowed: f64,
+) -> Attempt<Option<u64>> {
+    let (mut good, mut bad) = (0, 1);
+    loop {
+        if bad > most || out_of_reach(session, zone, bad * stride) {
+            return Ok(None);
+        }
+        if !is_surely_as_predicted(session, zone, bad * stride, allowed)? {
+            break;
+        }
+        good = bad;
+        bad *= 2;
+    }
+    while bad - good > 1 {
+        let middle = good + (bad - good) / 2;
+        if is_surely_as_predicted(session, zone, middle * stride, allowed)? {
+            good = middle
+        } else {
+            bad = middle
+        }
+    }
+    Ok(Some(bad))
+}
