@@ -116,11 +116,6 @@ impl MatrixBelief {
         &self.map
     }
 
-    /// Sets the preference of orders that fill the map.
-    pub fn set_exploration(&mut self, exploration: Exploration) {
-        self.options.exploration = exploration;
-    }
-
     fn shape(&self) -> &MatrixShape {
         self.map.shape()
     }

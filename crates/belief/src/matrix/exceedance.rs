@@ -95,15 +95,6 @@ impl Exceedance {
         })
         .filter(|row| row.trials > 0)
     }
-
-    /// The sum of the rows of pairs with at least `samples` samples.
-    #[must_use]
-    pub fn from_samples(&self, samples: u8) -> ExceedanceRow {
-        let counts = &self.counts[usize::from(samples)..];
-        let (trials, exceeded) =
-            counts.iter().fold((0, 0), |sum, row| (sum.0 + row.0, sum.1 + row.1));
-        ExceedanceRow { samples, trials, exceeded }
-    }
 }
 
 #[cfg(test)]
@@ -113,7 +104,7 @@ mod tests {
     #[test]
     fn rows_without_trials_are_omitted_and_have_no_rate() {
         let mut table = Exceedance::new();
-        assert_eq!((table.rows().count(), table.from_samples(0).rate()), (0, None));
+        assert_eq!(table.rows().count(), 0);
         table.note(1, Trial::Exceeded);
         table.note(1, Trial::Within);
         table.note(255, Trial::Within);
@@ -125,7 +116,7 @@ mod tests {
                 ExceedanceRow { samples: 255, trials: 1, exceeded: 0 }
             ]
         );
-        assert_eq!((rows[0].rate(), table.from_samples(2).rate()), (Some(0.5), Some(0.0)));
-        assert_eq!(table.from_samples(0), ExceedanceRow { samples: 0, trials: 3, exceeded: 1 });
+        let none = ExceedanceRow { samples: 2, trials: 0, exceeded: 0 };
+        assert_eq!([rows[0].rate(), rows[1].rate(), none.rate()], [Some(0.5), Some(0.0), None]);
     }
 }

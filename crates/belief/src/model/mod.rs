@@ -166,12 +166,6 @@ impl DriveModel {
         self.recorded_errors.as_deref().unwrap_or_default()
     }
 
-    /// Returns false while a watched model predicts by distance.
-    #[must_use]
-    pub fn trusts_profile(&self) -> bool {
-        self.predicts != Predicts::Distance
-    }
-
     /// The map that the model learns; `None` for a model by a profile, which is not kept.
     #[must_use]
     pub fn map(&self) -> Option<&CompactMap> {

@@ -12,7 +12,7 @@ pub(crate) fn track_angle(session: &mut Session, zone: &ZoneModel, track: u64) -
 }
 
 /// Like [`track_angle`]; adds the readings to `seen`.
-pub(super) fn track_angle_seen(
+fn track_angle_seen(
     session: &mut Session,
     zone: &ZoneModel,
     track: u64,
@@ -38,7 +38,7 @@ pub(super) fn track_angle_seen(
 
 /// The angle of a track by one reading of a random sector in its middle that is not cached, with
 /// its address. An earlier reading may be used unless `again` is set.
-pub(super) fn one_angle(
+fn one_angle(
     session: &mut Session,
     zone: &ZoneModel,
     track: u64,

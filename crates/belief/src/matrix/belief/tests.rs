@@ -1,5 +1,6 @@
 //! Tests of the drive model by map, on synthetic observations and on simulated mechanics.
 
+use super::super::exceedance::ExceedanceRow;
 use super::super::map::LatencyMatrix;
 use super::super::scale::EntryBits;
 use super::super::shape::{Directions, MappedDrive, MatrixSettings};
@@ -227,7 +228,7 @@ fn when_the_map_is_to_be_filled_unknown_pairs_go_first_and_the_nearest_of_them()
     };
     assert_eq!(order(&belief), [1_001, 1_500, 1_003, 900, 2_000]);
     let before = belief.estimate(&head(&belief, 1_000, T0), T0, &read(&belief, 900));
-    belief.set_exploration(Exploration::Prefer);
+    belief.options.exploration = Exploration::Prefer;
     assert_eq!(order(&belief), [1_003, 900, 2_000, 1_001, 1_500]);
     let after = belief.estimate(&head(&belief, 1_000, T0), T0, &read(&belief, 900));
     assert_eq!(
@@ -578,10 +579,13 @@ fn between_fixed_positions_the_worst_is_not_exceeded_once_it_was_seen_some_times
     );
     let handle = map.map().clone();
     Loop::new(|_| map).serve(8_000);
-    let (first, later) =
-        handle.inspect(|map| (map.exceedance().rows().next(), map.exceedance().from_samples(16)));
+    let rows: Vec<ExceedanceRow> = handle.inspect(|map| map.exceedance().rows().collect());
+    let first = rows.first();
     assert!(first.is_some_and(|row| row.samples == 1 && row.rate() > Some(0.1)), "{first:?}");
-    assert!(later.trials > 500 && later.rate() < Some(0.02), "{later:?}");
+    let later = rows.iter().filter(|row| row.samples >= 16);
+    let (trials, exceeded) =
+        later.fold((0, 0), |sum, row| (sum.0 + row.trials, sum.1 + row.exceeded));
+    assert!(trials > 500 && exceeded * 50 < trials, "{exceeded} of {trials}");
 }
 
 /// If each access of a pair takes a different time, the worst of n is exceeded by the next one time
