@@ -103,7 +103,7 @@ fn the_json_has_the_keys_that_were_promised_and_their_values_are_of_the_right_ki
     );
     assert_eq!(
         (answer["policy"].as_str(), answer["drive"].as_str(), answer["noise"].as_str()),
-        (Some("sptf"), Some("atlas10k"), Some("on"))
+        (Some("sptf"), Some("atlas10k"), Some("typical"))
     );
 }
 
@@ -124,7 +124,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_gives_others() {
 fn every_policy_runs_on_every_profile_and_states_its_noise() {
     for policy in POLICIES {
         for drive in CATALOG {
-            for noise in ["on", "off"] {
+            for noise in ["off", "typical", "harsh"] {
                 if policy.oracle && drive.load().expect("it ships").actuators() > 1 {
                     let refused =
                         stderr(&headtime(&["sim", "--drive", drive.name, "--policy", policy.name]))
@@ -204,7 +204,7 @@ fn a_table_for_people_says_what_ran_with_which_noise() {
         "1s",
     ]);
     let default = headtime_io::PolicyChoice::default().name();
-    let first = format!("{default} on atlas10k, without noise, seed 1");
+    let first = format!("{default} on atlas10k, noise off, seed 1");
     for expected in
         [first.as_str(), "IOPS", "p99.9", "deadlines missed  0 of 200 (0 %)", "disk time: seek"]
     {

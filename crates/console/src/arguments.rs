@@ -1,14 +1,11 @@
 //! Command-line arguments that several commands take.
 
-use clap::ValueEnum;
-use serde::Serialize;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use headtime_mechanics::NoiseLevel;
 
-/// The switch for differences between the simulated instance and its profile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum NoiseSwitch {
-    /// Vary the instance as the profile specifies, drawn by the seed
-    On,
-    /// Follow the profile exactly, except for the phase of the spindle
-    Off,
+/// The parser of a level of noise.
+#[must_use]
+pub fn noise_level() -> impl TypedValueParser<Value = NoiseLevel> {
+    PossibleValuesParser::new(NoiseLevel::ALL.map(NoiseLevel::name))
+        .try_map(|name| name.parse::<NoiseLevel>())
 }

@@ -1,5 +1,5 @@
 //! How drives are named, the same everywhere:
-//! `emulated:PROFILE[@SETUP]?backing=FILE[&seed=N][&noise=on|off]`, an NBD URI (see `nbd`),
+//! `emulated:PROFILE[@SETUP]?backing=FILE[&seed=N][&noise=LEVEL]`, an NBD URI (see `nbd`),
 //! `memory:SIZE`, or a plain path.
 //!
 //! `PROFILE` is a name of the catalog (`headtime profiles`), or the path of a profile file:
@@ -12,6 +12,8 @@ use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+
+use headtime_mechanics::NoiseLevel;
 
 mod memory;
 mod nbd;
@@ -48,8 +50,8 @@ pub struct EmulatedLocator {
     /// The simulated instance of the profile. `None` uses the number remembered with the file, or 0
     /// for a new file.
     pub seed: Option<u64>,
-    /// True if the drive's times scatter as the profile describes.
-    pub noise: bool,
+    /// The level of noise [default: typical].
+    pub noise: NoiseLevel,
 }
 
 /// The source of a profile.
@@ -87,7 +89,7 @@ pub enum LocatorError {
     /// A setting that does not exist, or comes twice.
     #[error(
         "drive `{text}`: `{key}` is no setting, or is there twice; an emulated drive has \
-            backing=FILE, seed=N and noise=on|off, a simulated one the latter two"
+            backing=FILE, seed=N and noise=LEVEL, a simulated one the latter two"
     )]
     UnknownSetting {
         /// The text as given.
@@ -149,7 +151,7 @@ pub enum LocatorError {
     },
 }
 
-const FORM: &str = "emulated:PROFILE[@SETUP]?backing=FILE[&seed=N][&noise=on|off]";
+const FORM: &str = "emulated:PROFILE[@SETUP]?backing=FILE[&seed=N][&noise=LEVEL]";
 
 impl Locator {
     /// Reads a locator.
@@ -230,7 +232,7 @@ impl EmulatedLocator {
             }
         }
         let backing = backing.ok_or_else(|| LocatorError::NoBacking { text: text.to_owned() })?;
-        Ok(Self { profile, setup, backing, seed, noise: noise.unwrap_or(true) })
+        Ok(Self { profile, setup, backing, seed, noise: noise.unwrap_or_default() })
     }
 }
 
@@ -296,7 +298,7 @@ impl fmt::Display for Locator {
         if let Some(seed) = emulated.seed {
             write!(f, "&seed={seed}")?;
         }
-        if emulated.noise { Ok(()) } else { f.write_str("&noise=off") }
+        print_noise(f, emulated.noise)
     }
 }
 
@@ -307,12 +309,14 @@ fn read_seed(text: &str, encoded: &str) -> Result<u64, LocatorError> {
     })
 }
 
-fn read_noise(text: &str, encoded: &str) -> Result<bool, LocatorError> {
-    match decode_text(text, encoded)?.as_str() {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err(bad_value(text, "noise", encoded, "on or off")),
-    }
+fn read_noise(text: &str, encoded: &str) -> Result<NoiseLevel, LocatorError> {
+    let level = decode_text(text, encoded)?.parse();
+    level.map_err(|_| bad_value(text, "noise", encoded, "off, quiet, typical or harsh"))
+}
+
+/// Writes the level unless it is the default.
+fn print_noise(f: &mut fmt::Formatter<'_>, level: NoiseLevel) -> fmt::Result {
+    if level == NoiseLevel::default() { Ok(()) } else { write!(f, "&noise={level}") }
 }
 
 fn bad_value(text: &str, key: &'static str, encoded: &str, expected: &'static str) -> LocatorError {
@@ -363,7 +367,7 @@ mod tests {
             setup: None,
             backing: backing.into(),
             seed: None,
-            noise: true,
+            noise: NoiseLevel::Typical,
         }
     }
 
@@ -379,7 +383,7 @@ mod tests {
                 Locator::Emulated(EmulatedLocator {
                     setup: Some("cached".into()),
                     seed: Some(7),
-                    noise: false,
+                    noise: NoiseLevel::Off,
                     ..emulated("atlas10k", "my disk&co.img")
                 }),
             ),
@@ -404,7 +408,7 @@ mod tests {
                     profile: ProfileSource::of("atlas10k"),
                     setup: Some("nocache".into()),
                     seed: 3,
-                    noise: false,
+                    noise: NoiseLevel::Off,
                 }),
             ),
             ("mine.img", Locator::Path("mine.img".into())),
@@ -424,7 +428,7 @@ mod tests {
             ("emulated:atlas10k", "names no backing file"),
             ("emulated:atlas10k?backing=", "the path of a file"),
             ("emulated:atlas10k?backing=f&seed=-1", "seed=-1 is not a whole number"),
-            ("emulated:atlas10k?backing=f&noise=loud", "noise=loud is not on or off"),
+            ("emulated:atlas10k?backing=f&noise=loud", "noise=loud is not off, quiet, typical or"),
             ("emulated:atlas10k?backing=f&backing=g", "`backing` is no setting, or is there twice"),
             ("emulated:atlas10k?backing=f&color=red", "`color` is no setting"),
             ("emulated:atlas10k?backing=100%", "%25"),
@@ -449,7 +453,7 @@ mod tests {
             profile in "[a-z?&@=% .-]{1,12}",
             backing in "[^\\x00]{1,20}",
             seed in any::<Option<u64>>(),
-            noise in any::<bool>(),
+            noise in proptest::sample::select(&NoiseLevel::ALL),
             setup in proptest::option::of("[a-z@ %]{1,8}"),
         ) {
             let emulated = emulated(&profile, &backing);

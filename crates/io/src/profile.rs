@@ -41,12 +41,6 @@ pub(crate) fn load(
     }
 }
 
-/// Removes the scatter of the profile's times.
-pub(crate) fn remove_noise(profile: &mut DriveProfile) {
-    profile.variation.jitter_us = 0.0;
-    profile.variation.outlier_share = 0.0;
-}
-
 fn file_name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }

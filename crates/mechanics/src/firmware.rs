@@ -9,13 +9,17 @@
 //! for the length of the hold, one of those goes. Example, a hold of 1 s: a stream four commands
 //! deep beside single random reads. The stream's next command is always queued, so a random read
 //! that came 1 ms after the start of the run waits 1 s; then the best other command goes, and the
-//! stream must win a choice before its next run. Without a hold, FCFS starves no command; SPTF
-//! ignores age, so an endless stream may starve others. A hold bounds that, too.
+//! stream must win a choice before its next run. Without a hold, FCFS starves no command.
+//!
+//! *Ageing*, an option ([`Firmware::max_wait_ms`]): SPTF ignores age, so commands near the head may
+//! starve others without limit. With ageing, a command that has been ready for longer goes first,
+//! the oldest of several. Example, 2 s: beside an endless stream, each random read is served after
+//! 2 s at the latest, plus the service of those that waited longer.
 //!
 //! - Modelled: a bounded queue, FCFS, SPTF with exact knowledge of the mechanism, commands that are
 //!   not ready yet, the starvation of random reads beside a sequential stream that users report.
-//! - Not modelled: ageing, priorities and command duration limits, a write's data still on the bus
-//!   when it is chosen.
+//! - Not modelled: priorities and command duration limits, a write's data still on the bus when it
+//!   is chosen.
 //! - Differs from a drive: real firmware knows its mechanics less exactly and decides ahead; this
 //!   queue decides when the head is free.
 //!
@@ -72,6 +76,8 @@ pub struct FirmwareQueue {
     /// The start of each waiting command, once looked up; only used by SPTF.
     spots: Vec<Option<Spot>>,
     hold: Option<Hold>,
+    /// Time after which a ready command goes first.
+    max_wait: Option<Nanos>,
 }
 
 /// The current sequential run.
@@ -89,17 +95,15 @@ impl FirmwareQueue {
     #[must_use]
     pub fn new(firmware: &Firmware) -> Self {
         // Validated times are finite and not negative, so the conversion cannot fail.
-        let hold = |ms| Hold {
-            longest: Nanos::from_ms_f64(ms).unwrap_or(Nanos::ZERO),
-            end: None,
-            since: None,
-        };
+        let time = |ms| Nanos::from_ms_f64(ms).unwrap_or(Nanos::ZERO);
+        let hold = |ms| Hold { longest: time(ms), end: None, since: None };
         Self {
             algorithm: firmware.algorithm,
             depth: firmware.queue_depth,
             waiting: Vec::new(),
             spots: Vec::new(),
             hold: firmware.sequential_hold_ms.map(hold),
+            max_wait: firmware.max_wait_ms.map(time),
         }
     }
 
@@ -129,6 +133,9 @@ impl FirmwareQueue {
         head: HeadPosition,
         mechanism: &Mechanism<V>,
     ) -> Option<usize> {
+        if let Some(place) = self.overdue(now) {
+            return Some(place);
+        }
         let continuing = self.continuing(now);
         if let Some(place) = continuing
             && !self.hold_is_over(now)
@@ -189,6 +196,16 @@ impl FirmwareQueue {
             }
         }
         best.map(|(_, place)| place)
+    }
+
+    /// The command that has been ready longest, if for longer than the limit on waiting.
+    #[must_use]
+    pub fn overdue(&self, now: Instant) -> Option<usize> {
+        let max_wait = self.max_wait?;
+        let waits =
+            self.waiting.iter().enumerate().map(|(place, command)| (command.ready_at, place));
+        let (ready_at, place) = waits.min()?;
+        (now.saturating_since(ready_at) >= max_wait && ready_at <= now).then_some(place)
     }
 
     /// The first ready command that continues the last one served, if there is a hold.

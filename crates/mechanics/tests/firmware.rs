@@ -1,4 +1,4 @@
-//! The firmware queue: FCFS, SPTF and the hold for sequential runs.
+//! The firmware queue: FCFS, SPTF, ageing and the hold for sequential runs.
 
 use headtime_mechanics::profile::{Algorithm, Firmware};
 use headtime_mechanics::{
@@ -100,15 +100,17 @@ fn served_with_a_stream(
     sequential_hold_ms: Option<f64>,
     count: u64,
 ) -> Vec<u64> {
+    served(
+        &Firmware { queue_depth: 64, algorithm, sequential_hold_ms, ..Firmware::default() },
+        count,
+    )
+}
+
+fn served(firmware: &Firmware, count: u64) -> Vec<u64> {
     let mechanism =
         Mechanism::nominal(&catalog::load("atlas10k").expect("a shipped profile is valid"))
             .expect("it is valid");
-    let mut queue = FirmwareQueue::new(&Firmware {
-        queue_depth: 64,
-        algorithm,
-        sequential_hold_ms,
-        ..Firmware::default()
-    });
+    let mut queue = FirmwareQueue::new(firmware);
     let stream = |number: u64| FirmwareCommand {
         extent: Extent::from_numbers(number * 8, 8),
         ..command(number, 0, 0)
@@ -149,6 +151,24 @@ fn a_hold_lets_a_sequential_run_go_before_others_until_it_has_kept_them_waiting_
     // A hold of zero lets another command go after the first continuation.
     let alternating = served_with_a_stream(Algorithm::Fcfs, Some(0.0), 6);
     assert_eq!(alternating[..3], [0, 1, 1_000]);
+}
+
+#[test]
+fn ageing_bounds_the_wait_beside_a_stream_that_sptf_prefers_without_limit() {
+    let sptf = |max_wait_ms| Firmware {
+        queue_depth: 64,
+        algorithm: Algorithm::Sptf,
+        max_wait_ms,
+        ..Firmware::default()
+    };
+    let others =
+        |order: &[u64]| order.iter().copied().filter(|id| *id >= 1_000).collect::<Vec<_>>();
+    assert!(others(&served(&sptf(None), 200)).is_empty(), "the stream starves all others");
+    let aged = served(&sptf(Some(50.0)), 200);
+    assert!(others(&aged[..50]).is_empty(), "{aged:?}");
+    // All came at the origin, so at 50 ms all go, in order of arrival; then the stream goes on.
+    assert_eq!(others(&aged[50..70]), (1_000..1_020).collect::<Vec<_>>());
+    assert_eq!(aged[70], 50);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use headtime_mechanics::{DriveProfile, ProfileError};
+use headtime_mechanics::{DriveProfile, NoiseLevel, ProfileError};
 use headtime_sched::{
     Belief, FillSettings, Parameters, PolicyEntry, QueueLimits, ScanId, ScanOptions, Scheduler,
     Tunables,
@@ -81,6 +81,8 @@ pub enum Instance {
     Nominal,
     /// Drawn by the seed from the profile's `[variation]`.
     Drawn,
+    /// Drawn by the seed at a level of noise.
+    Noise(NoiseLevel),
 }
 
 impl Instance {
@@ -90,8 +92,9 @@ impl Instance {
     /// Any error in the profile.
     pub fn of(self, profile: &DriveProfile, seed: u64) -> Result<DriveTruth, ProfileError> {
         match self {
-            Self::Nominal => DriveTruth::nominal(profile, seed),
+            Self::Nominal | Self::Noise(NoiseLevel::Off) => DriveTruth::nominal(profile, seed),
             Self::Drawn => DriveTruth::draw(profile, seed),
+            Self::Noise(level) => DriveTruth::draw(&level.apply(profile), seed),
         }
     }
 }

@@ -12,17 +12,17 @@ use headtime_workload::{Mix, StreamConfig, Workload};
 /// Drive, policy, clients, fraction of reads, seed; then IOPS, mean response in milliseconds, and
 /// seconds of seek, rotation and transfer.
 const GOLDEN: &str = "\
-atlas10k fcfs 1 1 1: 112.149 8.9167 11.104644 5.981450 0.321450
-atlas10k sptf 16 1 2: 197.131 81.2321 7.184109 2.641250 0.320177
-atlas10k sptf-expected 64 0.7 3: 252.847 253.6732 5.992045 1.597113 0.320758
-atlas10k firmware 32 0.7 4: 228.057 140.4509 6.627093 1.822859 0.319783
-atlas10k@recorded fcfs 4 0.5 5: 102.783 38.9179 7.237994 3.937952 0.207441
-cheetah15k5 clook 16 0.7 6: 247.039 64.7117 4.030110 4.001579 0.064211
-cheetah15k5 sptf-oracle 16 1 7: 302.740 52.8381 4.938886 1.602972 0.064467
-nearline-20tb headtime 16 0.7 8: 160.868 99.3738 6.936418 3.880070 0.030875
-nearline-20tb@nocache sptf-expected 64 1 9: 252.082 254.1942 5.316151 2.580959 0.036821
-exos-2x18 clook 32 1 10: 145.099 220.4726 5.904752 8.310569 0.037689
-deskstar34gxp sstf 8 0.5 11: 83.148 96.1304 10.328033 5.384167 0.237346
+atlas10k fcfs 1 1 1: 112.418 8.8954 11.102685 5.985842 0.321437
+atlas10k sptf 16 1 2: 204.224 78.4356 6.997534 2.475521 0.320133
+atlas10k sptf-expected 64 0.7 3: 258.162 246.8080 5.970533 1.455923 0.320614
+atlas10k firmware 32 0.7 4: 226.796 141.6382 6.612947 1.885235 0.320298
+atlas10k@recorded fcfs 4 0.5 5: 102.867 38.8803 7.251471 3.934308 0.207956
+cheetah15k5 clook 16 0.7 6: 248.883 64.2300 4.025314 3.946387 0.064211
+cheetah15k5 sptf-oracle 16 1 7: 303.262 52.7112 4.914552 1.615971 0.064435
+nearline-20tb headtime 16 0.7 8: 163.700 97.7084 7.044567 3.808087 0.031516
+nearline-20tb@nocache sptf-expected 64 1 9: 256.850 247.7799 5.434227 2.315625 0.036782
+exos-2x18 clook 32 1 10: 145.092 220.4815 5.900544 8.317107 0.037691
+deskstar34gxp sstf 8 0.5 11: 83.326 95.9254 10.323572 5.392955 0.237333
 ";
 
 fn line(drive: &str, policy: &str, clients: u32, reads: f64, seed: u64) -> String {
@@ -38,7 +38,7 @@ fn line(drive: &str, policy: &str, clients: u32, reads: f64, seed: u64) -> Strin
     .expect("4 KiB suit the drive");
     let experiment = Experiment {
         parameters,
-        instance: Instance::Drawn,
+        instance: Instance::Nominal,
         warm_up: 200,
         requests: 2_000,
         ..Experiment::new(profile, entry, seed)

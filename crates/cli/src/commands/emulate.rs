@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use headtime_io::{EmulatedLocator, EmulationSnapshot, Locator, ProfileSource};
+use headtime_mechanics::NoiseLevel;
 use headtime_serve::config::{Config, Flags};
 use headtime_serve::{Server, serve_alone};
 
 use crate::commands::serve::{DRAIN, print_exports, start_failure};
 use headtime_console::Failure;
-use headtime_console::arguments::NoiseSwitch;
+use headtime_console::arguments::noise_level;
 use headtime_console::figures::show_percent;
 use headtime_console::logs::{self, Level};
 use headtime_console::stop::Stop;
@@ -31,9 +32,10 @@ pub struct Arguments {
     /// Seed of the emulated instance [default: the one stored beside the file, 0 for a new file]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Variation of the instance's times as the profile specifies
-    #[arg(long, value_enum, default_value_t = NoiseSwitch::On)]
-    pub noise: NoiseSwitch,
+    /// Level of noise: how far the drive differs from its profile and varies [default: that of the
+    /// locator, else typical]
+    #[arg(long, value_name = "LEVEL", value_parser = noise_level())]
+    pub noise: Option<NoiseLevel>,
     /// Maximum commands at the drive [default: the depth of its own queue]
     #[arg(long, value_name = "N")]
     pub outstanding: Option<String>,
@@ -76,7 +78,6 @@ fn start(arguments: &Arguments) -> Result<Server, Failure> {
 
 /// The drive, by either way of naming it.
 fn emulated(arguments: &Arguments) -> Result<EmulatedLocator, Failure> {
-    let noise = arguments.noise == NoiseSwitch::On;
     let named = arguments
         .profile
         .strip_prefix("emulated:")
@@ -93,7 +94,7 @@ fn emulated(arguments: &Arguments) -> Result<EmulatedLocator, Failure> {
         return match Locator::parse(&arguments.profile).map_err(Failure::usage)? {
             Locator::Emulated(named) => Ok(EmulatedLocator {
                 seed: arguments.seed.or(named.seed),
-                noise: noise && named.noise,
+                noise: arguments.noise.unwrap_or(named.noise),
                 ..named
             }),
             other => Err(Failure::Usage(anyhow!(
@@ -117,7 +118,7 @@ fn emulated(arguments: &Arguments) -> Result<EmulatedLocator, Failure> {
         setup: setup.map(str::to_string),
         backing,
         seed: arguments.seed,
-        noise,
+        noise: arguments.noise.unwrap_or_default(),
     })
 }
 

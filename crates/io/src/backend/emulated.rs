@@ -112,11 +112,8 @@ pub(crate) fn profile_of(
     emulated: &EmulatedLocator,
     locator: &Locator,
 ) -> Result<DriveProfile, OpenError> {
-    let mut profile = profile::load(&emulated.profile, emulated.setup.as_deref(), locator)?;
-    if !emulated.noise {
-        profile::remove_noise(&mut profile);
-    }
-    Ok(profile)
+    let profile = profile::load(&emulated.profile, emulated.setup.as_deref(), locator)?;
+    Ok(emulated.noise.apply(&profile))
 }
 
 impl Backend for EmulatedDrive {

@@ -85,11 +85,8 @@ pub(crate) fn profile_of(
     simulated: &SimulatedLocator,
     locator: &Locator,
 ) -> Result<DriveProfile, OpenError> {
-    let mut profile = profile::load(&simulated.profile, simulated.setup.as_deref(), locator)?;
-    if !simulated.noise {
-        profile::remove_noise(&mut profile);
-    }
-    Ok(profile)
+    let profile = profile::load(&simulated.profile, simulated.setup.as_deref(), locator)?;
+    Ok(simulated.noise.apply(&profile))
 }
 
 impl Backend for Simulated {

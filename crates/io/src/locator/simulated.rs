@@ -1,9 +1,11 @@
-//! `simulated:PROFILE[@SETUP][?seed=N][&noise=on|off]`: the model of a drive whose time jumps, its
+//! `simulated:PROFILE[@SETUP][?seed=N][&noise=LEVEL]`: the model of a drive whose time jumps, its
 //! bytes in memory.
 
 use std::fmt;
 
-use super::{LocatorError, ProfileSource, read_noise, read_seed};
+use headtime_mechanics::NoiseLevel;
+
+use super::{LocatorError, ProfileSource, print_noise, read_noise, read_seed};
 
 /// The parts of a `simulated:` locator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,8 +16,8 @@ pub struct SimulatedLocator {
     pub setup: Option<String>,
     /// The seed of the simulated drive [default: 0].
     pub seed: u64,
-    /// True if the drive's times scatter as the profile describes.
-    pub noise: bool,
+    /// The level of noise [default: typical].
+    pub noise: NoiseLevel,
 }
 
 impl SimulatedLocator {
@@ -36,13 +38,13 @@ impl SimulatedLocator {
                 }
             }
         }
-        Ok(Self { profile, setup, seed: seed.unwrap_or(0), noise: noise.unwrap_or(true) })
+        Ok(Self { profile, setup, seed: seed.unwrap_or(0), noise: noise.unwrap_or_default() })
     }
 }
 
 impl fmt::Display for SimulatedLocator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "simulated:{}?seed={}", self.profile.print(self.setup.as_deref()), self.seed)?;
-        if self.noise { Ok(()) } else { f.write_str("&noise=off") }
+        print_noise(f, self.noise)
     }
 }

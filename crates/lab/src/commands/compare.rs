@@ -7,6 +7,7 @@ use std::thread;
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
+use headtime_mechanics::NoiseLevel;
 
 use crate::commands::papers::scale;
 use crate::compare::statistics::{Metric, totals};
@@ -15,7 +16,7 @@ use crate::compare::{
     CompareSpec, Comparison, Entry, Located, Plan, build, page, quoted, session, split_names,
 };
 use headtime_console::Failure;
-use headtime_console::arguments::NoiseSwitch;
+use headtime_console::arguments::noise_level;
 use headtime_console::output::{columns, print};
 use headtime_console::stop::Stop;
 
@@ -72,9 +73,9 @@ pub struct CompareArguments {
     /// Run this share of the requests: 0.1 is faster and less precise
     #[arg(long, value_name = "SHARE", value_parser = scale)]
     pub scale: Option<f64>,
-    /// Difference of instances from their profiles and variation of their times [default: on]
-    #[arg(long, value_enum)]
-    pub noise: Option<NoiseSwitch>,
+    /// Level of noise: how far the drives differ from their profiles and vary [default: typical]
+    #[arg(long, value_name = "LEVEL", value_parser = noise_level())]
+    pub noise: Option<NoiseLevel>,
     /// Maximum commands at the drive [default: chosen by each policy]
     #[arg(long, value_name = "N")]
     pub outstanding: Option<u64>,

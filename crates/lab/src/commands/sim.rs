@@ -11,7 +11,7 @@ use std::time::Instant;
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use headtime_io::ModelSource;
-use headtime_mechanics::DriveProfile;
+use headtime_mechanics::{DriveProfile, NoiseLevel};
 use headtime_sched::{Parameters, PolicyEntry};
 use headtime_sim::{Experiment, Instance, RunError, run_with_belief};
 use headtime_units::{ByteSize, Nanos, parse_bytes, parse_nanos};
@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::traces::{ReplayArguments, TraceArguments};
 use crate::workloads::DEFAULT_DEPTH;
-use headtime_console::arguments::NoiseSwitch;
+use headtime_console::arguments::noise_level;
 use headtime_console::output::{print, print_json};
 use headtime_console::{Failure, drive_model};
 
@@ -142,10 +142,9 @@ pub struct SimArguments {
     /// Seed of the drive instance, its noise and the workload
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Difference of the instance from its profile and variation of its times, as the profile
-    /// specifies
-    #[arg(long, value_enum, default_value_t = NoiseSwitch::On)]
-    pub noise: NoiseSwitch,
+    /// Level of noise: how far the drive differs from its profile and varies
+    #[arg(long, value_name = "LEVEL", value_parser = noise_level(), default_value_t)]
+    pub noise: NoiseLevel,
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub json: bool,
@@ -249,10 +248,7 @@ pub fn simulate(arguments: &SimArguments) -> Result<SimOutput, Failure> {
         WarmUp::Time(time) => (None, Some(time)),
     };
     let experiment = Experiment {
-        instance: match arguments.noise {
-            NoiseSwitch::On => Instance::Drawn,
-            NoiseSwitch::Off => Instance::Nominal,
-        },
+        instance: Instance::Noise(arguments.noise),
         parameters: arguments.policy.parameters.clone(),
         tunables: model::tunables(&arguments.set)?,
         outstanding: arguments.outstanding,

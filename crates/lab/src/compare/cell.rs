@@ -4,7 +4,7 @@ use std::cell::Cell as Taken;
 
 use anyhow::{Context as _, anyhow};
 use headtime_io::ModelSource;
-use headtime_mechanics::DriveProfile;
+use headtime_mechanics::{DriveProfile, NoiseLevel};
 use headtime_sched::Refusal;
 use headtime_sim::{EngineError, Experiment, Instance, ObservedRun, RunError, run_observed};
 use headtime_units::Instant;
@@ -15,7 +15,6 @@ use super::observer::Observer;
 use super::outcome::{CellEnd, CellOutcome, Figures, StreamOutcome, rounded, shares};
 use super::plan::{Case, Plan};
 use crate::workloads::StreamLabel;
-use headtime_console::arguments::NoiseSwitch;
 use headtime_console::stop::Stop;
 
 /// One run.
@@ -56,8 +55,8 @@ pub struct Decisive {
     pub requests: u64,
     /// Requests before those.
     pub warm_up: u64,
-    /// The noise switch.
-    pub noise: bool,
+    /// The level of noise.
+    pub noise: NoiseLevel,
     /// Commands at the drive at once.
     pub outstanding: Option<u64>,
     /// Requests held at most.
@@ -102,7 +101,7 @@ impl Cell {
             seed: self.seed,
             requests: plan.spec.requests.value,
             warm_up: case.warm_up,
-            noise: plan.spec.noise == NoiseSwitch::On,
+            noise: plan.spec.noise,
             outstanding: plan.spec.outstanding.as_ref().map(|outstanding| outstanding.value),
             queue_limit: plan.spec.queue_limit.value,
         }
@@ -139,10 +138,7 @@ impl Cell {
         let policy = &plan.policies[self.policy];
         let experiment = Experiment {
             profile: plan.drives[case.drive].profile.clone(),
-            instance: match plan.spec.noise {
-                NoiseSwitch::On => Instance::Drawn,
-                NoiseSwitch::Off => Instance::Nominal,
-            },
+            instance: Instance::Noise(plan.spec.noise),
             policy: policy.entry,
             parameters: policy.parameters.clone(),
             tunables: headtime_sched::Tunables::default(),

@@ -8,12 +8,11 @@
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
-use clap::ValueEnum as _;
+use headtime_mechanics::{NoiseLevel, UnknownNoise};
 use serde::{Deserialize, Serialize, Serializer};
 use toml::Spanned;
 
 use headtime_console::Failure;
-use headtime_console::arguments::NoiseSwitch;
 
 /// Everything that decides a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,8 +37,8 @@ pub struct CompareSpec {
     pub requests: Located<u64>,
     /// Requests before those; `None` chooses.
     pub warmup: Option<Located<u64>>,
-    /// The noise switch for all runs.
-    pub noise: NoiseSwitch,
+    /// The level of noise of all runs.
+    pub noise: NoiseLevel,
     /// Commands at the drive at once; `None` leaves it to the policy.
     pub outstanding: Option<Located<u64>>,
     /// Requests held before a run counts as overloaded.
@@ -91,7 +90,7 @@ impl Default for CompareSpec {
             replicas: Located::new(1, "the default"),
             requests: Located::new(20_000, "the default"),
             warmup: None,
-            noise: NoiseSwitch::On,
+            noise: NoiseLevel::default(),
             outstanding: None,
             queue_limit: Located::new(65_536, "the default"),
         }
@@ -133,12 +132,8 @@ impl CompareSpec {
         spec.warmup = file.warmup.map(|found| placed.of(found));
         spec.outstanding = file.outstanding.map(|found| placed.of(found));
         if let Some(noise) = file.noise.map(|found| placed.of(found)) {
-            spec.noise = NoiseSwitch::from_str(&noise.value, false).map_err(|_| {
-                Failure::Usage(anyhow!(
-                    "{}: noise `{}` is neither \"on\" nor \"off\"",
-                    noise.place,
-                    noise.value
-                ))
+            spec.noise = noise.value.parse().map_err(|error: UnknownNoise| {
+                Failure::Usage(anyhow!("{}: noise: {error}", noise.place))
             })?;
         }
         Ok(spec)
@@ -211,7 +206,8 @@ impl CompareSpec {
             self.seed.value, self.replicas.value, self.requests.value
         ));
         parts.extend(self.warmup.iter().map(|warmup| format!("--warmup {}", warmup.value)));
-        parts.extend((self.noise == NoiseSwitch::Off).then(|| "--noise off".to_string()));
+        let level = Some(self.noise).filter(|level| *level != NoiseLevel::default());
+        parts.extend(level.map(|level| format!("--noise {level}")));
         parts.extend(
             self.outstanding
                 .iter()
@@ -321,7 +317,7 @@ mod tests {
             \"off\"\nwarmup = 0\nbaseline = \"edf\"\n";
         let spec = CompareSpec::parse("plan.toml", text).expect("it is right");
         assert_eq!(spec.policies[1], Located::new("edf".to_string(), "plan.toml:1"));
-        assert_eq!((spec.seed.value, spec.noise, spec.replicas.value), (9, NoiseSwitch::Off, 1));
+        assert_eq!((spec.seed.value, spec.noise, spec.replicas.value), (9, NoiseLevel::Off, 1));
         assert_eq!(
             spec.command(),
             "headtime compare --policies fcfs edf --drives nearline-20tb --workloads random \
@@ -345,10 +341,7 @@ mod tests {
                 "depths = [\n 4,\n 0,\n]\n",
                 "plan.toml:3: depth 0 is not a whole number from 1 to 1000000",
             ),
-            (
-                "seed = 1\nnoise = \"some\"\n",
-                "plan.toml:2: noise `some` is neither \"on\" nor \"off\"",
-            ),
+            ("seed = 1\nnoise = \"some\"\n", "plan.toml:2: noise: some is no level of noise"),
             ("seed = \"one\"\n", "plan.toml:1: invalid type: string"),
             ("seed = 1\nseed = 2\n", "plan.toml:2: duplicate key"),
             ("models = []\n", "models names none; leave it out for the default"),

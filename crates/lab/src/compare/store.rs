@@ -185,6 +185,7 @@ fn closing(before: &str) -> String {
 mod tests {
     use super::*;
     use crate::compare::outcome::tests::outcome;
+    use headtime_mechanics::NoiseLevel;
 
     fn decisive(seed: u64) -> Decisive {
         Decisive {
@@ -199,7 +200,7 @@ mod tests {
             seed,
             requests: 100,
             warm_up: 10,
-            noise: true,
+            noise: NoiseLevel::default(),
             outstanding: None,
             queue_limit: 1_000,
         }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use headtime_io::{EmulatedLocator, Locator, PolicyChoice, ProfileSource};
+use headtime_mechanics::NoiseLevel;
 use headtime_nbd::uri::{Address, NbdUri};
 use headtime_serve::Server;
 use headtime_serve::config::{Config, Listen, VolumeConfig};
@@ -119,7 +120,7 @@ fn config(plan: &Plan, policy: &PolicyChoice, folder: &Path, socket: &Path) -> C
         setup: setup.map(str::to_string),
         backing: folder.join("drive.img"),
         seed: Some(plan.seed),
-        noise: true,
+        noise: NoiseLevel::default(),
     };
     let volumes = plan.loads.iter().map(|load| VolumeConfig {
         name: load.volume.to_string(),

@@ -283,6 +283,10 @@ pub struct Firmware {
     /// reads that starve for seconds beside a sequential stream. Default: no preference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequential_hold_ms: Option<f64>,
+    /// Time after which a waiting command goes before all others (ageing), milliseconds. Default:
+    /// none, so that SPTF may starve commands far from the head.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_wait_ms: Option<f64>,
     /// True if a read transfers sectors as they come by once the head is on their track, instead of
     /// from the first one on.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -360,8 +364,23 @@ pub struct VariationSpec {
     pub spindle_drift_period_s: f64,
     /// Error of a track's angle: standard deviation, microseconds of rotation.
     pub track_angle_us: f64,
+    /// Error of the angle that neighboring tracks share, as wrong skews leave it: standard
+    /// deviation, microseconds of rotation.
+    pub region_angle_us: f64,
     /// Error of a seek time by region of the stroke: standard deviation, microseconds.
     pub seek_residual_us: f64,
+    /// Error of the seek curve, the head switch, the settle, the bus rate and each overhead:
+    /// standard deviation as a fraction of the value, 0 to 0.2.
+    pub extraction_error: f64,
+    /// Unpredictable part of each arm time: standard deviation, microseconds.
+    pub arm_jitter_us: f64,
+    /// Amplitude of the arm times' slow drift with temperature, microseconds; its period is that of
+    /// the spindle's drift.
+    pub arm_drift_us: f64,
+    /// Idle time after which the drive may do work of its own, milliseconds.
+    pub idle_work_after_ms: f64,
+    /// Fraction of accesses (0 to 1) after so much idle time that find the arm elsewhere.
+    pub idle_work_share: f64,
     /// Additional defective sectors per million sectors; the zones' spares must hold them.
     pub slips_per_million: f64,
     /// Noise of each completion: standard deviation, microseconds.
@@ -370,6 +389,17 @@ pub struct VariationSpec {
     pub outlier_share: f64,
     /// Extra time of those, milliseconds.
     pub outlier_ms: f64,
+    /// Fraction of accesses (0 to 1) that lose a revolution: the arm has not settled, or a sector is
+    /// read again.
+    pub retry_share: f64,
+    /// Recalibrations, on average per hour; each delays the access during which it is due.
+    pub recalibrations_per_hour: f64,
+    /// Time of a recalibration, milliseconds.
+    pub recalibration_ms: f64,
+    /// Fraction of reports (0 to 1) that a busy host sees late.
+    pub stall_share: f64,
+    /// Mean extra time of those, milliseconds.
+    pub stall_ms: f64,
     /// Sectors that become defective and are remapped at run time, on average per hour.
     pub grown_defects_per_hour: f64,
 }
@@ -431,6 +461,7 @@ overlay!(FirmwareOverlay of Firmware {
     queue_depth: u32,
     algorithm: Algorithm,
     sequential_hold_ms: f64,
+    max_wait_ms: f64,
     zero_latency_read: bool,
     zero_latency_write: bool,
 });

@@ -609,7 +609,7 @@ impl SimulatedDrive {
         let ahead = here.ahead.filter(|ahead| ahead.limit_at >= now)?;
         let buffers = self.buffers.as_ref()?;
         let unsaved = buffers.next_unsaved(self.base(arm), ahead.next);
-        let others_turn = here.queue.hold_is_over(now)
+        let others_turn = (here.queue.hold_is_over(now) || here.queue.overdue(now).is_some())
             && here
                 .queue
                 .waiting()

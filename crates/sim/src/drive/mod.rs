@@ -26,7 +26,9 @@
 //!   for sequential runs; writes that wait for their data; writes of partial physical sectors
 //!   ([`media`]); read-ahead, write-back and the cost of a flush ([`buffers`]); spindle drift;
 //!   sectors remapped at run time; exponentially distributed report jitter that keeps the order of
-//!   completions; rare slow accesses.
+//!   completions, and reports that a busy host sees late; arm times with a random part and a slow
+//!   drift; accesses that lose a revolution; recalibrations; an arm that work of the drive's own has
+//!   moved in idle time; rare slow accesses.
 //! - Not modelled: retries after errors, the state after power loss (see [`Landing`] for models of
 //!   both), spin-down.
 //! - Differs from a drive: the command overheads of two commands submitted together overlap, as if
@@ -41,15 +43,15 @@ mod media;
 mod reports;
 
 use headtime_mechanics::{
-    Bus, Direction, FirmwareCommand, FirmwareQueue, InterfaceTimes, ProfileError,
+    Bus, Direction, FirmwareCommand, FirmwareQueue, HeadPosition, InterfaceTimes, ProfileError,
 };
 use headtime_sched::{Command, CommandId, DriveTraits, Op};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
-use rand::{Rng, SeedableRng};
+use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
 
 use crate::device::{Breakdown, Device, DriveCompletion};
-use crate::truth::DriveTruth;
+use crate::truth::{DriveTruth, Noise, exponential, standard_normal};
 use arm::{DriveArm, QueuedPart};
 use buffers::Buffers;
 use headtime_mechanics::DiskTime;
@@ -109,8 +111,7 @@ impl SimulatedDrive {
     pub fn new(truth: DriveTruth) -> Result<Self, ProfileError> {
         let profile = truth.profile();
         let interface = InterfaceTimes::from_profile(profile)?;
-        let mut noise = ChaCha8Rng::seed_from_u64(truth.seed());
-        noise.set_stream(NOISE_STREAM);
+        let noise = truth.noise_stream();
         let queue = FirmwareQueue::new(&profile.firmware);
         Ok(Self {
             interface,
@@ -272,9 +273,15 @@ impl SimulatedDrive {
         not_before: Instant,
         unsolicited: bool,
     ) -> MediaWork {
-        let lost = self.outlier();
-        let here = &self.arms[part.arm];
+        self.idle_work(now, part.arm);
+        let recalibration = self.truth.recalibrate(now);
+        let from = self.arms[part.arm].head;
+        let arm_error = self.arm_error(now, part, from, extent);
+        let lost = self.lost_time(part.arm);
         let mechanism = self.truth.mechanism_of(part.arm);
+        // An arm that is early or late by a time arrives as if it had departed so much earlier or
+        // later.
+        let depart = (now + recalibration).offset_by_ns(arm_error);
         let base = buffers::base(part.arm, self.arm_sectors);
         let held = |sector: Extent| {
             let in_cache = Extent::new(Lba::new(base + sector.start.get()), sector.len);
@@ -282,7 +289,7 @@ impl SimulatedDrive {
         };
         let access = media::access(
             mechanism,
-            (here.head, now),
+            (from, depart),
             direction_of(part.op),
             extent,
             not_before,
@@ -291,8 +298,8 @@ impl SimulatedDrive {
         );
         let work = MediaWork {
             began: now,
-            seek: access.seek,
-            rotate: access.rotate + lost,
+            seek: Nanos::from_ns(access.seek.as_ns().saturating_add_signed(arm_error)),
+            rotate: access.rotate + recalibration + lost,
             transfer: access.transfer,
             first_sector: access.first_sector,
             end: access.finish + lost,
@@ -335,21 +342,73 @@ impl SimulatedDrive {
         self.arms.iter_mut().for_each(|arm| arm.ledger.leave(at));
     }
 
+    /// The time between a completion and its report.
     fn jitter(&mut self) -> Nanos {
-        let mean = self.truth.noise().jitter_ns;
-        if mean == 0.0 {
-            return Nanos::ZERO;
+        let noise = self.truth.noise();
+        let mut late = Nanos::ZERO;
+        if noise.jitter_ns > 0.0 {
+            late = exponential(&mut self.noise, noise.jitter_ns);
         }
-        // 53 bits, never 0.
-        let even = ((self.noise.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
-        Nanos::from_ns((-libm::log(even) * mean) as u64)
+        if self.hits(noise.stall_share) {
+            late += exponential(&mut self.noise, noise.stall_ns);
+        }
+        late
     }
 
-    fn outlier(&mut self) -> Nanos {
+    /// The time that an access loses to a retry or as an outlier.
+    fn lost_time(&mut self, arm: usize) -> Nanos {
         let noise = self.truth.noise();
-        let hit = noise.outlier_share > 0.0
-            && f64::from(self.noise.next_u32()) < noise.outlier_share * 4_294_967_296.0;
-        if hit { noise.outlier } else { Nanos::ZERO }
+        let mut lost = Nanos::ZERO;
+        if self.hits(noise.outlier_share) {
+            lost += noise.outlier;
+        }
+        if self.hits(noise.retry_share) {
+            lost += self.truth.mechanism_of(arm).period().time_of_turns(1, 1);
+        }
+        lost
+    }
+
+    /// The deviation of the arm time to `extent`, in nanoseconds: at most half of it.
+    fn arm_error(
+        &mut self,
+        now: Instant,
+        part: ArmPart,
+        from: HeadPosition,
+        extent: Extent,
+    ) -> i64 {
+        let Noise { arm_jitter_ns, arm_drift: (amplitude, omega, phase), .. } = self.truth.noise();
+        let mut error = 0.0;
+        if arm_jitter_ns > 0.0 {
+            error += arm_jitter_ns * standard_normal(self.noise.next_u64());
+        }
+        if amplitude > 0.0 {
+            error += amplitude * libm::sin(omega * now.as_ns() as f64 + phase);
+        }
+        if error == 0.0 {
+            return 0;
+        }
+        let mechanism = self.truth.mechanism_of(part.arm);
+        let to = mechanism.layout().track_of(extent.start);
+        let max_error = mechanism.arm_time(from, to.into(), direction_of(part.op)).as_ns() / 2;
+        (error as i64).clamp(-(max_error as i64), max_error as i64)
+    }
+
+    /// Moves the arm if work of the drive's own has done so in the idle time before `now`.
+    fn idle_work(&mut self, now: Instant, arm: usize) {
+        let noise = self.truth.noise();
+        let here = &self.arms[arm];
+        let busy_until = here.ahead.map_or(here.head_free, |ahead| here.head_free.max(ahead.until));
+        if noise.idle_work_share > 0.0
+            && busy_until + noise.idle_work_after <= now
+            && self.hits(noise.idle_work_share)
+        {
+            let cylinders = self.truth.profile().cylinders();
+            self.arms[arm].head.cylinder = self.noise.random_range(0..cylinders);
+        }
+    }
+
+    fn hits(&mut self, share: f64) -> bool {
+        share > 0.0 && f64::from(self.noise.next_u32()) < share * 4_294_967_296.0
     }
 
     /// Sets the arm's spindle to its state at `at`.
@@ -540,6 +599,3 @@ pub(crate) fn direction_of(op: Op) -> Direction {
         Op::Write | Op::Zero => Direction::Write,
     }
 }
-
-/// Separates the noise from the truth's random numbers of the same seed.
-const NOISE_STREAM: u64 = 1;

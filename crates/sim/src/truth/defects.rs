@@ -1,9 +1,9 @@
-//! [`GrownDefects`]: sectors that become defective at run time and are remapped to a spare.
+//! [`RandomTimes`]: events of a Poisson process, such as growing defects and recalibrations.
 //!
-//! Defects are a Poisson process: exponentially distributed intervals around the profile's mean,
-//! each at a uniformly drawn sector. The contents move to the spare; later accesses make a trip
-//! there. Without a free spare nothing happens. Worked example, 0.5 an hour: after a day about 12
-//! sectors have moved, each costing an access that passes over it up to two seeks and revolutions.
+//! The intervals are exponentially distributed around the mean. [`GrownDefects`] adds a uniformly
+//! drawn sector to each: its contents move to a spare, and later accesses make a trip there.
+//! Without a free spare nothing happens. Worked example, 0.5 an hour: after a day about 12 sectors
+//! have moved, each costing an access that passes over it up to two seeks and revolutions.
 //!
 //! - Modelled: time and place; remapping by [`Layout::remap`](headtime_mechanics::Layout::remap).
 //! - Not modelled: the errors and retries by which a drive detects a defect, and the time of the
@@ -11,46 +11,62 @@
 //! - Differs from a drive: real defects come in scratches, side by side.
 
 use headtime_units::{Instant, Lba, Nanos};
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+
+use super::exponential;
+
+/// The time of the next event.
+#[derive(Clone, Debug)]
+pub(super) struct RandomTimes {
+    rng: ChaCha8Rng,
+    mean_ns: f64,
+    next: Instant,
+}
+
+impl RandomTimes {
+    /// Events at a rate; none at a rate of zero.
+    pub(super) fn new(per_hour: f64, seed: u64) -> Option<Self> {
+        let mean_ns = Nanos::from_ms_f64(MS_OF_AN_HOUR / per_hour)?.as_ns() as f64;
+        let mut times =
+            Self { rng: ChaCha8Rng::seed_from_u64(seed), mean_ns, next: Instant::ORIGIN };
+        times.advance();
+        Some(times)
+    }
+
+    /// True if an event is due by `now`; each is due once.
+    pub(super) fn take_due(&mut self, now: Instant) -> bool {
+        let due = self.next <= now;
+        if due {
+            self.advance();
+        }
+        due
+    }
+
+    fn advance(&mut self) {
+        // At least one nanosecond, so that a loop over due events ends.
+        self.next += exponential(&mut self.rng, self.mean_ns) + Nanos::from_ns(1);
+    }
+}
 
 /// The time and place of the next defect.
 #[derive(Clone, Debug)]
 pub(super) struct GrownDefects {
-    rng: ChaCha8Rng,
-    mean: Nanos,
+    times: RandomTimes,
     sectors: u64,
-    next: Instant,
 }
 
 impl GrownDefects {
     /// Defects at a rate on a drive of `sectors` sectors; none at a rate of zero.
     pub(super) fn new(per_hour: f64, sectors: u64, seed: u64) -> Option<Self> {
-        if per_hour <= 0.0 || sectors == 0 {
-            return None;
-        }
-        let mean = Nanos::from_ms_f64(MS_OF_AN_HOUR / per_hour)?;
-        let mut defects =
-            Self { rng: ChaCha8Rng::seed_from_u64(seed), mean, sectors, next: Instant::ORIGIN };
-        defects.next = Instant::ORIGIN + defects.wait();
-        Some(defects)
+        let times = RandomTimes::new(per_hour, seed)?;
+        (sectors > 0).then_some(Self { times, sectors })
     }
 
     /// The next sector that became defective by `now`.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<Lba> {
-        if self.next > now {
-            return None;
-        }
-        let wait = self.wait();
-        self.next += wait;
-        Some(Lba::new(self.rng.random_range(0..self.sectors)))
-    }
-
-    fn wait(&mut self) -> Nanos {
-        // 53 bits, never 0.
-        let even = ((self.rng.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
-        // At least one nanosecond, so that the loop over due defects ends.
-        Nanos::from_ns(1 + (-libm::log(even) * self.mean.as_ns() as f64) as u64)
+        let due = self.times.take_due(now);
+        due.then(|| Lba::new(self.times.rng.random_range(0..self.sectors)))
     }
 }
 

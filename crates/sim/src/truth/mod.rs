@@ -8,16 +8,21 @@
 //! A drive with two arms has two mechanisms on one spindle, each with its own track angles, seek
 //! residuals and slips.
 //!
+//! The truth, the noise and a workload of one seed draw from different streams of random numbers
+//! ([`random_stream`]): workloads use the low ones.
+//!
 //! - Modelled: the parts of the profile's `[variation]`.
-//! - Not modelled: wear, temperature.
+//! - Not modelled: wear; temperature except as a slow sine of spindle and arm.
 //! - Differs from a drive: all parts are drawn independently.
 
 mod defects;
 mod drift;
 mod hash;
 mod instance;
+mod own;
 
 use std::collections::BTreeSet;
+use std::f64::consts::TAU;
 use std::sync::Arc;
 
 use headtime_mechanics::{DriveProfile, Layout, Mechanism, ProfileError, ZoneSlip};
@@ -25,8 +30,9 @@ use headtime_units::{Angle, Instant, Lba, Nanos, RotationPeriod};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use defects::GrownDefects;
+use defects::{GrownDefects, RandomTimes};
 pub use drift::SpindleDrift;
+pub(crate) use hash::normal as standard_normal;
 pub use instance::InstanceVariation;
 
 /// One instance of a drive model.
@@ -37,6 +43,7 @@ pub struct DriveTruth {
     mechanisms: Vec<Mechanism<InstanceVariation>>,
     drift: Option<SpindleDrift>,
     defects: Option<GrownDefects>,
+    recalibrations: Option<RandomTimes>,
     noise: Noise,
     seed: u64,
 }
@@ -51,6 +58,23 @@ pub struct Noise {
     pub outlier_share: f64,
     /// The extra time of a slow access.
     pub outlier: Nanos,
+    /// Fraction of accesses that lose a revolution, 0 to 1.
+    pub retry_share: f64,
+    /// Standard deviation of the random part of an arm time, in nanoseconds.
+    pub arm_jitter_ns: f64,
+    /// Amplitude of the arm's drift in nanoseconds, its angular frequency in radians per nanosecond,
+    /// and its phase.
+    pub arm_drift: (f64, f64, f64),
+    /// Idle time after which the drive's own work may move the arm.
+    pub idle_work_after: Nanos,
+    /// Fraction of accesses after so much idle time that find the arm elsewhere, 0 to 1.
+    pub idle_work_share: f64,
+    /// Time of a recalibration.
+    pub recalibration: Nanos,
+    /// Fraction of reports that the host sees late, 0 to 1.
+    pub stall_share: f64,
+    /// Mean extra time of those, in nanoseconds.
+    pub stall_ns: f64,
 }
 
 impl DriveTruth {
@@ -60,10 +84,11 @@ impl DriveTruth {
     /// Any error in the profile.
     pub fn draw(profile: &DriveProfile, seed: u64) -> Result<Self, ProfileError> {
         profile.validate()?;
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut rng = random_stream(seed, TRUTH);
         let phase = Angle::from_raw(rng.next_u32());
         let error_ppm = hash::normal(rng.next_u64()) * profile.variation.spindle_ppm;
         let period = slower_by_ppm(profile.rotation_period()?, error_ppm);
+        let profile = &own::with_errors(profile, rng.next_u64());
         let mut mechanisms = Vec::new();
         for _ in 0..arms(profile) {
             let slips = draw_slips(profile, &mut rng);
@@ -83,12 +108,28 @@ impl DriveTruth {
         );
         let sectors = mechanisms.iter().map(|mechanism| mechanism.layout().capacity().get()).sum();
         let defects = GrownDefects::new(variation.grown_defects_per_hour, sectors, rng.next_u64());
+        let recalibrations = RandomTimes::new(variation.recalibrations_per_hour, rng.next_u64());
+        let ms = |ms| Nanos::from_ms_f64(ms).unwrap_or(Nanos::ZERO);
         let noise = Noise {
-            jitter_ns: profile.variation.jitter_us * 1e3,
-            outlier_share: profile.variation.outlier_share,
-            outlier: Nanos::from_ms_f64(profile.variation.outlier_ms).unwrap_or(Nanos::ZERO),
+            jitter_ns: variation.jitter_us * 1e3,
+            outlier_share: variation.outlier_share,
+            outlier: ms(variation.outlier_ms),
+            retry_share: variation.retry_share,
+            arm_jitter_ns: variation.arm_jitter_us * 1e3,
+            arm_drift: if variation.spindle_drift_period_s > 0.0 {
+                let omega = TAU / (variation.spindle_drift_period_s * 1e9);
+                (variation.arm_drift_us * 1e3, omega, rng.random_range(0.0..TAU))
+            } else {
+                (0.0, 0.0, 0.0)
+            },
+            idle_work_after: ms(variation.idle_work_after_ms),
+            idle_work_share: variation.idle_work_share,
+            recalibration: ms(variation.recalibration_ms),
+            stall_share: variation.stall_share,
+            stall_ns: variation.stall_ms * 1e6,
         };
-        Ok(Self { profile: profile.clone(), mechanisms, drift, defects, noise, seed })
+        let profile = profile.clone();
+        Ok(Self { profile, mechanisms, drift, defects, recalibrations, noise, seed })
     }
 
     /// An instance that matches the profile exactly, without noise; only the phase is drawn.
@@ -99,7 +140,7 @@ impl DriveTruth {
         let layout = Arc::new(Layout::new(profile)?);
         let mut mechanism =
             Mechanism::new(profile, layout, InstanceVariation::none(profile, seed))?;
-        let phase = Angle::from_raw(ChaCha8Rng::seed_from_u64(seed).next_u32());
+        let phase = Angle::from_raw(random_stream(seed, TRUTH).next_u32());
         mechanism.set_rotation(profile.rotation_period()?, phase);
         let mechanisms = vec![mechanism; arms(profile)];
         Ok(Self {
@@ -107,6 +148,7 @@ impl DriveTruth {
             mechanisms,
             drift: None,
             defects: None,
+            recalibrations: None,
             noise: Noise::default(),
             seed,
         })
@@ -171,6 +213,17 @@ impl DriveTruth {
         true
     }
 
+    /// The time that recalibrations due by `now` take.
+    pub(crate) fn recalibrate(&mut self, now: Instant) -> Nanos {
+        let due = self.recalibrations.as_mut().is_some_and(|times| times.take_due(now));
+        if due { self.noise.recalibration } else { Nanos::ZERO }
+    }
+
+    /// The random numbers of the noise.
+    pub(crate) fn noise_stream(&self) -> ChaCha8Rng {
+        random_stream(self.seed, NOISE)
+    }
+
     /// Sets the arm's spindle to its state at `at`.
     pub(crate) fn set_spindle_at(&mut self, arm: usize, at: Instant) {
         if let Some(drift) = &self.drift {
@@ -190,6 +243,25 @@ impl DriveTruth {
     pub fn seed(&self) -> u64 {
         self.seed
     }
+}
+
+/// A stream of random numbers that no workload of the same seed draws from: a workload's stream
+/// number is that of one of its request streams.
+fn random_stream(seed: u64, number: u64) -> ChaCha8Rng {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(number);
+    rng
+}
+
+/// The streams of random numbers of the truth and of the noise.
+const TRUTH: u64 = 1 << 63;
+const NOISE: u64 = TRUTH + 1;
+
+/// An exponentially distributed time.
+pub(crate) fn exponential(rng: &mut ChaCha8Rng, mean_ns: f64) -> Nanos {
+    // 53 bits, never 0.
+    let even = ((rng.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+    Nanos::from_ns((-libm::log(even) * mean_ns) as u64)
 }
 
 fn arms(profile: &DriveProfile) -> usize {
@@ -223,6 +295,13 @@ fn draw_slips(profile: &DriveProfile, rng: &mut ChaCha8Rng) -> Vec<ZoneSlip> {
 mod tests {
     use super::*;
     use headtime_mechanics::catalog;
+
+    #[test]
+    fn truth_noise_and_workloads_of_one_seed_draw_different_numbers() {
+        let first = |stream| random_stream(7, stream).next_u64();
+        let drawn: BTreeSet<u64> = (0..64).chain([TRUTH, NOISE]).map(first).collect();
+        assert_eq!(drawn.len(), 66);
+    }
 
     #[test]
     fn sectors_that_go_bad_while_the_drive_runs_move_and_the_others_stay() {

@@ -1,9 +1,10 @@
 //! [`SimOutput`]: what `headtime sim` prints, as JSON and for people.
 
+use headtime_mechanics::NoiseLevel;
 use headtime_sim::{Measures, StreamFigures};
 use serde::Serialize;
 
-use super::{NoiseSwitch, Pacing};
+use super::Pacing;
 use crate::traces::TraceSummary;
 use crate::workloads::StreamLabel;
 use headtime_console::figures::show_percent;
@@ -17,8 +18,8 @@ pub struct SimOutput {
     pub measures: Measures,
     /// Requests that ended in an error; they count in no other figure.
     pub failed: u64,
-    /// The noise switch of the run.
-    pub noise: NoiseSwitch,
+    /// The level of noise.
+    pub noise: NoiseLevel,
     /// Half-widths of 95 % intervals; null for runs too short to tell.
     pub confidence_95: SimConfidence,
     /// The figures of each stream; empty for a single stream.
@@ -138,10 +139,6 @@ pub(super) fn by_stream(
 /// The answer for people.
 pub(super) fn table(answer: &SimOutput) -> String {
     let SimOutput { measures, parameters, .. } = answer;
-    let noise = match answer.noise {
-        NoiseSwitch::On => "with noise",
-        NoiseSwitch::Off => "without noise",
-    };
     let load = match parameters {
         SimParameters { trace: Some(files), .. } => format!("trace {}", files.join(", ")),
         SimParameters { workload: Some(workload), depth: Some(depth), .. } => {
@@ -158,8 +155,8 @@ pub(super) fn table(answer: &SimOutput) -> String {
         |limit| format!("{limit} at the drive"),
     );
     let mut text = format!(
-        "{} on {}, {noise}, seed {}: {load}, {outstanding}\n\n",
-        parameters.policy, measures.drive, measures.seed
+        "{} on {}, noise {}, seed {}: {load}, {outstanding}\n\n",
+        parameters.policy, measures.drive, answer.noise, measures.seed
     );
     let within = |half_width: Option<f64>| {
         half_width.map_or_else(String::new, |half_width| format!(" ± {half_width:.1}"))

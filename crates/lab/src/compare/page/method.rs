@@ -1,6 +1,6 @@
 //! The end of the page: how it was measured, and what was left out.
 
-use headtime_console::arguments::NoiseSwitch;
+use headtime_mechanics::NoiseLevel;
 use maud::{Markup, html};
 
 use super::{View, left_out};
@@ -22,12 +22,11 @@ pub(super) fn method(view: &View<'_>) -> Markup {
         (
             "instances",
             match spec.noise {
-                NoiseSwitch::On => {
-                    "differ from their profiles, and their times vary as the profiles specify, \
-                        drawn by the seed"
-                        .to_string()
-                }
-                NoiseSwitch::Off => "follow their profiles exactly, without noise".to_string(),
+                NoiseLevel::Off => "follow their profiles exactly, without noise".to_string(),
+                level => format!(
+                    "differ from their profiles, and their times vary, drawn by the seed at the \
+                        level of noise {level}"
+                ),
             },
         ),
         (

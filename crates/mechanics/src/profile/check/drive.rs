@@ -11,6 +11,8 @@ const BUS_MB_PER_S: core::ops::RangeInclusive<f64> = 0.001..=1_000_000.0;
 /// Maximum number of segments and of sectors per segment; each look-up visits all segments.
 const MAX_SEGMENTS: u32 = 65_536;
 const MAX_SEGMENT_SECTORS: u32 = 1 << 24;
+/// Maximum standard deviation of the extraction's error: 3.5 times it leaves every value positive.
+const MAX_EXTRACTION_ERROR: f64 = 0.2;
 /// Minimum period of spindle drift in seconds: the speed is constant during an access.
 const MIN_DRIFT_PERIOD_S: f64 = 0.1;
 
@@ -49,11 +51,13 @@ impl DriveProfile {
                 "1 is a drive without a queue, 32 is NCQ",
             ));
         }
-        self.check_time(
-            "firmware.sequential_hold_ms",
-            self.firmware.sequential_hold_ms.unwrap_or(0.0),
-            MAX_MS,
-        )
+        for (key, ms) in [
+            ("firmware.sequential_hold_ms", self.firmware.sequential_hold_ms),
+            ("firmware.max_wait_ms", self.firmware.max_wait_ms),
+        ] {
+            self.check_time(key, ms.unwrap_or(0.0), MAX_MS)?;
+        }
+        Ok(())
     }
 
     pub(super) fn check_cache(&self) -> Result<(), ProfileError> {
@@ -105,11 +109,22 @@ impl DriveProfile {
             ("variation.spindle_drift_ppm", variation.spindle_drift_ppm, 100_000.0),
             ("variation.spindle_drift_period_s", variation.spindle_drift_period_s, 1e9),
             ("variation.track_angle_us", variation.track_angle_us, MAX_MS),
+            ("variation.region_angle_us", variation.region_angle_us, MAX_MS),
             ("variation.seek_residual_us", variation.seek_residual_us, MAX_MS),
+            ("variation.extraction_error", variation.extraction_error, MAX_EXTRACTION_ERROR),
+            ("variation.arm_jitter_us", variation.arm_jitter_us, MAX_MS),
+            ("variation.arm_drift_us", variation.arm_drift_us, MAX_MS),
+            ("variation.idle_work_after_ms", variation.idle_work_after_ms, MAX_MS),
+            ("variation.idle_work_share", variation.idle_work_share, 1.0),
             ("variation.slips_per_million", variation.slips_per_million, 1e6),
             ("variation.jitter_us", variation.jitter_us, MAX_MS),
             ("variation.outlier_share", variation.outlier_share, 1.0),
             ("variation.outlier_ms", variation.outlier_ms, MAX_MS),
+            ("variation.retry_share", variation.retry_share, 1.0),
+            ("variation.recalibrations_per_hour", variation.recalibrations_per_hour, 1e6),
+            ("variation.recalibration_ms", variation.recalibration_ms, MAX_MS),
+            ("variation.stall_share", variation.stall_share, 1.0),
+            ("variation.stall_ms", variation.stall_ms, MAX_MS),
             ("variation.grown_defects_per_hour", variation.grown_defects_per_hour, 1e6),
         ] {
             self.check_time(key, value, max)?;
