@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use headtime_belief::DriveModel;
-use headtime_mechanics::{DriveProfile, ProfileError, catalog};
+use headtime_mechanics::{DriveProfile, NoiseLevel, ProfileError, catalog};
 use headtime_sched::{Belief, PolicyEntry};
 use headtime_sim::{DriveTruth, Experiment, Instance, Measures, OraclePositioning, run};
 use headtime_workload::{StreamConfig, Workload};
@@ -47,8 +47,10 @@ pub struct Load {
 pub enum UnitOf {
     /// Exactly the model, without noise.
     Nominal,
-    /// With all the differences and noise its profile says.
+    /// With the noise of the level *typical*.
     Drawn,
+    /// With the noise of a level.
+    Noise(NoiseLevel),
     /// The model, but for the arm: each seek from one region of the drive to another takes longer
     /// or shorter by a normal error of this standard deviation in microseconds, the same every
     /// time.
@@ -84,6 +86,7 @@ impl UnitOf {
         match self {
             Self::Nominal => "no noise".to_string(),
             Self::Drawn => "simulated drive with noise".to_string(),
+            Self::Noise(level) => format!("noise {level}"),
             Self::ArmErrs(us) => format!("arm errs by {us} us, no other noise"),
         }
     }
@@ -92,7 +95,11 @@ impl UnitOf {
     pub(crate) fn prepare(self, profile: &mut DriveProfile) -> Instance {
         match self {
             Self::Nominal => Instance::Nominal,
-            Self::Drawn => Instance::Drawn,
+            Self::Drawn => Self::Noise(NoiseLevel::Typical).prepare(profile),
+            Self::Noise(level) => {
+                *profile = level.apply(profile);
+                Instance::Drawn
+            }
             Self::ArmErrs(us) => {
                 profile.variation = Default::default();
                 profile.variation.seek_residual_us = f64::from(us);
@@ -183,7 +190,9 @@ impl Load {
         if let Some(alter) = self.alter {
             alter(&mut profile);
         }
-        // "In the drive's own queue" means a queue that takes everything, whatever the model has.
+        // "In the drive's own queue" means a queue that takes everything and orders it by
+        // positioning time alone, whatever the model has.
+        profile.firmware.max_wait_ms = None;
         profile.firmware.queue_depth = profile.firmware.queue_depth.max(self.queue);
         let unit = self.unit.prepare(&mut profile);
         let (entry, parameters) = PolicyEntry::parse(&self.policy)?;

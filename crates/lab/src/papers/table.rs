@@ -29,6 +29,7 @@ pub const EXPERIMENTS: &[PaperExperiment] = &[
     experiments::a_ageing::EXPERIMENT,
     experiments::a_errors::EXPERIMENT,
     experiments::a_cells::EXPERIMENT,
+    experiments::a_noise::EXPERIMENT,
     experiments::p1_f3::EXPERIMENT,
     experiments::p1_f5::EXPERIMENT,
     experiments::p1_f6::EXPERIMENT,

@@ -11,6 +11,7 @@ pub mod a_cells;
 pub mod a_depth;
 pub mod a_errors;
 pub mod a_greedy;
+pub mod a_noise;
 pub mod a_throughput;
 mod limits;
 mod p1;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use headtime_belief::DriveModel;
 use headtime_mechanics::{DriveProfile, catalog};
+use headtime_probe::SelfCheck;
 use headtime_sched::{Belief, FillSettings, IdleSettings, PolicyEntry, ReadAhead};
 use headtime_sim::{BackgroundScan, Experiment, Measures, OraclePositioning, run};
 use headtime_units::Nanos;
@@ -90,6 +91,11 @@ impl Known {
     /// The accuracy of the characterization, for notes.
     pub(super) fn note(&self) -> String {
         format!("Characterizing the unit ({}): {}.", self.unit.words(), self.found.words())
+    }
+
+    /// The prediction errors of the characterized model.
+    pub(super) fn check(&self) -> SelfCheck {
+        self.found.check
     }
 
     pub(super) fn belief(&self) -> Result<DriveModel, Cause> {

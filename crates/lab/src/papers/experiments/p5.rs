@@ -1,7 +1,7 @@
 //! The common parts of the experiments of P5: drive, streams, and measurements second by second.
 //!
 //! The paper used one IBM Deskstar 34GXP with Linux 2.6.17. Here the drive follows its data sheet
-//! and other sources (docs/drives.md): a simulated drive with all the noise of its profile, its
+//! and other sources (docs/drives.md): a simulated drive with noise, its
 //! read cache on, and one request at a time. The streams are those of the paper: a closed loop of 4
 //! KiB requests, random or in runs of 1,024 consecutive ones from random addresses. The paper does
 //! not give the requests per stream; here 20, so that no queue is ever empty.
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use headtime_belief::DriveModel;
 use headtime_mechanics::profile::Algorithm;
-use headtime_mechanics::{DriveProfile, catalog};
+use headtime_mechanics::{DriveProfile, NoiseLevel, catalog};
 use headtime_sched::{Finished, PolicyEntry, QueueLimits, Scheduler, Tenant, Terms, VolumeId};
 use headtime_sim::{DriveTruth, Engine, EngineObserver, SimulatedDrive, StepOutcome};
 use headtime_units::{Instant, Nanos, Share};
@@ -53,6 +53,7 @@ pub(super) struct Run {
     pub(super) write_cache: bool,
     /// Added to the seed.
     pub(super) replica: u64,
+    pub(super) noise: NoiseLevel,
 }
 
 /// The results of each stream by step.
@@ -198,6 +199,7 @@ impl Run {
             driver: None,
             write_cache: false,
             replica: 0,
+            noise: NoiseLevel::Typical,
         }
     }
 
@@ -212,7 +214,7 @@ impl Run {
     }
 
     fn profile(&self) -> Result<DriveProfile, Cause> {
-        let mut profile = catalog::load(DRIVE)?;
+        let mut profile = self.noise.apply(&catalog::load(DRIVE)?);
         if let Some(cache) = &mut profile.cache {
             cache.write_back |= self.write_cache;
         }
