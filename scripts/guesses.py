@@ -57,7 +57,7 @@ def figures(tree, seed):
         command += ["--scale", options.scale, "--seed", str(seed)]
         run = subprocess.run(command, check=True, capture_output=True, text=True)
     report = json.loads(run.stdout)
-    ending = f", noise {options.level}"
+    ending = f", with noise {options.level}"
     rows = [row for row in report["rows"] if row["what"].endswith(ending)]
     return {row["what"].removesuffix(ending): row["measured"] for row in rows}
 

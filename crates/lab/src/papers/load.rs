@@ -86,7 +86,7 @@ impl UnitOf {
         match self {
             Self::Nominal => "no noise".to_string(),
             Self::Drawn => "simulated drive with noise".to_string(),
-            Self::Noise(level) => format!("noise {level}"),
+            Self::Noise(level) => format!("simulated drive with noise {level}"),
             Self::ArmErrs(us) => format!("arm errs by {us} us, no other noise"),
         }
     }

@@ -90,7 +90,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                 panels.push(Panel { title: format!("{what}, {unit}"), series });
             }
             panels[place].series[0].points.push(Point::of(number as f64, figure));
-            let what = format!("{what}, noise {level}");
+            let what = format!("{what}, with noise {level}");
             rows.push(Row::unpublished(what, figure, unit, NOTHING_PUBLISHED));
         }
     }
