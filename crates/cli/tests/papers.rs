@@ -63,7 +63,9 @@ fn one_id_prints_one_object_with_the_promised_keys_and_writes_every_form() {
     let answer = json(&headtime(folder.path(), &arguments));
     assert_eq!((&answer["id"], &answer["seed"]), (&Value::from("a.depth"), &Value::from(3)));
     for row in answer["rows"].as_array().expect("an array") {
-        for key in ["what", "published", "measured", "unit", "holds", "reason"] {
+        for key in
+            ["what", "published", "measured", "unit", "verdict", "holds", "tolerance", "reason"]
+        {
             assert!(row.get(key).is_some(), "a row without {key}: {row}");
         }
     }
@@ -124,11 +126,13 @@ fn people_get_a_table_with_reasons_below_and_no_bar_where_nobody_watches() {
     for expected in [
         "published",
         "measured",
-        "holds",
+        "verdict",
+        "tolerance",
+        "inconclusive",
         "a.greedy: ",
         "beam of depth 8",
         "Nearest insertion is not implemented.",
-        "nothing to compare",
+        "have nothing to compare",
         "written: ",
     ] {
         assert!(

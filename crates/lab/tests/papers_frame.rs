@@ -33,7 +33,9 @@ fn every_experiment_runs_and_its_rows_keep_their_promises() {
         );
         for row in rows {
             let object = row.as_object().expect("an object");
-            for key in ["what", "published", "measured", "unit", "holds", "reason"] {
+            for key in
+                ["what", "published", "measured", "unit", "verdict", "holds", "tolerance", "reason"]
+            {
                 assert!(object.contains_key(key), "{}: a row without {key}: {row}", experiment.id);
             }
             assert!(row["what"].is_string() && row["unit"].is_string(), "{row}");
@@ -44,7 +46,13 @@ fn every_experiment_runs_and_its_rows_keep_their_promises() {
                 "{row}"
             );
             assert!(row["measured"].is_number() || row["measured"].is_null(), "{row}");
-            assert!(row["holds"].is_boolean() || row["holds"].is_null(), "{row}");
+            let holds = match row["verdict"].as_str() {
+                Some("reproduced") => Value::Bool(true),
+                Some("not reproduced" | "inconclusive") => Value::Bool(false),
+                _ => Value::Null,
+            };
+            assert_eq!(row["holds"], holds, "{row}");
+            assert_eq!(row["verdict"].is_null(), holds.is_null(), "{row}");
             assert!(
                 row["holds"] == true
                     || row["reason"].as_str().is_some_and(|reason| reason.ends_with('.')),
@@ -130,7 +138,10 @@ fn the_files_are_whole_and_agree_with_each_other() {
     let lines: Vec<&str> = csv.lines().collect();
     assert_eq!(
         (lines.len(), lines[0]),
-        (rows.len() + 1, "id,seed,what,published,measured,low,high,unit,holds,reason")
+        (
+            rows.len() + 1,
+            "id,seed,what,published,measured,low,high,unit,verdict,holds,tolerance,reason"
+        )
     );
     for (line, row) in lines[1..].iter().zip(rows) {
         assert!(line.contains(&format!(",{},", row["measured"])), "{line} and {row} disagree");
@@ -186,7 +197,7 @@ fn the_orders_stand_as_they_should_in_a_small_throughput_table() {
     let not_built = report.rows.iter().filter(|row| row.what.contains("nearest insertion"));
     assert!(
         not_built.clone().count() == 12
-            && not_built.clone().all(|row| row.measured.is_none() && row.holds.is_none())
+            && not_built.clone().all(|row| row.measured.is_none() && row.verdict.is_none())
     );
 }
 

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::thread;
 
-use crate::papers::{Context, EXPERIMENTS, PaperExperiment, Progress, Report, Row, output, select};
+use crate::papers::{
+    Context, EXPERIMENTS, PaperExperiment, Progress, Report, Verdict, output, select,
+};
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use headtime_console::progress;
@@ -118,20 +120,33 @@ fn list(json: bool) -> Result<(), Failure> {
 fn table(report: &Report) -> String {
     let mut sentences: Vec<&str> = Vec::new();
     let mut rows = vec![
-        ["what", "published", "measured", "unit", "holds", "why"].map(str::to_string).to_vec(),
+        ["what", "published", "measured", "unit", "verdict", "tolerance", "why"]
+            .map(str::to_string)
+            .to_vec(),
     ];
     for row in &report.rows {
         let why = row
             .reason
             .as_deref()
-            .filter(|_| row.holds != Some(true))
+            .filter(|_| row.holds() != Some(true))
             .map_or_else(String::new, |reason| mark(reason, &mut sentences));
+        // The width beside the row, its reason once below.
+        let tolerance = row.tolerance.as_deref().map_or_else(String::new, |tolerance| {
+            match tolerance.split_once(" (") {
+                Some((width, reason)) => {
+                    let number = number(reason.strip_suffix(')').unwrap_or(reason), &mut sentences);
+                    format!("{width} [{number}]")
+                }
+                None => tolerance.to_string(),
+            }
+        });
         rows.push(vec![
             row.what.clone(),
             row.published.text(),
             row.measured_text(),
             row.unit.to_string(),
-            row.verdict().to_string(),
+            row.verdict_text().to_string(),
+            tolerance,
             why,
         ]);
     }
@@ -139,14 +154,19 @@ fn table(report: &Report) -> String {
         "{}: {}\nreproduces {}; seed {}, scale {}\n\n",
         report.id, report.title, report.source, report.seed, report.scale
     );
-    text.push_str(&columns(&rows, &[false, true, true, false, false, false]));
+    text.push_str(&columns(&rows, &[false, true, true, false, false, false, false]));
     text.push('\n');
     for (number, sentence) in sentences.iter().enumerate() {
         text.push_str(&format!("[{}] {sentence}\n", number + 1));
     }
-    let holding = |verdict| report.rows.iter().filter(|row: &&Row| row.holds == verdict).count();
-    let (yes, no, open) = (holding(Some(true)), holding(Some(false)), holding(None));
-    text.push_str(&format!("\n{yes} hold, {no} do not, {open} have nothing to compare\n"));
+    let count = |verdict| report.rows.iter().filter(|row| row.verdict == verdict).count();
+    text.push_str(&format!(
+        "\n{} reproduced, {} not reproduced, {} inconclusive, {} have nothing to compare\n",
+        count(Some(Verdict::Reproduced)),
+        count(Some(Verdict::NotReproduced)),
+        count(Some(Verdict::Inconclusive)),
+        count(None)
+    ));
     for note in &report.notes {
         text.push_str(&format!("- {note}\n"));
     }
@@ -158,12 +178,18 @@ fn table(report: &Report) -> String {
 fn mark<'a>(reason: &'a str, sentences: &mut Vec<&'a str>) -> String {
     let (before, sentence) =
         reason.split_once(": ").map_or(("", reason), |(before, after)| (before, after));
-    let number = sentences.iter().position(|other| *other == sentence).unwrap_or_else(|| {
+    let off = before.split_once(" off the published").map_or("", |(off, _)| off);
+    let number = number(if off.is_empty() { reason } else { sentence }, sentences);
+    format!("{off}{}[{number}]", if off.is_empty() { "" } else { " " })
+}
+
+/// The number of a sentence that many rows share, from 1.
+fn number<'a>(sentence: &'a str, sentences: &mut Vec<&'a str>) -> usize {
+    let known = sentences.iter().position(|other| *other == sentence);
+    1 + known.unwrap_or_else(|| {
         sentences.push(sentence);
         sentences.len() - 1
-    });
-    let off = before.split_once(" off the published").map_or("", |(off, _)| off);
-    format!("{off}{}[{}]", if off.is_empty() { "" } else { " " }, number + 1)
+    })
 }
 
 /// The progress bar of an experiment.

@@ -10,7 +10,7 @@
 //!
 //! let [experiment] = select(&["a.depth"])?[..] else { unreachable!("one was asked for") };
 //! let report = experiment.run(&Context::new(1, 0.01, 2, &Silent))?;
-//! assert!(report.rows.iter().all(|row| row.holds == Some(true) || row.reason.is_some()));
+//! assert!(report.rows.iter().all(|row| row.holds() == Some(true) || row.reason.is_some()));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -22,13 +22,17 @@ pub mod estimators;
 pub mod experiments;
 pub mod load;
 pub mod output;
+mod proportion;
 mod report;
 mod table;
+mod verdict;
 
 pub use context::{Context, PointOfWork, Progress, Silent};
 pub use error::{Cause, ExperimentError, SelectError, WriteError};
 pub use estimated::Estimated;
+pub use proportion::clopper_pearson;
 pub use report::{
     Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Report, Row, Series,
 };
 pub use table::{EXPERIMENTS, PaperExperiment, select};
+pub use verdict::{Judged, Measured, Verdict};

@@ -1,13 +1,15 @@
 //! [`Report`]: what came out of an experiment, beside what was published.
 //!
-//! A [`Row`] is one figure. It holds when what was measured agrees with what was published within
-//! the tolerance the experiment states; where it does not, or where there is nothing to compare, it
-//! says why. A [`Plot`] shows the same figures; text, JSON, CSV, SVG and HTML are made from nothing
+//! A [`Row`] is one figure with a [`Verdict`]: reproduced, not reproduced or inconclusive, within a
+//! tolerance printed beside it. Where it is not reproduced, or where there is nothing to compare,
+//! it says why. A [`Plot`] shows the same figures; text, JSON, CSV, SVG and HTML are made from nothing
 //! else.
 
+use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
 use crate::papers::estimated::Estimated;
+use crate::papers::verdict::{Judged, Measured, Verdict};
 
 /// The results of one experiment. As JSON it is the object that `headtime papers ID --json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -59,7 +61,7 @@ pub struct Findings {
 }
 
 /// One figure: published, measured, and whether the two agree.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// The subject of the figure; contains "oracle" if the drive's truth was known, and the noise
     /// of the drive.
@@ -67,19 +69,18 @@ pub struct Row {
     /// The published figure.
     pub published: Published,
     /// The measured figure; `None` if it could not be run.
-    #[serde(serialize_with = "six_digits")]
     pub measured: Option<f64>,
     /// The unit of both.
     pub unit: &'static str,
-    /// True if they agree; `None` if there is nothing to compare.
-    pub holds: Option<bool>,
-    /// A sentence; always there when `holds` is not true.
+    /// The agreement of the two; `None` if there is nothing to compare.
+    pub verdict: Option<Verdict>,
+    /// The tolerance of the verdict, with its reason.
+    pub tolerance: Option<String>,
+    /// A sentence; always there when the figure is not reproduced.
     pub reason: Option<String>,
     /// Lower end of the 95 % interval of `measured`.
-    #[serde(serialize_with = "six_digits")]
     pub low: Option<f64>,
     /// Upper end of the 95 % interval of `measured`.
-    #[serde(serialize_with = "six_digits")]
     pub high: Option<f64>,
 }
 
@@ -92,6 +93,10 @@ pub enum Published {
     Number(f64),
     /// Anything from the first to the second. JSON: a text, "92 to 94".
     Between(f64, f64),
+    /// Nothing above it. JSON: a text, "at most 5".
+    AtMost(f64),
+    /// Nothing below it. JSON: a text, "at least 5".
+    AtLeast(f64),
     /// A shape in words. JSON: that text.
     Shape(&'static str),
 }
@@ -184,9 +189,19 @@ impl Series {
 }
 
 impl Row {
-    /// A figure beside a published number other than zero. It holds within `tolerance` (a share of
-    /// one) of that number, or when that number lies within the interval. `why_not` is the sentence
-    /// for when it does not.
+    /// A figure with its verdict. `why_not` is the sentence for when it is not reproduced.
+    #[must_use]
+    pub fn new(what: impl Into<String>, unit: &'static str, judged: Judged, why_not: &str) -> Self {
+        let reason = judged.sentence(why_not);
+        Self {
+            verdict: Some(judged.verdict),
+            tolerance: Some(judged.tolerance),
+            reason,
+            ..Self::of(what, judged.published, judged.measured, unit)
+        }
+    }
+
+    /// A figure beside a published number, within `tolerance` (a share of that number).
     #[must_use]
     pub fn compared(
         what: impl Into<String>,
@@ -196,84 +211,64 @@ impl Row {
         tolerance: f64,
         why_not: &str,
     ) -> Self {
-        let difference = measured.value - published;
-        let holds = difference.abs() <= tolerance * published.abs()
-            || measured.half_width.is_some_and(|half_width| difference.abs() <= half_width);
-        let share = format!(
-            "{:+.1} % off the published value, {:.0} % allowed",
-            difference / published.abs() * 100.0,
-            tolerance * 100.0
-        );
-        let reason = if holds { format!("{share}.") } else { format!("{share}: {why_not}") };
-        Self::of(what, Published::Number(published), measured, unit, Some(holds), Some(reason))
+        let reason = format!("{:.0} % of the published value", tolerance * 100.0);
+        let judged = Judged::effect(published, measured, tolerance * published.abs(), &reason);
+        Self::new(what, unit, judged, why_not)
     }
 
-    /// A figure beside a published range; it holds when it lies within, or its interval reaches
-    /// into it. `why_not` is the sentence for when it does not.
+    /// A figure beside a published range.
     #[must_use]
     pub fn between(
         what: impl Into<String>,
-        (least, most): (f64, f64),
+        range: (f64, f64),
         measured: Estimated,
         unit: &'static str,
         why_not: &str,
     ) -> Self {
-        let slack = measured.half_width.unwrap_or(0.0);
-        let holds = (least - slack..=most + slack).contains(&measured.value);
-        Self::of(
-            what,
-            Published::Between(least, most),
-            measured,
-            unit,
-            Some(holds),
-            (!holds).then(|| why_not.to_string()),
-        )
+        Self::new(what, unit, Judged::between(range, measured, 0.0, "as published"), why_not)
     }
 
-    /// A figure whose publication gives a shape only. `why_not` is the sentence for when it does
-    /// not hold.
+    /// A figure whose publication gives a shape only, judged without its interval.
     #[must_use]
     pub fn shape(
         what: impl Into<String>,
         published: &'static str,
         measured: Estimated,
         unit: &'static str,
-        holds: bool,
+        agrees: bool,
         why_not: &str,
     ) -> Self {
-        Self::of(
-            what,
-            Published::Shape(published),
-            measured,
-            unit,
-            Some(holds),
-            (!holds).then(|| why_not.to_string()),
-        )
+        Self::judged(what, Published::Shape(published), measured, unit, agrees, why_not.into())
     }
 
-    /// A figure beside whatever was published, judged by the experiment, with a sentence that says
-    /// how.
+    /// A figure judged by the experiment without its interval, with a sentence that says how.
     #[must_use]
     pub fn judged(
         what: impl Into<String>,
         published: Published,
         measured: Estimated,
         unit: &'static str,
-        holds: bool,
+        agrees: bool,
         reason: String,
     ) -> Self {
-        Self::of(what, published, measured, unit, Some(holds), Some(reason))
+        let verdict = if agrees { Verdict::Reproduced } else { Verdict::NotReproduced };
+        Self {
+            verdict: Some(verdict),
+            reason: Some(reason),
+            ..Self::of(what, published, measured.into(), unit)
+        }
     }
 
     /// A figure without a published counterpart, and the reason for it.
     #[must_use]
     pub fn unpublished(
         what: impl Into<String>,
-        measured: Estimated,
+        measured: impl Into<Measured>,
         unit: &'static str,
         reason: &str,
     ) -> Self {
-        Self::of(what, Published::Nothing, measured, unit, None, Some(reason.to_string()))
+        let row = Self::of(what, Published::Nothing, measured.into(), unit);
+        Self { reason: Some(reason.to_string()), ..row }
     }
 
     /// A published figure that cannot be run, and why.
@@ -284,60 +279,66 @@ impl Row {
         unit: &'static str,
         reason: &str,
     ) -> Self {
-        let row = Self::of(
-            what,
-            published,
-            Estimated::new(0.0, None),
-            unit,
-            None,
-            Some(reason.to_string()),
-        );
-        Self { measured: None, ..row }
+        let nothing = Measured { value: 0.0, interval: None };
+        let row = Self::of(what, published, nothing, unit);
+        Self { measured: None, reason: Some(reason.to_string()), ..row }
     }
 
     fn of(
         what: impl Into<String>,
         published: Published,
-        measured: Estimated,
+        measured: Measured,
         unit: &'static str,
-        holds: Option<bool>,
-        reason: Option<String>,
     ) -> Self {
+        let (low, high) = measured.interval.unzip();
         Self {
             what: what.into(),
             published,
             measured: Some(measured.value),
             unit,
-            holds,
-            reason,
-            low: measured.low(),
-            high: measured.high(),
+            verdict: None,
+            tolerance: None,
+            reason: None,
+            low: low.filter(|end| end.is_finite()),
+            high: high.filter(|end| end.is_finite()),
         }
     }
 
-    /// The word for [`Row::holds`] in tables.
+    /// True if the figure is reproduced, `None` if there is nothing to compare.
     #[must_use]
-    pub fn verdict(&self) -> &'static str {
-        match self.holds {
-            Some(true) => "yes",
-            Some(false) => "no",
-            None => "–",
-        }
+    pub fn holds(&self) -> Option<bool> {
+        self.verdict.map(|verdict| verdict == Verdict::Reproduced)
+    }
+
+    /// The verdict in tables.
+    #[must_use]
+    pub fn verdict_text(&self) -> &'static str {
+        self.verdict.map_or("–", Verdict::words)
     }
 
     /// The measured figure with its interval as text; "–" if there is none.
     #[must_use]
     pub fn measured_text(&self) -> String {
         let Some(value) = self.measured else { return "–".to_string() };
-        let half_width = self.high.map(|high| high - value);
         // As many digits as three significant ones take.
         let decimals = match value.abs() {
             size if size >= 100.0 => 1,
             size if size >= 10.0 => 2,
             _ => 3,
         };
-        let within =
-            half_width.map_or_else(String::new, |half_width| format!(" ± {half_width:.decimals$}"));
+        let within = match (self.low, self.high) {
+            (Some(low), Some(high)) if low == high => String::new(),
+            (Some(low), Some(high)) => {
+                let (below, above) =
+                    [value - low, high - value].map(|width| format!("{width:.decimals$}")).into();
+                if below == above {
+                    format!(" ± {above}")
+                } else {
+                    format!(" +{above} −{below}")
+                }
+            }
+            _ => String::new(),
+        };
         format!("{value:.decimals$}{within}")
     }
 
@@ -348,8 +349,8 @@ impl Row {
     /// experiment.
     pub(crate) fn check(&self) {
         assert!(
-            self.holds == Some(true) || self.reason.is_some(),
-            "row `{}` does not hold and says no reason",
+            self.holds() == Some(true) || self.reason.is_some(),
+            "row `{}` is not reproduced and says no reason",
             self.what
         );
         assert!(
@@ -359,7 +360,7 @@ impl Row {
             self.measured
         );
         assert!(
-            self.holds.is_none() || self.measured.is_some(),
+            self.verdict.is_none() || self.measured.is_some(),
             "row `{}` is compared without a measurement",
             self.what
         );
@@ -374,6 +375,8 @@ impl Published {
             Self::Nothing => "–".to_string(),
             Self::Number(number) => number.to_string(),
             Self::Between(least, most) => format!("{least} to {most}"),
+            Self::AtMost(limit) => format!("at most {limit}"),
+            Self::AtLeast(limit) => format!("at least {limit}"),
             Self::Shape(words) => (*words).to_string(),
         }
     }
@@ -384,7 +387,9 @@ impl Serialize for Published {
         match self {
             Self::Nothing => serializer.serialize_none(),
             Self::Number(number) => serializer.serialize_f64(*number),
-            Self::Between(..) | Self::Shape(_) => serializer.serialize_str(&self.text()),
+            Self::Between(..) | Self::AtMost(_) | Self::AtLeast(_) | Self::Shape(_) => {
+                serializer.serialize_str(&self.text())
+            }
         }
     }
 }
@@ -411,11 +416,27 @@ impl FixedParameter {
     }
 }
 
+impl Serialize for Row {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut row = serializer.serialize_struct("Row", 10)?;
+        row.serialize_field("what", &self.what)?;
+        row.serialize_field("published", &self.published)?;
+        row.serialize_field("measured", &six_digits(self.measured))?;
+        row.serialize_field("unit", &self.unit)?;
+        row.serialize_field("verdict", &self.verdict)?;
+        row.serialize_field("holds", &self.holds())?;
+        row.serialize_field("tolerance", &self.tolerance)?;
+        row.serialize_field("reason", &self.reason)?;
+        row.serialize_field("low", &six_digits(self.low))?;
+        row.serialize_field("high", &six_digits(self.high))?;
+        row.end()
+    }
+}
+
 /// Figures have six significant digits, which is more than their precision.
-fn six_digits<S: Serializer>(value: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+fn six_digits(value: Option<f64>) -> Option<f64> {
     // A number written with six digits reads back as a number.
-    let rounded = value.map(|value| format!("{value:.5e}").parse::<f64>().unwrap_or(value));
-    rounded.serialize(serializer)
+    value.map(|value| format!("{value:.5e}").parse::<f64>().unwrap_or(value))
 }
 
 #[cfg(test)]
@@ -423,7 +444,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_holds_within_its_tolerance_or_its_interval() {
+    fn a_row_is_judged_by_its_whole_interval() {
         let row = |value, half_width| {
             Row::compared(
                 "x",
@@ -434,19 +455,21 @@ mod tests {
                 "the drive is another.",
             )
         };
-        assert_eq!(row(209.0, None).holds, Some(true));
-        assert_eq!(row(211.0, None).holds, Some(false));
-        assert_eq!(row(211.0, Some(12.0)).holds, Some(true));
+        for (value, half_width, expected) in [
+            (205.0, Some(4.0), Verdict::Reproduced),
+            (209.0, Some(4.0), Verdict::Inconclusive),
+            (200.0, Some(12.0), Verdict::Inconclusive),
+            (205.0, None, Verdict::Inconclusive),
+            (215.0, Some(4.0), Verdict::NotReproduced),
+        ] {
+            assert_eq!(row(value, half_width).verdict, Some(expected), "{value}, {half_width:?}");
+        }
+        let wrong = row(180.0, Some(4.0));
         assert_eq!(
-            row(180.0, None).reason.as_deref(),
-            Some("-10.0 % off the published value, 5 % allowed: the drive is another.")
+            wrong.reason.as_deref(),
+            Some("-20 off the published value: the drive is another.")
         );
-        let within =
-            |value| Row::between("x", (92.0, 94.0), Estimated::new(value, Some(0.5)), "%", "why.");
-        assert_eq!(
-            (within(93.0).holds, within(91.6).holds, within(91.4).holds),
-            (Some(true), Some(true), Some(false))
-        );
+        assert_eq!(wrong.tolerance.as_deref(), Some("± 10 (5 % of the published value)"));
     }
 
     #[test]
@@ -457,8 +480,9 @@ mod tests {
         assert_eq!(
             json,
             concat!(
-                r#"{"what":"x","published":200.0,"measured":203.457,"unit":"IOPS","holds":true,"#,
-                r#""reason":"+1.7 % off the published value, 5 % allowed.","#,
+                r#"{"what":"x","published":200.0,"measured":203.457,"unit":"IOPS","#,
+                r#""verdict":"reproduced","holds":true,"#,
+                r#""tolerance":"± 10 (5 % of the published value)","reason":null,"#,
                 r#""low":202.457,"high":204.457}"#
             )
         );
@@ -478,6 +502,12 @@ mod tests {
         assert_eq!(text(348.26, Some(1.72)), "348.3 ± 1.7");
         assert_eq!(text(1.0345, Some(0.01)), "1.034 ± 0.010");
         assert_eq!(text(-20.0, None), "-20.00");
+        let proportion = Row::unpublished("x", Measured::proportion(1, 10), "", "why.");
+        assert_eq!(proportion.measured_text(), "0.100 +0.345 −0.097");
+        assert_eq!(
+            Row::unpublished("x", Measured::exact(2.0), "", "why.").measured_text(),
+            "2.000"
+        );
         assert_eq!(Row::not_run("x", Published::Nothing, "", "why.").measured_text(), "–");
     }
 }

@@ -9,6 +9,7 @@ use headtime_sim::Measures;
 use crate::papers::estimated::Estimated;
 use crate::papers::load::iops;
 use crate::papers::report::{FixedParameter, Published, Row};
+use crate::papers::verdict::Judged;
 
 /// Queue lengths of the table.
 pub(super) const QUEUES: [u32; 3] = [16, 64, 256];
@@ -68,8 +69,7 @@ pub(super) fn best_by_address(clook: &Measures, sstf: &Measures) -> Estimated {
     if clook.value >= sstf.value { clook } else { sstf }
 }
 
-/// A share in percent compared with a published value or range: it passes within `points` of
-/// percent, or when its interval reaches that far.
+/// A share in percent compared with a published value or range, within `points` of percent.
 pub(super) fn in_points(
     what: String,
     (least, most): (f64, f64),
@@ -77,19 +77,10 @@ pub(super) fn in_points(
     points: f64,
     why_not: &str,
 ) -> Row {
-    let published =
-        if least == most { Published::Number(least) } else { Published::Between(least, most) };
-    let off = (least - kept.value).max(kept.value - most).max(0.0);
-    let holds = off <= points + kept.half_width.unwrap_or(0.0);
-    let distance = format!("{off:.1} points off the published value, {points:.0} allowed");
-    Row::judged(
-        what,
-        published,
-        kept,
-        "%",
-        holds,
-        if holds { format!("{distance}.") } else { format!("{distance}: {why_not}") },
-    )
+    let reason = "points of percent: the publication names neither drive nor queue";
+    let judged = Judged::between((least, most), kept, points, reason);
+    let judged = if least == most { judged.published(Published::Number(least)) } else { judged };
+    Row::new(what, "%", judged, why_not)
 }
 
 /// The common parameters of these experiments.

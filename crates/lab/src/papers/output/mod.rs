@@ -76,8 +76,20 @@ pub fn csv(report: &Report) -> Result<String, WriteError> {
 }
 
 /// The columns of [`csv()`]; from the third on the keys of a row.
-pub const COLUMNS: [&str; 10] =
-    ["id", "seed", "what", "published", "measured", "low", "high", "unit", "holds", "reason"];
+pub const COLUMNS: [&str; 12] = [
+    "id",
+    "seed",
+    "what",
+    "published",
+    "measured",
+    "low",
+    "high",
+    "unit",
+    "verdict",
+    "holds",
+    "tolerance",
+    "reason",
+];
 
 /// The report as indented JSON.
 ///

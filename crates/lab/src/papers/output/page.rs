@@ -5,6 +5,7 @@ use maud::html;
 use crate::papers::error::WriteError;
 use crate::papers::output::svg;
 use crate::papers::report::{Report, Row};
+use crate::papers::verdict::Verdict;
 use crate::report::page::{self, embedded};
 
 /// The page of `report`.
@@ -24,7 +25,7 @@ pub fn page(report: &Report) -> Result<String, WriteError> {
         h2 { "Published and measured" }
         table {
             thead { tr {
-                @for heading in ["what", "published", "measured (95 %)", "unit", "holds", "why"] {
+                @for heading in ["what", "published", "measured (95 %)", "unit", "verdict", "tolerance", "why"] {
                     th { (heading) }
                 }
             } }
@@ -34,7 +35,8 @@ pub fn page(report: &Report) -> Result<String, WriteError> {
                     td { (row.published.text()) }
                     td { (row.measured_text()) }
                     td { (row.unit) }
-                    td { (row.verdict()) }
+                    td { (row.verdict_text()) }
+                    td { (row.tolerance.as_deref().unwrap_or("")) }
                     td { (row.reason.as_deref().unwrap_or("")) }
                 }
             } }
@@ -52,9 +54,10 @@ pub fn page(report: &Report) -> Result<String, WriteError> {
 }
 
 fn class(row: &Row) -> &'static str {
-    match row.holds {
-        Some(true) => "holds",
-        Some(false) => "fails",
+    match row.verdict {
+        Some(Verdict::Reproduced) => "reproduced",
+        Some(Verdict::NotReproduced) => "not-reproduced",
+        Some(Verdict::Inconclusive) => "inconclusive",
         None => "open",
     }
 }
@@ -70,6 +73,7 @@ th, td { text-align: left; vertical-align: top; padding: 4px 10px; border-bottom
 #e2e4e6; font-weight: normal }
 thead th { font-weight: 600 }
 td:nth-child(3) { white-space: nowrap; font-variant-numeric: tabular-nums }
-tr.fails td:nth-child(5) { color: #a3232f; font-weight: 600 }
-tr.holds td:nth-child(5) { color: #1b6e3c; font-weight: 600 }
+tr.not-reproduced td:nth-child(5) { color: #a3232f; font-weight: 600 }
+tr.reproduced td:nth-child(5) { color: #1b6e3c; font-weight: 600 }
+tr.inconclusive td:nth-child(5) { color: #8a5a00; font-weight: 600 }
 ";
