@@ -1,14 +1,14 @@
 //! [`NoiseLevel`]: how far simulated drives of a model differ from its profile, and how much of
 //! their time is unpredictable, in four named levels.
 //!
-//! A profile's `[variation]` is the level *quiet*. *Typical* and *harsh* add what the profiles leave
-//! out, in proportion to the drive's revolution: an error of the arm time that is 1 % of a
+//! A profile's `[variation]` is the level *quiet*. *Typical* and *harsh* add what the profiles
+//! leave out, in proportion to the drive's revolution: an error of the arm time that is 1 % of a
 //! revolution makes 1 % of the requests arrive before or after their sector against the prediction,
 //! on a slow drive as on a fast one. *Off* leaves the profile and the phase of the spindle.
 //!
 //! Yardsticks: P2 (F7) predicts 97.5 % of random 4 KiB reads within 50 µs, so 2.5 % are off. On the
-//! recorded Cheetah 15K.5, 4.5 % of reads without idle time before them are off by more than 0.2 ms,
-//! almost all by a revolution; of requests after 7 to 17 ms of idle time 19 %. *Typical* lies
+//! recorded Cheetah 15K.5, 4.5 % of reads without idle time before them are off by more than 0.2
+//! ms, almost all by a revolution; of requests after 7 to 17 ms of idle time 19 %. *Typical* lies
 //! between P2's drive and the Cheetah without idle time, *harsh* has the Cheetah's errors with and
 //! without it (`crates/sim/tests/noise.rs` measures both).
 

@@ -73,9 +73,10 @@ fn shares_off(drive: &str, level: NoiseLevel) -> [f64; 2] {
     [off[0] / all[0], off[1] / all[1]]
 }
 
-/// Percent off by a revolution at each level, without idle time and after 7 to 17 ms of it. *Quiet*:
-/// what drawn drives had before there were levels. *Typical*: from P2's 2.5 to the Cheetah's 4.5.
-/// *Harsh*: the recorded Cheetah's 5.0 (reads and writes; over half a revolution) and 18.
+/// Percent off by a revolution at each level, without idle time and after 7 to 17 ms of it.
+/// *Quiet*: what drawn drives had before there were levels. *Typical*: from P2's 2.5 to the
+/// Cheetah's 4.5. *Harsh*: the recorded Cheetah's 5.0 (reads and writes; over half a revolution)
+/// and 18.
 const YARDSTICKS: [(NoiseLevel, [f64; 2], [f64; 2]); 4] = [
     (NoiseLevel::Off, [0.0, 0.0], [0.0, 0.0]),
     (NoiseLevel::Quiet, [0.6, 1.7], [0.6, 1.7]),

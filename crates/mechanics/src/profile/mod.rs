@@ -389,8 +389,8 @@ pub struct VariationSpec {
     pub outlier_share: f64,
     /// Extra time of those, milliseconds.
     pub outlier_ms: f64,
-    /// Fraction of accesses (0 to 1) that lose a revolution: the arm has not settled, or a sector is
-    /// read again.
+    /// Fraction of accesses (0 to 1) that lose a revolution: the arm has not settled, or a sector
+    /// is read again.
     pub retry_share: f64,
     /// Recalibrations, on average per hour; each delays the access during which it is due.
     pub recalibrations_per_hour: f64,

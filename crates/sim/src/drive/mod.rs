@@ -27,8 +27,8 @@
 //!   ([`media`]); read-ahead, write-back and the cost of a flush ([`buffers`]); spindle drift;
 //!   sectors remapped at run time; exponentially distributed report jitter that keeps the order of
 //!   completions, and reports that a busy host sees late; arm times with a random part and a slow
-//!   drift; accesses that lose a revolution; recalibrations; an arm that work of the drive's own has
-//!   moved in idle time; rare slow accesses.
+//!   drift; accesses that lose a revolution; recalibrations; an arm that work of the drive's own
+//!   has moved in idle time; rare slow accesses.
 //! - Not modelled: retries after errors, the state after power loss (see [`Landing`] for models of
 //!   both), spin-down.
 //! - Differs from a drive: the command overheads of two commands submitted together overlap, as if

@@ -5,8 +5,8 @@ use headtime_units::{Angle, Nanos};
 
 use super::hash;
 
-/// Stretches of the stroke between whose ends the seek error changes evenly (guess). Their number is
-/// none of the drive model's, which corrects 32 regions.
+/// Stretches of the stroke between whose ends the seek error changes evenly (guess). Their number
+/// is none of the drive model's, which corrects 32 regions.
 const SEEK_STRETCHES: u64 = 29;
 /// Stretches of the stroke between whose ends the shared angle error changes evenly (guess).
 const STRETCHES: u64 = 24;

@@ -62,8 +62,8 @@ pub struct Noise {
     pub retry_share: f64,
     /// Standard deviation of the random part of an arm time, in nanoseconds.
     pub arm_jitter_ns: f64,
-    /// Amplitude of the arm's drift in nanoseconds, its angular frequency in radians per nanosecond,
-    /// and its phase.
+    /// Amplitude of the arm's drift in nanoseconds, its angular frequency in radians per
+    /// nanosecond, and its phase.
     pub arm_drift: (f64, f64, f64),
     /// Idle time after which the drive's own work may move the arm.
     pub idle_work_after: Nanos,
