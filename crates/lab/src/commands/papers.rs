@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use crate::papers::{
-    Context, EXPERIMENTS, PaperExperiment, Progress, Report, Verdict, output, select,
+    Context, EXPERIMENTS, PaperExperiment, Progress, Report, RowVerdict, output, select,
 };
 use anyhow::{Context as _, anyhow};
 use clap::Args;
@@ -162,9 +162,9 @@ fn table(report: &Report) -> String {
     let count = |verdict| report.rows.iter().filter(|row| row.verdict == verdict).count();
     text.push_str(&format!(
         "\n{} reproduced, {} not reproduced, {} inconclusive, {} have nothing to compare\n",
-        count(Some(Verdict::Reproduced)),
-        count(Some(Verdict::NotReproduced)),
-        count(Some(Verdict::Inconclusive)),
+        count(Some(RowVerdict::Reproduced)),
+        count(Some(RowVerdict::NotReproduced)),
+        count(Some(RowVerdict::Inconclusive)),
         count(None)
     ));
     for note in &report.notes {

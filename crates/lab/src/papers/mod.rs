@@ -35,4 +35,4 @@ pub use report::{
     Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Report, Row, Series,
 };
 pub use table::{EXPERIMENTS, PaperExperiment, select};
-pub use verdict::{Judged, Measured, Verdict};
+pub use verdict::{Judged, Measured, RowVerdict};

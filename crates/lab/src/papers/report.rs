@@ -1,15 +1,15 @@
 //! [`Report`]: what came out of an experiment, beside what was published.
 //!
-//! A [`Row`] is one figure with a [`Verdict`]: reproduced, not reproduced or inconclusive, within a
-//! tolerance printed beside it. Where it is not reproduced, or where there is nothing to compare,
-//! it says why. A [`Plot`] shows the same figures; text, JSON, CSV, SVG and HTML are made from nothing
-//! else.
+//! A [`Row`] is one figure with a [`RowVerdict`]: reproduced, not reproduced or inconclusive,
+//! within a tolerance printed beside it. Where it is not reproduced, or where there is nothing to
+//! compare, it says why. A [`Plot`] shows the same figures; text, JSON, CSV, SVG and HTML are made
+//! from nothing else.
 
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
 use crate::papers::estimated::Estimated;
-use crate::papers::verdict::{Judged, Measured, Verdict};
+use crate::papers::verdict::{Judged, Measured, RowVerdict};
 
 /// The results of one experiment. As JSON it is the object that `headtime papers ID --json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -73,7 +73,7 @@ pub struct Row {
     /// The unit of both.
     pub unit: &'static str,
     /// The agreement of the two; `None` if there is nothing to compare.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<RowVerdict>,
     /// The tolerance of the verdict, with its reason.
     pub tolerance: Option<String>,
     /// A sentence; always there when the figure is not reproduced.
@@ -251,7 +251,7 @@ impl Row {
         agrees: bool,
         reason: String,
     ) -> Self {
-        let verdict = if agrees { Verdict::Reproduced } else { Verdict::NotReproduced };
+        let verdict = if agrees { RowVerdict::Reproduced } else { RowVerdict::NotReproduced };
         Self {
             verdict: Some(verdict),
             reason: Some(reason),
@@ -307,13 +307,13 @@ impl Row {
     /// True if the figure is reproduced, `None` if there is nothing to compare.
     #[must_use]
     pub fn holds(&self) -> Option<bool> {
-        self.verdict.map(|verdict| verdict == Verdict::Reproduced)
+        self.verdict.map(|verdict| verdict == RowVerdict::Reproduced)
     }
 
     /// The verdict in tables.
     #[must_use]
     pub fn verdict_text(&self) -> &'static str {
-        self.verdict.map_or("–", Verdict::words)
+        self.verdict.map_or("–", RowVerdict::words)
     }
 
     /// The measured figure with its interval as text; "–" if there is none.
@@ -456,11 +456,11 @@ mod tests {
             )
         };
         for (value, half_width, expected) in [
-            (205.0, Some(4.0), Verdict::Reproduced),
-            (209.0, Some(4.0), Verdict::Inconclusive),
-            (200.0, Some(12.0), Verdict::Inconclusive),
-            (205.0, None, Verdict::Inconclusive),
-            (215.0, Some(4.0), Verdict::NotReproduced),
+            (205.0, Some(4.0), RowVerdict::Reproduced),
+            (209.0, Some(4.0), RowVerdict::Inconclusive),
+            (200.0, Some(12.0), RowVerdict::Inconclusive),
+            (205.0, None, RowVerdict::Inconclusive),
+            (215.0, Some(4.0), RowVerdict::NotReproduced),
         ] {
             assert_eq!(row(value, half_width).verdict, Some(expected), "{value}, {half_width:?}");
         }

@@ -20,7 +20,7 @@ use crate::papers::report::Published;
 
 /// The agreement of a row with its publication or target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RowVerdict {
     /// The whole interval lies within the tolerance.
     Reproduced,
     /// The whole interval lies outside of the tolerance.
@@ -47,14 +47,14 @@ pub struct Judged {
     /// The measured figure.
     pub measured: Measured,
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: RowVerdict,
     /// The tolerance and its reason, as text.
     pub tolerance: String,
     /// Distance of the measured value from the published value, range or bound, in its unit.
     pub off: f64,
 }
 
-impl Verdict {
+impl RowVerdict {
     /// The words in tables and JSON.
     #[must_use]
     pub const fn words(self) -> &'static str {
@@ -75,7 +75,7 @@ impl Verdict {
     }
 }
 
-impl Serialize for Verdict {
+impl Serialize for RowVerdict {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.words())
     }
@@ -150,7 +150,7 @@ impl Judged {
         Self {
             published: Published::Between(least, most),
             measured,
-            verdict: Verdict::within(measured, least - tolerance, most + tolerance),
+            verdict: RowVerdict::within(measured, least - tolerance, most + tolerance),
             tolerance: format!("± {} ({reason})", digits(tolerance)),
             off,
         }
@@ -164,7 +164,7 @@ impl Judged {
         Self {
             published: Published::AtMost(limit),
             measured,
-            verdict: Verdict::within(measured, f64::NEG_INFINITY, limit),
+            verdict: RowVerdict::within(measured, f64::NEG_INFINITY, limit),
             tolerance: format!("at most {} ({reason})", digits(limit)),
             off: measured.value - limit,
         }
@@ -178,7 +178,7 @@ impl Judged {
         Self {
             published: Published::AtLeast(limit),
             measured,
-            verdict: Verdict::within(measured, limit, f64::INFINITY),
+            verdict: RowVerdict::within(measured, limit, f64::INFINITY),
             tolerance: format!("at least {} ({reason})", digits(limit)),
             off: measured.value - limit,
         }
@@ -208,13 +208,13 @@ impl Judged {
     #[must_use]
     pub fn sentence(&self, why_not: &str) -> Option<String> {
         match (self.verdict, self.measured.interval) {
-            (Verdict::Reproduced, _) => None,
-            (Verdict::NotReproduced, _) => {
+            (RowVerdict::Reproduced, _) => None,
+            (RowVerdict::NotReproduced, _) => {
                 let sign = if self.off > 0.0 { "+" } else { "" };
                 Some(format!("{sign}{} off the published value: {why_not}", digits(self.off)))
             }
-            (Verdict::Inconclusive, None) => Some(NO_INTERVAL.to_string()),
-            (Verdict::Inconclusive, Some(_)) => Some(TOO_WIDE.to_string()),
+            (RowVerdict::Inconclusive, None) => Some(NO_INTERVAL.to_string()),
+            (RowVerdict::Inconclusive, Some(_)) => Some(TOO_WIDE.to_string()),
         }
     }
 }
@@ -241,24 +241,24 @@ mod tests {
     #[test]
     fn an_effect_is_judged_on_both_sides_by_its_interval() {
         for (value, half_width, expected) in [
-            (0.11, 0.01, Verdict::Reproduced),
-            (0.15, 0.01, Verdict::Reproduced),
-            (0.02, 0.01, Verdict::NotReproduced),
-            (0.30, 0.01, Verdict::NotReproduced),
+            (0.11, 0.01, RowVerdict::Reproduced),
+            (0.15, 0.01, RowVerdict::Reproduced),
+            (0.02, 0.01, RowVerdict::NotReproduced),
+            (0.30, 0.01, RowVerdict::NotReproduced),
             // Less data is no agreement, not even exactly at the published value.
-            (0.13, 0.05, Verdict::Inconclusive),
-            (0.02, 0.10, Verdict::Inconclusive),
-            (0.10, 0.02, Verdict::Inconclusive),
+            (0.13, 0.05, RowVerdict::Inconclusive),
+            (0.02, 0.10, RowVerdict::Inconclusive),
+            (0.10, 0.02, RowVerdict::Inconclusive),
         ] {
             let judged = Judged::effect(0.13, gain(value, half_width), 0.04, "scatter of drives");
             assert_eq!(judged.verdict, expected, "{value} ± {half_width}");
         }
         let unknown = Judged::effect(0.13, Estimated::new(0.13, None), 0.04, "scatter");
-        assert_eq!(unknown.verdict, Verdict::Inconclusive);
+        assert_eq!(unknown.verdict, RowVerdict::Inconclusive);
         // No effect at all is no reproduction of a gain of 13 %.
         assert_eq!(
             Judged::effect(0.13, Measured::exact(0.0), 0.04, "scatter").verdict,
-            Verdict::NotReproduced
+            RowVerdict::NotReproduced
         );
     }
 
@@ -267,30 +267,30 @@ mod tests {
         let misses = |events, trials| {
             Judged::at_most(1e-4, Measured::proportion(events, trials), "target").verdict
         };
-        assert_eq!(misses(0, 10_000), Verdict::Inconclusive);
-        assert_eq!(misses(0, 50_000), Verdict::Reproduced);
-        assert_eq!(misses(40, 100_000), Verdict::NotReproduced);
+        assert_eq!(misses(0, 10_000), RowVerdict::Inconclusive);
+        assert_eq!(misses(0, 50_000), RowVerdict::Reproduced);
+        assert_eq!(misses(40, 100_000), RowVerdict::NotReproduced);
         let least =
             |value, half_width| Judged::at_least(0.95, gain(value, half_width), "target").verdict;
-        assert_eq!(least(0.97, 0.01), Verdict::Reproduced);
-        assert_eq!(least(0.97, 0.03), Verdict::Inconclusive);
-        assert_eq!(least(0.90, 0.03), Verdict::NotReproduced);
+        assert_eq!(least(0.97, 0.01), RowVerdict::Reproduced);
+        assert_eq!(least(0.97, 0.03), RowVerdict::Inconclusive);
+        assert_eq!(least(0.90, 0.03), RowVerdict::NotReproduced);
         assert_eq!(
             Judged::at_most(5.0, Measured::maximum_so_far(4.0), "target").verdict,
-            Verdict::Inconclusive
+            RowVerdict::Inconclusive
         );
         assert_eq!(
             Judged::at_most(5.0, Measured::maximum_so_far(6.0), "target").verdict,
-            Verdict::NotReproduced
+            RowVerdict::NotReproduced
         );
     }
 
     #[test]
     fn no_gain_is_no_ordering() {
         let above = |value, half_width| Judged::ordering(gain(value, half_width), 0.01, "guess");
-        assert_eq!(above(0.0, 0.005).verdict, Verdict::NotReproduced);
-        assert_eq!(above(0.0, 0.05).verdict, Verdict::Inconclusive);
-        assert_eq!(above(0.05, 0.01).verdict, Verdict::Reproduced);
+        assert_eq!(above(0.0, 0.005).verdict, RowVerdict::NotReproduced);
+        assert_eq!(above(0.0, 0.05).verdict, RowVerdict::Inconclusive);
+        assert_eq!(above(0.05, 0.01).verdict, RowVerdict::Reproduced);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use maud::html;
 use crate::papers::error::WriteError;
 use crate::papers::output::svg;
 use crate::papers::report::{Report, Row};
-use crate::papers::verdict::Verdict;
+use crate::papers::verdict::RowVerdict;
 use crate::report::page::{self, embedded};
 
 /// The page of `report`.
@@ -25,7 +25,7 @@ pub fn page(report: &Report) -> Result<String, WriteError> {
         h2 { "Published and measured" }
         table {
             thead { tr {
-                @for heading in ["what", "published", "measured (95 %)", "unit", "verdict", "tolerance", "why"] {
+                @for heading in HEADINGS {
                     th { (heading) }
                 }
             } }
@@ -55,12 +55,15 @@ pub fn page(report: &Report) -> Result<String, WriteError> {
 
 fn class(row: &Row) -> &'static str {
     match row.verdict {
-        Some(Verdict::Reproduced) => "reproduced",
-        Some(Verdict::NotReproduced) => "not-reproduced",
-        Some(Verdict::Inconclusive) => "inconclusive",
+        Some(RowVerdict::Reproduced) => "reproduced",
+        Some(RowVerdict::NotReproduced) => "not-reproduced",
+        Some(RowVerdict::Inconclusive) => "inconclusive",
         None => "open",
     }
 }
+
+const HEADINGS: [&str; 7] =
+    ["what", "published", "measured (95 %)", "unit", "verdict", "tolerance", "why"];
 
 const STYLE: &str = "
 body { margin: 0; background: #fff; color: #202428; font: 15px/1.5 system-ui, sans-serif }
