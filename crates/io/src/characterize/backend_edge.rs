@@ -7,8 +7,8 @@ use std::sync::Arc;
 use headtime_sched::{Command, CommandId};
 use headtime_units::Instant;
 
-use super::edge::{Edge, Lost, Order, Over, sleep_until};
-use crate::backend::{Backend, BackendCommand, BackendCompletion};
+use super::edge::{Edge, Found, Lost, Order, Over, sleep_until};
+use crate::backend::{Backend, BackendCommand, BackendCompletion, OpenedDrive};
 use crate::clock::RealClock;
 use crate::notifier::Notifier;
 
@@ -23,6 +23,22 @@ pub(super) struct BackendEdge {
 impl BackendEdge {
     pub(super) fn new(backend: Box<dyn Backend>, notifier: Arc<Notifier>) -> Self {
         Self { backend, notifier, ended: Vec::new(), over: VecDeque::new() }
+    }
+}
+
+/// Puts an edge in front of an opened back end.
+pub(super) fn on_backend(opened: OpenedDrive, notifier: Arc<Notifier>) -> Found {
+    let OpenedDrive { backend, capacity, sector_size, queue_depth, fua, .. } = opened;
+    Found {
+        model: Some(backend.describe()),
+        serial: None,
+        capacity,
+        sector_size,
+        fua,
+        depth: queue_depth,
+        notices: Vec::new(),
+        knobs: None,
+        edge: Box::new(BackendEdge::new(backend, notifier)),
     }
 }
 

@@ -6,10 +6,24 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use headtime_sched::Op;
-use headtime_units::{Extent, Instant};
+use headtime_units::{Extent, Instant, SectorSize, Sectors};
 
 use crate::clock::RealClock;
+use crate::kernel_settings::KnobGuard;
 use crate::notifier::SPIN;
+
+/// The opened drive.
+pub(super) struct Found {
+    pub(super) edge: Box<dyn Edge>,
+    pub(super) model: Option<String>,
+    pub(super) serial: Option<String>,
+    pub(super) capacity: Sectors,
+    pub(super) sector_size: SectorSize,
+    pub(super) fua: bool,
+    pub(super) depth: usize,
+    pub(super) notices: Vec<String>,
+    pub(super) knobs: Option<KnobGuard>,
+}
 
 /// Something that the drive shall do.
 #[derive(Clone, Debug)]

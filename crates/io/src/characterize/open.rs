@@ -3,18 +3,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use headtime_units::{SectorSize, Sectors};
+use headtime_units::SectorSize;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock, fstat, open as open_file};
 use rustix::io::Errno;
 
-use super::backend_edge::BackendEdge;
+use super::backend_edge::{BackendEdge, on_backend};
 use super::device::{DeviceEdge, ReadData};
-use super::edge::Edge;
+use super::edge::{Edge, Found};
 use super::export_edge::{ExportAccess, TimedExport};
 #[cfg(feature = "simulation")]
 use super::virtual_time;
 use super::{Identity, ProbedDrive, SubjectError, SubjectOptions};
-use crate::backend::OpenedDrive;
 use crate::backend::file::try_direct;
 use crate::backend::pool::Pool;
 use crate::backend::raw::measured::{self, Access, Measured};
@@ -22,23 +21,9 @@ use crate::backend::store::Store;
 use crate::backend::threads::ThreadedFile;
 use crate::backend::{memory, raw};
 use crate::block_device::{BlockDevice, DeviceRefusal, DeviceReject};
-use crate::kernel_settings::KnobGuard;
 use crate::locator::{Locator, NbdLocator};
 use crate::notifier::Notifier;
 use crate::open_error::OpenError;
-
-/// The opened drive.
-pub(super) struct Found {
-    pub(super) edge: Box<dyn Edge>,
-    pub(super) model: Option<String>,
-    pub(super) serial: Option<String>,
-    pub(super) capacity: Sectors,
-    pub(super) sector_size: SectorSize,
-    pub(super) fua: bool,
-    pub(super) depth: usize,
-    pub(super) notices: Vec<String>,
-    pub(super) knobs: Option<KnobGuard>,
-}
 
 impl ProbedDrive {
     /// Opens a drive to characterize it.
@@ -78,21 +63,6 @@ impl ProbedDrive {
             next_token: 0,
             _knobs: knobs,
         })
-    }
-}
-
-pub(super) fn on_backend(opened: OpenedDrive, notifier: Arc<Notifier>) -> Found {
-    let OpenedDrive { backend, capacity, sector_size, queue_depth, fua, .. } = opened;
-    Found {
-        model: Some(backend.describe()),
-        serial: None,
-        capacity,
-        sector_size,
-        fua,
-        depth: queue_depth,
-        notices: Vec::new(),
-        knobs: None,
-        edge: Box::new(BackendEdge::new(backend, notifier)),
     }
 }
 

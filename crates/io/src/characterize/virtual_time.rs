@@ -10,8 +10,8 @@ use headtime_sim::{Device as _, DriveCompletion, DriveTruth, SimulatedDrive};
 use headtime_units::{Instant, Nanos};
 
 use super::SubjectOptions;
-use super::edge::{Edge, Lost, Order, Over};
-use super::open::{Found, on_backend};
+use super::backend_edge::on_backend;
+use super::edge::{Edge, Found, Lost, Order, Over};
 use crate::backend::{emulated, simulated};
 use crate::locator::{EmulatedLocator, Locator};
 use crate::notifier::Notifier;
