@@ -17,7 +17,7 @@ use crate::positioning::{
     Estimate, Head, Likely, Overhead, PairCost, Position, Positioning, Target,
 };
 use crate::queue::{Queue, Queued, Ticket};
-use crate::request::Op;
+use crate::request::{Op, Request, StreamId};
 use crate::shares::{Charge, Shares, TenantState};
 use crate::tunables::Tunables;
 
@@ -222,7 +222,18 @@ pub trait Policy: Send {
     /// are no longer valid.
     fn belief_changed(&mut self) {}
 
-    /// A request has finished; for policies with statistics.
+    /// A read, write, zeroing, discard or flush was accepted at `now`; for policies with
+    /// statistics, as are the two below. It may have to wait for another before it is eligible.
+    fn submitted(&mut self, now: Instant, request: &Request) {
+        let _ = (now, request);
+    }
+
+    /// The process or connection behind `stream` has ended: no request of it will follow.
+    fn stream_ended(&mut self, now: Instant, stream: StreamId) {
+        let _ = (now, stream);
+    }
+
+    /// A request has finished.
     fn finished(&mut self, finished: &Finished) {
         let _ = finished;
     }

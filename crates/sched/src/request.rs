@@ -102,6 +102,13 @@ impl Request {
     pub const fn tenant(&self) -> Tenant {
         Tenant::class_of(self.volume, self.class)
     }
+
+    /// Returns whether its process waits for it before it goes on: reads, and writes that must be
+    /// durable. Other writes come from a cache that has answered its process already.
+    #[must_use]
+    pub const fn is_synchronous(&self) -> bool {
+        matches!(self.op, Op::Read) || self.fua
+    }
 }
 
 /// The result of a submission.

@@ -51,7 +51,7 @@ use crate::overlap::OverlapOrder;
 use crate::policy::Policy;
 use crate::positioning::{Belief, Head, Target};
 use crate::queue::{Queue, Queued, Ticket};
-use crate::request::{Admission, Op, Refusal, Request, RequestId};
+use crate::request::{Admission, Op, Refusal, Request, RequestId, StreamId};
 use crate::shares::Shares;
 use crate::tunables::{IoPriority, TunableError, Tunables};
 
@@ -165,6 +165,7 @@ impl Scheduler {
             return Admission::Refused(refusal);
         }
         self.next_ticket = ticket.0 + 1;
+        self.policy.submitted(now, &request);
         let target = if request.op == Op::Flush {
             no_target()
         } else {
@@ -272,6 +273,16 @@ impl Scheduler {
                 }
             }
         }
+    }
+
+    /// Reports that the process or connection behind `stream` has ended, so that no policy waits
+    /// for its next request. Requests that it submitted are still served.
+    ///
+    /// # Panics
+    /// As [`Scheduler::submit`].
+    pub fn stream_ended(&mut self, now: Instant, stream: StreamId) {
+        self.advance(now);
+        self.policy.stream_ended(now, stream);
     }
 
     /// Cancels a request: removes it from the queue or, if it is at the drive, suppresses its

@@ -32,7 +32,7 @@ use headtime_sched::{
     Accounts, Admission, BackgroundRead, Belief, Cancelled, Charge, Choice, Decision, Done,
     DriveTraits, FillReport, FillSettings, Finished, IdleSettings, POLICIES, PendingSectors,
     Policy, PolicyEntry, QueueLimits, Queued, ReadAhead, Request, RequestId, ScanId, ScanOptions,
-    Scheduler, View,
+    Scheduler, StreamId, View,
 };
 use headtime_sim::{Device, DriveTruth, Engine, OraclePositioning, SchedulerApi, SimulatedDrive};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
@@ -85,6 +85,14 @@ impl Policy for Timed {
 
     fn charge(&self, view: &View<'_>, queued: &Queued) -> Charge {
         self.inner.charge(view, queued)
+    }
+
+    fn submitted(&mut self, now: Instant, request: &Request) {
+        self.inner.submitted(now, request);
+    }
+
+    fn stream_ended(&mut self, now: Instant, stream: StreamId) {
+        self.inner.stream_ended(now, stream);
     }
 
     fn finished(&mut self, finished: &Finished) {

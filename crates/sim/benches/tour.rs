@@ -35,8 +35,8 @@ use headtime_sched::tour::{
     CostTable, Costs, LiveTour, Lookahead, insert_in_order, insert_nearest_first,
 };
 use headtime_sched::{
-    Belief, Choice, DriveTraits, Finished, Op, Overhead, Policy, PolicyEntry, QueueLimits,
-    Scheduler, Target, View,
+    Belief, Choice, DriveTraits, Finished, Op, Overhead, Policy, PolicyEntry, QueueLimits, Request,
+    Scheduler, StreamId, Target, View,
 };
 use headtime_sim::{Device, DriveTruth, Engine, SimulatedDrive};
 use headtime_units::{ByteSize, Extent, Instant, Nanos};
@@ -134,6 +134,14 @@ impl Policy for Timed {
             self.clock.decisions.fetch_add(1, Ordering::Relaxed);
         }
         choice
+    }
+
+    fn submitted(&mut self, now: Instant, request: &Request) {
+        self.inner.submitted(now, request);
+    }
+
+    fn stream_ended(&mut self, now: Instant, stream: StreamId) {
+        self.inner.stream_ended(now, stream);
     }
 
     fn finished(&mut self, finished: &Finished) {
