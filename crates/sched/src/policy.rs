@@ -228,7 +228,7 @@ pub trait Policy: Send {
         let _ = (now, request);
     }
 
-    /// The process or connection behind `stream` has ended: no request of it will follow.
+    /// The process or connection of `stream` has ended: no request of it will follow.
     fn stream_ended(&mut self, now: Instant, stream: StreamId) {
         let _ = (now, stream);
     }

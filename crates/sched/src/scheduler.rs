@@ -275,7 +275,7 @@ impl Scheduler {
         }
     }
 
-    /// Reports that the process or connection behind `stream` has ended, so that no policy waits
+    /// Reports that the process or connection of `stream` has ended, so that no policy waits
     /// for its next request. Requests that it submitted are still served.
     ///
     /// # Panics

@@ -356,16 +356,17 @@ fn a_compact_map_begins_with_the_profile_or_is_told_the_speed() {
         MapFiguresOfKind::Matrix(_) => panic!("it is a compact map"),
     };
     assert!(of(server.maps().show().expect("it uses a map")).from_profile);
-    // The last completion may reach the snapshot after its reply.
+    // The last completion may reach the snapshot after its reply. A hit in the cache, and a read
+    // that lost a revolution by noise, is no sample.
     let mut drive = server.stats().snapshot().drive;
     for _ in 0..500 {
-        if drive.belief.samples >= 64 {
+        if drive.belief.samples > 32 {
             break;
         }
         std::thread::sleep(Duration::from_millis(10));
         drive = server.stats().snapshot().drive;
     }
-    assert!(drive.believes == "compact" && drive.belief.samples >= 64, "{drive:?}");
+    assert!(drive.believes == "compact" && drive.belief.samples > 32, "{drive:?}");
     assert!(
         refusal(&server, "map.load", json!({"from": sandbox.path("x.map"), "merge": true}))
             .contains("cannot be read")
