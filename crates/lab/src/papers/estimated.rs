@@ -49,6 +49,13 @@ impl Estimated {
         Self { value, half_width }
     }
 
+    /// The gain of this over `other`: their ratio less one. 13 % more is +0.13.
+    #[must_use]
+    pub fn gain(self, other: Self) -> Self {
+        let ratio = self.over(other);
+        Self { value: ratio.value - 1.0, half_width: ratio.half_width }
+    }
+
     /// The position of this value between `none` (0) and `all` (1). Intervals are combined as if
     /// the three were independent.
     #[must_use]

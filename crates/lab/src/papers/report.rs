@@ -271,6 +271,18 @@ impl Row {
         Self { reason: Some(reason.to_string()), ..row }
     }
 
+    /// A published figure that no run can confirm or refute, and why.
+    #[must_use]
+    pub fn not_judged(
+        what: impl Into<String>,
+        published: Published,
+        measured: impl Into<Measured>,
+        unit: &'static str,
+        reason: &str,
+    ) -> Self {
+        Self { published, ..Self::unpublished(what, measured, unit, reason) }
+    }
+
     /// A published figure that cannot be run, and why.
     #[must_use]
     pub fn not_run(

@@ -4,13 +4,11 @@
 use headtime_mechanics::{DriveProfile, Mechanism};
 use headtime_sim::Measures;
 
-use super::limits::{self, Figures, QUEUES, RATIO_TOLERANCE, TABLE, TOLERANCE, best_by_address};
+use super::limits::{self, Figures, QUEUES, TABLE, best_by_address};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::load::{ExperimentModel, Load, UnitOf, iops};
-use crate::papers::report::{
-    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
-};
+use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 
 /// The line in the table.
@@ -34,7 +32,7 @@ struct Line {
     requests: u64,
 }
 
-const LINES: [Line; 10] = [
+const LINES: [Line; 12] = [
     Line::truth("FCFS, two", "fcfs", 2, |figures| figures.fcfs),
     Line::truth("C-LOOK, two", "clook", 2, |figures| figures.by_address),
     Line::truth("SSTF, two", "sstf", 2, |figures| figures.by_address),
@@ -48,6 +46,18 @@ const LINES: [Line; 10] = [
             "beam-oracle",
             2,
             |figures| figures.planner,
+        )
+    },
+    Line::truth("nearest insertion, frozen, two (oracle)", limits::FROZEN, 2, |figures| {
+        figures.insertion_frozen
+    }),
+    Line {
+        requests: 10_000,
+        ..Line::truth(
+            "nearest insertion, re-planned, two (oracle)",
+            limits::REPLANNED,
+            2,
+            |figures| figures.insertion_replanned,
         )
     },
     Line::learned("SPTF by most likely time (learned model)", "sptf"),
@@ -132,10 +142,9 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         Plot::new("queue length", "requests per second", Axis::PowersOfTwo),
     );
     findings.parameters.push(FixedParameter::new(
-        "requests counted of the planner",
+        "requests counted of the planner and of re-planned nearest insertion",
         context.requests(10_000).to_string(),
     ));
-    findings.parameters.push(FixedParameter::new("tolerance", "5 %, of ratios 3 %"));
     for (figures, measured) in TABLE.iter().zip(measured.chunks(LINES.len() * QUEUES.len())) {
         let lines: Vec<&[Measures]> = measured.chunks(QUEUES.len()).collect();
         findings.rows.extend(rows(figures, &lines));
@@ -151,14 +160,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             let why = "the mean seek alone does not explain the difference; the cost of short \
                 seeks \
                 in the prototype is not known.";
-            findings.rows.push(Row::compared(
-                what,
-                published,
-                iops(measures),
-                "IOPS",
-                TOLERANCE,
-                why,
-            ));
+            findings.rows.push(limits::throughput(what, published, iops(measures), why));
         }
     }
     findings.notes.push(
@@ -175,14 +177,9 @@ fn rows(figures: &Figures, lines: &[&[Measures]]) -> Vec<Row> {
         for (line, measured) in LINES.iter().zip(lines) {
             let (what, measured) = (line.what(figures.drive, *queue), iops(&measured[place]));
             rows.push(match line.published {
-                Some(published) => Row::compared(
-                    what,
-                    published(figures)[place],
-                    measured,
-                    "IOPS",
-                    TOLERANCE,
-                    figures.why,
-                ),
+                Some(published) => {
+                    limits::throughput(what, published(figures)[place], measured, figures.why)
+                }
                 None => Row::unpublished(
                     what,
                     measured,
@@ -192,40 +189,20 @@ fn rows(figures: &Figures, lines: &[&[Measures]]) -> Vec<Row> {
                 ),
             });
         }
-        for (name, published) in
-            [("frozen", figures.insertion_frozen), ("re-planned", figures.insertion_replanned)]
-        {
-            let what = format!(
-                "{}, queue {queue}: nearest insertion, {name}, two (oracle, no noise)",
-                figures.drive
-            );
-            rows.push(Row::not_run(
-                what,
-                Published::Number(published[place]),
-                "IOPS",
-                "The policy is not implemented.",
-            ));
-        }
         let best = best_by_address(&lines[1][place], &lines[2][place]);
         let (sptf, planner) = (iops(&lines[4][place]), iops(&lines[6][place]));
         let what =
             |text: &str| format!("{}, queue {queue}: {text} (oracle, no noise)", figures.drive);
-        let published = figures.sptf_two[place] / figures.by_address[place];
-        rows.push(Row::compared(
-            what("SPTF exact, two, over the best order by address"),
-            rounded(published),
-            sptf.over(best),
-            "ratio",
-            RATIO_TOLERANCE,
+        rows.push(limits::gain(
+            what("gain of SPTF exact, two, over the best order by address"),
+            (figures.sptf_two[place], figures.by_address[place]),
+            sptf.gain(best),
             figures.why,
         ));
-        let published = figures.planner[place] / figures.sptf_two[place];
-        rows.push(Row::compared(
-            what("planner over SPTF exact, two"),
-            rounded(published),
-            planner.over(sptf),
-            "ratio",
-            RATIO_TOLERANCE,
+        rows.push(limits::gain(
+            what("gain of the planner over SPTF exact, two"),
+            (figures.planner[place], figures.sptf_two[place]),
+            planner.gain(sptf),
             figures.why,
         ));
     }
@@ -251,11 +228,6 @@ fn panel(figures: &Figures, lines: &[&[Measures]]) -> Panel {
         series.push(Series::measured(line.name, points));
     }
     Panel { title: figures.drive.to_string(), series }
-}
-
-/// Published numbers have three digits, and so have their ratios.
-fn rounded(ratio: f64) -> f64 {
-    libm::round(ratio * 1_000.0) / 1_000.0
 }
 
 /// The drive with all arm times scaled so that FCFS would reach the prototype's throughput if
