@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use crate::papers::error::ExperimentError;
+use crate::papers::verdict::Measured;
 
 /// The input of an experiment.
 pub struct Context<'a> {
@@ -80,6 +81,13 @@ impl<'a> Context<'a> {
     #[must_use]
     pub fn requests(&self, full: u64) -> u64 {
         ((full as f64 * self.scale) as u64).max(100)
+    }
+
+    /// The largest of what a run showed: a figure of the run itself at full scale, and in a shorter
+    /// run no bound on what the full one shows.
+    #[must_use]
+    pub fn maximum(&self, value: f64) -> Measured {
+        if self.scale >= 1.0 { Measured::exact(value) } else { Measured::maximum_so_far(value) }
     }
 
     /// Runs every point and returns the results in the order of `points`.

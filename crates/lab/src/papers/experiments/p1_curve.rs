@@ -20,11 +20,9 @@ use super::p1::{self, DRIVE};
 use super::p1_unit::{BareUnit, Tally, share_percent};
 use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
-use crate::papers::estimated::Estimated;
-use crate::papers::report::{
-    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
-};
+use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
+use crate::papers::verdict::{Judged, Measured};
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {
@@ -275,24 +273,19 @@ fn rows(model: Model, learner: Learner, traced: &Traced) -> Vec<Row> {
     let Some((requests, last)) = traced.points.last() else { return Vec::new() };
     let right = last.right_percent();
     let oracle = share_percent(last.foreseeable, last.away_from_edge);
-    let holds = right.value >= PUBLISHED;
-    let mut reason =
-        format!("{} until then, {:.0} s of drive time", reached(traced), traced.seconds);
-    if !holds {
-        reason = format!(
-            "{reason}; with full model_source of the mechanics but not the noise {:.2} % \
-                (oracle)",
-            oracle.value
-        );
-    }
+    let why = format!(
+        "{} until then, {:.0} s of drive time; with full knowledge of the mechanics but not the \
+            noise {:.2} % (oracle).",
+        reached(traced),
+        traced.seconds,
+        oracle.value
+    );
     let mut rows = vec![
-        Row::judged(
+        Row::new(
             what(&format!("correct within 5 % after {requests} requests")),
-            Published::Number(PUBLISHED),
-            right,
             "% of pairs",
-            holds,
-            reason + ".",
+            Judged::at_least(PUBLISHED, right, "as published, of a simulator beside a matrix"),
+            &why,
         ),
         Row::unpublished(
             what(&format!(
@@ -315,18 +308,13 @@ fn rows(model: Model, learner: Learner, traced: &Traced) -> Vec<Row> {
     ];
     if let Some(bytes) = traced.max_bytes {
         let bytes = bytes as f64;
-        let text = format!(
-            "At most {:.0} MB, set by the project; a search at work included.",
-            MAX_BYTES / 1e6
-        );
-        let published = Published::Shape("at most 64 MB");
-        rows.push(Row::judged(
+        let bytes = Measured::exact(bytes / 1e6);
+        let reason = "target of the project, a search at work included";
+        rows.push(Row::new(
             what("maximum memory"),
-            published,
-            Estimated::new(bytes / 1e6, None),
             "MB",
-            bytes <= MAX_BYTES,
-            text,
+            Judged::at_most(MAX_BYTES / 1e6, bytes, reason).target(),
+            "the target is missed.",
         ));
     }
     rows

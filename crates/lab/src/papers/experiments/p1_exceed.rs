@@ -29,6 +29,7 @@ use crate::papers::report::{
     Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
 };
 use crate::papers::table::PaperExperiment;
+use crate::papers::verdict::{Judged, Measured};
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {
@@ -250,23 +251,18 @@ fn row(subject: Subject, (from, to): (u64, u64), (trials, exceeded): (u64, u64))
         subject.words(),
         subject.unit()
     );
-    let (rate, half_width) = share(exceeded, trials);
-    let rate = Estimated::new(100.0 * rate, Some(100.0 * half_width));
     if trials == 0 {
         return Row::not_run(what, Published::Nothing, UNIT, "No pair had this many samples.");
     }
-    let outcome = format!(
-        "{exceeded} of {trials}, at most {:.3} % with 95 % confidence",
-        rate.value + 100.0 * half_width
-    );
+    let rate = Measured::proportion(exceeded, trials).times(100.0);
+    let most = rate.interval.map_or(100.0, |(_, high)| high);
+    let outcome = format!("{exceeded} of {trials}, at most {most:.3} % with 95 % confidence");
     match subject {
-        Subject::Matrix { .. } if from == 100 => Row::judged(
+        Subject::Matrix { .. } if from == 100 => Row::new(
             what,
-            Published::Number(PUBLISHED),
-            rate,
             UNIT,
-            rate.value <= PUBLISHED,
-            format!("{outcome}."),
+            Judged::at_most(PUBLISHED, rate, "as published"),
+            &format!("{outcome}."),
         ),
         Subject::Matrix { .. } => {
             let independent = 100.0 / (from + 1) as f64;

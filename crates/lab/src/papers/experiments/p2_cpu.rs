@@ -44,8 +44,9 @@ const LINES: [(&str, &str, bool, f64); 3] = [
     ("SPTF", "sptf", false, 5.4),
     ("SPTF with gaps filled", "sptf", true, 14.1),
 ];
-/// The published difference from the line before, in points of percent.
-const MORE: [f64; 2] = [0.3, 8.7];
+/// The published differences, in points of percent: later and earlier line, and the figure in the
+/// text. It gives 8 for 14.1 less 5.1.
+const MORE: [(usize, usize, f64); 2] = [(1, 0, 0.3), (2, 0, 8.0)];
 /// The unit of measured time, which no seed repeats.
 const THIS_MACHINE: &str = "% of a processor, this machine, not repeatable";
 
@@ -87,28 +88,23 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let what = |text: String| format!("{text} ({})", known[0].words());
     let mut rows = Vec::new();
     for ((name, _, _, published), cost) in LINES.iter().zip(&costs) {
-        let why = "The published share is of a 550 MHz processor and counts all that the system \
-            did for each request; here it is the scheduler alone.";
-        rows.push(Row::judged(
+        rows.push(Row::not_judged(
             what(format!("{name}: processor time")),
             Published::Number(*published),
             cost.share(),
             THIS_MACHINE,
-            cost.share().value <= *published,
-            why.into(),
+            "The published share is of a 550 MHz processor and counts all that the system did for \
+                each request; here it is the scheduler alone.",
         ));
     }
-    for ((pair, costs), published) in LINES.windows(2).zip(costs.windows(2)).zip(MORE) {
-        let more = Estimated::new(costs[1].share().value - costs[0].share().value, None);
-        let name = what(format!("{} beyond {}: processor time", pair[1].0, pair[0].0));
-        let reason = "Less than published is expected: processors have become faster.";
-        rows.push(Row::judged(
-            name,
+    for (later, earlier, published) in MORE {
+        let more = costs[later].share().value - costs[earlier].share().value;
+        rows.push(Row::not_judged(
+            what(format!("{} beyond {}: processor time", LINES[later].0, LINES[earlier].0)),
             Published::Number(published),
-            more,
+            Estimated::new(more, None),
             THIS_MACHINE,
-            more.value <= published,
-            reason.into(),
+            "Not judged: a processor of today is many times faster than that of 1999.",
         ));
     }
     for ((name, ..), cost) in LINES.iter().zip(&costs) {

@@ -8,10 +8,9 @@ use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::load::{UnitOf, iops};
-use crate::papers::report::{
-    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
-};
+use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
+use crate::papers::verdict::Judged;
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {
@@ -27,6 +26,9 @@ const REQUESTS: u64 = 50_000;
 /// "The disk firmware line exactly overlaps the SPTF external line": required agreement, as a
 /// share.
 const OVERLAPS: f64 = 0.01;
+/// The least gain that a figure without numbers shows.
+const VISIBLE: f64 = 0.005;
+const UNSEEN: &str = "a guess: half a percent is no visible distance in the figure";
 /// Drives, and the project's target for external SPTF as a share of the firmware's throughput; the
 /// paper has no such figure. The last is a drive as in its profile, without a target.
 const UNITS: [(UnitOf, Option<f64>); 3] =
@@ -97,33 +99,27 @@ fn rows(known: &Known, queue: u32, target: Option<f64>, measured: &[Measures]) -
     };
     let what = |text: &str| format!("queue {queue}: {text} ({})", known.words());
     let mut rows = Vec::new();
-    let ratio = sptf.over(firmware);
-    let overlaps = (ratio.value - 1.0).abs() <= OVERLAPS.max(ratio.half_width.unwrap_or(0.0));
     let why = "predictions from outside are not the drive's own; with perfect ones two at the \
         drive reach it, as the oracle's row shows.";
-    rows.push(Row::shape(
-        what("SPTF external over disk firmware"),
-        "1: the lines overlap",
-        ratio,
-        "ratio",
-        overlaps,
+    let reason = "\"exactly matches\" in a figure without numbers: a guess";
+    rows.push(Row::new(
+        what("gain of SPTF external over disk firmware"),
+        "gain",
+        Judged::effect(0.0, sptf.gain(firmware), OVERLAPS, reason),
         why,
     ));
-    let ratio = expected.over(firmware);
-    let name = what("SPTF by expected cost, one or two at the drive, over disk firmware");
+    let gain = expected.gain(firmware);
+    let name = what("gain of SPTF by expected cost, one or two at the drive, over disk firmware");
     rows.push(match target {
         Some(target) => {
-            let met = ratio.value >= target;
-            let reason = format!(
-                "Target {target}, set by the project: {}.",
-                if met { "reached" } else { "missed" }
-            );
-            Row::judged(name, Published::Nothing, ratio, "ratio", met, reason)
+            let target = libm::round((target - 1.0) * 1e3) / 1e3;
+            let judged = Judged::at_least(target, gain, "target of the project").target();
+            Row::new(name, "gain", judged, "the target is missed.")
         }
         None => Row::unpublished(
             name,
-            ratio,
-            "ratio",
+            gain,
+            "gain",
             "There is no target for a drive that differs \
             from its model in all that the profile says.",
         ),
@@ -133,24 +129,17 @@ fn rows(known: &Known, queue: u32, target: Option<f64>, measured: &[Measures]) -
         from \
         which the rest falls short by its predictions.";
     rows.push(Row::unpublished(
-        what("SPTF exact, two (oracle), over disk firmware"),
-        exact.over(firmware),
-        "ratio",
+        what("gain of SPTF exact, two (oracle), over disk firmware"),
+        exact.gain(firmware),
+        "gain",
         why,
     ));
-    let ordered = |ratio: Estimated| ratio.high().unwrap_or(ratio.value) > 1.0;
-    for (name, ratio) in [
-        ("SPTF external over SPTF-SW60%", sptf.over(weighted)),
-        ("SPTF-SW60% over SSTF", weighted.over(sstf)),
+    for (name, gain) in [
+        ("gain of SPTF external over SPTF-SW60%", sptf.gain(weighted)),
+        ("gain of SPTF-SW60% over SSTF", weighted.gain(sstf)),
     ] {
-        rows.push(Row::shape(
-            what(name),
-            "above 1",
-            ratio,
-            "ratio",
-            ordered(ratio),
-            "few requests leave little choice.",
-        ));
+        let judged = Judged::ordering(gain, VISIBLE, UNSEEN);
+        rows.push(Row::new(what(name), "gain", judged, "few requests leave little choice."));
     }
     rows
 }
@@ -163,16 +152,11 @@ fn growth(known: &Known, measured: &[Measures]) -> Option<Row> {
         let measured = &measured[place * NAMES.len()..];
         Some(iops(&measured[2]).over(iops(&measured[0])))
     };
-    let growth = gain(64)?.over(gain(4)?);
-    let what = format!("SPTF external over SSTF, queue 64 against queue 4 ({})", known.words());
-    Some(Row::shape(
-        what,
-        "above 1: grows with depth",
-        growth,
-        "ratio",
-        growth.value > 1.0,
-        "it does not grow here.",
-    ))
+    let growth = gain(64)?.gain(gain(4)?);
+    let what =
+        format!("growth of SPTF external over SSTF from queue 4 to queue 64 ({})", known.words());
+    let judged = Judged::ordering(growth, VISIBLE, UNSEEN);
+    Some(Row::new(what, "gain", judged, "it does not grow here."))
 }
 
 fn panel(known: &Known, measured: &[Measures]) -> Panel {

@@ -18,6 +18,7 @@ use headtime_workload::{Order, StreamConfig, Workload};
 
 use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
+use crate::papers::estimated::Estimated;
 use crate::papers::report::{FixedParameter, Point, Series};
 
 /// The drive as the paper used it.
@@ -328,6 +329,10 @@ impl EngineObserver for Follow {
     }
 }
 
+/// Parts of a run whose scatter gives an interval: at full scale each is several of the periods in
+/// which shares are kept.
+const PARTS: usize = 8;
+
 impl Course {
     /// Seconds it lasted.
     pub(super) fn seconds(&self) -> f64 {
@@ -357,6 +362,23 @@ impl Course {
     /// The share once settled.
     pub(super) fn settled_share(&self, stream: usize) -> f64 {
         self.share(stream, SETTLED, self.seconds())
+    }
+
+    /// The share once settled in percent, with the interval from [`PARTS`] parts of the run.
+    pub(super) fn share_percent(&self, stream: usize) -> Estimated {
+        self.of_parts(|from, until| self.share(stream, from, until) * 100.0)
+    }
+
+    /// Requests a second once settled, with the interval from [`PARTS`] parts of the run.
+    pub(super) fn rate_of(&self, stream: usize) -> Estimated {
+        self.of_parts(|from, until| self.rate(stream, from, until))
+    }
+
+    /// The mean of a figure over equal parts of the run once settled.
+    pub(super) fn of_parts(&self, figure: impl Fn(f64, f64) -> f64) -> Estimated {
+        let part = (self.seconds() - SETTLED) / PARTS as f64;
+        let ends = (0..PARTS).map(|number| SETTLED + part * number as f64);
+        Estimated::of_runs(&ends.map(|from| figure(from, from + part)).collect::<Vec<f64>>())
     }
 
     /// Requests a second once settled.

@@ -7,6 +7,7 @@ use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Published, Row};
 use crate::papers::table::PaperExperiment;
+use crate::papers::verdict::Judged;
 
 /// The line in the table for figure 5.
 pub const CONTROL: PaperExperiment = PaperExperiment {
@@ -39,6 +40,11 @@ pub const NOMINAL: PaperExperiment = PaperExperiment {
 const FAIR_FROM: f64 = 30.0;
 /// The maximum difference of equal values.
 const SAME: f64 = 0.25;
+/// The last reservation beside another stream.
+const LAST: f64 = 90.0;
+/// "Approached the maximum" and "capped", as shares of the throughput alone.
+const NEAR: f64 = 0.85;
+const CAPPED: f64 = 0.5;
 /// The nominal rates of figure 9, relative to the measured one.
 const TOO_HIGH: [f64; 3] = [1.0, 1.1, 1.5];
 /// The share of its reservation that a stream lacks.
@@ -78,60 +84,43 @@ fn control(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             let what = |text: &str| {
                 format!("{reserved} % sequential: {name}, {text} (simulated drive with noise)")
             };
-            let part = course.settled_rate(stream) / nominal * 100.0;
-            let reason = format!(
-                "{:.0} % of its reservation.",
-                if own > 0.0 { part / own * 100.0 } else { 100.0 }
-            );
+            let part = course.rate_of(stream).times(100.0 / nominal);
+            let name = what("of the nominal rate");
             let shape = Published::Shape("at least its reservation");
-            let holds = part >= SHORT * own;
-            findings.rows.push(Row::judged(
-                what("of the nominal rate"),
-                shape,
-                Estimated::new(part, None),
-                "%",
-                holds,
-                reason,
-            ));
+            findings.rows.push(if own > 0.0 {
+                let reason = "3 % less than its reservation, a guess";
+                let judged = Judged::at_least(SHORT * own, part, reason).published(shape);
+                Row::new(name, "%", judged, "it falls short of its reservation.")
+            } else {
+                Row::not_judged(name, shape, part, "%", "Nothing is reserved.")
+            });
         }
     }
     let sequential = |percent: f64| {
         let place =
             RESERVED.iter().position(|reserved| *reserved == percent).expect("one of the sweep");
-        courses[place].settled_rate(0)
+        courses[place].rate_of(0)
     };
-    let what = "10 % sequential: its requests per second over all that can be reserved (simulated \
-        drive \
-        with noise)";
-    let over = Estimated::new(sequential(10.0) / nominal, None);
-    findings.rows.push(Row::shape(
-        what,
-        "above 1 from 10 % on",
-        over,
-        "ratio",
-        over.value > 1.0,
-        WITHOUT_MERGING,
-    ));
-    let settled: Vec<f64> = RESERVED
-        .iter()
-        .filter(|reserved| (FAIR_FROM..100.0).contains(*reserved))
-        .map(|reserved| sequential(*reserved))
-        .collect();
-    let spread = settled.iter().copied().fold(f64::MIN, f64::max)
-        / settled.iter().copied().fold(f64::MAX, f64::min)
-        - 1.0;
-    let what = "30 % to 90 % sequential: its highest rate over its lowest, less one (simulated \
-        drive \
-        with noise)";
-    let reason = "reservations still affect its rate.";
-    let published = "about 0: fair sharing decides, not the reservation";
-    findings.rows.push(Row::shape(
-        what,
-        published,
-        Estimated::new(spread, None),
-        "share",
-        spread < SAME,
-        reason,
+    for (reserved, course) in RESERVED.iter().zip(&courses).filter(|(reserved, _)| **reserved > 0.0)
+    {
+        let gain = course.of_parts(|from, until| course.rate(0, from, until) / nominal - 1.0);
+        findings.rows.push(Row::new(
+            format!(
+                "{reserved} % sequential: its requests per second beyond all that can be reserved \
+                    (simulated drive with noise)"
+            ),
+            "gain",
+            Judged::ordering(gain, 1.0 - SHORT, "less is no difference, a guess"),
+            WITHOUT_MERGING,
+        ));
+    }
+    let change = sequential(LAST).gain(sequential(FAIR_FROM));
+    let reason = "a quarter, where reservations alone would give three times as much: a guess";
+    findings.rows.push(Row::new(
+        "change of the sequential stream's rate from 30 % to 90 % (simulated drive with noise)",
+        "gain",
+        Judged::effect(0.0, change, SAME, reason),
+        "reservations still affect its rate.",
     ));
     panels(&mut findings, &courses, nominal);
     Ok(findings)
@@ -158,31 +147,38 @@ fn efficiency(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             ));
         }
     }
-    let rises = by_time.windows(2).all(|pair| pair[1].settled_rate(0) >= pair[0].settled_rate(0));
-    let what = "sequential by disk time at 90 % over its throughput alone (simulated drive with \
-        noise)";
-    let near = Estimated::new(by_time[9].settled_rate(0) / most, None);
-    let reason = "its throughput does not follow its reservation.";
-    findings.rows.push(Row::shape(
-        what,
-        "rises towards the drive's maximum",
-        near,
-        "ratio",
-        rises && near.value > 0.85,
-        reason,
+    let alone = |course: &Course| course.rate_of(0).over(Estimated::new(most, Some(0.0)));
+    let least = by_time
+        .windows(2)
+        .map(|pair| pair[1].rate_of(0).gain(pair[0].rate_of(0)))
+        .min_by(|one, other| one.value.total_cmp(&other.value))
+        .expect("a sweep has several points");
+    findings.rows.push(Row::new(
+        "sequential by disk time: least gain from one reservation to the next (simulated drive \
+            with noise)",
+        "gain",
+        Judged::ordering(least, 1.0 - SHORT, "less is no difference, a guess"),
+        "its throughput does not rise with its reservation.",
     ));
-    let capped =
-        by_rate[..10].iter().map(|course| course.settled_rate(0)).fold(0.0, f64::max) / most;
-    let what = "highest throughput of the sequential stream by throughput, with a random one \
-        beside it, over its throughput alone (simulated drive with noise)";
-    let reason = "it is not capped.";
-    findings.rows.push(Row::shape(
-        what,
-        "capped",
-        Estimated::new(capped, None),
+    findings.rows.push(Row::new(
+        "sequential by disk time at 90 % over its throughput alone (simulated drive with noise)",
         "ratio",
-        capped < 0.5,
-        reason,
+        Judged::at_least(NEAR, alone(&by_time[9]), "\"approached\": a guess")
+            .published(Published::Shape("approaches the drive's maximum")),
+        "it stays below.",
+    ));
+    let capped = by_rate[..10]
+        .iter()
+        .map(alone)
+        .max_by(|one, other| one.value.total_cmp(&other.value))
+        .expect("a sweep has several points");
+    findings.rows.push(Row::new(
+        "highest throughput of the sequential stream by throughput, with a random one beside it, \
+            over its throughput alone (simulated drive with noise)",
+        "ratio",
+        Judged::at_most(CAPPED, capped, "\"capped\": half, a guess")
+            .published(Published::Shape("capped")),
+        "it is not capped.",
     ));
     let line = |name: &str, courses: &[Course]| {
         p5::lines(name, false, courses, |stream, _, course| course.settled_rate(stream))
@@ -206,19 +202,19 @@ fn wrong_rate(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     for factor in TOO_HIGH {
         let nominal = (measured * factor * 10.0).round() / 10.0;
         let courses = context.run(&by_throughput(nominal, seconds))?;
-        let random_alone = courses[0].settled_rate(1) / nominal;
+        let course = &courses[0];
+        let short = course.of_parts(|from, until| 1.0 - course.rate(1, from, until) / nominal);
         let what = format!(
-            "nominal rate {factor} times the measured one: the random stream with 100 % over its \
-                reservation (simulated drive with noise)"
+            "nominal rate {factor} times the measured one: the random stream with 100 %, short of \
+                its reservation by (simulated drive with noise)"
         );
-        let figure = Estimated::new(random_alone, None);
         let reason = "the drive serves more than its measured rate.";
-        findings.rows.push(match factor {
-            1.0 => Row::compared(what, 1.0, figure, "ratio", 0.05, reason),
-            _ => {
-                Row::shape(what, "does not reach 1", figure, "ratio", random_alone < SHORT, reason)
-            }
-        });
+        let judged = if factor == 1.0 {
+            Judged::effect(0.0, short, 0.05, "a guess")
+        } else {
+            Judged::ordering(short, 1.0 - SHORT, "less is no difference, a guess")
+        };
+        findings.rows.push(Row::new(what, "share", judged, reason));
         for (reserved, course) in RESERVED.iter().zip(&courses) {
             let part = course.settled_rate(1) / nominal * 100.0;
             let what = format!(

@@ -10,9 +10,10 @@ use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
 use crate::papers::report::{
-    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
+    Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series,
 };
 use crate::papers::table::PaperExperiment;
+use crate::papers::verdict::Judged;
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {
@@ -190,19 +191,13 @@ fn rows(policy: &str, names: &[&str], courses: &[Course]) -> Vec<Row> {
         ),
     ];
     for (name, course) in names.iter().zip(beside) {
-        let share = course.settled_share(0) * 100.0;
-        let holds = share >= VICTIM - SHORT;
-        let reason = format!(
-            "At least its reservation, {SHORT} point less allowed; more where the neighbor \
-                leaves some over."
-        );
-        rows.push(Row::judged(
+        let reason = format!("target of the project: its reservation less {SHORT} point");
+        let judged = Judged::at_least(VICTIM - SHORT, course.share_percent(0), &reason).target();
+        rows.push(Row::new(
             what(name, "share of disk time"),
-            Published::Nothing,
-            Estimated::new(share, None),
             "%",
-            holds,
-            reason,
+            judged,
+            "it falls short of its reservation.",
         ));
         let rate = course.settled_rate(0) / alone.settled_rate(0);
         let reason = "Not published: the same share may be worth less where the head has \
