@@ -9,9 +9,7 @@ use super::p5::{self, Course, Member, Run};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
 use crate::papers::estimated::Estimated;
-use crate::papers::report::{
-    Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series,
-};
+use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::Judged;
 
