@@ -9,6 +9,7 @@ use headtime_sched::{BackgroundRead, FillReport, FillSource, Outcome, PendingSec
 use headtime_units::{Instant, SectorSize, Sectors};
 use serde::Serialize;
 
+use crate::confidence::BatchMeans;
 use crate::engine::EngineObserver;
 
 /// The results of scans in the window of a run. As JSON it is part of the output of `headtime sim
@@ -36,6 +37,10 @@ pub struct ScanMeasures {
     pub estimated_impact: f64,
     /// Gaps searched, gaps with a result, tracks visited: over the whole run.
     pub searches: [u64; 3],
+    /// Half the width of the 95 % interval of `mb_per_second`, by batch means of whole seconds of
+    /// the run; `None` if it is too short.
+    #[serde(skip)]
+    pub half_width_mb: Option<f64>,
     /// The first scan of the run by percent, warm-up included.
     #[serde(skip)]
     pub progress: Vec<ScanPoint>,
@@ -66,6 +71,10 @@ pub(crate) struct ScanMeter {
     failed: u64,
     passes: u64,
     progress: Vec<ScanPoint>,
+    /// MB of each whole second since the first scan began, and those of the second not over yet.
+    by_second: BatchMeans,
+    whole_seconds: u64,
+    mb_of_second: f64,
 }
 
 /// The counts of a [`ScanMeter`] at one time.
@@ -91,6 +100,9 @@ impl ScanMeter {
             failed: 0,
             passes: 0,
             progress,
+            by_second: BatchMeans::default(),
+            whole_seconds: 0,
+            mb_of_second: 0.0,
         }
     }
 
@@ -139,6 +151,7 @@ impl ScanMeter {
             done: self.done(),
             estimated_impact: report.impact(),
             searches: [report.gaps, report.filled, report.tracks],
+            half_width_mb: self.by_second.half_width(),
             progress: self.progress,
         }
     }
@@ -170,6 +183,12 @@ impl ScanMeter {
             Outcome::Success => self.sectors[read.source as usize] += sectors,
             Outcome::Failed(_) => self.failed += sectors,
         }
+        let second = now.saturating_since(self.first_began).as_ns() / 1_000_000_000;
+        for _ in self.whole_seconds..second {
+            self.by_second.push(std::mem::take(&mut self.mb_of_second));
+        }
+        self.whole_seconds = second;
+        self.mb_of_second += self.mb(sectors);
         self.passes += u64::from(self.left == 0);
         // One point per percent.
         let due = (self.progress.len() + 1) as f64 / 100.0;

@@ -8,7 +8,6 @@
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
-use crate::papers::estimated::Estimated;
 use crate::papers::verdict::{Judged, Measured, RowVerdict};
 
 /// The results of one experiment. As JSON it is the object that `headtime papers ID --json` prints.
@@ -201,64 +200,6 @@ impl Row {
         }
     }
 
-    /// A figure beside a published number, within `tolerance` (a share of that number).
-    #[must_use]
-    pub fn compared(
-        what: impl Into<String>,
-        published: f64,
-        measured: Estimated,
-        unit: &'static str,
-        tolerance: f64,
-        why_not: &str,
-    ) -> Self {
-        let reason = format!("{:.0} % of the published value", tolerance * 100.0);
-        let judged = Judged::effect(published, measured, tolerance * published.abs(), &reason);
-        Self::new(what, unit, judged, why_not)
-    }
-
-    /// A figure beside a published range.
-    #[must_use]
-    pub fn between(
-        what: impl Into<String>,
-        range: (f64, f64),
-        measured: Estimated,
-        unit: &'static str,
-        why_not: &str,
-    ) -> Self {
-        Self::new(what, unit, Judged::between(range, measured, 0.0, "as published"), why_not)
-    }
-
-    /// A figure whose publication gives a shape only, judged without its interval.
-    #[must_use]
-    pub fn shape(
-        what: impl Into<String>,
-        published: &'static str,
-        measured: Estimated,
-        unit: &'static str,
-        agrees: bool,
-        why_not: &str,
-    ) -> Self {
-        Self::judged(what, Published::Shape(published), measured, unit, agrees, why_not.into())
-    }
-
-    /// A figure judged by the experiment without its interval, with a sentence that says how.
-    #[must_use]
-    pub fn judged(
-        what: impl Into<String>,
-        published: Published,
-        measured: Estimated,
-        unit: &'static str,
-        agrees: bool,
-        reason: String,
-    ) -> Self {
-        let verdict = if agrees { RowVerdict::Reproduced } else { RowVerdict::NotReproduced };
-        Self {
-            verdict: Some(verdict),
-            reason: Some(reason),
-            ..Self::of(what, published, measured.into(), unit)
-        }
-    }
-
     /// A figure without a published counterpart, and the reason for it.
     #[must_use]
     pub fn unpublished(
@@ -409,8 +350,11 @@ impl Serialize for Published {
 impl Point {
     /// A point of a figure.
     #[must_use]
-    pub fn of(x: f64, y: Estimated) -> Self {
-        Self { x, y: y.value, low: y.low(), high: y.high() }
+    pub fn of(x: f64, y: impl Into<Measured>) -> Self {
+        let y = y.into();
+        let (low, high) = y.interval.unzip();
+        let finite = |end: Option<f64>| end.filter(|end| end.is_finite());
+        Self { x, y: y.value, low: finite(low), high: finite(high) }
     }
 
     /// A published point.
@@ -454,18 +398,13 @@ fn six_digits(value: Option<f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::papers::estimated::Estimated;
 
     #[test]
     fn a_row_is_judged_by_its_whole_interval() {
         let row = |value, half_width| {
-            Row::compared(
-                "x",
-                200.0,
-                Estimated::new(value, half_width),
-                "IOPS",
-                0.05,
-                "the drive is another.",
-            )
+            let judged = Judged::effect(200.0, Estimated::new(value, half_width), 10.0, "guess");
+            Row::new("x", "IOPS", judged, "the drive is another.")
         };
         for (value, half_width, expected) in [
             (205.0, Some(4.0), RowVerdict::Reproduced),
@@ -481,20 +420,24 @@ mod tests {
             wrong.reason.as_deref(),
             Some("-20 off the published value: the drive is another.")
         );
-        assert_eq!(wrong.tolerance.as_deref(), Some("± 10 (5 % of the published value)"));
+        assert_eq!(wrong.tolerance.as_deref(), Some("± 10 (guess)"));
     }
 
     #[test]
     fn json_has_the_promised_keys_and_six_digits() {
-        let row =
-            Row::compared("x", 200.0, Estimated::new(203.456_789, Some(1.0)), "IOPS", 0.05, "why.");
+        let row = Row::new(
+            "x",
+            "IOPS",
+            Judged::effect(200.0, Estimated::new(203.456_789, Some(1.0)), 10.0, "guess"),
+            "why.",
+        );
         let json = serde_json::to_string(&row).expect("a row is JSON");
         assert_eq!(
             json,
             concat!(
                 r#"{"what":"x","published":200.0,"measured":203.457,"unit":"IOPS","#,
                 r#""verdict":"reproduced","holds":true,"#,
-                r#""tolerance":"± 10 (5 % of the published value)","reason":null,"#,
+                r#""tolerance":"± 10 (guess)","reason":null,"#,
                 r#""low":202.457,"high":204.457}"#
             )
         );

@@ -11,6 +11,7 @@ use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::estimated::Estimated;
 use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
+use crate::papers::verdict::Judged;
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {
@@ -38,6 +39,10 @@ struct Filling {
 
 /// Hours, and requests per second.
 type Line = Vec<(f64, f64)>;
+
+/// The least change that is visible in the figure.
+const VISIBLE: f64 = 0.02;
+const UNSEEN: &str = "a guess: less is not visible in the figure";
 
 fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let positions = p1::positions(context, SHARE);
@@ -67,36 +72,35 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     findings.parameters.push(FixedParameter::new("processes", QUEUE.to_string()));
     let line = &lines[0];
     let tenth = (line.len() / 10).max(1);
-    let mean = |some: &[(f64, f64)]| {
-        some.iter().map(|(_, rate)| rate).sum::<f64>() / some.len().max(1) as f64
-    };
-    let (start, end) = (mean(&line[..1]), mean(&line[line.len() - tenth..]));
+    let start = line.first().map_or(0.0, |(_, rate)| *rate);
     let least = line.iter().map(|(_, rate)| *rate).fold(f64::INFINITY, f64::min);
     let what = |text: &str| format!("SATF-MAP: {text} (simulated drive with noise)");
-    let ratio = Estimated::new(end / start, None);
-    findings.rows.push(Row::shape(
-        what("throughput at the end over that at the start"),
-        "above 1: higher at the end",
-        ratio,
-        "ratio",
-        ratio.value > 1.0,
+    let last: Vec<f64> = line[line.len() - tenth..].iter().map(|(_, rate)| *rate).collect();
+    let settled = Estimated::of_runs(&last);
+    // The scatter of the last windows stands for that of any single one.
+    let scatter = settled.half_width.map(|width| width * libm::sqrt(last.len() as f64));
+    let window = |rate: f64| Estimated::new(rate, scatter);
+    let judged = Judged::ordering(settled.gain(window(start)), VISIBLE, UNSEEN);
+    findings.rows.push(Row::new(
+        what("gain of the end over the start"),
+        "gain",
+        judged,
         "the map of so few positions gains less than the order by address with which it begins \
             with.",
     ));
-    let ratio = Estimated::new(least / start, None);
-    findings.rows.push(Row::shape(
-        what("minimum throughput over that at the start"),
-        "below 1: an early minimum",
-        ratio,
-        "ratio",
-        ratio.value < 1.0,
+    let judged = Judged::ordering(window(start).gain(window(least)), VISIBLE, UNSEEN);
+    findings.rows.push(Row::new(
+        what("gain of the start over the minimum"),
+        "gain",
+        judged,
         "the exploration of pairs costs nothing here.",
     ));
-    let ratio = Estimated::new(end / mean(&lines[1][lines[1].len() - tenth..]), None);
+    let by_address = lines[1][lines[1].len() - tenth..].iter().map(|(_, rate)| *rate);
+    let by_address = Estimated::of_runs(&by_address.collect::<Vec<f64>>());
     findings.rows.push(Row::unpublished(
-        what("at the end over SATF-LBN"),
-        ratio,
-        "ratio",
+        what("gain of the end over SATF-LBN"),
+        settled.gain(by_address),
+        "gain",
         "Not published for this figure; figure 5 has it for full maps.",
     ));
     let series = ["SATF-MAP", "SATF-LBN"].iter().zip(&lines).map(|(name, line)| {

@@ -15,6 +15,7 @@ use crate::papers::estimated::Estimated;
 use crate::papers::load::UnitOf;
 use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
+use crate::papers::verdict::{Judged, Measured};
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {
@@ -66,29 +67,20 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         ),
     ));
     for (drive, deviations) in drives.iter().zip(measured) {
-        let mean = deviations.iter().map(|(deviation, _)| deviation).sum::<f64>()
-            / deviations.len() as f64;
+        let each: Vec<f64> = deviations.iter().map(|(deviation, _)| *deviation).collect();
         let what =
             format!("{drive}: standard deviation of an order's time (simulated drive with noise)");
-        let within = mean <= PUBLISHED_PERCENT;
-        findings.rows.push(Row::shape(
-            what,
-            "within 1 %",
-            Estimated::new(mean, None),
-            "%",
-            within,
-            WHY,
-        ));
+        let judged = Judged::at_most(PUBLISHED_PERCENT, Estimated::of_runs(&each), "as published");
+        findings.rows.push(Row::new(what, "%", judged, WHY));
         let mut largest: Vec<f64> = deviations.iter().map(|(_, largest)| *largest).collect();
         largest.sort_by(f64::total_cmp);
-        let share = largest.iter().filter(|largest| **largest <= PUBLISHED_PERCENT).count() as f64
-            / largest.len() as f64;
+        let within = largest.iter().filter(|largest| **largest <= PUBLISHED_PERCENT).count();
         let what = format!(
             "{drive}: orders with all times within 1 % of their mean (simulated drive with noise)"
         );
         findings.rows.push(Row::unpublished(
             what,
-            Estimated::new(100.0 * share, None),
+            Measured::proportion(within as u64, largest.len() as u64).times(100.0),
             "%",
             "The paper does not say whether its 1 % is a mean or a maximum; both are shown.",
         ));

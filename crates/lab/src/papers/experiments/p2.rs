@@ -344,9 +344,13 @@ pub(super) fn foreground(measures: &Measures) -> Estimated {
     rate.times(of_one)
 }
 
-/// The scan's throughput in MB per second, without an interval.
+/// The scan's throughput in MB per second.
 pub(super) fn free(measures: &Measures) -> Estimated {
-    Estimated::new(measures.scan.as_ref().map_or(0.0, |scan| scan.mb_per_second), None)
+    let scan = measures.scan.as_ref();
+    Estimated::new(
+        scan.map_or(0.0, |scan| scan.mb_per_second),
+        scan.and_then(|scan| scan.half_width_mb),
+    )
 }
 
 #[cfg(test)]

@@ -6,12 +6,10 @@ use headtime_sim::{RunError, run_with_belief};
 use super::p2::{self, Asks, Known, Run};
 use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
-use crate::papers::estimated::Estimated;
 use crate::papers::load::UnitOf;
-use crate::papers::report::{
-    Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
-};
+use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Point, Row, Series};
 use crate::papers::table::PaperExperiment;
+use crate::papers::verdict::{Judged, Measured};
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {
@@ -70,7 +68,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     ));
     findings.parameters.push(FixedParameter::new(
         "tolerance",
-        format!("{POINTS} points of percent below the published share; more is better"),
+        format!("{POINTS} points of percent on both sides of the published share"),
     ));
     for (known, judged) in known.iter().zip(judged.chunks(ORDERS.len() * PUBLISHED.len())) {
         for ((_, order), judged) in ORDERS.iter().zip(judged.chunks(PUBLISHED.len())) {
@@ -97,23 +95,15 @@ fn rows(
     let what =
         |text: String| format!("random {} KiB {order}: {text} ({})", bytes / 1024, known.words());
     let found = within(late, limit);
-    let holds = found.value >= share - POINTS;
-    let reason = format!("{:+.1} points from the published value.", found.value - share);
-    let why = " The noise here is that of the profile, which is more than the paper's drive can \
+    let why = "the noise here is that of the profile, which is more than the paper's drive can \
         have had: see how many are off by no turn.";
-    let reason = if holds { reason } else { reason + why };
+    let reason = "points of percent, a guess: another unit of the drive";
     let turn = share_of(late, |late| late.unsigned_abs() > TURN_NS / 2);
     let missed = match bytes {
         4_096 => {
-            let why = "Published: the rest of the requests take one revolution longer, 2.5 %.";
-            Row::judged(
-                what("wrong by a revolution".into()),
-                Published::Number(2.5),
-                turn,
-                "%",
-                turn.value <= 2.5 + POINTS,
-                why.into(),
-            )
+            let judged = Judged::effect(2.5, turn, POINTS, reason);
+            let why = "the rest of the published requests take one revolution longer.";
+            Row::new(what("wrong by a revolution".into()), "%", judged, why)
         }
         _ => Row::unpublished(what("wrong by a revolution".into()), turn, "%", "Not published."),
     };
@@ -122,18 +112,16 @@ fn rows(
     });
     let between = match bytes {
         4_096 => {
-            let why = "Published: none, all that are not within 50 us take a revolution longer. \
+            let why = "all published requests that are not within 50 us take a revolution longer. \
                 The \
                 profile takes all of the published 2.5 % for late reports, and late by an \
                        exponential time of 22 us on average, of which 3.8 % lie more than 50 us \
                        beyond the mean.";
-            Row::judged(
+            Row::new(
                 what(format!("off by more than {limit} us and less than half a revolution")),
-                Published::Number(0.0),
-                between,
                 "%",
-                between.value <= POINTS,
-                why.into(),
+                Judged::effect(0.0, between, POINTS, reason),
+                why,
             )
         }
         _ => Row::unpublished(
@@ -144,13 +132,11 @@ fn rows(
         ),
     };
     [
-        Row::judged(
+        Row::new(
             what(format!("within {limit} us")),
-            Published::Number(share),
-            found,
             "%",
-            holds,
-            reason,
+            Judged::effect(share, found, POINTS, reason),
+            why,
         ),
         missed,
         between,
@@ -158,15 +144,14 @@ fn rows(
 }
 
 /// The share of completions within so many microseconds of their prediction, in percent.
-fn within(late: &[i64], limit_us: u32) -> Estimated {
+fn within(late: &[i64], limit_us: u32) -> Measured {
     share_of(late, |late| late.unsigned_abs() <= u64::from(limit_us) * 1_000)
 }
 
 /// The share of errors of a kind in percent, with the interval of so many independent trials.
-fn share_of(late: &[i64], kind: impl Fn(i64) -> bool) -> Estimated {
-    let count = late.len().max(1) as f64;
-    let share = late.iter().filter(|late| kind(**late)).count() as f64 / count;
-    Estimated::new(share * 100.0, Some(196.0 * libm::sqrt(share * (1.0 - share) / count)))
+fn share_of(late: &[i64], kind: impl Fn(i64) -> bool) -> Measured {
+    let events = late.iter().filter(|late| kind(**late)).count();
+    Measured::proportion(events as u64, late.len() as u64).times(100.0)
 }
 
 fn panel(known: &Known, judged: &[Vec<i64>]) -> Panel {

@@ -14,6 +14,7 @@ use crate::papers::report::{
     Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
 };
 use crate::papers::table::PaperExperiment;
+use crate::papers::verdict::Judged;
 
 /// The line in the table.
 pub const EXPERIMENT: PaperExperiment = PaperExperiment {
@@ -43,6 +44,12 @@ const BOTH_ENDS: f64 = 78.0;
 /// Published values and targets: MB per second, and the resulting whole scans per day (the paper's
 /// 37 does not follow from its rate).
 const FREE: f64 = 3.1;
+/// The published share of the in-firmware bandwidth, and the required agreement in points.
+const PUBLISHED: f64 = 65.0;
+const POINTS: f64 = 5.0;
+/// The published number of scans a day, which does not follow from 3.1 MB/s.
+const PUBLISHED_SCANS: f64 = 37.0;
+const WHY: &str = "outside, both ends of a track are read here, and idle time is used.";
 const SCANS_A_DAY: f64 = 29.0;
 /// The maximum increase of the mean and the 99th percentile of the foreground's response, in
 /// percent.
@@ -161,14 +168,15 @@ fn shares(
             let share = p2::free(measures).over(firmware).times(100.0);
             let name =
                 what(format!("{way}, {margin}, share of the in-firmware oracle's at 0.4 ms"));
-            let met = share.value >= least;
-            let published = if place == 0 { Published::Number(65.0) } else { Published::Nothing };
-            let reason = format!(
-                "Target {least} %: {}; {:.2} MB/s.",
-                if met { "reached" } else { "missed" },
-                p2::free(measures).value
-            );
-            findings.rows.push(Row::judged(name, published, share, "%", met, reason));
+            let why = format!("{:.2} MB/s.", p2::free(measures).value);
+            // As published: one request per track and the same conservatism.
+            if place == 0 {
+                let reason = "points of percent, a guess: \"≈ 35 %\" less";
+                let judged = Judged::effect(PUBLISHED, share, POINTS, reason);
+                findings.rows.push(Row::new(name.clone(), "%", judged, &why));
+            }
+            let judged = Judged::at_least(least, share, "target of the project").target();
+            findings.rows.push(Row::new(format!("target: {name}"), "%", judged, &why));
         }
     }
     Ok(())
@@ -247,53 +255,36 @@ fn scan_rows(known: &Known, tasks: u32, alone: &Measures, scanned: &Measures) ->
     };
     let mut rows = Vec::new();
     let Some(scan) = &scanned.scan else { return rows };
-    let judged =
-        |text: &str, published: Published, measured: Estimated, unit, met: bool, target: String| {
-            Row::judged(
-                what(text),
-                published,
-                measured,
-                unit,
-                met,
-                format!("Target {target}: {}.", if met { "reached" } else { "missed" }),
-            )
-        };
+    let half_width = scan.half_width_mb;
+    let target = |text: &str, limit: f64, measured: Estimated, unit| {
+        let judged = Judged::at_least(limit, measured, "target of the project").target();
+        Row::new(what(&format!("target: {text}")), unit, judged, "the target is missed.")
+    };
     for percent in [50, 90, 95] {
         let Some(point) = scan.progress.get(percent - 1) else { continue };
         let rate = point.mb.iter().sum::<f64>() / point.seconds;
         let name = format!("free MB/s until {percent} % are done");
-        rows.push(judged(
-            &name,
-            Published::Number(FREE),
-            exactly(rate),
-            "MB/s",
-            rate >= FREE,
-            format!("{FREE} MB/s"),
-        ));
+        rows.push(target(&name, FREE, Estimated::new(rate, half_width), "MB/s"));
     }
     match scan.progress.last().filter(|last| last.done >= 1.0) {
         Some(last) => {
             let rate = last.mb.iter().sum::<f64>() / last.seconds;
-            let published = Published::Number(FREE);
-            rows.push(judged(
-                "free MB/s, first to last sector",
-                published,
-                exactly(rate),
-                "MB/s",
-                rate >= FREE,
-                format!("{FREE} MB/s"),
-            ));
+            let free = Estimated::new(rate, half_width);
             let a_day = 86_400.0 / last.seconds;
-            let target =
-                format!("{SCANS_A_DAY} a day, which is what 3.1 MB/s make; the paper says 37");
-            rows.push(judged(
-                "scans per day",
-                Published::Number(37.0),
-                exactly(a_day),
-                "a day",
-                a_day >= SCANS_A_DAY,
-                target,
-            ));
+            let scans = Estimated::new(a_day, half_width.map(|width| width / rate * a_day));
+            let reason = "a tenth, a guess: the same drive and load";
+            let (name, a_day) = ("free MB/s, first to last sector", "scans per day");
+            rows.extend([
+                Row::new(what(name), "MB/s", Judged::effect(FREE, free, 0.1 * FREE, reason), WHY),
+                target(name, FREE, free, "MB/s"),
+                Row::new(
+                    what(a_day),
+                    "a day",
+                    Judged::effect(PUBLISHED_SCANS, scans, 0.1 * PUBLISHED_SCANS, reason),
+                    "3.1 MB/s make 29 scans a day, not the published 37.",
+                ),
+                target(a_day, SCANS_A_DAY, scans, "a day"),
+            ]);
             for source in [FillSource::Gap, FillSource::Merged, FillSource::Idle, FillSource::Share]
             {
                 let share = last.mb[source as usize] / last.mb.iter().sum::<f64>() * 100.0;
@@ -314,7 +305,12 @@ fn scan_rows(known: &Known, tasks: u32, alone: &Measures, scanned: &Measures) ->
                 "MB/s",
                 why,
             ));
-            rows.push(Row::not_run(what("scans per day"), Published::Number(37.0), "a day", why));
+            rows.push(Row::not_run(
+                what("scans per day"),
+                Published::Number(PUBLISHED_SCANS),
+                "a day",
+                why,
+            ));
         }
     }
     if let (Some(begin), Some(late)) =
@@ -342,17 +338,18 @@ fn scan_rows(known: &Known, tasks: u32, alone: &Measures, scanned: &Measures) ->
         } else {
             None
         };
-        let text = format!("foreground's {name} response grown by");
-        let target = format!("less than {most} %");
-        let published = Published::Shape("less than 2 %");
-        rows.push(judged(
-            &text,
-            published,
-            Estimated::new(grown, half_width),
-            "%",
-            grown < most,
-            target,
-        ));
+        let text = what(&format!("foreground's {name} response grown by"));
+        let grown = Estimated::new(grown, half_width);
+        rows.push(if name == "mean" {
+            let judged = Judged::at_most(most, grown, "target of the project").target();
+            Row::new(text, "%", judged, "the target is missed.")
+        } else {
+            let why = format!(
+                "A quantile of one run has no interval; the target of at most {most} % is judged \
+                    over several seeds in docs/papers.md."
+            );
+            Row::unpublished(text, grown, "%", &why)
+        });
     }
     let estimated = exactly(scan.estimated_impact * 100.0);
     let why = "The scheduler's own estimate of the increase: its bound of 1 % is \
