@@ -292,6 +292,7 @@ const ROUNDED: &str = "A matrix of few bits rounds up to the end of a step (1.43
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::papers::verdict::RowVerdict;
 
     #[test]
     fn pairs_anywhere_in_their_cells_are_exceeded_as_independent_samples_are_and_fixed_ones_seldom()
@@ -309,5 +310,14 @@ mod tests {
         // After 16 to 31 samples: one in 17 to one in 32.
         assert!((0.02..0.07).contains(&rate(anywhere[4])), "{anywhere:?}");
         assert!(rate(anywhere[0]) > 0.3 && rate(fixed[4]) <= rate(anywhere[4]), "{fixed:?}");
+    }
+
+    #[test]
+    fn a_published_bound_needs_enough_accesses_and_none_beyond_it() {
+        let subject = Subject::Matrix { bits: EntryBits::Sixteen, anywhere: false };
+        let verdict = |counts| row(subject, CLASSES[7], counts).verdict;
+        assert_eq!(verdict((10_000, 30)), Some(RowVerdict::NotReproduced));
+        assert_eq!(verdict((10_000, 0)), Some(RowVerdict::Inconclusive));
+        assert_eq!(verdict((1_000_000_000, 0)), Some(RowVerdict::Reproduced));
     }
 }

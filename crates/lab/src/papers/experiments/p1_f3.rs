@@ -77,23 +77,27 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             it",
     ));
     for ((drive, published), seen) in DRIVES.iter().zip(&seen) {
-        let measured = coefficient(seen);
-        let what = format!("{drive}: coefficient of linearity (simulated drive with noise)");
-        findings.rows.push(match published {
-            Some(published) => {
-                let judged = Judged::effect(*published, measured, TOLERANCE, REASON);
-                Row::new(what, "coefficient", judged, WHY)
-            }
-            None => Row::unpublished(
-                what,
-                measured,
-                "coefficient",
-                "Not published: the paper shows two of its four drives.",
-            ),
-        });
+        findings.rows.push(row(drive, *published, seen));
         findings.plot.panels.push(Panel { title: (*drive).to_string(), series: lines(seen) });
     }
     Ok(findings)
+}
+
+fn row(drive: &str, published: Option<f64>, seen: &Seen) -> Row {
+    let measured = coefficient(seen);
+    let what = format!("{drive}: coefficient of linearity (simulated drive with noise)");
+    match published {
+        Some(published) => {
+            let judged = Judged::effect(published, measured, TOLERANCE, REASON);
+            Row::new(what, "coefficient", judged, WHY)
+        }
+        None => Row::unpublished(
+            what,
+            measured,
+            "coefficient",
+            "Not published: the paper shows two of its four drives.",
+        ),
+    }
 }
 
 impl Pairs {
@@ -206,6 +210,7 @@ const WHY: &str = "the paper does not say which places and distances it read, no
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::papers::verdict::RowVerdict;
 
     #[test]
     fn a_line_has_a_coefficient_of_one_and_a_saw_of_none() {
@@ -216,5 +221,20 @@ mod tests {
         // Any table: 0.196 at 100 pairs.
         let (low, high) = coefficient(&saw).interval.expect("it has one");
         assert!((low + 0.195).abs() < 2e-3 && (high - 0.195).abs() < 2e-3, "{low} to {high}");
+    }
+
+    /// Both directions: the verdict follows the published figure and the amount of data.
+    #[test]
+    fn a_wrong_published_coefficient_is_not_reproduced_and_few_pairs_are_inconclusive() {
+        let drive = DRIVES[0].0;
+        let seen = |pairs| Pairs { drive, pairs }.measure(3).expect("it runs");
+        let many = seen(5_000);
+        let right = correlation(&many);
+        let verdict = |published, seen| row(drive, Some(published), seen).verdict;
+        assert_eq!(verdict(right, &many), Some(RowVerdict::Reproduced));
+        for planted in [right - 0.2, right + 0.2, 0.0] {
+            assert_eq!(verdict(planted, &many), Some(RowVerdict::NotReproduced), "{planted}");
+        }
+        assert_eq!(verdict(right, &seen(40)), Some(RowVerdict::Inconclusive));
     }
 }

@@ -381,3 +381,51 @@ const CPU: &str = "What the paper says of long queues (the collapse of the exact
     SATF-LBN falling behind past 100) was processor time of its day; \
      decisions take no time in simulation, and FSATF-MAP-EXACT goes over to insertion beyond the \
      queue that it solves.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::papers::verdict::RowVerdict;
+
+    /// A table with the published gains at every queue length, each rate unsure by a share.
+    fn planted(unsure: f64, map_gain: f64, tcq4: f64) -> Table {
+        let rate = |value: f64| Estimated::new(value, Some(unsure * value));
+        let by_queue = |queue: u32| {
+            let satf = if queue < 100 { 200.0 } else { 190.0 };
+            let deadline = if queue < 100 { 195.0 } else { 150.0 };
+            let (fsatf, map) = (195.0, satf * (1.0 + map_gain));
+            [130.0, 130.0, deadline, satf, fsatf, map, fsatf * 1.15, 130.0, tcq4, 300.0]
+                .map(rate)
+                .to_vec()
+        };
+        Table { columns: QUEUES.map(by_queue).to_vec() }
+    }
+
+    fn verdict(table: &Table, start: &str) -> RowVerdict {
+        let rows = published_rows(table);
+        let row = rows.iter().find(|row| row.what.starts_with(start)).expect("a row of the table");
+        row.verdict.expect("it is judged")
+    }
+
+    #[test]
+    fn a_planted_gain_is_reproduced_and_its_absence_is_not() {
+        let map = "gain of SATF-MAP over SATF-LBN, maximum";
+        assert_eq!(verdict(&planted(0.002, 0.28, 165.0), map), RowVerdict::Reproduced);
+        for wrong in [0.0, 0.1, 0.5] {
+            let table = planted(0.002, wrong, 165.0);
+            assert_eq!(verdict(&table, map), RowVerdict::NotReproduced, "{wrong}");
+        }
+        assert_eq!(verdict(&planted(0.1, 0.28, 165.0), map), RowVerdict::Inconclusive);
+    }
+
+    #[test]
+    fn an_order_that_fails_at_one_queue_length_shows_there() {
+        let mut table = planted(0.002, 0.28, 165.0);
+        let (queue, tcq4) = (QUEUES.iter().position(|queue| *queue == 4).unwrap_or(0), 8);
+        table.columns[queue][tcq4] = Estimated::new(230.0, Some(0.5));
+        let at = |queue: u32| format!("gain of TCQ4 over SATF-LBN, {queue} processes");
+        assert_eq!(verdict(&table, &at(4)), RowVerdict::NotReproduced);
+        assert_eq!(verdict(&table, &at(32)), RowVerdict::Reproduced);
+        assert_eq!(verdict(&table, "gain of FSATF-LBN over SATF-LBN, 128"), RowVerdict::Reproduced);
+    }
+}

@@ -333,6 +333,28 @@ impl EngineObserver for Follow {
 /// which shares are kept.
 const PARTS: usize = 8;
 
+#[cfg(test)]
+impl Course {
+    /// A course in which two streams have this share of each second and the rest of it, and a
+    /// request for each millisecond.
+    pub(super) fn planted(seconds: usize, share: impl Fn(usize) -> f64) -> Self {
+        let steps = (seconds as f64 / STEP.as_secs_f64()) as usize;
+        let mut streams = [Steps::default(), Steps::default()];
+        let mut sums = [0.0; 2];
+        for step in 0..steps {
+            let first = share((step as f64 * STEP.as_secs_f64()) as usize);
+            for (stream, (sum, share)) in
+                streams.iter_mut().zip(sums.iter_mut().zip([first, 1.0 - first]))
+            {
+                *sum += share * STEP.as_ns() as f64;
+                stream.disk_time_ns.push(*sum as u64);
+                stream.requests.push((*sum / 1e6) as u64);
+            }
+        }
+        Self { streams: streams.to_vec(), steps }
+    }
+}
+
 impl Course {
     /// Seconds it lasted.
     pub(super) fn seconds(&self) -> f64 {

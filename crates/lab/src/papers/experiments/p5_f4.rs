@@ -135,3 +135,36 @@ fn against_the_best(policy: &str, reserved: f64, course: &Course, alone: &[Cours
     let judged = Judged::at_least(OF_THE_BEST, ratio, "target of the project").target();
     Row::new(what, "ratio", judged, "the target is missed.")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::papers::context::Silent;
+    use crate::papers::verdict::RowVerdict;
+
+    fn verdicts(scale: f64, share: impl Fn(usize) -> f64) -> [Option<RowVerdict>; 3] {
+        let context = Context::new(1, scale, 1, &Silent);
+        let course = Course::planted(85, share);
+        let rows = rows(&context, "planted", 30.0, &course);
+        [0, 1, 2].map(|place| rows[place].verdict)
+    }
+
+    #[test]
+    fn shares_are_judged_on_both_sides_and_maxima_by_the_whole_run() {
+        use RowVerdict::{Inconclusive, NotReproduced, Reproduced};
+        assert_eq!(verdicts(1.0, |_| 0.3), [Some(Reproduced); 3]);
+        assert_eq!(verdicts(1.0, |_| 0.4)[0], Some(NotReproduced));
+        assert_eq!(verdicts(1.0, |_| 0.2), [Some(NotReproduced); 3]);
+        // Right on average, but by chance: from 0 to 60 % by tens of seconds.
+        let erratic = |second: usize| if (second / 10) % 2 == 0 { 0.6 } else { 0.0 };
+        assert_eq!(
+            verdicts(1.0, erratic),
+            [Some(Inconclusive), Some(NotReproduced), Some(NotReproduced)]
+        );
+        // A short run may have missed the worst.
+        assert_eq!(
+            verdicts(0.1, |_| 0.3),
+            [Some(Reproduced), Some(Inconclusive), Some(Inconclusive)]
+        );
+    }
+}
