@@ -356,7 +356,7 @@ fn beyond_rows(table: &Table, model_source: &[&str]) -> Vec<Row> {
                     what,
                     gain,
                     "gain",
-                    "Not published: the same policy with other model_source of the drive.",
+                    "Not published: the same policy with another drive model.",
                 ));
             }
         }

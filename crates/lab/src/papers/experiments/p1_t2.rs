@@ -198,7 +198,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                     what(name, text),
                     figure,
                     unit,
-                    "Not published: the same policy with other model_source of the drive.",
+                    "Not published: the same policy with another drive model.",
                 ),
             });
         }
@@ -223,7 +223,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                 text,
                 misses,
                 "% of requests",
-                "Not published: the same policy with other model_source of the drive.",
+                "Not published: the same policy with another drive model.",
             ),
         });
     }

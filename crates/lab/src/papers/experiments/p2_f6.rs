@@ -124,7 +124,7 @@ fn rows(known: &Known, queue: u32, target: Option<f64>, measured: &[Measures]) -
             from its model in all that the profile says.",
         ),
     });
-    let why = "Not published: the throughput with perfect model_source and two commands at the \
+    let why = "Not published: the throughput with a perfect drive model and two commands at the \
         drive, \
         from \
         which the rest falls short by its predictions.";
