@@ -55,8 +55,8 @@ const ON_OTHERS: [(&str, &str); 4] = [
 ];
 /// Pairs of positions on each of them, against the first drive's.
 const SHARE_OF_OTHERS: f64 = 0.1;
-/// The published gains of SATF-MAP and FSATF-MAP over their orders by address: at most, at most, and
-/// on average.
+/// The published gains of SATF-MAP and FSATF-MAP over their orders by address: at most, at most,
+/// and on average.
 const UP_TO: f64 = 0.28;
 const FROZEN: f64 = 0.17;
 const ON_AVERAGE: f64 = 0.13;
@@ -348,9 +348,8 @@ fn beyond_rows(table: &Table, model_source: &[&str]) -> Vec<Row> {
             for queue in [16, 64, 256] {
                 let gain = table.gain(queue, column, place(by_address));
                 let what = format!(
-                    "gain of {policy} by a {name} over {by_address}, {queue} processes (simulated drive \
-                        with \
-                        noise)"
+                    "gain of {policy} by a {name} over {by_address}, {queue} processes \
+                        (simulated drive with noise)"
                 );
                 rows.push(Row::unpublished(
                     what,
