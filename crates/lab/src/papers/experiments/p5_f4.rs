@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(verdicts(1.0, |_| 0.4)[0], Some(NotReproduced));
         assert_eq!(verdicts(1.0, |_| 0.2), [Some(NotReproduced); 3]);
         // Right on average, but by chance: from 0 to 60 % by tens of seconds.
-        let erratic = |second: usize| if (second / 10) % 2 == 0 { 0.6 } else { 0.0 };
+        let erratic = |second: usize| if (second / 10).is_multiple_of(2) { 0.6 } else { 0.0 };
         assert_eq!(
             verdicts(1.0, erratic),
             [Some(Inconclusive), Some(NotReproduced), Some(NotReproduced)]
