@@ -5,7 +5,7 @@ use std::sync::Arc;
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Belief, PolicyEntry};
 use headtime_sim::{Experiment, Measures, run};
-use headtime_units::Nanos;
+use headtime_units::{Extent, Nanos};
 use headtime_workload::{Arrivals, Interarrival, Order, Sizes, StreamConfig, ThinkTime, Workload};
 
 fn experiment() -> Experiment {
@@ -185,4 +185,35 @@ fn a_source_that_ends_ends_the_run_at_its_last_request() {
         (measures.requests, measures.simulated_seconds, measures.streams.len()),
         (0, 0.0, 0)
     );
+}
+
+/// Two synchronous readers far from each other, with 500 us between two requests.
+fn two_sequential_readers_mib_per_second(policy: &str) -> f64 {
+    let profile = Arc::new(catalog::load("nearline-20tb").expect("the profile ships"));
+    let capacity = profile.capacity().get();
+    let reader = |from_percent: u64| StreamConfig {
+        arrivals: Arrivals::Closed { clients: 1, think: ThinkTime::Constant(Nanos::from_us(500)) },
+        sizes: Sizes::Fixed { bytes: 65_536 },
+        order: Order::Sequential,
+        range: Some(Extent::from_numbers(capacity * from_percent / 100, capacity / 10)),
+        ..StreamConfig::closed(1)
+    };
+    let (entry, parameters) = PolicyEntry::parse(policy).expect("the policy is in the table");
+    let experiment =
+        Experiment { requests: 1_000, parameters, ..Experiment::new(profile, entry, 1) };
+    measure(&experiment, &[reader(0), reader(60)]).mib_per_second
+}
+
+/// The wait for the next read of the same process saves the seek to the other and back; the drive
+/// reads ahead while it waits.
+#[test]
+fn two_sequential_readers_get_several_times_more_where_the_policy_waits_for_them() {
+    let without = ["fcfs", "clook"].map(two_sequential_readers_mib_per_second);
+    for policy in ["as", "cas"] {
+        let with = two_sequential_readers_mib_per_second(policy);
+        assert!(
+            without.iter().all(|without| with > 5.0 * without),
+            "{policy}: {with} MiB/s, fcfs and clook {without:?}"
+        );
+    }
 }

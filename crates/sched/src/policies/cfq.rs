@@ -3,11 +3,11 @@
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use headtime_units::{Instant, Lba, Nanos};
+use headtime_units::{Instant, Nanos};
 
+use crate::policies::elevator::{Process, Sweep, process_of};
 use crate::policy::{Choice, Policy, View};
 use crate::queue::{Queued, Ticket};
-use crate::request::{Op, StreamId, VolumeId};
 use crate::table::{Parameter, Parameters, PolicyEntry};
 
 /// The table entry.
@@ -72,14 +72,11 @@ const BACK_PENALTY: Parameter = Parameter {
     origin: "Linux 2.6.11",
 };
 
-type Process = (VolumeId, StreamId);
-
 struct Cfq {
     sync_expire: Nanos,
     async_expire: Nanos,
     fifo_rate: Nanos,
-    back_max: u64,
-    back_penalty: u64,
+    sweep: Sweep,
     /// Processes that wait, the next one first.
     row: VecDeque<Process>,
     /// The time at which a request of each process in the row last went because of its age.
@@ -95,8 +92,7 @@ impl Cfq {
             sync_expire: Nanos::from_ms(number(SYNC_EXPIRE)),
             async_expire: Nanos::from_ms(number(ASYNC_EXPIRE)),
             fifo_rate: Nanos::from_ms(number(FIFO_RATE)),
-            back_max: number(BACK_MAX),
-            back_penalty: number(BACK_PENALTY),
+            sweep: Sweep { back_max: number(BACK_MAX), back_penalty: number(BACK_PENALTY) },
             row: VecDeque::new(),
             expired: BTreeMap::new(),
             chosen: None,
@@ -115,14 +111,18 @@ impl Cfq {
                 self.expired.insert(process, view.now);
             }
         }
-        let mut waiting: BTreeSet<Process> = view.queue.by_arrival().map(process_of).collect();
+        let mut waiting: BTreeSet<Process> =
+            view.queue.by_arrival().map(|queued| process_of(&queued.request)).collect();
         self.row.retain(|process| waiting.contains(process));
         self.row.iter().for_each(|process| {
             waiting.remove(process);
         });
         if !waiting.is_empty() {
-            let newcomers =
-                view.queue.by_arrival().map(process_of).filter(|process| waiting.remove(process));
+            let newcomers = view
+                .queue
+                .by_arrival()
+                .map(|queued| process_of(&queued.request))
+                .filter(|process| waiting.remove(process));
             self.row.extend(newcomers);
         }
         self.expired.retain(|_, at| view.now.saturating_since(*at) < self.fifo_rate);
@@ -130,11 +130,12 @@ impl Cfq {
 
     /// The next request of a process, and whether because of its age.
     fn next_of<'a>(&self, process: Process, view: &View<'a>) -> Option<(&'a Queued, bool)> {
-        let own = || view.queue.by_arrival().filter(|queued| process_of(queued) == process);
+        let own =
+            || view.queue.by_arrival().filter(|queued| process_of(&queued.request) == process);
         if !self.expired.contains_key(&process) {
             let aged = |sync: bool, after: Nanos| {
                 own()
-                    .find(|queued| is_sync(queued) == sync)
+                    .find(|queued| queued.request.is_synchronous() == sync)
                     .filter(|queued| view.now > queued.submitted + after)
             };
             if let Some(oldest) =
@@ -143,23 +144,9 @@ impl Cfq {
                 return Some((oldest, true));
             }
         }
-        let last = view.next_lba();
-        own()
-            .min_by_key(|queued| (self.turn(queued.request.extent.start, last), queued.ticket))
+        self.sweep
+            .next(view.queue, view.next_lba(), |queued| process_of(&queued.request) == process)
             .map(|next| (next, false))
-    }
-
-    /// The sort key of a request, smaller first: whether it belongs to the next sweep, then its
-    /// distance or, in the next sweep, its address.
-    fn turn(&self, start: Lba, last: Lba) -> (bool, u64) {
-        let distance = start.distance(last).get();
-        match start >= last {
-            true => (false, distance),
-            false if distance <= self.back_max => {
-                (false, distance.saturating_mul(self.back_penalty))
-            }
-            false => (true, start.get()),
-        }
     }
 }
 
@@ -179,13 +166,4 @@ impl Policy for Cfq {
         self.chosen = next.map(|(process, (queued, aged))| (queued.ticket, process, aged));
         Choice::one(self.chosen.map(|(ticket, ..)| ticket))
     }
-}
-
-fn process_of(queued: &Queued) -> Process {
-    (queued.request.volume, queued.request.stream)
-}
-
-/// Returns whether a client waits for it: reads, and writes that must be durable.
-fn is_sync(queued: &Queued) -> bool {
-    queued.request.op == Op::Read || queued.request.fua
 }

@@ -3,6 +3,7 @@
 //! A new policy takes three steps: a file here with the table entry and the code, a page in
 //! `docs/policies/` that the file includes as its documentation, and a line in the list below.
 
+mod elevator;
 mod frozen;
 mod pairs;
 mod period;
@@ -38,6 +39,8 @@ policies! {
     g_matrix: [ENTRY],
     deadline: [ENTRY],
     cfq: [ENTRY],
+    noop: [ENTRY],
+    anticipatory: [ENTRY, COOPERATIVE_ENTRY],
     utilization: [ENTRY],
     throughput: [ENTRY],
 }

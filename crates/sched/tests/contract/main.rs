@@ -16,6 +16,7 @@ mod flush_turns;
 mod golden;
 mod head;
 mod held_back;
+mod linux;
 mod matrix;
 mod merging;
 mod model;

@@ -98,11 +98,14 @@ fn served_before_the_far_one(policy: &str, most: usize) -> usize {
 fn nobody_starves_where_a_policy_says_so() {
     for (policy, bound) in [
         ("fcfs", 2),
+        ("noop", 2),
         ("fsatf-lbn", 8),
         ("fsatf-map", 8),
         ("fsatf-map-exact", 8),
         ("deadline", 600),
         ("cfq", 600),
+        ("as", 600),
+        ("cas", 600),
     ] {
         let served = served_before_the_far_one(policy, 1_000);
         assert!(served <= bound, "{policy}: {served} went before the far one");

@@ -1,0 +1,130 @@
+//! The parts that the policies of Linux share: merging, and the sweep with short ways back.
+//!
+//! *Merging*: requests of one operation, tenant and durability that abut become one command. The
+//! kernel merges a request when it arrives; here the requests around the chosen one are collected
+//! when it goes, which makes the same command unless a maximum size stops either.
+//!
+//! *Sweep*: the next request by address is the nearest one ahead. One before the head goes instead
+//! if it is at most a bound away, and nearer even when its distance counts a multiple.
+
+use headtime_units::{Lba, Sectors};
+use smallvec::SmallVec;
+
+use crate::policy::{Choice, View};
+use crate::queue::{Queue, Queued, Ticket};
+use crate::request::{Request, StreamId, VolumeId};
+use crate::table::{Parameter, Parameters};
+
+/// The owner of requests: a stream of a volume. It stands for the kernel's process.
+pub(super) type Process = (VolumeId, StreamId);
+
+/// The process of a request.
+pub(super) fn process_of(request: &Request) -> Process {
+    (request.volume, request.stream)
+}
+
+/// The maximum size of a merged command.
+pub(super) const MAX_SECTORS: Parameter = Parameter {
+    name: "max_sectors",
+    summary: "largest command made of several requests, in sectors; 0 merges nothing",
+    default: 1_024.0,
+    min: 0.0,
+    max: 65_536.0,
+    whole: true,
+    origin: "Linux 2.6 (512 KiB)",
+};
+
+/// Merges requests that abut, up to a maximum size.
+pub(super) struct Merger {
+    max: Sectors,
+}
+
+impl Merger {
+    /// A merger with the maximum size of the parameters.
+    pub(super) fn new(parameters: &Parameters) -> Self {
+        Self { max: Sectors::new(parameters.get(MAX_SECTORS.name) as u64) }
+    }
+
+    /// One command for `first` and the queued requests that abut it and are accepted.
+    pub(super) fn command(
+        &self,
+        view: &View<'_>,
+        first: &Queued,
+        accept: impl Fn(&Queued) -> bool,
+    ) -> Choice {
+        let mut tickets: SmallVec<[Ticket; 1]> = SmallVec::from_buf([first.ticket]);
+        let (mut start, mut end) = (first.request.extent.start, first.request.extent.end());
+        let fits = |queued: &Queued, start: Lba, end: Lba| {
+            end - start + queued.request.extent.len <= self.max
+                && alike(queued, first)
+                && accept(queued)
+        };
+        let after = |start: Lba, end: Lba| {
+            let mut at_end =
+                view.queue.from_lba(end).take_while(|queued| queued.request.extent.start == end);
+            at_end.find(|queued| fits(queued, start, end))
+        };
+        while let Some(next) = after(start, end) {
+            tickets.push(next.ticket);
+            end = next.request.extent.end();
+        }
+        let before = |start: Lba, end: Lba| {
+            let lowest = Lba::new(end.get().saturating_sub(self.max.get()));
+            let mut near = view
+                .queue
+                .below_lba(start)
+                .take_while(|queued| queued.request.extent.start >= lowest);
+            near.find(|queued| queued.request.extent.end() == start && fits(queued, start, end))
+        };
+        while let Some(next) = before(start, end) {
+            tickets.push(next.ticket);
+            start = next.request.extent.start;
+        }
+        Choice::Send(tickets)
+    }
+}
+
+/// Returns whether two requests may share a command.
+fn alike(one: &Queued, other: &Queued) -> bool {
+    let (one, other) = (&one.request, &other.request);
+    one.op == other.op && one.tenant() == other.tenant() && one.fua == other.fua
+}
+
+/// A sweep upwards with short ways back.
+pub(super) struct Sweep {
+    /// The maximum distance back, in sectors.
+    pub(super) back_max: u64,
+    /// The factor by which a distance back counts.
+    pub(super) back_penalty: u64,
+}
+
+impl Sweep {
+    /// The accepted request that goes next after a command that ended before `last`: the nearest,
+    /// or the one at the lowest address where nothing is ahead or a short way back.
+    pub(super) fn next<'a>(
+        &self,
+        queue: &'a Queue,
+        last: Lba,
+        accept: impl Fn(&Queued) -> bool,
+    ) -> Option<&'a Queued> {
+        let distance = |queued: &Queued| queued.request.extent.start.distance(last).get();
+        let ahead = queue.from_lba(last).find(|queued| accept(queued));
+        let mut back = queue
+            .below_lba(last)
+            .take_while(|queued| distance(queued) <= self.back_max)
+            .filter(|queued| accept(queued));
+        let nearest = back.next();
+        // Of several at one address the oldest comes last.
+        let nearest = nearest.map(|nearest| {
+            let start = nearest.request.extent.start;
+            back.take_while(|queued| queued.request.extent.start == start).last().unwrap_or(nearest)
+        });
+        let counted = |queued: &Queued| distance(queued).saturating_mul(self.back_penalty);
+        match (ahead, nearest) {
+            (Some(ahead), Some(back)) if counted(back) < distance(ahead) => Some(back),
+            (Some(ahead), _) => Some(ahead),
+            (None, Some(back)) => Some(back),
+            (None, None) => queue.from_lba(Lba::new(0)).find(|queued| accept(queued)),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The decisions of Linux's schedulers, computed by hand on the tiny drive.
+
+use headtime_sched::{Request, StreamId, VolumeId};
+use headtime_units::Nanos;
+
+use crate::session::{Session, Setup, fua, read, write};
+
+/// The same request, of another process.
+fn of(stream: u32, request: Request) -> Request {
+    Request { stream: StreamId(stream), ..request }
+}
+
+/// The requests of each command, in the order they were sent.
+fn commands(session: &Session) -> Vec<Vec<u64>> {
+    session
+        .dispatched
+        .iter()
+        .map(|command| command.requests.iter().map(|id| id.0).collect())
+        .collect()
+}
+
+/// The commands when 0 is served while `requests` arrive.
+fn commands_after_0(policy: &str, requests: &[Request]) -> Vec<Vec<u64>> {
+    let mut session = Setup::of(policy).start();
+    session.accept(read(0, 0, 1));
+    session.pump();
+    for request in requests {
+        session.accept(*request);
+    }
+    session.run_to_end();
+    commands(&session)
+}
+
+#[test]
+fn noop_merges_what_abuts_on_either_side_and_keeps_the_order_of_arrival() {
+    // The worked example of its page.
+    let requests = [read(1, 100, 4), read(2, 50, 2), read(3, 104, 4), read(4, 96, 4)];
+    assert_eq!(commands_after_0("noop", &requests), [vec![0], vec![4, 1, 3], vec![2]]);
+    // Twelve sectors are too many for one command, then eight are.
+    assert_eq!(
+        commands_after_0("noop:max_sectors=8", &requests),
+        [vec![0], vec![1, 3], vec![2], vec![4]]
+    );
+    assert_eq!(
+        commands_after_0("noop:max_sectors=7", &requests),
+        [vec![0], vec![1], vec![2], vec![3], vec![4]]
+    );
+}
+
+#[test]
+fn only_requests_of_one_operation_tenant_and_durability_are_merged() {
+    let elsewhere = Request { volume: VolumeId(1), ..read(2, 101, 1) };
+    for other in [elsewhere, write(2, 101, 1)] {
+        let alone = [vec![0], vec![1], vec![2]];
+        assert_eq!(commands_after_0("noop", &[read(1, 100, 1), other]), alone, "{other:?}");
+    }
+    let writes = [write(1, 100, 1), fua(write(2, 101, 1))];
+    assert_eq!(commands_after_0("noop", &writes), [vec![0], vec![1], vec![2]]);
+    let writes = writes.map(fua);
+    assert_eq!(commands_after_0("noop", &writes), [vec![0], vec![1, 2]]);
+}
+
+/// Process 1 reads sector 0 while process 2 waits for a sector far away. 2 ms after the report,
+/// which is at 9.1, `event` happens.
+fn far_request_waits(policy: &str, event: impl FnOnce(&mut Session)) -> Session {
+    let mut session = Setup::of(policy).start();
+    session.accept(of(1, read(0, 8, 1)));
+    session.pump();
+    session.accept(of(2, read(1, 150, 1)));
+    while session.finished.is_empty() {
+        session.step();
+    }
+    session.pass(Nanos::from_ms(2));
+    event(&mut session);
+    session.run_to_end();
+    session
+}
+
+/// The worked examples of the pages of `as` and `cas`. Sectors 9 and 14 are within eight sectors of
+/// the head at 9.
+#[test]
+fn a_wait_ends_with_a_near_read_or_by_time() {
+    let again = |session: &mut Session| session.accept(of(1, read(2, 60, 1)));
+    let near = |session: &mut Session| session.accept(of(3, read(2, 14, 1)));
+    let far = |session: &mut Session| session.accept(of(3, read(2, 170, 1)));
+    let nothing = |_: &mut Session| ();
+    for policy in ["as:close_sectors=4", "cas:close_sectors=4"] {
+        // A read of the same process goes at once, wherever it is.
+        assert_eq!(far_request_waits(policy, again).served(), [0, 2, 1], "{policy}");
+        // So does a close one of another: 4 sectors count as 16 after 2 ms.
+        assert_eq!(far_request_waits(policy, near).served(), [0, 2, 1], "{policy}");
+        // The wait ends after 6 ms.
+        for session in [far_request_waits(policy, nothing), far_request_waits(policy, far)] {
+            let idle =
+                session.finished[1].dispatched.saturating_since(session.finished[0].finished);
+            assert_eq!(
+                (session.finished[1].request.id.0, idle),
+                (1, Nanos::from_ms(6)),
+                "{policy}"
+            );
+        }
+    }
+    for policy in ["as:antic_expire_ms=0", "cas:antic_expire_ms=0", "deadline"] {
+        assert_eq!(far_request_waits(policy, again).served(), [0, 1, 2], "{policy}");
+    }
+}
+
+#[test]
+fn cooperation_outlives_the_process() {
+    let order = |policy| {
+        let ended = |session: &mut Session| {
+            session.scheduler.stream_ended(session.now, StreamId(1));
+            session.pass(Nanos::from_ms(1));
+            session.accept(of(3, read(2, 14, 1)));
+        };
+        far_request_waits(policy, ended).served()
+    };
+    assert_eq!(order("as:close_sectors=4"), [0, 1, 2]);
+    assert_eq!(order("cas:close_sectors=4"), [0, 2, 1]);
+    // One process that ended after its first request makes the system exit probability an eighth.
+    assert_eq!(order("cas:close_sectors=4,step_4_system=1"), [0, 1, 2]);
+}
+
+#[test]
+fn a_process_that_thinks_for_long_is_not_waited_for() {
+    for (policy, think_ms, waits) in [
+        ("as", 3, true),
+        ("as", 10, false),
+        ("cas", 10, false),
+        ("as:antic_expire_ms=12", 10, true),
+    ] {
+        let mut session = Setup::of(policy).start();
+        for id in 0..4 {
+            session.accept(of(1, read(id, id, 1)));
+            while session.finished.len() <= id as usize {
+                session.step();
+            }
+            session.pass(Nanos::from_ms(think_ms));
+        }
+        session.accept(of(1, read(4, 4, 1)));
+        session.pump();
+        session.accept(of(2, read(5, 190, 1)));
+        session.run_to_end();
+        let idle = session.end_of(5).dispatched.saturating_since(session.end_of(4).finished);
+        assert_eq!(idle > Nanos::ZERO, waits, "{policy}, {think_ms} ms: {idle}");
+    }
+}
+
+/// Reads until 3 s by a process that reads on and on from one end of the drive, and by short ones
+/// that follow each other at the other end, with a millisecond between each two; returns the number
+/// of each.
+fn stream_and_chain(policy: &str) -> (u64, u64) {
+    let mut session = Setup::of(policy).start();
+    let (mut stream, mut chain) = (0, 0);
+    let next = |id: u64, stream: u64, chain: u64| match id % 2 {
+        0 => of(0, read(id, stream % 64, 1)),
+        _ => of(id as u32, read(id, 128 + chain % 64, 1)),
+    };
+    session.accept(next(0, stream, chain));
+    session.accept(next(1, stream, chain));
+    let (mut id, mut seen) = (2, 0);
+    while session.now.as_ns() < 3_000_000_000 {
+        session.pass(Nanos::from_ms(1));
+        for finished in session.finished.split_off(seen) {
+            let is_chain = finished.request.id.0 % 2;
+            if is_chain == 1 {
+                session.scheduler.stream_ended(session.now, finished.request.stream);
+            }
+            (stream, chain) = (stream + 1 - is_chain, chain + is_chain);
+            session.accept(next(id + is_chain, stream, chain));
+            id += 2;
+            session.finished.push(finished);
+            seen += 1;
+        }
+    }
+    session.run_to_end();
+    (stream, chain)
+}
+
+/// P3 section 3.1. Short reads near the head take about 9 ms here.
+#[test]
+fn a_chain_of_short_processes_starves_beside_a_stream_under_as_and_not_under_cas() {
+    let (stream, chain) = stream_and_chain("as:close_sectors=4");
+    assert!(stream > 250 && chain < 30, "{stream}, {chain}: one for each read_expire at the most");
+    let (stream, chain) = stream_and_chain("cas:close_sectors=4");
+    assert!(stream > 100 && chain > 100, "{stream}, {chain}");
+}
+
+/// A read that follows each other, and a write that waits from the start.
+#[test]
+fn a_batch_of_reads_ends_while_a_write_waits() {
+    for (policy, from_ms, to_ms) in [("as:read_batch_expire_ms=40", 40, 70), ("as", 500, 530)] {
+        let mut session = Setup::of(policy).start();
+        session.accept(read(0, 0, 1));
+        session.pump();
+        session.accept(write(1_000, 100, 1));
+        for id in 1..80 {
+            while session.finished.len() < id as usize {
+                session.step();
+            }
+            session.accept(read(id, id % 64, 1));
+        }
+        session.run_to_end();
+        let sent = session.end_of(1_000).dispatched;
+        let ms = sent.as_ns() / 1_000_000;
+        assert!((from_ms..to_ms).contains(&ms), "{policy}: the write goes at {sent}");
+    }
+}
