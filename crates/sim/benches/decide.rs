@@ -199,6 +199,10 @@ impl SchedulerApi for TimedFront {
         self.inner.cancel(now, id)
     }
 
+    fn stream_ended(&mut self, now: Instant, stream: StreamId) {
+        self.inner.stream_ended(now, stream);
+    }
+
     fn set_policy(&mut self, policy: Box<dyn Policy>) {
         self.inner.set_policy(policy);
     }

@@ -1,11 +1,11 @@
 //! The engine around a scheduler and a drive: timeouts, waits, and runs that cannot continue.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use headtime_mechanics::catalog;
 use headtime_sched::{
     Choice, DriveTraits, Finished, HoldReason, Outcome, Policy, PolicyEntry, QueueLimits, Request,
-    Scheduler, View,
+    Scheduler, StreamId, View,
 };
 use headtime_sim::{
     Device, DriveCompletion, DriveTruth, ETIMEDOUT, Engine, EngineError, EngineObserver,
@@ -13,7 +13,10 @@ use headtime_sim::{
 };
 use headtime_testkit::faults::{FaultPlan, FaultyDrive};
 use headtime_units::{Instant, Nanos};
-use headtime_workload::{Arrival, ClientId, Interarrival, RequestSource, StreamConfig, Workload};
+use headtime_workload::{
+    Arrival, ClientId, FilesRead, Interarrival, Process, RequestSource, Sizes, SourceEvent,
+    StreamConfig, Workload,
+};
 
 fn truth() -> DriveTruth {
     DriveTruth::nominal(&catalog::load("atlas10k").expect("it ships"), 1).expect("it is valid")
@@ -64,6 +67,10 @@ impl RequestSource for First {
         self.left = self.left.checked_sub(1)?;
         self.workload.follow(now, client)
     }
+
+    fn event(&mut self) -> Option<SourceEvent> {
+        self.workload.event()
+    }
 }
 
 /// The events in order.
@@ -71,6 +78,7 @@ impl RequestSource for First {
 struct Diary {
     submitted: Vec<(Instant, Request)>,
     finished: Vec<Finished>,
+    ended: Vec<(Instant, StreamId)>,
     unexpected: u32,
 }
 
@@ -85,6 +93,10 @@ impl EngineObserver for Diary {
 
     fn finished(&mut self, _now: Instant, finished: &Finished) {
         self.finished.push(*finished);
+    }
+
+    fn stream_ended(&mut self, now: Instant, stream: StreamId) {
+        self.ended.push((now, stream));
     }
 }
 
@@ -202,6 +214,56 @@ impl Policy for Sleeps {
 
     fn choose(&mut self, _view: &View<'_>) -> Choice {
         Choice::Nothing
+    }
+}
+
+/// Serves requests in their order and notes the streams that end.
+struct Notes {
+    ended: Arc<Mutex<Vec<(Instant, StreamId)>>>,
+}
+
+impl Policy for Notes {
+    fn name(&self) -> &'static str {
+        "notes"
+    }
+
+    fn depth(&self, _view: &View<'_>) -> usize {
+        1
+    }
+
+    fn choose(&mut self, view: &View<'_>) -> Choice {
+        Choice::one(view.queue.oldest().map(|queued| queued.ticket))
+    }
+
+    fn stream_ended(&mut self, now: Instant, stream: StreamId) {
+        self.ended.lock().expect("no test panics with it").push((now, stream));
+    }
+}
+
+#[test]
+fn the_end_of_a_process_is_reported_after_its_last_request_and_before_its_replacement_begins() {
+    let files = FilesRead::Chain {
+        sizes: Sizes::Fixed { bytes: 40_960 },
+        count: Some(8),
+        per_lookup: 8,
+        spawn: Nanos::from_ms(2),
+    };
+    let process = Process::Reads { files, passes: Some(1), read_ahead_bytes: Some(65_536) };
+    let stream = StreamConfig { process: Some(process), ..StreamConfig::closed(1) };
+    let ended = Arc::default();
+    let notes = Box::new(Notes { ended: Arc::clone(&ended) });
+    let mut engine =
+        Engine::new(scheduler(notes), faulty(FaultPlan::default()), First::of(1_000, stream), None);
+    let diary = drain(&mut engine).expect("all is served");
+    let ended = ended.lock().expect("no test panics with it");
+    assert_eq!(ended.len(), 9, "one for each file, and the parent");
+    assert_eq!(*ended, diary.ended, "the policy and the observer see the same");
+    for (file, (at, stream)) in ended.iter().take(8).enumerate() {
+        let own = diary.finished.iter().filter(|finished| finished.request.stream == *stream);
+        assert_eq!(own.clone().count(), 2, "windows of 16 and of 24 KiB");
+        assert!(own.clone().all(|finished| finished.finished <= *at), "file {file}");
+        let later = diary.submitted.iter().filter(|(time, _)| time > at).map(|(time, _)| *time);
+        assert!(later.min().is_none_or(|next| next == *at + Nanos::from_ms(2)), "file {file}");
     }
 }
 

@@ -33,6 +33,11 @@ pub const BUILTINS: &[Builtin] = &[
         name: "recorder-beside-scrub",
         toml: include_str!("../builtin/recorder-beside-scrub.toml"),
     },
+    Builtin { name: "find-cat", toml: include_str!("../builtin/find-cat.toml") },
+    Builtin {
+        name: "stream-beside-find",
+        toml: include_str!("../builtin/stream-beside-find.toml"),
+    },
 ];
 
 impl Builtin {

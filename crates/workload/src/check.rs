@@ -49,6 +49,21 @@ impl Check {
         })
     }
 
+    /// A length in bytes as sectors, of any size.
+    pub(crate) fn length(&self, key: &'static str, bytes: u64) -> Result<u64, StreamFault> {
+        let sectors = self.sector.sectors_of(bytes).filter(|sectors| !sectors.is_zero());
+        sectors.map(Sectors::get).ok_or_else(|| {
+            let expected =
+                format!("a multiple of the drive's sector of {} bytes", self.sector.bytes());
+            self.value(key, format!("{bytes} bytes"), expected, "round it to KiB")
+        })
+    }
+
+    /// Sectors of a page of 4 KiB, which is a block of the file system too.
+    pub(crate) fn page(&self) -> u64 {
+        u64::from(4_096 / self.sector.bytes()).max(1)
+    }
+
     pub(crate) fn share(&self, key: &'static str, share: f64) -> Result<(), StreamFault> {
         if (0.0..=1.0).contains(&share) {
             Ok(())

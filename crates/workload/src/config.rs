@@ -6,12 +6,15 @@
 //! Sizes are bytes, as people write them, and become sectors when the workload is built for a
 //! drive.
 
-use headtime_units::{Extent, Nanos};
+use headtime_units::{Extent, Lba, Nanos, Sectors};
 
 use crate::arrivals::{Arrivals, Interarrival, ThinkTime};
+use crate::check::Check;
+use crate::error::StreamFault;
 use crate::mix::Mix;
 use crate::order::Order;
 use crate::place::AddressPattern;
+use crate::process::Process;
 use crate::sizes::Sizes;
 
 /// One stream of requests. [`StreamConfig::closed`] and [`StreamConfig::open`] start from 4 KiB
@@ -51,6 +54,9 @@ pub struct StreamConfig {
     pub bytes: Option<u64>,
     /// The number of writes after which a flush follows, besides those of the mix. `None`: never.
     pub flush_every: Option<u64>,
+    /// The processes of a stream of processes. Operations, sizes of writes, alignment, addresses
+    /// and order do not apply to them.
+    pub process: Option<Process>,
 }
 
 /// The alignment of start addresses.
@@ -97,6 +103,44 @@ impl StreamConfig {
             requests: None,
             bytes: None,
             flush_every: None,
+            process: None,
         }
+    }
+
+    /// The range on a drive of `capacity`.
+    pub(crate) fn range_on(&self, capacity: Sectors) -> Result<Extent, StreamFault> {
+        let range = self.range.unwrap_or(Extent::new(Lba::new(0), capacity));
+        if range.len.is_zero() || range.checked_end().is_none_or(|end| end.get() > capacity.get()) {
+            return Err(StreamFault::Range { range, capacity });
+        }
+        Ok(range)
+    }
+
+    /// Checks deadline, end and limits.
+    pub(crate) fn check_limits(&self, check: &Check) -> Result<(), StreamFault> {
+        if self.deadline.is_some_and(Nanos::is_zero) {
+            return Err(check.value(
+                "deadline",
+                "0",
+                "a time above 0",
+                "leave it out for requests without a deadline",
+            ));
+        }
+        if let Some(stop) = self.stop.filter(|stop| *stop <= self.start) {
+            return Err(check.value(
+                "stop",
+                stop,
+                alloc::format!("later than the start, {}", self.start),
+                "raise stop, or leave it out",
+            ));
+        }
+        check.some("requests", self.requests, "leave it out for a stream without a limit")?;
+        check.some("bytes", self.bytes, "leave it out for a stream without a limit")?;
+        check.some("flush_every", self.flush_every, "leave it out for no flushes")?;
+        check.some(
+            "positions",
+            self.positions.map(u64::from),
+            "leave it out for one for each client",
+        )
     }
 }

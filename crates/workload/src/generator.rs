@@ -11,14 +11,19 @@
 //!
 //! Cost: a few random numbers for each request; nothing is allocated after the start.
 
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use headtime_units::{Instant, SectorSize, Sectors};
 
 use crate::arrivals::Arrivals;
+use crate::check::Check;
 use crate::config::StreamConfig;
 use crate::error::WorkloadError;
-use crate::source::{Arrival, ClientId, RequestSource, RequestSpec};
+use crate::limits::Limits;
+use crate::processes::{Clients, Processes};
+use crate::source::{Arrival, ClientId, RequestSource, RequestSpec, SourceEvent};
 use crate::stream::Stream;
 
 /// The maximum number of clients of one workload.
@@ -28,25 +33,28 @@ const MAX_CLIENTS: u32 = 1_000_000;
 #[derive(Clone, Debug)]
 pub struct Workload {
     streams: Vec<Flow>,
-    /// The stream of each client.
-    stream_of: Vec<u32>,
+    clients: Clients,
+    events: VecDeque<SourceEvent>,
 }
 
-/// A stream with its clients' numbers, the arrivals that do not depend on completions, and the
-/// remainders of its limits.
+/// One stream.
 #[derive(Clone, Debug)]
-struct Flow {
+enum Flow {
+    Requests(Box<RequestFlow>),
+    Processes(Box<Processes>),
+}
+
+/// A stream of requests with its clients' numbers, the arrivals that do not depend on completions,
+/// and its limits.
+#[derive(Clone, Debug)]
+struct RequestFlow {
     stream: Stream,
     first_client: u32,
     /// The remaining first requests of a closed or paced loop, the earliest last.
     starts: Vec<(Instant, ClientId)>,
     /// The next arrival of an open loop, or the next time in the schedule of a paced one.
     next: Option<Instant>,
-    stop: Instant,
-    requests_left: u64,
-    /// Negative after the request that exceeds the limit.
-    bytes_left: i128,
-    sector: SectorSize,
+    limits: Limits,
 }
 
 impl Workload {
@@ -68,16 +76,37 @@ impl Workload {
         if clients > u64::from(MAX_CLIENTS) {
             return Err(WorkloadError::TooManyClients { clients, max: MAX_CLIENTS });
         }
-        let mut stream_of = Vec::with_capacity(clients as usize);
-        let mut streams = Vec::with_capacity(configs.len());
+        let mut flows = Vec::with_capacity(configs.len());
+        let mut numbers = Clients::default();
         for (number, config) in configs.iter().enumerate() {
-            let stream = Stream::new(number, config, sector, capacity, seed)
-                .map_err(|fault| WorkloadError::Stream { stream: number, fault })?;
-            let first_client = stream_of.len() as u32;
-            stream_of.extend((0..config.arrivals.clients()).map(|_| number as u32));
-            streams.push(Flow::new(stream, config, sector, first_client));
+            let fault = |fault| WorkloadError::Stream { stream: number, fault };
+            let flow = match &config.process {
+                Some(process) => {
+                    let check = Check { sector };
+                    Processes::new(number as u32, process, config, &check, capacity, seed)
+                        .map(|processes| Flow::Processes(Box::new(processes)))
+                }
+                None => {
+                    let first_client = numbers.add(number as u32, config.arrivals.clients());
+                    Stream::new(number, config, sector, capacity, seed).map(|stream| {
+                        Flow::Requests(Box::new(RequestFlow::new(
+                            stream,
+                            config,
+                            sector,
+                            first_client,
+                        )))
+                    })
+                }
+            };
+            flows.push(flow.map_err(fault)?);
         }
-        Ok(Self { streams, stream_of })
+        let mut workload = Self { streams: flows, clients: numbers, events: VecDeque::new() };
+        for flow in &mut workload.streams {
+            if let Flow::Processes(processes) = flow {
+                processes.start(&mut workload.clients, &mut workload.events);
+            }
+        }
+        Ok(workload)
     }
 
     /// The number of streams.
@@ -86,34 +115,45 @@ impl Workload {
         self.streams.len() as u32
     }
 
-    /// Clients of all streams; an open loop counts as one.
+    /// Clients of all streams of requests; an open loop counts as one.
     #[must_use]
     pub fn clients(&self) -> u32 {
-        self.stream_of.len() as u32
+        self.clients.len()
     }
 }
 
 impl RequestSource for Workload {
     fn arrival(&mut self) -> Option<Arrival> {
-        let coming = self
-            .streams
-            .iter()
-            .enumerate()
-            .filter_map(|(number, flow)| flow.next_arrival().map(|at| (at, number)));
+        let coming = self.streams.iter().enumerate().filter_map(|(number, flow)| match flow {
+            Flow::Requests(flow) => flow.next_arrival().map(|at| (at, number)),
+            Flow::Processes(_) => None,
+        });
         let (at, number) = coming.min()?;
-        let client = self.streams[number].take_arrival(at);
-        Some(self.streams[number].ask(number as u32, client, at))
+        let Flow::Requests(flow) = &mut self.streams[number] else { return None };
+        let client = flow.take_arrival(at);
+        Some(flow.ask(number as u32, client, at))
     }
 
     fn follow(&mut self, now: Instant, client: ClientId) -> Option<Arrival> {
-        let number = *self.stream_of.get(client.0 as usize)?;
-        let flow = &mut self.streams[number as usize];
-        let at = flow.follow(now)?;
-        Some(flow.ask(number, client, at))
+        let (number, place) = self.clients.find(client)?;
+        match &mut self.streams[number as usize] {
+            Flow::Requests(flow) => {
+                let at = flow.follow(now)?;
+                Some(flow.ask(number, client, at))
+            }
+            Flow::Processes(processes) => {
+                processes.finished(now, place?, &mut self.clients, &mut self.events);
+                None
+            }
+        }
+    }
+
+    fn event(&mut self) -> Option<SourceEvent> {
+        self.events.pop_front()
     }
 }
 
-impl Flow {
+impl RequestFlow {
     fn new(
         mut stream: Stream,
         config: &StreamConfig,
@@ -135,23 +175,14 @@ impl Flow {
             .map(|(client, at)| (at, client))
             .collect();
         starts.sort_unstable_by(|a, b| b.cmp(a));
-        Self {
-            stream,
-            first_client,
-            starts,
-            next,
-            stop: config.stop.map_or(Instant::NEVER, |stop| Instant::ORIGIN + stop),
-            requests_left: config.requests.unwrap_or(u64::MAX),
-            bytes_left: config.bytes.map_or(i128::MAX, i128::from),
-            sector,
-        }
+        Self { stream, first_client, starts, next, limits: Limits::new(config, sector) }
     }
 
     /// The time of the next arrival that depends on no completion.
     fn next_arrival(&self) -> Option<Instant> {
         let open = || self.next.filter(|_| matches!(self.stream.arrivals(), Arrivals::Open(_)));
         let at = self.starts.last().map(|(at, _)| *at).or_else(open)?;
-        self.goes_on_at(at).then_some(at)
+        self.limits.allow(at).then_some(at)
     }
 
     /// Removes the next arrival, which is at `at`, and returns its client.
@@ -172,18 +203,13 @@ impl Flow {
             Arrivals::Closed { .. } => now + self.stream.think(),
             Arrivals::Paced { .. } => now.max(take_place(&mut self.next, &mut self.stream)),
         };
-        self.goes_on_at(at).then_some(at)
-    }
-
-    fn goes_on_at(&self, at: Instant) -> bool {
-        at < self.stop && self.requests_left > 0 && self.bytes_left > 0
+        self.limits.allow(at).then_some(at)
     }
 
     fn ask(&mut self, stream: u32, client: ClientId, at: Instant) -> Arrival {
         let draw = self.stream.draw(client.0 - self.first_client);
-        self.requests_left -= 1;
-        self.bytes_left -= i128::from(self.sector.bytes_of(draw.extent.len));
-        let deadline = self.stream.deadline(at);
+        self.limits.charge(draw.extent.len);
+        let deadline = self.limits.deadline(at);
         Arrival {
             at,
             ask: RequestSpec {

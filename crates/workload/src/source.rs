@@ -48,11 +48,44 @@ pub struct Arrival {
     pub ask: RequestSpec,
 }
 
+/// An event that a source schedules besides its arrivals and follow-ups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceEvent {
+    /// A request arrives.
+    Request(Arrival),
+    /// [`RequestSource::wake`] is due.
+    Wake {
+        /// The time.
+        at: Instant,
+        /// The client of the call.
+        client: ClientId,
+    },
+    /// The client ends: none of its requests is pending, and none will follow.
+    Ended {
+        /// The time.
+        at: Instant,
+        /// The client.
+        client: ClientId,
+    },
+}
+
+impl SourceEvent {
+    /// The time of the event.
+    #[must_use]
+    pub const fn at(&self) -> Instant {
+        match self {
+            Self::Request(arrival) => arrival.at,
+            Self::Wake { at, .. } | Self::Ended { at, .. } => *at,
+        }
+    }
+}
+
 /// A source of requests.
 ///
 /// The caller takes arrivals one at a time, submits each at its time, and reports every finished
 /// request. A closed loop has one arrival for each client, and after that only follow-ups; an open
-/// loop has only arrivals.
+/// loop has only arrivals. Processes schedule events, which the caller takes at the start and after
+/// each call of `follow` and `wake`, and processes at their times.
 pub trait RequestSource {
     /// The next request that depends on no other one; times never decrease. `None` when there are
     /// no more.
@@ -61,6 +94,17 @@ pub trait RequestSource {
     /// The next request of `client` after one of its requests has finished; not before `now`.
     /// `None` for a client that waits for no completion, or that has issued its last request.
     fn follow(&mut self, now: Instant, client: ClientId) -> Option<Arrival>;
+
+    /// The next event that is scheduled, until `None`. Events come in the order in which they were
+    /// scheduled, not by time. The default has none.
+    fn event(&mut self) -> Option<SourceEvent> {
+        None
+    }
+
+    /// The time of a [`SourceEvent::Wake`] of `client` has come.
+    fn wake(&mut self, now: Instant, client: ClientId) {
+        let _ = (now, client);
+    }
 }
 
 impl<S: RequestSource + ?Sized> RequestSource for alloc::boxed::Box<S> {
@@ -70,5 +114,13 @@ impl<S: RequestSource + ?Sized> RequestSource for alloc::boxed::Box<S> {
 
     fn follow(&mut self, now: Instant, client: ClientId) -> Option<Arrival> {
         (**self).follow(now, client)
+    }
+
+    fn event(&mut self) -> Option<SourceEvent> {
+        (**self).event()
+    }
+
+    fn wake(&mut self, now: Instant, client: ClientId) {
+        (**self).wake(now, client);
     }
 }

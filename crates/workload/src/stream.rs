@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use headtime_units::{Extent, Instant, Lba, Nanos, SectorSize, Sectors};
+use headtime_units::{Extent, Instant, Nanos, SectorSize, Sectors};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -31,7 +31,6 @@ pub(crate) struct Stream {
     order: Order,
     /// The gap after each request of a strided run, in sectors.
     gap: u64,
-    deadline: Option<Nanos>,
     /// The runs; empty where no request continues another. Separate runs of writes follow those of
     /// reads.
     runs: Vec<Run>,
@@ -75,11 +74,8 @@ impl Stream {
         config.arrivals.check(&check)?;
         config.mix.check(&check)?;
         config.order.check(&check)?;
-        check_limits(config, &check)?;
-        let range = config.range.unwrap_or(Extent::new(Lba::new(0), capacity));
-        if range.len.is_zero() || range.checked_end().is_none_or(|end| end.get() > capacity.get()) {
-            return Err(StreamFault::Range { range, capacity });
-        }
+        config.check_limits(&check)?;
+        let range = config.range_on(capacity)?;
         let reads =
             Shape::new(SectorSizes::new(&config.sizes, &check)?, config.alignment, range, &check)?;
         let writes = match &config.write_sizes {
@@ -123,7 +119,6 @@ impl Stream {
             spots,
             order: config.order,
             gap,
-            deadline: config.deadline,
             runs,
             positions,
             flush_in: config.flush_every.map(|writes| (writes, writes)),
@@ -155,11 +150,6 @@ impl Stream {
             Arrivals::Closed { think, .. } => think.draw(&mut self.rng),
             Arrivals::Paced { .. } | Arrivals::Open(_) => Nanos::ZERO,
         }
-    }
-
-    /// The absolute deadline of a request that arrives at `at`.
-    pub(crate) fn deadline(&self, at: Instant) -> Option<Instant> {
-        self.deadline.map(|span| at + span)
     }
 
     /// Draws the next request of the stream's client number `client`.
@@ -231,29 +221,6 @@ impl Shape {
         }
         Ok(Self { sizes, alignment })
     }
-}
-
-fn check_limits(config: &StreamConfig, check: &Check) -> Result<(), StreamFault> {
-    if config.deadline.is_some_and(Nanos::is_zero) {
-        return Err(check.value(
-            "deadline",
-            "0",
-            "a time above 0",
-            "leave it out for requests without a deadline",
-        ));
-    }
-    if let Some(stop) = config.stop.filter(|stop| *stop <= config.start) {
-        return Err(check.value(
-            "stop",
-            stop,
-            alloc::format!("later than the start, {}", config.start),
-            "raise stop, or leave it out",
-        ));
-    }
-    check.some("requests", config.requests, "leave it out for a stream without a limit")?;
-    check.some("bytes", config.bytes, "leave it out for a stream without a limit")?;
-    check.some("flush_every", config.flush_every, "leave it out for no flushes")?;
-    check.some("positions", config.positions.map(u64::from), "leave it out for one for each client")
 }
 
 /// The starts of runs: all at the start of the range, or evenly spread where runs pass through the

@@ -2,7 +2,7 @@
 //! they should be.
 
 use headtime_workload::file::{
-    ARRIVALS, FieldHelp, KEYS, Kind, PLACES, RUNS, SIZE_ENTRY, SIZES, SPOT_ENTRY, THINKS,
+    ARRIVALS, FieldHelp, KEYS, Kind, PLACES, PROCESSES, RUNS, SIZE_ENTRY, SIZES, SPOT_ENTRY, THINKS,
 };
 use headtime_workload::{BUILTINS, fio};
 
@@ -68,6 +68,7 @@ fn every_kind_is_on_the_page_with_its_formula() {
     assert_on_the_page(&of_kinds(RUNS));
     assert_on_the_page(&of_kinds(ARRIVALS));
     assert_on_the_page(&of_kinds(THINKS));
+    assert_on_the_page(&of_kinds(PROCESSES));
 }
 
 #[test]

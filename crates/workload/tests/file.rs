@@ -2,11 +2,11 @@
 
 use headtime_units::{Nanos, SectorSize, Sectors};
 use headtime_workload::file::{
-    ARRIVALS, Clients, KEYS, PLACES, RUNS, Range, SIZES, THINKS, WorkloadFile,
+    ARRIVALS, Clients, KEYS, PLACES, PROCESSES, RUNS, Range, SIZES, THINKS, WorkloadFile,
 };
 use headtime_workload::{
-    AddressPattern, Arrivals, BUILTINS, Chunks, Distance, Interarrival, Order, RequestSource,
-    SizeWeight, Sizes, ThinkTime,
+    AddressPattern, Arrivals, BUILTINS, Chunks, Distance, FilesRead, Interarrival, Order, Process,
+    RequestSource, SizeWeight, Sizes, SourceEvent, ThinkTime, Workload,
 };
 
 const CAPACITY: Sectors = Sectors::new(40_000_000);
@@ -51,6 +51,10 @@ size = "64KiB"
 name = "bursty"
 clients = "depth"
 arrivals = { kind = "bursts", rate = 100, on = "2s", off = "6s" }
+
+[[stream]]
+name = "search"
+process = { kind = "chain", file = "12KiB", files = 40, passes = 2, read_ahead = "none" }
 "#;
 
 fn read(text: &str) -> WorkloadFile {
@@ -60,7 +64,9 @@ fn read(text: &str) -> WorkloadFile {
 #[test]
 fn a_whole_file_is_read() {
     let file = read(WHOLE);
-    let [recorder, second, bursty] = &file.streams[..] else { panic!("{:?}", file.streams) };
+    let [recorder, second, bursty, search] = &file.streams[..] else {
+        panic!("{:?}", file.streams)
+    };
     assert_eq!(
         (file.description.as_deref(), recorder.name.as_str(), recorder.class(), recorder.line),
         (Some("all keys"), "recorder", "realtime", 4)
@@ -99,6 +105,20 @@ fn a_whole_file_is_read() {
     assert_eq!(
         (second.name.as_str(), second.class(), second.range),
         ("stream-2", "stream-2", Range::Bytes { from: 1 << 30, to: None })
+    );
+
+    assert_eq!(
+        search.stream.process,
+        Some(Process::Reads {
+            files: FilesRead::Chain {
+                sizes: Sizes::Fixed { bytes: 12_288 },
+                count: Some(40),
+                per_lookup: 32,
+                spawn: Nanos::from_ms(1),
+            },
+            passes: Some(2),
+            read_ahead_bytes: None,
+        })
     );
 
     let arrivals = |number: usize| {
@@ -172,7 +192,8 @@ fn one_of_each_kind() -> Vec<String> {
     let runs = RUNS.iter().map(|kind| text("run", kind.name, kind.keys));
     let arrivals = ARRIVALS.iter().map(|kind| text("arrivals", kind.name, kind.keys));
     let thinks = THINKS.iter().map(|kind| text("think", kind.name, kind.keys));
-    sizes.chain(places).chain(runs).chain(arrivals).chain(thinks).collect()
+    let processes = PROCESSES.iter().map(|kind| text("process", kind.name, kind.keys));
+    sizes.chain(places).chain(runs).chain(arrivals).chain(thinks).chain(processes).collect()
 }
 
 #[test]
@@ -181,7 +202,12 @@ fn every_kind_makes_requests() {
         let mut workload = read(&text)
             .workload(SectorSize::B4096, Sectors::new(5_000_000), 1, 3)
             .unwrap_or_else(|errors| panic!("{text}: {errors}"));
-        assert!((0..3).all(|_| workload.arrival().is_some()), "{text}");
+        let requests = |workload: &mut Workload| {
+            let arrivals = (0..3).map_while(|_| workload.arrival()).count();
+            let is_request = |event: &SourceEvent| matches!(event, SourceEvent::Request(_));
+            arrivals + std::iter::from_fn(|| workload.event()).filter(is_request).count()
+        };
+        assert_eq!(requests(&mut workload), 3, "{text}");
     }
 }
 
@@ -244,6 +270,23 @@ const BROKEN: &[(&str, &[&str])] = &[
                 without quotes; write it such as clients = 1"],
     ),
     (
+        "[[stream]]\nreads = 0.5\nprocess = \"reader\"\n",
+        &["x.toml:1:1: stream stream-1: reads has no meaning for processes, which submit \
+                requests by their kind; remove reads, or process"],
+    ),
+    (
+        "[[stream]]\nprocess = { kind = \"chain\", passes = 0 }\n",
+        &["x.toml:2:11: stream stream-1: process needs file = …; add it"],
+    ),
+    (
+        "[[stream]]\nprocess = { kind = \"reader\", passes = 0, file = \"1GiB\", gap = 3 }\n",
+        &[
+            "x.toml:2:39: stream stream-1: process.passes is 0, expected a whole number from 1",
+            "x.toml:2:57: stream stream-1: process of kind reader: unknown key `gap`; known are \
+                kind, file, passes, read_ahead",
+        ],
+    ),
+    (
         "[[stream]]\nsize = [{ weight = 3 }]\n",
         &["x.toml:2:9: stream stream-1: size needs size = …; add it"],
     ),
@@ -302,6 +345,15 @@ fn a_stream_that_does_not_suit_the_drive_is_reported_by_line_and_stream() {
         (
             "start = \"5s\"\nstop = \"5s\"",
             "x.toml:2:1: stream a: stop is 5.000 s, expected later than the start, 5.000 s",
+        ),
+        (
+            "process = { kind = \"reader\", file = \"1TiB\" }\nclients = 4",
+            "x.toml:2:1: stream a: file is 1099511627776 bytes, expected at most a client's part \
+                of the range, 5120000000 bytes; widen the range, or lower clients or the size",
+        ),
+        (
+            "process = { kind = \"chain\", file = \"1000\" }",
+            "x.toml:2:1: stream a: size is 1000 bytes, expected a multiple of the drive's sector",
         ),
         (
             "arrivals = { kind = \"constant\", rate = 0 }",

@@ -8,7 +8,7 @@ use headtime_mechanics::{DriveProfile, NoiseLevel};
 use headtime_sched::Refusal;
 use headtime_sim::{EngineError, Experiment, Instance, ObservedRun, RunError, run_observed};
 use headtime_units::Instant;
-use headtime_workload::{Arrival, ClientId, RequestSource};
+use headtime_workload::{Arrival, ClientId, RequestSource, SourceEvent};
 use serde::{Deserialize, Serialize};
 
 use super::observer::Observer;
@@ -228,5 +228,13 @@ impl RequestSource for Stoppable<'_> {
 
     fn follow(&mut self, now: Instant, client: ClientId) -> Option<Arrival> {
         if self.stop.is_raised() { None } else { self.inner.follow(now, client) }
+    }
+
+    fn event(&mut self) -> Option<SourceEvent> {
+        if self.stop.is_raised() { None } else { self.inner.event() }
+    }
+
+    fn wake(&mut self, now: Instant, client: ClientId) {
+        self.inner.wake(now, client);
     }
 }

@@ -1,10 +1,10 @@
 //! [`Engine`]: virtual time around a scheduler, a drive and a source of requests.
 //!
 //! Time advances from event to event: an arrival, the end of a think time, a drive event, a wake-up
-//! requested by the policy, a timeout. Each step works in this order: the drive advances and its
-//! completions go to the scheduler; overdue commands are given up; due requests are submitted; the
-//! scheduler is asked for commands until it has none. All events of one time are processed before
-//! time advances.
+//! requested by the policy or the source, the end of a stream, a timeout. Each step works in this
+//! order: the drive advances and its completions go to the scheduler; overdue commands are given
+//! up; due requests are submitted and ended streams reported; the scheduler is asked for commands
+//! until it has none. All events of one time are processed before time advances.
 //!
 //! The engine is generic over its three parts ([`SchedulerApi`] is the scheduler, or a faulty one
 //! in tests) and reports events to an [`EngineObserver`].
@@ -23,7 +23,7 @@ use headtime_sched::{
     RequestId, StreamId, VolumeId,
 };
 use headtime_units::{Instant, Nanos};
-use headtime_workload::{Arrival, ClientId, Operation, RequestSource, RequestSpec};
+use headtime_workload::{Arrival, ClientId, Operation, RequestSource, RequestSpec, SourceEvent};
 
 use crate::device::{Device, DriveCompletion};
 pub use observer::EngineObserver;
@@ -45,9 +45,9 @@ pub struct Engine<F, D, S> {
     next_request: u64,
     /// The source's next arrival that depends on no completion.
     arrival: Option<Arrival>,
-    thinking: BinaryHeap<Reverse<PendingArrival>>,
-    arrivals_created: u64,
-    /// The earlier of `arrival` and the first of `thinking`.
+    pending: BinaryHeap<Reverse<PendingEvent>>,
+    events_created: u64,
+    /// The earlier of `arrival` and the first of `pending`.
     next_arrival: Instant,
     /// The next wake-up that the policy requested.
     wake: Instant,
@@ -103,22 +103,27 @@ impl<F: SchedulerApi, D: Device, S: RequestSource> Engine<F, D, S> {
     #[must_use]
     pub fn new(scheduler: F, device: D, mut source: S, timeout: Option<Nanos>) -> Self {
         let arrival = source.arrival();
-        Self {
-            next_arrival: arrival.as_ref().map_or(Instant::NEVER, |arrival| arrival.at),
+        let mut engine = Self {
+            next_arrival: Instant::NEVER,
             arrival,
             scheduler,
             device,
             source,
             now: Instant::ORIGIN,
             next_request: 0,
-            thinking: BinaryHeap::new(),
-            arrivals_created: 0,
+            pending: BinaryHeap::new(),
+            events_created: 0,
             wake: Instant::NEVER,
             needs_dispatch: false,
             timeouts: timeout.map(Timeouts::new),
             held: 0,
             completions: Vec::new(),
+        };
+        while let Some(event) = engine.source.event() {
+            engine.schedule(event);
         }
+        engine.update_next_arrival();
+        engine
     }
 
     /// The time of the last step.
@@ -202,9 +207,8 @@ impl<F: SchedulerApi, D: Device, S: RequestSource> Engine<F, D, S> {
     /// Updates the time of the next arrival.
     fn update_next_arrival(&mut self) {
         let arrival = self.arrival.as_ref().map_or(Instant::NEVER, |arrival| arrival.at);
-        let thinking =
-            self.thinking.peek().map_or(Instant::NEVER, |Reverse(thinking)| thinking.arrival.at);
-        self.next_arrival = arrival.min(thinking);
+        let pending = self.pending.peek().map_or(Instant::NEVER, |Reverse(event)| event.at);
+        self.next_arrival = arrival.min(pending);
     }
 
     fn complete(&mut self, observer: &mut impl EngineObserver) -> Result<(), EngineError> {
@@ -274,17 +278,62 @@ impl<F: SchedulerApi, D: Device, S: RequestSource> Engine<F, D, S> {
         client: ClientId,
         observer: &mut impl EngineObserver,
     ) -> Result<(), EngineError> {
+        let mut scheduled = false;
         match self.source.follow(self.now, client) {
-            Some(arrival) if arrival.at <= self.now => self.submit(&arrival.ask, observer),
+            Some(arrival) if arrival.at <= self.now => self.submit(&arrival.ask, observer)?,
             Some(arrival) => {
-                self.thinking
-                    .push(Reverse(PendingArrival { order: self.arrivals_created, arrival }));
-                self.arrivals_created += 1;
-                self.update_next_arrival();
-                Ok(())
+                self.schedule(SourceEvent::Request(arrival));
+                scheduled = true;
             }
-            None => Ok(()),
+            None => {}
         }
+        scheduled |= self.take_events(observer)?;
+        if scheduled {
+            self.update_next_arrival();
+        }
+        Ok(())
+    }
+
+    /// Takes the events of the source; processes those that are due and keeps the others. Returns
+    /// true if it keeps some.
+    fn take_events(&mut self, observer: &mut impl EngineObserver) -> Result<bool, EngineError> {
+        let mut scheduled = false;
+        while let Some(event) = self.source.event() {
+            if event.at() <= self.now {
+                self.process(event, observer)?;
+            } else {
+                self.schedule(event);
+                scheduled = true;
+            }
+        }
+        Ok(scheduled)
+    }
+
+    fn schedule(&mut self, event: SourceEvent) {
+        self.pending.push(Reverse(PendingEvent {
+            at: event.at(),
+            order: self.events_created,
+            event,
+        }));
+        self.events_created += 1;
+    }
+
+    fn process(
+        &mut self,
+        event: SourceEvent,
+        observer: &mut impl EngineObserver,
+    ) -> Result<(), EngineError> {
+        match event {
+            SourceEvent::Request(arrival) => self.submit(&arrival.ask, observer)?,
+            SourceEvent::Wake { client, .. } => self.source.wake(self.now, client),
+            SourceEvent::Ended { client, .. } => {
+                let stream = StreamId(client.0);
+                self.scheduler.stream_ended(self.now, stream);
+                observer.stream_ended(self.now, stream);
+                self.needs_dispatch = true;
+            }
+        }
+        Ok(())
     }
 
     fn submit_due(&mut self, observer: &mut impl EngineObserver) -> Result<(), EngineError> {
@@ -292,10 +341,10 @@ impl<F: SchedulerApi, D: Device, S: RequestSource> Engine<F, D, S> {
             self.submit(&arrival.ask, observer)?;
             self.arrival = self.source.arrival();
         }
-        while self.thinking.peek().is_some_and(|Reverse(thinking)| thinking.arrival.at <= self.now)
-        {
-            if let Some(Reverse(thinking)) = self.thinking.pop() {
-                self.submit(&thinking.arrival.ask, observer)?;
+        while self.pending.peek().is_some_and(|Reverse(event)| event.at <= self.now) {
+            if let Some(Reverse(PendingEvent { event, .. })) = self.pending.pop() {
+                self.process(event, observer)?;
+                self.take_events(observer)?;
             }
         }
         self.update_next_arrival();
@@ -350,20 +399,21 @@ impl<F: SchedulerApi, D: Device, S: RequestSource> Engine<F, D, S> {
     }
 }
 
-/// A client's next request, ordered by time, then by creation.
+/// An event of the source, ordered by time, then by creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct PendingArrival {
+struct PendingEvent {
+    at: Instant,
     order: u64,
-    arrival: Arrival,
+    event: SourceEvent,
 }
 
-impl Ord for PendingArrival {
+impl Ord for PendingEvent {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.arrival.at, self.order).cmp(&(other.arrival.at, other.order))
+        (self.at, self.order).cmp(&(other.at, other.order))
     }
 }
 
-impl PartialOrd for PendingArrival {
+impl PartialOrd for PendingEvent {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }

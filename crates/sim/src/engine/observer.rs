@@ -1,6 +1,8 @@
 //! [`EngineObserver`]: callbacks for the events of a run.
 
-use headtime_sched::{BackgroundRead, Cancelled, Command, CommandId, Finished, Request, RequestId};
+use headtime_sched::{
+    BackgroundRead, Cancelled, Command, CommandId, Finished, Request, RequestId, StreamId,
+};
 use headtime_units::Instant;
 
 use crate::device::DriveCompletion;
@@ -42,6 +44,11 @@ pub trait EngineObserver {
     fn cancelled(&mut self, now: Instant, id: RequestId, cancelled: Cancelled) {
         let _ = (now, id, cancelled);
     }
+
+    /// The process or connection of a stream has ended.
+    fn stream_ended(&mut self, now: Instant, stream: StreamId) {
+        let _ = (now, stream);
+    }
 }
 
 /// No observer.
@@ -82,5 +89,10 @@ impl<A: EngineObserver, B: EngineObserver> EngineObserver for (&mut A, &mut B) {
     fn cancelled(&mut self, now: Instant, id: RequestId, cancelled: Cancelled) {
         self.0.cancelled(now, id, cancelled);
         self.1.cancelled(now, id, cancelled);
+    }
+
+    fn stream_ended(&mut self, now: Instant, stream: StreamId) {
+        self.0.stream_ended(now, stream);
+        self.1.stream_ended(now, stream);
     }
 }

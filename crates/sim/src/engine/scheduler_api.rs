@@ -3,7 +3,7 @@
 
 use headtime_sched::{
     Accounts, Admission, BackgroundRead, Cancelled, Decision, Done, Finished, Policy, Request,
-    RequestId, Scheduler,
+    RequestId, Scheduler, StreamId,
 };
 use headtime_units::Instant;
 use smallvec::SmallVec;
@@ -27,6 +27,9 @@ pub trait SchedulerApi {
 
     /// Cancels a request.
     fn cancel(&mut self, now: Instant, id: RequestId) -> Cancelled;
+
+    /// The process or connection of a stream has ended.
+    fn stream_ended(&mut self, now: Instant, stream: StreamId);
 
     /// Changes the policy while running.
     fn set_policy(&mut self, policy: Box<dyn Policy>);
@@ -60,6 +63,10 @@ impl SchedulerApi for Scheduler {
 
     fn cancel(&mut self, now: Instant, id: RequestId) -> Cancelled {
         self.cancel(now, id)
+    }
+
+    fn stream_ended(&mut self, now: Instant, stream: StreamId) {
+        self.stream_ended(now, stream);
     }
 
     fn set_policy(&mut self, policy: Box<dyn Policy>) {

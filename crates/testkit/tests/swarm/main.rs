@@ -11,7 +11,7 @@ use headtime_belief::DriveModel;
 use headtime_mechanics::DriveProfile;
 use headtime_sched::{
     Accounts, Admission, Belief, Cancelled, Decision, Done, Finished, Op, Outcome, Policy, Request,
-    RequestId, Scheduler,
+    RequestId, Scheduler, StreamId,
 };
 use headtime_sim::SchedulerApi;
 use headtime_units::{Instant, Lba, Nanos};
@@ -197,6 +197,10 @@ impl SchedulerApi for Buggy {
         } else {
             self.scheduler.cancel(now, id)
         }
+    }
+
+    fn stream_ended(&mut self, now: Instant, stream: StreamId) {
+        self.scheduler.stream_ended(now, stream);
     }
 
     fn set_policy(&mut self, policy: Box<dyn Policy>) {

@@ -8,6 +8,7 @@ use headtime_units::{parse_bytes, parse_share};
 
 use super::kinds::{self, ARRIVALS, PLACES, RUNS, THINKS};
 use super::plan::{Clients, Range, StreamPlan};
+use super::processes::PROCESSES;
 use crate::arrivals::ThinkTime;
 use crate::config::Alignment;
 
@@ -68,6 +69,17 @@ pub const KEYS: &[Key<StreamPlan>] = &[
                 _ => Clients::Count(value.count(1..=1_000_000)?),
             });
             Ok(())
+        },
+    },
+    Key {
+        name: "process",
+        takes: "kind",
+        summary: "the clients are processes that use files through a page cache; size is then the \
+            size of their calls, think the time between them, and keys of operations and addresses \
+            have no meaning",
+        default: "none: clients submit the requests themselves",
+        set: |plan, value| {
+            kinds::read(value, PROCESSES).map(|process| plan.stream.process = Some(process))
         },
     },
     Key {

@@ -14,7 +14,7 @@ use crate::sizes::{SizeWeight, Sizes};
 /// The key of a phase and its constructor.
 type NamedPhase = (&'static str, fn(Nanos) -> Phase);
 
-type Result<T> = core::result::Result<T, ValueErrors>;
+pub(super) type Result<T> = core::result::Result<T, ValueErrors>;
 
 /// One kind of value: `{ kind = "NAME", … }`.
 pub struct Kind<T> {
@@ -24,7 +24,7 @@ pub struct Kind<T> {
     pub summary: &'static str,
     /// The other keys of the table.
     pub keys: &'static [FieldHelp],
-    read: fn(&Value<'_>) -> Result<T>,
+    pub(super) read: fn(&Value<'_>) -> Result<T>,
 }
 
 /// The description of a key of a kind.
@@ -38,7 +38,11 @@ pub struct FieldHelp {
     pub default: &'static str,
 }
 
-const fn field(name: &'static str, takes: &'static str, default: &'static str) -> FieldHelp {
+pub(super) const fn field(
+    name: &'static str,
+    takes: &'static str,
+    default: &'static str,
+) -> FieldHelp {
     FieldHelp { name, takes, default }
 }
 
@@ -388,11 +392,11 @@ pub(crate) fn constant(per_second: f64) -> Interarrival {
     Interarrival::Constant(Nanos::from_ms_f64(1e3 / per_second).unwrap_or(Nanos::MAX))
 }
 
-fn bytes(value: &Value<'_>) -> Result<u64> {
+pub(super) fn bytes(value: &Value<'_>) -> Result<u64> {
     value.size().map(|size| size.get())
 }
 
-fn count(value: &Value<'_>) -> Result<u64> {
+pub(super) fn count(value: &Value<'_>) -> Result<u64> {
     value.whole(1..=u64::MAX)
 }
 

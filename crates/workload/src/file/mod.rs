@@ -20,8 +20,8 @@
 //! place = { kind = "zipf", theta = 0.9 }
 //! ```
 //!
-//! [`KEYS`] lists the keys of a stream; [`SIZES`], [`PLACES`], [`RUNS`], [`ARRIVALS`] and
-//! [`THINKS`] list the kinds of values. All errors of a text are reported together
+//! [`KEYS`] lists the keys of a stream; [`SIZES`], [`PLACES`], [`RUNS`], [`ARRIVALS`], [`THINKS`]
+//! and [`PROCESSES`] list the kinds of values. All errors of a text are reported together
 //! ([`TextErrors`]). A file is read before the drive is known; [`WorkloadFile::workload`] generates
 //! its requests for a drive.
 
@@ -29,6 +29,7 @@ mod keys;
 mod kinds;
 mod needs;
 mod plan;
+mod processes;
 mod written;
 
 use alloc::format;
@@ -43,6 +44,7 @@ pub(crate) use kinds::constant;
 pub use kinds::{ARRIVALS, FieldHelp, Kind, PLACES, RUNS, SIZE_ENTRY, SIZES, SPOT_ENTRY, THINKS};
 pub use needs::{NEED_KEYS, NeedsFile, StreamNeed};
 pub use plan::{Clients, Range, StreamPlan};
+pub use processes::PROCESSES;
 
 use crate::error::WorkloadError;
 use crate::generator::Workload;

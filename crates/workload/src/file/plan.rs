@@ -63,6 +63,12 @@ pub enum Range {
     },
 }
 
+/// The keys that apply to a stream of processes.
+const KEYS_OF_PROCESSES: &[&str] = &[
+    "name", "class", "clients", "process", "think", "size", "range", "deadline", "start", "stop",
+    "requests", "bytes",
+];
+
 impl StreamPlan {
     /// 4 KiB random reads of the whole drive, by a number of clients that is chosen for each run.
     #[must_use]
@@ -94,7 +100,16 @@ impl StreamPlan {
     }
 
     /// The contradiction among the settings, if there is one.
-    pub(crate) fn contradiction(&self) -> Option<&'static str> {
+    pub(crate) fn contradiction(&self) -> Option<String> {
+        if self.stream.process.is_some()
+            && let Some((key, _)) =
+                written::keys(self).find(|(key, _)| !KEYS_OF_PROCESSES.contains(key))
+        {
+            return Some(format!(
+                "{key} has no meaning for processes, which submit requests by their kind; remove \
+                    {key}, or process"
+            ));
+        }
         let open = self.rate.is_some() || self.gaps.is_some();
         match () {
             () if self.rate.is_some() && self.gaps.is_some() => {
@@ -105,6 +120,7 @@ impl StreamPlan {
             ),
             () => None,
         }
+        .map(ToString::to_string)
     }
 
     fn arrivals(&self, depth: u32) -> Arrivals {

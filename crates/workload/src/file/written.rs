@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use headtime_units::Nanos;
 
 use super::plan::{Clients, Range, StreamPlan};
+use super::processes;
 use crate::arrivals::{Interarrival, Phase, ThinkTime};
 use crate::config::{Alignment, StreamConfig};
 use crate::order::Order;
@@ -38,6 +39,7 @@ pub(super) fn keys(plan: &StreamPlan) -> impl Iterator<Item = (&'static str, Str
         ("name", Some(text(&plan.name))),
         ("class", plan.class.as_deref().map(text)),
         ("clients", clients),
+        ("process", stream.process.as_ref().map(processes::written)),
         ("think", plan.think.as_ref().map(think)),
         ("rate", plan.rate.map(number)),
         ("arrivals", plan.gaps.as_ref().map(gaps)),
@@ -75,11 +77,11 @@ fn bytes(bytes: u64) -> String {
     bytes.to_string()
 }
 
-fn quoted_bytes(size: u64) -> String {
+pub(super) fn quoted_bytes(size: u64) -> String {
     format!("\"{}\"", bytes(size))
 }
 
-fn time(span: Nanos) -> String {
+pub(super) fn time(span: Nanos) -> String {
     let ns = span.as_ns();
     for (unit, name) in [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")] {
         if ns.is_multiple_of(unit) && ns > 0 {
@@ -90,7 +92,7 @@ fn time(span: Nanos) -> String {
 }
 
 /// A float in TOML has a point or an exponent.
-fn number(number: f64) -> String {
+pub(super) fn number(number: f64) -> String {
     format!("{number:?}")
 }
 
@@ -98,13 +100,13 @@ pub(super) fn text(text: &str) -> String {
     toml::Value::String(text.to_string()).to_string()
 }
 
-fn table(kind: &str, fields: &[(&str, String)]) -> String {
+pub(super) fn table(kind: &str, fields: &[(&str, String)]) -> String {
     let fields: Vec<String> =
         fields.iter().map(|(key, value)| format!(", {key} = {value}")).collect();
     format!("{{ kind = \"{kind}\"{} }}", fields.concat())
 }
 
-fn sizes(sizes: &Sizes) -> String {
+pub(super) fn sizes(sizes: &Sizes) -> String {
     match sizes {
         Sizes::Fixed { bytes } => quoted_bytes(*bytes),
         Sizes::Weighted(weighted) => {

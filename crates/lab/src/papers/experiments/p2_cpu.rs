@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use headtime_sched::{
     Accounts, Admission, BackgroundRead, Cancelled, Decision, Done, Finished, PendingSectors,
-    Policy, QueueLimits, Request, RequestId, ScanId, ScanOptions, Scheduler,
+    Policy, QueueLimits, Request, RequestId, ScanId, ScanOptions, Scheduler, StreamId,
 };
 use headtime_sim::{Device as _, Engine, Meter, SchedulerApi, SimulatedDrive, StepOutcome};
 use headtime_units::{Instant, Nanos};
@@ -271,6 +271,10 @@ impl SchedulerApi for Clocked {
 
     fn cancel(&mut self, now: Instant, id: RequestId) -> Cancelled {
         self.clock(|scheduler| scheduler.cancel(now, id))
+    }
+
+    fn stream_ended(&mut self, now: Instant, stream: StreamId) {
+        self.clock(|scheduler| scheduler.stream_ended(now, stream));
     }
 
     fn set_policy(&mut self, policy: Box<dyn Policy>) {

@@ -23,7 +23,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use headtime_sched::{QueueLimits, Scheduler};
 use headtime_units::{Instant, Nanos};
-use headtime_workload::{Arrival, ClientId, RequestSource, Workload};
+use headtime_workload::{Arrival, ClientId, RequestSource, SourceEvent, Workload};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -224,5 +224,15 @@ impl<S: RequestSource> RequestSource for Limited<S> {
         let arrival = if self.left > 0 { self.source.follow(now, client) } else { None };
         self.left -= u64::from(arrival.is_some());
         arrival
+    }
+
+    fn event(&mut self) -> Option<SourceEvent> {
+        let event = if self.left > 0 { self.source.event() } else { None };
+        self.left -= u64::from(matches!(event, Some(SourceEvent::Request(_))));
+        event
+    }
+
+    fn wake(&mut self, now: Instant, client: ClientId) {
+        self.source.wake(now, client);
     }
 }
