@@ -38,6 +38,7 @@ pub const BUILTINS: &[Builtin] = &[
         name: "stream-beside-find",
         toml: include_str!("../builtin/stream-beside-find.toml"),
     },
+    Builtin { name: "read-beside-write", toml: include_str!("../builtin/read-beside-write.toml") },
 ];
 
 impl Builtin {

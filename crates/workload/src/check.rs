@@ -59,6 +59,11 @@ impl Check {
         })
     }
 
+    /// Bytes of `sectors` sectors.
+    pub(crate) fn bytes(&self, sectors: u64) -> u64 {
+        self.sector.bytes_of(Sectors::new(sectors))
+    }
+
     /// Sectors of a page of 4 KiB, which is a block of the file system too.
     pub(crate) fn page(&self) -> u64 {
         u64::from(4_096 / self.sector.bytes()).max(1)

@@ -151,6 +151,14 @@ impl RequestSource for Workload {
     fn event(&mut self) -> Option<SourceEvent> {
         self.events.pop_front()
     }
+
+    fn wake(&mut self, now: Instant, client: ClientId) {
+        if let Some((number, Some(place))) = self.clients.find(client)
+            && let Flow::Processes(processes) = &mut self.streams[number as usize]
+        {
+            processes.wake(now, place, &mut self.clients, &mut self.events);
+        }
+    }
 }
 
 impl RequestFlow {

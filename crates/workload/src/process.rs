@@ -5,8 +5,9 @@
 //! is a client of its own, from its first request to its end, which the source reports as
 //! [`SourceEvent::Ended`](crate::SourceEvent::Ended).
 //!
-//! *Modelled*: read-ahead, think time between calls, processes that end and are replaced. *Not
-//! modelled*: processor contention, other users of the memory, access times.
+//! *Modelled*: read-ahead, think time between calls, processes that end and are replaced, dirty
+//! pages with limits. *Not modelled*: processor contention, other users of the memory, access
+//! times.
 
 use headtime_units::Nanos;
 
@@ -26,6 +27,52 @@ pub enum Process {
         /// The largest read-ahead window. `None`: no read-ahead.
         read_ahead_bytes: Option<u64>,
     },
+    /// Processes write files from start to end (`dd of=file`). The pages they dirty are written by
+    /// a flusher, which is a client of its own.
+    Writes {
+        /// The size of each client's file. `None`: the client's part of the range.
+        file_bytes: Option<u64>,
+        /// The number of passes. `None`: no limit.
+        passes: Option<u64>,
+        /// The page cache of all clients of the stream.
+        cache: PageCache,
+    },
+}
+
+/// A page cache: when dirty pages are written and when processes wait.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PageCache {
+    /// The memory of the cache.
+    pub memory_bytes: u64,
+    /// The share of the memory that may be dirty before the flusher writes.
+    pub background: f64,
+    /// The share of the memory that may be dirty, or on its way to the drive, before processes that
+    /// write wait.
+    pub limit: f64,
+    /// The flusher writes this much at a time.
+    pub batch_bytes: u64,
+    /// The largest request of the flusher.
+    pub request_bytes: u64,
+    /// The maximum number of pending requests of the flusher.
+    pub queue: u32,
+    /// The age at which dirty pages are written whatever their number is.
+    pub expire: Nanos,
+}
+
+impl Default for PageCache {
+    /// Linux 2.6 with 1 GiB of memory on an IDE drive: shares of 10 and 40 %, batches of 1,024
+    /// pages, 128 requests of 256 sectors, 30 s.
+    fn default() -> Self {
+        Self {
+            memory_bytes: 1 << 30,
+            background: 0.1,
+            limit: 0.4,
+            batch_bytes: 4 << 20,
+            request_bytes: 128 << 10,
+            queue: 128,
+            expire: Nanos::from_secs(30),
+        }
+    }
 }
 
 /// The files that a client reads.

@@ -60,7 +60,8 @@ pub enum SourceEvent {
         /// The client of the call.
         client: ClientId,
     },
-    /// The client ends: none of its requests is pending, and none will follow.
+    /// The client ends: none of its requests is pending, and none will follow. Its wake-ups that
+    /// are not yet due are void.
     Ended {
         /// The time.
         at: Instant,

@@ -6,7 +6,7 @@ use headtime_workload::file::{
 };
 use headtime_workload::{
     AddressPattern, Arrivals, BUILTINS, Chunks, Distance, FilesRead, Interarrival, Order, Process,
-    RequestSource, SizeWeight, Sizes, SourceEvent, ThinkTime, Workload,
+    RequestSource, SizeWeight, Sizes, SourceEvent, ThinkTime,
 };
 
 const CAPACITY: Sectors = Sectors::new(40_000_000);
@@ -185,7 +185,11 @@ fn one_of_each_kind() -> Vec<String> {
             .iter()
             .filter(|field| field.default == "must be given")
             .map(|field| format!(", {} = {}", field.name, value(field.name)));
-        format!("[[stream]]\n{key} = {{ kind = \"{kind}\"{} }}\n", needed.collect::<String>())
+        let think = if kind == "writer" { "size = \"1MiB\"\nthink = \"3ms\"\n" } else { "" };
+        format!(
+            "[[stream]]\n{think}{key} = {{ kind = \"{kind}\"{} }}\n",
+            needed.collect::<String>()
+        )
     }
     let sizes = SIZES.iter().map(|kind| text("size", kind.name, kind.keys));
     let places = PLACES.iter().map(|kind| text("place", kind.name, kind.keys));
@@ -202,12 +206,15 @@ fn every_kind_makes_requests() {
         let mut workload = read(&text)
             .workload(SectorSize::B4096, Sectors::new(5_000_000), 1, 3)
             .unwrap_or_else(|errors| panic!("{text}: {errors}"));
-        let requests = |workload: &mut Workload| {
-            let arrivals = (0..3).map_while(|_| workload.arrival()).count();
-            let is_request = |event: &SourceEvent| matches!(event, SourceEvent::Request(_));
-            arrivals + std::iter::from_fn(|| workload.event()).filter(is_request).count()
-        };
-        assert_eq!(requests(&mut workload), 3, "{text}");
+        let mut requests = (0..3).map_while(|_| workload.arrival()).count();
+        while let Some(event) = workload.event().filter(|_| requests < 3) {
+            match event {
+                SourceEvent::Request(_) => requests += 1,
+                SourceEvent::Wake { at, client } => workload.wake(at, client),
+                SourceEvent::Ended { .. } => {}
+            }
+        }
+        assert_eq!(requests, 3, "{text}");
     }
 }
 
@@ -354,6 +361,21 @@ fn a_stream_that_does_not_suit_the_drive_is_reported_by_line_and_stream() {
         (
             "process = { kind = \"chain\", file = \"1000\" }",
             "x.toml:2:1: stream a: size is 1000 bytes, expected a multiple of the drive's sector",
+        ),
+        ("process = \"writer\"", "x.toml:2:1: stream a: think is none, expected a time above 0"),
+        (
+            "process = { kind = \"writer\", file = \"64MiB\" }\nthink = \"1ms\"",
+            "x.toml:2:1: stream a: file is 67108864 bytes, expected more than the background \
+                limit of 107374080 bytes",
+        ),
+        (
+            "process = { kind = \"writer\", limit = \"5%\" }\nthink = \"1ms\"",
+            "x.toml:2:1: stream a: background is 0.1, expected no more than the limit, 0.05",
+        ),
+        (
+            "process = { kind = \"writer\", queue = 8 }\nthink = \"1ms\"",
+            "x.toml:2:1: stream a: batch is 4194304 bytes, expected 1 to 8 requests of 131072 \
+                bytes; lower batch, or raise queue",
         ),
         (
             "arrivals = { kind = \"constant\", rate = 0 }",

@@ -1,5 +1,7 @@
 //! Streams of processes: what they submit, and when they end.
 
+use std::collections::BTreeMap;
+
 use headtime_units::{Instant, Nanos, SectorSize, Sectors};
 use headtime_workload::file::WorkloadFile;
 use headtime_workload::{ClientId, Operation, RequestSource, RequestSpec, SourceEvent, Workload};
@@ -12,43 +14,66 @@ fn workload(text: &str, seed: u64) -> Workload {
     file.workload(SectorSize::B512, CAPACITY, seed, 1).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-/// The requests and ends that a drive sees that serves one request after the other, each in a
-/// constant time.
+/// The events of a run on a drive that serves one request after the other, each in a constant time.
 #[derive(Default)]
 struct Log {
     requests: Vec<(Instant, RequestSpec)>,
     ended: Vec<(Instant, ClientId)>,
+    max_pending: usize,
+    end: Instant,
 }
 
 impl Log {
-    /// Runs `workload` until nothing is pending or `max` requests are served.
+    /// Runs `workload` until nothing is pending, `max` requests have been submitted, or a minute
+    /// is over.
     fn of(workload: &mut Workload, service: Nanos, max: usize) -> Self {
+        enum Event {
+            Of(SourceEvent),
+            Completion(ClientId),
+        }
         let mut log = Self::default();
-        let mut pending: Vec<(Instant, usize, SourceEvent)> = Vec::new();
-        let (mut order, mut free) = (0, Instant::ORIGIN);
+        let mut events: BTreeMap<(Instant, usize), Event> = BTreeMap::new();
+        let (mut order, mut free, mut pending) = (0, Instant::ORIGIN, 0);
+        let mut add = |events: &mut BTreeMap<_, _>, at: Instant, event| {
+            events.insert((at, order), event);
+            order += 1;
+        };
         loop {
             while let Some(event) = workload.event() {
-                pending.push((event.at(), order, event));
-                order += 1;
+                add(&mut events, event.at().max(log.end), Event::Of(event));
             }
-            let Some(next) = (0..pending.len()).min_by_key(|i| (pending[*i].0, pending[*i].1))
-            else {
+            let Some(((now, _), event)) = events.pop_first() else { return log };
+            log.end = now;
+            if log.requests.len() == max || now > Instant::ORIGIN + Nanos::from_secs(60) {
                 return log;
-            };
-            match pending.swap_remove(next).2 {
-                SourceEvent::Request(arrival) => {
-                    assert!(log.requests.len() < max, "more than {max} requests");
-                    log.requests.push((arrival.at, arrival.ask));
-                    free = free.max(arrival.at) + service;
-                    assert_eq!(workload.follow(free, arrival.ask.client), None);
-                    if log.requests.len() == max {
-                        return log;
-                    }
+            }
+            match event {
+                Event::Of(SourceEvent::Request(arrival)) => {
+                    log.requests.push((now, arrival.ask));
+                    free = free.max(now) + service;
+                    add(&mut events, free, Event::Completion(arrival.ask.client));
+                    pending += 1;
+                    log.max_pending = log.max_pending.max(pending);
                 }
-                SourceEvent::Wake { at, client } => workload.wake(at, client),
-                SourceEvent::Ended { at, client } => log.ended.push((at, client)),
+                Event::Of(SourceEvent::Wake { client, .. }) => workload.wake(now, client),
+                Event::Of(SourceEvent::Ended { client: ended, .. }) => {
+                    log.ended.push((now, ended));
+                    events.retain(|_, event| {
+                        !matches!(event, Event::Of(SourceEvent::Wake { client, .. })
+                            if *client == ended)
+                    });
+                }
+                Event::Completion(client) => {
+                    pending -= 1;
+                    assert_eq!(workload.follow(now, client), None);
+                }
             }
         }
+    }
+
+    fn mib(&self) -> f64 {
+        let sectors = self.requests.iter().map(|(_, ask)| ask.extent.len.get());
+        sectors.sum::<u64>() as f64 / MIB as f64
     }
 }
 
@@ -139,4 +164,62 @@ fn a_stream_of_processes_depends_on_its_seed_and_not_on_other_streams() {
     };
     assert_eq!(of_chain(chain, 1), of_chain(&beside, 1));
     assert_ne!(of_chain(chain, 1), of_chain(chain, 2));
+}
+
+/// A cache of 100 MiB with limits of 10 and 40 MiB, and calls of 1 MiB every 4 ms.
+fn writer(keys: &str) -> String {
+    format!(
+        "[[stream]]\nclients = 1\nsize = \"1MiB\"\nthink = \"4ms\"\nrange = \"1GiB..2GiB\"\n\
+         process = {{ kind = \"writer\", memory = \"100MiB\"{keys} }}\n"
+    )
+}
+
+#[test]
+fn a_writer_runs_ahead_of_the_drive_up_to_the_hard_limit() {
+    // 128 KiB every 4 ms are 31.25 MiB/s, and the process could write 250 MiB/s.
+    let text = writer(", file = \"300MiB\", passes = 1");
+    let log = Log::of(&mut workload(&text, 1), Nanos::from_ms(4), 100_000);
+    let (first, _) = log.requests[0];
+    let ms = first.as_ns() / 1_000_000;
+    assert!((40..=44).contains(&ms), "the flusher begins above 10 MiB, not at {ms} ms");
+    assert!(log.requests.iter().all(|(_, ask)| ask.operation == Operation::Write));
+    assert_eq!(log.mib(), 300.0);
+    let flusher = log.requests[0].1.client;
+    let [(ended, process), (last, other)] = log.ended[..] else { panic!("{:?}", log.ended) };
+    assert!(process != flusher && other == flusher);
+    // The process ends when at most 40 MiB are dirty or pending: 260 MiB are on the drive.
+    let expected = 260.0 / 31.25;
+    assert!((ended.as_secs_f64() - expected).abs() < 0.2, "{ended}, expected {expected} s");
+    // Down to the background limit at once, the remaining 10 MiB when they are 30 s old.
+    let age = last.saturating_since(ended).as_secs_f64();
+    assert!((29.0..32.0).contains(&age), "{age}");
+}
+
+#[test]
+fn pending_writes_are_bounded_by_the_queue() {
+    let log = Log::of(&mut workload(&writer(", queue = 64"), 1), Nanos::from_ms(4), 3_000);
+    assert_eq!(log.max_pending, 64);
+    let sequential =
+        log.requests.windows(2).filter(|pair| pair[1].1.extent.start == pair[0].1.extent.end());
+    assert!(sequential.count() > 2_990, "in the order of the file");
+}
+
+#[test]
+fn a_truncated_file_is_not_written() {
+    // Each pass of 8 MiB takes 32 ms and leaves all of it dirty: the last one is written.
+    let text = writer(", file = \"8MiB\", passes = 5");
+    let log = Log::of(&mut workload(&text, 1), Nanos::from_ms(4), 100_000);
+    assert_eq!(log.mib(), 8.0);
+    assert_eq!(log.ended.len(), 6, "five passes and the flusher");
+}
+
+#[test]
+fn limits_end_writers_and_their_flusher() {
+    for limit in ["requests = 200", "bytes = \"20MiB\"", "stop = \"800ms\""] {
+        let text = format!("{}{limit}\n", writer("").replace("clients = 1", "clients = 3"));
+        let log = Log::of(&mut workload(&text, 1), Nanos::from_ms(4), 10_000);
+        assert!((10.0..60.0).contains(&log.mib()), "{limit}: {} MiB", log.mib());
+        assert_eq!(log.ended.len(), 4, "{limit}");
+        assert!(log.end < Instant::ORIGIN + Nanos::from_secs(3), "{limit}: {}", log.end);
+    }
 }

@@ -328,6 +328,7 @@ impl<F: SchedulerApi, D: Device, S: RequestSource> Engine<F, D, S> {
             SourceEvent::Wake { client, .. } => self.source.wake(self.now, client),
             SourceEvent::Ended { client, .. } => {
                 let stream = StreamId(client.0);
+                self.pending.retain(|Reverse(event)| !event.wakes(client));
                 self.scheduler.stream_ended(self.now, stream);
                 observer.stream_ended(self.now, stream);
                 self.needs_dispatch = true;
@@ -405,6 +406,12 @@ struct PendingEvent {
     at: Instant,
     order: u64,
     event: SourceEvent,
+}
+
+impl PendingEvent {
+    fn wakes(&self, ended: ClientId) -> bool {
+        matches!(self.event, SourceEvent::Wake { client, .. } if client == ended)
+    }
 }
 
 impl Ord for PendingEvent {

@@ -3,6 +3,8 @@
 mod output;
 mod read_ahead;
 mod readers;
+mod write_back;
+mod writers;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -21,6 +23,7 @@ use crate::source::SourceEvent;
 pub(crate) use output::Clients;
 use output::Output;
 use readers::Readers;
+use writers::Writers;
 
 /// The processes of one stream.
 #[derive(Clone, Debug)]
@@ -33,6 +36,7 @@ pub(crate) struct Processes {
 #[derive(Clone, Debug)]
 enum Model {
     Readers(Readers),
+    Writers(Writers),
 }
 
 impl Processes {
@@ -54,6 +58,9 @@ impl Processes {
             Process::Reads { files, passes, read_ahead_bytes } => {
                 Model::Readers(Readers::new(files, *passes, *read_ahead_bytes, &mut common)?)
             }
+            Process::Writes { file_bytes, passes, cache } => {
+                Model::Writers(Writers::new(*file_bytes, *passes, cache, &mut common)?)
+            }
         };
         Ok(Self { stream, limits: Limits::new(config, check.sector), model })
     }
@@ -64,6 +71,7 @@ impl Processes {
         let mut out = Output { stream: *stream, limits, clients, events };
         match model {
             Model::Readers(readers) => readers.start(&mut out),
+            Model::Writers(writers) => writers.start(&mut out),
         }
     }
 
@@ -79,6 +87,24 @@ impl Processes {
         let mut out = Output { stream: *stream, limits, clients, events };
         match model {
             Model::Readers(readers) => readers.finished(now, place, &mut out),
+            Model::Writers(writers) => writers.finished(now, &mut out),
+        }
+    }
+
+    /// The wake-up of the process at `place` is due.
+    pub(crate) fn wake(
+        &mut self,
+        now: Instant,
+        place: u32,
+        clients: &mut Clients,
+        events: &mut VecDeque<SourceEvent>,
+    ) {
+        let Self { stream, limits, model } = self;
+        let mut out = Output { stream: *stream, limits, clients, events };
+        match model {
+            // The progress of a reader depends on its own reads only.
+            Model::Readers(_) => {}
+            Model::Writers(writers) => writers.wake(now, place, &mut out),
         }
     }
 }
@@ -111,4 +137,17 @@ fn parts(range: Extent, count: u32, check: &Check) -> Vec<Extent> {
     let part = range.len.get() / count / page * page;
     let start = |number: u64| range.start.get() + number * part;
     (0..count).map(|number| Extent::from_numbers(start(number), part)).collect()
+}
+
+/// Checks that `len` sectors fit into a client's part of the range.
+fn fits(key: &'static str, len: u64, part: u64, check: &Check) -> Result<(), StreamFault> {
+    if len <= part {
+        return Ok(());
+    }
+    Err(check.value(
+        key,
+        alloc::format!("{} bytes", check.bytes(len)),
+        alloc::format!("at most a client's part of the range, {} bytes", check.bytes(part)),
+        "widen the range, or lower clients or the size",
+    ))
 }

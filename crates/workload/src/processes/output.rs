@@ -88,6 +88,11 @@ impl Output<'_> {
         true
     }
 
+    /// Calls the model at `at` for a process.
+    pub(crate) fn wake(&mut self, at: Instant, client: ClientId) {
+        self.events.push_back(SourceEvent::Wake { at, client });
+    }
+
     /// Ends a process at `at`.
     pub(crate) fn end(&mut self, at: Instant, client: ClientId) {
         self.clients.processes.remove(&client.0);

@@ -16,9 +16,8 @@ use rand_chacha::ChaCha8Rng;
 
 use super::output::Output;
 use super::read_ahead::{FileRead, WAKE_UP, Windows};
-use super::{Common, parts};
+use super::{Common, fits, parts};
 use crate::arrivals::ThinkTime;
-use crate::check::Check;
 use crate::error::StreamFault;
 use crate::process::FilesRead;
 use crate::sizes::SectorSizes;
@@ -270,18 +269,4 @@ impl Reader {
             *pass = Pass { sizes: self.sizes.clone(), files: 0, next: self.part.start.get() };
         }
     }
-}
-
-/// Checks that `len` sectors fit into a client's part of the range.
-fn fits(key: &'static str, len: u64, part: u64, check: &Check) -> Result<(), StreamFault> {
-    if len <= part {
-        return Ok(());
-    }
-    let bytes = |sectors: u64| sectors * u64::from(check.sector.bytes());
-    Err(check.value(
-        key,
-        alloc::format!("{} bytes", bytes(len)),
-        alloc::format!("at most a client's part of the range, {} bytes", bytes(part)),
-        "widen the range, or lower clients or the size",
-    ))
 }
