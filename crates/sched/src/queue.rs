@@ -19,6 +19,7 @@ use headtime_units::{Instant, Lba};
 use crate::positioning::Target;
 use crate::request::Request;
 use crate::sorted::{Ascending, Descending, SortedSet};
+use crate::tunables::IoPriority;
 
 /// The scheduler's name for a request; grows with every submission, so it is also the order of
 /// arrival.
@@ -38,6 +39,9 @@ pub struct Queued {
     pub target: Target,
     /// The deadline that counts: its own, or an earlier one of a request that must wait for it.
     pub deadline: Option<Instant>,
+    /// Its I/O priority: the one it was submitted with, or of the class of its tenant's terms, or
+    /// [`IoPriority::DEFAULT`].
+    pub priority: IoPriority,
 }
 
 /// Eligible requests by arrival, address, cylinder and deadline.
@@ -352,6 +356,7 @@ mod tests {
                 transfer: Nanos::ZERO,
             },
             deadline,
+            priority: IoPriority::DEFAULT,
         }
     }
 

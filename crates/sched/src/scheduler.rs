@@ -156,6 +156,12 @@ impl Scheduler {
     /// # Panics
     /// When `now` is before an earlier call's, here and in `next`, `complete` and `cancel`.
     pub fn submit(&mut self, now: Instant, request: Request) -> Admission {
+        let terms = self.shares.terms(request.tenant());
+        let of_terms = terms.map(|terms| IoPriority::default_of(terms.priority));
+        self.submit_as(now, request, of_terms.unwrap_or(IoPriority::DEFAULT))
+    }
+
+    fn submit_as(&mut self, now: Instant, request: Request, priority: IoPriority) -> Admission {
         self.advance(now);
         let changes = request.op.changes_sectors();
         // A read before a write also precedes it in the order of arrival.
@@ -171,7 +177,8 @@ impl Scheduler {
         } else {
             self.belief.target(request.op, request.extent)
         };
-        let queued = Queued { ticket, request, submitted: now, target, deadline: request.deadline };
+        let deadline = request.deadline;
+        let queued = Queued { ticket, request, submitted: now, target, deadline, priority };
         if changes && !self.overlap.is_active() {
             self.activate_order();
         }
@@ -360,8 +367,9 @@ impl Scheduler {
         self.limits
     }
 
-    /// As [`Scheduler::submit`], for a request with an I/O priority: without a deadline of its own
-    /// it gets the deadline of its priority from the deadline table, counted from now.
+    /// As [`Scheduler::submit`], for a request with an I/O priority, which policies see
+    /// ([`Queued::priority`]). Without a deadline of its own it gets the deadline of its priority
+    /// from the deadline table, counted from now.
     ///
     /// # Panics
     /// As [`Scheduler::submit`].
@@ -373,7 +381,7 @@ impl Scheduler {
     ) -> Admission {
         let by_table = || self.tunables.deadlines.within(priority).map(|within| now + within);
         let deadline = request.deadline.or_else(by_table);
-        self.submit(now, Request { deadline, ..request })
+        self.submit_as(now, Request { deadline, ..request }, priority)
     }
 
     /// The settings that may change at run time.

@@ -264,6 +264,7 @@ mod tests {
     use super::*;
     use crate::positioning::{Position, Target};
     use crate::request::{ClassId, Op, Request, RequestId, StreamId, VolumeId};
+    use crate::tunables::IoPriority;
     use alloc::vec::Vec;
     use core::cell::Cell;
     use headtime_units::{Extent, Instant};
@@ -294,6 +295,7 @@ mod tests {
                 submitted,
                 target,
                 deadline: None,
+                priority: IoPriority::DEFAULT,
             });
         }
         queue

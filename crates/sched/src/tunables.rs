@@ -244,6 +244,9 @@ impl PriorityClass {
 }
 
 impl IoPriority {
+    /// Best effort, level 4: the priority of Linux for processes without one.
+    pub const DEFAULT: Self = Self::default_of(PriorityClass::BestEffort);
+
     /// The priority of a class and a level from 0 (the most urgent) to 7; `None` for other levels.
     #[must_use]
     pub const fn new(class: PriorityClass, level: u8) -> Option<Self> {

@@ -7,7 +7,7 @@ use alloc::collections::BTreeMap;
 use headtime_units::{Instant, Lba, Nanos};
 
 use crate::command::{Finished, HoldReason};
-use crate::policies::elevator::{MAX_SECTORS, Merger, Process, Sweep, process_of};
+use crate::policies::elevator::{MAX_SECTORS, Merger, Merges, Process, Sweep, process_of};
 use crate::policy::{Choice, Policy, View};
 use crate::queue::{Queued, Ticket};
 use crate::request::{Request, RequestId, StreamId};
@@ -275,7 +275,7 @@ impl Anticipatory {
                 back_max: parameters.get(BACK_MAX.name) as u64,
                 back_penalty: BACK_PENALTY,
             },
-            merger: Merger::new(parameters),
+            merger: Merger::new(parameters, Merges::BackAndFront),
             habits: BTreeMap::new(),
             awaited: None,
             system_exit: Probability(0.0),

@@ -34,15 +34,40 @@ pub(super) const MAX_SECTORS: Parameter = Parameter {
     origin: "Linux 2.6 (512 KiB)",
 };
 
+/// The same in today's kernels.
+pub(super) const MAX_SECTORS_TODAY: Parameter =
+    Parameter { default: 2_560.0, origin: "Linux 6 (1,280 KiB)", ..MAX_SECTORS };
+
+/// The number of commands at the drive in today's kernels, which use the drive's own queue.
+pub(super) const QUEUE_DEPTH: Parameter = Parameter {
+    name: "queue_depth",
+    summary: "commands at the drive; the drive's queue depth bounds it",
+    default: 32.0,
+    min: 1.0,
+    max: 65_536.0,
+    whole: true,
+    origin: "the queue depth of SATA (NCQ)",
+};
+
+/// The requests that merge with a chosen one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Merges {
+    /// Those that begin where it ends.
+    Back,
+    /// Those that end where it begins, too.
+    BackAndFront,
+}
+
 /// Merges requests that abut, up to a maximum size.
 pub(super) struct Merger {
     max: Sectors,
+    merges: Merges,
 }
 
 impl Merger {
     /// A merger with the maximum size of the parameters.
-    pub(super) fn new(parameters: &Parameters) -> Self {
-        Self { max: Sectors::new(parameters.get(MAX_SECTORS.name) as u64) }
+    pub(super) fn new(parameters: &Parameters, merges: Merges) -> Self {
+        Self { max: Sectors::new(parameters.get(MAX_SECTORS.name) as u64), merges }
     }
 
     /// One command for `first` and the queued requests that abut it and are accepted.
@@ -76,7 +101,7 @@ impl Merger {
                 .take_while(|queued| queued.request.extent.start >= lowest);
             near.find(|queued| queued.request.extent.end() == start && fits(queued, start, end))
         };
-        while let Some(next) = before(start, end) {
+        while let (Merges::BackAndFront, Some(next)) = (self.merges, before(start, end)) {
             tickets.push(next.ticket);
             start = next.request.extent.start;
         }

@@ -41,6 +41,7 @@ policies! {
     cfq: [ENTRY],
     noop: [ENTRY],
     anticipatory: [ENTRY, COOPERATIVE_ENTRY],
+    mq_deadline: [ENTRY],
     utilization: [ENTRY],
     throughput: [ENTRY],
 }

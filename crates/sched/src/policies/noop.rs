@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use crate::policies::elevator::{MAX_SECTORS, Merger};
+use crate::policies::elevator::{MAX_SECTORS, Merger, Merges};
 use crate::policy::{Choice, Policy, View};
 use crate::table::PolicyEntry;
 
@@ -13,7 +13,7 @@ pub const ENTRY: PolicyEntry = PolicyEntry {
     source: "P3 sections 1 and 5 (noop)",
     oracle: false,
     parameters: &[MAX_SECTORS],
-    build: |parameters| Box::new(Noop { merger: Merger::new(parameters) }),
+    build: |parameters| Box::new(Noop { merger: Merger::new(parameters, Merges::BackAndFront) }),
 };
 
 struct Noop {

@@ -1,7 +1,7 @@
 //! The decisions of Linux's schedulers, computed by hand on the tiny drive.
 
-use headtime_sched::{Request, StreamId, VolumeId};
-use headtime_units::Nanos;
+use headtime_sched::{IoPriority, PriorityClass, Request, StreamId, VolumeId};
+use headtime_units::{Instant, Nanos};
 
 use crate::session::{Session, Setup, fua, read, write};
 
@@ -205,4 +205,88 @@ fn a_batch_of_reads_ends_while_a_write_waits() {
         let ms = sent.as_ns() / 1_000_000;
         assert!((from_ms..to_ms).contains(&ms), "{policy}: the write goes at {sent}");
     }
+}
+
+/// Reads wait at 20, 40 and so on; all have waited for longer than `read_expire`. The oldest is the
+/// last by address.
+fn all_are_late(policy: &str) -> Vec<u64> {
+    let mut session = Setup::of(policy).start();
+    session.accept(read(0, 100, 1));
+    session.pump();
+    for (id, lba) in [(1, 180), (2, 20), (3, 160), (4, 40), (5, 140), (6, 60), (7, 120), (8, 80)] {
+        session.accept(read(id, lba, 1));
+    }
+    session.run_to_end();
+    session.served()
+}
+
+/// The worked example of its page: a batch of `mq-deadline` that begins with a late request
+/// continues as a sweep, while `deadline` of 2.6.9 serves late requests one by one.
+#[test]
+fn mq_deadline_stays_a_sweep_when_all_requests_are_late() {
+    assert_eq!(all_are_late("deadline:read_expire_ms=1"), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    let policy = "mq-deadline:read_expire_ms=1,fifo_batch=4,queue_depth=1";
+    // The first batch continues from 100 with 120, 140 and 160. Then 180 is the oldest; 20 is the
+    // oldest after it, and 40, 60 and 80 follow.
+    assert_eq!(all_are_late(policy), [0, 7, 5, 3, 1, 2, 4, 6, 8]);
+}
+
+#[test]
+fn mq_deadline_lets_writes_wait_for_two_batches_of_reads() {
+    let order = |settings: &str| {
+        let mut session =
+            Setup::of(&format!("mq-deadline:queue_depth=1,fifo_batch=2{settings}")).start();
+        session.accept(read(0, 0, 1));
+        session.pump();
+        session.accept(write(9, 5, 1));
+        for id in 1..8 {
+            session.accept(read(id, id * 20, 1));
+        }
+        session.run_to_end();
+        session.served()
+    };
+    // The batch of 0 and 1 began before the write came.
+    assert_eq!(order(""), [0, 1, 2, 3, 4, 5, 9, 6, 7]);
+    assert_eq!(order(",writes_starved=0"), [0, 1, 9, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(order(",writes_starved=3"), [0, 1, 2, 3, 4, 5, 6, 7, 9]);
+}
+
+#[test]
+fn front_merges_can_be_switched_off() {
+    let requests = [read(1, 100, 4), read(2, 104, 4), read(3, 96, 4)];
+    let merged = |front| {
+        let policy = format!("mq-deadline:queue_depth=1,front_merges={front},fifo_batch=1");
+        // The oldest begins each batch.
+        commands_after_0(&(policy + ",read_expire_ms=1"), &requests)
+    };
+    assert_eq!(merged(1), [vec![0], vec![3, 1, 2]]);
+    assert_eq!(merged(0), [vec![0], vec![1, 2], vec![3]]);
+}
+
+/// Requests by class, the lowest first, and the time at which the one of the class `idle` is sent.
+fn by_class(policy: &str) -> (Vec<u64>, Nanos) {
+    let priority = IoPriority::default_of;
+    let mut session = Setup::of(policy).start();
+    session.accept_as(priority(PriorityClass::Idle), read(0, 0, 1));
+    session.accept_as(priority(PriorityClass::BestEffort), read(1, 50, 1));
+    session.accept(read(2, 90, 1));
+    for id in 3..12 {
+        session.accept_as(priority(PriorityClass::RealTime), read(id, 20 * (id % 9), 1));
+    }
+    session.run_to_end();
+    let (idle, last) = (session.end_of(0).dispatched, session.end_of(1).finished);
+    assert!(!policy.contains("10000") || idle >= last, "it waits for those at the drive");
+    (session.served(), idle.saturating_since(Instant::ORIGIN))
+}
+
+#[test]
+fn mq_deadline_serves_the_highest_class_first_and_the_lowest_after_its_aging_time() {
+    let (order, _) = by_class("mq-deadline:prio_aging_expire_ms=10000");
+    assert!(order[..9].iter().all(|id| *id >= 3), "real time first: {order:?}");
+    assert_eq!(order[9..], [1, 2, 0], "then best effort, which is the default");
+    // After 30 ms those of the lower classes go, one class after the other.
+    let (order, idle) = by_class("mq-deadline:prio_aging_expire_ms=30,queue_depth=1");
+    let place = |id: u64| order.iter().position(|other| *other == id);
+    assert!(place(3) < place(1) && place(1) < place(0) && place(0) < place(8), "{order:?}");
+    assert!((30..80).contains(&(idle.as_ns() / 1_000_000)), "{idle}");
 }

@@ -106,6 +106,7 @@ fn nobody_starves_where_a_policy_says_so() {
         ("cfq", 600),
         ("as", 600),
         ("cas", 600),
+        ("mq-deadline", 600),
     ] {
         let served = served_before_the_far_one(policy, 1_000);
         assert!(served <= bound, "{policy}: {served} went before the far one");

@@ -2,8 +2,8 @@
 
 use headtime_sched::{
     Admission, BackgroundRead, Cancelled, ClassId, Command, Decision, Done, DriveTraits,
-    FillSettings, Finished, Op, Outcome, PendingSectors, Policy, PolicyEntry, QueueLimits, Request,
-    RequestId, ScanId, ScanOptions, Scheduler, StreamId, VolumeId,
+    FillSettings, Finished, IoPriority, Op, Outcome, PendingSectors, Policy, PolicyEntry,
+    QueueLimits, Request, RequestId, ScanId, ScanOptions, Scheduler, StreamId, VolumeId,
 };
 use headtime_units::{Extent, Instant, Nanos};
 
@@ -117,6 +117,13 @@ impl Session {
     /// Submits a request that must be accepted.
     pub(crate) fn accept(&mut self, request: Request) {
         assert_eq!(self.submit(request), Admission::Accepted, "{request:?}");
+    }
+
+    /// The same, with an I/O priority.
+    pub(crate) fn accept_as(&mut self, priority: IoPriority, request: Request) {
+        let admission = self.scheduler.submit_with_priority(self.now, request, priority);
+        assert_eq!(admission, Admission::Accepted, "{request:?}");
+        self.model.submit(request);
     }
 
     pub(crate) fn cancel(&mut self, id: u64) -> Cancelled {

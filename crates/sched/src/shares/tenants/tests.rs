@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::positioning::{Head, Target};
 use crate::request::{ClassId, RequestId, StreamId};
+use crate::tunables::IoPriority;
 
 const TENANT: Tenant = Tenant::of(VolumeId(3));
 
@@ -24,7 +25,14 @@ fn flush(ticket: u64) -> Queued {
     };
     let Head { place, .. } = Head::UNKNOWN;
     let target = Target { op: Op::Flush, extent, start: place, end: place, transfer: Nanos::ZERO };
-    Queued { ticket: Ticket(ticket), request, submitted: Instant::ORIGIN, target, deadline: None }
+    Queued {
+        ticket: Ticket(ticket),
+        request,
+        submitted: Instant::ORIGIN,
+        target,
+        deadline: None,
+        priority: IoPriority::DEFAULT,
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
