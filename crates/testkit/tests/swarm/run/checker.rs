@@ -47,6 +47,8 @@ struct LiveRequest {
 enum RequestStage {
     Queued,
     AtDrive,
+    /// A part of a command that failed: it goes again alone.
+    Again,
     /// Completed by the drive; a forced write may still wait for its flush.
     Landed,
     /// Cancelled while at the drive.
@@ -194,7 +196,7 @@ impl InvariantChecker {
             let flush_of_forced_write =
                 command.op == Op::Flush && request.fua && live.stage == RequestStage::Landed;
             if !flush_of_forced_write {
-                if live.stage != RequestStage::Queued {
+                if !matches!(live.stage, RequestStage::Queued | RequestStage::Again) {
                     return Err(format!("request {} is sent again while {:?}", id.0, live.stage));
                 }
                 let within = request.op == Op::Flush
@@ -249,11 +251,13 @@ impl InvariantChecker {
                     self.live.remove(id);
                 }
                 RequestStage::Landed => {}
-                RequestStage::Queued | RequestStage::AtDrive if success => {
+                RequestStage::Queued | RequestStage::Again | RequestStage::AtDrive if success => {
                     live.stage = RequestStage::Landed;
                     self.contents.settled(*id, WriteFate::Done);
                 }
-                RequestStage::Queued | RequestStage::AtDrive => live.stage = RequestStage::Queued,
+                RequestStage::Queued | RequestStage::Again | RequestStage::AtDrive => {
+                    live.stage = RequestStage::Again;
+                }
             }
         }
         self.durability.completed(command, sent.command.op, sent.command.fua, success, &requests);
@@ -323,8 +327,8 @@ impl EngineObserver for InvariantChecker {
         self.tick(now);
         let requests = self.check_dispatch(command);
         for id in &command.requests {
-            if let Some(live) =
-                self.live.get_mut(id).filter(|live| live.stage == RequestStage::Queued)
+            if let Some(live) = self.live.get_mut(id)
+                && matches!(live.stage, RequestStage::Queued | RequestStage::Again)
             {
                 live.stage = RequestStage::AtDrive;
             }
@@ -385,7 +389,7 @@ impl EngineObserver for InvariantChecker {
                     live.stage = RequestStage::Ghost;
                 }
             }
-            (Cancelled::AtDrive, Some(RequestStage::Landed)) => {
+            (Cancelled::AtDrive, Some(RequestStage::Landed | RequestStage::Again)) => {
                 self.contents.settled(id, WriteFate::Doubtful);
                 self.live.remove(&id);
             }
