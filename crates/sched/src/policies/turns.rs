@@ -24,7 +24,9 @@
 //! ends, after a sixteenth of the period, when any tenant is entitled. While the last request of a
 //! run is at the drive, no other tenant is served: a client with one request at a time sends the
 //! next one when it completes. The use of a run is what was charged for it: estimates for requests
-//! at the drive, measured times for the others.
+//! at the drive, measured times for the others. If estimates may be far off, a run whose use comes
+//! to its budget waits for its requests at the drive, and goes on if their measured times leave
+//! some of the budget.
 //!
 //! Worked example, period 1 s: A has reserved 70 %, B 30 %, and both always have requests. A runs
 //! for 700 ms; by then its bucket is 210 ms lower and B's as much higher. B's deadline is the
@@ -52,6 +54,15 @@ pub(crate) enum Slack {
     Fair,
     /// To the tenant with the least recent charge relative to its reservation.
     Proportional,
+}
+
+/// The charge that ends a run when it reaches the budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RunEnd {
+    /// Measured times and the estimates of requests at the drive.
+    Estimated,
+    /// Measured times. Estimates only limit the requests at the drive.
+    Measured,
 }
 
 /// The selected turn.
@@ -92,6 +103,7 @@ const NEW: u32 = 3;
 pub(crate) struct Turns {
     period: Period,
     slack: Slack,
+    ends: RunEnd,
     run: Option<Run>,
     /// The last run of each tenant that has had one, and how many there were before it.
     past: BTreeMap<Tenant, (u64, Run)>,
@@ -144,6 +156,7 @@ impl Turns {
         Self {
             period: Period::fixed(period),
             slack: Slack::of(parameters),
+            ends: RunEnd::Estimated,
             run: None,
             past: BTreeMap::new(),
             runs: 0,
@@ -155,11 +168,18 @@ impl Turns {
         Self { period: self.period.up_to(longest), ..self }
     }
 
+    /// Lets a run last until its measured times reach the budget: for estimates that may be far
+    /// off.
+    pub(crate) fn until_measured(self) -> Self {
+        Self { ends: RunEnd::Measured, ..self }
+    }
+
     /// Turns of one request each.
     pub(crate) fn by_request(slack: Slack) -> Self {
         Self {
             period: Period::fixed(Nanos::ZERO),
             slack,
+            ends: RunEnd::Estimated,
             run: None,
             past: BTreeMap::new(),
             runs: 0,
@@ -183,11 +203,17 @@ impl Turns {
             return Turn::of(own, flushes);
         }
         if let Some(run) = self.run {
-            let state = shares.tenant(run.tenant).filter(|state| {
-                state.opens() <= now && state.terms().reserve == run.reserve && !run.is_spent(state)
-            });
+            let state = shares
+                .tenant(run.tenant)
+                .filter(|state| state.opens() <= now && state.terms().reserve == run.reserve);
             match state.filter(|state| !run.is_interrupted(state, self.period.mean(), view, &cost))
             {
+                Some(state) if run.is_spent(state) => {
+                    if self.is_unsettled(state) {
+                        return Turn::AtDrive;
+                    }
+                    self.run = None;
+                }
                 Some(state)
                     if !state.queue().is_empty() || state.at_drive() > 0 || state.wants_flush() =>
                 {
@@ -248,6 +274,12 @@ impl Turns {
         };
         self.note(shares, run);
         Turn::of(state, flushes)
+    }
+
+    /// Returns whether a spent run may turn out not to be, when the estimates of its requests at
+    /// the drive are corrected.
+    fn is_unsettled(&self, state: &TenantState) -> bool {
+        self.ends == RunEnd::Measured && !self.period.is_zero() && state.at_drive() > 0
     }
 
     /// The unused budget of the tenant's last run, negative if it used more. Nothing is lost, but

@@ -99,7 +99,7 @@ impl Utilization {
             _ => Estimates::Belief,
         };
         Self {
-            turns: Turns::new(parameters),
+            turns: Turns::new(parameters).until_measured(),
             estimates,
             outstanding: parameters.get(OUTSTANDING.name) as usize,
         }

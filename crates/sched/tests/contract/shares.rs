@@ -166,7 +166,14 @@ fn terms_that_could_not_be_kept_are_refused_by_themselves() {
 
 #[test]
 fn tenants_with_endless_requests_get_their_reservations() {
-    for policy in ["utilization", "utilization:belief=1", "headtime"] {
+    // The last estimates a request of some 8 ms at 100 ms.
+    let policies = [
+        "utilization",
+        "utilization:belief=1",
+        "headtime",
+        "utilization:random_us=100000,outstanding=8",
+    ];
+    for policy in policies {
         let mut session = Setup::of(policy).start();
         for (volume, reserved) in (0..).zip([60.0, 30.0, 10.0]) {
             session
