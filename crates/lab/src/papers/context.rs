@@ -90,6 +90,13 @@ impl<'a> Context<'a> {
         if self.scale >= 1.0 { Measured::exact(value) } else { Measured::maximum_so_far(value) }
     }
 
+    /// The smallest of what a run showed, as [`Context::maximum`].
+    #[must_use]
+    pub fn minimum(&self, value: f64) -> Measured {
+        let Measured { interval, .. } = self.maximum(-value);
+        Measured { value, interval: interval.map(|(low, high)| (-high, -low)) }
+    }
+
     /// Runs every point and returns the results in the order of `points`.
     ///
     /// # Errors

@@ -49,6 +49,14 @@ impl Estimated {
         Self { value, half_width }
     }
 
+    /// The sum of two independent figures.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let half_width =
+            self.half_width.zip(other.half_width).map(|(mine, theirs)| libm::hypot(mine, theirs));
+        Self { value: self.value + other.value, half_width }
+    }
+
     /// The gain of this over `other`: their ratio less one. 13 % more is +0.13.
     #[must_use]
     pub fn gain(self, other: Self) -> Self {

@@ -20,6 +20,7 @@ use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::estimated::Estimated;
 use crate::papers::report::{FixedParameter, Point, Series};
+use crate::papers::verdict::Measured;
 
 /// The drive as the paper used it.
 pub(super) const DRIVE: &str = "deskstar34gxp@papers";
@@ -29,6 +30,9 @@ pub(super) const SECONDS: f64 = 85.0;
 pub(super) const RUN: u64 = 1_024;
 /// Requests held by each stream.
 const HELD: u32 = 20;
+/// Commands that a driver below the scheduler accepts ("up to 20 requests for the throughput-based
+/// version", section 3).
+pub(super) const DRIVER_TAKES: u32 = 20;
 /// The resolution of time.
 const STEP: Nanos = Nanos::from_ms(10);
 /// The time after which shares are evaluated.
@@ -70,7 +74,8 @@ struct Steps {
     /// Disk time and requests until the end of each step, from the start.
     disk_time_ns: Vec<u64>,
     requests: Vec<u64>,
-    responses_ns: Vec<u64>,
+    /// Time of completion and response time, in the order of completion.
+    responses_ns: Vec<(u64, u64)>,
 }
 
 /// Random 4 KiB reads.
@@ -123,11 +128,11 @@ pub(super) fn sweep(policy: &str, seconds: f64) -> Vec<Run> {
 }
 
 /// One line for each stream of a pair over the reservations of [`sweep`].
-pub(super) fn lines(
+pub(super) fn lines<M: Into<Measured>>(
     name: &str,
     published: bool,
     courses: &[Course],
-    value: impl Fn(usize, f64, &Course) -> f64,
+    value: impl Fn(usize, f64, &Course) -> M,
 ) -> Vec<Series> {
     let line = |stream: usize| Series {
         name: format!("{}{name}", STREAMS[stream]),
@@ -135,10 +140,17 @@ pub(super) fn lines(
         points: RESERVED
             .iter()
             .zip(courses)
-            .map(|(reserved, course)| Point::published(*reserved, value(stream, *reserved, course)))
+            .map(|(reserved, course)| Point::of(*reserved, value(stream, *reserved, course)))
             .collect(),
     };
     vec![line(0), line(1)]
+}
+
+/// The reservations themselves, in percent.
+pub(super) fn reserved_lines(courses: &[Course]) -> Vec<Series> {
+    lines(", reserved", true, courses, |stream, reserved, _| {
+        Estimated::new(own(stream, reserved), None)
+    })
 }
 
 /// The length of runs at the context's scale: at least five seconds, the minimum for a share.
@@ -166,12 +178,14 @@ pub(super) fn parameters(seconds: f64) -> Vec<FixedParameter> {
     ]
 }
 
-/// The driver below the throughput-based scheduler.
-pub(super) fn driver() -> FixedParameter {
+/// The driver below some of the schedulers.
+pub(super) fn driver(schedulers: &str) -> FixedParameter {
     FixedParameter::new(
-        "below the throughput-based scheduler",
-        "a driver that accepts 20 commands and sorts them by positioning time (published: \
-            Linux's, which sorts by address)",
+        "driver",
+        format!(
+            "below {schedulers}: accepts {DRIVER_TAKES} commands and sorts them by positioning \
+                time (published: Linux's, which sorts by address)"
+        ),
     )
 }
 
@@ -204,9 +218,9 @@ impl Run {
         }
     }
 
-    /// The same above a driver that accepts 20 commands and sorts them.
+    /// The same above a driver that accepts and sorts commands.
     pub(super) fn above_driver(self) -> Self {
-        Self { driver: Some(20), ..self }
+        Self { driver: Some(DRIVER_TAKES), ..self }
     }
 
     /// The same on a drive that caches writes.
@@ -300,7 +314,6 @@ impl Follow {
                     *count = sum;
                 });
             }
-            stream.responses_ns.sort_unstable();
         }
         Course { streams: self.streams, steps: self.steps }
     }
@@ -314,9 +327,7 @@ impl EngineObserver for Follow {
         if let Some(count) = stream.requests.get_mut(step_of(end)) {
             *count += 1;
         }
-        if end >= (SETTLED * 1e9) as u64 {
-            stream.responses_ns.push(finished.response().as_ns());
-        }
+        stream.responses_ns.push((end, finished.response().as_ns()));
         // The charge is the time up to its end, which may span several steps.
         let mut from = end.saturating_sub(finished.disk_time.as_ns());
         while from < end {
@@ -381,11 +392,6 @@ impl Course {
         (self.requests(stream, until) - self.requests(stream, from)) / (until - from)
     }
 
-    /// The share once settled.
-    pub(super) fn settled_share(&self, stream: usize) -> f64 {
-        self.share(stream, SETTLED, self.seconds())
-    }
-
     /// The share once settled in percent, with the interval from [`PARTS`] parts of the run.
     pub(super) fn share_percent(&self, stream: usize) -> Estimated {
         self.of_parts(|from, until| self.share(stream, from, until) * 100.0)
@@ -396,11 +402,15 @@ impl Course {
         self.of_parts(|from, until| self.rate(stream, from, until))
     }
 
-    /// The mean of a figure over equal parts of the run once settled.
+    /// The mean of a figure over equal parts of the run once settled. Where they last for seconds,
+    /// they are whole seconds: a second is the period in which shares are kept, and a part of one
+    /// would scatter by what the period still evens out.
     pub(super) fn of_parts(&self, figure: impl Fn(f64, f64) -> f64) -> Estimated {
         let part = (self.seconds() - SETTLED) / PARTS as f64;
-        let ends = (0..PARTS).map(|number| SETTLED + part * number as f64);
-        Estimated::of_runs(&ends.map(|from| figure(from, from + part)).collect::<Vec<f64>>())
+        let part = if part >= 1.0 { part.floor() } else { part };
+        let first = self.seconds() - part * PARTS as f64;
+        let starts = (0..PARTS).map(|number| first + part * number as f64);
+        Estimated::of_runs(&starts.map(|from| figure(from, from + part)).collect::<Vec<f64>>())
     }
 
     /// Requests a second once settled.
@@ -430,11 +440,20 @@ impl Course {
         })
     }
 
-    /// A quantile of a stream's response times once settled, in ms; zero where there are none.
-    pub(super) fn response_ms(&self, stream: usize, quantile: f64) -> f64 {
-        let times = &self.streams[stream].responses_ns;
-        let place = ((times.len() as f64 * quantile) as usize).min(times.len().saturating_sub(1));
-        times.get(place).map_or(0.0, |ns| *ns as f64 / 1e6)
+    /// A quantile of a stream's response times once settled, in ms, as unsure as those of [`PARTS`]
+    /// parts of the run scatter; zero where there are none.
+    pub(super) fn response_ms(&self, stream: usize, quantile: f64) -> Estimated {
+        let all = &self.streams[stream].responses_ns;
+        let before = |seconds: f64| all.partition_point(|(end, _)| (*end as f64) < seconds * 1e9);
+        let of = |from, until| {
+            let mut times: Vec<u64> =
+                all[before(from)..before(until)].iter().map(|(_, response)| *response).collect();
+            times.sort_unstable();
+            let last = times.len().saturating_sub(1);
+            let place = ((times.len() as f64 * quantile) as usize).min(last);
+            times.get(place).map_or(0.0, |ns| *ns as f64 / 1e6)
+        };
+        Estimated { value: of(SETTLED, self.seconds()), ..self.of_parts(of) }
     }
 
     fn at(counts: &[u64], until: f64) -> u64 {

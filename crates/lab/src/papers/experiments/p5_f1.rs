@@ -4,7 +4,6 @@
 use super::p5::{self, Course, Run, STREAMS};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
-use crate::papers::estimated::Estimated;
 use crate::papers::report::{
     Axis, Findings, FixedParameter, Panel, Plot, Point, Published, Row, Series,
 };
@@ -84,16 +83,14 @@ fn by_requests(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         .run(&[Run::new("throughput", policy, p5::pair(SEQUENTIAL), seconds).above_driver()])?
         .remove(0);
     let mut findings = findings(seconds, "requests");
-    findings.parameters.push(p5::driver());
+    findings.parameters.push(p5::driver("the throughput-based scheduler"));
+    findings.parameters.push(FixedParameter::new(
+        "nominal rate",
+        format!("{nominal} requests per second, the random stream alone (published: 68)"),
+    ));
     for (stream, name) in STREAMS.iter().enumerate() {
         let own = p5::own(stream, SEQUENTIAL) / 100.0 * nominal;
         let what = |text: &str| format!("{name}: {text} (simulated drive with noise)");
-        findings.rows.push(Row::unpublished(
-            what("reserved"),
-            Estimated::new(own, None),
-            "requests per second",
-            "Figure 10 gives no numbers.",
-        ));
         let reason = "it receives little more than its reservation here.";
         let over = course.of_parts(|from, until| course.rate(stream, from, until) / own - 1.0);
         let judged = Judged::at_least(MUCH, over, "\"much higher\": a guess");

@@ -4,7 +4,6 @@
 use super::p5::{self, Course, RESERVED, Run, STREAMS};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
-use crate::papers::estimated::Estimated;
 use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Row};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::Judged;
@@ -57,15 +56,13 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             findings.rows.extend(rows(context, policy, *reserved, course));
             findings.rows.push(against_the_best(policy, *reserved, course, alone));
         }
-        let shares =
-            p5::lines("", false, shared, |stream, _, course| course.settled_share(stream) * 100.0);
-        let reserved =
-            p5::lines(", reserved", true, shared, |stream, reserved, _| p5::own(stream, reserved));
+        let shares = p5::lines("", false, shared, |stream, _, course| course.share_percent(stream));
+        let reserved = p5::reserved_lines(shared);
         findings.plot.panels.push(Panel {
             title: format!("{policy}: share of disk time"),
             series: [shares, reserved].concat(),
         });
-        let rates = p5::lines("", false, shared, |stream, _, course| course.settled_rate(stream));
+        let rates = p5::lines("", false, shared, |stream, _, course| course.rate_of(stream));
         findings.plot.panels.push(Panel { title: format!("{policy}: throughput"), series: rates });
     }
     findings.notes.push(
@@ -110,7 +107,7 @@ fn rows(context: &Context<'_>, policy: &str, reserved: f64, course: &Course) -> 
         let why = "Figure 4(b) gives no numbers.";
         rows.push(Row::unpublished(
             what("throughput"),
-            Estimated::new(course.settled_rate(stream), None),
+            course.rate_of(stream),
             "requests per second",
             why,
         ));
@@ -120,14 +117,18 @@ fn rows(context: &Context<'_>, policy: &str, reserved: f64, course: &Course) -> 
 
 /// Both streams' requests together, over what an oracle would have had in the same shares.
 fn against_the_best(policy: &str, reserved: f64, course: &Course, alone: &[Course]) -> Row {
-    let [sequential, random] = [alone[0].settled_rate(0), alone[1].settled_rate(0)];
+    let [sequential, random] = [alone[0].rate_of(0), alone[1].rate_of(0)];
     let part = reserved / 100.0;
     // One return in each window, if there is another stream.
-    let lost =
-        if reserved > 0.0 && reserved < 100.0 { (1.0 / random / WINDOW).min(part) } else { 0.0 };
-    let best = (part - lost) * sequential + (1.0 - part) * random;
-    let ratio = course
-        .of_parts(|from, until| (course.rate(0, from, until) + course.rate(1, from, until)) / best);
+    let lost = if reserved > 0.0 && reserved < 100.0 {
+        (1.0 / random.value / WINDOW).min(part)
+    } else {
+        0.0
+    };
+    let best = sequential.times(part - lost).plus(random.times(1.0 - part));
+    let total =
+        course.of_parts(|from, until| course.rate(0, from, until) + course.rate(1, from, until));
+    let ratio = total.over(best);
     let what = format!(
         "{policy}, {reserved} % sequential: total throughput over the best split with a window of \
             {WINDOW} s (oracle) (simulated drive with noise)"
@@ -155,8 +156,8 @@ mod tests {
         assert_eq!(verdicts(1.0, |_| 0.3), [Some(Reproduced); 3]);
         assert_eq!(verdicts(1.0, |_| 0.4)[0], Some(NotReproduced));
         assert_eq!(verdicts(1.0, |_| 0.2), [Some(NotReproduced); 3]);
-        // Right on average, but by chance: from 0 to 60 % by tens of seconds.
-        let erratic = |second: usize| if (second / 10).is_multiple_of(2) { 0.6 } else { 0.0 };
+        // Right on average, but by chance: from 0 to 60 % by spans of 13 s.
+        let erratic = |second: usize| if (second / 13).is_multiple_of(2) { 0.6 } else { 0.0 };
         assert_eq!(
             verdicts(1.0, erratic),
             [Some(Inconclusive), Some(NotReproduced), Some(NotReproduced)]

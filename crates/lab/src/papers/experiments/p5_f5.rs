@@ -59,7 +59,7 @@ fn by_throughput(nominal: f64, seconds: f64) -> Vec<Run> {
 
 fn findings(seconds: f64, y_label: &'static str) -> Findings {
     let mut parameters = p5::parameters(seconds);
-    parameters.push(p5::driver());
+    parameters.push(p5::driver("the throughput-based scheduler"));
     let plot = Plot {
         x_label: "reserved for the sequential stream, %",
         y_label,
@@ -132,22 +132,20 @@ fn efficiency(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let by_rate = context.run(&by_throughput(nominal, seconds))?;
     let by_time = context.run(&p5::sweep("utilization", seconds))?;
     let mut findings = findings(seconds, "requests per second, sequential stream");
-    let most = by_time.last().map_or(0.0, |course| course.settled_rate(0));
     for ((reserved, time), rate) in RESERVED.iter().zip(&by_time).zip(&by_rate) {
         let what = |text: &str| {
             format!("{reserved} % sequential: sequential, {text} (simulated drive with noise)")
         };
         for (name, course) in [("by disk time", time), ("by throughput", rate)] {
-            let figure = Estimated::new(course.settled_rate(0), None);
             findings.rows.push(Row::unpublished(
                 what(&format!("{name}, throughput")),
-                figure,
+                course.rate_of(0),
                 "requests per second",
                 "Figure 6 gives no numbers.",
             ));
         }
     }
-    let alone = |course: &Course| course.rate_of(0).over(Estimated::new(most, Some(0.0)));
+    let alone = |course: &Course| course.rate_of(0).over(by_time[10].rate_of(0));
     let least = by_time
         .windows(2)
         .map(|pair| pair[1].rate_of(0).gain(pair[0].rate_of(0)))
@@ -181,7 +179,7 @@ fn efficiency(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         "it is not capped.",
     ));
     let line = |name: &str, courses: &[Course]| {
-        p5::lines(name, false, courses, |stream, _, course| course.settled_rate(stream))
+        p5::lines(name, false, courses, |stream, _, course| course.rate_of(stream))
             .into_iter()
             .take(1)
             .collect::<Vec<_>>()
@@ -216,24 +214,17 @@ fn wrong_rate(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         };
         findings.rows.push(Row::new(what, "share", judged, reason));
         for (reserved, course) in RESERVED.iter().zip(&courses) {
-            let part = course.settled_rate(1) / nominal * 100.0;
+            let part = course.rate_of(1).times(100.0 / nominal);
             let what = format!(
                 "nominal rate {factor} times the measured one, {reserved} % sequential: random, of \
                     the nominal rate (simulated drive with noise)"
             );
-            findings.rows.push(Row::unpublished(
-                what,
-                Estimated::new(part, None),
-                "%",
-                "Figure 9 gives no numbers.",
-            ));
+            findings.rows.push(Row::unpublished(what, part, "%", "Figure 9 gives no numbers."));
         }
         let series = p5::lines("", false, &courses, |stream, _, course| {
-            (course.settled_rate(stream) / nominal * 100.0).min(CUT)
+            cut(course.rate_of(stream).times(100.0 / nominal))
         });
-        let reserved = p5::lines(", reserved", true, &courses, |stream, reserved, _| {
-            p5::own(stream, reserved)
-        });
+        let reserved = p5::reserved_lines(&courses);
         findings.plot.panels.push(Panel {
             title: format!("{factor} × the measured rate (cut at {CUT} %)"),
             series: [series, reserved].concat(),
@@ -246,17 +237,21 @@ fn wrong_rate(context: &Context<'_>) -> Result<Findings, ExperimentError> {
 /// nominal rate.
 const CUT: f64 = 400.0;
 
+/// The same, or the upper end of the plot.
+fn cut(part: Estimated) -> Estimated {
+    if part.value > CUT { Estimated::new(CUT, None) } else { part }
+}
+
 fn panels(findings: &mut Findings, courses: &[Course], nominal: f64) {
     let parts = p5::lines("", false, courses, |stream, _, course| {
-        (course.settled_rate(stream) / nominal * 100.0).min(CUT)
+        cut(course.rate_of(stream).times(100.0 / nominal))
     });
-    let reserved =
-        p5::lines(", reserved", true, courses, |stream, reserved, _| p5::own(stream, reserved));
+    let reserved = p5::reserved_lines(courses);
     findings.plot.panels.push(Panel {
         title: format!("of the nominal rate (cut at {CUT} %)"),
         series: [parts, reserved].concat(),
     });
-    let rates = p5::lines("", false, courses, |stream, _, course| course.settled_rate(stream));
+    let rates = p5::lines("", false, courses, |stream, _, course| course.rate_of(stream));
     findings.plot.panels.push(Panel { title: "throughput".to_string(), series: rates });
 }
 
