@@ -285,6 +285,10 @@ mod tests {
         }
     }
 
+    /// Paced streams and processes, which hold as many requests as they do.
+    const WITHOUT_DEPTH: [&str; 4] =
+        ["recorder-beside-scrub", "find-cat", "read-beside-write", "stream-beside-find"];
+
     #[test]
     fn every_workload_that_ships_is_chosen_by_its_name() {
         for builtin in BUILTINS {
@@ -292,7 +296,7 @@ mod tests {
                 .unwrap_or_else(|failure| panic!("{}: {}", builtin.name, failure.message()));
             assert_eq!(choice.name(), builtin.name);
             assert!(
-                choice.takes_depth() || builtin.name == "recorder-beside-scrub",
+                choice.takes_depth() || WITHOUT_DEPTH.contains(&builtin.name),
                 "{} takes no depth",
                 builtin.name
             );
@@ -304,7 +308,7 @@ mod tests {
             assert!(
                 choice
                     .source(SectorSize::B512, Sectors::new(40_000_000), 1, None)
-                    .is_ok_and(|mut source| source.arrival().is_some())
+                    .is_ok_and(|mut source| source.arrival().is_some() || source.event().is_some())
             );
         }
     }
