@@ -39,6 +39,7 @@ pub const BUILTINS: &[Builtin] = &[
         toml: include_str!("../builtin/stream-beside-find.toml"),
     },
     Builtin { name: "read-beside-write", toml: include_str!("../builtin/read-beside-write.toml") },
+    Builtin { name: "small-files", toml: include_str!("../builtin/small-files.toml") },
 ];
 
 impl Builtin {

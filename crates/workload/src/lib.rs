@@ -54,6 +54,6 @@ pub use generator::Workload;
 pub use mix::Mix;
 pub use order::Order;
 pub use place::{AddressPattern, Chunks, Distance, HotSpot};
-pub use process::{FilesRead, PageCache, Process};
+pub use process::{FileBenchmark, FileOperations, FilesRead, PageCache, Process};
 pub use sizes::{SizeWeight, Sizes};
 pub use source::{Arrival, ClientId, Operation, RequestSource, RequestSpec, SourceEvent};

@@ -9,6 +9,8 @@
 //! pages with limits. *Not modelled*: processor contention, other users of the memory, access
 //! times.
 
+use alloc::boxed::Box;
+
 use headtime_units::Nanos;
 
 use crate::sizes::Sizes;
@@ -37,6 +39,46 @@ pub enum Process {
         /// The page cache of all clients of the stream.
         cache: PageCache,
     },
+    /// Threads read, write, create, extend and delete small files of one file system.
+    Files(Box<FileBenchmark>),
+}
+
+/// A benchmark of small files.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileBenchmark {
+    /// The number of files at the start.
+    pub files: u64,
+    /// The number of directories, at least 1, over which they are spread.
+    pub directories: u64,
+    /// The sizes of files, and of what is appended.
+    pub file_sizes: Sizes,
+    /// The number of operations of each client. `None`: no limit.
+    pub operations: Option<u64>,
+    /// The operations.
+    pub mix: FileOperations,
+    /// The largest read-ahead window. `None`: no read-ahead.
+    pub read_ahead_bytes: Option<u64>,
+    /// The time from a change of metadata to its commit. `None`: no journal.
+    pub commit: Option<Nanos>,
+    /// The size of the journal.
+    pub journal_bytes: u64,
+    /// The page cache of all clients of the stream.
+    pub cache: PageCache,
+}
+
+/// Shares of the operations of a [`FileBenchmark`], which make one together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FileOperations {
+    /// A whole file is read.
+    pub reads: f64,
+    /// A whole file is written again in its place.
+    pub writes: f64,
+    /// A file is created and written.
+    pub creates: f64,
+    /// A file is extended.
+    pub appends: f64,
+    /// A file is deleted.
+    pub deletes: f64,
 }
 
 /// A page cache: when dirty pages are written and when processes wait.

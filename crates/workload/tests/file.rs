@@ -186,8 +186,9 @@ fn one_of_each_kind() -> Vec<String> {
             .filter(|field| field.default == "must be given")
             .map(|field| format!(", {} = {}", field.name, value(field.name)));
         let think = if kind == "writer" { "size = \"1MiB\"\nthink = \"3ms\"\n" } else { "" };
+        let mix = if kind == "files" { ", reads = 0.5, writes = 0.5, files = 100" } else { "" };
         format!(
-            "[[stream]]\n{think}{key} = {{ kind = \"{kind}\"{} }}\n",
+            "[[stream]]\n{think}{key} = {{ kind = \"{kind}\"{mix}{} }}\n",
             needed.collect::<String>()
         )
     }
@@ -376,6 +377,16 @@ fn a_stream_that_does_not_suit_the_drive_is_reported_by_line_and_stream() {
             "process = { kind = \"writer\", queue = 8 }\nthink = \"1ms\"",
             "x.toml:2:1: stream a: batch is 4194304 bytes, expected 1 to 8 requests of 131072 \
                 bytes; lower batch, or raise queue",
+        ),
+        (
+            "process = { kind = \"files\", reads = 0.8 }",
+            "x.toml:2:1: stream a: sum of reads, writes, creates, appends and deletes is 0.8, \
+                expected 1; correct one of the shares",
+        ),
+        (
+            "process = { kind = \"files\", reads = 1 }\nrange = \"0..64MiB\"",
+            "x.toml:2:1: stream a: files is 100000, expected as many as fit into the range of \
+                67108864 bytes with a journal of 33554432 bytes; widen the range",
         ),
         (
             "arrivals = { kind = \"constant\", rate = 0 }",

@@ -1,6 +1,6 @@
 //! Streams of processes: what they submit, and when they end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use headtime_units::{Instant, Nanos, SectorSize, Sectors};
 use headtime_workload::file::WorkloadFile;
@@ -143,8 +143,7 @@ fn limits_end_the_processes_of_a_stream() {
         let log = Log::of(&mut workload(&text, 1), Nanos::from_ms(2), 1_000);
         let count = |stream| log.requests.iter().filter(|(_, ask)| ask.stream == stream).count();
         assert!((2..=9).contains(&count(0)) && (2..=9).contains(&count(1)), "{limit}");
-        let begun: std::collections::BTreeSet<u32> =
-            log.requests.iter().map(|(_, ask)| ask.client.0).collect();
+        let begun: BTreeSet<u32> = log.requests.iter().map(|(_, ask)| ask.client.0).collect();
         for client in begun {
             let ended = log.ended.iter().filter(|(_, ended)| ended.0 == client).count();
             assert_eq!(ended, 1, "{limit}: client {client}");
@@ -222,4 +221,108 @@ fn limits_end_writers_and_their_flusher() {
         assert_eq!(log.ended.len(), 4, "{limit}");
         assert!(log.end < Instant::ORIGIN + Nanos::from_secs(3), "{limit}: {}", log.end);
     }
+}
+
+/// Four threads on 2,000 files of 4 to 64 KiB, with a cache of 16 MiB.
+fn files(keys: &str) -> String {
+    format!(
+        "[[stream]]\nclients = 4\nthink = \"20us\"\nrange = \"1GiB..2GiB\"\nprocess = {{ \
+         kind = \"files\", files = 2_000, directories = 20, memory = \"16MiB\", \
+         journal = \"4MiB\", {keys} }}\n"
+    )
+}
+
+/// The requests of a run by kind: reads, writes to the journal, and other writes.
+fn by_kind(log: &Log) -> [Vec<&(Instant, RequestSpec)>; 3] {
+    let journal = (1 << 30) / 512..((1 << 30) + (4 << 20)) / 512;
+    let of = |kind: usize| {
+        let kind_of = |ask: &RequestSpec| match ask.operation {
+            Operation::Read => 0,
+            _ if journal.contains(&ask.extent.start.get()) => 1,
+            _ => 2,
+        };
+        log.requests.iter().filter(|(_, ask)| kind_of(ask) == kind).collect()
+    };
+    [of(0), of(1), of(2)]
+}
+
+#[test]
+fn a_benchmark_that_reads_misses_as_often_as_the_cache_is_small() {
+    let text = files("reads = 1, operations = 2_000");
+    let log = Log::of(&mut workload(&text, 1), Nanos::from_us(300), 100_000);
+    let [reads, journal, writes] = by_kind(&log);
+    assert_eq!((journal.len(), writes.len()), (0, 0));
+    assert_eq!(log.ended.len(), 4 + 2, "the threads, the flusher and the journal");
+    // 20 blocks of entries and 20 × 4 of inodes; files that are read have more than one page.
+    let lookups = reads.iter().filter(|(_, ask)| ask.extent.len.get() == 8);
+    let starts: BTreeSet<u64> = lookups.map(|(_, ask)| ask.extent.start.get()).collect();
+    assert!(starts.len() >= 100, "{}", starts.len());
+    // Files of 34 KiB on average are 66 MiB in all, of which 16 are in the cache: a quarter of the
+    // 8,000 operations hit.
+    let sectors: u64 = reads.iter().map(|(_, ask)| ask.extent.len.get()).sum();
+    let files_read = sectors as f64 / 68.0;
+    assert!((5_700.0..6_500.0).contains(&files_read), "{files_read}");
+}
+
+#[test]
+fn created_files_are_written_and_committed_in_order() {
+    let text = files("creates = 1, operations = 25, commit = \"1s\"");
+    let log = Log::of(&mut workload(&text, 1), Nanos::from_us(300), 100_000);
+    let [_, journal, writes] = by_kind(&log);
+    // A descriptor and blocks, then the record, 100 files in at most 20 directories.
+    let lengths: Vec<u64> = journal.iter().map(|(_, ask)| ask.extent.len.get()).collect();
+    assert_eq!(lengths.last(), Some(&8));
+    let changed: u64 = lengths.iter().sum::<u64>() / 8 - 2;
+    assert!((60..=4 * 20).contains(&changed), "{changed} blocks");
+    let (committed, _) = journal[0];
+    let (data, metadata): (Vec<_>, Vec<_>) =
+        writes.into_iter().partition(|(at, _)| at <= committed);
+    let sectors: u64 = data.iter().map(|(_, ask)| ask.extent.len.get()).sum();
+    assert!((100 * 50..100 * 90).contains(&sectors), "{sectors} sectors of 100 files");
+    assert_eq!(metadata.len() as u64, changed, "each block once, long after the commit");
+    let (written, _) = metadata[0];
+    assert!((30..32).contains(&(written.as_ns() / 1_000_000_000)), "{written}");
+}
+
+#[test]
+fn without_a_journal_all_changes_are_dirty_pages() {
+    let text =
+        files("creates = 0.5, deletes = 0.3, appends = 0.2, operations = 50, commit = \"none\"");
+    let log = Log::of(&mut workload(&text, 1), Nanos::from_us(300), 100_000);
+    let writes = log.requests.iter().filter(|(_, ask)| ask.operation == Operation::Write).count();
+    assert!(writes > 100, "{writes}");
+    assert_eq!(log.ended.len(), 4 + 1, "no process of a journal");
+}
+
+#[test]
+fn a_file_that_is_deleted_while_it_is_dirty_is_never_written() {
+    let text = files("creates = 0.5, deletes = 0.5, operations = 400, commit = \"none\"");
+    let text = text.replace("files = 2_000", "files = 1").replace("\"16MiB\"", "\"4GiB\"");
+    let log = Log::of(&mut workload(&text, 1), Nanos::from_us(300), 100_000);
+    // Of 800 files created, those that are left at the end are written: a random walk of 1,600
+    // steps of one leaves 40 or so.
+    let [.., writes] = by_kind(&log);
+    let sectors: u64 = writes.iter().map(|(_, ask)| ask.extent.len.get()).sum();
+    assert!(sectors < 200 * 128, "{sectors}");
+}
+
+#[test]
+fn threads_wait_for_the_hard_limit() {
+    let text = files("writes = 1, operations = 200, limit = \"25%\"");
+    // 4,000 sectors a second: the 54,400 sectors of 800 files take 14 s.
+    let log = Log::of(&mut workload(&text, 1), Nanos::from_ms(15), 100_000);
+    let threads: BTreeSet<u32> = log.requests.iter().map(|(_, ask)| ask.client.0).collect();
+    assert!(threads.len() >= 5, "four threads that look up, and the flusher");
+    let last = log.ended.iter().filter(|(_, client)| client.0 < 4).map(|(at, _)| *at).max();
+    let last = last.expect("they end").as_secs_f64();
+    let [.., writes] = by_kind(&log);
+    assert!(last > writes.len() as f64 * 0.015 * 0.7, "{last} s for {} writes", writes.len());
+}
+
+#[test]
+fn a_benchmark_is_the_same_for_the_same_seed() {
+    let text = files("reads = 0.4, creates = 0.4, deletes = 0.2, operations = 200");
+    let requests = |seed| Log::of(&mut workload(&text, seed), Nanos::from_ms(2), 100_000).requests;
+    assert_eq!(requests(1), requests(1));
+    assert_ne!(requests(1), requests(2));
 }

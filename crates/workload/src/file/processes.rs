@@ -1,5 +1,6 @@
 //! [`PROCESSES`]: the kinds of `process`, read and written.
 
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -8,7 +9,8 @@ use headtime_units::Nanos;
 
 use super::kinds::{FieldHelp, Kind, Result, bytes, count, field, sizes};
 use super::written::{self, quoted_bytes, table, time};
-use crate::process::{FilesRead, PageCache, Process};
+use crate::process::{FileBenchmark, FileOperations, FilesRead, PageCache, Process};
+use crate::sizes::Sizes;
 
 const READ_AHEAD_KEY: FieldHelp =
     field("read_ahead", "size of the largest window, or \"none\"", "128KiB");
@@ -77,7 +79,65 @@ pub const PROCESSES: &[Kind<Process>] = &[
             })
         },
     },
+    Kind {
+        name: "files",
+        summary: "the clients are threads that read, write, create, extend and delete small files \
+            of one file system with a journal; the shares of the operations make 1 together",
+        keys: &[
+            field("reads", "share of operations that read a file", "0"),
+            field("writes", "share that write a file again in its place", "0"),
+            field("creates", "share that create a file", "0"),
+            field("appends", "share that extend a file", "0"),
+            field("deletes", "share that delete a file", "0"),
+            field("operations", "whole number from 1, for each client", "no limit"),
+            field("files", "whole number from 1 to 10000000, at the start", "100000"),
+            field("directories", "whole number from 1 to 100000", "100"),
+            field(
+                "file",
+                "size, kind, or list of { size, weight }: size of files and of what is appended",
+                "uniform from 4KiB to 64KiB",
+            ),
+            field("commit", "time from a change of metadata to its commit, or \"none\"", "5s"),
+            field("journal", "size from 1MiB", "32MiB"),
+            READ_AHEAD_KEY,
+            MEMORY_KEY,
+            BACKGROUND_KEY,
+            LIMIT_KEY,
+            BATCH_KEY,
+            REQUEST_KEY,
+            QUEUE_KEY,
+            EXPIRE_KEY,
+        ],
+        read: |value| {
+            let share = |name| value.or(name, 0.0, Value::fraction);
+            Ok(Process::Files(Box::new(FileBenchmark {
+                files: value.or("files", 100_000, |value| value.whole(1..=10_000_000))?,
+                directories: value.or("directories", 100, |value| value.whole(1..=100_000))?,
+                file_sizes: value.or("file", SMALL_FILES, sizes)?,
+                operations: value.or("operations", None, |value| count(value).map(Some))?,
+                mix: FileOperations {
+                    reads: share("reads")?,
+                    writes: share("writes")?,
+                    creates: share("creates")?,
+                    appends: share("appends")?,
+                    deletes: share("deletes")?,
+                },
+                read_ahead_bytes: read_ahead(value)?,
+                commit: value.or("commit", Some(COMMIT), |v| v.or_none(Value::positive_time))?,
+                journal_bytes: value
+                    .or("journal", JOURNAL, |v| Ok(v.size_within(1 << 20, 1 << 40)?.get()))?,
+                cache: page_cache(value)?,
+            })))
+        },
+    },
 ];
+
+/// Default sizes of the files of a benchmark: P3, section 5.1.
+const SMALL_FILES: Sizes =
+    Sizes::Uniform { min_bytes: 4 << 10, max_bytes: 64 << 10, multiple_bytes: 4 << 10 };
+/// Default time to a commit, and default size of a journal: ext3's.
+const COMMIT: Nanos = Nanos::from_secs(5);
+const JOURNAL: u64 = 32 << 20;
 
 const FILE_KEY: FieldHelp = field("file", "size", "the client's part of the range");
 const MEMORY_KEY: FieldHelp = field("memory", "size of the page cache", "1GiB");
@@ -118,8 +178,12 @@ fn reads(value: &Value<'_>, files: FilesRead) -> Result<Process> {
     Ok(Process::Reads {
         files,
         passes: value.or("passes", None, |value| count(value).map(Some))?,
-        read_ahead_bytes: value.or("read_ahead", Some(READ_AHEAD), |v| v.or_none(bytes))?,
+        read_ahead_bytes: read_ahead(value)?,
     })
+}
+
+fn read_ahead(value: &Value<'_>) -> Result<Option<u64>> {
+    value.or("read_ahead", Some(READ_AHEAD), |value| value.or_none(bytes))
 }
 
 /// The TOML of a value of `process`, which reads back the same.
@@ -156,6 +220,26 @@ pub(super) fn written(process: &Process) -> String {
             let mut fields = Vec::from([("file", size(file_bytes)), ("passes", number(passes))]);
             fields.extend(cache_fields(cache).map(|(key, value)| (key, Some(value))));
             ("writer", fields)
+        }
+        Process::Files(benchmark) => {
+            let mix = benchmark.mix;
+            let share = |share| Some(written::number(share));
+            let mut fields = Vec::from([
+                ("reads", share(mix.reads)),
+                ("writes", share(mix.writes)),
+                ("creates", share(mix.creates)),
+                ("appends", share(mix.appends)),
+                ("deletes", share(mix.deletes)),
+                ("operations", number(&benchmark.operations)),
+                ("files", Some(benchmark.files.to_string())),
+                ("directories", Some(benchmark.directories.to_string())),
+                ("file", Some(written::sizes(&benchmark.file_sizes))),
+                ("commit", Some(benchmark.commit.map_or_else(|| "\"none\"".to_string(), time))),
+                ("journal", Some(quoted_bytes(benchmark.journal_bytes))),
+                ("read_ahead", read_ahead(&benchmark.read_ahead_bytes)),
+            ]);
+            fields.extend(cache_fields(&benchmark.cache).map(|(key, value)| (key, Some(value))));
+            ("files", fields)
         }
     };
     let given: Vec<_> = fields.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();

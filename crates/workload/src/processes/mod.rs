@@ -1,11 +1,16 @@
 //! [`Processes`]: a stream of processes, which emits requests, and the ends of processes.
 
+mod benchmark;
+mod file_system;
+mod journal;
 mod output;
 mod read_ahead;
 mod readers;
+mod resident;
 mod write_back;
 mod writers;
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -20,6 +25,7 @@ use crate::error::StreamFault;
 use crate::limits::Limits;
 use crate::process::Process;
 use crate::source::SourceEvent;
+use benchmark::Benchmark;
 pub(crate) use output::Clients;
 use output::Output;
 use readers::Readers;
@@ -37,6 +43,7 @@ pub(crate) struct Processes {
 enum Model {
     Readers(Readers),
     Writers(Writers),
+    Files(Box<Benchmark>),
 }
 
 impl Processes {
@@ -61,6 +68,9 @@ impl Processes {
             Process::Writes { file_bytes, passes, cache } => {
                 Model::Writers(Writers::new(*file_bytes, *passes, cache, &mut common)?)
             }
+            Process::Files(benchmark) => {
+                Model::Files(Box::new(Benchmark::new(benchmark, &mut common)?))
+            }
         };
         Ok(Self { stream, limits: Limits::new(config, check.sector), model })
     }
@@ -72,6 +82,7 @@ impl Processes {
         match model {
             Model::Readers(readers) => readers.start(&mut out),
             Model::Writers(writers) => writers.start(&mut out),
+            Model::Files(benchmark) => benchmark.start(&mut out),
         }
     }
 
@@ -88,6 +99,7 @@ impl Processes {
         match model {
             Model::Readers(readers) => readers.finished(now, place, &mut out),
             Model::Writers(writers) => writers.finished(now, &mut out),
+            Model::Files(benchmark) => benchmark.finished(now, place, &mut out),
         }
     }
 
@@ -105,6 +117,7 @@ impl Processes {
             // The progress of a reader depends on its own reads only.
             Model::Readers(_) => {}
             Model::Writers(writers) => writers.wake(now, place, &mut out),
+            Model::Files(benchmark) => benchmark.wake(now, place, &mut out),
         }
     }
 }

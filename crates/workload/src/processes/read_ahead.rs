@@ -18,6 +18,9 @@
 
 use headtime_units::{Extent, Instant, Nanos};
 
+use crate::check::Check;
+use crate::error::StreamFault;
+
 /// The time from a completion to the first instruction of the process that waits for it: interrupt,
 /// wake-up and context switch. A guess.
 pub(crate) const WAKE_UP: Nanos = Nanos::from_us(10);
@@ -37,6 +40,12 @@ impl Windows {
 
     /// No read-ahead: each call reads what it lacks.
     pub(crate) const NONE: Self = Self { first: 0, max: 0 };
+
+    /// The windows up to a length in bytes.
+    pub(crate) fn checked(max_bytes: Option<u64>, check: &Check) -> Result<Self, StreamFault> {
+        max_bytes
+            .map_or(Ok(Self::NONE), |bytes| check.sectors("read_ahead", bytes).map(Self::up_to))
+    }
 }
 
 /// A process that reads a file.

@@ -91,10 +91,7 @@ impl Readers {
     ) -> Result<Self, StreamFault> {
         let Common { config, check, rng, .. } = common;
         let (clients, think) = super::closed(config, check)?;
-        let windows = match read_ahead_bytes {
-            Some(bytes) => Windows::up_to(check.sectors("read_ahead", bytes)?),
-            None => Windows::NONE,
-        };
+        let windows = Windows::checked(read_ahead_bytes, check)?;
         check.some("passes", passes, "leave it out for no limit")?;
         let parts = parts(common.range, clients, check);
         let part = parts[0].len.get();

@@ -5,7 +5,7 @@
 //!
 //! - while more than the background limit is dirty, until it is no more;
 //! - pages that have been dirty for longer than they may be;
-//! - whatever is dirty, while a process waits for the hard limit.
+//! - whatever is dirty, while a process waits for the hard limit or a commit needs the data.
 //!
 //! A process whose write leaves more than the hard limit dirty or on its way to the drive waits
 //! until it is no more. The flusher submits a batch only if the requests that it has submitted
@@ -19,7 +19,7 @@
 //! batches of 1,024 pages, and 128 requests in the queue of a device. *Not modelled*: inodes that
 //! take turns, pages that are dirtied again while they are written.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 
 use headtime_units::{Extent, Instant, Nanos};
 
@@ -44,9 +44,15 @@ pub(crate) struct WriteBack {
     /// In the order in which they were dirtied.
     dirty: VecDeque<DirtyRun>,
     dirty_len: u64,
-    /// The length of each submitted write. Completions are counted in this order.
-    submitted: VecDeque<u64>,
+    /// The number of dirty runs of each owner.
+    owners: BTreeMap<u64, u32>,
+    /// The length and number of each submitted write. Completions are counted in this order.
+    submitted: VecDeque<(u64, u64)>,
     submitted_len: u64,
+    /// The number of the next run.
+    runs: u64,
+    /// Runs below this number are written whatever the limits are.
+    write_below: u64,
     /// The time of the pending wake-up of the flusher.
     wake: Option<Instant>,
     /// The limits of the stream are reached: nothing is written any more.
@@ -61,7 +67,8 @@ const RUN: Nanos = Nanos::from_secs(1);
 struct DirtyRun {
     extent: Extent,
     since: Instant,
-    owner: u32,
+    number: u64,
+    owner: u64,
 }
 
 impl WriteBack {
@@ -103,6 +110,9 @@ impl WriteBack {
             dirty_len: 0,
             submitted: VecDeque::new(),
             submitted_len: 0,
+            owners: BTreeMap::new(),
+            runs: 0,
+            write_below: 0,
             wake: None,
             closed: false,
         })
@@ -114,24 +124,30 @@ impl WriteBack {
     }
 
     /// Dirties pages of `owner` and lets the flusher write if it has to.
-    pub(crate) fn dirty(&mut self, now: Instant, owner: u32, extent: Extent) {
+    pub(crate) fn dirty(&mut self, now: Instant, owner: u64, extent: Extent) {
         self.dirty_len += extent.len.get();
         match self.dirty.back_mut() {
             Some(last)
                 if last.owner == owner
                     && last.extent.end() == extent.start
-                    && now.saturating_since(last.since) < RUN =>
+                    && now.saturating_since(last.since) < RUN
+                    && last.number >= self.write_below =>
             {
                 last.extent.len += extent.len;
             }
             _ => {
-                self.dirty.push_back(DirtyRun { extent, since: now, owner });
+                self.dirty.push_back(DirtyRun { extent, since: now, number: self.runs, owner });
+                self.runs += 1;
+                *self.owners.entry(owner).or_default() += 1;
             }
         }
     }
 
     /// Forgets the dirty pages of `owner`: its file is truncated or deleted.
-    pub(crate) fn forget(&mut self, owner: u32) {
+    pub(crate) fn forget(&mut self, owner: u64) {
+        if self.owners.remove(&owner).is_none() {
+            return;
+        }
         self.dirty.retain(|run| run.owner != owner);
         self.dirty_len = self.dirty.iter().map(|run| run.extent.len.get()).sum();
     }
@@ -151,6 +167,11 @@ impl WriteBack {
         }
     }
 
+    /// The largest request in sectors.
+    pub(crate) fn max_request(&self) -> u64 {
+        self.max_request
+    }
+
     /// The number of sectors above which the flusher writes.
     pub(crate) fn background(&self) -> u64 {
         self.background
@@ -161,9 +182,28 @@ impl WriteBack {
         !self.closed && self.dirty_len + self.submitted_len > self.limit
     }
 
+    /// Returns true if pages of `owner` are dirty and not yet submitted.
+    pub(crate) fn is_dirty(&self, owner: u64) -> bool {
+        self.owners.contains_key(&owner)
+    }
+
+    /// Writes all that is dirty now, whatever the limits are; returns the number with which
+    /// [`WriteBack::has_written`] answers for it.
+    pub(crate) fn write_all(&mut self) -> u64 {
+        self.write_below = self.runs;
+        self.runs
+    }
+
+    /// Returns true if all runs below `number` are on the drive.
+    pub(crate) fn has_written(&self, number: u64) -> bool {
+        self.closed
+            || (self.dirty.front().is_none_or(|run| run.number >= number)
+                && self.submitted.front().is_none_or(|(_, run)| *run >= number))
+    }
+
     /// A write of the flusher is complete.
     pub(crate) fn finished(&mut self) {
-        if let Some(len) = self.submitted.pop_front() {
+        if let Some((len, _)) = self.submitted.pop_front() {
             self.submitted_len -= len;
         }
     }
@@ -195,6 +235,7 @@ impl WriteBack {
     fn close(&mut self) {
         self.closed = true;
         self.dirty.clear();
+        self.owners.clear();
         self.dirty_len = 0;
     }
 
@@ -202,6 +243,7 @@ impl WriteBack {
         self.dirty.front().is_some_and(|oldest| {
             self.dirty_len > self.background
                 || self.is_over_limit()
+                || oldest.number < self.write_below
                 || oldest.since + self.expire <= now
         })
     }
@@ -216,14 +258,21 @@ impl WriteBack {
             if !out.request(now, flusher, Operation::Write, extent) {
                 return self.close();
             }
-            self.submitted.push_back(len);
+            self.submitted.push_back((len, run.number));
             self.submitted_len += len;
             self.dirty_len -= len;
             left -= len;
             let (start, end) = (extent.end().get(), run.extent.end().get());
             run.extent = Extent::from_numbers(start, end - start);
             if run.extent.len.is_zero() {
+                let owner = run.owner;
                 self.dirty.pop_front();
+                if let Some(runs) = self.owners.get_mut(&owner) {
+                    *runs -= 1;
+                    if *runs == 0 {
+                        self.owners.remove(&owner);
+                    }
+                }
             }
         }
     }

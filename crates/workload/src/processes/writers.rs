@@ -144,7 +144,7 @@ impl Writers {
             client = out.begin(place);
             writer.client = Some(client);
             writer.next = writer.file.start.get();
-            self.cache.forget(place);
+            self.cache.forget(u64::from(place));
         }
         if self.cache.is_closed() || !out.limits.allow(now) {
             out.end(now, client);
@@ -152,7 +152,7 @@ impl Writers {
             return;
         }
         let len = self.calls.draw(&mut writer.rng).min(writer.file.end().get() - writer.next);
-        self.cache.dirty(now, place, Extent::from_numbers(writer.next, len));
+        self.cache.dirty(now, u64::from(place), Extent::from_numbers(writer.next, len));
         writer.next += len;
         if self.cache.is_over_limit() {
             writer.waits = true;
