@@ -120,6 +120,17 @@ pub enum HoldReason {
     Idleness,
 }
 
+/// The waits for a request that was expected soon, while others were queued (P3, anticipation).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// Waits that began.
+    pub begun: u64,
+    /// Waits during which the expected request came.
+    pub came: u64,
+    /// The time that the drive was idle because of them.
+    pub time: Nanos,
+}
+
 /// The result of a cancellation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancelled {

@@ -24,13 +24,16 @@ mod scheduler;
 mod search;
 mod shares;
 mod sorted;
+mod streams;
 mod table;
 pub mod tour;
 mod tunables;
 
 pub use account::{Accounts, BackgroundAccount, VolumeAccount};
 pub use background::{BackgroundRead, FillReport, FillSource, Pace, ScanId, ScanOptions};
-pub use command::{Cancelled, Command, CommandId, Decision, Done, Finished, HoldReason, Outcome};
+pub use command::{
+    Cancelled, Command, CommandId, Decision, Done, Finished, HoldReason, Outcome, Waits,
+};
 pub use drive::{DriveTraits, Outstanding, PredictedService, QueueLimits};
 pub use freeblock::{FillSettings, IdleSettings, PendingSectors, ReadAhead};
 pub use policies::POLICIES;

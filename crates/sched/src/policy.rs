@@ -11,13 +11,13 @@ use core::cell::OnceCell;
 use headtime_units::{Instant, Lba, Nanos};
 use smallvec::SmallVec;
 
-use crate::command::{Finished, HoldReason};
+use crate::command::{Finished, HoldReason, Waits};
 use crate::drive::Outstanding;
 use crate::positioning::{
     Estimate, Head, Likely, Overhead, PairCost, Position, Positioning, Target,
 };
 use crate::queue::{Queue, Queued, Ticket};
-use crate::request::{Op, Request, StreamId};
+use crate::request::{Op, Request, RequestId, StreamId};
 use crate::shares::{Charge, Shares, TenantState};
 use crate::tunables::Tunables;
 
@@ -223,9 +223,20 @@ pub trait Policy: Send {
     fn belief_changed(&mut self) {}
 
     /// A read, write, zeroing, discard or flush was accepted at `now`; for policies with
-    /// statistics, as are the two below. It may have to wait for another before it is eligible.
+    /// statistics, as are `cancelled`,
+    /// `stream_ended` and `finished`. It may have to wait for another before it is eligible.
     fn submitted(&mut self, now: Instant, request: &Request) {
         let _ = (now, request);
+    }
+
+    /// A request was cancelled: it will not be reported.
+    fn cancelled(&mut self, id: RequestId) {
+        let _ = id;
+    }
+
+    /// The waits for expected requests so far.
+    fn waits(&self) -> Waits {
+        Waits::default()
     }
 
     /// The process or connection of `stream` has ended: no request of it will follow.

@@ -43,7 +43,7 @@ use alloc::vec::Vec;
 use headtime_units::{Instant, Nanos};
 
 use crate::account::Accounts;
-use crate::command::{Cancelled, Decision, Done, Finished, Outcome};
+use crate::command::{Cancelled, Decision, Done, Finished, Outcome, Waits};
 use crate::drive::{DriveTraits, Outstanding, QueueLimits};
 use crate::freeblock::Fill;
 use crate::ids::Ids;
@@ -304,6 +304,7 @@ impl Scheduler {
         if self.cancelled.contains(&ticket) {
             return Cancelled::Unknown;
         }
+        self.policy.cancelled(id);
         if !self.remove_request(ticket) {
             self.cancelled.push(ticket);
             return Cancelled::AtDrive;
@@ -401,6 +402,12 @@ impl Scheduler {
     /// See [`Tunables::set`]; nothing is changed then.
     pub fn tune(&mut self, name: &str, value: &str) -> Result<(), TunableError> {
         self.tunables.set(name, value)
+    }
+
+    /// The waits of the policy at work for requests that it expected.
+    #[must_use]
+    pub fn waits(&self) -> Waits {
+        self.policy.waits()
     }
 
     /// The name of the policy at work.

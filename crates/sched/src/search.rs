@@ -49,7 +49,8 @@ pub(crate) fn nearest(queue: &Queue, cylinder: u32) -> Option<Ticket> {
 /// As [`cheapest`], for a cost of the most likely times alone.
 pub(crate) fn soonest(view: &View<'_>, cost: impl Fn(&Likely) -> Nanos) -> Option<Ticket> {
     let bound = |cylinders| view.belief.seek_lower_bound(cylinders);
-    least(view.queue, view.head().place.cylinder, bound, |queued| cost(&view.likely(queued)))
+    let cost = |queued: &Queued| cost(&view.likely(queued));
+    least(view.queue, view.head().place.cylinder, bound, anyone, cost)
 }
 
 /// Of the requests whose `cost` is within `percent` of the minimum, the one that starts the fewest
@@ -72,19 +73,26 @@ pub(crate) fn nearest_of_the_soonest(
     )
 }
 
-/// The request of minimum `cost` if sent now; among equals the lowest ticket.
+/// Of the requests for which `among` holds, that of minimum `cost` if sent now; among equals the
+/// lowest ticket.
 ///
 /// `cost` may not be below `positioning` or, if it uses `expected` instead, below that: the bound
 /// applies to those.
-pub(crate) fn cheapest(view: &View<'_>, cost: impl Fn(&Estimate) -> Nanos) -> Option<Ticket> {
+pub(crate) fn cheapest(
+    view: &View<'_>,
+    among: impl Fn(&Queued) -> bool,
+    cost: impl Fn(&Estimate) -> Nanos,
+) -> Option<Ticket> {
     let bound = |cylinders| view.belief.seek_lower_bound(cylinders);
-    least(view.queue, view.head().place.cylinder, bound, |queued| cost(&view.estimate(queued)))
+    let cost = |queued: &Queued| cost(&view.estimate(queued));
+    least(view.queue, view.head().place.cylinder, bound, among, cost)
 }
 
 /// As [`cheapest`], the cost multiplied by `factor` of the request's age, which lies in 0..=1 and
 /// does not rise with age.
 pub(crate) fn cheapest_aged(
     view: &View<'_>,
+    among: impl Fn(&Queued) -> bool,
     cost: impl Fn(&Estimate) -> Nanos,
     factor: impl Fn(Nanos) -> f64,
 ) -> Option<Ticket> {
@@ -94,21 +102,31 @@ pub(crate) fn cheapest_aged(
         view.queue,
         view.head().place.cylinder,
         bound,
+        among,
         |queued| cost(&view.estimate(queued)),
         factor,
     )
+}
+
+/// Every request competes.
+pub(crate) fn anyone(_: &Queued) -> bool {
+    true
 }
 
 fn least(
     queue: &Queue,
     cylinder: u32,
     bound: impl Fn(u32) -> Nanos,
+    among: impl Fn(&Queued) -> bool,
     cost: impl Fn(&Queued) -> Nanos,
 ) -> Option<Ticket> {
     let mut best: Option<(Nanos, Ticket)> = None;
     for (distance, queued) in outward(queue, cylinder) {
         if best.is_some_and(|(least, _)| bound(distance) > least) {
             break;
+        }
+        if !among(queued) {
+            continue;
         }
         let candidate = (cost(queued), queued.ticket);
         best = Some(best.map_or(candidate, |best| best.min(candidate)));
@@ -146,10 +164,11 @@ fn min_aged(
     queue: &Queue,
     cylinder: u32,
     bound: impl Fn(u32) -> Nanos,
+    among: impl Fn(&Queued) -> bool,
     cost: impl Fn(&Queued) -> Nanos,
     factor: impl Fn(&Queued) -> f64,
 ) -> Option<Ticket> {
-    let oldest = queue.oldest()?;
+    let oldest = queue.by_arrival().find(|queued| among(queued))?;
     // At factor zero only age counts, and no request is older.
     if factor(oldest) <= 0.0 {
         return Some(oldest.ticket);
@@ -160,7 +179,7 @@ fn min_aged(
     };
     let consider =
         |best: &mut Option<(f64, Ticket)>, queued: &Queued, bound: Nanos, factor: f64| {
-            if cannot_win(*best, bound, factor) {
+            if cannot_win(*best, bound, factor) || !among(queued) {
                 return;
             }
             let candidate = (cost(queued).as_ns() as f64 * factor, queued.ticket);
@@ -356,7 +375,7 @@ mod tests {
                 bound(queued.target.start.cylinder.abs_diff(head))
                     + Nanos::from_ns(above_bound[queued.ticket.0 as usize])
             };
-            prop_assert_eq!(least(&queue, head, bound, cost), linear(&queue, cost));
+            prop_assert_eq!(least(&queue, head, bound, anyone, cost), linear(&queue, cost));
         }
 
         #[test]
@@ -398,7 +417,7 @@ mod tests {
                 libm::pow((1.0 - age).max(0.0), power)
             };
             let by_looking = linear(&queue, |queued| cost(queued).as_ns() as f64 * factor(queued));
-            prop_assert_eq!(min_aged(&queue, head, bound, cost, factor), by_looking);
+            prop_assert_eq!(min_aged(&queue, head, bound, anyone, cost, factor), by_looking);
         }
     }
 
@@ -408,8 +427,8 @@ mod tests {
     fn of_two_that_cost_nothing_the_older_goes() {
         let queue = queue_of(&[(30, 0), (9, 0), (11, 0), (10, 0)]);
         let cost = |queued: &Queued| bound(queued.target.start.cylinder.abs_diff(10));
-        assert_eq!(least(&queue, 10, bound, cost), Some(Ticket(1)));
-        assert_eq!(min_aged(&queue, 10, bound, cost, |_| 0.5), Some(Ticket(1)));
+        assert_eq!(least(&queue, 10, bound, anyone, cost), Some(Ticket(1)));
+        assert_eq!(min_aged(&queue, 10, bound, anyone, cost, |_| 0.5), Some(Ticket(1)));
     }
 
     #[test]
@@ -420,9 +439,9 @@ mod tests {
             looked_at.set(looked_at.get() + 1);
             Nanos::from_ns(20) + bound(queued.target.start.cylinder.abs_diff(100))
         };
-        assert_eq!(least(&queue, 100, bound, cost), Some(Ticket(0)));
+        assert_eq!(least(&queue, 100, bound, anyone, cost), Some(Ticket(0)));
         assert_eq!(looked_at.replace(0), 2, "the bound at 95 cylinders exceeds 20 ns");
-        assert_eq!(min_aged(&queue, 100, bound, cost, |_| 1.0), Some(Ticket(0)));
+        assert_eq!(min_aged(&queue, 100, bound, anyone, cost, |_| 1.0), Some(Ticket(0)));
         assert_eq!(looked_at.get(), 2);
     }
 }

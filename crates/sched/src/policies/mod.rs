@@ -7,6 +7,7 @@ mod elevator;
 mod frozen;
 mod pairs;
 mod period;
+mod stream_turns;
 mod turns;
 
 use crate::table::PolicyEntry;

@@ -7,7 +7,7 @@ use headtime_units::{Extent, Nanos};
 use crate::policies::sptf::lost_before;
 use crate::policy::{Choice, Policy, View};
 use crate::positioning::{Estimate, Head};
-use crate::queue::Ticket;
+use crate::queue::{Queued, Ticket};
 use crate::request::Op;
 use crate::search;
 use crate::table::{Parameter, Parameters, PolicyEntry};
@@ -73,19 +73,24 @@ impl SptfExpected {
 
     /// The request it would send now.
     pub(crate) fn cheapest_or_run(&self, view: &View<'_>) -> Option<Ticket> {
-        self.cheapest(view).map(|ticket| first_of_run(view, ticket).unwrap_or(ticket))
+        self.cheapest(view, search::anyone)
+            .map(|ticket| first_of_run(view, ticket).unwrap_or(ticket))
     }
 
-    /// The cheapest request by expected cost, with ageing.
-    fn cheapest(&self, view: &View<'_>) -> Option<Ticket> {
+    /// The cheapest by expected cost, with ageing, of the requests for which `among` holds.
+    pub(crate) fn cheapest(
+        &self,
+        view: &View<'_>,
+        among: impl Fn(&Queued) -> bool,
+    ) -> Option<Ticket> {
         let ready = view.ready_at();
         let cost = |estimate: &Estimate| lost_before(estimate.depart, ready) + estimate.expected;
         let horizon_ns = self.horizon_responses * view.mean_response.as_ns() as f64;
         // Before the first completion there is no mean response to compare ages with.
         if self.power == 0.0 || horizon_ns == 0.0 {
-            return search::cheapest(view, cost);
+            return search::cheapest(view, among, cost);
         }
-        search::cheapest_aged(view, cost, |age| factor(age, horizon_ns, self.power))
+        search::cheapest_aged(view, among, cost, |age| factor(age, horizon_ns, self.power))
     }
 }
 
@@ -103,23 +108,23 @@ impl Policy for SptfExpected {
         if arms > 1 {
             return arms;
         }
-        let continues = || {
-            view.queue
-                .from_lba(view.next_lba())
-                .next()
-                .is_some_and(|queued| queued.request.extent.start == view.next_lba())
-        };
         let held = view.queue.len() + view.outstanding.len();
         let two = match self.two_from {
             0 => two_are_worth_it(held, overhead(view), view.mean_response),
             from => held >= from,
         };
-        if two || continues() { 2 } else { 1 }
+        if two || continues(view).is_some() { 2 } else { 1 }
     }
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
         Choice::one(self.cheapest_or_run(view))
     }
+}
+
+/// The request that starts where the last command ends.
+pub(crate) fn continues<'a>(view: &View<'a>) -> Option<&'a Queued> {
+    let next = view.next_lba();
+    view.queue.from_lba(next).next().filter(|queued| queued.request.extent.start == next)
 }
 
 /// The first of the reads that follow each other without a gap from where the drive reads on by

@@ -23,7 +23,7 @@ fn reads_beside_flushes(session: &mut Session, flushes: usize, secs: u64) -> f64
         while session.scheduler.queue().len() < 8 {
             session.accept(of_volume(
                 0,
-                read(id, id.wrapping_mul(0x9E37_79B9_7F4A_7C15) % CAPACITY, 1),
+                read(id, id.wrapping_mul(0x9E37_79B9_7F4A_7C15) % (CAPACITY / 2) * 2, 1),
             ));
             id += 1;
         }

@@ -15,14 +15,14 @@ fn idle_only() -> FillSettings {
 }
 
 /// Volume 0 has eight random reads for this long, the same ones whatever else happens; `next` is
-/// the number of the next.
+/// the number of the next. No two abut, so that they are no sequential run.
 fn hold_eight(session: &mut Session, next: &mut u64, ms: u64) {
     let end = session.now + Nanos::from_ms(ms);
     while session.now < end {
         while session.scheduler.queue().len() < 8 {
             let mixed = (*next + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let mixed = (mixed ^ (mixed >> 31)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            session.accept(of_volume(0, read(*next, (mixed >> 33) % CAPACITY, 1)));
+            session.accept(of_volume(0, read(*next, (mixed >> 33) % (CAPACITY / 2) * 2, 1)));
             *next += 1;
         }
         session.step();

@@ -7,19 +7,22 @@ use crate::expected::order_of;
 use crate::session::{Session, Setup, due, read};
 
 proptest! {
+    /// No two of the reads abut, so that they are no sequential run.
     #[test]
-    fn without_deadlines_the_order_is_that_of_sptf_expected(
-        arrivals in proptest::collection::vec((0_u64..192, 0_u64..20_000), 1..40),
+    fn without_runs_and_deadlines_the_order_is_that_of_sptf_expected(
+        places in proptest::collection::vec((0_u64..96, 0_u64..20_000), 1..40),
     ) {
+        let arrivals: Vec<(u64, u64)> =
+            places.into_iter().map(|(place, gap_us)| (2 * place, gap_us)).collect();
         prop_assert_eq!(order_of("headtime", &arrivals), order_of("sptf-expected", &arrivals));
     }
 }
 
-/// All sectors of the head's own cylinder, and one seven cylinders away that is due.
+/// Every other sector of the head's own cylinder twice, and one seven cylinders away that is due.
 fn with_one_due_in(policy: &str, ms: u64) -> Session {
     let mut session = Setup::of(policy).start();
     for id in 0..24 {
-        session.accept(read(id, id, 1));
+        session.accept(read(id, id % 12 * 2, 1));
     }
     session.accept(due(read(24, 7 * 24 + 2, 1), ms));
     session.run_to_end();

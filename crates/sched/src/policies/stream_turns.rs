@@ -1,0 +1,272 @@
+//! Turns between sequential runs and other requests: the owner that has the drive, for how long,
+//! and when its next request is worth waiting for.
+//!
+//! Each request priced alone, a drive changes to another run with almost every request, and each
+//! change costs a seek and half a revolution. Here the owners of requests ([`Owner`]) take turns,
+//! as long as the requests of a run are held:
+//!
+//! *Length.* A turn is as long as a change to another owner costs at most a twentieth of it, but
+//! all owners together have one turn in a round of 800 ms (400 ms if one of them is a rest, whose
+//! clients wait one by one), and a turn is at least two changes long.
+//!
+//! *Order.* Start-time fair queueing by disk time (Goyal et al., SIGCOMM 1996): each owner has a
+//! virtual time, which grows with the disk time that it uses; one that comes back is at most a
+//! round earlier than the latest. Of the owners at most half a turn later than the earliest, the
+//! next by ascending address goes, so that a round is one sweep; rests go last.
+//!
+//! *Waits.* A turn goes on while the owner's next request is worth waiting for (P3, anticipation):
+//! no longer than its mean think time with four mean deviations, and only if that is less than a
+//! change costs. The time of a wait is charged to the owner.
+//!
+//! Worked example, a change costs 12 ms: four readers with one request each have turns of 200 ms
+//! (800 / 4); 12 of 212 ms are lost, and no reader waits longer than 650 ms.
+//!
+//! Cost: a decision during a turn takes O(held requests of runs), one at its end O(owners).
+
+use alloc::collections::BTreeMap;
+
+use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
+use smallvec::SmallVec;
+
+use crate::command::{Finished, Waits};
+use crate::policy::View;
+use crate::positioning::Positioning;
+use crate::queue::{Queued, Ticket};
+use crate::request::{Op, Request, RequestId, StreamId};
+use crate::shares::Tenant;
+use crate::streams::{Account, Owner, RunId, Streams};
+
+/// The turn of streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StreamTurn {
+    /// No run is held: all requests compete.
+    Anyone,
+    /// This owner's, whose requests alone compete; some are eligible.
+    Of(Owner),
+    /// That of an owner whose last request is at the drive.
+    AtDrive,
+    /// That of an owner whose next request is expected by then.
+    Expected(Instant),
+}
+
+/// The state of turns.
+#[derive(Default)]
+pub(crate) struct StreamTurns {
+    streams: Streams,
+    /// By tenant, because only the owners of one compete for its time; `None` where no volume has
+    /// terms.
+    turns: BTreeMap<Option<Tenant>, Turn>,
+    /// The cost of a change to another owner; `None` before it is needed.
+    change: Option<Nanos>,
+    waits: Waits,
+}
+
+/// A turn.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    owner: Owner,
+    /// The use of the owner when the turn began.
+    used: Nanos,
+    length: Nanos,
+    /// The begin of the wait that is on.
+    waits_since: Option<Instant>,
+}
+
+/// The reciprocal of the maximum part of a turn that the change to it costs (the project's target
+/// is one in twenty).
+const CHANGES: u64 = 20;
+/// A turn is at least this many changes long (guess: a third of the time is lost then).
+const SHORTEST_CHANGES: u64 = 2;
+/// All owners have a turn within this time, which bounds the time without progress of each.
+const ROUND: Nanos = Nanos::from_ms(800);
+/// The same if requests outside of runs compete.
+const ROUND_WITH_REST: Nanos = Nanos::from_ms(400);
+/// The maximum number of requests in one command (guess: what a client keeps outstanding).
+const MERGED: usize = 64;
+
+impl StreamTurns {
+    /// The streams, which the caller tells of requests.
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.streams
+    }
+
+    /// As [`crate::Policy::submitted`].
+    pub(crate) fn submitted(&mut self, now: Instant, request: &Request) {
+        self.streams.submitted(now, request);
+    }
+
+    /// As [`crate::Policy::finished`].
+    pub(crate) fn finished(&mut self, finished: &Finished) {
+        self.streams.finished(finished);
+    }
+
+    /// As [`crate::Policy::cancelled`].
+    pub(crate) fn cancelled(&mut self, id: RequestId) {
+        self.streams.gone(id);
+    }
+
+    /// As [`crate::Policy::stream_ended`].
+    pub(crate) fn stream_ended(&mut self, stream: StreamId) {
+        self.streams.ended(stream);
+    }
+
+    /// As [`crate::Policy::belief_changed`].
+    pub(crate) fn belief_changed(&mut self) {
+        self.change = None;
+    }
+
+    /// The waits so far.
+    pub(crate) fn waits(&self) -> Waits {
+        self.waits
+    }
+
+    /// The next turn among the requests that the view shows, which are those of `tenant`.
+    ///
+    /// On a drive with several arms all requests compete: turns would keep one arm busy.
+    pub(crate) fn next(&mut self, view: &View<'_>, tenant: Option<Tenant>) -> StreamTurn {
+        let turn = self.turns.get(&tenant).copied();
+        let of_run = turn.is_some_and(|turn| matches!(turn.owner, Owner::Run(_)));
+        if (self.streams.no_run_is_held() && !of_run) || view.belief.arms() > 1 {
+            self.end(tenant, view.now);
+            return StreamTurn::Anyone;
+        }
+        let eligible = self.streams.eligible(view);
+        let change = *self.change.get_or_insert_with(|| change_cost(view.belief));
+        if let Some(turn) = turn {
+            let account = self.streams.account(turn.owner);
+            let alone = eligible.iter().all(|(owner, _)| *owner == turn.owner);
+            if alone || account.used.saturating_sub(turn.used) < turn.length {
+                if eligible.iter().any(|(owner, _)| *owner == turn.owner) {
+                    self.stop_waiting(tenant, view.now, Came::Yes);
+                    return StreamTurn::Of(turn.owner);
+                }
+                if let Some(waits) = self.wait(tenant, view, &account, change) {
+                    return waits;
+                }
+            }
+        }
+        self.end(tenant, view.now);
+        self.begin(tenant, view, &eligible, turn, change)
+    }
+
+    /// The requests of a run that go as one command: those that follow each other without a gap
+    /// from the first on, as long as they take no longer than a revolution. No more than a quarter
+    /// of those held: while one command is served, the drive needs the next.
+    pub(crate) fn merged(&self, view: &View<'_>, run: RunId) -> SmallVec<[Ticket; 1]> {
+        let mut tickets = SmallVec::new();
+        let mut left = view.belief.revolution();
+        let mut last: Option<&Queued> = None;
+        let most = self.streams.held(run).div_ceil(4).min(MERGED);
+        for queued in self.streams.of_run(run, view).take(most) {
+            let follows = last.is_none_or(|last| {
+                last.request.extent.end() == queued.request.extent.start
+                    && last.request.fua == queued.request.fua
+                    && queued.target.transfer <= left
+            });
+            if !follows {
+                break;
+            }
+            left = left.saturating_sub(queued.target.transfer);
+            last = Some(queued);
+            tickets.push(queued.ticket);
+        }
+        tickets
+    }
+
+    /// The owner that is next in turn: of those at most half a turn later than the earliest, the
+    /// next run by ascending address from the head, the one before last, a rest after all runs.
+    fn begin(
+        &mut self,
+        tenant: Option<Tenant>,
+        view: &View<'_>,
+        eligible: &[(Owner, &Queued)],
+        before: Option<Turn>,
+        change: Nanos,
+    ) -> StreamTurn {
+        let any_rest = eligible.iter().any(|(owner, _)| matches!(owner, Owner::Rest(_)));
+        let round = if any_rest { ROUND_WITH_REST } else { ROUND };
+        let waits_for_another =
+            before.is_some_and(|before| eligible.iter().all(|(owner, _)| *owner != before.owner));
+        let owners = (eligible.len() + usize::from(waits_for_another)).max(1) as u64;
+        let length = (change * CHANGES).min(round / owners).max(change * SHORTEST_CHANGES);
+        let time_of = |owner| self.streams.account(owner).virtual_time;
+        let latest = eligible.iter().map(|(owner, _)| time_of(*owner)).max().unwrap_or_default();
+        let back = latest.saturating_sub(round.as_ns());
+        for (owner, _) in eligible {
+            let account = self.streams.account_mut(*owner).expect("it has requests");
+            account.virtual_time = account.virtual_time.max(back);
+        }
+        let time_of = |owner| self.streams.account(owner).virtual_time;
+        let earliest = eligible.iter().map(|(owner, _)| time_of(*owner)).min().unwrap_or_default();
+        let head = view.next_lba();
+        let first = eligible
+            .iter()
+            .filter(|(owner, _)| time_of(*owner) <= earliest + length.as_ns() / 2)
+            .min_by_key(|(owner, queued)| {
+                let start = queued.request.extent.start;
+                let again = before.is_some_and(|before| before.owner == *owner);
+                (matches!(owner, Owner::Rest(_)), again, start < head, start, *owner)
+            });
+        let Some((owner, _)) = first else { return StreamTurn::Anyone };
+        let used = self.streams.account(*owner).used;
+        self.turns.insert(tenant, Turn { owner: *owner, used, length, waits_since: None });
+        StreamTurn::Of(*owner)
+    }
+
+    /// Waits for the owner of the turn, if that pays: for its command at the drive or, if there is
+    /// none, for its next request.
+    fn wait(
+        &mut self,
+        tenant: Option<Tenant>,
+        view: &View<'_>,
+        account: &Account,
+        change: Nanos,
+    ) -> Option<StreamTurn> {
+        let turn = self.turns.get_mut(&tenant)?;
+        let within = account.expected_within(change)?;
+        let mut at_drive = view.outstanding.iter().flat_map(|command| &command.requests);
+        if at_drive.any(|queued| self.streams.owner(&queued.request) == turn.owner) {
+            return Some(StreamTurn::AtDrive);
+        }
+        let until = account.idle_since()? + within;
+        if until <= view.now {
+            return None;
+        }
+        if turn.waits_since.is_none() {
+            turn.waits_since = Some(view.now);
+            self.waits.begun += 1;
+        }
+        Some(StreamTurn::Expected(until))
+    }
+
+    /// Charges a wait to the owner of the turn and counts its outcome.
+    fn stop_waiting(&mut self, tenant: Option<Tenant>, now: Instant, came: Came) {
+        let Some(turn) = self.turns.get_mut(&tenant) else { return };
+        let Some(since) = turn.waits_since.take() else { return };
+        let waited = now.saturating_since(since);
+        self.waits.time += waited;
+        self.waits.came += u64::from(came == Came::Yes);
+        let owner = turn.owner;
+        self.streams.account_mut(owner).into_iter().for_each(|account| account.charge(waited));
+    }
+
+    fn end(&mut self, tenant: Option<Tenant>, now: Instant) {
+        self.stop_waiting(tenant, now, Came::No);
+        self.turns.remove(&tenant);
+    }
+}
+
+/// The outcome of a wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Came {
+    Yes,
+    No,
+}
+
+/// The cost of a change to another owner: a seek over a third of the cylinders, the mean of random
+/// seeks, and half a revolution.
+fn change_cost(belief: &dyn Positioning) -> Nanos {
+    let third = Extent::new(Lba::new(belief.capacity().get() / 3), Sectors::new(1));
+    let cylinders = belief.target(Op::Read, third).start.cylinder;
+    belief.seek_lower_bound(cylinders) + belief.revolution() / 2
+}
