@@ -131,6 +131,18 @@ pub struct Waits {
     pub time: Nanos,
 }
 
+impl core::ops::Add for Waits {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            begun: self.begun + other.begun,
+            came: self.came + other.came,
+            time: self.time + other.time,
+        }
+    }
+}
+
 /// The result of a cancellation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancelled {

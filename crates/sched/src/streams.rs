@@ -35,16 +35,22 @@ pub(crate) enum Owner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RunId(u64);
 
-/// The disk time that an owner has used, and how soon its next request follows a completion.
+/// The disk time that an owner has used.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Account {
     /// The disk time used, with waits for its requests.
     pub(crate) used: Nanos,
     /// The virtual time of start-time fair queueing.
     pub(crate) virtual_time: u64,
-    /// The mean time from a completion to the next submission, and its mean deviation; `None`
-    /// before the first.
-    think_ns: Option<(f64, f64)>,
+    /// The think time of its client.
+    pub(crate) think: Think,
+}
+
+/// The think time of a client: from a completion to its next submission.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Think {
+    /// The mean, and the mean deviation; `None` before the first.
+    mean_ns: Option<(f64, f64)>,
     /// The last completion, as long as no request was submitted after it.
     idle_since: Option<Instant>,
     /// True if no request will follow.
@@ -109,30 +115,39 @@ impl Account {
         self.used += time;
         self.virtual_time += time.as_ns();
     }
+}
 
-    /// The time after a completion within which the next request is expected; `None` if it is not
-    /// worth waiting for, because a change to another owner costs less, `change`.
+impl Think {
+    /// The time by which the next request is expected, if no request was submitted after the last
+    /// completion and it is worth waiting for, which is at most `most` after that.
     ///
-    /// It is the mean think time with four mean deviations (as TCP's retransmission timer), or
-    /// `change` before the first think time is known.
-    pub(crate) fn expected_within(&self, change: Nanos) -> Option<Nanos> {
-        let wait = match self.think_ns {
-            Some((mean, deviation)) => Nanos::from_ns((mean + 4.0 * deviation) as u64),
-            None => change,
+    /// It is the mean think time with four mean deviations (as TCP's retransmission timer) and a
+    /// margin, or `most` before the first think time is known.
+    pub(crate) fn expected_by(&self, most: Nanos) -> Option<Instant> {
+        Some(self.idle_since? + self.within(most)?)
+    }
+
+    /// The time before which the next request is not expected: the mean less two mean deviations.
+    pub(crate) fn not_before(&self) -> Option<Instant> {
+        let (mean, deviation) = self.mean_ns?;
+        Some(self.idle_since? + Nanos::from_ns((mean - 2.0 * deviation).max(0.0) as u64))
+    }
+
+    /// The time after a completion within which a request is expected, if at most `most`.
+    pub(crate) fn within(&self, most: Nanos) -> Option<Nanos> {
+        let wait = match self.mean_ns {
+            Some((mean, deviation)) => Nanos::from_ns((mean + 4.0 * deviation) as u64) + MARGIN,
+            None => most,
         };
-        (!self.ended && wait <= change).then_some(wait.max(SHORTEST_WAIT))
+        (!self.ended && wait <= most).then_some(wait)
     }
 
-    /// The last completion, if no request was submitted after it.
-    pub(crate) fn idle_since(&self) -> Option<Instant> {
-        self.idle_since
-    }
-
-    fn submitted(&mut self, now: Instant) {
+    /// Notes a submission.
+    pub(crate) fn submitted(&mut self, now: Instant) {
         self.ended = false;
         let Some(since) = self.idle_since.take() else { return };
         let sample = now.saturating_since(since).as_ns() as f64;
-        self.think_ns = Some(match self.think_ns {
+        self.mean_ns = Some(match self.mean_ns {
             Some((mean, deviation)) => (
                 mean + (sample - mean) / 8.0,
                 deviation + ((sample - mean).abs() - deviation) / 4.0,
@@ -141,15 +156,15 @@ impl Account {
         });
     }
 
-    fn finished(&mut self, finished: &Finished) {
-        self.charge(finished.disk_time);
+    /// Notes a completion.
+    pub(crate) fn finished(&mut self, finished: &Finished) {
         self.idle_since = Some(finished.finished);
     }
 }
 
-/// Below this a wait costs less than to decide whether it pays (guess: the way of a completion to
-/// its client and of the next request back).
-const SHORTEST_WAIT: Nanos = Nanos::from_us(500);
+/// The addition to the expected think time (guess: the way of a completion to its client and of
+/// the next request back, when that is slow).
+const MARGIN: Nanos = Nanos::from_us(500);
 
 impl Streams {
     /// Returns whether no request of a run is held.
@@ -220,7 +235,7 @@ impl Streams {
         }
         match self.run_of(request).or_else(|| self.new_run(now, request)) {
             Some(id) => self.join(id, now, request),
-            None => self.rests.entry(request.volume).or_default().submitted(now),
+            None => self.rests.entry(request.volume).or_default().think.submitted(now),
         }
     }
 
@@ -229,7 +244,10 @@ impl Streams {
         if finished.request.op.moves_head() {
             let owner = self.owner(&finished.request);
             self.gone(finished.request.id);
-            self.account_mut(owner).into_iter().for_each(|account| account.finished(finished));
+            if let Some(account) = self.account_mut(owner) {
+                account.charge(finished.disk_time);
+                account.think.finished(finished);
+            }
         }
     }
 
@@ -243,7 +261,7 @@ impl Streams {
     /// Notes that no request of `stream` will follow.
     pub(crate) fn ended(&mut self, stream: StreamId) {
         for run in self.runs.values_mut().filter(|run| run.stream == stream) {
-            run.account.ended = true;
+            run.account.think.ended = true;
         }
     }
 
@@ -306,7 +324,7 @@ impl Streams {
         run.length += len.get();
         run.last = now;
         run.stream = request.stream;
-        run.account.submitted(now);
+        run.account.think.submitted(now);
         let place = run.held.partition_point(|(lba, _)| *lba <= start);
         run.held.insert(place, (start, request.id));
         let ends_here = (run.volume, run.op, run.end);
@@ -466,25 +484,29 @@ mod tests {
 
     #[test]
     fn a_think_time_is_learned_and_one_that_is_too_long_is_not_waited_for() {
-        let mut account = Account::default();
+        let mut think = Think::default();
         let (ms, change) = (Nanos::from_ms, Nanos::from_ms(12));
-        assert_eq!(account.expected_within(change), Some(change), "nothing is known yet");
+        assert_eq!(think.within(change), Some(change), "nothing is known yet");
         let mut now = Instant::ORIGIN;
-        let mut think = |account: &mut Account, time: Nanos| {
+        let mut learn = |think: &mut Think, time: Nanos| {
             for _ in 0..40 {
-                account.idle_since = Some(now);
+                think.idle_since = Some(now);
                 now += time;
-                account.submitted(now);
+                think.submitted(now);
             }
+            think.idle_since = Some(now);
+            now
         };
-        think(&mut account, ms(2));
-        let within = account.expected_within(change).expect("it comes soon");
-        assert!(within >= ms(2) && within < ms(3), "{within}");
-        think(&mut account, ms(20));
-        assert_eq!(account.expected_within(change), None);
-        think(&mut account, ms(2));
-        account.ended = true;
-        assert_eq!(account.expected_within(change), None, "its process has ended");
+        let since = learn(&mut think, ms(2));
+        let until = think.expected_by(change).expect("it comes soon");
+        assert!(until >= since + ms(2) && until < since + ms(3), "{until} after {since}");
+        let earliest = think.not_before().expect("a think time is known");
+        assert!(earliest > since + ms(1) && earliest <= since + ms(2), "{earliest} after {since}");
+        learn(&mut think, ms(20));
+        assert_eq!(think.expected_by(change), None);
+        learn(&mut think, ms(2));
+        think.ended = true;
+        assert_eq!(think.expected_by(change), None, "its process has ended");
     }
 
     impl Streams {

@@ -38,7 +38,8 @@ pub const ENTRY: PolicyEntry = PolicyEntry {
     name: "headtime",
     summary: "turns of disk time for sequential runs and others, the cheapest request in a turn, \
         deadlines first",
-    source: "docs/limits.md 6, on sptf-expected; turns: P3 and start-time fair queueing; deadlines: P4",
+    source: "docs/limits.md 6, on sptf-expected; turns: P3 and start-time fair queueing; \
+        deadlines: P4",
     oracle: false,
     parameters: &[
         Parameter {
@@ -95,7 +96,7 @@ impl Headtime {
             best: SptfExpected::new(parameters),
             walk: parameters.get("walk_requests") as usize,
             tail_revolutions: parameters.get("tail_revolutions"),
-            turns: Turns::new(parameters).up_to(LONGEST_PERIOD),
+            turns: Turns::new(parameters).up_to(LONGEST_PERIOD).waiting(),
             streams: StreamTurns::default(),
         }
     }
@@ -125,6 +126,26 @@ impl Headtime {
             return Choice::Send(tickets);
         }
         Choice::one(self.choose_urgent(view))
+    }
+
+    /// The next command while a thinking tenant's request is expected, by `until`: a request of any
+    /// other that is expected to end before `earliest`, when that request comes at the earliest.
+    fn next_meanwhile(&self, view: &View<'_>, until: Instant, earliest: Instant) -> Choice {
+        if !self.allows(view, until, None) {
+            return Choice::one(self.choose_urgent(view));
+        }
+        let open = |queued: &Queued| {
+            let state = view.shares.tenant(queued.request.tenant());
+            state.is_some_and(|state| state.opens() <= view.now)
+        };
+        let ends_before = |ticket: &Ticket| {
+            let target = view.queue.get(*ticket).map(|queued| &queued.target);
+            target.is_some_and(|target| view.ready_at() + view.next(target).expected <= earliest)
+        };
+        match self.best.cheapest(view, open).filter(ends_before) {
+            Some(ticket) => Choice::one(Some(ticket)),
+            None => Choice::Hold { until, reason: HoldReason::Anticipation },
+        }
     }
 
     /// Returns whether every deadline among the first `walk` is met when `first` goes next, if it
@@ -223,6 +244,7 @@ impl Policy for Headtime {
         }
         match self.turns.next(view, cost) {
             Turn::Of(state) => self.next_in_turns(&view.of(state), Some(state.tenant())),
+            Turn::Expected(until, earliest) => self.next_meanwhile(view, until, earliest),
             other => other.choice(|_| None),
         }
     }
@@ -232,10 +254,12 @@ impl Policy for Headtime {
     }
 
     fn submitted(&mut self, now: Instant, request: &Request) {
+        self.turns.submitted(now, request.tenant());
         self.streams.submitted(now, request);
     }
 
     fn finished(&mut self, finished: &Finished) {
+        self.turns.finished(finished);
         self.streams.finished(finished);
     }
 
@@ -248,7 +272,7 @@ impl Policy for Headtime {
     }
 
     fn waits(&self) -> Waits {
-        self.streams.waits()
+        self.streams.waits() + self.turns.waits()
     }
 }
 

@@ -223,15 +223,12 @@ impl StreamTurns {
         change: Nanos,
     ) -> Option<StreamTurn> {
         let turn = self.turns.get_mut(&tenant)?;
-        let within = account.expected_within(change)?;
+        account.think.within(change)?;
         let mut at_drive = view.outstanding.iter().flat_map(|command| &command.requests);
         if at_drive.any(|queued| self.streams.owner(&queued.request) == turn.owner) {
             return Some(StreamTurn::AtDrive);
         }
-        let until = account.idle_since()? + within;
-        if until <= view.now {
-            return None;
-        }
+        let until = account.think.expected_by(change).filter(|until| *until > view.now)?;
         if turn.waits_since.is_none() {
             turn.waits_since = Some(view.now);
             self.waits.begun += 1;

@@ -28,6 +28,13 @@
 //! to its budget waits for its requests at the drive, and goes on if their measured times leave
 //! some of the budget.
 //!
+//! *Waits.* A policy may have turns wait for thinking tenants ([`Turns::waiting`]): a tenant with
+//! one request at a time that thinks in between would lose its reservation to tenants with a long
+//! queue, since a seek or a run of theirs stands between two of its requests. If nothing of a
+//! tenant is held, half of its reservation of a period is left, and its next request is expected
+//! soon, no other tenant has a run, unless that one is entitled too. The time of a wait is charged to
+//! nobody. After 400 ms of waits another tenant has a run.
+//!
 //! Worked example, period 1 s: A has reserved 70 %, B 30 %, and both always have requests. A runs
 //! for 700 ms; by then its bucket is 210 ms lower and B's as much higher. B's deadline is the
 //! earlier; B runs for 300 ms, and both buckets are where they were.
@@ -39,11 +46,12 @@ use alloc::collections::BTreeMap;
 
 use headtime_units::{Instant, Nanos, Share};
 
-use crate::command::HoldReason;
+use crate::command::{Finished, HoldReason, Waits};
 use crate::policies::period::{Lengthen, Period, Round};
 use crate::policy::{Choice, View};
 use crate::queue::{Queued, Ticket};
 use crate::shares::{FlushTurns, Shares, Tenant, TenantState, Terms};
+use crate::streams::Think;
 use crate::table::{Parameter, Parameters};
 use crate::tunables::PriorityClass;
 
@@ -75,6 +83,9 @@ pub(crate) enum Turn<'a> {
     AtDrive,
     /// None until then: all waiting tenants are at a limit.
     Throttled(Instant),
+    /// None until then, or until the request of a thinking tenant comes that is expected, though
+    /// not before the second time.
+    Expected(Instant, Instant),
 }
 
 impl<'a> Turn<'a> {
@@ -85,6 +96,7 @@ impl<'a> Turn<'a> {
             Self::Flush => Choice::Flush,
             Self::AtDrive => Choice::Nothing,
             Self::Throttled(until) => Choice::Hold { until, reason: HoldReason::Throttled },
+            Self::Expected(until, _) => Choice::Hold { until, reason: HoldReason::Anticipation },
         }
     }
 }
@@ -99,6 +111,12 @@ const LOST: f64 = 20.0;
 /// The maximum number of returns to the drive of a new tenant (guess: a few periods).
 const NEW: u32 = 3;
 
+/// The longest wait for a thinking tenant (guess: at 10 ms of mean think time, exponentially
+/// distributed, twice what is expected).
+const LONGEST_THINK: Nanos = Nanos::from_ms(100);
+/// The time of waits after which another tenant has a run (guess: a shortest run of slack is 16 ms).
+const WAITED: Nanos = Nanos::from_ms(400);
+
 /// The state of turns.
 pub(crate) struct Turns {
     period: Period,
@@ -108,6 +126,20 @@ pub(crate) struct Turns {
     /// The last run of each tenant that has had one, and how many there were before it.
     past: BTreeMap<Tenant, (u64, Run)>,
     runs: u64,
+    thinking: Option<Thinking>,
+}
+
+/// The think times of tenants, and the waits for them.
+#[derive(Default)]
+struct Thinking {
+    tenants: BTreeMap<Tenant, Think>,
+    /// The begin of the wait that is on, and its tenant.
+    waits_for: Option<(Instant, Tenant)>,
+    /// The tenant of the last wait.
+    last: Option<Tenant>,
+    /// The time of waits since another tenant was served.
+    waited: Nanos,
+    waits: Waits,
 }
 
 /// The run that is on.
@@ -160,6 +192,7 @@ impl Turns {
             run: None,
             past: BTreeMap::new(),
             runs: 0,
+            thinking: None,
         }
     }
 
@@ -174,6 +207,31 @@ impl Turns {
         Self { ends: RunEnd::Measured, ..self }
     }
 
+    /// Waits for thinking tenants.
+    pub(crate) fn waiting(self) -> Self {
+        Self { thinking: Some(Thinking::default()), ..self }
+    }
+
+    /// As [`crate::Policy::submitted`].
+    pub(crate) fn submitted(&mut self, now: Instant, tenant: Tenant) {
+        let Some(thinking) = &mut self.thinking else { return };
+        thinking.tenants.entry(tenant).or_default().submitted(now);
+        thinking.stop(now, Some(tenant));
+    }
+
+    /// As [`crate::Policy::finished`].
+    pub(crate) fn finished(&mut self, finished: &Finished) {
+        let tenant = finished.request.tenant();
+        if let Some(thinking) = &mut self.thinking {
+            thinking.tenants.entry(tenant).or_default().finished(finished);
+        }
+    }
+
+    /// The waits for thinking tenants so far.
+    pub(crate) fn waits(&self) -> Waits {
+        self.thinking.as_ref().map_or_else(Waits::default, |thinking| thinking.waits)
+    }
+
     /// Turns of one request each.
     pub(crate) fn by_request(slack: Slack) -> Self {
         Self {
@@ -183,6 +241,7 @@ impl Turns {
             run: None,
             past: BTreeMap::new(),
             runs: 0,
+            thinking: None,
         }
     }
 
@@ -221,6 +280,9 @@ impl Turns {
                 }
                 _ => self.run = None,
             }
+        }
+        if let Some((until, earliest)) = self.wait(view, &cost) {
+            return Turn::Expected(until, earliest);
         }
         self.fit_period(view);
         let open = shares.waiting(flushes).filter(|state| state.opens() <= now);
@@ -346,7 +408,52 @@ impl Turns {
             .filter(|state| Entitlement::of(state, self.period.mean(), view.now, &cost).entitled)
     }
 
+    /// Until when the drive waits for a thinking tenant, and when its request is expected at the
+    /// earliest.
+    fn wait(
+        &mut self,
+        view: &View<'_>,
+        cost: &impl Fn(&Queued) -> Nanos,
+    ) -> Option<(Instant, Instant)> {
+        let (thinking, now) = (self.thinking.as_mut()?, view.now);
+        let period = self.period.mean();
+        let is_entitled = |state: &TenantState| {
+            state.opens() <= now && Entitlement::of(state, period, now, cost).entitled
+        };
+        let expected = || {
+            thinking.tenants.iter().find_map(|(tenant, think)| {
+                let state = view.shares.tenant(*tenant)?;
+                let until = think.expected_by(LONGEST_THINK).filter(|until| *until > now)?;
+                let waits = state.is_idle()
+                    && state.has_reserve()
+                    && state.opens() <= now
+                    && state.due_in_ns(now, state.terms().reserve.of(period) / 2) <= 0;
+                waits.then(|| (*tenant, until, think.not_before().unwrap_or(now)))
+            })
+        };
+        let may_wait =
+            thinking.waited < WAITED && !view.shares.waiting(FlushTurns::Ignore).any(is_entitled);
+        let Some((tenant, until, earliest)) = may_wait.then(expected).flatten() else {
+            thinking.stop(now, None);
+            return None;
+        };
+        thinking.last = Some(tenant);
+        if thinking.waits_for.is_none() {
+            thinking.waits_for = Some((now, tenant));
+            thinking.waits.begun += 1;
+        }
+        Some((until, earliest))
+    }
+
     fn note(&mut self, shares: &Shares, run: Run) {
+        if let Some(thinking) = &mut self.thinking {
+            if thinking.tenants.len() > shares.tenants() {
+                thinking.tenants.retain(|tenant, _| shares.tenant(*tenant).is_some());
+            }
+            if thinking.last != Some(run.tenant) {
+                thinking.waited = Nanos::ZERO;
+            }
+        }
         if self.past.len() > shares.tenants() {
             self.past.retain(|tenant, _| shares.tenant(*tenant).is_some());
         }
@@ -365,6 +472,20 @@ impl<'a> Turn<'a> {
             Self::AtDrive
         } else {
             Self::Of(state)
+        }
+    }
+}
+
+impl Thinking {
+    /// Counts the wait that is on, if a request of `came` ends it or, without one, no request.
+    fn stop(&mut self, now: Instant, came: Option<Tenant>) {
+        let Some((since, tenant)) = self.waits_for else { return };
+        if came.is_none_or(|came| came == tenant) {
+            let time = now.saturating_since(since);
+            self.waits_for = None;
+            self.waited += time;
+            self.waits.time += time;
+            self.waits.came += u64::from(came.is_some());
         }
     }
 }

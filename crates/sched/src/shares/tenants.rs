@@ -582,6 +582,11 @@ impl TenantState {
         self.returning.count()
     }
 
+    /// Returns whether nothing of it is queued, at the drive or waiting for a flush.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.at_drive == 0 && self.flushes == 0
+    }
+
     /// Returns whether anything is reserved for it.
     pub(crate) fn has_reserve(&self) -> bool {
         self.reserve.rate() > 0

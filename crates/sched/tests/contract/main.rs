@@ -29,5 +29,6 @@ mod scans;
 mod session;
 mod share_changes;
 mod shares;
+mod thinking;
 mod tiny;
 mod urgent_deadlines;

@@ -196,18 +196,16 @@ impl Session {
         true
     }
 
+    /// The time of the next completion or wake-up.
+    pub(crate) fn next_event(&mut self) -> Option<Instant> {
+        self.drive.next_report().into_iter().chain(self.wake).min()
+    }
+
     /// Advances by `span`, handling the events on the way.
     pub(crate) fn pass(&mut self, span: Nanos) {
         let until = self.now + span;
         self.pump();
-        while self
-            .drive
-            .next_report()
-            .into_iter()
-            .chain(self.wake)
-            .min()
-            .is_some_and(|at| at <= until)
-        {
+        while self.next_event().is_some_and(|at| at <= until) {
             self.step();
             self.pump();
         }
