@@ -335,6 +335,7 @@ mod tests {
             shares: Vec::new(),
             goes_by_shares: false,
             belief: BeliefReport::default(),
+            waits: headtime_sched::Waits::default(),
             scans: 0,
             fill: headtime_sched::FillReport::default(),
             background: headtime_sched::BackgroundAccount::default(),

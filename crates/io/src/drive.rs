@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::thread::JoinHandle;
 
 use headtime_sched::{
-    BackgroundAccount, BeliefReport, DriveTraits, FillReport, QueueLimits, Scheduler,
+    BackgroundAccount, BeliefReport, DriveTraits, FillReport, QueueLimits, Scheduler, Waits,
 };
 use headtime_units::{SectorSize, Sectors};
 
@@ -128,6 +128,7 @@ impl Drive {
             shares: Vec::new(),
             goes_by_shares: false,
             belief: BeliefReport::default(),
+            waits: Waits::default(),
             scans: 0,
             fill: FillReport::default(),
             background: BackgroundAccount::default(),

@@ -510,6 +510,7 @@ impl Engine {
             shares: self.scheduler.shares().reports(taken).collect(),
             goes_by_shares: self.scheduler.uses_shares(),
             belief: self.scheduler.belief_report(),
+            waits: self.scheduler.waits(),
             scans: self.scans.count(),
             fill: self.scheduler.fill_report(),
             background: self.scheduler.accounts().background(),

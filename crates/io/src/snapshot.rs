@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use headtime_mechanics::DiskTime;
 use headtime_sched::{
     BackgroundAccount, BeliefReport, FillReport, ShareReport, Tunables, VolumeAccount, VolumeId,
+    Waits,
 };
 use headtime_units::{Instant, Nanos};
 
@@ -42,6 +43,8 @@ pub struct DriveSnapshot {
     pub goes_by_shares: bool,
     /// The report of the drive model.
     pub belief: BeliefReport,
+    /// The waits of policies for requests that were expected soon.
+    pub waits: Waits,
     /// Scans that are not over.
     pub scans: usize,
     /// The yield and the cost of background reads.

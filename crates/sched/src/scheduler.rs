@@ -93,6 +93,8 @@ pub struct Scheduler {
     keeps_predicted: bool,
     shares: Shares,
     tunables: Tunables,
+    /// The waits of earlier policies.
+    waits_before: Waits,
     /// Completions reported before that of a command sent earlier.
     reordered: u64,
     /// Background reading; `None` before its first use.
@@ -146,6 +148,7 @@ impl Scheduler {
             keeps_predicted: false,
             shares,
             tunables: Tunables::default(),
+            waits_before: Waits::default(),
             reordered: 0,
             fill: None,
         }
@@ -344,6 +347,7 @@ impl Scheduler {
     /// Changes the policy at run time; queued requests stay queued, commands at the drive stay
     /// there.
     pub fn set_policy(&mut self, policy: Box<dyn Policy>) {
+        self.waits_before = self.waits();
         self.policy = policy;
         self.fill.iter_mut().for_each(|fill| fill.ahead = None);
         self.queue.forget_orders();
@@ -404,10 +408,10 @@ impl Scheduler {
         self.tunables.set(name, value)
     }
 
-    /// The waits of the policy at work for requests that it expected.
+    /// The waits for expected requests, of all policies that were at work.
     #[must_use]
     pub fn waits(&self) -> Waits {
-        self.policy.waits()
+        self.waits_before + self.policy.waits()
     }
 
     /// The name of the policy at work.

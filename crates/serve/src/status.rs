@@ -59,6 +59,9 @@ pub struct DriveStatus {
     pub queued: usize,
     /// Commands at the drive.
     pub outstanding: usize,
+    /// Waits of the drive for a request that was expected soon, while others were queued.
+    #[serde(default)]
+    pub waits: WaitStatus,
     /// Failed requests, by the system's error code.
     pub errors: BTreeMap<i32, u64>,
     /// Cancelled requests.
@@ -70,6 +73,17 @@ pub struct DriveStatus {
     /// A drive over NBD: `connected`, or the reason why it is not.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub link: Option<String>,
+}
+
+/// The waits for requests that were expected soon.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WaitStatus {
+    /// Waits that began.
+    pub begun: u64,
+    /// Waits during which the expected request came.
+    pub came: u64,
+    /// The time that the drive was idle because of them.
+    pub seconds: f64,
 }
 
 /// The state of a drive model.
@@ -191,6 +205,11 @@ impl StatusSource {
             policy: now.policy.to_owned(),
             queued: now.queued,
             outstanding: now.outstanding,
+            waits: WaitStatus {
+                begun: now.waits.begun,
+                came: now.waits.came,
+                seconds: now.waits.time.as_secs_f64(),
+            },
             errors: now.errors.by_errno.clone(),
             cancelled: now.errors.cancelled,
             slow_commands: now.hung.slow,

@@ -58,6 +58,12 @@ fn text(status: &ServerStatus) -> String {
             drive.slow_commands, drive.given_up_commands
         ));
     }
+    if drive.waits.begun > 0 {
+        text.push_str(&format!(
+            "waited {} times for a request expected soon, {:.1} s in all; it came {} times\n",
+            drive.waits.begun, drive.waits.seconds, drive.waits.came
+        ));
+    }
     if let Some(link) = &drive.link {
         text.push_str(&format!("connection: {link}\n"));
     }

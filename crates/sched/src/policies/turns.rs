@@ -32,8 +32,8 @@
 //! one request at a time that thinks in between would lose its reservation to tenants with a long
 //! queue, since a seek or a run of theirs stands between two of its requests. If nothing of a
 //! tenant is held, half of its reservation of a period is left, and its next request is expected
-//! soon, no other tenant has a run, unless that one is entitled too. The time of a wait is charged to
-//! nobody. After 400 ms of waits another tenant has a run.
+//! soon, no other tenant has a run, unless that one is entitled too. The time of a wait is charged
+//! to nobody. After 400 ms of waits another tenant has a run.
 //!
 //! Worked example, period 1 s: A has reserved 70 %, B 30 %, and both always have requests. A runs
 //! for 700 ms; by then its bucket is 210 ms lower and B's as much higher. B's deadline is the
@@ -114,7 +114,8 @@ const NEW: u32 = 3;
 /// The longest wait for a thinking tenant (guess: at 10 ms of mean think time, exponentially
 /// distributed, twice what is expected).
 const LONGEST_THINK: Nanos = Nanos::from_ms(100);
-/// The time of waits after which another tenant has a run (guess: a shortest run of slack is 16 ms).
+/// The time of waits after which another tenant has a run (guess: a shortest run of slack takes
+/// 16 ms).
 const WAITED: Nanos = Nanos::from_ms(400);
 
 /// The state of turns.

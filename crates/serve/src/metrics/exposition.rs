@@ -8,7 +8,7 @@
 use std::fmt;
 
 use headtime_io::LinkState;
-use headtime_sched::Tenant;
+use headtime_sched::{Tenant, Waits};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -181,6 +181,27 @@ pub const METRICS: &[MetricFamily] = &[
         labels: &[],
         kind: MetricType::Gauge,
         values: |snapshot, to| to.level([], snapshot.drive.queued as f64),
+    },
+    MetricFamily {
+        name: "waits",
+        help: "Waits for a request that was expected soon while others were queued, by whether it \
+            came (came) or not (not_yet)",
+        unit: None,
+        labels: &["outcome"],
+        kind: MetricType::Counter,
+        values: |snapshot, to| {
+            let Waits { begun, came, .. } = snapshot.drive.waits;
+            to.count([("outcome", "came")], came)?;
+            to.count([("outcome", "not_yet")], begun - came)
+        },
+    },
+    MetricFamily {
+        name: "wait_time",
+        help: "Time that the drive was idle because of such waits",
+        unit: Some("seconds"),
+        labels: &[],
+        kind: MetricType::Counter,
+        values: |snapshot, to| to.sum([], snapshot.drive.waits.time.as_secs_f64()),
     },
     MetricFamily {
         name: "commands_hung",
