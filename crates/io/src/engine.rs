@@ -184,6 +184,9 @@ impl Engine {
                     self.scheduler.set_belief(belief);
                 }
                 Message::ShowMap(show) => show(RunningMap::of(self.scheduler.belief())),
+                Message::StreamEnded(stream) => {
+                    self.scheduler.stream_ended(self.clock.now(), stream);
+                }
                 Message::SetFill(settings) => self.scheduler.set_fill(settings),
                 Message::Slow(answer) => {
                     // The caller may have stopped waiting.

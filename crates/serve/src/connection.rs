@@ -129,6 +129,7 @@ pub(crate) async fn serve(
     let end = client.run(completions).await;
     if let Some(export) = &client.export {
         export.stats.closed();
+        shared.disk.stream_ended(stream);
     }
     let polite = !client.gone && matches!(end, End::Protocol(_) | End::ShutDown);
     let ConnectionTask { channel, allowance, export_permit, mut arrival, .. } = client;

@@ -2,7 +2,7 @@
 //! that control when and how a request ends.
 
 use headtime_io::{ChangeSharesError, DriveHandle, Io, IoDone, IoError, SlowRequest, SubmitError};
-use headtime_sched::{RequestId, ShareChange, ShareReport};
+use headtime_sched::{RequestId, ShareChange, ShareReport, StreamId};
 
 use crate::volumes::DriveShape;
 
@@ -24,6 +24,12 @@ pub trait Disk: Send + Sync {
 
     /// Cancels a request that is still queued; its `on_done` is called in any case.
     fn cancel(&self, id: RequestId);
+
+    /// Reports that the connection of `stream` has ended. A disk without a scheduler ignores it, as
+    /// does one that is gone.
+    fn stream_ended(&self, stream: StreamId) {
+        let _ = stream;
+    }
 
     /// Changes the terms of tenants while requests wait, all of `changes` or none. A disk without a
     /// scheduler ignores them.
@@ -82,6 +88,11 @@ impl Disk for DriveHandle {
 
     fn cancel(&self, id: RequestId) {
         Self::cancel(self, id);
+    }
+
+    fn stream_ended(&self, stream: StreamId) {
+        // A drive that is gone waits for nothing.
+        let _ = Self::stream_ended(self, stream);
     }
 
     fn change_shares(&self, changes: Vec<ShareChange>) -> Result<(), ChangeSharesError> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Belief, PolicyEntry};
-use headtime_sim::{Experiment, Measures, run};
+use headtime_sim::{Experiment, Measures, StreamFigures, StreamMeasures, run};
 use headtime_units::{Extent, Nanos};
 use headtime_workload::{Arrivals, Interarrival, Order, Sizes, StreamConfig, ThinkTime, Workload};
 
@@ -209,11 +209,88 @@ fn two_sequential_readers_mib_per_second(policy: &str) -> f64 {
 #[test]
 fn two_sequential_readers_get_several_times_more_where_the_policy_waits_for_them() {
     let without = ["fcfs", "clook"].map(two_sequential_readers_mib_per_second);
-    for policy in ["as", "cas"] {
+    for policy in ["as", "cas", "headtime"] {
         let with = two_sequential_readers_mib_per_second(policy);
         assert!(
             without.iter().all(|without| with > 5.0 * without),
             "{policy}: {with} MiB/s, fcfs and clook {without:?}"
         );
     }
+}
+
+/// The results of these streams on a 20 TB drive in five seconds, each stream in its own part.
+fn on_a_large_drive(policy: &str, streams: &[StreamConfig]) -> Vec<StreamFigures> {
+    let profile = Arc::new(catalog::load("nearline-20tb").expect("the profile ships"));
+    let part = profile.capacity().get() / streams.len() as u64;
+    let placed: Vec<StreamConfig> = (0..)
+        .zip(streams)
+        .map(|(number, stream)| StreamConfig {
+            range: Some(Extent::from_numbers(number * part, part)),
+            ..stream.clone()
+        })
+        .collect();
+    let experiment = Experiment {
+        by_stream: true,
+        requests: u64::MAX,
+        warm_up_time: Some(Nanos::from_secs(1)),
+        length: Some(Nanos::from_secs(5)),
+        ..Experiment::new(
+            profile,
+            PolicyEntry::find(policy).expect("the policy is in the table"),
+            1,
+        )
+    };
+    measure(&experiment, &placed).streams.iter().map(StreamMeasures::figures).collect()
+}
+
+fn sequential(clients: u32, bytes: u64) -> StreamConfig {
+    StreamConfig {
+        sizes: Sizes::Fixed { bytes },
+        order: Order::Sequential,
+        positions: Some(1),
+        ..StreamConfig::closed(clients)
+    }
+}
+
+/// The media rate at the outer edge is 272 MiB/s.
+#[test]
+fn four_sequential_readers_share_the_drive_and_none_stands_still_for_a_second() {
+    let readers = vec![sequential(1, 131_072); 4];
+    let figures = on_a_large_drive("headtime", &readers);
+    let total: f64 = figures.iter().map(|reader| reader.mib_per_second).sum();
+    assert!(total > 190.0, "{total} MiB/s");
+    for reader in &figures {
+        assert!(reader.mib_per_second > 0.16 * total, "{figures:?}");
+        assert!(reader.response_ms.max < 1_000.0, "{figures:?}");
+    }
+}
+
+#[test]
+fn a_sequential_reader_and_random_ones_have_about_half_of_the_drive_each() {
+    let (backup, database) = (sequential(4, 1 << 20), StreamConfig::closed(8));
+    let alone = [&backup, &database]
+        .map(|stream| on_a_large_drive("headtime", std::slice::from_ref(stream))[0].iops);
+    let together = on_a_large_drive("headtime", &[backup, database]);
+    for (stream, alone) in together.iter().zip(alone) {
+        let progress = stream.iops / alone;
+        assert!((0.35..0.65).contains(&progress), "{progress} of {alone}: {together:?}");
+    }
+}
+
+/// A recorder whose requests have deadlines, a database and a backup.
+#[test]
+fn turns_of_streams_miss_no_deadline() {
+    let recorder = StreamConfig {
+        sizes: Sizes::Fixed { bytes: 262_144 },
+        order: Order::Sequential,
+        deadline: Some(Nanos::from_ms(250)),
+        ..StreamConfig::open(Interarrival::Constant(Nanos::from_ms(66)))
+    };
+    let streams = [recorder, StreamConfig::closed(8), sequential(4, 1 << 20)];
+    let [recorder, database, backup] = &on_a_large_drive("headtime", &streams)[..] else {
+        panic!("three streams have three results")
+    };
+    assert!(recorder.deadline_requests > 70 && recorder.deadline_misses == 0, "{recorder:?}");
+    assert!(database.iops > 60.0, "{database:?}");
+    assert!(backup.mib_per_second > 45.0, "{backup:?}");
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use headtime_sched::{FillSettings, RequestId, ShareChange, ShareRefusal};
+use headtime_sched::{FillSettings, RequestId, ShareChange, ShareRefusal, StreamId};
 use headtime_units::{Extent, SectorSize, Sectors};
 
 use crate::clock::RealClock;
@@ -172,6 +172,14 @@ impl DriveHandle {
     pub fn usual_fill(&self) -> FillSettings {
         let block = u64::from(self.physical_block() / self.sector_size().bytes()).max(1);
         FillSettings { retry_grain: Sectors::new(block), ..FillSettings::default() }
+    }
+
+    /// Reports that no request of `stream` will follow, so that no policy waits for one.
+    ///
+    /// # Errors
+    /// As [`DriveHandle::set_policy`].
+    pub fn stream_ended(&self, stream: StreamId) -> Result<(), SubmitError> {
+        self.link.send(Message::StreamEnded(stream))
     }
 
     /// Changes what reading for scans may cost and how it is done, also while scans run.

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use headtime_sched::{
-    Belief, FillSettings, IoPriority, PendingSectors, Request, RequestId, ShareChange, ShareRefusal,
+    Belief, FillSettings, IoPriority, PendingSectors, Request, RequestId, ShareChange,
+    ShareRefusal, StreamId,
 };
 use headtime_units::Instant;
 
@@ -87,6 +88,7 @@ impl ActiveRequest {
 pub(crate) enum Message {
     Submit(ActiveRequest),
     Cancel(RequestId),
+    StreamEnded(StreamId),
     Tune(Box<Tuning>),
     Believe(Box<dyn Belief + Send>),
     ShowMap(Box<dyn FnOnce(Option<RunningMap>) + Send>),

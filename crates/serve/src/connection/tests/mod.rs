@@ -52,6 +52,8 @@ struct Script {
     seen: Vec<Io>,
     max_held: usize,
     max_held_bytes: u64,
+    /// The connections with an export that have ended.
+    ended: Vec<StreamId>,
 }
 
 impl ScriptedDisk {
@@ -122,6 +124,10 @@ impl Disk for ScriptedDisk {
         drop(script);
         on_done(IoDone { finished: None, result });
         Ok(id)
+    }
+
+    fn stream_ended(&self, stream: StreamId) {
+        self.script().ended.push(stream);
     }
 
     fn cancel(&self, id: RequestId) {

@@ -161,6 +161,7 @@ async fn of_a_client_that_leaves_writes_are_carried_out_and_reads_cancelled() {
     bench.disk.let_go();
     task.await.unwrap();
     assert_eq!(bench.disk.script().bytes[(BASE + 4096) as usize], 5);
+    assert_eq!(bench.disk.script().ended, [StreamId(1)], "the policy expects nothing from it");
     bench.until_quiet().await;
     assert_eq!(bench.stats()[0].reads.requests, 0);
 }
