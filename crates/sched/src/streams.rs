@@ -102,6 +102,8 @@ const REQUESTS: u32 = 3;
 /// The maximum distance of a request from the end of its run, in requests of its size (guess: the
 /// requests that a client with many outstanding sends out of order).
 const NEAR_REQUESTS: u64 = 32;
+/// The oldest requests that a rest needs one of to have a turn (guess: later ones have time).
+const OLDEST: usize = 64;
 /// The number of candidates (guess: far more than sequential clients of one drive).
 const CANDIDATES: usize = 1024;
 /// The maximum number of runs (guess, as above).
@@ -195,7 +197,8 @@ impl Streams {
     }
 
     /// The owners of the requests in the queue of the view, each with its first request by
-    /// address, which for a rest is that submitted first.
+    /// address, which for a rest is that submitted first. A rest counts if one of its requests is
+    /// among the oldest, so that a decision costs the same however long the queue is.
     pub(crate) fn eligible<'a>(&self, view: &View<'a>) -> Vec<(Owner, &'a Queued)> {
         let mut owners: Vec<(Owner, &Queued)> = self
             .runs
@@ -203,7 +206,7 @@ impl Streams {
             .filter_map(|(id, run)| Some((Owner::Run(*id), run.eligible(view).next()?)))
             .collect();
         let runs = owners.len();
-        for queued in view.queue.by_arrival() {
+        for queued in view.queue.by_arrival().take(OLDEST) {
             let owner = Owner::Rest(queued.request.volume);
             if !owners[runs..].iter().any(|(known, _)| *known == owner)
                 && !self.of.contains_key(&queued.request.id)
