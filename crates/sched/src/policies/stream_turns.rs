@@ -12,7 +12,8 @@
 //! *Order.* Start-time fair queueing by disk time (Goyal et al., SIGCOMM 1996): each owner has a
 //! virtual time, which grows with the disk time that it uses; one that comes back is at most a
 //! round earlier than the latest. Of the owners at most half a turn later than the earliest, the
-//! next by ascending address goes, so that a round is one sweep; rests go last.
+//! next by ascending address goes, so that a round is one sweep; rests go last. An owner that has
+//! waited for a whole round goes before all others.
 //!
 //! *Waits.* A turn goes on while the owner's next request is worth waiting for (P3, anticipation):
 //! no longer than its mean think time with four mean deviations, and only if that is less than a
@@ -199,13 +200,17 @@ impl StreamTurns {
         let time_of = |owner| self.streams.account(owner).virtual_time;
         let earliest = eligible.iter().map(|(owner, _)| time_of(*owner)).min().unwrap_or_default();
         let head = view.next_lba();
+        let overdue = |queued: &Queued| queued.submitted + round <= view.now;
         let first = eligible
             .iter()
-            .filter(|(owner, _)| time_of(*owner) <= earliest + length.as_ns() / 2)
+            .filter(|(owner, queued)| {
+                time_of(*owner) <= earliest + length.as_ns() / 2 || overdue(queued)
+            })
             .min_by_key(|(owner, queued)| {
                 let start = queued.request.extent.start;
                 let again = before.is_some_and(|before| before.owner == *owner);
-                (matches!(owner, Owner::Rest(_)), again, start < head, start, *owner)
+                let rest = matches!(owner, Owner::Rest(_));
+                (!overdue(queued), rest, again, start < head, start, *owner)
             });
         let Some((owner, _)) = first else { return StreamTurn::Anyone };
         let used = self.streams.account(*owner).used;
