@@ -7,7 +7,9 @@ use alloc::collections::BTreeMap;
 use headtime_units::{Instant, Lba, Nanos};
 
 use crate::command::{Finished, HoldReason};
-use crate::policies::elevator::{MAX_SECTORS, Merger, Merges, Process, Sweep, process_of};
+use crate::policies::elevator::{
+    DecayingMean, MAX_SECTORS, Merger, Merges, Process, Sweep, process_of,
+};
 use crate::policy::{Choice, Policy, View};
 use crate::queue::{Queued, Ticket};
 use crate::request::{Request, RequestId, StreamId};
@@ -185,6 +187,9 @@ struct Anticipatory {
     sweep: Sweep,
     merger: Merger,
     habits: BTreeMap<Process, Habits>,
+    /// The end of the last request that finished. The drive's cache may have answered it, so that
+    /// the head is elsewhere; the next request of its process is still expected here.
+    position: Option<Lba>,
     /// The process whose next request may be worth waiting for.
     awaited: Option<Awaited>,
     /// The probability that a process ends after its first request.
@@ -239,13 +244,6 @@ struct Habits {
     used: Instant,
 }
 
-/// A mean in which each sample counts an eighth less than the next one.
-#[derive(Clone, Copy, Debug, Default)]
-struct DecayingMean {
-    total: f64,
-    weight: f64,
-}
-
 /// A probability that moves by an eighth of the way with each event.
 #[derive(Clone, Copy, Debug)]
 struct Probability(f64);
@@ -277,6 +275,7 @@ impl Anticipatory {
             },
             merger: Merger::new(parameters, Merges::BackAndFront),
             habits: BTreeMap::new(),
+            position: None,
             awaited: None,
             system_exit: Probability(0.0),
             cooperation: Probability(1.0),
@@ -332,7 +331,12 @@ impl Anticipatory {
 
     /// The next request of a kind in the sweep.
     fn next_of<'a>(&self, view: &View<'a>, kind: Kind) -> Option<&'a Queued> {
-        self.sweep.next(view.queue, view.next_lba(), |queued| kind_of(queued) == kind)
+        self.sweep.next(view.queue, self.position(view), |queued| kind_of(queued) == kind)
+    }
+
+    /// The position that distances are counted from: the end of the last command.
+    fn position(&self, view: &View<'_>) -> Lba {
+        self.position.filter(|_| view.outstanding.is_empty()).unwrap_or_else(|| view.next_lba())
     }
 
     /// The oldest request of its kind if it goes because of its age, and the state after it.
@@ -408,7 +412,7 @@ impl Anticipatory {
         let thinks_too_long = think.is_some_and(|mean| mean > self.antic_expire.as_ns() as f64);
         let may_exit = think.is_none() && self.system_exit.is_likely();
         let close = candidate.is_some_and(|queued| {
-            let (start, head) = (queued.request.extent.start, view.next_lba());
+            let (start, head) = (queued.request.extent.start, self.position(view));
             let distance = start.distance(head).get();
             let waited_ms = view.now.saturating_since(awaited.since).as_ns() / 1_000_000;
             let delta = self.close.saturating_mul(1 << waited_ms.min(20));
@@ -532,7 +536,7 @@ impl Policy for Anticipatory {
         if !request.op.moves_head() {
             return;
         }
-        self.awaited = None;
+        (self.position, self.awaited) = (Some(request.extent.end()), None);
         if request.is_synchronous() {
             let process = process_of(request);
             self.awaited = Some(Awaited { process, since: finished.finished, compared: None });
@@ -541,18 +545,6 @@ impl Policy for Anticipatory {
                 habits.idle_since = Some(finished.finished);
             }
         }
-    }
-}
-
-impl DecayingMean {
-    fn add(&mut self, sample: f64) {
-        self.total = self.total * 0.875 + sample;
-        self.weight = self.weight * 0.875 + 1.0;
-    }
-
-    /// The mean; `None` before the first sample.
-    fn mean(&self) -> Option<f64> {
-        (self.weight > 0.0).then(|| self.total / self.weight)
     }
 }
 

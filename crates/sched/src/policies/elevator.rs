@@ -153,3 +153,27 @@ impl Sweep {
         }
     }
 }
+
+/// A mean in which each sample counts an eighth less than the next one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct DecayingMean {
+    total: f64,
+    weight: f64,
+}
+
+impl DecayingMean {
+    pub(super) fn add(&mut self, sample: f64) {
+        self.total = self.total * 0.875 + sample;
+        self.weight = self.weight * 0.875 + 1.0;
+    }
+
+    /// The mean; `None` before the first sample.
+    pub(super) fn mean(&self) -> Option<f64> {
+        (self.weight > 0.0).then(|| self.total / self.weight)
+    }
+
+    /// The mean; `None` before the third sample.
+    pub(super) fn settled_mean(&self) -> Option<f64> {
+        self.mean().filter(|_| self.weight > 2.0)
+    }
+}
