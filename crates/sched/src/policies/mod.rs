@@ -43,6 +43,7 @@ policies! {
     noop: [ENTRY],
     anticipatory: [ENTRY, COOPERATIVE_ENTRY],
     mq_deadline: [ENTRY],
+    bfq: [ENTRY],
     utilization: [ENTRY],
     throughput: [ENTRY],
 }

@@ -1,9 +1,13 @@
 //! The decisions of Linux's schedulers, computed by hand on the tiny drive.
 
-use headtime_sched::{IoPriority, PriorityClass, Request, StreamId, VolumeId};
+use headtime_sched::{
+    AccessKind, IoPriority, PriorityClass, Request, ShareChange, StreamId, VolumeId,
+};
 use headtime_units::{Instant, Nanos};
 
 use crate::session::{Session, Setup, fua, read, write};
+use crate::shares::{of_volume, reserving, tenant};
+use crate::tiny::TinyBelief;
 
 /// The same request, of another process.
 fn of(stream: u32, request: Request) -> Request {
@@ -102,6 +106,23 @@ fn a_wait_ends_with_a_near_read_or_by_time() {
     }
     for policy in ["as:antic_expire_ms=0", "cas:antic_expire_ms=0", "deadline"] {
         assert_eq!(far_request_waits(policy, again).served(), [0, 1, 2], "{policy}");
+    }
+}
+
+/// Sector 3 is close to the head, which stays at 0 when the drive's cache answers, but not to the
+/// process.
+#[test]
+fn a_process_is_expected_where_it_read_also_from_the_cache() {
+    for policy in ["as:close_sectors=4", "cas:close_sectors=4"] {
+        let setup = Setup::of(policy);
+        let belief = TinyBelief { says: AccessKind::CacheHit, ..TinyBelief::default() };
+        let mut session = Setup { belief, ..setup }.start();
+        session.accept(of(1, read(0, 100, 1)));
+        session.pump();
+        session.accept(of(2, read(1, 3, 1)));
+        session.run_to_end();
+        let idle = session.end_of(1).dispatched.saturating_since(session.end_of(0).finished);
+        assert_eq!(idle, Nanos::from_ms(6), "{policy}");
     }
 }
 
@@ -289,4 +310,142 @@ fn mq_deadline_serves_the_highest_class_first_and_the_lowest_after_its_aging_tim
     let place = |id: u64| order.iter().position(|other| *other == id);
     assert!(place(3) < place(1) && place(1) < place(0) && place(0) < place(8), "{order:?}");
     assert!((30..80).contains(&(idle.as_ns() / 1_000_000)), "{idle}");
+}
+
+/// Two processes that read on and on from sectors 0 and 96, the second one from 2 s on, so that
+/// they do not count as cooperating. Returns the processes of the commands sent after `from_s`.
+fn two_readers(policy: &str, priorities: [u8; 2], from_s: u64, to_s: u64) -> Vec<u32> {
+    two_readers_with(policy, priorities, [0.0; 2], from_s, to_s)
+}
+
+/// The same, with a reservation in percent for the volume of each.
+fn two_readers_with(
+    policy: &str,
+    priorities: [u8; 2],
+    reserves: [f64; 2],
+    from_s: u64,
+    to_s: u64,
+) -> Vec<u32> {
+    let level = |stream: u32| {
+        IoPriority::new(PriorityClass::BestEffort, priorities[stream as usize]).expect("a level")
+    };
+    let mut session = Setup::of(policy).start();
+    for (volume, reserve) in (0..).zip(reserves) {
+        let change = ShareChange::Set(tenant(volume), reserving(reserve));
+        session.scheduler.change_shares(session.now, &[change]).expect("they are reservable");
+    }
+    let (mut next, mut id, mut seen) = ([0, 96], 0, 0);
+    let mut submit = |session: &mut Session, stream: u32| {
+        let place = &mut next[stream as usize];
+        let request = of_volume(stream, of(stream, read(id, *place, 1)));
+        session.accept_as(level(stream), request);
+        *place = u64::from(stream) * 96 + (*place + 1) % 96;
+        id += 1;
+    };
+    submit(&mut session, 0);
+    let mut both = false;
+    while session.now.as_ns() < to_s * 1_000_000_000 {
+        session.pass(Nanos::from_ms(1));
+        if !both && session.now.as_ns() > 2_000_000_000 {
+            submit(&mut session, 1);
+            both = true;
+        }
+        while let Some(finished) = session.finished.get(seen) {
+            let stream = finished.request.stream;
+            submit(&mut session, stream.0);
+            seen += 1;
+        }
+    }
+    session.run_to_end();
+    let late = session
+        .finished
+        .iter()
+        .filter(|finished| finished.dispatched.as_ns() >= from_s * 1_000_000_000);
+    late.map(|finished| finished.request.stream.0).collect()
+}
+
+/// The worked example of its page.
+#[test]
+fn bfq_serves_a_process_until_its_budget_is_used_up() {
+    for budget in [4, 10] {
+        let policy = format!("bfq:max_budget={budget},timeout_sync_ms=1000");
+        let order = two_readers(&policy, [4, 4], 4, 8);
+        let runs: Vec<usize> = order.chunk_by(|one, next| one == next).map(<[u32]>::len).collect();
+        assert!(runs.len() > 10, "{order:?}");
+        assert!(runs[1..runs.len() - 2].iter().all(|run| *run == budget), "{runs:?}");
+    }
+}
+
+#[test]
+fn bfq_ends_a_service_by_time() {
+    // A read of one sector takes a revolution of 8 ms here.
+    let order = two_readers("bfq:timeout_sync_ms=50", [4, 4], 4, 8);
+    let runs: Vec<usize> = order.chunk_by(|one, next| one == next).map(<[u32]>::len).collect();
+    assert!(runs[1..runs.len() - 2].iter().all(|run| (4..=9).contains(run)), "{runs:?}");
+}
+
+#[test]
+fn bfq_divides_sectors_by_weight() {
+    // Weights 40 and 40, 80 and 40, 40 and 20; then those of the reservations.
+    for (priorities, reserves, ratio) in [
+        ([4, 4], [0.0; 2], 1.0),
+        ([0, 4], [0.0; 2], 2.0),
+        ([4, 6], [0.0; 2], 2.0),
+        ([4, 4], [60.0, 20.0], 3.0),
+    ] {
+        let policy = "bfq:max_budget=8,timeout_sync_ms=1000";
+        let order = two_readers_with(policy, priorities, reserves, 3, 11);
+        let first = order.iter().filter(|stream| **stream == 0).count();
+        let counted = first as f64 / (order.len() - first) as f64;
+        assert!(
+            (counted / ratio - 1.0).abs() < 0.1,
+            "{priorities:?}, {reserves:?}: {counted} instead of {ratio}"
+        );
+    }
+}
+
+/// A process that has existed for 2 s reads, and a far request of another waits.
+#[test]
+fn bfq_waits_for_the_next_request_of_a_sequential_process() {
+    let idle = |policy: &str, returns: bool| {
+        let mut session = Setup::of(policy).start();
+        session.accept(of(1, read(0, 8, 1)));
+        session.pass(Nanos::from_secs(2));
+        session.accept(of(1, read(1, 9, 1)));
+        session.pump();
+        session.accept(of(2, read(2, 150, 1)));
+        while session.finished.len() < 2 {
+            session.step();
+        }
+        session.pass(Nanos::from_ms(2));
+        if returns {
+            session.accept(of(1, read(3, 60, 1)));
+        }
+        session.run_to_end();
+        let next = session.finished[2];
+        (next.request.id.0, next.dispatched.saturating_since(session.end_of(1).finished))
+    };
+    assert_eq!(idle("bfq:queue_depth=1", true), (3, Nanos::from_ms(2)));
+    assert_eq!(idle("bfq:queue_depth=1", false), (2, Nanos::from_ms(8)));
+    assert_eq!(idle("bfq:queue_depth=1,slice_idle_ms=5", false), (2, Nanos::from_ms(5)));
+    assert_eq!(idle("bfq:queue_depth=1,slice_idle_ms=0", true), (2, Nanos::ZERO));
+}
+
+#[test]
+fn bfq_serves_cooperating_processes_as_one() {
+    let requests = [of(1, read(1, 100, 1)), of(2, read(2, 101, 1)), of(3, write(3, 102, 1))];
+    assert_eq!(commands_after_0("bfq", &requests), [vec![0], vec![1, 2], vec![3]]);
+    // They are of different groups, or one of them has existed for long.
+    let elsewhere = Request { volume: VolumeId(1), ..requests[1] };
+    assert_eq!(commands_after_0("bfq", &[requests[0], elsewhere]), [vec![0], vec![1], vec![2]]);
+    let mut session = Setup::of("bfq").start();
+    session.accept(of(1, read(0, 0, 1)));
+    session.pass(Nanos::from_secs(2));
+    session.accept(of(9, read(4, 150, 1)));
+    session.pump();
+    for request in &requests[..2] {
+        session.accept(*request);
+    }
+    session.run_to_end();
+    assert!(commands(&session).iter().all(|command| command.len() == 1));
 }
