@@ -286,8 +286,13 @@ mod tests {
     }
 
     /// Paced streams and processes, which hold as many requests as they do.
-    const WITHOUT_DEPTH: [&str; 4] =
-        ["recorder-beside-scrub", "find-cat", "read-beside-write", "stream-beside-find"];
+    const WITHOUT_DEPTH: [&str; 5] = [
+        "recorder-beside-scrub",
+        "find-cat",
+        "read-beside-write",
+        "small-files",
+        "stream-beside-find",
+    ];
 
     #[test]
     fn every_workload_that_ships_is_chosen_by_its_name() {
