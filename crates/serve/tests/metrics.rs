@@ -99,7 +99,7 @@ fn figures_say_what_was_served_in_base_units() {
             metric.name
         );
     }
-    let allowed = ["volume", "class", "op", "kind", "reason", "state", "errno"];
+    let allowed = ["volume", "class", "op", "kind", "reason", "state", "errno", "outcome"];
     assert!(
         METRICS.iter().flat_map(|metric| metric.labels).all(|label| allowed.contains(label)),
         "a label that nobody has bounded"
