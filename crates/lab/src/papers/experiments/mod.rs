@@ -3,8 +3,8 @@
 //!
 //! `a.*` are the limits of docs/limits.md, 1 to 5: what the mechanics allow, found with a prototype
 //! simulator and measured again here. `p1.*` are the figures of the paper on latency maps, `p2.*`
-//! those of the paper on freeblock scheduling outside of firmware, `p5.*` those of the paper on
-//! virtual disks.
+//! those of the paper on freeblock scheduling outside of firmware, `p3.*` those of the paper on
+//! cooperative anticipatory scheduling, `p5.*` those of the paper on virtual disks.
 
 pub mod a_ageing;
 pub mod a_cells;
@@ -30,6 +30,12 @@ pub mod p2_f6;
 pub mod p2_f7;
 pub mod p2_f8;
 pub mod p2_f9;
+mod p3;
+pub mod p3_f5;
+pub mod p3_t1;
+pub mod p3_t2;
+pub mod p3_t3;
+pub mod p3_t4;
 mod p5;
 pub mod p5_f1;
 pub mod p5_f11;
