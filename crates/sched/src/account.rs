@@ -34,6 +34,22 @@ pub struct VolumeAccount {
     pub deadline_requests: u64,
     /// Requests that completed after their deadline.
     pub deadline_misses: u64,
+    /// The answers to deadlines.
+    pub promises: PromiseCounts,
+}
+
+/// Requests that asked for a guarantee of their deadline, by the answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PromiseCounts {
+    /// Guaranteed.
+    pub guaranteed: u64,
+    /// Accepted as best effort.
+    pub best_effort: u64,
+    /// Refused.
+    pub refused: u64,
+    /// Guaranteed requests that completed after their deadline: an access has taken longer than
+    /// its worst case, or a command that bypasses the policy came in between.
+    pub broken: u64,
 }
 
 /// The account of reads for scans, which is charged to no volume.
@@ -146,6 +162,11 @@ impl Accounts {
         }
         account.deadline_requests += u64::from(finished.request.deadline.is_some());
         account.deadline_misses += u64::from(finished.missed());
+    }
+
+    /// The answers to the deadlines of one volume.
+    pub(crate) fn promises(&mut self, volume: VolumeId) -> &mut PromiseCounts {
+        &mut self.account(volume).promises
     }
 
     fn account(&mut self, volume: VolumeId) -> &mut VolumeAccount {

@@ -68,6 +68,9 @@ pub struct Outstanding {
     /// ([`Scheduler::record_predictions`](crate::Scheduler::record_predictions)), never for a flush
     /// or discard.
     pub predicted: Option<PredictedService>,
+    /// Its worst-case service time; zero where the policy has none
+    /// ([`Policy::worst_service`](crate::Policy::worst_service)) and for flushes and discards.
+    pub worst: Nanos,
     /// The charge of each of `requests` at dispatch; empty while no shares are tracked.
     pub(crate) charges: SmallVec<[Charge; 1]>,
     /// The job that the `background` run belongs to.

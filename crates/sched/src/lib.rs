@@ -10,6 +10,7 @@ extern crate alloc;
 
 mod account;
 mod background;
+mod chain;
 mod command;
 mod drive;
 mod freeblock;
@@ -29,7 +30,7 @@ mod table;
 pub mod tour;
 mod tunables;
 
-pub use account::{Accounts, BackgroundAccount, VolumeAccount};
+pub use account::{Accounts, BackgroundAccount, PromiseCounts, VolumeAccount};
 pub use background::{BackgroundRead, FillReport, FillSource, Pace, ScanId, ScanOptions};
 pub use command::{
     Cancelled, Command, CommandId, Decision, Done, Finished, HoldReason, Outcome, Waits,
@@ -41,10 +42,12 @@ pub use policy::{Choice, Policy, View};
 pub use positioning::{
     AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Overhead,
     PairCost, Position, Positioning, Target, TrackMap, TrackSpan, likely_by_estimate,
-    pair_by_estimate, pairs_one_by_one, passes_at_by_tracks,
+    pair_by_estimate, pairs_one_by_one, passes_at_by_tracks, worst_service,
 };
 pub use queue::{Queue, Queued, Ticket};
-pub use request::{Admission, ClassId, Op, Refusal, Request, RequestId, StreamId, VolumeId};
+pub use request::{
+    Admission, ClassId, IfInfeasible, Op, Promise, Refusal, Request, RequestId, StreamId, VolumeId,
+};
 pub use scheduler::Scheduler;
 pub use shares::{
     Charge, DriveCosts, Need, NeedError, ShareChange, ShareRefusal, ShareReport, Shares, Tenant,

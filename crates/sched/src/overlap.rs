@@ -151,6 +151,11 @@ impl OverlapOrder {
         !self.active || self.latest_conflicts(extent, false).is_empty()
     }
 
+    /// Returns whether a request of `op` on `extent` would wait for no earlier one.
+    pub(crate) fn is_free(&self, extent: Extent, op: Op) -> bool {
+        !self.active || self.latest_conflicts(extent, op.changes_sectors()).is_empty()
+    }
+
     /// The requests that `ticket` waits for directly.
     pub(crate) fn waits_for(&self, ticket: Ticket) -> &[Ticket] {
         self.place_of(ticket).map_or(&[], |place| &self.entries[place as usize].waits_for)

@@ -38,6 +38,7 @@ pub struct View<'a> {
     /// The shares of volumes and classes, and their state.
     pub shares: &'a Shares,
     pub(crate) last_head: Head,
+    pub(crate) last_finished: Instant,
     pub(crate) head: OnceCell<Head>,
 }
 
@@ -78,6 +79,20 @@ impl View<'_> {
         self.moving()
             .next_back()
             .map_or(self.last_head.next_lba, |command| command.target.extent.end())
+    }
+
+    /// The latest time at which everything outstanding is done, by the sum of the worst cases; now,
+    /// while nothing is.
+    ///
+    /// The drive has worked on one of the commands since the last completion, or since the oldest
+    /// command ended its idleness. That time is subtracted; what is left is never negative (P4,
+    /// `estimate_outstanding`; here an absolute time, because deadlines are).
+    #[must_use]
+    pub fn outstanding_until(&self) -> Instant {
+        let Some(oldest) = self.outstanding.first() else { return self.now };
+        let since = self.last_finished.max(oldest.dispatched);
+        let worst: Nanos = self.outstanding.iter().map(|command| command.worst).sum();
+        (since + worst).max(self.now)
     }
 
     /// The cost of sending `queued` now.
@@ -216,6 +231,19 @@ pub trait Policy: Send {
     /// while shares are tracked.
     fn charge(&self, view: &View<'_>, queued: &Queued) -> Charge {
         Charge { estimate: view.next(&queued.target).expected, fixed: false }
+    }
+
+    /// The worst-case service time of `target` alone at the drive, if the policy guarantees
+    /// deadlines by a chain of submission deadlines; the scheduler then keeps it with each request
+    /// and each command ([`Queued::worst`], [`Outstanding::worst`]).
+    fn worst_service(
+        &self,
+        belief: &dyn Positioning,
+        now: Instant,
+        target: &Target,
+    ) -> Option<Nanos> {
+        let _ = (belief, now, target);
+        None
     }
 
     /// Another drive model is in use from now on: positions and times that the policy has stored

@@ -216,6 +216,22 @@ pub trait Positioning {
     fn tracks(&self) -> Option<&dyn TrackMap>;
 }
 
+/// A bound on the service time of `target` alone at the drive, from any position of the head, while
+/// the drive behaves as observed so far: command overhead, the worst positioning time from the
+/// outermost and from the innermost cylinder, transfer, and report.
+pub fn worst_service(positioning: &dyn Positioning, now: Instant, target: &Target) -> Nanos {
+    let last = Lba::new(positioning.capacity().get() - 1);
+    let ends = [Lba::new(0), last].map(|lba| {
+        let place = positioning.target(Op::Read, Extent::new(lba, Sectors::new(1))).start;
+        let head = Head { place, next_lba: lba, free_at: Instant::ORIGIN };
+        let estimate = positioning.estimate(&head, now, target);
+        estimate.depart.saturating_since(now) + estimate.worst + estimate.transfer
+    });
+    let reported = now + Nanos::from_secs(1);
+    let report = reported.saturating_since(positioning.media_end(target, reported));
+    ends[0].max(ends[1]) + report
+}
+
 /// [`Positioning::likely`] by the full estimate.
 pub fn likely_by_estimate(
     positioning: &(impl Positioning + ?Sized),

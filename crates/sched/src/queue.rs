@@ -4,9 +4,9 @@
 //! none is a flush. Each index has the ticket as second key, so that every order is total and the
 //! same on every machine: among equals the request submitted first.
 //!
-//! The orders by address and by cylinder are maintained from their first use on: a policy that uses
-//! neither (first come, first served) does not pay for them. The order of deadlines contains only
-//! requests with a deadline.
+//! The orders by address, by level and by cylinder and the chain of submission deadlines are
+//! maintained from their first use on: a policy that uses none of them (first come, first served)
+//! does not pay for them. The order of deadlines contains only requests with a deadline.
 //!
 //! Cost: a request that enters or leaves costs O(log n) in the order of arrival and in each order
 //! that is maintained; see [`SortedSet`].
@@ -14,10 +14,11 @@
 use alloc::vec::Vec;
 use core::cell::OnceCell;
 
-use headtime_units::{Instant, Lba};
+use headtime_units::{Instant, Lba, Nanos};
 
+use crate::chain::{ChainKey, DeadlineChain};
 use crate::positioning::Target;
-use crate::request::Request;
+use crate::request::{Promise, Request};
 use crate::sorted::{Ascending, Descending, SortedSet};
 use crate::tunables::IoPriority;
 
@@ -42,6 +43,11 @@ pub struct Queued {
     /// Its I/O priority: the one it was submitted with, or of the class of its tenant's terms, or
     /// [`IoPriority::DEFAULT`].
     pub priority: IoPriority,
+    /// The answer to its deadline, if it asked for one.
+    pub promise: Option<Promise>,
+    /// Its worst-case service time; zero where the policy has none
+    /// ([`Policy::worst_service`](crate::Policy::worst_service)).
+    pub worst: Nanos,
 }
 
 /// Eligible requests by arrival, address, cylinder and deadline.
@@ -55,7 +61,13 @@ pub struct Queue {
     by_deadline: SortedSet<(Instant, Ticket, Slot)>,
     by_lba: OnceCell<SortedSet<(Lba, Ticket, Slot)>>,
     by_cylinder: OnceCell<SortedSet<Key>>,
+    by_level: OnceCell<SortedSet<LevelKey>>,
+    /// Those whose deadlines count in the chain.
+    chain: OnceCell<DeadlineChain>,
 }
+
+/// A key of the order by level: the level of the priority, then the address.
+type LevelKey = (u8, Lba, Ticket, Slot);
 
 /// The index of a request in memory. It follows the ticket in every key, so it decides no order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,6 +76,14 @@ pub(crate) struct Slot(u32);
 impl Slot {
     /// The first slot.
     pub(crate) const FIRST: Self = Self(0);
+
+    pub(crate) const fn new(number: u32) -> Self {
+        Self(number)
+    }
+
+    pub(crate) const fn number(self) -> u32 {
+        self.0
+    }
 }
 
 /// A key of the orders by cylinder and by arrival: 32 bits of cylinder, 64 of ticket, 32 of slot,
@@ -162,6 +182,31 @@ impl Queue {
         self.by_deadline.iter().map(|key| self.at(key.2))
     }
 
+    /// Of the requests of the highest level of priority the first at `from` or after it by address,
+    /// else the first of all of that level. Those whose deadlines count are at least at the level
+    /// of [`IoPriority::DEFAULT`].
+    pub(crate) fn next_of_highest_level(&self, from: Lba) -> Option<&Queued> {
+        let by_level = self.levels();
+        let first = by_level.first()?;
+        let in_sweep = by_level.from(&(first.0, from, Ticket(0), Slot::FIRST)).next();
+        let key = in_sweep.copied().filter(|key| key.0 == first.0).unwrap_or(first);
+        Some(self.at(key.3))
+    }
+
+    /// The chain of the requests whose deadlines count.
+    pub(crate) fn chain(&self) -> &DeadlineChain {
+        self.chain.get_or_init(|| {
+            let mut chain = DeadlineChain::default();
+            for slot in self.by_arrival.iter().map(|key| key.slot()) {
+                let queued = self.at(slot);
+                if let Some(key) = queued.chain_key() {
+                    chain.insert(slot, key, queued.worst);
+                }
+            }
+            chain
+        })
+    }
+
     pub(crate) fn keys_from_cylinder(&self, cylinder: u32) -> Ascending<'_, Key> {
         self.cylinders().from(&Key::start_of(cylinder))
     }
@@ -191,6 +236,7 @@ impl Queue {
         if let Some(by_cylinder) = self.by_cylinder.get_mut() {
             by_cylinder.insert(cylinder_key(&queued, slot));
         }
+        self.enter_deadline_orders(&queued, slot);
     }
 
     pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Queued> {
@@ -209,19 +255,22 @@ impl Queue {
         if let Some(by_cylinder) = self.by_cylinder.get_mut() {
             by_cylinder.remove(&cylinder_key(&queued, slot));
         }
+        self.leave_deadline_orders(&queued, slot);
         Some(queued)
     }
 
     /// Changes the effective deadline of `ticket`, if it is queued; returns whether it changed.
     pub(crate) fn set_deadline(&mut self, ticket: Ticket, deadline: Option<Instant>) -> bool {
         let Some(slot) = self.slot_of(ticket) else { return false };
-        let queued = &mut self.slots[slot.0 as usize];
-        let before = due(queued);
-        queued.deadline = deadline;
-        let after = due(queued);
+        let old = *self.at(slot);
+        let new = Queued { deadline, ..old };
+        self.slots[slot.0 as usize] = new;
+        let (before, after) = (due(&old), due(&new));
         if before == after {
             return false;
         }
+        self.leave_deadline_orders(&old, slot);
+        self.enter_deadline_orders(&new, slot);
         if let Some(before) = before {
             self.by_deadline.remove(&(before, ticket, slot));
         }
@@ -235,6 +284,26 @@ impl Queue {
     pub(crate) fn forget_orders(&mut self) {
         self.by_lba.take();
         self.by_cylinder.take();
+        self.by_level.take();
+        self.chain.take();
+    }
+
+    fn enter_deadline_orders(&mut self, queued: &Queued, slot: Slot) {
+        if let Some(by_level) = self.by_level.get_mut() {
+            by_level.insert(level_key(queued, slot));
+        }
+        if let (Some(chain), Some(key)) = (self.chain.get_mut(), queued.chain_key()) {
+            chain.insert(slot, key, queued.worst);
+        }
+    }
+
+    fn leave_deadline_orders(&mut self, queued: &Queued, slot: Slot) {
+        if let Some(by_level) = self.by_level.get_mut() {
+            by_level.remove(&level_key(queued, slot));
+        }
+        if let (Some(chain), Some(key)) = (self.chain.get_mut(), queued.chain_key()) {
+            chain.remove(&key);
+        }
     }
 
     /// Checks that every index contains every request once.
@@ -250,8 +319,16 @@ impl Queue {
         );
         let with_deadline = self.by_arrival().filter(|queued| due(queued).is_some()).count();
         assert_eq!(self.by_deadline.len(), with_deadline, "by_deadline lost or kept a request");
-        let kept =
-            [self.by_lba.get().map(SortedSet::len), self.by_cylinder.get().map(SortedSet::len)];
+        let kept = [
+            self.by_lba.get().map(SortedSet::len),
+            self.by_cylinder.get().map(SortedSet::len),
+            self.by_level.get().map(SortedSet::len),
+        ];
+        let chained = self.by_arrival().filter(|queued| queued.chain_key().is_some()).count();
+        assert!(
+            self.chain.get().is_none_or(|chain| chain.count() == chained),
+            "the chain lost or kept a request"
+        );
         assert!(
             kept.into_iter().flatten().all(|len| len == expected),
             "an index lost or kept a request: {kept:?} of {expected}"
@@ -272,6 +349,9 @@ impl Queue {
                 .get()
                 .is_none_or(|index| index.contains(&cylinder_key(queued, slot)));
             assert!(in_cylinder, "by_cylinder lost ticket {}", ticket.0);
+            let in_level =
+                self.by_level.get().is_none_or(|index| index.contains(&level_key(queued, slot)));
+            assert!(in_level, "by_level lost ticket {}", ticket.0);
         }
     }
 
@@ -300,12 +380,33 @@ impl Queue {
         })
     }
 
+    fn levels(&self) -> &SortedSet<LevelKey> {
+        self.by_level.get_or_init(|| {
+            SortedSet::of(
+                self.by_arrival.iter().map(|key| level_key(self.at(key.slot()), key.slot())),
+            )
+        })
+    }
+
     fn cylinders(&self) -> &SortedSet<Key> {
         self.by_cylinder.get_or_init(|| {
             SortedSet::of(
                 self.by_arrival.iter().map(|key| cylinder_key(self.at(key.slot()), key.slot())),
             )
         })
+    }
+}
+
+impl Queued {
+    /// The deadline that a policy with a chain protects: none for a request that was answered best
+    /// effort.
+    pub(crate) fn protected_deadline(&self) -> Option<Instant> {
+        due(self).filter(|_| self.promise != Some(Promise::BestEffort))
+    }
+
+    /// The key of a request whose deadline counts in the chain.
+    pub(crate) fn chain_key(&self) -> Option<ChainKey> {
+        self.protected_deadline().map(|at| (at, self.request.extent.start, self.ticket))
     }
 }
 
@@ -316,6 +417,15 @@ fn due(queued: &Queued) -> Option<Instant> {
 
 fn lba_key(queued: &Queued, slot: Slot) -> (Lba, Ticket, Slot) {
     (queued.request.extent.start, queued.ticket, slot)
+}
+
+fn level_key(queued: &Queued, slot: Slot) -> LevelKey {
+    let own = queued.priority.rank();
+    let level = match queued.protected_deadline() {
+        Some(_) => own.min(IoPriority::DEFAULT.rank()),
+        None => own,
+    };
+    (level, queued.request.extent.start, queued.ticket, slot)
 }
 
 fn cylinder_key(queued: &Queued, slot: Slot) -> Key {
@@ -357,6 +467,8 @@ mod tests {
             },
             deadline,
             priority: IoPriority::DEFAULT,
+            promise: None,
+            worst: Nanos::ZERO,
         }
     }
 

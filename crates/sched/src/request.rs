@@ -111,6 +111,26 @@ impl Request {
     }
 }
 
+/// The answer to a deadline at submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// The policy meets the deadline, and those guaranteed before, as long as no access takes
+    /// longer than its worst case.
+    Guaranteed,
+    /// Nothing is promised, and the deadline delays no request that is guaranteed.
+    BestEffort,
+}
+
+/// The treatment of a deadline that cannot be guaranteed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IfInfeasible {
+    /// The request is accepted, and answered [`Promise::BestEffort`].
+    #[default]
+    BestEffort,
+    /// The request is refused.
+    Refuse,
+}
+
 /// The result of a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a refused request will never complete"]
@@ -154,6 +174,16 @@ pub enum Refusal {
         op: Op,
         /// The requested length.
         len: Sectors,
+    },
+    /// The deadline cannot be guaranteed, and the caller wants no less.
+    #[error(
+        "the deadline in {} cannot be guaranteed beside the requests held; allow more time, wait \
+            for completions, or accept best effort",
+        within
+    )]
+    Infeasible {
+        /// The time from the submission to the deadline.
+        within: headtime_units::Nanos,
     },
     /// Another request with the same id is held.
     #[error(

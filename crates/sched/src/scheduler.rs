@@ -29,6 +29,7 @@ mod complete;
 mod decide;
 mod dispatch;
 mod exchange;
+mod feasible;
 mod idle;
 mod inherit;
 mod scans;
@@ -51,7 +52,7 @@ use crate::overlap::OverlapOrder;
 use crate::policy::Policy;
 use crate::positioning::{Belief, Head, Target};
 use crate::queue::{Queue, Queued, Ticket};
-use crate::request::{Admission, Op, Refusal, Request, RequestId, StreamId};
+use crate::request::{Admission, Op, Promise, Refusal, Request, RequestId, StreamId};
 use crate::shares::Shares;
 use crate::tunables::{IoPriority, TunableError, Tunables};
 
@@ -166,13 +167,23 @@ impl Scheduler {
 
     fn submit_as(&mut self, now: Instant, request: Request, priority: IoPriority) -> Admission {
         self.advance(now);
+        self.enter(request, priority, None)
+            .map_or_else(Admission::Refused, |()| Admission::Accepted)
+    }
+
+    /// Takes a request in that arrives now.
+    pub(super) fn enter(
+        &mut self,
+        request: Request,
+        priority: IoPriority,
+        promise: Option<Promise>,
+    ) -> Result<(), Refusal> {
+        let now = self.now;
         let changes = request.op.changes_sectors();
         // A read before a write also precedes it in the order of arrival.
         let before = (changes && self.active_fill().is_some()).then_some(Ticket(self.next_ticket));
         let ticket = Ticket(self.next_ticket + u64::from(before.is_some()));
-        if let Err(refusal) = self.admit(&request, ticket) {
-            return Admission::Refused(refusal);
-        }
+        self.admit(&request, ticket)?;
         self.next_ticket = ticket.0 + 1;
         self.policy.submitted(now, &request);
         let target = if request.op == Op::Flush {
@@ -181,7 +192,9 @@ impl Scheduler {
             self.belief.target(request.op, request.extent)
         };
         let deadline = request.deadline;
-        let queued = Queued { ticket, request, submitted: now, target, deadline, priority };
+        let worst = self.worst_of(&target);
+        let queued =
+            Queued { ticket, request, submitted: now, target, deadline, priority, promise, worst };
         if changes && !self.overlap.is_active() {
             self.activate_order();
         }
@@ -201,7 +214,7 @@ impl Scheduler {
             self.pass_deadline_on(&queued);
             self.make_jobs_urgent(ticket);
         }
-        Admission::Accepted
+        Ok(())
     }
 
     /// Checks a request and registers `ticket` for its id.
@@ -352,6 +365,7 @@ impl Scheduler {
         self.fill.iter_mut().for_each(|fill| fill.ahead = None);
         self.queue.forget_orders();
         self.shares.forget_orders();
+        self.renew_worst_cases();
         if self.policy.uses_shares() {
             self.shares.keep(self.now, self.queue.by_arrival(), &self.flushes);
         }
@@ -384,9 +398,15 @@ impl Scheduler {
         request: Request,
         priority: IoPriority,
     ) -> Admission {
-        let by_table = || self.tunables.deadlines.within(priority).map(|within| now + within);
-        let deadline = request.deadline.or_else(by_table);
-        self.submit_as(now, Request { deadline, ..request }, priority)
+        self.advance(now);
+        let request = self.with_deadline_of(request, priority);
+        self.submit_as(now, request, priority)
+    }
+
+    /// The request with the deadline of its priority if it has none, counted from now.
+    pub(super) fn with_deadline_of(&self, request: Request, priority: IoPriority) -> Request {
+        let by_table = || self.tunables.deadlines.within(priority).map(|within| self.now + within);
+        Request { deadline: request.deadline.or_else(by_table), ..request }
     }
 
     /// The settings that may change at run time.

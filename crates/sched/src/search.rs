@@ -315,6 +315,8 @@ mod tests {
                 target,
                 deadline: None,
                 priority: IoPriority::DEFAULT,
+                promise: None,
+                worst: Nanos::ZERO,
             });
         }
         queue

@@ -265,6 +265,11 @@ impl IoPriority {
         self.class
     }
 
+    /// Its place among all levels of all classes, 0 the most urgent.
+    pub(crate) const fn rank(self) -> u8 {
+        self.class as u8 * LEVELS as u8 + self.level
+    }
+
     /// Its level.
     #[must_use]
     pub const fn level(self) -> u8 {

@@ -9,7 +9,9 @@
 //! pays.
 //!
 //! *request*: taking a request in and choosing one to be sent, with every index brought up to date:
-//! `submit` and `next` of the whole scheduler, with 256 queued.
+//! `submit` and `next` of the whole scheduler, with 256 queued. `cds-scan/1000`: the same with
+//! `complete`, with 1,000 requests queued that have deadlines, of 1 s to 30 s, and 60 commands at
+//! the drive.
 //!
 //! *gap*: one decision in which a gap is searched, the policy's choice included (`sptf`), under
 //! P2's OLTP load with a scan of the drive. Before the times a table says how many pending sectors
@@ -154,6 +156,8 @@ struct TimedFront {
     /// Time in `submit` and in `next`, and how many requests were sent.
     ns: u64,
     sent: u64,
+    /// Time in `complete`.
+    completing_ns: u64,
     /// Time in those calls of `next` in which a gap was searched, and how many they were.
     searching_ns: u64,
     searches: u64,
@@ -161,7 +165,7 @@ struct TimedFront {
 
 impl TimedFront {
     fn of(inner: Scheduler) -> Self {
-        Self { inner, ns: 0, sent: 0, searching_ns: 0, searches: 0 }
+        Self { inner, ns: 0, sent: 0, completing_ns: 0, searching_ns: 0, searches: 0 }
     }
 }
 
@@ -188,7 +192,10 @@ impl SchedulerApi for TimedFront {
     }
 
     fn complete(&mut self, now: Instant, done: Done) -> SmallVec<[Finished; 1]> {
-        self.inner.complete(now, done)
+        let start = Clock::now();
+        let finished = self.inner.complete(now, done);
+        self.completing_ns += start.elapsed().as_nanos() as u64;
+        finished
     }
 
     fn take_background(&mut self) -> Option<BackgroundRead> {
@@ -357,7 +364,41 @@ fn request(criterion: &mut Criterion) {
             Duration::from_nanos((ns as f64 * times as f64 / sent as f64) as u64)
         });
     });
+    let mut run = deadlines();
+    group.bench_function("cds-scan/1000", |bencher| {
+        bencher.iter_custom(|times| {
+            let before = (run.scheduler.ns + run.scheduler.completing_ns, run.scheduler.sent);
+            while run.scheduler.sent - before.1 < times {
+                run.step(&mut ()).expect("a closed loop is always served");
+            }
+            let ns = run.scheduler.ns + run.scheduler.completing_ns - before.0;
+            let sent = run.scheduler.sent - before.1;
+            Duration::from_nanos((ns as f64 * times as f64 / sent as f64) as u64)
+        });
+    });
     group.finish();
+}
+
+/// A closed loop of 1,060 random reads with deadlines of ten different lengths under `cds-scan`,
+/// with an estimate at which the deadlines hold.
+fn deadlines() -> Run {
+    let truth = DriveTruth::nominal(profile(), 1).expect("the profile ships");
+    let drive = SimulatedDrive::new(truth).expect("the profile ships");
+    let belief = Box::new(DriveModel::of_profile(profile()).expect("the profile ships"));
+    let (entry, parameters) = PolicyEntry::parse("cds-scan").expect("a policy of the table");
+    let traits = DriveTraits { queue_depth: 64, fua: true };
+    let scheduler =
+        Scheduler::new(belief, (entry.build)(&parameters), traits, QueueLimits::default());
+    let streams: Vec<StreamConfig> = (1..=10)
+        .map(|number| StreamConfig {
+            deadline: Some(Nanos::from_secs(number * 3)),
+            ..StreamConfig::closed(106)
+        })
+        .collect();
+    let sector = profile().sector_size().expect("the profile ships");
+    let workload = Workload::new(&streams, sector, profile().capacity(), 1)
+        .expect("the streams suit the drive");
+    Engine::new(TimedFront::of(scheduler), drive, workload, None)
 }
 
 fn profile() -> &'static DriveProfile {

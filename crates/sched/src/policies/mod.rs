@@ -38,6 +38,7 @@ policies! {
     satf_map: [ENTRY],
     fsatf_map: [ENTRY, EXACT_ENTRY],
     g_matrix: [ENTRY],
+    cds_scan: [ENTRY, DS_ENTRY],
     deadline: [ENTRY],
     cfq: [ENTRY],
     noop: [ENTRY],

@@ -106,6 +106,7 @@ impl Scheduler {
             }
         }
         self.tickets.remove(request.id);
+        self.count_broken(queued, done.finished);
         let before =
             if self.charged_before.is_empty() { None } else { self.charged_before.remove(&ticket) };
         let disk_time = disk_time + before.unwrap_or_default();

@@ -24,6 +24,7 @@ macro_rules! view {
             tunables: &$scheduler.tunables,
             shares: &$scheduler.shares,
             last_head: $scheduler.last_head,
+            last_finished: $scheduler.last_finished,
             head: core::cell::OnceCell::new(),
         }
     };
@@ -162,6 +163,11 @@ impl Scheduler {
         } else {
             None
         };
+        // A request alone has its worst case already.
+        let worst = match requests.as_slice() {
+            [only] if only.target == target => only.worst,
+            _ => self.worst_of(&target),
+        };
         let id = CommandId(self.next_command);
         self.next_command += 1;
         self.flushed_last = op == Op::Flush;
@@ -184,6 +190,7 @@ impl Scheduler {
             dispatched: self.now,
             requests,
             predicted,
+            worst,
             charges,
             background,
             job,

@@ -54,6 +54,7 @@ impl Scheduler {
         }
         self.head_certain = false;
         self.policy.belief_changed();
+        self.renew_worst_cases();
         if let Some(fill) = &mut self.fill {
             fill.predicted.clear();
             fill.ahead = None;

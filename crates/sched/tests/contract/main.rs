@@ -14,6 +14,7 @@ mod expected;
 mod failures;
 mod flush_turns;
 mod golden;
+mod guarantees;
 mod head;
 mod held_back;
 mod linux;

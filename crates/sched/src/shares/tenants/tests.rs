@@ -32,6 +32,8 @@ fn flush(ticket: u64) -> Queued {
         target,
         deadline: None,
         priority: IoPriority::DEFAULT,
+        promise: None,
+        worst: Nanos::ZERO,
     }
 }
 
