@@ -45,6 +45,7 @@ policies! {
     anticipatory: [ENTRY, COOPERATIVE_ENTRY],
     mq_deadline: [ENTRY],
     bfq: [ENTRY],
+    kyber: [ENTRY],
     utilization: [ENTRY],
     throughput: [ENTRY],
 }

@@ -1,11 +1,11 @@
 //! The decisions of Linux's schedulers, computed by hand on the tiny drive.
 
 use headtime_sched::{
-    AccessKind, IoPriority, PriorityClass, Request, ShareChange, StreamId, VolumeId,
+    AccessKind, IoPriority, Op, PriorityClass, Request, ShareChange, StreamId, VolumeId,
 };
 use headtime_units::{Instant, Nanos};
 
-use crate::session::{Session, Setup, fua, read, write};
+use crate::session::{Session, Setup, fua, read, request, write};
 use crate::shares::{of_volume, reserving, tenant};
 use crate::tiny::TinyBelief;
 
@@ -448,4 +448,43 @@ fn bfq_serves_cooperating_processes_as_one() {
     }
     session.run_to_end();
     assert!(commands(&session).iter().all(|command| command.len() == 1));
+}
+
+#[test]
+fn kyber_serves_batches_of_each_kind_in_turn_and_the_oldest_of_a_kind_first() {
+    let mut session = Setup::of("kyber:queue_depth=1,read_batch=3,write_batch=2").start();
+    session.accept(read(0, 0, 1));
+    session.pump();
+    for id in 1..6 {
+        session.accept(read(id, 180 - 20 * id, 1));
+        session.accept(write(10 + id, 190 - 20 * id, 1));
+    }
+    session.accept(request(20, Op::Zero, 10, 2));
+    session.run_to_end();
+    assert_eq!(session.served(), [0, 1, 2, 11, 12, 20, 3, 4, 5, 13, 14, 15]);
+}
+
+/// Four reads that take longer than their target go to the drive at once. Writes that take less
+/// than theirs keep one command there.
+#[test]
+fn kyber_keeps_few_writes_at_the_drive_while_reads_miss_their_target() {
+    let most = |policy: &str| {
+        let mut session = Setup::of(policy).start();
+        let mut most = 0;
+        for id in 0..2_000 {
+            session.accept(read(2 * id, 7 * id % 190, 1));
+            session.accept(write(2 * id + 1, 11 * id % 190, 1));
+            while session.scheduler.held() > 8 {
+                session.step();
+                let is_write = |op: Op| op == Op::Write;
+                let writes = session.scheduler.outstanding().iter();
+                let writes = writes.filter(|command| is_write(command.target.op)).count();
+                most = if id < 1_000 { 0 } else { most.max(writes) };
+            }
+        }
+        session.run_to_end();
+        most
+    };
+    assert!(most("kyber:write_lat_nsec=10000000000") <= 1);
+    assert!(most("kyber:read_lat_nsec=10000000000,write_lat_nsec=10000000000") > 2);
 }

@@ -108,6 +108,7 @@ fn nobody_starves_where_a_policy_says_so() {
         ("cas", 600),
         ("mq-deadline", 600),
         ("bfq", 600),
+        ("kyber", 40),
     ] {
         let served = served_before_the_far_one(policy, 1_000);
         assert!(served <= bound, "{policy}: {served} went before the far one");
