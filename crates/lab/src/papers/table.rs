@@ -33,6 +33,8 @@ pub const EXPERIMENTS: &[PaperExperiment] = &[
     experiments::p1_f3::EXPERIMENT,
     experiments::p1_f5::EXPERIMENT,
     experiments::p1_f6::EXPERIMENT,
+    experiments::p1_map::EXPERIMENT,
+    experiments::p1_map::ON_DRIVES,
     experiments::p1_t2::EXPERIMENT,
     experiments::p1_r::EXPERIMENT,
     experiments::p1_curve::EXPERIMENT,

@@ -34,12 +34,13 @@ const REBUILD_AFTER: Parameter = Parameter {
 /// Shared by the policies that build a path of several at once.
 pub(crate) const NEAREST_FIRST: Parameter = Parameter {
     name: "nearest_first",
-    summary: "1: a path is built by inserting the nearest first; 0: in the order of the queue",
+    summary: "a path is built by inserting in the order of the queue (0) or the nearest first (1), \
+        or each request is the nearest after the one before it (2)",
     default: 0.0,
     min: 0.0,
-    max: 1.0,
+    max: 2.0,
     whole: true,
-    origin: "P1 section III-B (0); the textbook's is 1",
+    origin: "P1 section III-B (0); the textbook's is 1; P1 section V-B, \"SATF\" (2)",
 };
 
 /// Shared by the policies that plan a path.
@@ -55,10 +56,10 @@ pub(crate) const PLAN_MAX: Parameter = Parameter {
 
 /// The insertion that [`NEAREST_FIRST`] selects.
 pub(crate) fn insertion(parameters: &Parameters) -> Insertion {
-    if parameters.get(NEAREST_FIRST.name) == 0.0 {
-        Insertion::InOrder
-    } else {
-        Insertion::NearestFirst
+    match parameters.get(NEAREST_FIRST.name) as u8 {
+        0 => Insertion::InOrder,
+        1 => Insertion::NearestFirst,
+        _ => Insertion::NearestNeighbor,
     }
 }
 
@@ -105,7 +106,7 @@ impl SatfMap {
             self.enter(view, queued);
         }
         let several_at_once =
-            was_empty && arrived.len() > 1 && self.insertion == Insertion::NearestFirst;
+            was_empty && arrived.len() > 1 && self.insertion != Insertion::InOrder;
         if several_at_once || (self.rebuild_after > 0 && self.sent >= self.rebuild_after) {
             let slots: Vec<usize> = self.on_path.iter().map(|(_, slot)| *slot).collect();
             self.tour.rebuild(&Pairs::new(view, &self.targets), &slots, self.insertion);

@@ -1,9 +1,11 @@
 //! Nearest insertion of a whole queue: in the order of the queue as the paper prints it, and
-//! nearest first as the textbook has it.
+//! nearest first as the textbook has it; and the nearest neighbor.
 //!
-//! Both insert each request where it lengthens the path least ([`Path::insert`]); they differ in
-//! which request is next. *In order*: the oldest that is not on the path. *Nearest first*: the one
-//! that is the fewest ms after a request on the path or the head; of equals the lowest number.
+//! Both insertions insert each request where it lengthens the path least ([`Path::insert`]); they
+//! differ in which request is next. *In order*: the oldest that is not on the path. *Nearest
+//! first*: the one that is the fewest ms after a request on the path or the head; of equals the
+//! lowest number. The *nearest neighbor* inserts nothing: the next request of the path is the
+//! fewest ms after the last one.
 //!
 //! Worked example on a line, the head at 0, requests at 9, 1 and 5 in order of arrival, a cost of
 //! one ms per step. In order: 9; 1 before it; 5 between the two. Nearest first: 1 is nearest to the
@@ -28,6 +30,8 @@ pub enum Insertion {
     InOrder,
     /// The request nearest to the path first.
     NearestFirst,
+    /// No insertion: each request follows the one that it is nearest to among those left.
+    NearestNeighbor,
 }
 
 impl Insertion {
@@ -37,8 +41,23 @@ impl Insertion {
         match self {
             Self::InOrder => insert_in_order(costs, count),
             Self::NearestFirst => insert_nearest_first(costs, count),
+            Self::NearestNeighbor => nearest_neighbor(costs, count),
         }
     }
+}
+
+/// The path on which each request is the nearest after the one before it, the first the nearest
+/// after the head; of equals the lowest number. O(n²).
+#[must_use]
+pub fn nearest_neighbor(costs: &impl Costs, count: usize) -> Path {
+    let mut left: Vec<usize> = (0..count).collect();
+    let mut order = Vec::with_capacity(count);
+    while let Some(place) =
+        (0..left.len()).min_by_key(|place| costs.after(order.last().copied(), left[*place]))
+    {
+        order.push(left.remove(place));
+    }
+    Path::from(order)
 }
 
 /// The path that comes of inserting requests 0 to `count` in that order, which is the order of the
@@ -112,6 +131,18 @@ mod tests {
 
     fn on_a_line(places: &'static [u64]) -> impl Costs {
         (|to: usize| ms(places[to]), |from: usize, to: usize| ms(places[from].abs_diff(places[to])))
+    }
+
+    #[test]
+    fn a_nearest_neighbor_goes_where_the_next_step_is_short() {
+        // The head at 4 goes up to 5 and 6 first, and down to 1 last.
+        let places: &[u64] = &[1, 6, 5];
+        let costs = (
+            |to: usize| ms(places[to].abs_diff(4)),
+            |from: usize, to: usize| ms(places[from].abs_diff(places[to])),
+        );
+        assert_eq!(nearest_neighbor(&costs, 3).order(), [2, 1, 0]);
+        assert!(nearest_neighbor(&costs, 0).is_empty());
     }
 
     #[test]

@@ -104,6 +104,8 @@ fn settings_change_the_golden_order_as_computed_by_hand() {
         // or 1; at the end 9.
         ("satf-map:nearest_first=1", [0, 3, 5, 1, 2, 4, 6]),
         ("fsatf-map:nearest_first=1", [0, 3, 5, 1, 2, 4, 6]),
+        // The shortest step from each: 3, 5, 1, then 2 and 6 at 6 each, and from 2 on 6 at 8.
+        ("fsatf-map:nearest_first=2", [0, 3, 5, 1, 2, 6, 4]),
         // Six requests are too many: by insertion.
         ("fsatf-map-exact:exact_most=5", [0, 3, 5, 1, 4, 2, 6]),
         // One at a time is the order of deadlines.

@@ -33,7 +33,13 @@ fn with_a_newcomer(policy: &str) -> Vec<u64> {
 
 #[test]
 fn a_newcomer_waits_for_the_next_batch_of_a_frozen_queue_and_for_nothing_on_a_live_one() {
-    for policy in ["fsatf-lbn", "fsatf-map", "fsatf-map:nearest_first=1", "fsatf-map-exact"] {
+    for policy in [
+        "fsatf-lbn",
+        "fsatf-map",
+        "fsatf-map:nearest_first=1",
+        "fsatf-map:nearest_first=2",
+        "fsatf-map-exact",
+    ] {
         assert_eq!(with_a_newcomer(policy), [0, 2, 1, 3], "{policy}");
     }
     for policy in [

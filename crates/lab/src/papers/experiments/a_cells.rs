@@ -168,7 +168,7 @@ fn fixed(context: &Context<'_>, findings: &mut Findings) -> Result<(), Experimen
             directions,
             ..MatrixSettings::default()
         };
-        Collect { drive: FIXED_ON, unit: UnitOf::Nominal, positions, settings }
+        Collect { unit: UnitOf::Nominal, ..Collect::of(FIXED_ON, positions, settings) }
     };
     let maps = context.run(
         &CELLS

@@ -21,6 +21,7 @@ pub mod p1_exceed;
 pub mod p1_f3;
 pub mod p1_f5;
 pub mod p1_f6;
+pub mod p1_map;
 pub mod p1_r;
 pub mod p1_t2;
 mod p1_unit;

@@ -40,6 +40,8 @@ pub(super) const DRIVE: &str = "cheetah10k7@papers";
 /// The other three of its table I, with which it found "approximately the same".
 pub(super) const OTHERS: [&str; 3] =
     ["diamondmax9@papers", "barracuda7200-7@papers", "savvio15k2@papers"];
+/// The request that is nearest by a map, whatever its age: SATF read literally.
+pub(super) const GREEDY: &str = "sptf-expected:ageing_power=0";
 /// Positions at full scale.
 const POSITIONS: u64 = 10_000;
 /// The minimum for a meaningful result.
@@ -76,19 +78,35 @@ pub(super) struct Collected {
 }
 
 /// The collection of a map, a point of work before those that use it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Collect {
     pub(super) drive: &'static str,
     pub(super) unit: UnitOf,
     pub(super) positions: u64,
     pub(super) settings: MatrixSettings,
+    pub(super) ways: Ways,
+}
+
+/// The directions in which each two positions are read during a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ways {
+    /// From each to the other and back.
+    Both,
+    /// One of the two, mostly that of rising addresses: a map that was filled until no pair was
+    /// unknown.
+    One,
 }
 
 impl Collect {
+    /// Both directions on a simulated drive with noise.
+    pub(super) fn of(drive: &'static str, positions: u64, settings: MatrixSettings) -> Self {
+        Self { drive, unit: UnitOf::Drawn, positions, settings, ways: Ways::Both }
+    }
+
     fn collect(&self, seed: u64) -> Result<Collected, Cause> {
         let mut profile = catalog::load(self.drive)?;
         let unit = self.unit.prepare(&mut profile);
-        let source = EveryPair::new(&profile, self.positions, seed)?;
+        let source = EveryPair::new(&profile, self.positions, self.ways, seed)?;
         let map = SharedMatrix::new(LatencyMatrix::new(shape(&profile, self.settings)));
         let (entry, parameters) = PolicyEntry::parse("fcfs")?;
         let experiment = Experiment {
@@ -128,9 +146,19 @@ impl PointOfWork for Collect {
 pub(super) struct LearnCompact {
     pub(super) drive: &'static str,
     pub(super) unit: UnitOf,
-    /// The start: a characterization, or size and nominal speed alone.
-    pub(super) from: Option<Arc<Characterized>>,
+    pub(super) from: LearnFrom,
     pub(super) requests: u64,
+}
+
+/// The start of a compact map.
+#[derive(Clone, Debug)]
+pub(super) enum LearnFrom {
+    /// Size and nominal speed alone.
+    Nothing,
+    /// The profile of the model, from which the simulated drive differs.
+    Model,
+    /// The profile that a characterization found.
+    Found(Arc<Characterized>),
 }
 
 /// The number of random reads for learning a compact map, enough to find a drive's zones from
@@ -143,8 +171,9 @@ impl LearnCompact {
         let unit = self.unit.prepare(&mut profile);
         let settings = CompactSettings::default();
         let belief = match &self.from {
-            Some(found) => DriveModel::mapped_from_profile(&found.profile, settings)?,
-            None => DriveModel::mapped_from_nothing(
+            LearnFrom::Found(found) => DriveModel::mapped_from_profile(&found.profile, settings)?,
+            LearnFrom::Model => DriveModel::mapped_from_profile(&profile, settings)?,
+            LearnFrom::Nothing => DriveModel::mapped_from_nothing(
                 mapped(&profile),
                 profile.rotation_period()?,
                 settings,
@@ -218,13 +247,15 @@ pub(super) fn options(profile: &DriveProfile, exploration: Exploration) -> Matri
 struct EveryPair {
     starts: Vec<Lba>,
     len: Sectors,
+    /// The steps end before this one.
+    steps: usize,
     step: usize,
     next: usize,
     left: usize,
 }
 
 impl EveryPair {
-    fn new(profile: &DriveProfile, positions: u64, seed: u64) -> Result<Self, Cause> {
+    fn new(profile: &DriveProfile, positions: u64, ways: Ways, seed: u64) -> Result<Self, Cause> {
         let sector = profile.sector_size()?;
         let mut workload = Workload::new(&[reads(positions)], sector, profile.capacity(), seed)?;
         let mut starts = BTreeSet::new();
@@ -238,14 +269,19 @@ impl EveryPair {
             );
         }
         let len = sector.sectors_of(PAGE).unwrap_or(Sectors::new(1));
-        Ok(Self { left: starts.len(), starts: starts.into_iter().collect(), len, step: 1, next: 0 })
+        let steps = match ways {
+            Ways::Both => starts.len(),
+            Ways::One => starts.len().div_ceil(2),
+        };
+        let left = starts.len();
+        Ok(Self { starts: starts.into_iter().collect(), len, steps, step: 1, next: 0, left })
     }
 
     fn at(&mut self, at: Instant) -> Option<Arrival> {
         if self.left == 0 {
             (self.step, self.left) = (self.step + 1, self.starts.len());
         }
-        if self.step >= self.starts.len() {
+        if self.step >= self.steps {
             return None;
         }
         let start = self.starts[self.next];
@@ -482,8 +518,8 @@ mod tests {
 
     #[test]
     fn every_position_is_read_once_after_every_other() {
-        let mut source =
-            EveryPair::new(&profile(), 31, SEED).expect("thirty-one places fit any drive");
+        let mut source = EveryPair::new(&profile(), 31, Ways::Both, SEED)
+            .expect("thirty-one places fit any drive");
         let first = source.arrival().expect("there is a first").ask.extent.start;
         assert!(source.arrival().is_none(), "one client asks once by itself");
         let (mut pairs, mut last) = (BTreeMap::new(), first);
@@ -508,9 +544,10 @@ mod tests {
             directions: headtime_belief::matrix::Directions::Both,
             ..MatrixSettings::default()
         };
-        let collected = Collect { drive: DRIVE, unit: UnitOf::Nominal, positions, settings }
-            .run(SEED)
-            .expect("it runs");
+        let collected =
+            Collect { unit: UnitOf::Nominal, ..Collect::of(DRIVE, positions, settings) }
+                .run(SEED)
+                .expect("it runs");
         // Of so few positions the cache still holds some where one cycle ends and the next begins.
         assert!(collected.known > 0.9, "seed {SEED}: {} of the pairs are known", collected.known);
         let knows = Knows::Map(collected);

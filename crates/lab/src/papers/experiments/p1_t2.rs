@@ -6,7 +6,7 @@ use headtime_belief::matrix::{Directions, MatrixSettings};
 use headtime_sim::Measures;
 use headtime_units::Nanos;
 
-use super::p1::{self, Collect, DRIVE, Knows, LearnCompact, Run};
+use super::p1::{self, Collect, DRIVE, Knows, LearnCompact, LearnFrom, Run};
 use crate::papers::characterized::Unknown;
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
@@ -63,8 +63,9 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         MatrixSettings::default(),
         MatrixSettings { directions: Directions::Both, ..MatrixSettings::default() },
     ];
-    let collect =
-        |unit: UnitOf| settings.map(|settings| Collect { drive: DRIVE, unit, positions, settings });
+    let collect = |unit: UnitOf| {
+        settings.map(|settings| Collect { unit, ..Collect::of(DRIVE, positions, settings) })
+    };
     let mut maps = context.run(&[collect(UnitOf::Drawn), collect(UnitOf::Nominal)].concat())?;
     let quiet = maps.split_off(2);
     let found =
@@ -72,7 +73,8 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let learned_from = context.requests(p1::LEARNED_FROM);
     let learn =
         |from| LearnCompact { drive: DRIVE, unit: UnitOf::Drawn, from, requests: learned_from };
-    let compact = context.run(&[learn(None), learn(Some(Arc::clone(&found)))])?;
+    let compact =
+        context.run(&[learn(LearnFrom::Nothing), learn(LearnFrom::Found(Arc::clone(&found)))])?;
     let knows = Knows::Map(Arc::clone(&maps[0]));
     let run = |policy: &str, knows: &Knows| Run {
         streams: CLASSES.iter().map(|(_, clients, deadline)| (*clients, Some(*deadline))).collect(),
