@@ -1,4 +1,4 @@
-//! What a simulated drive's scheduler believes, by the words of `--belief`.
+//! The drive model of a simulated drive's scheduler, from the text of `--model`.
 
 use anyhow::anyhow;
 use headtime_belief::maps::{MapSettings, mapped_drive};
@@ -10,7 +10,7 @@ use headtime_sched::Belief;
 use headtime_console::Failure;
 use headtime_console::map;
 
-/// The belief that a run begins with, of a drive with this profile.
+/// The drive model at the start of a run, for a drive with this profile.
 ///
 /// # Errors
 /// When the profile makes no belief, or the map cannot be read, or is of another drive.
@@ -24,7 +24,7 @@ pub(crate) fn begin(
     };
     let drive = mapped_drive(profile).map_err(Failure::usage)?;
     match start {
-        // A simulation says what it was given: what is not there is a mistake here.
+        // A missing file is an error in a simulation.
         MapStart::File(path) => {
             let map = map::read(path, settings.memory)?;
             settings.resume(*kind, &drive, map).map_err(|error| {

@@ -23,7 +23,7 @@ pub trait Progress: Sync {
     /// Announces more work, in the experiment's own measure, usually simulated requests.
     fn expect(&self, work: u64);
 
-    /// So much work is done, the last of it on `point`.
+    /// Reports completed work, the last of it on `point`.
     fn done(&self, work: u64, point: &str);
 }
 
@@ -48,7 +48,7 @@ pub trait PointOfWork: Sync {
     /// The amount of work, in the measure of [`Progress::expect`].
     fn work(&self) -> u64;
 
-    /// Does it.
+    /// Runs it.
     ///
     /// # Errors
     /// When it cannot be run.
@@ -77,7 +77,7 @@ impl<'a> Context<'a> {
         self.scale
     }
 
-    /// So many requests at full scale, scaled; at least 100, fewer of which say nothing.
+    /// The number of requests for `requests` at full scale; at least 100.
     #[must_use]
     pub fn requests(&self, full: u64) -> u64 {
         ((full as f64 * self.scale) as u64).max(100)

@@ -1,4 +1,4 @@
-//! Why an experiment cannot be run, chosen or written down.
+//! Errors of choosing, running and writing an experiment.
 
 use std::path::PathBuf;
 
@@ -8,14 +8,14 @@ use headtime_sched::{PolicyError, ShareRefusal};
 use headtime_sim::RunError;
 use headtime_workload::WorkloadError;
 
-/// Why one point of an experiment did not run. All of these are faults of the experiment: it takes
+/// The error of one point of an experiment. All of these are faults of the experiment: it takes
 /// nothing from outside but a seed and a scale.
 #[derive(Debug, thiserror::Error)]
 #[error("{point} cannot be run: {cause}")]
 pub struct ExperimentError {
     /// The point.
     pub point: String,
-    /// Why not; in a box, because it is large and rare.
+    /// The cause; in a box, because it is large and rare.
     #[source]
     pub cause: Box<Cause>,
 }

@@ -1,5 +1,4 @@
-//! [`TraceArguments`]: the flags that say how a trace is read, the same in every verb that reads
-//! one.
+//! [`TraceArguments`]: the options for reading a trace, the same in every command that reads one.
 
 use clap::{Args, ValueEnum};
 use headtime_units::{Nanos, parse_nanos};
@@ -181,7 +180,7 @@ impl StreamsName {
 /// The format of this name, for command lines.
 ///
 /// # Errors
-/// When there is none; the message lists those there are.
+/// No format has this name; the message lists all formats.
 pub fn format(name: &str) -> Result<&'static Format, String> {
     trace::format(name).ok_or_else(|| {
         let names: Vec<&str> = trace::FORMATS.iter().map(|format| format.name).collect();

@@ -2,7 +2,7 @@
 //!
 //! Distributions are kept to three digits (`hdrhistogram`), so their quantiles are within 0.1 %;
 //! means and the greatest value are exact. At most [`MAX_DEVICES`] devices and as many processes
-//! are told apart; what comes after counts in all totals, but in no device's. *Sequential* is a
+//! are distinguished; requests of others count in the totals only. *Sequential* is a
 //! read or write that begins where the one before it on the same device ended. *Outstanding* are
 //! requests whose recorded response is not over; there are none without response times.
 
@@ -47,7 +47,7 @@ pub struct Census {
 pub struct Amount {
     /// The number of values.
     pub requests: u64,
-    /// Of how many bytes together.
+    /// The sum of their bytes.
     pub bytes: u64,
 }
 
@@ -69,7 +69,7 @@ pub struct Figures {
     pub duration_s: f64,
     /// Requests by that time; none when it has no length.
     pub rate_per_s: Option<f64>,
-    /// By operation: read, write, zero, discard, flush, those there are.
+    /// Counts by operation (read, write, zero, discard, flush), without those of zero.
     pub operations: BTreeMap<&'static str, Amount>,
     /// Writes with force unit access.
     pub fua: u64,
@@ -77,7 +77,7 @@ pub struct Figures {
     pub devices: Vec<DeviceFigures>,
     /// Requests of devices beyond the maximum.
     pub of_further_devices: u64,
-    /// Different processes; 0 where the format knows none.
+    /// The number of different processes; 0 if the format has none.
     pub processes: usize,
     /// True if there are more processes than the maximum.
     pub further_processes: bool,
@@ -89,7 +89,7 @@ pub struct Figures {
     pub interarrival_us: Option<ValueDistribution>,
     /// Recorded response times.
     pub response_us: Option<ValueDistribution>,
-    /// Most requests whose response was not over, where there are response times.
+    /// The maximum number of outstanding requests, if there are response times.
     pub max_outstanding: Option<usize>,
 }
 
@@ -114,9 +114,9 @@ pub struct ValueDistribution {
     pub mean: f64,
     /// The median.
     pub p50: f64,
-    /// 95 of 100 are no greater.
+    /// The 95th percentile.
     pub p95: f64,
-    /// 99 of 100 are no greater.
+    /// The 99th percentile.
     pub p99: f64,
     /// The greatest.
     pub max: f64,

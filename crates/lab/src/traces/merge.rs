@@ -51,7 +51,7 @@ impl<R: Iterator<Item = TraceRecord>> Iterator for Merged<R> {
         let Reverse((_, file)) = self.next.pop()?;
         let record = self.records[file].take();
         self.read(file);
-        // What stood in other files when one could not be read on is no longer in its place.
+        // If one file cannot be read further, the order of the others is no longer known.
         record.filter(|_| !self.damage.is_fatal())
     }
 }

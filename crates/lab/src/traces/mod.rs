@@ -1,7 +1,8 @@
-//! Traces in files: what `headtime trace`, `sim --trace` and `compare` read requests from.
+//! Traces in files, from which `headtime trace`, `sim --trace` and `compare` read requests.
 //!
-//! [`TraceChoice::open`] takes files, finds their format and says no early; [`TraceChoice::source`]
-//! then reads them, as often as it is issued, as a [`RequestSource`] for a drive of a given size.
+//! [`TraceChoice::open`] opens the files and detects their format, so that errors appear early.
+//! [`TraceChoice::source`] reads them, at each call, as a [`RequestSource`] for a drive of a given
+//! size.
 //! Reading is a stream: a trace of any length takes the same memory. Damage is reported on standard
 //! error and counted in the [`TraceReport`], which can be read while and after the source is.
 
@@ -65,8 +66,7 @@ pub struct TraceChoice {
     format: &'static Format,
     /// The evidence for the format; `None` if it was given.
     detection: Option<Detection>,
-    /// For each file: its open input, where it can be read once only, as standard input and pipes
-    /// can.
+    /// For each file: its open input if it can be read only once, as standard input and pipes.
     once: Vec<OnceOnly>,
     /// The result of a first pass, for addresses that are scaled or packed.
     survey: Mutex<Option<Arc<Survey>>>,
@@ -85,8 +85,8 @@ const STANDARD_INPUT: &str = "-";
 const MAX_FILES: usize = 1024;
 
 impl TraceChoice {
-    /// Opens the files of one trace (`-` is standard input) and finds out what they are. What is no
-    /// file, such as a pipe, is kept open: it can be read once.
+    /// Opens the files of one trace (`-` is standard input) and detects their format. A pipe is
+    /// kept open, because it can be read only once.
     ///
     /// # Errors
     /// When a file cannot be read, or its format is neither given nor recognized.
@@ -151,7 +151,7 @@ impl TraceChoice {
     }
 
     /// The trace as requests to a drive of `capacity` sectors of `sector` bytes, from its
-    /// beginning, and what is counted on the way. Each call reads the files again; with scaled or
+    /// beginning, and the report of its records. Each call reads the files again; with scaled or
     /// packed addresses the first call reads them twice.
     ///
     /// # Errors
@@ -167,8 +167,8 @@ impl TraceChoice {
         Ok((Box::new(TraceSource::new(placed, self.options.replay, counts)), report))
     }
 
-    /// The chosen records in order, from time zero, each with its sectors on such a drive, and what
-    /// is counted on the way.
+    /// The chosen records in order, from time zero, each with its sectors on such a drive, and the
+    /// report of its records.
     ///
     /// # Errors
     /// As [`TraceChoice::source`].
@@ -190,7 +190,7 @@ impl TraceChoice {
         Ok((placed, report))
     }
 
-    /// The chosen records in order, from time zero, and what is counted on the way.
+    /// The chosen records in order, from time zero, and the report of its records.
     ///
     /// # Errors
     /// When a file can no longer be read, or a pipe is to be read a second time.

@@ -12,8 +12,8 @@ use super::report::Damage;
 /// rarely.
 const BUFFER_BYTES: usize = 2 * MAX_NEEDED;
 
-/// Reads one file's records. Damage goes to the report and is stepped over, or ends the file when
-/// nothing is to be stepped over.
+/// Reads one file's records. Damage goes to the report and is skipped; in strict mode it ends the
+/// file.
 pub(super) struct Reader<I = Input> {
     input: I,
     decoder: Box<dyn Decoder + Send>,

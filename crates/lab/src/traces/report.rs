@@ -1,4 +1,4 @@
-//! [`TraceReport`]: what became of a trace's records, readable while it is replayed and afterwards.
+//! [`TraceReport`]: the counts of a trace's records, readable during a replay and after it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -98,23 +98,23 @@ pub struct TraceSummary {
     pub read: u64,
     /// Damaged lines or records.
     pub damaged: u64,
-    /// The first of them, by file and place.
+    /// The first damaged line or record, by file and place.
     pub first_damaged: Option<String>,
-    /// Outside the slice, or of a device or process that was not chosen.
+    /// Requests outside the slice, or of a device or process that was not chosen.
     pub not_chosen: u64,
-    /// So late in the file that their time was moved to the one before them.
+    /// Requests so late in the file that they got the time of the one before them.
     pub clamped: u64,
-    /// Without bytes, and left out.
+    /// Requests without bytes, which were left out.
     pub empty: u64,
-    /// Past the end of the drive, and left out.
+    /// Requests past the end of the drive, which were left out.
     pub dropped: u64,
-    /// Shortened or moved to fit the drive.
+    /// Requests that were shortened or moved to fit the drive.
     pub clipped: u64,
-    /// Widened to whole sectors.
+    /// Requests that were widened to whole sectors.
     pub widened: u64,
-    /// Of devices or processes that share the last stream.
+    /// Requests of devices or processes that share the last stream.
     pub sharing: u64,
-    /// Without response time in a replay by think times.
+    /// Requests without a response time, in a replay by think times.
     pub without_response: u64,
     /// Requests issued to the drive.
     #[serde(rename = "asked")]

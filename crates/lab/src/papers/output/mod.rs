@@ -1,5 +1,4 @@
-//! Writing a report down: `ID.svg`, `ID.csv`, `ID.json` and `ID.html`, each written aside and put
-//! in place whole.
+//! The files of a report: `ID.svg`, `ID.csv`, `ID.json` and `ID.html`, each replaced atomically.
 
 mod page;
 mod plot;
@@ -14,16 +13,16 @@ pub use page::page;
 pub use plot::svg;
 pub use whole_file::{check_folder, write as write_whole};
 
-/// A form that a report is written in.
+/// A file format of a report.
 #[derive(Clone, Copy, Debug)]
 pub struct Form {
-    /// The end of the file's name.
+    /// The extension of the file.
     pub extension: &'static str,
     /// Makes the text.
     pub text: fn(&Report) -> Result<String, WriteError>,
 }
 
-/// Every form there is.
+/// All formats.
 pub const FORMS: &[Form] = &[
     Form { extension: "svg", text: svg },
     Form { extension: "csv", text: csv },
@@ -31,14 +30,14 @@ pub const FORMS: &[Form] = &[
     Form { extension: "html", text: page },
 ];
 
-/// Writes a report in every form into `folder`, which is made when it is missing, and answers the
-/// paths.
+/// Writes a report in every format into `folder`, which is created if it is missing, and returns
+/// the paths.
 ///
 /// # Errors
 /// When the folder cannot be made, a form cannot be made, or a file cannot be written; files of
 /// other forms may be there already, whole.
 pub fn write(report: &Report, folder: &Path) -> Result<Vec<PathBuf>, WriteError> {
-    // All texts come first: a form that fails leaves no files.
+    // All texts come first: a format that fails leaves no files.
     let texts = FORMS
         .iter()
         .map(|form| Ok((form, (form.text)(report)?)))

@@ -167,8 +167,8 @@ fn color(names: &[&str], name: &str) -> RGBColor {
     COLOURS[place % COLOURS.len()]
 }
 
-/// From the least to the greatest, and a `share` of that more on either side; from 0 to 1 when
-/// there is nothing.
+/// The range from the smallest to the largest value, extended by a `share` of it at both ends; 0 to
+/// 1 without values.
 fn span(values: impl Iterator<Item = f64>, share: f64) -> Range<f64> {
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
         (low.min(value), high.max(value))
