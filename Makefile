@@ -25,7 +25,7 @@ help: ## List the commands
 setup-build:
 	@scripts/setup.sh build
 
-demo: setup-build ## Serve an emulated drive to three clients under two policies; write target/demo/report.html
+demo: setup-build ## Serve an emulated drive to three clients in three runs; write target/demo/report.html
 	@scripts/setup.sh demo
 	cargo run --locked --release --quiet -p headtime -- demo --out target/demo
 
@@ -82,6 +82,7 @@ realtime: setup-build ## Measure timing in real time; needs an idle machine
 	scripts/realtime-characterize.sh atlas10k deskstar34gxp@nocache
 	scripts/realtime-scan.sh atlas10k
 	scripts/realtime-shares.sh
+	scripts/realtime-kernel.sh
 
 clean: ## Remove build output
 	cargo clean
