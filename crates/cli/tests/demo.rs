@@ -7,7 +7,7 @@ mod program;
 #[path = "common/tools.rs"]
 mod tools;
 
-use headtime_lab::demo::BEST;
+use headtime_lab::demo::DEFAULT_POLICIES;
 use program::{Program, headtime, text};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -43,7 +43,7 @@ fn a_short_demo_serves_loads_and_reports_both_policies() {
         .iter()
         .filter_map(|run| run["policy"].as_str())
         .collect();
-    assert_eq!(policies, ["fcfs", BEST]);
+    assert_eq!(policies.join(","), DEFAULT_POLICIES);
     for run in report["runs"].as_array().expect("runs") {
         let names: Vec<&str> = run["volumes"]
             .as_array()

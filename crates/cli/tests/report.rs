@@ -94,6 +94,7 @@ fn synthetic(load_reason: Option<&str>) -> DemoReport {
         size_bytes: 500_000_000_000,
         start_bytes: Some(1_000_000_000_000),
         deadline_ms,
+        reserve: 0.0,
     };
     DemoReport {
         version: "0.1.0".to_string(),

@@ -6,9 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, ValueEnum};
-use headtime_io::PolicyChoice;
 
-use crate::demo::{BEST, Plan, session};
+use crate::demo::{DEFAULT_POLICIES, DemoPolicy, Plan, session};
 use crate::load::Generator;
 use crate::report::{self, DemoReport, Written};
 use headtime_console::figures::{show_bytes, show_ms, show_percent};
@@ -18,7 +17,7 @@ use headtime_console::stop::Stop;
 use headtime_console::view::Viewer;
 use headtime_console::{Failure, drive_model};
 
-/// DemoArguments of `headtime demo`.
+/// Arguments of `headtime demo`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "A drive is emulated in real time, its bytes in sparse files that are removed \
@@ -30,9 +29,9 @@ pub struct DemoArguments {
     /// Seconds of load under each policy
     #[arg(long, value_name = "N", default_value_t = 30.0, value_parser = seconds)]
     pub seconds: f64,
-    /// Policies to compare, in the order they run; parameters as in `headtime sim`, then separated
-    /// by `;` from the next policy
-    #[arg(long, value_name = "NAME,…", default_value_t = format!("fcfs,{BEST}"))]
+    /// Policies to compare, in the order they run; NAME+shares reserves disk time for the recorder
+    /// and the database; a policy with parameters, as in `headtime sim`, ends with `;`
+    #[arg(long, value_name = "NAME,…", default_value = DEFAULT_POLICIES)]
     pub policies: String,
     /// Directory for report.html and report.json, and meanwhile for the drive's bytes
     #[arg(long, value_name = "FOLDER", default_value = "target/demo")]
@@ -106,12 +105,10 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-type Policy = (String, PolicyChoice);
-
 fn measure(
     arguments: &DemoArguments,
     plan: &Plan,
-    policies: &[Policy],
+    policies: &[DemoPolicy],
     generator: &Generator,
     stop: &Stop,
     viewer: &mut Viewer,
@@ -129,7 +126,7 @@ fn measure(
         ended_unix_seconds: 0,
         interrupted: false,
     };
-    for (index, (text, policy)) in policies.iter().enumerate() {
+    for (index, policy) in policies.iter().enumerate() {
         if stop.is_raised() {
             break;
         }
@@ -151,11 +148,11 @@ fn measure(
             duration: Duration::from_secs_f64(arguments.seconds),
             folder: &path,
             stop,
-            turn: format!("{} of {}: {text}", index + 1, policies.len()),
+            turn: format!("{} of {}: {}", index + 1, policies.len(), policy.text),
         };
         viewer.say(&format!("policy {}", around.turn));
-        let session = session::run(plan, policy, text, &around, viewer)
-            .with_context(|| format!("the demo under policy {text} failed"))?;
+        let session = session::run(plan, policy, &around, viewer)
+            .with_context(|| format!("the demo under policy {} failed", policy.text))?;
         report.volumes = plan.volumes(&session.starts);
         report.runs.push(session.run);
     }
@@ -169,19 +166,18 @@ fn measure(
 }
 
 /// Policies from `a,b` or, where one has several parameters, `a:x=1,y=2;b`.
-fn policies(text: &str) -> Result<Vec<Policy>, Failure> {
+fn policies(text: &str) -> Result<Vec<DemoPolicy>, Failure> {
     let separator = if text.contains(';') { ';' } else { ',' };
-    let parse = |text: &str| {
-        PolicyChoice::parse(text).map(|choice| (text.to_string(), choice)).map_err(Failure::usage)
-    };
     text.split(separator)
         .map(str::trim)
         .filter(|name| !name.is_empty())
-        .map(parse)
+        .map(|text| DemoPolicy::parse(text).map_err(Failure::usage))
         .collect::<Result<Vec<_>, _>>()
         .and_then(|policies| {
             if policies.is_empty() {
-                Err(Failure::Usage(anyhow!("--policies names none; write such as fcfs,{BEST}")))
+                Err(Failure::Usage(anyhow!(
+                    "--policies names no policy; write such as {DEFAULT_POLICIES}"
+                )))
             } else {
                 Ok(policies)
             }
@@ -223,7 +219,7 @@ fn check_room(folder: &Path, needed: u64) -> anyhow::Result<u64> {
 
 fn introduction(
     plan: &Plan,
-    policies: &[Policy],
+    policies: &[DemoPolicy],
     generator: &Generator,
     arguments: &DemoArguments,
     room: u64,
@@ -357,7 +353,7 @@ mod tests {
     fn policies_with_several_parameters_are_parted_by_semicolons() {
         let names = |text: &str| {
             policies(text)
-                .map(|policies| policies.into_iter().map(|(text, _)| text).collect::<Vec<_>>())
+                .map(|policies| policies.into_iter().map(|policy| policy.text).collect::<Vec<_>>())
                 .map_err(|failure| failure.message())
         };
         assert_eq!(names("fcfs, edf"), Ok(vec!["fcfs".to_string(), "edf".to_string()]));

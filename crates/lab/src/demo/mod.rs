@@ -1,28 +1,53 @@
 //! The demo: one emulated drive, three volumes, the same load under several policies, side by side.
 //!
-//! [`Plan`] says what is loaded how; [`session::run`] serves and loads a fresh drive under one
-//! policy and returns what was measured.
+//! [`Plan`] has the loads; [`session::run`] serves and loads a fresh drive under one policy and
+//! returns the measurements.
 
 mod plan;
 pub mod session;
 
+use headtime_io::{PolicyChoice, PolicyChoiceError};
+
 pub use plan::Plan;
 
-/// The policy that the demo compares with first come, first served: the best that the table has so
-/// far for this load.
-///
-/// Chosen by measurement (one run of 30 s of this demo under each policy, fio, `nearline-20tb`,
-/// seed 1): the recorder's deadlines nearly all hold and nobody is starved. The simulator agrees.
-/// The figures are from before the margin of `headtime` was raised to two revolutions; since then
-/// three runs on a noisy virtual machine missed 0.3, 0.5 and 1.5 %, with 71 to 78 database requests
-/// a second and 55 to 68 MiB/s for the backup.
-///
-/// | policy | recorder's deadlines missed | database requests/s | backup MiB/s |
-/// |---|---|---|---|
-/// | `fcfs` | 100 % | 65 | 16 |
-/// | `clook` | 24 % | 12 | 113 |
-/// | `edf` | 0 % | 47 | 0 |
-/// | `sptf-expected` | 97 % | 75 | 50 |
-/// | `firmware` | 25 %, and only half of its rate | 103 | 89 |
-/// | `headtime` | 0.5 % | 98 | 27 |
-pub const BEST: &str = "headtime";
+/// The policies that the demo compares unless others are named: arrival order, the default policy
+/// with nothing but the recorder's deadline, and the default policy with reserved shares.
+pub const DEFAULT_POLICIES: &str = "fcfs,headtime,headtime+shares";
+
+/// The suffix of a policy under which the volumes have their reservations.
+const SHARES_SUFFIX: &str = "+shares";
+
+/// A policy of the demo.
+#[derive(Clone, Debug)]
+pub struct DemoPolicy {
+    /// The policy as written, such as `headtime+shares`.
+    pub text: String,
+    /// The policy of the server.
+    pub choice: PolicyChoice,
+    /// The shares of the volumes.
+    pub shares: DemoShares,
+}
+
+/// The shares of disk time of the demo's volumes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DemoShares {
+    /// No volume has a reservation.
+    None,
+    /// Each volume has the reservation of its load.
+    Reserved,
+}
+
+impl DemoPolicy {
+    /// Parses a policy's name and parameters, with `+shares` at the end for a run with
+    /// reservations.
+    ///
+    /// # Errors
+    /// The text names no policy of a server.
+    pub fn parse(text: &str) -> Result<Self, PolicyChoiceError> {
+        let (policy, shares) = match text.strip_suffix(SHARES_SUFFIX) {
+            Some(policy) => (policy, DemoShares::Reserved),
+            None => (text, DemoShares::None),
+        };
+        Ok(Self { text: text.to_owned(), choice: PolicyChoice::parse(policy)?, shares })
+    }
+}

@@ -1,7 +1,7 @@
-//! What the demo loads, and how.
+//! The loads of the demo.
 
 use headtime_mechanics::{DriveProfile, ProfileError};
-use headtime_units::{ByteSize, Nanos};
+use headtime_units::{ByteSize, Nanos, Share};
 
 use crate::load::{Pattern, VolumeLoad};
 use crate::report::VolumePlan;
@@ -23,12 +23,12 @@ impl Plan {
     /// A recorder, a database and a backup on the drive of `profile`, with most of the drive
     /// between them, so that going from one to another is a real seek.
     ///
-    /// The recorder asks at its rate whatever happens, as a camera does; its volume has a deadline.
-    /// The database and the backup ask for as much as they can get, and leave nothing of the
-    /// drive's time over: that is when a scheduler matters.
+    /// The recorder writes at its rate, as a camera does, and its volume has a deadline. The
+    /// database and the backup submit a request for each that completes, so that the drive is never
+    /// idle.
     ///
     /// # Errors
-    /// When the profile has no sector size.
+    /// The profile has no sector size.
     pub fn new(drive: &str, profile: &DriveProfile, seed: u64) -> Result<Self, ProfileError> {
         let bytes = profile.sector_size()?.bytes_of(profile.capacity());
         let part = |percent: u64| ByteSize::new((bytes / 100 * percent) >> 20 << 20);
@@ -36,9 +36,10 @@ impl Plan {
             volume: "recorder",
             size: part(20),
             deadline: Some(RECORDER_DEADLINE),
+            reserve: percent(25),
             pattern: Pattern::Sequential,
             reads: 0.0,
-            block: ByteSize::new(512 << 10),
+            block: ByteSize::new(256 << 10),
             in_flight: 32,
             rate: Some(RECORDER_RATE),
         };
@@ -46,16 +47,18 @@ impl Plan {
             volume: "database",
             size: part(40),
             deadline: None,
+            reserve: percent(50),
             pattern: Pattern::Random,
             reads: 0.7,
             block: ByteSize::new(8 << 10),
-            in_flight: 16,
+            in_flight: 8,
             rate: None,
         };
         let backup = VolumeLoad {
             volume: "backup",
             size: part(30),
             deadline: None,
+            reserve: Share::NONE,
             pattern: Pattern::Sequential,
             reads: 1.0,
             block: ByteSize::new(1 << 20),
@@ -82,13 +85,13 @@ impl Plan {
                 .find(|(name, _)| name == load.volume)
                 .map(|(_, start)| *start),
             deadline_ms: load.deadline.map(Nanos::as_ms_f64),
+            reserve: load.reserve.as_fraction(),
         };
         self.loads.iter().map(volume).collect()
     }
 
-    /// Bytes that the loads write in `seconds`, at most: what the file system must have room for. A
-    /// random database is taken to write as fast as a drive can that needs 2 ms for each request,
-    /// which is more than any does.
+    /// The maximum of bytes that the loads write in `seconds`, for which the file system must have
+    /// room. A random load is assumed to have 500 requests a second, more than any drive serves.
     #[must_use]
     pub fn bytes_written(&self, seconds: f64) -> u64 {
         let of_one = |load: &VolumeLoad| {
@@ -100,10 +103,14 @@ impl Plan {
     }
 }
 
-/// Four high-resolution cameras, or one uncompressed one.
-const RECORDER_RATE: ByteSize = ByteSize::new(16 << 20);
-/// The delay that a recorder with five buffers of half a MiB tolerates at its rate.
-const RECORDER_DEADLINE: Nanos = Nanos::from_ms(150);
+/// The rate of the recorder, 15 requests a second: a dozen compressed cameras.
+const RECORDER_RATE: ByteSize = ByteSize::new(15 * (256 << 10));
+/// The delay that a recorder with four buffers tolerates at its rate.
+const RECORDER_DEADLINE: Nanos = Nanos::from_ms(250);
+
+fn percent(percent: u32) -> Share {
+    Share::from_billionths(percent * 10_000_000).expect("a share of at most 100 %")
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,17 +1,18 @@
-//! One policy's turn: a fresh drive, a server in front of it, the load, and what was measured.
+//! The run of one policy: a fresh drive, a server in front of it, the load, and the measurements.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use headtime_io::{EmulatedLocator, Locator, PolicyChoice, ProfileSource};
+use headtime_io::{EmulatedLocator, Locator, ProfileSource};
 use headtime_mechanics::NoiseLevel;
 use headtime_nbd::uri::{Address, NbdUri};
 use headtime_serve::Server;
 use headtime_serve::config::{Config, Listen, VolumeConfig};
 use headtime_serve::volumes::SettingsChange;
+use headtime_units::Share;
 
-use super::Plan;
+use super::{DemoPolicy, DemoShares, Plan};
 use crate::load::Generator;
 use crate::report::{ClientFigures, PolicyRun, VolumeRun};
 use headtime_console::figures::DriveFigures;
@@ -49,17 +50,16 @@ pub struct DemoSession {
 /// cleanly.
 pub fn run(
     plan: &Plan,
-    policy: &PolicyChoice,
-    policy_text: &str,
+    policy: &DemoPolicy,
     around: &Surroundings<'_>,
     viewer: &mut Viewer,
 ) -> anyhow::Result<DemoSession> {
     // A socket's path may have 107 bytes, and the folder's alone may be longer.
-    let door = tempfile::Builder::new()
+    let socket_folder = tempfile::Builder::new()
         .prefix("headtime-demo-")
         .tempdir()
         .context("no temporary folder for the socket")?;
-    let socket = door.path().join("nbd.sock");
+    let socket = socket_folder.path().join("nbd.sock");
     let server = Server::start(&config(plan, policy, around.folder, &socket))
         .context("the demo's drive cannot be served")?;
     let address = Address::Unix {
@@ -107,10 +107,10 @@ pub fn run(
     if let Some(emulation) = drained.drive.emulation {
         drive.lateness = Some(headtime_console::monitor::lateness(&emulation));
     }
-    Ok(DemoSession { run: policy_run(&monitor, drive, policy, policy_text, &clients), starts })
+    Ok(DemoSession { run: policy_run(&monitor, drive, policy, &clients), starts })
 }
 
-fn config(plan: &Plan, policy: &PolicyChoice, folder: &Path, socket: &Path) -> Config {
+fn config(plan: &Plan, policy: &DemoPolicy, folder: &Path, socket: &Path) -> Config {
     let (profile, setup) = plan
         .drive
         .rsplit_once('@')
@@ -125,11 +125,16 @@ fn config(plan: &Plan, policy: &PolicyChoice, folder: &Path, socket: &Path) -> C
     let volumes = plan.loads.iter().map(|load| VolumeConfig {
         name: load.volume.to_string(),
         size: Some(load.size),
-        settings: SettingsChange { deadline: Some(load.deadline), ..SettingsChange::default() },
+        settings: SettingsChange {
+            deadline: Some(load.deadline),
+            reserve: (policy.shares == DemoShares::Reserved && load.reserve != Share::NONE)
+                .then_some(load.reserve),
+            ..SettingsChange::default()
+        },
     });
     Config {
         drive: Some(Locator::Emulated(emulated)),
-        policy: policy.clone(),
+        policy: policy.choice.clone(),
         listen: vec![Listen::Unix { path: socket.to_path_buf(), mode: 0o600, tls: None }],
         volumes: volumes.collect(),
         ..Config::default()
@@ -166,8 +171,7 @@ fn moment(plan: &Plan, monitor: &Monitor, around: &Surroundings<'_>) -> Moment {
 fn policy_run(
     monitor: &Monitor,
     drive: DriveFigures,
-    policy: &PolicyChoice,
-    policy_text: &str,
+    policy: &DemoPolicy,
     clients: &[Option<ClientFigures>],
 ) -> PolicyRun {
     let volumes = monitor.live().iter().zip(clients).map(|(live, client)| VolumeRun {
@@ -178,8 +182,13 @@ fn policy_run(
         response_cdf: monitor.response_cdf(&live.name),
     });
     PolicyRun {
-        policy: policy_text.to_string(),
-        summary: policy.entry().summary.to_string(),
+        policy: policy.text.clone(),
+        summary: match policy.shares {
+            DemoShares::None => policy.choice.entry().summary.to_string(),
+            DemoShares::Reserved => {
+                "the same policy, and the volumes have reserved disk time".into()
+            }
+        },
         outstanding_limit: None,
         outstanding_mean: drive.outstanding,
         seconds: monitor.seconds(),

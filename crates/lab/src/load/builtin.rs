@@ -29,7 +29,7 @@ use super::{Pattern, VolumeLoad};
 use crate::report::ClientFigures;
 use headtime_console::figures::Times;
 
-/// The generator at work.
+/// A running generator.
 pub struct BuiltIn {
     stop: Arc<AtomicBool>,
     clients: Vec<JoinHandle<anyhow::Result<ClientFigures>>>,
@@ -218,7 +218,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Asks for `duration`, then waits for what is under way.
+    /// Sends requests for `duration`, then waits for those in flight.
     fn run(
         &mut self,
         duration: Duration,
@@ -255,7 +255,7 @@ impl Client {
         }
         let seconds = began.elapsed().as_secs_f64().max(1e-9);
         self.connection.disconnect();
-        // The farewell is a courtesy: its loss changes nothing.
+        // If the disconnect request is lost, nothing changes.
         let _ = self.step(Duration::from_millis(10));
         Ok(self.figures(seconds))
     }
@@ -297,7 +297,7 @@ impl Client {
         Ok(())
     }
 
-    /// Moves bytes both ways, at most until `patience` is over, and takes in what happened.
+    /// Sends and receives bytes, at most until `patience` is over, and processes the replies.
     fn step(&mut self, patience: Duration) -> anyhow::Result<()> {
         self.send()?;
         self.socket

@@ -16,7 +16,7 @@ use super::{Pattern, VolumeLoad};
 use crate::report::ClientFigures;
 use headtime_console::figures::Times;
 
-/// fio's version, or why fio cannot make the load.
+/// The version of fio, or the reason why it cannot generate the load.
 pub(super) fn find() -> Result<String, String> {
     let run = |argument: &str| Command::new("fio").arg(argument).stdin(Stdio::null()).output();
     let version = match run("--version") {
@@ -40,7 +40,7 @@ pub(super) fn find() -> Result<String, String> {
     }
 }
 
-/// fio at work.
+/// A running fio.
 pub struct Fio {
     child: Child,
     ends_at_the_latest: Instant,
@@ -234,7 +234,7 @@ fn one_line(text: &str) -> String {
 mod tests {
     use super::*;
     use headtime_nbd::uri::Address;
-    use headtime_units::ByteSize;
+    use headtime_units::{ByteSize, Share};
 
     fn target(load: VolumeLoad) -> (VolumeLoad, NbdUri) {
         let uri = NbdUri {
@@ -250,6 +250,7 @@ mod tests {
             volume: "recorder",
             size: ByteSize::new(1 << 40),
             deadline: None,
+            reserve: Share::NONE,
             pattern: Pattern::Sequential,
             reads: 0.0,
             block: ByteSize::new(1 << 20),

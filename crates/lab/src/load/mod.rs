@@ -1,9 +1,9 @@
-//! Load on served volumes: what it is ([`VolumeLoad`]), and the two that make it, fio and the
-//! built-in generator.
+//! Load on served volumes: its description ([`VolumeLoad`]) and two generators, fio and a built-in
+//! one.
 //!
-//! Both make the same requests by intent: the same sizes, mix, depth and rate, over NBD sockets.
-//! They are no twins: fio draws its own offsets, and a paced fio job counts a request's time from
-//! its submission, the built-in generator from the moment it was due.
+//! Both send requests of the same sizes, mix, depth and rate over NBD sockets. They differ in two
+//! points: fio draws its own offsets, and a paced fio job counts the response time from the
+//! submission of a request, the built-in generator from the time at which it was due.
 
 mod builtin;
 mod fio;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use headtime_nbd::uri::NbdUri;
-use headtime_units::{ByteSize, Nanos};
+use headtime_units::{ByteSize, Nanos, Share};
 
 pub use fio::job_file;
 
@@ -28,13 +28,15 @@ pub struct VolumeLoad {
     pub size: ByteSize,
     /// The volume's deadline, if it has one.
     pub deadline: Option<Nanos>,
+    /// The share of disk time that the volume reserves in a run with shares.
+    pub reserve: Share,
     /// True if the requests are sequential, false if they are random.
     pub pattern: Pattern,
     /// Share of reads among the requests, 0 to 1; the rest are writes.
     pub reads: f64,
     /// Bytes of each request.
     pub block: ByteSize,
-    /// Requests under way at once: exactly so many without a rate, at the most so many with one.
+    /// Outstanding requests: exactly this number without a rate, at most this number with one.
     pub in_flight: usize,
     /// Bytes per second regardless of the drive (open loop); with `None` each completion starts the
     /// next request (closed loop).
@@ -51,7 +53,7 @@ pub enum Pattern {
 }
 
 impl VolumeLoad {
-    /// One line for people: `random 8 KiB, 70 % reads, 32 at once`.
+    /// A one-line description: `random 8 KiB, 70 % reads, 32 at once`.
     #[must_use]
     pub fn describe(&self) -> String {
         let pattern = match self.pattern {
@@ -83,7 +85,7 @@ pub enum Generator {
     },
     /// The program itself.
     BuiltIn {
-        /// Why not fio.
+        /// The reason for not using fio.
         reason: String,
     },
 }
@@ -187,6 +189,7 @@ mod tests {
             volume: "database",
             size: ByteSize::new(1 << 40),
             deadline: None,
+            reserve: Share::NONE,
             pattern: Pattern::Random,
             reads: 0.7,
             block: ByteSize::new(8_192),

@@ -87,8 +87,7 @@ fn verdict(report: &DemoReport) -> Option<String> {
     ))
 }
 
-/// One line of the summary: what it is, how it reads for one volume's totals, and which way is
-/// better.
+/// One line of the summary: its label, its value from a volume's totals, and the better order.
 struct Row {
     label: &'static str,
     value: fn(&VolumeTotals) -> Option<f64>,
@@ -101,7 +100,7 @@ struct Row {
 enum Better {
     More,
     Less,
-    /// Neither: it says how something came about.
+    /// Neither is better.
     Neither,
 }
 
@@ -206,8 +205,7 @@ fn summary_row(report: &DemoReport, volume: usize, row: &Row) -> Markup {
     } }
 }
 
-/// The better one of several figures, `None` when all are the same, so that nothing is praised for
-/// nothing.
+/// The better one of several figures; `None` if all are equal.
 fn best(values: &[Option<f64>], better: Better) -> Option<f64> {
     let known = || values.iter().flatten().copied();
     let (low, high) = (known().reduce(f64::min)?, known().reduce(f64::max)?);

@@ -1,8 +1,8 @@
-//! The report of a demo: what was loaded how, and what every volume got under each policy.
+//! The report of a demo: the loads, and the service of each volume under each policy.
 //!
-//! [`DemoReport`] holds all numbers; `report.json` is exactly it, and `report.html` is made from
-//! nothing else. The page is one file with inline SVG: it fetches nothing, so it can be mailed,
-//! archived and read without a network.
+//! [`DemoReport`] holds all numbers. `report.json` is its JSON, and `report.html` shows nothing
+//! else. The page is one file with inline SVG, which can be mailed, archived and read without a
+//! network.
 
 mod html;
 pub(crate) mod page;
@@ -26,7 +26,7 @@ pub struct DemoReport {
     pub version: String,
     /// The profile of the emulated drive.
     pub drive: String,
-    /// One line that says what that drive is.
+    /// A one-line description of the drive.
     pub drive_summary: String,
     /// The seed the emulated drive's truth was drawn from, the same for each policy.
     pub seed: u64,
@@ -34,7 +34,7 @@ pub struct DemoReport {
     pub seconds_per_policy: f64,
     /// The load generator.
     pub load: LoadSource,
-    /// The volumes and what they were loaded with.
+    /// The volumes and their loads.
     pub volumes: Vec<VolumePlan>,
     /// One entry per policy, in the order they ran.
     pub runs: Vec<PolicyRun>,
@@ -53,7 +53,7 @@ pub struct LoadSource {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// Why it is not fio; `None` when it is.
+    /// The reason for not using fio; `None` for fio.
     pub reason: Option<String>,
 }
 
@@ -70,6 +70,8 @@ pub struct VolumePlan {
     pub start_bytes: Option<u64>,
     /// The deadline of each of its requests, if it has one.
     pub deadline_ms: Option<f64>,
+    /// The share of disk time that it reserves in runs with shares, 0 to 1.
+    pub reserve: f64,
 }
 
 /// The demo under one policy.
@@ -104,9 +106,9 @@ pub struct VolumeRun {
     pub name: String,
     /// The figures measured at the server.
     pub totals: VolumeTotals,
-    /// The same as the client measured it, where it does.
+    /// The figures measured by the client, if it measures.
     pub client: Option<ClientFigures>,
-    /// Second by second.
+    /// The figures of each second.
     pub samples: Vec<VolumeSample>,
     /// Distribution of response times: pairs of milliseconds and the share of requests that took no
     /// longer, both rising.
@@ -130,7 +132,7 @@ pub struct ClientFigures {
 }
 
 impl DemoReport {
-    /// Reservations about the figures, each a sentence without its full stop.
+    /// Warnings about the figures, each a sentence without its full stop.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let late = self
@@ -150,7 +152,7 @@ impl DemoReport {
     }
 }
 
-/// A tenth of a revolution and more: from here on lateness disturbs what the scheduler learns.
+/// The lateness from which on the drive model is disturbed: a tenth of a revolution and more.
 const TOO_LATE_US: f64 = 1_000.0;
 
 /// The files of a written report.
@@ -162,10 +164,10 @@ pub struct Written {
     pub json: PathBuf,
 }
 
-/// Writes `report.html` and `report.json` into `folder`, which is made when it is missing.
+/// Writes `report.html` and `report.json` into `folder`, which is created if it is missing.
 ///
 /// # Errors
-/// When the folder cannot be made or a file cannot be written.
+/// The folder cannot be made or a file cannot be written.
 pub fn write(report: &DemoReport, folder: &Path) -> anyhow::Result<Written> {
     std::fs::create_dir_all(folder).with_context(|| {
         format!("cannot make the folder {}; choose another with --out", folder.display())
