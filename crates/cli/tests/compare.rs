@@ -64,6 +64,24 @@ fn cells(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
+/// The cells of the policies themselves: not of a stream alone, and not at equal load.
+fn own_cells(folder: &Path) -> usize {
+    let is_own = |path: &PathBuf| {
+        let cell: Value = serde_json::from_str(&read(path.clone())).expect("JSON");
+        cell["decisive"]["stream"].is_null() && cell["decisive"]["rates"].is_null()
+    };
+    cells(folder).iter().filter(|path| is_own(path)).count()
+}
+
+/// The cells that were there already, and all of them, of both passes.
+fn reused(output: &Output) -> (u64, u64) {
+    let counts = stderr(output).lines().filter(|line| line.contains(" are there already in "));
+    counts.fold((0, 0), |(reused, all), line| {
+        let numbers: Vec<u64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+        (reused + numbers[0], all + numbers[1])
+    })
+}
+
 /// Everything that is promised to be the same, as one text.
 fn results(folder: &Path) -> String {
     ["results.csv", "summary.csv", "results.json", "report.html"]
@@ -221,7 +239,7 @@ fn every_policy_is_compared_by_every_belief_and_what_was_run_before_is_used() {
     let by_profile = rate(&answer(), 1);
 
     let output = by("profile,compact,matrix");
-    assert!(stderr(&output).contains("8 of 24 cells are there already"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("12 of 28 cells are there already"), "{}", stderr(&output));
     for expected in
         ["fcfs by matrix", "sptf-expected by compact", "against sptf-expected by profile"]
     {
@@ -287,12 +305,12 @@ fn every_policy_is_compared_by_every_belief_and_what_was_run_before_is_used() {
         assert!(learned.status.success(), "{}", stderr(&learned));
     };
     learn("1");
-    assert!(!stderr(&by("profile,compact:found.map")).contains("16 of 16"));
-    assert!(stderr(&by("compact:found.map,profile")).contains("16 of 16 cells are there already"));
+    assert!(!stderr(&by("profile,compact:found.map")).contains("20 of 20"));
+    assert!(stderr(&by("compact:found.map,profile")).contains("20 of 20 cells are there already"));
     learn("2");
     by("compact:found.map");
     assert_eq!(
-        cells(&path("x")).len(),
+        own_cells(&path("x")),
         8 + 16 + 8 + 8,
         "of each belief and each map, and none twice"
     );
@@ -336,7 +354,7 @@ fn what_is_missing_or_damaged_is_computed_again_and_nothing_else_is() {
     done(folder.path(), &arguments);
     let out = folder.path().join("x");
     let (before, paths) = (results(&out), cells(&out));
-    assert_eq!(paths.len(), 8);
+    assert_eq!(paths.len(), 8 + 4 + 8, "policies, their one stream alone, and at equal load");
     std::fs::remove_file(&paths[0]).expect("it is there");
     std::fs::write(&paths[1], &read(paths[1].clone()).as_bytes()[..100]).expect("it is there");
     let changed = read(paths[2].clone()).replacen("\"requests\":200", "\"requests\":201", 1);
@@ -364,18 +382,15 @@ fn what_is_missing_or_damaged_is_computed_again_and_nothing_else_is() {
             .unwrap_or_else(|| panic!("nothing of {name} in\n{}", stderr(&again)));
         assert!(line.contains(expected) && line.ends_with("it is computed again"), "{line}");
     }
-    assert!(stderr(&again).contains("4 of 8 cells are there already in x"), "{}", stderr(&again));
+    assert_eq!(reused(&again), (16, 20), "{}", stderr(&again));
     assert_eq!(results(&out), before, "what was computed again differs");
     let nothing_to_do = done(folder.path(), &arguments);
-    assert!(
-        stderr(&nothing_to_do).contains("8 of 8 cells are there already in x"),
-        "{}",
-        stderr(&nothing_to_do)
-    );
+    assert_eq!(reused(&nothing_to_do), (20, 20), "{}", stderr(&nothing_to_do));
     assert_eq!(results(&out), before);
 }
 
-/// Forty runs, of which the last takes a while yet when the first lines are printed.
+/// Forty runs of policies, twenty of a stream alone and forty at equal load. The last takes a while
+/// yet when the first lines are printed.
 const LONGER: [&str; 12] = [
     "--policies",
     "fcfs,clook",
@@ -405,7 +420,7 @@ fn started(folder: &Path, arguments: &[&str]) -> Running {
     let mut messages = BufReader::new(child.stderr.take().expect("its messages are piped"));
     let mut line = String::new();
     messages.read_line(&mut line).expect("it prints UTF-8");
-    assert!(line.contains(" of 40 cells: "), "it says `{line}`");
+    assert!(line.contains(" of 60 cells: "), "it says `{line}`");
     Running { child, messages }
 }
 
@@ -447,11 +462,11 @@ fn a_run_that_is_killed_goes_on_where_it_was_and_ends_with_the_same_bytes() {
         .iter()
         .filter(|path| path.extension().is_some_and(|end| end == "json"))
         .count();
-    assert!((1..40).contains(&kept), "{kept} of 40 cells are kept");
+    assert!((1..60).contains(&kept), "{kept} of 60 cells are kept");
     assert!(!folder.path().join("cut/results.csv").exists(), "results of a part are no results");
     let again = done(folder.path(), &arguments);
     assert!(
-        stderr(&again).contains(&format!("{kept} of 40 cells are there already in cut")),
+        stderr(&again).contains(&format!("{kept} of 60 cells are there already in cut")),
         "{}",
         stderr(&again)
     );
@@ -483,7 +498,7 @@ fn a_stopped_comparison_keeps_finished_runs_and_prints_how_to_continue() {
     let last = said.lines().last().unwrap_or_default();
     assert!(
         last.starts_with(&format!(
-            "headtime: stopped; {kept} of 40 runs are stored. Continue with: "
+            "headtime: stopped; {kept} of 100 runs are stored. Continue with: "
         )),
         "{said}"
     );
@@ -494,6 +509,76 @@ fn a_stopped_comparison_keeps_finished_runs_and_prints_how_to_continue() {
         ),
         "{said}"
     );
+}
+
+#[test]
+fn progress_is_measured_against_each_stream_alone_and_tails_at_equal_load() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let reader = |name: &str| format!("[[stream]]\nname = \"{name}\"\nclients = 1\n");
+    let open = "[[stream]]\nname = \"open\"\nrate = 20.0\n";
+    for (file, text) in [
+        ("one.toml", reader("one")),
+        ("two.toml", reader("one") + &reader("other")),
+        ("open.toml", open.to_string()),
+    ] {
+        std::fs::write(folder.path().join(file), text).expect("the folder is ours");
+    }
+    let arguments = [
+        "--policies",
+        "firmware,fcfs",
+        "--drives",
+        "atlas10k",
+        "--workloads",
+        "one.toml",
+        "two.toml",
+        "open.toml",
+        "--requests",
+        "2000",
+        "--out",
+        "x",
+    ];
+    let output = done(folder.path(), &arguments);
+    assert!(stdout(&output).contains("harmonic mean"), "{}", stdout(&output));
+    let table = lines(folder.path().join("x/results.csv"));
+    let value = |workload: &str, policy: &str, stream: &str, column: &str| -> f64 {
+        let line = table.iter().find(|line| {
+            line["workload"] == workload && line["policy"] == policy && line["stream"] == stream
+        });
+        let text = &line.expect("the stream was measured")[column];
+        text.parse().unwrap_or_else(|_| panic!("{workload}, {policy}, {stream}: `{text}`"))
+    };
+    // The drive's own queue is the reference itself.
+    for column in ["progress", "progress_sum", "progress_harmonic_mean"] {
+        assert_eq!(value("one", "firmware", "total", column), 1.0, "{column}");
+    }
+    // First come, first served, of two readers that wait for one request each.
+    for stream in ["one", "other"] {
+        let progress = value("two", "fcfs", stream, "progress");
+        assert!((progress - 0.5).abs() < 0.03, "{stream}: {progress}");
+    }
+    let sum = value("two", "fcfs", "total", "progress_sum");
+    let harmonic = value("two", "fcfs", "total", "progress_harmonic_mean");
+    assert!((sum - 1.0).abs() < 0.05 && (harmonic - sum / 2.0).abs() < 0.005, "{sum} {harmonic}");
+    // Every policy gets four fifths of what the slower one served.
+    for workload in ["one", "two"] {
+        let slower = ["firmware", "fcfs"]
+            .map(|policy| value(workload, policy, "total", "iops"))
+            .into_iter()
+            .fold(f64::MAX, f64::min);
+        for policy in ["firmware", "fcfs"] {
+            let rate = value(workload, policy, "total", "equal_load_iops");
+            assert!((rate / slower - 0.8).abs() < 0.04, "{workload}, {policy}: {rate} of {slower}");
+            let tail = value(workload, policy, "total", "equal_load_response_ms_p99");
+            assert!(tail > value(workload, policy, "total", "service_ms_mean"), "{tail}");
+        }
+    }
+    assert_eq!(
+        value("open", "fcfs", "total", "equal_load_response_ms_p99"),
+        value("open", "fcfs", "total", "response_ms_p99"),
+        "an open loop has the same load under every policy"
+    );
+    let page = read(folder.path().join("x/report.html"));
+    assert!(page.contains("at equal load") && page.contains("progress of streams"));
 }
 
 #[test]
@@ -652,6 +737,42 @@ fn a_workload_that_ends_within_the_warm_up_says_so_and_a_short_one_counts_what_i
 }
 
 #[test]
+fn a_trace_is_replayed_as_the_options_say() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    // One request a second, in microseconds: device, operation, offset, length, time.
+    let trace: String = (0..300)
+        .map(|number| {
+            format!("1,R,{},4096,{}\n", (number * 7_919 % 1_000) * 4_096, number * 1_000_000)
+        })
+        .collect();
+    std::fs::write(folder.path().join("slow.csv"), trace).expect("the folder is ours");
+    let plan = "workloads = [\"slow.csv\"]\ntime_scale = 0.5\n";
+    std::fs::write(folder.path().join("plan.toml"), plan).expect("the folder is ours");
+    let run = |more: &[&str]| -> Value {
+        let common = ["--policies", "fcfs", "--drives", "atlas10k", "--requests", "200", "--json"];
+        serde_json::from_slice(&done(folder.path(), &[&common[..], more].concat()).stdout)
+            .expect("JSON")
+    };
+    let rate = |json: &Value| {
+        json["cases"][0]["policies"][0]["metrics"]["iops"]["value"].as_f64().expect("a number")
+    };
+    let trace = ["--workloads", "slow.csv"];
+    let near = |json: &Value, expected: f64| {
+        assert!((rate(json) / expected - 1.0).abs() < 0.02, "{} and {expected}", rate(json));
+    };
+    near(&run(&trace), 1.0);
+    near(&run(&["--plan", "plan.toml"]), 2.0);
+    let twice = run(&[&trace[..], &["--time-scale", "0.5", "--remap", "scale"]].concat());
+    near(&twice, 2.0);
+    let command = twice["command"].as_str().expect("a text");
+    assert!(command.ends_with("--remap scale --time-scale 0.5"), "{command}");
+    let closed = run(&[&trace[..], &["--replay", "closed:1", "--remap", "compact"]].concat());
+    assert!(rate(&closed) > 50.0, "as fast as it is served: {}", rate(&closed));
+    let metrics = &closed["cases"][0]["policies"][0]["metrics"];
+    assert!(metrics["progress_sum"]["value"].as_f64().is_some_and(|sum| (0.5..1.5).contains(&sum)));
+}
+
+#[test]
 fn a_plan_file_says_the_same_as_flags_and_flags_go_before_it() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let plan = "policies = [\"fcfs\", \"sptf-expected\"]\ndrives = [\"atlas10k\"]\ndepths = [1, \
@@ -696,6 +817,8 @@ fn nonsense_is_refused_with_its_place_and_a_remedy_before_anything_runs() {
         ),
         (&["--drives", "wd40"], 2, "atlas10k, barracuda-2tb"),
         (&["--workloads", "nothing"], 2, "--workloads: workload nothing is neither"),
+        (&["--remap", "scale"], 2, "--remap: remap applies to traces, and no workload is one"),
+        (&["--replay", "closed"], 2, "--replay: replay closed is out of range; expected open"),
         (&["--depths", "0"], 2, "--depths: depth 0 is not a whole number from 1"),
         (
             &["--baseline", "edf"],

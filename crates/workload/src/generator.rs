@@ -42,6 +42,8 @@ pub struct Workload {
 enum Flow {
     Requests(Box<RequestFlow>),
     Processes(Box<Processes>),
+    /// Left out.
+    Silent,
 }
 
 /// A stream of requests with its clients' numbers, the arrivals that do not depend on completions,
@@ -109,6 +111,24 @@ impl Workload {
         Ok(workload)
     }
 
+    /// The same without the other streams: the requests of `stream` alone, with the same clients.
+    #[must_use]
+    pub fn only(mut self, stream: u32) -> Self {
+        for (number, flow) in (0..).zip(&mut self.streams) {
+            if number != stream {
+                *flow = Flow::Silent;
+            }
+        }
+        let clients = &self.clients;
+        self.events.retain(|event| match event {
+            SourceEvent::Request(arrival) => arrival.ask.stream == stream,
+            SourceEvent::Wake { client, .. } | SourceEvent::Ended { client, .. } => {
+                clients.find(*client).is_some_and(|(number, _)| number == stream)
+            }
+        });
+        self
+    }
+
     /// The number of streams.
     #[must_use]
     pub fn streams(&self) -> u32 {
@@ -126,7 +146,7 @@ impl RequestSource for Workload {
     fn arrival(&mut self) -> Option<Arrival> {
         let coming = self.streams.iter().enumerate().filter_map(|(number, flow)| match flow {
             Flow::Requests(flow) => flow.next_arrival().map(|at| (at, number)),
-            Flow::Processes(_) => None,
+            Flow::Processes(_) | Flow::Silent => None,
         });
         let (at, number) = coming.min()?;
         let Flow::Requests(flow) = &mut self.streams[number] else { return None };
@@ -145,6 +165,7 @@ impl RequestSource for Workload {
                 processes.finished(now, place?, &mut self.clients, &mut self.events);
                 None
             }
+            Flow::Silent => None,
         }
     }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use headtime_units::{Extent, Instant, Nanos, SectorSize, Sectors};
 use headtime_workload::{
-    Alignment, Arrival, Arrivals, ClientId, Interarrival, Mix, Operation, Order, RequestSource,
-    Sizes, StreamConfig, ThinkTime, Workload, WorkloadError,
+    Alignment, Arrival, Arrivals, ClientId, Interarrival, Mix, OpenLoop, Operation, Order,
+    RequestSource, Sizes, StreamConfig, ThinkTime, Workload, WorkloadError,
 };
 use proptest::prelude::*;
 
@@ -47,6 +47,67 @@ fn a_closed_loop_starts_every_client_once_and_then_only_follows() {
     let next = workload.follow(now, ClientId(1)).unwrap();
     assert_eq!((next.at, next.ask.client), (now, ClientId(1)));
     assert_eq!(workload.arrival(), None);
+}
+
+#[test]
+fn a_stream_alone_submits_what_it_does_beside_others() {
+    let streams = [StreamConfig::closed(2), StreamConfig::closed(1)];
+    let requests = |mut workload: Workload| -> Vec<Arrival> {
+        let mut first: Vec<Arrival> = std::iter::from_fn(|| workload.arrival()).collect();
+        first.extend(workload.follow(Instant::from_ns(9), ClientId(2)));
+        first.retain(|arrival| arrival.ask.stream == 1);
+        first
+    };
+    let alone = requests(workload(&streams, 1).only(1));
+    assert_eq!((alone.len(), alone[0].ask.client), (2, ClientId(2)));
+    assert_eq!(alone, requests(workload(&streams, 1)));
+    assert_eq!(workload(&streams, 1).only(1).follow(Instant::from_ns(9), ClientId(0)), None);
+}
+
+#[test]
+fn a_closed_loop_as_an_open_one_keeps_its_runs_and_has_the_rate() {
+    let reader = StreamConfig {
+        order: Order::Sequential,
+        deadline: Some(Nanos::from_ms(50)),
+        ..StreamConfig::closed(2)
+    };
+    let open = StreamConfig::open(Interarrival::Constant(Nanos::from_ms(500)));
+    let streams = [reader, open];
+    let alone = |stream| workload(&streams, 1).only(stream);
+    let mut source = OpenLoop::new([(alone(0), Some(100.0)), (alone(1), None)], 1);
+    let taken: Vec<Arrival> = (0..10_200).map_while(|_| source.arrival()).collect();
+    let of = |stream| taken.iter().filter(move |arrival| arrival.ask.stream == stream);
+    let seconds = taken.last().expect("it has no end").at.as_secs_f64();
+    let rate = of(0).count() as f64 / seconds;
+    assert!((rate - 100.0).abs() < 3.0, "{rate} a second");
+    assert_eq!(of(1).count(), (seconds * 2.0) as usize, "an open stream keeps its times");
+    for client in of(0).map(|arrival| arrival.ask.client).collect::<BTreeSet<_>>() {
+        let run: Vec<Extent> = of(0)
+            .filter(|arrival| arrival.ask.client == client)
+            .map(|arrival| arrival.ask.extent)
+            .collect();
+        assert!(run.windows(2).all(|pair| pair[1].start == pair[0].end()));
+    }
+    assert!(of(0).all(|arrival| arrival.ask.deadline == Some(arrival.at + Nanos::from_ms(50))));
+    assert_eq!(source.follow(Instant::from_ns(5), ClientId(0)), None);
+}
+
+#[test]
+fn processes_as_an_open_loop_keep_their_requests() {
+    let files = headtime_workload::FilesRead::One { bytes: Some(1 << 20) };
+    let process = headtime_workload::Process::Reads {
+        files,
+        passes: Some(2),
+        read_ahead_bytes: Some(128 << 10),
+    };
+    let cat = StreamConfig { process: Some(process), ..StreamConfig::closed(1) };
+    let alone = workload(&[cat], 1).only(0);
+    let mut source = OpenLoop::new([(alone, Some(10.0))], 1);
+    let taken: Vec<Arrival> = std::iter::from_fn(|| source.arrival()).collect();
+    let sectors: u64 = taken.iter().map(|arrival| arrival.ask.extent.len.get()).sum();
+    assert_eq!(sectors, 2 * (1 << 20) / 512, "each pass reads the whole file");
+    let clients: BTreeSet<ClientId> = taken.iter().map(|arrival| arrival.ask.client).collect();
+    assert_eq!(clients.len(), 2, "each pass is a process of its own");
 }
 
 #[test]

@@ -33,7 +33,8 @@ use headtime_console::stop::Stop;
 )]
 pub struct CompareArguments {
     /// TOML file with any of: policies, models, drives, workloads, depths, baseline, seed,
-    /// replicas, requests, warmup, noise, outstanding, queue_limit; options override it
+    /// replicas, requests, warmup, noise, outstanding, queue_limit, remap, replay, time_scale;
+    /// options override it
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
     /// Policies as NAME:parameter=value,…, or all; oracles are marked [default: fcfs and the
@@ -82,6 +83,15 @@ pub struct CompareArguments {
     /// Pending requests at which a run counts as overloaded [default: 65536]
     #[arg(long, value_name = "N")]
     pub queue_limit: Option<u64>,
+    /// Traces: mapping of addresses to the drive: none, wrap, scale or compact [default: wrap]
+    #[arg(long, value_name = "HOW")]
+    pub remap: Option<String>,
+    /// Traces: timing of requests: open, closed:N or think, as in `headtime sim` [default: open]
+    #[arg(long, value_name = "HOW")]
+    pub replay: Option<String>,
+    /// Traces: scale times: 2 is twice as slow, 0.5 twice as fast [default: 1]
+    #[arg(long, value_name = "FACTOR")]
+    pub time_scale: Option<String>,
     /// Number of threads [default: number of processors]
     #[arg(long, value_name = "N")]
     pub threads: Option<NonZeroUsize>,
@@ -106,8 +116,8 @@ pub fn run(arguments: &CompareArguments) -> Result<(), Failure> {
         .threads
         .or_else(|| thread::available_parallelism().ok())
         .map_or(1, NonZeroUsize::get);
-    let outcomes = match session::run(&plan, &store, threads, &stop)? {
-        session::CompareSession::Finished(ran) => ran.outcomes,
+    let results = match session::run(&plan, &store, threads, &stop)? {
+        session::CompareSession::Finished(results) => results,
         session::CompareSession::Stopped { kept, of } => {
             let again: Vec<String> = std::env::args().map(|word| quoted(&word)).collect();
             return Err(Failure::Interrupted(anyhow!(
@@ -116,7 +126,7 @@ pub fn run(arguments: &CompareArguments) -> Result<(), Failure> {
             )));
         }
     };
-    let comparison = Comparison::new(plan, outcomes);
+    let comparison = Comparison::new(plan, results);
     let json = comparison.json()?;
     // The page comes last: when it exists, all other files exist.
     store.write("results.csv", comparison.csv()?)?;
@@ -130,14 +140,13 @@ pub fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     } else {
         print(&format!("{}\nwritten: {}\n", summary(&comparison), page.display()))?
     }
-    let failures: Vec<String> = comparison.failures().map(|(name, _)| name).collect();
-    match failures.as_slice() {
+    match comparison.failures.as_slice() {
         [] => Ok(()),
-        [first, ..] => {
+        [(first, reason), others @ ..] => {
             let all = anyhow!(
-                "{} of the runs failed, {first} among them; results.csv says why. The same command \
-                    tries these again",
-                failures.len()
+                "{} of the runs failed, {first} among them: {reason}. The same command tries these \
+                    again",
+                others.len() + 1
             );
             Err(Failure::Failed(all))
         }
@@ -180,6 +189,13 @@ fn spec(arguments: &CompareArguments) -> Result<CompareSpec, Failure> {
     spec.baseline =
         arguments.baseline.clone().map(|name| Located::new(name, "--baseline")).or(spec.baseline);
     spec.noise = arguments.noise.unwrap_or(spec.noise);
+    for (name, flag, value) in [
+        ("remap", "--remap", &arguments.remap),
+        ("replay", "--replay", &arguments.replay),
+        ("time_scale", "--time-scale", &arguments.time_scale),
+    ] {
+        spec.set_trace_option(name, value.clone().map(|value| Located::new(value, flag)));
+    }
     if let Some(scale) = arguments.scale {
         // Before any request is refused for its number: a scaled run is a plan of its own.
         spec.requests.value = ((spec.requests.value as f64 * scale) as u64).max(FEWEST);
@@ -194,10 +210,11 @@ fn spec(arguments: &CompareArguments) -> Result<CompareSpec, Failure> {
 fn summary(comparison: &Comparison) -> String {
     let plan = &comparison.plan;
     let with_deadlines = comparison.cases.iter().any(|case| case.entries.iter().any(has_deadlines));
-    let (rate, mean, p99, missed) = (
+    let (rate, sum, harmonic, p99, missed) = (
         Metric::named("iops"),
-        Metric::named("response_ms_mean"),
-        Metric::named("response_ms_p99"),
+        Metric::named("progress_sum"),
+        Metric::named("progress_harmonic_mean"),
+        Metric::named("equal_load_response_ms_p99"),
         Metric::named("deadline_miss_share"),
     );
     let baseline = format!("against {}", plan.policies[plan.baseline].text);
@@ -209,8 +226,9 @@ fn summary(comparison: &Comparison) -> String {
             "policy",
             "requests/s",
             &baseline,
-            "mean ms",
-            "p99 ms",
+            "progress: sum",
+            "harmonic mean",
+            "p99 ms at equal load",
             "missed",
             "",
         ]
@@ -247,7 +265,8 @@ fn summary(comparison: &Comparison) -> String {
                 policy.text.clone(),
                 shown(rate),
                 difference.map_or_else(String::new, |difference| rate.difference_text(&difference)),
-                shown(mean),
+                shown(sum),
+                shown(harmonic),
                 shown(p99),
                 shown(missed),
                 words.join(", "),
@@ -256,7 +275,7 @@ fn summary(comparison: &Comparison) -> String {
     }
     if !with_deadlines {
         for row in &mut rows {
-            row.remove(8);
+            row.remove(9);
         }
     }
     let right: Vec<bool> = (0..rows[0].len())

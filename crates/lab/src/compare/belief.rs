@@ -20,6 +20,14 @@ pub struct PlannedBelief {
     by: ModelSource,
 }
 
+impl Default for PlannedBelief {
+    /// The profile.
+    fn default() -> Self {
+        let by = ModelSource::Profile;
+        Self { text: by.to_string(), fingerprint: None, by }
+    }
+}
+
 impl PlannedBelief {
     /// The belief of these words.
     ///

@@ -5,31 +5,51 @@ use std::cell::Cell as Taken;
 use anyhow::{Context as _, anyhow};
 use headtime_io::ModelSource;
 use headtime_mechanics::{DriveProfile, NoiseLevel};
-use headtime_sched::Refusal;
-use headtime_sim::{EngineError, Experiment, Instance, ObservedRun, RunError, run_observed};
+use headtime_sched::{PolicyEntry, Refusal};
+use headtime_sim::{
+    EngineError, Experiment, Instance, ObservedRun, RunError, StreamMeasures, run_observed,
+};
 use headtime_units::Instant;
-use headtime_workload::{Arrival, ClientId, RequestSource, SourceEvent};
+use headtime_workload::{Arrival, ClientId, OpenLoop, RequestSource, SourceEvent};
 use serde::{Deserialize, Serialize};
 
+use super::belief::PlannedBelief;
 use super::observer::Observer;
 use super::outcome::{CellEnd, CellOutcome, Figures, StreamOutcome, rounded, shares};
 use super::plan::{Case, Plan};
 use crate::workloads::StreamLabel;
+use headtime_console::Failure;
 use headtime_console::stop::Stop;
 
 /// One run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     /// The case's place in the plan.
     pub case: usize,
-    /// The policy's.
-    pub policy: usize,
     /// The replica's seed.
     pub seed: u64,
+    /// The requests of the run, and the policy.
+    pub kind: CellKind,
+}
+
+/// The requests and the policy of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CellKind {
+    /// The workload under a policy, by its place in the plan.
+    Policy(usize),
+    /// One stream of the workload, by its number, in the drive's own queue.
+    Alone(usize),
+    /// The workload as an open loop.
+    EqualLoad {
+        /// The policy's place in the plan.
+        policy: usize,
+        /// Requests per second of each stream; `None` for a stream that is open by itself.
+        rates: Vec<Option<f64>>,
+    },
 }
 
 /// All that decides what comes out of a cell, but for the program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decisive {
     /// The policy and its parameters.
     pub policy: String,
@@ -61,21 +81,49 @@ pub struct Decisive {
     pub outstanding: Option<u64>,
     /// Requests held at most.
     pub queue_limit: u64,
+    /// The number of the stream that runs alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<usize>,
+    /// The rates of the streams as open loops.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rates: Option<Vec<Option<f64>>>,
 }
 
 impl Cell {
-    /// The cells of a plan, in the order of all tables: case, policy, replica.
+    /// The cells of a plan that depend on no other: those of the policies in the order of all
+    /// tables (case, policy, replica), then each stream alone.
     #[must_use]
     pub fn all(plan: &Plan) -> Vec<Self> {
-        let of_case = |(case, of): (usize, &Case)| {
-            of.policies
-                .iter()
-                .flat_map(move |policy| {
-                    plan.seeds().map(move |seed| Self { case, policy: *policy, seed })
-                })
-                .collect::<Vec<_>>()
+        let mut cells = Vec::new();
+        let mut add = |case, kind: CellKind| {
+            cells.extend(plan.seeds().map(|seed| Self { case, seed, kind: kind.clone() }));
         };
-        plan.cases.iter().enumerate().flat_map(of_case).collect()
+        for (number, case) in plan.cases.iter().enumerate() {
+            case.policies.iter().for_each(|policy| add(number, CellKind::Policy(*policy)));
+        }
+        for (number, case) in plan.cases.iter().enumerate() {
+            let streams = plan.workloads[case.workload].choice.streams().len();
+            (0..streams).for_each(|stream| add(number, CellKind::Alone(stream)));
+        }
+        cells
+    }
+
+    /// The number of cells at equal load, if all others have results.
+    #[must_use]
+    pub fn count_at_equal_load(plan: &Plan) -> usize {
+        let closed = |case: &&Case| {
+            plan.workloads[case.workload].choice.open_streams().iter().any(|open| !open)
+        };
+        let policies = plan.cases.iter().filter(closed).map(|case| case.policies.len());
+        policies.sum::<usize>() * plan.seeds().count()
+    }
+
+    /// The policy's place in the plan; `None` for a stream alone.
+    fn policy(&self) -> Option<usize> {
+        match self.kind {
+            CellKind::Policy(policy) | CellKind::EqualLoad { policy, .. } => Some(policy),
+            CellKind::Alone(_) => None,
+        }
     }
 
     /// The parameters that determine it.
@@ -83,10 +131,10 @@ impl Cell {
     pub fn decisive(&self, plan: &Plan) -> Decisive {
         let case = &plan.cases[self.case];
         let (drive, workload) = (&plan.drives[case.drive], &plan.workloads[case.workload]);
-        let policy = &plan.policies[self.policy];
-        let belief = policy.belief.map(|belief| &plan.beliefs[belief]);
+        let policy = self.policy().map(|policy| &plan.policies[policy]);
+        let belief = policy.and_then(|policy| policy.belief).map(|belief| &plan.beliefs[belief]);
         Decisive {
-            policy: policy.policy.clone(),
+            policy: policy.map_or(OWN_QUEUE, |policy| &policy.policy).to_string(),
             belief: belief
                 .map(|belief| belief.text.clone())
                 .filter(|text| *text != ModelSource::Profile.to_string()),
@@ -102,20 +150,56 @@ impl Cell {
             requests: plan.spec.requests.value,
             warm_up: case.warm_up,
             noise: plan.spec.noise,
-            outstanding: plan.spec.outstanding.as_ref().map(|outstanding| outstanding.value),
+            outstanding: self.outstanding(plan),
             queue_limit: plan.spec.queue_limit.value,
+            stream: match self.kind {
+                CellKind::Alone(stream) => Some(stream),
+                _ => None,
+            },
+            rates: match &self.kind {
+                CellKind::EqualLoad { rates, .. } => Some(rates.clone()),
+                _ => None,
+            },
+        }
+    }
+
+    /// The maximum number of commands at the drive; none for the drive's own queue.
+    fn outstanding(&self, plan: &Plan) -> Option<u64> {
+        self.policy()?;
+        plan.spec.outstanding.as_ref().map(|outstanding| outstanding.value)
+    }
+
+    /// The requests.
+    fn source(&self, plan: &Plan) -> Result<Box<dyn RequestSource + Send>, Failure> {
+        let case = &plan.cases[self.case];
+        match &self.kind {
+            CellKind::Policy(_) => plan.source(case, self.seed),
+            CellKind::Alone(stream) => plan.source_of(case, *stream, self.seed),
+            CellKind::EqualLoad { rates, .. } => {
+                let streams = rates.iter().enumerate();
+                let sources = streams
+                    .map(|(stream, rate)| Ok((plan.source_of(case, stream, self.seed)?, *rate)))
+                    .collect::<Result<Vec<_>, Failure>>()?;
+                Ok(Box::new(OpenLoop::new(sources, self.seed)))
+            }
         }
     }
 
     /// A one-line description.
     #[must_use]
     pub fn name(&self, plan: &Plan) -> String {
-        format!(
-            "{}, {}, seed {}",
-            plan.policies[self.policy].text,
-            plan.name(&plan.cases[self.case]),
-            self.seed
-        )
+        let case = &plan.cases[self.case];
+        let what = match &self.kind {
+            CellKind::Policy(policy) => plan.policies[*policy].text.clone(),
+            CellKind::Alone(stream) => {
+                let streams = plan.workloads[case.workload].choice.streams();
+                format!("{} alone", streams[*stream].name)
+            }
+            CellKind::EqualLoad { policy, .. } => {
+                format!("{} at equal load", plan.policies[*policy].text)
+            }
+        };
+        format!("{what}, {}, seed {}", plan.name(case), self.seed)
     }
 
     /// Requests that it runs for.
@@ -135,18 +219,18 @@ impl Cell {
         tell: &dyn Fn(u64),
     ) -> anyhow::Result<Option<CellOutcome>> {
         let case = &plan.cases[self.case];
-        let policy = &plan.policies[self.policy];
+        let policy = self.policy().map(|policy| &plan.policies[policy]);
+        let (entry, parameters) = match policy {
+            Some(policy) => (policy.entry, policy.parameters.clone()),
+            None => PolicyEntry::parse(OWN_QUEUE)?,
+        };
         let experiment = Experiment {
             profile: plan.drives[case.drive].profile.clone(),
             instance: Instance::Noise(plan.spec.noise),
-            policy: policy.entry,
-            parameters: policy.parameters.clone(),
+            policy: entry,
+            parameters,
             tunables: headtime_sched::Tunables::default(),
-            outstanding: plan
-                .spec
-                .outstanding
-                .as_ref()
-                .map(|outstanding| outstanding.value as usize),
+            outstanding: self.outstanding(plan).map(|outstanding| outstanding as usize),
             seed: self.seed,
             warm_up: case.warm_up,
             requests: plan.spec.requests.value,
@@ -156,10 +240,15 @@ impl Cell {
             background: None,
             queue_limit: plan.spec.queue_limit.value as usize,
         };
-        let inner = plan.source(case, self.seed).map_err(|failure| anyhow!(failure.message()))?;
+        let inner = self.source(plan).map_err(|failure| anyhow!(failure.message()))?;
         let mut observer = Observer::new(experiment.warm_up, experiment.requests, tell);
-        let begun =
-            policy.belief.map(|belief| plan.beliefs[belief].begin(&experiment.profile)).transpose();
+        let begun = match policy {
+            Some(policy) => policy
+                .belief
+                .map(|belief| plan.beliefs[belief].begin(&experiment.profile))
+                .transpose(),
+            None => PlannedBelief::default().begin(&experiment.profile).map(Some),
+        };
         let begun = Taken::new(begun.map_err(|failure| anyhow!(failure.message()))?);
         let belief = |_: &DriveProfile| {
             begun.take().expect("a run that is no oracle's begins once, with a belief")
@@ -194,12 +283,12 @@ fn outcome(
         Some(EngineError::Refused { refusal: Refusal::QueueFull { .. }, .. }) => CellEnd::QueueFull,
         Some(error) => return Err(error.clone()).context("the simulation cannot go on"),
     };
-    let streams = measures.streams.iter().enumerate().map(|(number, stream)| {
-        let label = labels.get(number).cloned().unwrap_or_else(|| StreamLabel {
-            name: format!("stream {number}"),
-            class: String::new(),
-        });
-        StreamOutcome { name: label.name, class: label.class, figures: Figures::of_stream(stream) }
+    // A stream that was never served has no measures.
+    let none = StreamMeasures::default();
+    let streams = labels.iter().enumerate().map(|(number, label)| StreamOutcome {
+        name: label.name.clone(),
+        class: label.class.clone(),
+        figures: Figures::of_stream(measures.streams.get(number).unwrap_or(&none)),
     });
     Ok(CellOutcome {
         ended,
@@ -211,8 +300,12 @@ fn outcome(
         total: Figures::of_run(measures),
         streams: streams.collect(),
         response_ms_by_share: observer.response_ms_by_share(),
+        equal_load_status: None,
     })
 }
+
+/// The policy that leaves the order to the drive.
+const OWN_QUEUE: &str = "firmware";
 
 /// A source that ends at a request to stop, and the run with it: pending requests are served and no
 /// new ones arrive.

@@ -16,6 +16,7 @@ pub mod page;
 mod parquet;
 mod plan;
 mod progress;
+mod references;
 mod results;
 pub mod session;
 mod spec;
@@ -24,12 +25,13 @@ pub mod store;
 mod table;
 
 pub use belief::PlannedBelief;
-pub use cell::{Cell, Decisive};
+pub use cell::{Cell, CellKind, Decisive};
 pub use fingerprint::build;
-pub use outcome::{CellEnd, CellOutcome, CellStatus, Figures, Half, StreamOutcome};
+pub use outcome::{CellEnd, CellOutcome, CellStatus, EqualLoad, Figures, Half, StreamOutcome};
 #[cfg(feature = "parquet")]
 pub use parquet::parquet;
 pub use plan::{Case, LeftOut, Plan, PlannedDrive, PlannedPolicy, PlannedWorkload};
+pub use references::{CellResult, EQUAL_LOAD};
 pub use results::{CaseResult, CompareOutput, Comparison, Entry};
 pub use spec::{CompareSpec, Located, quoted, split_names};
 pub use table::{ALL_STREAMS, COLUMNS, CellValue, Column, ColumnKind, Line};

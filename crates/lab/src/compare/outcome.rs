@@ -33,6 +33,9 @@ pub struct CellOutcome {
     /// Response times within which the shares 1 − 10^(−k/10), k = 0, 1, 2 …, of the requests ended:
     /// ten to each nine, as many as the number of requests can tell.
     pub response_ms_by_share: Vec<f64>,
+    /// The reliability of the run at equal load; `None` if there is none. Cells are stored without.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub equal_load_status: Option<CellStatus>,
 }
 
 /// The end of a run.
@@ -71,6 +74,30 @@ pub struct Figures {
     pub deadline_requests: u64,
     /// Of those, the ones that completed after it.
     pub deadline_misses: u64,
+    /// The rate ÷ the rate of the same stream alone; of a whole run only if it has one stream.
+    /// This and the following figures depend on other runs, and cells are stored without them.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<f64>,
+    /// The sum of the progress of all streams of a run.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub progress_sum: Option<f64>,
+    /// The harmonic mean of the progress of all streams of a run.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub progress_harmonic_mean: Option<f64>,
+    /// The figures at equal load; `None` if the run was overloaded.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub equal_load: Option<EqualLoad>,
+}
+
+/// Figures of requests of one kind at the load that all policies of a case get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct EqualLoad {
+    /// Requests a second.
+    pub iops: f64,
+    /// Mean response.
+    pub response_ms_mean: f64,
+    /// 99 % are no longer.
+    pub response_ms_p99: f64,
 }
 
 /// One stream of the workload.
@@ -147,6 +174,15 @@ impl Half {
 }
 
 impl CellStatus {
+    /// The word in files.
+    #[must_use]
+    pub fn written(self) -> &'static str {
+        match self {
+            Self::Fine => "fine",
+            other => other.word(),
+        }
+    }
+
     /// The word in tables; empty for [`CellStatus::Fine`].
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -174,6 +210,7 @@ impl Figures {
             service_ms: times(measures.requests, &measures.service_ms),
             deadline_requests: measures.deadline_requests,
             deadline_misses: measures.deadline_misses,
+            ..Self::default()
         }
     }
 
@@ -193,6 +230,7 @@ impl Figures {
             service_ms: times(figures.requests, &figures.service_ms),
             deadline_requests: figures.deadline_requests,
             deadline_misses: figures.deadline_misses,
+            ..Self::default()
         }
     }
 
@@ -290,6 +328,7 @@ pub(super) mod tests {
                 ..Figures::default()
             },
             streams: Vec::new(),
+            equal_load_status: None,
             response_ms_by_share: (0..steps(20_000)).map(|step| 1.0 + step as f64).collect(),
         }
     }

@@ -124,7 +124,7 @@ impl Plan {
             .into_iter()
             .map(PlannedDrive::load)
             .collect::<Result<Vec<_>, _>>()?;
-        let workloads = workloads(&spec.workloads)?;
+        let workloads = workloads(&spec)?;
         let mut plan = Self {
             spec,
             policies,
@@ -166,6 +166,27 @@ impl Plan {
         let profile = &self.drives[case.drive].profile;
         let sector = profile.sector_size().map_err(Failure::usage)?;
         self.workloads[case.workload].choice.source(sector, profile.capacity(), seed, case.depth)
+    }
+
+    /// The requests of one stream of [`Plan::source`], by its number.
+    ///
+    /// # Errors
+    /// When the workload does not fit the drive.
+    pub fn source_of(
+        &self,
+        case: &Case,
+        stream: usize,
+        seed: u64,
+    ) -> Result<Box<dyn RequestSource + Send>, Failure> {
+        let profile = &self.drives[case.drive].profile;
+        let sector = profile.sector_size().map_err(Failure::usage)?;
+        self.workloads[case.workload].choice.source_of(
+            stream as u32,
+            sector,
+            profile.capacity(),
+            seed,
+            case.depth,
+        )
     }
 
     /// A one-line description of `case`.
@@ -350,12 +371,22 @@ fn policies(
 }
 
 /// Workloads, each once; two files that are called the same are called by their paths.
-fn workloads(spec: &[Located<String>]) -> Result<Vec<PlannedWorkload>, Failure> {
-    let words = once(spec);
+fn workloads(spec: &CompareSpec) -> Result<Vec<PlannedWorkload>, Failure> {
+    let words = once(&spec.workloads);
+    let traces = spec.traces()?;
     let parse = |word: &&Located<String>| {
-        WorkloadChoice::parse(&word.value).map_err(|failure| at(&word.place, failure))
+        WorkloadChoice::parse_with(&word.value, &traces).map_err(|failure| at(&word.place, failure))
     };
     let choices = words.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+    if let Some((name, option)) = spec.trace_options.first()
+        && choices.iter().all(|choice| choice.file().is_some())
+    {
+        return Err(Failure::Usage(anyhow!(
+            "{}: {name} applies to traces, and no workload is one; name a trace among the \
+                workloads, or leave it out",
+            option.place
+        )));
+    }
     let names: Vec<String> = choices.iter().map(|choice| choice.name().to_string()).collect();
     let alone = |name: &String| names.iter().filter(|other| *other == name).count() == 1;
     let named = choices.into_iter().zip(words).zip(&names);

@@ -10,9 +10,10 @@ use crate::papers::Estimated;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::cell::Cell;
+use super::cell::{Cell, CellKind};
 use super::outcome::{CellOutcome, CellStatus, rounded};
 use super::plan::{Case, LeftOut, Plan};
+use super::references::{self, CellResult, References};
 use super::spec::CompareSpec;
 use super::statistics::{Best, METRICS, Metric, RankedPolicy, best, totals, worst_status};
 use super::table::{COLUMNS, CellValue, Line};
@@ -23,6 +24,8 @@ pub struct Comparison {
     pub plan: Plan,
     /// The results, in the order of the plan's cases.
     pub cases: Vec<CaseResult>,
+    /// Cells that could not be run: the name, and the reason.
+    pub failures: Vec<(String, String)>,
 }
 
 /// The results of one case.
@@ -42,9 +45,9 @@ pub struct Entry {
 }
 
 impl Comparison {
-    /// Puts the outcomes of [`Cell::all`] in their places.
+    /// Puts the results of all cells in their places, in the order of [`Cell::all`].
     #[must_use]
-    pub fn new(plan: Plan, outcomes: Vec<Result<CellOutcome, String>>) -> Self {
+    pub fn new(plan: Plan, results: Vec<(Cell, CellResult)>) -> Self {
         let mut cases: Vec<CaseResult> = plan
             .cases
             .iter()
@@ -57,12 +60,34 @@ impl Comparison {
                 CaseResult { case: case.clone(), entries }
             })
             .collect();
-        for (cell, outcome) in Cell::all(&plan).into_iter().zip(outcomes) {
-            let entry =
-                cases[cell.case].entries.iter_mut().find(|entry| entry.policy == cell.policy);
-            entry.expect("a cell's policy is one of its case").replicas.push(outcome);
+        let references = References::new(results.iter().map(|(cell, result)| (cell, result)));
+        let mut failures = Vec::new();
+        for (cell, mut result) in results {
+            let (name, case) = (cell.name(&plan), &mut cases[cell.case]);
+            failures.extend(result.as_ref().err().map(|reason| (name, reason.clone())));
+            match cell.kind {
+                CellKind::Alone(_) => {}
+                CellKind::Policy(policy) => {
+                    if let Ok(outcome) = &mut result {
+                        references.add_progress(cell.case, cell.seed, outcome);
+                        let workload = &plan.workloads[plan.cases[cell.case].workload];
+                        if workload.choice.open_streams().iter().all(|open| *open) {
+                            references::add_equal_load(outcome, &outcome.clone());
+                        }
+                    }
+                    case.entry(policy).replicas.push(result);
+                }
+                CellKind::EqualLoad { policy, .. } => {
+                    let replica = plan.seeds().position(|seed| seed == cell.seed);
+                    let own =
+                        replica.and_then(|replica| case.entry(policy).replicas.get_mut(replica));
+                    if let (Some(Ok(own)), Ok(at_equal_load)) = (own, &result) {
+                        references::add_equal_load(own, at_equal_load);
+                    }
+                }
+            }
         }
-        Self { plan, cases }
+        Self { plan, cases, failures }
     }
 
     /// The results of a case's baseline, if it ran.
@@ -108,24 +133,6 @@ impl Comparison {
                  in each replica every policy had the same unit and the same requests"
             ),
         }
-    }
-
-    /// Cells that could not be run: what, and why.
-    pub fn failures(&self) -> impl Iterator<Item = (String, &str)> {
-        self.cases
-            .iter()
-            .flat_map(|case| case.entries.iter().map(move |entry| (case, entry)))
-            .flat_map(|(case, entry)| {
-                let name = format!(
-                    "{}, {}",
-                    self.plan.policies[entry.policy].text,
-                    self.plan.name(&case.case)
-                );
-                entry.replicas.iter().zip(self.plan.seeds()).filter_map(move |(replica, seed)| {
-                    let reason = replica.as_ref().err()?;
-                    Some((format!("{name}, seed {seed}"), reason.as_str()))
-                })
-            })
     }
 
     /// Everything, as it stands in `results.json`.
@@ -290,6 +297,13 @@ impl Comparison {
             }
         }
         table(&SUMMARY, &rows)
+    }
+}
+
+impl CaseResult {
+    fn entry(&mut self, policy: usize) -> &mut Entry {
+        let entry = self.entries.iter_mut().find(|entry| entry.policy == policy);
+        entry.expect("a cell's policy is one of its case")
     }
 }
 

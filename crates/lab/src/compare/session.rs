@@ -10,22 +10,15 @@ use super::cell::{Cell, Decisive};
 use super::outcome::CellOutcome;
 use super::plan::Plan;
 use super::progress::Waiting;
+use super::references::{CellResult, References};
 use super::store::{Found, Store};
 use headtime_console::Failure;
 use headtime_console::stop::Stop;
 
-/// The results of every cell of a plan.
-pub struct Ran {
-    /// In the order of [`Cell::all`]: the outcome, or why there is none.
-    pub outcomes: Vec<Result<CellOutcome, String>>,
-    /// Cells that were there already.
-    pub reused: usize,
-}
-
 /// The end of a session that did not fail.
 pub enum CompareSession {
-    /// Every cell was run.
-    Finished(Ran),
+    /// Every cell was run: those of [`Cell::all`] in their order, then those at equal load.
+    Finished(Vec<(Cell, CellResult)>),
     /// The session was stopped; this many of all cells are stored.
     Stopped {
         /// Cells that need not be computed again.
@@ -47,7 +40,43 @@ pub fn run(
     stop: &Stop,
 ) -> Result<CompareSession, Failure> {
     let cells = Cell::all(plan);
-    let mut outcomes: Vec<Option<Result<CellOutcome, String>>> = Vec::with_capacity(cells.len());
+    let mut results = match compute(plan, store, threads, stop, cells, "cells")? {
+        Computed::All(results) => results,
+        Computed::Stopped { kept, of } => {
+            let of = of + Cell::count_at_equal_load(plan);
+            return Ok(CompareSession::Stopped { kept, of });
+        }
+    };
+    let references = References::new(results.iter().map(|(cell, result)| (cell, result)));
+    let second = references.equal_load_cells(plan, &results);
+    match compute(plan, store, threads, stop, second, "cells at equal load")? {
+        Computed::All(second) => results.extend(second),
+        Computed::Stopped { kept, of } => {
+            let first = results.len();
+            return Ok(CompareSession::Stopped { kept: kept + first, of: of + first });
+        }
+    }
+    Ok(CompareSession::Finished(results))
+}
+
+/// The results of some cells.
+enum Computed {
+    /// All results, in their order.
+    All(Vec<(Cell, CellResult)>),
+    /// A part, which is stored.
+    Stopped { kept: usize, of: usize },
+}
+
+/// Computes those of `cells` that `store` does not have; `what` they are in messages.
+fn compute(
+    plan: &Plan,
+    store: &Store,
+    threads: usize,
+    stop: &Stop,
+    cells: Vec<Cell>,
+    what: &str,
+) -> Result<Computed, Failure> {
+    let mut outcomes: Vec<Option<CellResult>> = Vec::with_capacity(cells.len());
     let (mut missing, mut useless) = (Vec::new(), 0);
     for (place, cell) in cells.iter().enumerate() {
         let decisive = cell.decisive(plan);
@@ -77,7 +106,7 @@ pub fn run(
     let reused = cells.len() - missing.len();
     if reused > 0 {
         eprintln!(
-            "headtime: {reused} of {} cells are there already in {}",
+            "headtime: {reused} of {} {what} are there already in {}",
             cells.len(),
             store.folder().display()
         );
@@ -104,13 +133,12 @@ pub fn run(
         }
     }
     if stopped {
-        return Ok(CompareSession::Stopped { kept: reused + computed, of: cells.len() });
+        return Ok(Computed::Stopped { kept: reused + computed, of: cells.len() });
     }
-    let outcomes = outcomes
-        .into_iter()
-        .map(|outcome| outcome.expect("every cell was there or was run"))
-        .collect();
-    Ok(CompareSession::Finished(Ran { outcomes, reused }))
+    let outcomes =
+        outcomes.into_iter().map(|outcome| outcome.expect("every cell was there or was run"));
+    let outcomes: Vec<CellResult> = outcomes.collect();
+    Ok(Computed::All(cells.into_iter().zip(outcomes).collect()))
 }
 
 /// Useless cells that are named one by one.

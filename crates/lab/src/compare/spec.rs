@@ -12,6 +12,7 @@ use headtime_mechanics::{NoiseLevel, UnknownNoise};
 use serde::{Deserialize, Serialize, Serializer};
 use toml::Spanned;
 
+use crate::traces::TraceOptions;
 use headtime_console::Failure;
 
 /// Everything that decides a comparison.
@@ -43,6 +44,9 @@ pub struct CompareSpec {
     pub outstanding: Option<Located<u64>>,
     /// Requests held before a run counts as overloaded.
     pub queue_limit: Located<u64>,
+    /// The mapping and replay of traces, by the names of the options.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trace_options: Vec<(&'static str, Located<String>)>,
 }
 
 /// A value and where it was written; as JSON the value alone.
@@ -72,6 +76,9 @@ struct PlanFile {
     noise: Option<Spanned<String>>,
     outstanding: Option<Spanned<u64>>,
     queue_limit: Option<Spanned<u64>>,
+    remap: Option<Spanned<String>>,
+    replay: Option<Spanned<String>>,
+    time_scale: Option<Spanned<toml::Value>>,
 }
 
 impl Default for CompareSpec {
@@ -93,6 +100,7 @@ impl Default for CompareSpec {
             noise: NoiseLevel::default(),
             outstanding: None,
             queue_limit: Located::new(65_536, "the default"),
+            trace_options: Vec::new(),
         }
     }
 }
@@ -131,12 +139,44 @@ impl CompareSpec {
         spec.baseline = file.baseline.map(|found| placed.of(found));
         spec.warmup = file.warmup.map(|found| placed.of(found));
         spec.outstanding = file.outstanding.map(|found| placed.of(found));
+        // A factor may be written as a number.
+        let factor = |value: toml::Value| value.as_str().map_or(value.to_string(), str::to_string);
+        spec.set_trace_option("remap", file.remap.map(|found| placed.of(found)));
+        spec.set_trace_option("replay", file.replay.map(|found| placed.of(found)));
+        spec.set_trace_option(
+            "time_scale",
+            file.time_scale
+                .map(|found| placed.of(found))
+                .map(|found| Located { value: factor(found.value), place: found.place }),
+        );
         if let Some(noise) = file.noise.map(|found| placed.of(found)) {
             spec.noise = noise.value.parse().map_err(|error: UnknownNoise| {
                 Failure::Usage(anyhow!("{}: noise: {error}", noise.place))
             })?;
         }
         Ok(spec)
+    }
+
+    /// Sets an option of traces, if there is a value.
+    pub fn set_trace_option(&mut self, name: &'static str, value: Option<Located<String>>) {
+        if let Some(value) = value {
+            self.trace_options.retain(|(other, _)| *other != name);
+            self.trace_options.push((name, value));
+        }
+    }
+
+    /// The options that traces are replayed with: wrapped around the drive, unless set otherwise.
+    ///
+    /// # Errors
+    /// With the first value that an option does not take, and its place.
+    pub fn traces(&self) -> Result<TraceOptions, Failure> {
+        let mut options = TraceOptions::wrapped();
+        for (name, Located { value, place }) in &self.trace_options {
+            options.set(name, value).map_err(|expected| {
+                Failure::Usage(anyhow!("{place}: {name} {value} is out of range; {expected}"))
+            })?;
+        }
+        Ok(options)
     }
 
     /// Checks that every number makes sense and no list is empty.
@@ -218,6 +258,9 @@ impl CompareSpec {
             (self.queue_limit.value != usual)
                 .then(|| format!("--queue-limit {}", self.queue_limit.value)),
         );
+        parts.extend(self.trace_options.iter().map(|(name, option)| {
+            format!("--{} {}", name.replace('_', "-"), quoted(&option.value))
+        }));
         parts.join(" ")
     }
 }

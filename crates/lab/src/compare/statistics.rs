@@ -40,6 +40,46 @@ pub struct Metric {
 /// Every figure by which policies are compared.
 pub const METRICS: &[Metric] = &[
     Metric {
+        key: "progress",
+        title: "progress",
+        unit: "of the rate alone",
+        more: true,
+        of: |figures| figures.progress,
+        alone: half_width_of_progress,
+        show: show_rate,
+        is_share: false,
+    },
+    Metric {
+        key: "progress_sum",
+        title: "sum of progress",
+        unit: "of rates alone",
+        more: true,
+        of: |figures| figures.progress_sum,
+        alone: half_width_of_progress,
+        show: show_rate,
+        is_share: false,
+    },
+    Metric {
+        key: "progress_harmonic_mean",
+        title: "harmonic mean of progress",
+        unit: "of rates alone",
+        more: true,
+        of: |figures| figures.progress_harmonic_mean,
+        alone: half_width_of_progress,
+        show: show_rate,
+        is_share: false,
+    },
+    Metric {
+        key: "equal_load_response_ms_p99",
+        title: "response within which 99 % end at equal load",
+        unit: "ms",
+        more: false,
+        of: |figures| figures.equal_load.map(|equal_load| equal_load.response_ms_p99),
+        alone: |_| None,
+        show: show_ms,
+        is_share: false,
+    },
+    Metric {
         key: "iops",
         title: "throughput",
         unit: "requests/s",
@@ -344,6 +384,12 @@ pub fn worst_status(outcomes: &[Option<&CellOutcome>]) -> CellStatus {
 /// A response time, `None` when nothing responded.
 fn response(figures: &Figures, ms: f64) -> Option<f64> {
     (figures.requests > 0).then_some(ms)
+}
+
+/// Progress is the rate ÷ a rate that all policies share, and as unsure; of several streams one run
+/// does not tell.
+fn half_width_of_progress(figures: &Figures) -> Option<f64> {
+    Some(figures.iops_half_width_95? / figures.iops.max(f64::MIN_POSITIVE) * figures.progress?)
 }
 
 /// A rate with about three significant digits.

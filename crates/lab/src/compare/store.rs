@@ -203,6 +203,8 @@ mod tests {
             noise: NoiseLevel::default(),
             outstanding: None,
             queue_limit: 1_000,
+            stream: None,
+            rates: None,
         }
     }
 

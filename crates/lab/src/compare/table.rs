@@ -105,7 +105,7 @@ pub const COLUMNS: &[Column] = &[
     )),
     column!(Text, "class", |line| line.stream.map(|stream| stream.class.clone())),
     column!(Text, "status", |line| Some(
-        line.replica.map_or("failed", |outcome| status_word(outcome)).to_string()
+        line.replica.map_or("failed", |outcome| outcome.status().written()).to_string()
     )),
     column!(Text, "error", |line| line.replica.err().cloned()),
     column!(Whole, "requests", |line| count(line.figures()?.requests)),
@@ -127,6 +127,19 @@ pub const COLUMNS: &[Column] = &[
     column!(Number, "service_ms_p99", |line| Some(counted(line)?.service_ms.p99)),
     column!(Whole, "deadline_requests", |line| count(line.figures()?.deadline_requests)),
     column!(Whole, "deadline_misses", |line| count(line.figures()?.deadline_misses)),
+    column!(Number, "progress", |line| line.figures()?.progress),
+    column!(Number, "progress_sum", |line| line.figures()?.progress_sum),
+    column!(Number, "progress_harmonic_mean", |line| line.figures()?.progress_harmonic_mean),
+    column!(Text, "equal_load_status", |line| Some(
+        line.whole()?.equal_load_status?.written().to_string()
+    )),
+    column!(Number, "equal_load_iops", |line| Some(line.figures()?.equal_load?.iops)),
+    column!(Number, "equal_load_response_ms_mean", |line| Some(
+        line.figures()?.equal_load?.response_ms_mean
+    )),
+    column!(Number, "equal_load_response_ms_p99", |line| Some(
+        line.figures()?.equal_load?.response_ms_p99
+    )),
     column!(Number, "queue_depth_mean", |line| Some(line.whole()?.queue_depth_mean)),
     column!(Whole, "fell_behind_requests", |line| Some(line.whole()?.backlog_growth)),
     column!(Number, "seek_share", |line| Some(line.whole()?.disk_time.seek)),
@@ -155,13 +168,6 @@ impl CellValue {
             Self::Number(number) => number.map_or_else(String::new, |number| number.to_string()),
             Self::YesNo(yes) => yes.to_string(),
         }
-    }
-}
-
-fn status_word(outcome: &CellOutcome) -> &'static str {
-    match outcome.status().word() {
-        "" => "fine",
-        word => word,
     }
 }
 

@@ -177,6 +177,32 @@ impl StreamsName {
     }
 }
 
+impl TraceOptions {
+    /// The options of a workload that is a trace: its addresses wrap around the drive.
+    #[must_use]
+    pub fn wrapped() -> Self {
+        Self { remap: Remap::Wrap, ..Self::default() }
+    }
+
+    /// Sets the option `name` as the flag of `headtime sim` of this name does.
+    ///
+    /// # Errors
+    /// When there is no such option, or it does not take this value; with what it takes.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "remap" => {
+                self.remap = RemapName::from_str(value, false)
+                    .map_err(|_| "expected none, wrap, scale or compact".to_string())?
+                    .remap();
+            }
+            "replay" => self.replay.replay = replay(value)?,
+            "time_scale" => self.adjust.scale = time_scale(value)?,
+            _ => return Err("expected remap, replay or time_scale".to_string()),
+        }
+        Ok(())
+    }
+}
+
 /// The format of this name, for command lines.
 ///
 /// # Errors

@@ -23,7 +23,7 @@ use headtime_units::{SectorSize, Sectors};
 use headtime_workload::RequestSource;
 use headtime_workload::trace::{
     self, Action, Adjust, Adjusted, Counts, Detection, Format, Placed, Placement, Placing, Reading,
-    Remap, ReplayOptions, Survey, TraceRecord, TraceSource,
+    Remap, Replay, ReplayOptions, Survey, TraceRecord, TraceSource,
 };
 
 use headtime_console::Failure;
@@ -136,6 +136,28 @@ impl TraceChoice {
     #[must_use]
     pub fn format(&self) -> &'static Format {
         self.format
+    }
+
+    /// The mapping of its addresses and the timing of its requests, in words.
+    #[must_use]
+    pub fn placing(&self) -> String {
+        let places = match self.options.remap {
+            Remap::None => "addresses as recorded",
+            Remap::Wrap => "addresses wrapped around the drive",
+            Remap::Scale => "addresses scaled to the drive",
+            Remap::Compact => "addresses packed at the start of the drive",
+        };
+        match self.options.replay.replay {
+            Replay::Open => places.to_string(),
+            Replay::Closed { outstanding } => format!("{places}, {outstanding} requests at a time"),
+            Replay::Think => format!("{places}, one request at a time with think times"),
+        }
+    }
+
+    /// The timing of its requests.
+    #[must_use]
+    pub fn replay(&self) -> Replay {
+        self.options.replay.replay
     }
 
     /// The evidence for the format; `None` if it was given.

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context as _, anyhow};
 use headtime_units::{SectorSize, Sectors};
 use headtime_workload::file::WorkloadFile;
-use headtime_workload::trace::Remap;
+use headtime_workload::trace::Replay;
 use headtime_workload::{BUILTINS, Builtin, RequestSource, fio};
 
 use crate::traces::{TraceChoice, TraceOptions, TraceReport};
@@ -60,6 +60,14 @@ impl WorkloadChoice {
     /// When there is no such workload, or its file makes none; the message says where, and what
     /// would do.
     pub fn parse(text: &str) -> Result<Self, Failure> {
+        Self::parse_with(text, &TraceOptions::wrapped())
+    }
+
+    /// As [`WorkloadChoice::parse`]; a trace is read and replayed with `options`.
+    ///
+    /// # Errors
+    /// As [`WorkloadChoice::parse`].
+    pub fn parse_with(text: &str, options: &TraceOptions) -> Result<Self, Failure> {
         let (head, pairs) = parts(text);
         if let Some(builtin) = Builtin::find(head) {
             let file = builtin.load().expect("the workloads that ship are read by a test");
@@ -81,7 +89,7 @@ impl WorkloadChoice {
                 fio::read(head, &read(path)?).map_err(Failure::usage)?,
                 pairs,
             ),
-            _ if path.is_file() => Self::of_trace(&stem, path),
+            _ if path.is_file() => Self::of_trace(&stem, path, options.clone()),
             _ => {
                 let names: Vec<&str> = BUILTINS.iter().map(|builtin| builtin.name).collect();
                 let known = names.join(", ");
@@ -104,8 +112,7 @@ impl WorkloadChoice {
         Ok(Self { name: name.to_string(), fingerprint, what: What::Streams(Arc::new(file)) })
     }
 
-    fn of_trace(name: &str, path: &Path) -> Result<Self, Failure> {
-        let options = TraceOptions { remap: Remap::Wrap, ..TraceOptions::default() };
+    fn of_trace(name: &str, path: &Path, options: TraceOptions) -> Result<Self, Failure> {
         let choice = TraceChoice::open(&[PathBuf::from(path)], options)?;
         let fingerprint = crc32c::crc32c(choice.fingerprint()?.as_bytes());
         Ok(Self {
@@ -141,9 +148,10 @@ impl WorkloadChoice {
                 format!("{purpose}{streams}{}", notes.concat())
             }
             What::Trace(trace) => format!(
-                "trace {} ({}), addresses wrapped around the drive",
+                "trace {} ({}), {}",
                 trace.choice.name(),
-                trace.choice.format().name
+                trace.choice.format().name,
+                trace.choice.placing()
             ),
         }
     }
@@ -169,6 +177,18 @@ impl WorkloadChoice {
         match &self.what {
             What::Streams(file) => file.takes_depth(),
             What::Trace(_) => false,
+        }
+    }
+
+    /// For each stream, in the order of `Ask::stream`: true if its requests arrive whether or not
+    /// others are complete.
+    #[must_use]
+    pub fn open_streams(&self) -> Vec<bool> {
+        match &self.what {
+            What::Streams(file) => {
+                file.streams.iter().map(headtime_workload::file::StreamPlan::is_open).collect()
+            }
+            What::Trace(trace) => vec![trace.choice.replay() == Replay::Open],
         }
     }
 
@@ -222,6 +242,29 @@ impl WorkloadChoice {
                 trace.reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
                 Ok(source)
             }
+        }
+    }
+
+    /// The requests of one stream of [`WorkloadChoice::source`], as if there were no other.
+    ///
+    /// # Errors
+    /// As [`WorkloadChoice::source`].
+    pub fn source_of(
+        &self,
+        stream: u32,
+        sector: SectorSize,
+        capacity: Sectors,
+        seed: u64,
+        depth: Option<u32>,
+    ) -> Result<Box<dyn RequestSource + Send>, Failure> {
+        match &self.what {
+            What::Streams(file) => {
+                let workload = file
+                    .workload(sector, capacity, seed, depth.unwrap_or(DEFAULT_DEPTH))
+                    .map_err(Failure::usage)?;
+                Ok(Box::new(workload.only(stream)))
+            }
+            What::Trace(_) => self.source(sector, capacity, seed, depth),
         }
     }
 

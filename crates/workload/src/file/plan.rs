@@ -99,6 +99,12 @@ impl StreamPlan {
             && !matches!(self.clients, Some(Clients::Count(_)))
     }
 
+    /// Returns true if requests arrive whether or not others are complete.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.stream.process.is_none() && matches!(self.arrivals(1), Arrivals::Open(_))
+    }
+
     /// The contradiction among the settings, if there is one.
     pub(crate) fn contradiction(&self) -> Option<String> {
         if self.stream.process.is_some()

@@ -7,7 +7,8 @@ use crate::compare::statistics::{Best, Metric, totals};
 
 /// The page's first words.
 pub(super) fn headline(view: &View<'_>) -> String {
-    let (rate, tail) = (Metric::named("iops"), Metric::named("response_ms_p99"));
+    let (rate, tail) =
+        (Metric::named("progress_harmonic_mean"), Metric::named("equal_load_response_ms_p99"));
     let said = |leading: &Leading, one: &str, many: &str| {
         format!(
             "{} {} {}",
@@ -20,25 +21,25 @@ pub(super) fn headline(view: &View<'_>) -> String {
         (Some(fast), Some(soon)) if fast.places == soon.places => {
             let answer = if soon.places.len() == 1 { "answers" } else { "answer" };
             format!(
-                "{} and {answer} 99 % soonest {}",
-                said(&fast, "serves most", "serve most"),
+                "{} and {answer} 99 % soonest at equal load {}",
+                said(&fast, FASTEST, FASTEST_OF_SEVERAL),
                 soon.often()
             )
         }
         (Some(fast), Some(soon)) => {
             format!(
                 "{}; {}",
-                said(&fast, "serves most", "serve most"),
-                said(&soon, "answers 99 % soonest", "answer 99 % soonest")
+                said(&fast, FASTEST, FASTEST_OF_SEVERAL),
+                said(&soon, SOONEST, SOONEST_OF_SEVERAL)
             )
         }
         (Some(fast), None) => format!(
-            "{}; no policy answers 99 % sooner than all others",
-            said(&fast, "serves most", "serve most")
+            "{}; no policy answers 99 % sooner than all others at equal load",
+            said(&fast, FASTEST, FASTEST_OF_SEVERAL)
         ),
         (None, Some(soon)) => format!(
-            "{}; all serve as much",
-            said(&soon, "answers 99 % soonest", "answer 99 % soonest")
+            "{}; streams progress alike under all",
+            said(&soon, SOONEST, SOONEST_OF_SEVERAL)
         ),
         (None, None) if view.comparison.plan.policies.len() < 2 => {
             format!("{} alone, without a comparison", view.policy(0))
@@ -46,6 +47,11 @@ pub(super) fn headline(view: &View<'_>) -> String {
         (None, None) => "No policy is ahead of the others".to_string(),
     }
 }
+
+const FASTEST: &str = "has the highest progress of streams";
+const FASTEST_OF_SEVERAL: &str = "have the highest progress of streams";
+const SOONEST: &str = "answers 99 % soonest at equal load";
+const SOONEST_OF_SEVERAL: &str = "answer 99 % soonest at equal load";
 
 /// The policies that are among the best by a metric in more cases than any other.
 pub(super) struct Leading {
@@ -92,9 +98,10 @@ fn max_often(view: &View<'_>, metric: &Metric) -> Option<Leading> {
 /// largest gain over the baseline.
 pub(super) fn verdicts(view: &View<'_>) -> Vec<(&'static str, Vec<usize>, String)> {
     let mut keys = vec![
+        ("Highest progress of streams (harmonic mean)", "progress_harmonic_mean"),
+        ("Highest sum of progress", "progress_sum"),
         ("Most requests served", "iops"),
-        ("Mean response shortest", "response_ms_mean"),
-        ("99 % answered soonest", "response_ms_p99"),
+        ("99 % answered soonest at equal load", "equal_load_response_ms_p99"),
     ];
     keys.extend(view.deadlines.then_some(("Fewest deadlines missed", "deadline_miss_share")));
     let verdict = |(words, key): (&'static str, &str)| {

@@ -448,15 +448,19 @@ fn figures(out: &mut String, view: &View<'_>, scene: &Scene<'_>) {
     );
 }
 
-const STREAM_COLUMNS: [&str; 6] = [
+const STREAM_COLUMNS: [&str; 8] = [
+    "progress",
     "iops",
     "mib_per_second",
     "response_ms_mean",
     "response_ms_p99",
     "response_ms_max",
+    "equal_load_response_ms_p99",
     "deadline_miss_share",
 ];
-const FIGURE_COLUMNS: [&str; 8] = [
+const FIGURE_COLUMNS: [&str; 11] = [
+    "progress_sum",
+    "progress_harmonic_mean",
     "iops",
     "mib_per_second",
     "response_ms_mean",
@@ -464,6 +468,7 @@ const FIGURE_COLUMNS: [&str; 8] = [
     "response_ms_p95",
     "response_ms_p99",
     "response_ms_max",
+    "equal_load_response_ms_p99",
     "deadline_miss_share",
 ];
 
@@ -475,6 +480,7 @@ fn short(metric: &Metric) -> &'static str {
         "response_ms_p99" => "99 %",
         "response_ms_p999" => "99.9 %",
         "response_ms_max" => "longest",
+        "equal_load_response_ms_p99" => "99 % at equal load",
         _ => metric.title,
     }
 }
