@@ -582,6 +582,43 @@ fn progress_is_measured_against_each_stream_alone_and_tails_at_equal_load() {
 }
 
 #[test]
+fn terms_scans_and_tunables_reach_every_policy() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let text = "[[stream]]\nname = \"one\"\nclients = 8\nreserve = \"75%\"\n[[stream]]\nname = \
+        \"other\"\nclients = 8\n[[scan]]\n";
+    std::fs::write(folder.path().join("mine.toml"), text).expect("the folder is ours");
+    let arguments = [
+        "--policies",
+        "headtime,fcfs",
+        "--drives",
+        "atlas10k",
+        "--workloads",
+        "mine.toml",
+        "--requests",
+        "2000",
+        "--set",
+        "deadlines=be=500ms",
+        "--out",
+        "x",
+    ];
+    done(folder.path(), &arguments);
+    let table = lines(folder.path().join("x/results.csv"));
+    let value = |policy: &str, stream: &str, column: &str| -> f64 {
+        let line = table.iter().find(|line| line["policy"] == policy && line["stream"] == stream);
+        line.expect("it was measured")[column].parse().expect("a number")
+    };
+    for policy in ["headtime", "fcfs"] {
+        assert!(value(policy, "total", "scan_mb_per_second") > 0.0);
+        assert_eq!(value(policy, "total", "deadline_requests"), 2_000.0);
+    }
+    let ratio = |policy| value(policy, "one", "progress") / value(policy, "other", "progress");
+    assert!(ratio("headtime") > 2.0 && ratio("fcfs") < 1.2, "{}", ratio("headtime"));
+    let again = done(folder.path(), &arguments);
+    let (reused, all) = reused(&again);
+    assert_eq!(reused, all);
+}
+
+#[test]
 fn combinations_that_make_no_sense_are_left_out_with_a_reason() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let arguments = [

@@ -128,6 +128,64 @@ fn a_run_of_so_many_seconds_has_so_many_seconds() {
     assert_eq!(whole["requests"], 100, "a workload that ends is counted to its end");
 }
 
+/// Streams with terms, written into a file of a folder of its own.
+fn written(text: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("mine.toml");
+    std::fs::write(&path, text).expect("the folder is ours");
+    let path = path.to_str().expect("a path in UTF-8").to_string();
+    (folder, path)
+}
+
+#[test]
+fn streams_get_the_shares_that_a_file_gives_them() {
+    let reader =
+        |name: &str, terms: &str| format!("[[stream]]\nname = \"{name}\"\nclients = 8\n{terms}\n");
+    let share = |answer: &Value, stream: usize| {
+        answer["streams"][stream]["disk_time_share"].as_f64().expect("a share")
+    };
+    let near = |answer: &Value, expected: [f64; 2]| {
+        for (stream, expected) in expected.into_iter().enumerate() {
+            let share = share(answer, stream);
+            assert!((share - expected).abs() < 0.03, "{stream}: {share} and not {expected}");
+        }
+    };
+    let run = |policy: &str, terms: [&str; 2]| {
+        let (_folder, path) = written(&(reader("one", terms[0]) + &reader("other", terms[1])));
+        simulated(&["--workload", &path, "--seconds", "20", "--policy", policy])
+    };
+    let reserved = ["reserve = \"75%\"", "reserve = \"25%\""];
+    near(&run("headtime", reserved), [0.75, 0.25]);
+    near(&run("utilization", ["weight = 3", "weight = 1"]), [0.75, 0.25]);
+    near(&run("headtime", ["weight = 3", ""]), [0.75, 0.25]);
+    let limited = run("headtime", ["limit = 0.2", "limit = 0.3"]);
+    assert!(share(&limited, 0) < 0.22 && share(&limited, 1) < 0.32, "{limited}");
+    let unaware = run("fcfs", reserved);
+    let note = unaware["notes"][0].as_str().expect("a note");
+    assert!(note.starts_with("policy fcfs does not enforce the shares and limits"), "{note}");
+    assert_eq!(run("headtime", reserved)["notes"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn a_scan_runs_beside_streams_and_deadlines_follow_priorities() {
+    let (_folder, path) = written(
+        "[[stream]]\nname = \"recorder\"\nclients = 2\npriority = \"rt\"\n[[stream]]\nname = \
+            \"guest\"\nclients = 6\n[[scan]]\n",
+    );
+    let answer = simulated(&["--workload", &path, "--seconds", "20", "--set", "deadlines=rt=90ms"]);
+    let with_deadlines = |answer: &Value, stream: usize| {
+        answer["streams"][stream]["deadline_requests"] == answer["streams"][stream]["requests"]
+    };
+    assert!(with_deadlines(&answer, 0) && answer["streams"][1]["deadline_requests"] == 0);
+    let scan = |answer: &Value| answer["scan"]["mb_per_second"].as_f64().expect("there is a scan");
+    assert!(scan(&answer) > 0.3, "{}", answer["scan"]);
+    let own = simulated(&["--clients", "4", "--requests", "500", "--set", "deadlines=be=50ms"]);
+    assert_eq!(own["deadline_requests"], 500);
+    let none = simulated(&["--clients", "4", "--requests", "500", "--set", "deadlines=rt=50ms"]);
+    assert_eq!(none["deadline_requests"], 0);
+    assert!(own["scan"].is_null(), "no scan without one in the file");
+}
+
 #[test]
 fn the_sample_files_run() {
     let folder = workspace().join("workloads");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use headtime_mechanics::{DriveProfile, NoiseLevel, ProfileError};
 use headtime_sched::{
     Belief, FillSettings, Parameters, PolicyEntry, QueueLimits, ScanId, ScanOptions, Scheduler,
-    Tunables,
+    ShareChange, ShareRefusal, Tenant, Terms, Tunables,
 };
 use headtime_units::{Instant, Nanos, SectorSize, Sectors};
 use headtime_workload::RequestSource;
@@ -48,6 +48,8 @@ pub struct Experiment {
     pub length: Option<Nanos>,
     /// True to measure each stream as well.
     pub by_stream: bool,
+    /// The tenants with terms of their own: reservations, limits, weights.
+    pub terms: Vec<(Tenant, Terms)>,
     /// The background scan, if any.
     pub background: Option<BackgroundScan>,
     /// Maximum number of requests held; the run fails beyond it, because requests arrive faster
@@ -111,6 +113,9 @@ pub enum RunError {
     /// The run could not continue.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// The terms of a tenant are not valid, or reservations exceed the drive.
+    #[error(transparent)]
+    Shares(#[from] ShareRefusal),
     /// An oracle cannot run on a drive with more than one arm.
     #[error(
         "policy {policy} is an oracle of one arm, and {profile} has {arms}; choose a policy that \
@@ -197,6 +202,9 @@ pub fn run_with_belief(
     let mut scheduler =
         Scheduler::new(belief, (experiment.policy.build)(&experiment.parameters), traits, limits);
     scheduler.set_tunables(experiment.tunables.clone());
+    let changes: Vec<ShareChange> =
+        experiment.terms.iter().map(|(tenant, terms)| ShareChange::Set(*tenant, *terms)).collect();
+    scheduler.change_shares(Instant::ORIGIN, &changes)?;
     let mut scans = None;
     if let Some(background) = &experiment.background {
         scheduler.set_fill(background.fill);
@@ -355,6 +363,7 @@ impl Experiment {
             warm_up_time: None,
             length: None,
             by_stream: false,
+            terms: Vec::new(),
             background: None,
             queue_limit: QueueLimits::default().requests,
         }

@@ -1,8 +1,10 @@
 //! docs/workloads.md says what the tables say, row by row. A test that fails prints the rows as
 //! they should be.
 
+use headtime_config::Key;
 use headtime_workload::file::{
-    ARRIVALS, FieldHelp, KEYS, Kind, PLACES, PROCESSES, RUNS, SIZE_ENTRY, SIZES, SPOT_ENTRY, THINKS,
+    ARRIVALS, FieldHelp, KEYS, Kind, PLACES, PROCESSES, RUNS, SCAN_KEYS, SIZE_ENTRY, SIZES,
+    SPOT_ENTRY, THINKS,
 };
 use headtime_workload::{BUILTINS, fio};
 
@@ -56,6 +58,11 @@ fn every_key_of_a_stream_is_on_the_page() {
         )
     };
     assert_on_the_page(&KEYS.iter().map(row).collect::<Vec<_>>());
+    let row = |key: &headtime_config::Key<headtime_workload::file::ScanPlan>| {
+        let Key { name, takes, summary, default, .. } = key;
+        format!("| `{name}` | {takes} | {summary} | {default} |")
+    };
+    assert_on_the_page(&SCAN_KEYS.iter().map(row).collect::<Vec<_>>());
     for key in SIZE_ENTRY.iter().chain(SPOT_ENTRY) {
         assert!(page().contains(&format!("`{}`", key.name)), "`{}` is not on the page", key.name);
     }

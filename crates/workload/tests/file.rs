@@ -34,6 +34,13 @@ run = { kind = "fixed", requests = 1024 }
 positions = 2
 separate_runs = true
 deadline = "100ms"
+reserve = "25%"
+limit = 0.5
+weight = 3
+burst = "500ms"
+iops_limit = 200
+bandwidth_limit = "50MB"
+priority = "rt/2"
 start = "10s"
 stop = "1min"
 requests = 1000
@@ -55,6 +62,12 @@ arrivals = { kind = "bursts", rate = 100, on = "2s", off = "6s" }
 [[stream]]
 name = "search"
 process = { kind = "chain", file = "12KiB", files = 40, passes = 2, read_ahead = "none" }
+priority = "idle"
+
+[[scan]]
+max_impact = "2%"
+idle = false
+piece = "64KiB"
 "#;
 
 fn read(text: &str) -> WorkloadFile {
@@ -293,6 +306,28 @@ const BROKEN: &[(&str, &[&str])] = &[
             "x.toml:2:57: stream stream-1: process of kind reader: unknown key `gap`; known are \
                 kind, file, passes, read_ahead",
         ],
+    ),
+    (
+        "[[stream]]\nlimit = \"10%\"\nreserve = 0.2\n",
+        &["x.toml:1:1: stream stream-1: limit is below reserve; raise limit, or lower reserve"],
+    ),
+    (
+        "[[stream]]\nreserve = 0.7\n[[stream]]\nreserve = \"50%\"\n",
+        &["x.toml:1:1: the streams reserve 120 % of disk time; lower their reserve to 100 % \
+                together"],
+    ),
+    (
+        "[[stream]]\npriority = \"rt/8\"\nweight = 0\nreserve = 2\n",
+        &[
+            "x.toml:2:12: stream stream-1: priority is \"rt/8\", expected rt, be or idle, with a \
+                level from 0 (most urgent) to 7 after it",
+            "x.toml:3:10: stream stream-1: weight is 0, expected a whole number from 1 to 1000",
+            "x.toml:4:11: stream stream-1: reserve is 2, expected a share from 0 to 1",
+        ],
+    ),
+    (
+        "[[stream]]\n[[scan]]\n[[scan]]\nimpact = 2\n",
+        &["x.toml:3:1: there is a scan already; keep one, which reads the whole drive"],
     ),
     (
         "[[stream]]\nsize = [{ weight = 3 }]\n",

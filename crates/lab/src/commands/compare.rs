@@ -33,7 +33,7 @@ use headtime_console::stop::Stop;
 )]
 pub struct CompareArguments {
     /// TOML file with any of: policies, models, drives, workloads, depths, baseline, seed,
-    /// replicas, requests, warmup, noise, outstanding, queue_limit, remap, replay, time_scale;
+    /// replicas, requests, warmup, noise, outstanding, queue_limit, set, remap, replay, time_scale;
     /// options override it
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
@@ -83,6 +83,9 @@ pub struct CompareArguments {
     /// Pending requests at which a run counts as overloaded [default: 65536]
     #[arg(long, value_name = "N")]
     pub queue_limit: Option<u64>,
+    /// Tunable of the scheduler, as in `headtime set`; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
     /// Traces: mapping of addresses to the drive: none, wrap, scale or compact [default: wrap]
     #[arg(long, value_name = "HOW")]
     pub remap: Option<String>,
@@ -189,6 +192,9 @@ fn spec(arguments: &CompareArguments) -> Result<CompareSpec, Failure> {
     spec.baseline =
         arguments.baseline.clone().map(|name| Located::new(name, "--baseline")).or(spec.baseline);
     spec.noise = arguments.noise.unwrap_or(spec.noise);
+    if !arguments.set.is_empty() {
+        spec.set = arguments.set.iter().map(|set| Located::new(set.clone(), "--set")).collect();
+    }
     for (name, flag, value) in [
         ("remap", "--remap", &arguments.remap),
         ("replay", "--replay", &arguments.replay),

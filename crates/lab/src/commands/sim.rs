@@ -235,7 +235,9 @@ pub fn run(arguments: &SimArguments) -> Result<(), Failure> {
 /// As [`run`].
 pub fn simulate(arguments: &SimArguments) -> Result<SimOutput, Failure> {
     let profile = Arc::new(drive_model::load(&arguments.drive)?);
-    let mut load = Load::of(arguments)?;
+    let tunables = model::tunables(&arguments.set)?;
+    let mut load = Load::of(arguments, &tunables.deadlines)?;
+    let service = load.service(&profile)?;
     let timed = arguments.seconds.is_some();
     let requests = arguments.requests.or((!timed && !load.is_finite()).then_some(20_000));
     let warm_up = arguments.warmup.unwrap_or(match (arguments.seconds, requests) {
@@ -250,15 +252,18 @@ pub fn simulate(arguments: &SimArguments) -> Result<SimOutput, Failure> {
     let experiment = Experiment {
         instance: Instance::Noise(arguments.noise),
         parameters: arguments.policy.parameters.clone(),
-        tunables: model::tunables(&arguments.set)?,
+        tunables,
         outstanding: arguments.outstanding,
         warm_up: warm_up_requests.unwrap_or(0),
         requests: requests.unwrap_or(u64::MAX),
         warm_up_time,
         length: arguments.seconds,
         by_stream: load.has_streams(),
+        background: service.scan,
+        terms: service.terms,
         ..Experiment::new(Arc::clone(&profile), arguments.policy.entry, arguments.seed)
     };
+    let unused = unused_terms(&experiment);
     let source = load.source(&profile, arguments.seed)?;
     let begun = model::Begun::of(arguments, &profile)?;
     let stopped = |error| match error {
@@ -328,10 +333,21 @@ pub fn simulate(arguments: &SimArguments) -> Result<SimOutput, Failure> {
             warmup_seconds: warm_up_time.map(Nanos::as_secs_f64),
         },
         trace: load.summary(),
-        notes: load.notes(),
+        notes: [load.notes(), unused].concat(),
         version: env!("CARGO_PKG_VERSION"),
         measures,
     })
+}
+
+/// A note where the policy does not use the terms of the streams.
+fn unused_terms(experiment: &Experiment) -> Vec<String> {
+    let Experiment { policy, parameters, terms, .. } = experiment;
+    let unused = !terms.is_empty() && !(policy.build)(parameters).enforces_limits();
+    let note = format!(
+        "policy {} does not enforce the shares and limits of streams; headtime and utilization do",
+        policy.name
+    );
+    if unused { vec![note] } else { Vec::new() }
 }
 
 fn policy(text: &str) -> Result<PolicyArgument, headtime_sched::PolicyError> {

@@ -17,7 +17,7 @@ use super::belief::PlannedBelief;
 use super::observer::Observer;
 use super::outcome::{CellEnd, CellOutcome, Figures, StreamOutcome, rounded, shares};
 use super::plan::{Case, Plan};
-use crate::workloads::StreamLabel;
+use crate::workloads::{Service, StreamLabel};
 use headtime_console::Failure;
 use headtime_console::stop::Stop;
 
@@ -81,6 +81,9 @@ pub struct Decisive {
     pub outstanding: Option<u64>,
     /// Requests held at most.
     pub queue_limit: u64,
+    /// The tunables of the scheduler.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set: Vec<String>,
     /// The number of the stream that runs alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<usize>,
@@ -152,6 +155,7 @@ impl Cell {
             noise: plan.spec.noise,
             outstanding: self.outstanding(plan),
             queue_limit: plan.spec.queue_limit.value,
+            set: plan.spec.set.iter().map(|set| set.value.clone()).collect(),
             stream: match self.kind {
                 CellKind::Alone(stream) => Some(stream),
                 _ => None,
@@ -224,12 +228,17 @@ impl Cell {
             Some(policy) => (policy.entry, policy.parameters.clone()),
             None => PolicyEntry::parse(OWN_QUEUE)?,
         };
+        // A stream alone has the drive as it is.
+        let service = match self.kind {
+            CellKind::Alone(_) => Service::default(),
+            _ => plan.service(case).map_err(|failure| anyhow!(failure.message()))?,
+        };
         let experiment = Experiment {
             profile: plan.drives[case.drive].profile.clone(),
             instance: Instance::Noise(plan.spec.noise),
             policy: entry,
             parameters,
-            tunables: headtime_sched::Tunables::default(),
+            tunables: plan.tunables.clone(),
             outstanding: self.outstanding(plan).map(|outstanding| outstanding as usize),
             seed: self.seed,
             warm_up: case.warm_up,
@@ -237,7 +246,8 @@ impl Cell {
             warm_up_time: None,
             length: None,
             by_stream: true,
-            background: None,
+            terms: service.terms,
+            background: service.scan,
             queue_limit: plan.spec.queue_limit.value as usize,
         };
         let inner = self.source(plan).map_err(|failure| anyhow!(failure.message()))?;
@@ -300,6 +310,7 @@ fn outcome(
         total: Figures::of_run(measures),
         streams: streams.collect(),
         response_ms_by_share: observer.response_ms_by_share(),
+        scan_mb_per_second: measures.scan.as_ref().map(|scan| rounded(scan.mb_per_second)),
         equal_load_status: None,
     })
 }

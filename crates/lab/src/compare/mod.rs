@@ -31,7 +31,7 @@ pub use outcome::{CellEnd, CellOutcome, CellStatus, EqualLoad, Figures, Half, St
 #[cfg(feature = "parquet")]
 pub use parquet::parquet;
 pub use plan::{Case, LeftOut, Plan, PlannedDrive, PlannedPolicy, PlannedWorkload};
-pub use references::{CellResult, EQUAL_LOAD};
+pub use references::{CellResult, EQUAL_LOAD, cells_at_equal_load};
 pub use results::{CaseResult, CompareOutput, Comparison, Entry};
 pub use spec::{CompareSpec, Located, quoted, split_names};
 pub use table::{ALL_STREAMS, COLUMNS, CellValue, Column, ColumnKind, Line};

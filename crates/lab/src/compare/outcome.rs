@@ -33,6 +33,9 @@ pub struct CellOutcome {
     /// Response times within which the shares 1 − 10^(−k/10), k = 0, 1, 2 …, of the requests ended:
     /// ten to each nine, as many as the number of requests can tell.
     pub response_ms_by_share: Vec<f64>,
+    /// MB per second that a background scan read; `None` without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scan_mb_per_second: Option<f64>,
     /// The reliability of the run at equal load; `None` if there is none. Cells are stored without.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     pub equal_load_status: Option<CellStatus>,
@@ -74,6 +77,9 @@ pub struct Figures {
     pub deadline_requests: u64,
     /// Of those, the ones that completed after it.
     pub deadline_misses: u64,
+    /// Disk time charged to a stream, as a share of the window; `None` for the whole run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_time_share: Option<f64>,
     /// The rate ÷ the rate of the same stream alone; of a whole run only if it has one stream.
     /// This and the following figures depend on other runs, and cells are stored without them.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
@@ -230,6 +236,7 @@ impl Figures {
             service_ms: times(figures.requests, &figures.service_ms),
             deadline_requests: figures.deadline_requests,
             deadline_misses: figures.deadline_misses,
+            disk_time_share: Some(rounded(figures.disk_time_share)),
             ..Self::default()
         }
     }
@@ -328,6 +335,7 @@ pub(super) mod tests {
                 ..Figures::default()
             },
             streams: Vec::new(),
+            scan_mb_per_second: None,
             equal_load_status: None,
             response_ms_by_share: (0..steps(20_000)).map(|step| 1.0 + step as f64).collect(),
         }

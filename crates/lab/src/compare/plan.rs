@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 use headtime_mechanics::DriveProfile;
-use headtime_sched::{POLICIES, Parameters, PolicyEntry};
+use headtime_sched::{DeadlineTable, IoPriority, POLICIES, Parameters, PolicyEntry, Tunables};
 use headtime_sim::RunError;
 use headtime_workload::RequestSource;
 use serde::Serialize;
@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::belief::PlannedBelief;
 use super::fingerprint::fnv;
 use super::spec::{CompareSpec, Located};
-use crate::workloads::WorkloadChoice;
+use crate::workloads::{Service, WorkloadChoice};
 use headtime_console::{Failure, drive_model};
 
 /// A comparison that can be run.
@@ -31,6 +31,8 @@ pub struct Plan {
     pub beliefs: Vec<PlannedBelief>,
     /// The place of the policy that the others are compared with.
     pub baseline: usize,
+    /// The tunables of the scheduler.
+    pub tunables: Tunables,
     /// The drives.
     pub drives: Vec<PlannedDrive>,
     /// The workloads.
@@ -113,6 +115,16 @@ impl Plan {
     /// When a policy, drive or workload is unknown, a number is invalid, or nothing is left to run;
     /// the message names the place.
     pub fn new(spec: CompareSpec) -> Result<Self, Failure> {
+        let tunables = spec.tunables()?;
+        let workloads = workloads(&spec, &tunables.deadlines)?;
+        Self::of(spec, workloads)
+    }
+
+    /// As [`Plan::new`], with these workloads instead of those that the input names.
+    ///
+    /// # Errors
+    /// As [`Plan::new`].
+    pub fn of(spec: CompareSpec, workloads: Vec<PlannedWorkload>) -> Result<Self, Failure> {
         spec.check()?;
         let beliefs = once(&spec.beliefs)
             .into_iter()
@@ -124,12 +136,13 @@ impl Plan {
             .into_iter()
             .map(PlannedDrive::load)
             .collect::<Result<Vec<_>, _>>()?;
-        let workloads = workloads(&spec)?;
+        let tunables = spec.tunables()?;
         let mut plan = Self {
             spec,
             policies,
             beliefs,
             baseline,
+            tunables,
             drives,
             workloads,
             cases: Vec::new(),
@@ -187,6 +200,15 @@ impl Plan {
             seed,
             case.depth,
         )
+    }
+
+    /// The terms of the streams of `case` and the scan beside them.
+    ///
+    /// # Errors
+    /// When the scheduler does not take the terms of a stream.
+    pub fn service(&self, case: &Case) -> Result<Service, Failure> {
+        let sector = self.drives[case.drive].profile.sector_size().map_err(Failure::usage)?;
+        self.workloads[case.workload].choice.service(sector)
     }
 
     /// A one-line description of `case`.
@@ -280,7 +302,7 @@ impl Plan {
                 policies: able.to_vec(),
                 warm_up: self.warm_up(depth),
             };
-            match self.source(&case, self.spec.seed.value) {
+            match self.service(&case).and_then(|_| self.source(&case, self.spec.seed.value)) {
                 Ok(_) if able.is_empty() => {}
                 Ok(_) => cases.push(case),
                 Err(failure) => set_aside
@@ -371,11 +393,17 @@ fn policies(
 }
 
 /// Workloads, each once; two files that are called the same are called by their paths.
-fn workloads(spec: &CompareSpec) -> Result<Vec<PlannedWorkload>, Failure> {
+fn workloads(
+    spec: &CompareSpec,
+    deadlines: &DeadlineTable,
+) -> Result<Vec<PlannedWorkload>, Failure> {
     let words = once(&spec.workloads);
-    let traces = spec.traces()?;
+    let mut traces = spec.traces()?;
+    traces.replay.deadline = deadlines.within(IoPriority::DEFAULT);
     let parse = |word: &&Located<String>| {
-        WorkloadChoice::parse_with(&word.value, &traces).map_err(|failure| at(&word.place, failure))
+        WorkloadChoice::parse_with(&word.value, &traces)
+            .map(|choice| choice.with_deadlines(deadlines))
+            .map_err(|failure| at(&word.place, failure))
     };
     let choices = words.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
     if let Some((name, option)) = spec.trace_options.first()

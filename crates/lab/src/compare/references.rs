@@ -61,38 +61,37 @@ impl References {
         total.progress_harmonic_mean = Some(rounded(all.len() as f64 / slowness));
         total.progress = total.progress_sum.filter(|_| outcome.streams.len() == 1);
     }
+}
 
-    /// The cells at equal load: those of all policies whose own cells have results.
-    pub(super) fn equal_load_cells(
-        &self,
-        plan: &Plan,
-        results: &[(Cell, CellResult)],
-    ) -> Vec<Cell> {
-        let mut runs: HashMap<(usize, u64), Vec<(usize, CellOutcome)>> = HashMap::new();
-        for (cell, result) in results {
-            if let (CellKind::Policy(policy), Ok(outcome)) = (&cell.kind, result) {
-                let mut outcome = outcome.clone();
-                self.add_progress(cell.case, cell.seed, &mut outcome);
-                runs.entry((cell.case, cell.seed)).or_default().push((*policy, outcome));
-            }
+/// The cells at equal load, by the results of [`Cell::all`]: those of all policies whose own cells
+/// have results.
+#[must_use]
+pub fn cells_at_equal_load(plan: &Plan, results: &[(Cell, CellResult)]) -> Vec<Cell> {
+    let references = References::new(results.iter().map(|(cell, result)| (cell, result)));
+    let mut runs: HashMap<(usize, u64), Vec<(usize, CellOutcome)>> = HashMap::new();
+    for (cell, result) in results {
+        if let (CellKind::Policy(policy), Ok(outcome)) = (&cell.kind, result) {
+            let mut outcome = outcome.clone();
+            references.add_progress(cell.case, cell.seed, &mut outcome);
+            runs.entry((cell.case, cell.seed)).or_default().push((*policy, outcome));
         }
-        let mut cells = Vec::new();
-        for (case, of) in plan.cases.iter().enumerate() {
-            let open = plan.workloads[of.workload].choice.open_streams();
-            for seed in plan.seeds() {
-                let runs = runs.get(&(case, seed)).map_or(&[][..], Vec::as_slice);
-                let Some(rates) = equal_load_rates(&open, runs.iter().map(|(_, run)| run)) else {
-                    continue;
-                };
-                cells.extend(runs.iter().map(|(policy, _)| Cell {
-                    case,
-                    seed,
-                    kind: CellKind::EqualLoad { policy: *policy, rates: rates.clone() },
-                }));
-            }
-        }
-        cells
     }
+    let mut cells = Vec::new();
+    for (case, of) in plan.cases.iter().enumerate() {
+        let open = plan.workloads[of.workload].choice.open_streams();
+        for seed in plan.seeds() {
+            let runs = runs.get(&(case, seed)).map_or(&[][..], Vec::as_slice);
+            let Some(rates) = equal_load_rates(&open, runs.iter().map(|(_, run)| run)) else {
+                continue;
+            };
+            cells.extend(runs.iter().map(|(policy, _)| Cell {
+                case,
+                seed,
+                kind: CellKind::EqualLoad { policy: *policy, rates: rates.clone() },
+            }));
+        }
+    }
+    cells
 }
 
 /// The rate of each stream at equal load, `None` for the `open` ones; nothing if all are open or

@@ -10,7 +10,7 @@ use super::cell::{Cell, Decisive};
 use super::outcome::CellOutcome;
 use super::plan::Plan;
 use super::progress::Waiting;
-use super::references::{CellResult, References};
+use super::references::{CellResult, cells_at_equal_load};
 use super::store::{Found, Store};
 use headtime_console::Failure;
 use headtime_console::stop::Stop;
@@ -47,8 +47,7 @@ pub fn run(
             return Ok(CompareSession::Stopped { kept, of });
         }
     };
-    let references = References::new(results.iter().map(|(cell, result)| (cell, result)));
-    let second = references.equal_load_cells(plan, &results);
+    let second = cells_at_equal_load(plan, &results);
     match compute(plan, store, threads, stop, second, "cells at equal load")? {
         Computed::All(second) => results.extend(second),
         Computed::Stopped { kept, of } => {

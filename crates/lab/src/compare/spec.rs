@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
 use headtime_mechanics::{NoiseLevel, UnknownNoise};
+use headtime_sched::Tunables;
 use serde::{Deserialize, Serialize, Serializer};
 use toml::Spanned;
 
@@ -44,6 +45,9 @@ pub struct CompareSpec {
     pub outstanding: Option<Located<u64>>,
     /// Requests held before a run counts as overloaded.
     pub queue_limit: Located<u64>,
+    /// Tunables of the scheduler, as in `headtime sim --set`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub set: Vec<Located<String>>,
     /// The mapping and replay of traces, by the names of the options.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub trace_options: Vec<(&'static str, Located<String>)>,
@@ -76,6 +80,7 @@ struct PlanFile {
     noise: Option<Spanned<String>>,
     outstanding: Option<Spanned<u64>>,
     queue_limit: Option<Spanned<u64>>,
+    set: Option<Vec<Spanned<String>>>,
     remap: Option<Spanned<String>>,
     replay: Option<Spanned<String>>,
     time_scale: Option<Spanned<toml::Value>>,
@@ -100,6 +105,7 @@ impl Default for CompareSpec {
             noise: NoiseLevel::default(),
             outstanding: None,
             queue_limit: Located::new(65_536, "the default"),
+            set: Vec::new(),
             trace_options: Vec::new(),
         }
     }
@@ -132,6 +138,7 @@ impl CompareSpec {
         placed.all(file.drives, &mut spec.drives);
         placed.all(file.workloads, &mut spec.workloads);
         placed.all(file.depths, &mut spec.depths);
+        placed.all(file.set, &mut spec.set);
         placed.one(file.seed, &mut spec.seed);
         placed.one(file.replicas, &mut spec.replicas);
         placed.one(file.requests, &mut spec.requests);
@@ -155,6 +162,21 @@ impl CompareSpec {
             })?;
         }
         Ok(spec)
+    }
+
+    /// The tunables of the scheduler.
+    ///
+    /// # Errors
+    /// With the first that cannot be set, and its place.
+    pub fn tunables(&self) -> Result<Tunables, Failure> {
+        let mut tunables = Tunables::default();
+        for Located { value, place } in &self.set {
+            let (name, text) = value.split_once('=').unwrap_or((value, ""));
+            tunables
+                .set(name, text)
+                .map_err(|error| Failure::Usage(anyhow!("{place}: {value}: {error}")))?;
+        }
+        Ok(tunables)
     }
 
     /// Sets an option of traces, if there is a value.
@@ -258,6 +280,7 @@ impl CompareSpec {
             (self.queue_limit.value != usual)
                 .then(|| format!("--queue-limit {}", self.queue_limit.value)),
         );
+        parts.extend(self.set.iter().map(|set| format!("--set {}", quoted(&set.value))));
         parts.extend(self.trace_options.iter().map(|(name, option)| {
             format!("--{} {}", name.replace('_', "-"), quoted(&option.value))
         }));

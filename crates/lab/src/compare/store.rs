@@ -203,6 +203,7 @@ mod tests {
             noise: NoiseLevel::default(),
             outstanding: None,
             queue_limit: 1_000,
+            set: Vec::new(),
             stream: None,
             rates: None,
         }

@@ -127,6 +127,7 @@ pub const COLUMNS: &[Column] = &[
     column!(Number, "service_ms_p99", |line| Some(counted(line)?.service_ms.p99)),
     column!(Whole, "deadline_requests", |line| count(line.figures()?.deadline_requests)),
     column!(Whole, "deadline_misses", |line| count(line.figures()?.deadline_misses)),
+    column!(Number, "disk_time_share", |line| line.figures()?.disk_time_share),
     column!(Number, "progress", |line| line.figures()?.progress),
     column!(Number, "progress_sum", |line| line.figures()?.progress_sum),
     column!(Number, "progress_harmonic_mean", |line| line.figures()?.progress_harmonic_mean),
@@ -140,6 +141,7 @@ pub const COLUMNS: &[Column] = &[
     column!(Number, "equal_load_response_ms_p99", |line| Some(
         line.figures()?.equal_load?.response_ms_p99
     )),
+    column!(Number, "scan_mb_per_second", |line| line.whole()?.scan_mb_per_second),
     column!(Number, "queue_depth_mean", |line| Some(line.whole()?.queue_depth_mean)),
     column!(Whole, "fell_behind_requests", |line| Some(line.whole()?.backlog_growth)),
     column!(Number, "seek_share", |line| Some(line.whole()?.disk_time.seek)),

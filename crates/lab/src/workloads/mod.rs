@@ -12,8 +12,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, anyhow};
+use headtime_sched::{DeadlineTable, FillSettings, IoPriority, Tenant, Terms, VolumeId};
+use headtime_serve::volumes::{ClassSettings, shares};
+use headtime_sim::BackgroundScan;
 use headtime_units::{SectorSize, Sectors};
-use headtime_workload::file::WorkloadFile;
+use headtime_workload::file::{StreamTerms, WorkloadFile};
 use headtime_workload::trace::Replay;
 use headtime_workload::{BUILTINS, Builtin, RequestSource, fio};
 
@@ -51,6 +54,15 @@ pub struct StreamLabel {
     pub name: String,
     /// The class that its figures are added to.
     pub class: String,
+}
+
+/// The settings of a scheduler that belong to a workload, besides its requests.
+#[derive(Clone, Debug, Default)]
+pub struct Service {
+    /// The tenants with terms of their own: a stream is the volume of its number.
+    pub terms: Vec<(Tenant, Terms)>,
+    /// The background scan.
+    pub scan: Option<BackgroundScan>,
 }
 
 impl WorkloadChoice {
@@ -100,6 +112,15 @@ impl WorkloadChoice {
                 )))
             }
         }
+    }
+
+    /// A workload that is written in the program.
+    ///
+    /// # Errors
+    /// When the text makes none.
+    pub fn of_text(name: &str, toml: &str) -> Result<Self, Failure> {
+        let file = WorkloadFile::from_toml(name, toml).map_err(Failure::usage)?;
+        Self::of_streams(name, file, None)
     }
 
     fn of_streams(name: &str, file: WorkloadFile, pairs: Option<&str>) -> Result<Self, Failure> {
@@ -190,6 +211,66 @@ impl WorkloadChoice {
             }
             What::Trace(trace) => vec![trace.choice.replay() == Replay::Open],
         }
+    }
+
+    /// The same with deadlines by I/O priority for streams without a deadline of their own. A
+    /// stream without a priority is best effort.
+    #[must_use]
+    pub fn with_deadlines(mut self, deadlines: &DeadlineTable) -> Self {
+        if let What::Streams(file) = &mut self.what {
+            for plan in &mut Arc::make_mut(file).streams {
+                let within = deadlines.within(priority_of(&plan.terms));
+                plan.stream.deadline = plan.stream.deadline.or(within);
+            }
+        }
+        self
+    }
+
+    /// The terms of the streams and the scan beside them on a drive with sectors of this size.
+    ///
+    /// # Errors
+    /// When the scheduler does not take the terms of a stream.
+    pub fn service(&self, sector: SectorSize) -> Result<Service, Failure> {
+        let What::Streams(file) = &self.what else { return Ok(Service::default()) };
+        let mut service = Service::default();
+        for (number, plan) in (0..).zip(&file.streams) {
+            let StreamTerms { reserve, limit, weight, burst, iops_limit, bandwidth_limit, .. } =
+                plan.terms;
+            let settings = ClassSettings {
+                reserve,
+                limit,
+                burst,
+                iops_limit,
+                bandwidth_limit,
+                priority: plan.terms.priority.as_ref().map(|_| priority_of(&plan.terms)),
+                ..ClassSettings::default()
+            };
+            let mut terms = shares::terms(&settings, sector).unwrap_or_default();
+            terms.weight = weight.unwrap_or(terms.weight);
+            let tenant = Tenant::of(VolumeId(number));
+            terms.check(tenant).map_err(|refusal| {
+                Failure::usage(anyhow!("{}: stream {}: {refusal}", file.name, plan.name))
+            })?;
+            service.terms.extend((terms != Terms::default()).then_some((tenant, terms)));
+        }
+        service.scan = match &file.scan {
+            None => None,
+            Some(scan) => {
+                let mut fill = FillSettings { max_impact: scan.max_impact, ..Default::default() };
+                fill.idle.enabled = scan.idle;
+                let bytes = scan.piece_bytes.unwrap_or(u64::from(sector.bytes()));
+                let grain = sector.sectors_of(bytes).ok_or_else(|| {
+                    Failure::usage(anyhow!(
+                        "{}: scan: piece is {bytes} bytes; expected a multiple of the drive's \
+                            sector of {} bytes",
+                        file.name,
+                        sector.bytes()
+                    ))
+                })?;
+                Some(BackgroundScan { grain, ..BackgroundScan::new(fill) })
+            }
+        };
+        Ok(service)
     }
 
     /// Name and class of each stream, in the order of `Ask::stream`.
@@ -284,6 +365,12 @@ impl WorkloadChoice {
                 .try_for_each(TraceReport::check),
         }
     }
+}
+
+/// The I/O priority of a stream.
+fn priority_of(terms: &StreamTerms) -> IoPriority {
+    let Some((class, level)) = &terms.priority else { return IoPriority::DEFAULT };
+    format!("{class}/{level}").parse().expect("the file was checked for classes and levels")
 }
 
 /// The parts before and after the colon: the first colon for a built-in workload, the one after the

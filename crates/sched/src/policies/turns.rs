@@ -499,7 +499,7 @@ impl Slack {
     /// The weight of a tenant in the distribution of slack.
     fn weight(self, state: &TenantState) -> u64 {
         match self {
-            Self::Fair => 1,
+            Self::Fair => u64::from(state.terms().weight),
             // A tenant without a reservation counts with a thousandth: a small weight, but not
             // zero.
             Self::Proportional => u64::from(state.terms().reserve.as_billionths()).max(1_000_000),

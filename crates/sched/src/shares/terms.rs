@@ -33,6 +33,8 @@ pub struct Terms {
     pub burst: Nanos,
     /// The precedence among entitled tenants and for slack: real time first, idle last.
     pub priority: PriorityClass,
+    /// Its part of slack beside tenants of the same priority; from 1 to [`Terms::MAX_WEIGHT`].
+    pub weight: u16,
     /// The maximum number of requests a second; at least 1.
     pub requests_per_second: Option<u32>,
     /// It does not exceed so many sectors a second, which is how a rate in bytes is written here;
@@ -119,6 +121,14 @@ pub enum ShareRefusal {
         /// The burst.
         burst: Nanos,
     },
+    /// A weight out of range.
+    #[error("{tenant}: a weight of {weight} is out of range; choose 1 to {}", Terms::MAX_WEIGHT)]
+    Weight {
+        /// The tenant.
+        tenant: Tenant,
+        /// The weight.
+        weight: u16,
+    },
     /// A cap of nothing.
     #[error(
         "{tenant}: a cap of 0 requests a second would hold everything back for ever; choose at \
@@ -180,13 +190,15 @@ impl core::fmt::Display for Tenant {
 }
 
 impl Default for Terms {
-    /// Nothing reserved, nothing limited, a burst of one second (P5: the period), best effort.
+    /// Nothing reserved, nothing limited, a burst of one second (P5: the period), best effort, the
+    /// weight 1.
     fn default() -> Self {
         Self {
             reserve: Share::NONE,
             limit: Share::WHOLE,
             burst: Nanos::from_secs(1),
             priority: PriorityClass::BestEffort,
+            weight: 1,
             requests_per_second: None,
             sectors_per_second: None,
         }
@@ -203,6 +215,8 @@ impl Terms {
     pub const MIN_BURST: Nanos = Nanos::from_ms(10);
     /// The longest burst.
     pub const MAX_BURST: Nanos = Nanos::from_secs(60);
+    /// The largest weight.
+    pub const MAX_WEIGHT: u16 = 1_000;
     /// The largest cap in sectors a second.
     pub const MAX_SECTORS: u64 = 1_000_000_000_000;
     /// The maximum number of tenants with terms on one drive.
@@ -219,7 +233,7 @@ impl Terms {
     /// # Errors
     /// [`ShareRefusal`] for `tenant`.
     pub fn check(&self, tenant: Tenant) -> Result<(), ShareRefusal> {
-        let Self { reserve, limit, burst, .. } = *self;
+        let Self { reserve, limit, burst, weight, .. } = *self;
         if limit < Self::MIN_LIMIT {
             return Err(ShareRefusal::LimitTooSmall { tenant, limit });
         }
@@ -228,6 +242,9 @@ impl Terms {
         }
         if !(Self::MIN_BURST..=Self::MAX_BURST).contains(&burst) {
             return Err(ShareRefusal::Burst { tenant, burst });
+        }
+        if !(1..=Self::MAX_WEIGHT).contains(&weight) {
+            return Err(ShareRefusal::Weight { tenant, weight });
         }
         if self.requests_per_second == Some(0) {
             return Err(ShareRefusal::NoRequests { tenant });

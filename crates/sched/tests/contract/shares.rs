@@ -149,6 +149,10 @@ fn terms_that_could_not_be_kept_are_refused_by_themselves() {
             "volume 1: a burst of 9.000 ms is out of range; choose 10.000 ms to 60.000 s",
         ),
         (
+            Terms { weight: 0, ..Terms::default() },
+            "volume 1: a weight of 0 is out of range; choose 1 to 1000",
+        ),
+        (
             Terms { requests_per_second: Some(0), ..Terms::default() },
             "volume 1: a cap of 0 requests a second would hold everything back for ever; choose at \
                 least 1, or no cap",

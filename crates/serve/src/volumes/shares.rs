@@ -24,6 +24,7 @@ pub fn terms(settings: &ClassSettings, sector: SectorSize) -> Option<Terms> {
         limit: limit.unwrap_or(Share::WHOLE),
         burst: burst.unwrap_or(usual.burst),
         priority: priority.map_or(usual.priority, IoPriority::class),
+        weight: usual.weight,
         requests_per_second: iops_limit,
         // A limit below one sector per second is rounded up to one.
         sectors_per_second: bandwidth_limit

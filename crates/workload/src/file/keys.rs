@@ -4,11 +4,12 @@ use alloc::format;
 use alloc::string::{String, ToString};
 
 use headtime_config::{Key, Value, ValueErrors};
-use headtime_units::{parse_bytes, parse_share};
+use headtime_units::{Share, parse_bytes, parse_share};
 
 use super::kinds::{self, ARRIVALS, PLACES, RUNS, THINKS};
 use super::plan::{Clients, Range, StreamPlan};
 use super::processes::PROCESSES;
+use super::service;
 use crate::arrivals::ThinkTime;
 use crate::config::Alignment;
 
@@ -207,6 +208,62 @@ pub const KEYS: &[Key<StreamPlan>] = &[
         set: |plan, value| value.time().map(|time| plan.stream.deadline = Some(time)),
     },
     Key {
+        name: "reserve",
+        takes: "share, 0.25 or \"25%\"",
+        summary: "guaranteed share of disk time, whenever the stream has requests",
+        default: "none",
+        set: |plan, value| share(value).map(|share| plan.terms.reserve = share),
+    },
+    Key {
+        name: "limit",
+        takes: "share, 0.5 or \"50%\"",
+        summary: "maximum share of disk time, even when no other stream has requests",
+        default: "none",
+        set: |plan, value| share(value).map(|share| plan.terms.limit = Some(share)),
+    },
+    Key {
+        name: "weight",
+        takes: "whole number from 1 to 1000",
+        summary: "part of unreserved disk time beside streams of the same priority",
+        default: "1",
+        set: |plan, value| {
+            value.count(1..=1_000).map(|weight| plan.terms.weight = Some(weight as u16))
+        },
+    },
+    Key {
+        name: "burst",
+        takes: "time",
+        summary: "time for which the stream may save up unused reserve and limit",
+        default: "1s",
+        set: |plan, value| value.positive_time().map(|time| plan.terms.burst = Some(time)),
+    },
+    Key {
+        name: "iops_limit",
+        takes: "whole number from 1",
+        summary: "maximum requests per second",
+        default: "none",
+        set: |plan, value| {
+            value.count(1..=u32::MAX).map(|limit| plan.terms.iops_limit = Some(limit))
+        },
+    },
+    Key {
+        name: "bandwidth_limit",
+        takes: "size a second",
+        summary: "maximum bytes per second",
+        default: "none",
+        set: |plan, value| value.size().map(|size| plan.terms.bandwidth_limit = Some(size.get())),
+    },
+    Key {
+        name: "priority",
+        takes: "rt, be or idle, optionally with a level such as rt/2",
+        summary: "I/O priority: decides the order in unreserved time, and the deadline if the \
+            tunable `deadlines` has one for it and the stream has none",
+        default: "\"be\"",
+        set: |plan, value| {
+            service::priority(value).map(|priority| plan.terms.priority = Some(priority))
+        },
+    },
+    Key {
         name: "start",
         takes: "time",
         summary: "start of the stream",
@@ -229,6 +286,12 @@ pub const KEYS: &[Key<StreamPlan>] = &[
         set: |plan, value| value.size().map(|size| plan.stream.bytes = Some(size.get())),
     },
 ];
+
+/// A share of disk time.
+fn share(value: &Value<'_>) -> Result<Share, ValueErrors> {
+    let share = Share::from_fraction(value.fraction()?);
+    share.ok_or_else(|| value.unexpected("a share from 0 to 1", "0.25"))
+}
 
 /// A name of a stream, a class or a volume.
 pub(super) fn label(value: &Value<'_>) -> Result<String, ValueErrors> {

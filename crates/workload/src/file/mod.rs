@@ -30,6 +30,7 @@ mod kinds;
 mod needs;
 mod plan;
 mod processes;
+mod service;
 mod written;
 
 use alloc::format;
@@ -37,7 +38,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use headtime_config::{Document, Key, TextError, TextErrors, Value, ValueErrors};
-use headtime_units::{SectorSize, Sectors};
+use headtime_units::{SectorSize, Sectors, Share};
 
 pub use keys::KEYS;
 pub(crate) use kinds::constant;
@@ -45,6 +46,7 @@ pub use kinds::{ARRIVALS, FieldHelp, Kind, PLACES, RUNS, SIZE_ENTRY, SIZES, SPOT
 pub use needs::{NEED_KEYS, NeedsFile, StreamNeed};
 pub use plan::{Clients, Range, StreamPlan};
 pub use processes::PROCESSES;
+pub use service::{SCAN_KEYS, ScanPlan, StreamTerms};
 
 use crate::error::WorkloadError;
 use crate::generator::Workload;
@@ -58,6 +60,8 @@ pub struct WorkloadFile {
     pub description: Option<String>,
     /// The streams, at least one.
     pub streams: Vec<StreamPlan>,
+    /// The background scan beside them.
+    pub scan: Option<ScanPlan>,
     /// Options of a foreign file that have no meaning here, or a slightly different one, each with
     /// its line.
     pub notes: Vec<String>,
@@ -85,6 +89,16 @@ const FILE_KEYS: &[Key<WorkloadFile>] = &[
             ValueErrors::join(tables.iter().map(|table| file.add_stream(table)))
         },
     },
+    Key {
+        name: "scan",
+        takes: "[[scan]] with its keys on the lines below",
+        summary: "a background scan of the whole drive beside the streams",
+        default: "none",
+        set: |file, value| {
+            let tables = value.tables()?;
+            ValueErrors::join(tables.iter().map(|table| file.add_scan(table)))
+        },
+    },
 ];
 
 impl WorkloadFile {
@@ -97,6 +111,7 @@ impl WorkloadFile {
             name: name.to_string(),
             description: None,
             streams: Vec::new(),
+            scan: None,
             notes: Vec::new(),
         };
         headtime_config::read(name, text, &mut file, &[FILE_KEYS])?;
@@ -104,7 +119,10 @@ impl WorkloadFile {
             0 => {
                 "there is no stream; add one as [[stream]] with its keys on the lines below".into()
             }
-            1..=MAX_STREAMS => return Ok(file),
+            1..=MAX_STREAMS => match file.excess() {
+                None => return Ok(file),
+                Some(message) => message,
+            },
             streams => format!(
                 "{streams} streams, expected at most {MAX_STREAMS}; join those that are alike into \
                     one with more clients"
@@ -131,6 +149,18 @@ impl WorkloadFile {
         };
         self.streams.push(plan);
         ValueErrors::join([read, contradiction, twice])
+    }
+
+    fn add_scan(&mut self, table: &Value<'_>) -> Result<(), ValueErrors> {
+        if self.scan.is_some() {
+            return Err(
+                table.error("there is a scan already; keep one, which reads the whole drive")
+            );
+        }
+        let mut scan = ScanPlan::default();
+        let read = table.set_table("scan", &mut scan, SCAN_KEYS);
+        self.scan = Some(scan);
+        read
     }
 
     /// The same with `key=value` pairs, separated by commas, applied to every stream;
@@ -169,7 +199,20 @@ impl WorkloadFile {
                 TextError::whole(flag, format_args!("stream {}: {message}", plan.name))
             }));
         }
+        errors.extend(self.excess().map(|message| TextError::whole(flag, message)));
         TextErrors::check(errors).map(|()| self)
+    }
+
+    /// The excess of reservations over the drive, if there is one.
+    fn excess(&self) -> Option<String> {
+        let reserved = |plan: &StreamPlan| u64::from(plan.terms.reserve.as_billionths());
+        let sum: u64 = self.streams.iter().map(reserved).sum();
+        (sum > u64::from(Share::WHOLE.as_billionths())).then(|| {
+            format!(
+                "the streams reserve {} % of disk time; lower their reserve to 100 % together",
+                sum as f64 / 1e7
+            )
+        })
     }
 
     /// Returns true if the number of clients of any stream is chosen for each run.
@@ -216,7 +259,8 @@ impl WorkloadFile {
             .as_ref()
             .map(|text| format!("description = {}\n", written::text(text)));
         let streams = self.streams.iter().map(StreamPlan::to_toml);
-        description.into_iter().chain(streams).collect::<Vec<_>>().join("\n")
+        let scan = self.scan.as_ref().map(ScanPlan::to_toml);
+        description.into_iter().chain(streams).chain(scan).collect::<Vec<_>>().join("\n")
     }
 }
 

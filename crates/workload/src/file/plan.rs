@@ -5,6 +5,7 @@ use alloc::string::{String, ToString};
 
 use headtime_units::{Extent, SectorSize, Sectors};
 
+use super::service::StreamTerms;
 use super::written;
 use crate::arrivals::{Arrivals, Interarrival, ThinkTime};
 use crate::config::StreamConfig;
@@ -27,6 +28,8 @@ pub struct StreamPlan {
     pub gaps: Option<Interarrival>,
     /// The part of the drive.
     pub range: Range,
+    /// The terms of the stream.
+    pub terms: StreamTerms,
     /// All other settings; [`StreamPlan::config`] fills in arrivals and range.
     pub stream: StreamConfig,
     /// The line at which the stream begins in its file, from 1; 0 without a file.
@@ -65,8 +68,25 @@ pub enum Range {
 
 /// The keys that apply to a stream of processes.
 const KEYS_OF_PROCESSES: &[&str] = &[
-    "name", "class", "clients", "process", "think", "size", "range", "deadline", "start", "stop",
-    "requests", "bytes",
+    "name",
+    "class",
+    "clients",
+    "process",
+    "think",
+    "size",
+    "range",
+    "deadline",
+    "start",
+    "stop",
+    "requests",
+    "bytes",
+    "reserve",
+    "limit",
+    "weight",
+    "burst",
+    "iops_limit",
+    "bandwidth_limit",
+    "priority",
 ];
 
 impl StreamPlan {
@@ -81,6 +101,7 @@ impl StreamPlan {
             rate: None,
             gaps: None,
             range: Range::Whole,
+            terms: StreamTerms::default(),
             stream: StreamConfig::closed(1),
             line: 0,
         }
@@ -120,6 +141,9 @@ impl StreamPlan {
         match () {
             () if self.rate.is_some() && self.gaps.is_some() => {
                 Some("rate and arrivals exclude each other; keep one of them")
+            }
+            () if self.terms.limit.is_some_and(|limit| limit < self.terms.reserve) => {
+                Some("limit is below reserve; raise limit, or lower reserve")
             }
             () if open && self.think.is_some() => Some(
                 "think has no meaning where requests come by a rate; remove think, or the rate",

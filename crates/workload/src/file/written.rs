@@ -4,10 +4,11 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use headtime_units::Nanos;
+use headtime_units::{Nanos, Share};
 
 use super::plan::{Clients, Range, StreamPlan};
 use super::processes;
+use super::service::StreamTerms;
 use crate::arrivals::{Interarrival, Phase, ThinkTime};
 use crate::config::{Alignment, StreamConfig};
 use crate::order::Order;
@@ -17,6 +18,8 @@ use crate::sizes::{SizeWeight, Sizes};
 /// The keys of a stream that differ from their defaults, with their values.
 pub(super) fn keys(plan: &StreamPlan) -> impl Iterator<Item = (&'static str, String)> {
     let (stream, default) = (&plan.stream, StreamConfig::closed(1));
+    let (terms, default_terms) = (&plan.terms, StreamTerms::default());
+    let share_of = |share: Share| text(&percent(share.as_fraction()));
     let clients = plan.clients.map(|clients| match clients {
         Clients::Depth => "\"depth\"".to_string(),
         Clients::Count(count) => count.to_string(),
@@ -58,6 +61,16 @@ pub(super) fn keys(plan: &StreamPlan) -> impl Iterator<Item = (&'static str, Str
         ("positions", count(stream.positions.map(u64::from))),
         ("separate_runs", stream.separate_runs.then(|| "true".to_string())),
         ("deadline", stream.deadline.map(time)),
+        ("reserve", (terms.reserve != default_terms.reserve).then(|| share_of(terms.reserve))),
+        ("limit", terms.limit.map(share_of)),
+        ("weight", count(terms.weight.map(u64::from))),
+        ("burst", terms.burst.map(time)),
+        ("iops_limit", count(terms.iops_limit.map(u64::from))),
+        ("bandwidth_limit", terms.bandwidth_limit.map(quoted_bytes)),
+        (
+            "priority",
+            terms.priority.as_ref().map(|(class, level)| text(&format!("{class}/{level}"))),
+        ),
         ("start", (!stream.start.is_zero()).then(|| time(stream.start))),
         ("stop", stream.stop.map(time)),
         ("requests", count(stream.requests)),

@@ -39,6 +39,7 @@ pub fn read(name: &str, text: &str) -> Result<WorkloadFile, TextErrors> {
         name: name.to_string(),
         description: None,
         streams: Vec::new(),
+        scan: None,
         notes: Vec::new(),
     };
     let mut earlier = EarlierJobs::default();

@@ -186,6 +186,21 @@ pub(super) fn table(answer: &SimOutput) -> String {
     if answer.failed > 0 {
         rows.push(vec!["failed".to_string(), answer.failed.to_string()]);
     }
+    if let Some(scan) = &measures.scan {
+        rows.push(vec![
+            "scan".to_string(),
+            format!(
+                "{:.2} MB/s: gaps {:.2}, with requests {:.2}, idle {:.2}, share {:.2}; mean \
+                    response {} longer by estimate",
+                scan.mb_per_second,
+                scan.gap_mb_per_second,
+                scan.merged_mb_per_second,
+                scan.idle_mb_per_second,
+                scan.share_mb_per_second,
+                show_percent(scan.estimated_impact),
+            ),
+        ]);
+    }
     text.push_str(&columns(&rows, &[false, false]));
     let mut rows =
         vec![["ms", "mean", "p50", "p95", "p99", "p99.9", "max"].map(str::to_string).to_vec()];

@@ -3,6 +3,7 @@
 use anyhow::{Context as _, anyhow};
 use clap::{Args as _, FromArgMatches as _};
 use headtime_mechanics::DriveProfile;
+use headtime_sched::{DeadlineTable, IoPriority};
 use headtime_units::Nanos;
 use headtime_workload::trace::Streams;
 use headtime_workload::{
@@ -10,8 +11,10 @@ use headtime_workload::{
 };
 
 use super::{Pacing, SimArguments};
-use crate::traces::{ReplayArguments, TraceArguments, TraceChoice, TraceReport, TraceSummary};
-use crate::workloads::{StreamLabel, WorkloadChoice};
+use crate::traces::{
+    ReplayArguments, TraceArguments, TraceChoice, TraceOptions, TraceReport, TraceSummary,
+};
+use crate::workloads::{Service, StreamLabel, WorkloadChoice};
 use headtime_console::Failure;
 
 /// The source of requests.
@@ -25,10 +28,15 @@ pub(super) enum Load {
 }
 
 impl Load {
-    pub(super) fn of(arguments: &SimArguments) -> Result<Self, Failure> {
+    /// The load that the arguments describe. `deadlines` by I/O priority apply to requests without
+    /// one of their own; requests without a priority are best effort.
+    pub(super) fn of(arguments: &SimArguments, deadlines: &DeadlineTable) -> Result<Self, Failure> {
         refuse_trace_flags(arguments)?;
+        let deadline = arguments.deadline.or(deadlines.within(IoPriority::DEFAULT));
         if let Some(text) = &arguments.workload {
-            let choice = WorkloadChoice::parse(text)?;
+            let mut options = TraceOptions::wrapped();
+            options.replay.deadline = deadline;
+            let choice = WorkloadChoice::parse_with(text, &options)?.with_deadlines(deadlines);
             if arguments.depth.is_some() && !choice.takes_depth() {
                 return Err(Failure::Usage(anyhow!(
                     "workload {} sets its own queue depth, so --depth has no \
@@ -39,8 +47,7 @@ impl Load {
             return Ok(Self::Workload { choice, depth: arguments.depth });
         }
         if !arguments.trace.is_empty() {
-            let options =
-                arguments.trace_options.replaying(&arguments.replay_options, arguments.deadline);
+            let options = arguments.trace_options.replaying(&arguments.replay_options, deadline);
             let streams = options.replay.streams;
             return Ok(Self::Trace {
                 choice: TraceChoice::open(&arguments.trace, options)?,
@@ -48,7 +55,7 @@ impl Load {
                 report: None,
             });
         }
-        of_flags(arguments).map(Self::Flags)
+        of_flags(arguments, deadline).map(Self::Flags)
     }
 
     /// Returns true if all requests are measured by default.
@@ -66,6 +73,16 @@ impl Load {
             Self::Flags(_) => false,
             Self::Workload { choice, .. } => choice.streams().len() > 1,
             Self::Trace { streams, .. } => *streams != Streams::One,
+        }
+    }
+
+    /// The terms of the streams and the scan beside them.
+    pub(super) fn service(&self, profile: &DriveProfile) -> Result<Service, Failure> {
+        match self {
+            Self::Workload { choice, .. } => {
+                choice.service(profile.sector_size().map_err(Failure::usage)?)
+            }
+            Self::Flags(_) | Self::Trace { .. } => Ok(Service::default()),
         }
     }
 
@@ -140,7 +157,7 @@ impl Load {
     }
 }
 
-fn of_flags(arguments: &SimArguments) -> Result<StreamConfig, Failure> {
+fn of_flags(arguments: &SimArguments, deadline: Option<Nanos>) -> Result<StreamConfig, Failure> {
     let base = match (arguments.rate, arguments.pacing) {
         (None, _) => StreamConfig::closed(arguments.clients),
         (Some(per_second), Pacing::Poisson) => {
@@ -161,7 +178,7 @@ fn of_flags(arguments: &SimArguments) -> Result<StreamConfig, Failure> {
         } else {
             Order::FixedRuns { requests: arguments.run_length }
         },
-        deadline: arguments.deadline,
+        deadline,
         ..base
     };
     if let Arrivals::Closed { think, .. } = &mut stream.arrivals {

@@ -109,7 +109,8 @@ impl Bfq {
 
     fn add_queue(&mut self, view: &View<'_>, queued: &Queued) -> QueueId {
         let tenant = queued.request.tenant();
-        let reserve = view.shares.terms(tenant).map_or(0.0, |terms| terms.reserve.as_fraction());
+        let terms = view.shares.terms(tenant).unwrap_or_default();
+        let reserve = terms.reserve.as_fraction();
         let (id, owner) = (self.next_id, owner_of(queued));
         self.next_id += 1;
         self.owners.insert(owner, id);
@@ -117,8 +118,12 @@ impl Bfq {
         let queue = ServiceQueue {
             sync: matches!(owner, Owner::Process(_)),
             priority: queued.priority,
-            group: (reserve > 0.0).then_some(tenant),
-            group_weight: if reserve > 0.0 { reserve * 1_000.0 } else { ROOT_WEIGHT },
+            group: (reserve > 0.0 || terms.weight > 1).then_some(tenant),
+            group_weight: if reserve > 0.0 {
+                reserve * 1_000.0
+            } else {
+                ROOT_WEIGHT * f64::from(terms.weight)
+            },
             backlog: 0,
             busy: false,
             budget,

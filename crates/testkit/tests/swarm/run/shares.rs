@@ -30,6 +30,7 @@ pub(super) fn set_terms(
             burst: Nanos::from_ms(rng.random_range(10..2_000)),
             priority: [PriorityClass::RealTime, PriorityClass::BestEffort, PriorityClass::Idle]
                 [rng.random_range(0..3)],
+            weight: 1 + 3 * volume as u16,
             requests_per_second: rng.random_bool(0.3).then(|| rng.random_range(20..500)),
             sectors_per_second: rng.random_bool(0.3).then(|| rng.random_range(100..10_000)),
         };
