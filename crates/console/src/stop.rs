@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// A flag that the first signal raises. The second signal ends the program at once, without a
 /// drain, with the exit code that a shell reports for a signal.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Stop {
     raised: Arc<(Mutex<bool>, Condvar)>,
 }

@@ -47,6 +47,9 @@ pub enum Cause {
         /// The message.
         remarks: String,
     },
+    /// A run of a comparison.
+    #[error("{0}")]
+    Comparison(String),
     /// A point that only tests have.
     #[cfg(test)]
     #[error("it was meant to fail")]

@@ -61,6 +61,7 @@ pub const EXPERIMENTS: &[PaperExperiment] = &[
     experiments::p5_f1::BY_REQUESTS,
     experiments::p5_f11::EXPERIMENT,
     experiments::p5_isolation::EXPERIMENT,
+    experiments::m_streams::EXPERIMENT,
 ];
 
 impl PaperExperiment {

@@ -4,7 +4,8 @@
 //! `a.*` are the limits of docs/limits.md, 1 to 5: what the mechanics allow, found with a prototype
 //! simulator and measured again here. `p1.*` are the figures of the paper on latency maps, `p2.*`
 //! those of the paper on freeblock scheduling outside of firmware, `p3.*` those of the paper on
-//! cooperative anticipatory scheduling, `p5.*` those of the paper on virtual disks.
+//! cooperative anticipatory scheduling, `p5.*` those of the paper on virtual disks. `m.*` are
+//! targets of the project.
 
 pub mod a_ageing;
 pub mod a_cells;
@@ -14,6 +15,7 @@ pub mod a_greedy;
 pub mod a_noise;
 pub mod a_throughput;
 mod limits;
+pub mod m_streams;
 mod p1;
 pub mod p1_adapt;
 pub mod p1_curve;
