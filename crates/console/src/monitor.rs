@@ -325,6 +325,8 @@ mod tests {
         let drive = DriveSnapshot {
             taken: Instant::from_ns(ms * 1_000_000),
             policy: "fcfs",
+            active_policy: "fcfs",
+            switches: Vec::new(),
             tunables: headtime_sched::Tunables::default(),
             outstanding_most: None,
             believes: "profile",

@@ -118,6 +118,8 @@ impl Drive {
         let first_view = DriveSnapshot {
             taken: RealClock.now(),
             policy: options.policy.name(),
+            active_policy: options.policy.name(),
+            switches: Vec::new(),
             tunables: options.tunables.clone(),
             outstanding_most: options.outstanding,
             believes: model.by,

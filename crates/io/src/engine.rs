@@ -498,6 +498,8 @@ impl Engine {
         DriveSnapshot {
             taken,
             policy: self.scheduler.policy_name(),
+            active_policy: self.scheduler.active_policy(),
+            switches: self.scheduler.policy_switches().to_vec(),
             tunables: self.scheduler.tunables().clone(),
             outstanding_most: self.scheduler.limits().outstanding,
             believes: self.believes,

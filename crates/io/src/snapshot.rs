@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use headtime_mechanics::DiskTime;
 use headtime_sched::{
-    BackgroundAccount, BeliefReport, FillReport, ShareReport, Tunables, VolumeAccount, VolumeId,
-    Waits,
+    BackgroundAccount, BeliefReport, FillReport, PolicySwitch, ShareReport, Tunables,
+    VolumeAccount, VolumeId, Waits,
 };
 use headtime_units::{Instant, Nanos};
 
@@ -20,6 +20,10 @@ pub struct DriveSnapshot {
     pub taken: Instant,
     /// The active policy.
     pub policy: &'static str,
+    /// The policy that decides at the moment: with `auto`, the one that it has chosen.
+    pub active_policy: &'static str,
+    /// The last switches of the policy `auto`, the latest last.
+    pub switches: Vec<PolicySwitch>,
     /// The values of the tunables.
     pub tunables: Tunables,
     /// The maximum number of commands at the drive, regardless of the policy. `None` leaves it to

@@ -12,6 +12,7 @@ pub mod load;
 pub mod papers;
 pub mod report;
 pub mod traces;
+mod tune;
 pub mod workloads;
 
 use clap::Subcommand;
@@ -24,6 +25,8 @@ pub enum StudyCommand {
     Sim(Box<commands::sim::SimArguments>),
     /// Compare policies on drives, queue depths and workloads
     Compare(Box<commands::compare::CompareArguments>),
+    /// Measure the table by which the policy `auto` chooses
+    Tune(commands::tune::TuneArguments),
     /// List the built-in workloads, and show any workload as TOML
     Workload(commands::workload::WorkloadArguments),
     /// Show the composition of a trace, and convert traces
@@ -45,6 +48,7 @@ impl StudyCommand {
         match self {
             Self::Sim(arguments) => commands::sim::run(&arguments),
             Self::Compare(arguments) => commands::compare::run(&arguments),
+            Self::Tune(arguments) => commands::tune::run(&arguments),
             Self::Workload(arguments) => commands::workload::run(&arguments),
             Self::Trace(arguments) => commands::trace::run(&arguments),
             Self::Validate(arguments) => commands::validate::run(&arguments),

@@ -38,6 +38,10 @@ pub use command::{
 pub use drive::{DriveTraits, Outstanding, PredictedService, QueueLimits};
 pub use freeblock::{FillSettings, IdleSettings, PendingSectors, ReadAhead};
 pub use policies::POLICIES;
+pub use policies::auto::{
+    AutoRow, AutoTable, AutoTableError, LoadFeatures, LoadMeter, PolicySwitch, SwitchCause,
+    is_switchable,
+};
 pub use policy::{Choice, Policy, View};
 pub use positioning::{
     AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Overhead,

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use crate::command::{Finished, HoldReason, Waits};
 use crate::drive::Outstanding;
+use crate::policies::auto::PolicySwitch;
 use crate::positioning::{
     Estimate, Head, Likely, Overhead, PairCost, Position, Positioning, Target,
 };
@@ -202,6 +203,16 @@ impl Choice {
 pub trait Policy: Send {
     /// Its name in the table.
     fn name(&self) -> &'static str;
+
+    /// The name of the policy that decides at the moment: another one where this one chooses.
+    fn active(&self) -> &'static str {
+        self.name()
+    }
+
+    /// The last switches between policies, the latest last; none where this policy does not switch.
+    fn switches(&self) -> &[PolicySwitch] {
+        &[]
+    }
 
     /// The number of commands the drive should hold now, at least 1; the scheduler bounds it by the
     /// drive's queue depth. It also bounds the scheduler's own commands (discards and parts of

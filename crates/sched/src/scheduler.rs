@@ -49,6 +49,7 @@ use crate::drive::{DriveTraits, Outstanding, QueueLimits};
 use crate::freeblock::Fill;
 use crate::ids::Ids;
 use crate::overlap::OverlapOrder;
+use crate::policies::auto::PolicySwitch;
 use crate::policy::Policy;
 use crate::positioning::{Belief, Head, Target};
 use crate::queue::{Queue, Queued, Ticket};
@@ -438,6 +439,18 @@ impl Scheduler {
     #[must_use]
     pub fn policy_name(&self) -> &'static str {
         self.policy.name()
+    }
+
+    /// The name of the policy that decides at the moment: with `auto`, the one it has chosen.
+    #[must_use]
+    pub fn active_policy(&self) -> &'static str {
+        self.policy.active()
+    }
+
+    /// The last switches of the policy `auto`, the latest last.
+    #[must_use]
+    pub fn policy_switches(&self) -> &[PolicySwitch] {
+        self.policy.switches()
     }
 
     /// The drive model.

@@ -19,16 +19,18 @@
 //! are those of Linux's `ioprio_set`. The default has no deadlines, because the paper prints none.
 
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
 use headtime_units::{Instant, Nanos, parse_nanos};
 
+use crate::policies::auto::AutoTable;
 use crate::tour::{LOOKAHEAD_MAX, Lookahead};
 
 /// Settings that may change at run time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tunables {
     /// The use of the drive model's times of pairs.
     pub latency_matrix: LatencyMatrixUse,
@@ -38,6 +40,9 @@ pub struct Tunables {
     pub lookahead_k: Option<Lookahead>,
     /// The resolution of time.
     pub timesource: TimeSource,
+    /// The table by which `auto` chooses; `None` is [`AutoTable::built_in`]. It comes from a file,
+    /// so that it has no text here.
+    pub auto_table: Option<Arc<AutoTable>>,
 }
 
 /// A tunable: its name, the accepted texts, and its effect.

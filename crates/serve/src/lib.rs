@@ -54,6 +54,7 @@
 
 mod alone;
 mod arrivals;
+mod auto_table;
 pub mod config;
 mod connection;
 pub mod control;
@@ -78,6 +79,7 @@ pub mod tuner;
 pub mod volumes;
 
 pub use alone::{ALONE_EXPORT, serve_alone};
+pub use auto_table::{read_auto_table, write_auto_table};
 pub use default_paths::{control_socket_alone, default_control_socket, default_state_directory};
 pub use disk::{Disk, OnDone};
 pub use listener::BindError;

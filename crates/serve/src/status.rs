@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use headtime_io::{DriveHandle, DriveSnapshot, LinkState};
+use headtime_sched::PolicySwitch;
 use headtime_units::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +41,30 @@ pub struct ServerStatus {
     pub max_impact: f64,
 }
 
+/// A switch of the policy `auto`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SwitchStatus {
+    /// The time since the switch.
+    pub ago_seconds: f64,
+    /// The policy before.
+    pub from: String,
+    /// The policy from then on.
+    pub to: String,
+    /// The reason, as text.
+    pub cause: String,
+}
+
+impl SwitchStatus {
+    fn of(switch: &PolicySwitch, now: &DriveSnapshot) -> Self {
+        Self {
+            ago_seconds: now.taken.saturating_since(switch.at).as_secs_f64(),
+            from: switch.from.to_owned(),
+            to: switch.to.to_owned(),
+            cause: switch.cause.to_string(),
+        }
+    }
+}
+
 /// The state of a drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DriveStatus {
@@ -55,6 +80,12 @@ pub struct DriveStatus {
     pub sector_bytes: u32,
     /// The active policy, without parameters.
     pub policy: String,
+    /// The policy that decides at the moment: with `auto`, the one that it has chosen.
+    #[serde(default)]
+    pub active_policy: String,
+    /// The last switches of the policy `auto`, the latest last.
+    #[serde(default)]
+    pub switches: Vec<SwitchStatus>,
     /// Requests in the scheduler's queue.
     pub queued: usize,
     /// Commands at the drive.
@@ -203,6 +234,8 @@ impl StatusSource {
             capacity_sectors: self.drive.capacity().get(),
             sector_bytes: self.drive.sector_size().bytes(),
             policy: now.policy.to_owned(),
+            active_policy: now.active_policy.to_owned(),
+            switches: now.switches.iter().map(|switch| SwitchStatus::of(switch, now)).collect(),
             queued: now.queued,
             outstanding: now.outstanding,
             waits: WaitStatus {

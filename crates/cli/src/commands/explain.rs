@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use headtime_serve::control::{ExplainAnswer, ExplainArguments, ExplainedRequest};
+use headtime_serve::status::{DriveStatus, ServerStatus, SwitchStatus};
 use headtime_units::ByteSize;
 
 use super::control::ask;
@@ -23,6 +24,9 @@ pub struct Arguments {
     /// Maximum number of requests, the latest first
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub last: usize,
+    /// Show the last switches of the policy `auto` and their reasons instead of requests
+    #[arg(long, conflicts_with_all = ["target", "last"])]
+    pub switches: bool,
     /// Server to address
     #[command(flatten)]
     pub server: ServerArguments,
@@ -33,10 +37,31 @@ pub struct Arguments {
 /// # Errors
 /// When no server answers, or it knows no such export or request.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.switches {
+        let mut client = arguments.server.choice.connect("")?;
+        let status: ServerStatus = ask(&mut client, "status", &serde_json::json!({}))?;
+        return match arguments.server.json {
+            true => print_json(&status.drive.switches),
+            false => print(&switches(&status.drive)),
+        };
+    }
     let request = ExplainArguments { target: arguments.target.clone(), last: Some(arguments.last) };
     let answer: ExplainAnswer =
         ask(&mut arguments.server.choice.connect("")?, "explain", &request)?;
     if arguments.server.json { print_json(&answer) } else { print(&text(&answer)) }
+}
+
+/// A line of each switch, and one of its reason.
+fn switches(drive: &DriveStatus) -> String {
+    let lines = drive.switches.iter().map(|switch| {
+        let SwitchStatus { ago_seconds, from, to, cause } = switch;
+        format!("{ago_seconds:.1} s ago: {to} instead of {from}\n    {cause}\n")
+    });
+    let last = match drive.policy == drive.active_policy {
+        true => format!("policy {}\n", drive.policy),
+        false => format!("policy {}: {} decides\n", drive.policy, drive.active_policy),
+    };
+    lines.chain([last]).collect()
 }
 
 fn text(answer: &ExplainAnswer) -> String {

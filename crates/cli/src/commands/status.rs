@@ -52,6 +52,14 @@ fn text(status: &ServerStatus) -> String {
         status.connections,
         drive.errors.values().sum::<u64>()
     ));
+    if drive.active_policy != drive.policy {
+        text.push_str(&format!(
+            "policy {}: {} decides, after {} switches (headtime explain --switches)\n",
+            drive.policy,
+            drive.active_policy,
+            drive.switches.len()
+        ));
+    }
     if drive.slow_commands > 0 {
         text.push_str(&format!(
             "{} commands are without an answer, {} of them given up\n",

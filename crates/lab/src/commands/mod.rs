@@ -8,5 +8,6 @@ pub mod plan;
 pub mod profile_import;
 pub mod sim;
 pub mod trace;
+pub mod tune;
 pub mod validate;
 pub mod workload;

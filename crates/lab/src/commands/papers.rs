@@ -193,18 +193,18 @@ fn number<'a>(sentence: &'a str, sentences: &mut Vec<&'a str>) -> usize {
 }
 
 /// The progress bar of an experiment.
-struct Bar {
+pub(super) struct Bar {
     bar: Option<ProgressBar>,
     expected: Mutex<u64>,
 }
 
 impl Bar {
-    fn new(id: &'static str) -> Self {
+    pub(super) fn new(id: &'static str) -> Self {
         let bar = progress::bar(0, progress::Remaining::Shown).map(|bar| bar.with_prefix(id));
         Self { bar, expected: Mutex::new(0) }
     }
 
-    fn end(&self) {
+    pub(super) fn end(&self) {
         self.bar.iter().for_each(ProgressBar::finish_and_clear);
     }
 }

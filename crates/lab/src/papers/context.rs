@@ -65,6 +65,12 @@ impl<'a> Context<'a> {
         Self { seed, scale, threads: threads.max(1), progress }
     }
 
+    /// The same with another seed.
+    #[must_use]
+    pub fn with_seed(&self, seed: u64) -> Self {
+        Self { seed, ..*self }
+    }
+
     /// The seed of instances and workloads.
     #[must_use]
     pub fn seed(&self) -> u64 {

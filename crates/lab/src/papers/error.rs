@@ -50,6 +50,9 @@ pub enum Cause {
     /// A run of a comparison.
     #[error("{0}")]
     Comparison(String),
+    /// A load of `headtime tune`, or the table made of it.
+    #[error("{0}")]
+    Load(String),
     /// A point that only tests have.
     #[cfg(test)]
     #[error("it was meant to fail")]

@@ -50,6 +50,7 @@ pub const EXPERIMENTS: &[PaperExperiment] = &[
     experiments::p3_t3::EXPERIMENT,
     experiments::p3_t4::EXPERIMENT,
     experiments::p3_f5::EXPERIMENT,
+    experiments::m_auto::EXPERIMENT,
     experiments::p5_f1::BY_TIME,
     experiments::p5_f2::EXPERIMENT,
     experiments::p5_f4::EXPERIMENT,

@@ -46,6 +46,7 @@ policies! {
     mq_deadline: [ENTRY],
     bfq: [ENTRY],
     kyber: [ENTRY],
+    auto: [ENTRY],
     utilization: [ENTRY],
     throughput: [ENTRY],
 }

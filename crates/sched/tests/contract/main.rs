@@ -30,6 +30,7 @@ mod scans;
 mod session;
 mod share_changes;
 mod shares;
+mod switches;
 mod thinking;
 mod tiny;
 mod urgent_deadlines;

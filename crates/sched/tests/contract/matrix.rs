@@ -30,7 +30,7 @@ enum Arrival {
 }
 
 /// Calls `with` for every order of up to `longest` of the cast.
-fn every_order(longest: usize, with: &mut impl FnMut(&[Request])) {
+pub(crate) fn every_order(longest: usize, with: &mut impl FnMut(&[Request])) {
     fn extend(order: &mut Vec<Request>, longest: usize, with: &mut impl FnMut(&[Request])) {
         if !order.is_empty() {
             with(order);

@@ -1,5 +1,7 @@
 //! The keys of a server, its volumes and its limits, with their meanings and defaults.
 
+use std::sync::Arc;
+
 use headtime_config::{Key, REQUIRED, Value, ValueErrors};
 use headtime_io::{Locator, PolicyChoice, ProfileSource};
 use headtime_sched::TUNABLES;
@@ -60,6 +62,20 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
     tunable::<1>(),
     tunable::<2>(),
     tunable::<3>(),
+    Key {
+        name: "auto_table",
+        takes: "FILE",
+        summary: "table by which the policy auto chooses, as `headtime tune` wrote it",
+        default: "the built-in one",
+        set: |config, value| {
+            let path = value.text()?;
+            let table = values::auto_table(path).map_err(|error| value.error(error))?;
+            config.tunables.auto_table = Some(Arc::new(table));
+            path.clone_into(&mut config.auto_table);
+            config.tuned.insert("auto_table");
+            Ok(())
+        },
+    },
     Key {
         name: "model",
         takes: "profile, matrix, compact, matrix:FILE or compact:FILE",

@@ -69,6 +69,8 @@ pub struct Config {
     pub outstanding: Option<usize>,
     /// Other settings that may be changed while serving.
     pub tunables: Tunables,
+    /// The file of the table of `auto`; empty for the built-in one.
+    pub auto_table: String,
     /// The names of such settings that the configuration has, which apply again after a restart.
     pub tuned: BTreeSet<&'static str>,
     /// The drive model of the scheduler.
@@ -430,6 +432,7 @@ impl Config {
             policy: self.policy.clone(),
             outstanding: self.outstanding,
             tunables: self.tunables.clone(),
+            auto_table: self.auto_table.clone(),
         };
         Configured { values, names: self.tuned.clone() }
     }

@@ -18,7 +18,7 @@ use headtime_io::DriveHandle;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use values::OUTSTANDING_MAX;
-pub use values::{TunableInfo, Values, changeables};
+pub use values::{TunableInfo, Values, auto_table, changeables};
 
 use stored::{Lines, StoredValues};
 

@@ -1,7 +1,11 @@
 //! [`Values`]: the tunables of a server as text, and the table of their names.
 
+use std::sync::Arc;
+
 use headtime_io::{PolicyChoice, Tuning};
-use headtime_sched::{DEFAULT_POLICY, TUNABLES, Tunables};
+use headtime_sched::{AutoTable, DEFAULT_POLICY, TUNABLES, Tunables};
+
+use crate::auto_table::read_auto_table;
 
 /// A tunable of a running server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub struct Values {
     pub outstanding: Option<usize>,
     /// The scheduler's tunables.
     pub tunables: Tunables,
+    /// The file of the table of `auto`; empty for the built-in one.
+    pub auto_table: String,
 }
 
 const POLICY: TunableInfo = TunableInfo {
@@ -41,6 +47,13 @@ const OUTSTANDING: TunableInfo = TunableInfo {
     default: "policy",
 };
 
+const AUTO_TABLE: TunableInfo = TunableInfo {
+    name: "auto_table",
+    takes: "the path of a file that `headtime tune` wrote, or an empty text",
+    summary: "the table by which the policy auto chooses; empty: the built-in one",
+    default: "",
+};
+
 /// The largest accepted value of `outstanding`.
 pub(crate) const OUTSTANDING_MAX: usize = 65_536;
 
@@ -53,7 +66,9 @@ pub fn changeables() -> impl Iterator<Item = TunableInfo> {
         summary: tunable.summary,
         default: default_of(at),
     };
-    [POLICY, OUTSTANDING].into_iter().chain(TUNABLES.iter().enumerate().map(of_scheduler))
+    [POLICY, OUTSTANDING, AUTO_TABLE]
+        .into_iter()
+        .chain(TUNABLES.iter().enumerate().map(of_scheduler))
 }
 
 /// The default of each of the scheduler's tunables, in the order of its table. A test compares
@@ -81,6 +96,14 @@ impl Values {
                     format!("outstanding: `{value}` is not valid; write {}", OUTSTANDING.takes)
                 })?);
             }
+            "auto_table" => {
+                let table = match value {
+                    "" => None,
+                    path => Some(Arc::new(auto_table(path)?)),
+                };
+                self.tunables.auto_table = table;
+                value.clone_into(&mut self.auto_table);
+            }
             _ if TUNABLES.iter().any(|tunable| tunable.name == name) => {
                 self.tunables.set(name, value).map_err(|error| error.to_string())?
             }
@@ -99,6 +122,7 @@ impl Values {
             "outstanding" => {
                 Ok(self.outstanding.map_or("policy".to_owned(), |count| count.to_string()))
             }
+            "auto_table" => Ok(self.auto_table.clone()),
             _ => self.tunables.get(name).map_err(|_| unknown(name)),
         }
     }
@@ -112,6 +136,17 @@ impl Values {
             outstanding: (self.outstanding != before.outstanding).then_some(self.outstanding),
         }
     }
+}
+
+/// Reads the table of a file.
+///
+/// # Errors
+/// A message with the path and what is wrong.
+pub fn auto_table(path: &str) -> Result<AutoTable, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        format!("auto_table: {path} cannot be read: {error}; write {}", AUTO_TABLE.takes)
+    })?;
+    read_auto_table(path, &text).map_err(|errors| format!("auto_table: {errors}"))
 }
 
 fn unknown(name: &str) -> String {
@@ -132,7 +167,7 @@ mod tests {
             again.set(known.name, known.default).unwrap_or_else(|message| panic!("{message}"));
             assert!(!known.takes.is_empty() && !known.summary.is_empty());
         }
-        assert_eq!(changeables().count(), 2 + TUNABLES.len());
+        assert_eq!(changeables().count(), 3 + TUNABLES.len());
     }
 
     #[test]
@@ -146,6 +181,7 @@ mod tests {
             ),
             ("policy", "elevator", "policy: there is no policy `elevator`; known are fcfs"),
             ("policy", "sptf-oracle", "`headtime sim` only"),
+            ("auto_table", "/no/such/file", "auto_table: /no/such/file cannot be read"),
             (
                 "lookahead_k",
                 "9",
@@ -154,7 +190,8 @@ mod tests {
             (
                 "color",
                 "red",
-                "there is no tunable `color`; known are policy, outstanding, latency_matrix, \
+                "there is no tunable `color`; known are policy, outstanding, auto_table, \
+                    latency_matrix, \
                     deadlines, lookahead_k, timesource",
             ),
         ] {

@@ -3,7 +3,7 @@
 //! The drive is an instance drawn from its profile. The model gets the profile, another profile, or
 //! a map, and never the instance.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use anyhow::anyhow;
 use headtime_belief::maps::KeptMap;
@@ -11,6 +11,7 @@ use headtime_io::ModelSource;
 use headtime_mechanics::DriveProfile;
 use headtime_sched::{Belief, Tunables};
 use headtime_serve::config::map_settings;
+use headtime_serve::tuner::auto_table;
 
 use super::SimArguments;
 use crate::beliefs;
@@ -71,6 +72,12 @@ pub(super) fn tunables(set: &[String]) -> Result<Tunables, Failure> {
     let mut tunables = Tunables::default();
     for text in set {
         let (name, value) = text.split_once('=').unwrap_or((text, ""));
+        if name == "auto_table" {
+            let table = auto_table(value)
+                .map_err(|error| Failure::usage(anyhow!("--set {text}: {error}")))?;
+            tunables.auto_table = Some(Arc::new(table));
+            continue;
+        }
         tunables
             .set(name, value)
             .map_err(|error| Failure::usage(anyhow!("--set {text}: {error}")))?;

@@ -15,6 +15,7 @@ pub mod a_greedy;
 pub mod a_noise;
 pub mod a_throughput;
 mod limits;
+pub mod m_auto;
 pub mod m_streams;
 mod p1;
 pub mod p1_adapt;

@@ -150,6 +150,17 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     Ok(findings)
 }
 
+/// The benchmarks with a share of their files, without an end.
+pub(super) fn benchmarks(share: f64) -> impl Iterator<Item = (&'static str, StreamConfig)> {
+    PROFILES.iter().map(move |profile| {
+        let mut stream = stream(profile.mix, share);
+        if let Some(Process::Files(benchmark)) = &mut stream.process {
+            benchmark.operations = None;
+        }
+        (profile.name, stream)
+    })
+}
+
 /// The place of the smallest number.
 fn first(values: &[f64]) -> usize {
     (0..values.len()).min_by(|a, b| values[*a].total_cmp(&values[*b])).unwrap_or(0)
