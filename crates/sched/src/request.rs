@@ -1,6 +1,6 @@
 //! A [`Request`] of one client, and the reasons to refuse it.
 
-use headtime_units::{Extent, Instant, Sectors};
+use headtime_units::{Extent, Instant};
 
 use crate::shares::Tenant;
 
@@ -152,28 +152,6 @@ pub enum Refusal {
     QueueFull {
         /// Requests held.
         held: usize,
-    },
-    /// The extent does not lie on the drive.
-    #[error(
-        "{extent} does not lie on the drive, which has {capacity}; keep requests within LBA 0..{}",
-        capacity.get()
-    )]
-    OutOfRange {
-        /// The requested extent.
-        extent: Extent,
-        /// The drive's size.
-        capacity: Sectors,
-    },
-    /// A read or write without sectors, or a flush with some.
-    #[error(
-        "a {} request of {len} is not valid; flush takes no sectors, all others at least one",
-        op.name()
-    )]
-    WrongLength {
-        /// The operation.
-        op: Op,
-        /// The requested length.
-        len: Sectors,
     },
     /// The deadline cannot be guaranteed, and the caller wants no less.
     #[error(

@@ -156,10 +156,12 @@ impl Scheduler {
         }
     }
 
-    /// Submits a request.
+    /// Submits a request. Its extent lies on the drive, and is empty for a flush and only for it:
+    /// the caller checks that.
     ///
     /// # Panics
-    /// When `now` is before an earlier call's, here and in `next`, `complete` and `cancel`.
+    /// When `now` is before an earlier call's, here and in `next`, `complete` and `cancel`. In debug
+    /// builds, when the extent is not as above.
     pub fn submit(&mut self, now: Instant, request: Request) -> Admission {
         let terms = self.shares.terms(request.tenant());
         let of_terms = terms.map(|terms| IoPriority::default_of(terms.priority));
@@ -220,15 +222,22 @@ impl Scheduler {
 
     /// Checks a request and registers `ticket` for its id.
     pub(super) fn admit(&mut self, request: &Request, ticket: Ticket) -> Result<(), Refusal> {
-        let capacity = self.belief.capacity();
-        let ends_on_drive =
-            request.extent.checked_end().is_some_and(|end| end.get() <= capacity.get());
-        if request.extent.len.is_zero() != (request.op == Op::Flush) {
-            return Err(Refusal::WrongLength { op: request.op, len: request.extent.len });
-        }
-        if request.op != Op::Flush && !ends_on_drive {
-            return Err(Refusal::OutOfRange { extent: request.extent, capacity });
-        }
+        debug_assert!(
+            request.extent.len.is_zero() == (request.op == Op::Flush),
+            "a {} request of {} is submitted",
+            request.op.name(),
+            request.extent.len
+        );
+        debug_assert!(
+            request.op == Op::Flush
+                || request
+                    .extent
+                    .checked_end()
+                    .is_some_and(|end| end.get() <= self.belief.capacity().get()),
+            "{} does not lie on the drive, which has {}",
+            request.extent,
+            self.belief.capacity()
+        );
         if self.tickets.get(request.id).is_some() {
             return Err(Refusal::DuplicateId { id: request.id });
         }
