@@ -101,6 +101,16 @@ impl NbdCommand {
         }
     }
 
+    /// Checks that the range lies within the `size_bytes` that the export has now.
+    ///
+    /// # Errors
+    /// The protocol's error for a range past the end: ENOSPC for WRITE and WRITE_ZEROES, else EINVAL.
+    pub fn check_end(&self, size_bytes: u64) -> Result<(), Errno> {
+        let (offset, length) = self.range();
+        let fits = offset.checked_add(length).is_some_and(|end| end <= size_bytes);
+        if fits { Ok(()) } else { Err(self.spec().beyond_end) }
+    }
+
     /// Command flags on the wire.
     pub fn flags(&self) -> u16 {
         let bit = |set: bool, flag: u16| if set { flag } else { 0 };

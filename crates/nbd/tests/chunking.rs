@@ -26,8 +26,8 @@ fn serve(stream: &[u8], mut piece: impl FnMut() -> usize) -> (Vec<String>, Vec<u
         while let Some(event) = server.poll_event() {
             events.push(format!("{event:?}"));
             shell.answer(&mut server, &event);
-            if let server::ServerEvent::Request(request) = event {
-                shell.carry_out(request).give(&mut server);
+            if let server::ServerEvent::Request { handle, command } = event {
+                shell.carry_out(handle, command).give(&mut server);
             }
             output.extend(std::iter::from_fn(|| server.poll_output()).flatten());
         }

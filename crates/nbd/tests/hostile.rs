@@ -36,30 +36,26 @@ fn abuse(server: &mut Connection, stream: &[u8], manners: Manners, dice: &mut Di
         while let Some(event) = server.poll_event() {
             moved = true;
             shell.answer(server, &event);
-            if let ServerEvent::Request(request) = event {
-                kept.push(request);
+            if let ServerEvent::Request { handle, command } = event {
+                kept.push((handle, command));
             }
             if manners.answers && !kept.is_empty() {
-                let request = kept.swap_remove(dice.roll(kept.len()));
-                let answered = match request.command {
+                let (handle, command) = kept.swap_remove(dice.roll(kept.len()));
+                let answered = match command {
                     NbdCommand::Read { length, .. } => {
-                        server.reply_read(request.handle, vec![1; length as usize].into())
+                        server.reply_read(handle, vec![1; length as usize].into())
                     }
-                    _ => server.reply_error(request.handle, Errno::Io, "as you like"),
+                    _ => server.reply_error(handle, Errno::Io, "as you like"),
                 };
                 answered.unwrap();
             }
         }
-        let payloads: usize = kept
-            .iter()
-            .map(|request| {
-                if let NbdCommand::Write { payload, .. } = &request.command {
-                    payload.len()
-                } else {
-                    0
-                }
-            })
-            .sum();
+        let payloads: usize =
+            kept.iter()
+                .map(|(_, command)| {
+                    if let NbdCommand::Write { payload, .. } = command { payload.len() } else { 0 }
+                })
+                .sum();
         let held = server.buffered_bytes() + payloads as u64;
         assert!(held <= bound, "{held} bytes are held, {bound} is the bound");
         moved |= manners.sends && !sent(server).is_empty();
@@ -327,8 +323,10 @@ fn a_sparse_answer_costs_no_memory_even_to_a_client_without_structured_replies()
         Mode::Simple,
     );
     server.receive(&request(0, 0, 1, 0, 32 << 20));
-    let Some(ServerEvent::Request(request)) = server.poll_event() else { panic!("no request") };
-    server.reply_segments(request.handle, &[Segment::Hole(32 << 20)]).unwrap();
+    let Some(ServerEvent::Request { handle, .. }) = server.poll_event() else {
+        panic!("no request")
+    };
+    server.reply_segments(handle, &[Segment::Hole(32 << 20)]).unwrap();
     assert_eq!(server.output_bytes(), 16 + (32 << 20));
     let first = server.output_chunks().nth(1).unwrap().as_ptr();
     assert!(

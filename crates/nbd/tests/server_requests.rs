@@ -6,9 +6,7 @@ mod common;
 
 use bytes::Bytes;
 use common::{Mode, feed, msg, request, sent, serving, small_limits, vol0};
-use headtime_nbd::server::{
-    CloseReason, Connection, Handle, NbdRequest, ReplyError, Segment, ServerEvent,
-};
+use headtime_nbd::server::{CloseReason, Connection, Handle, ReplyError, Segment, ServerEvent};
 use headtime_nbd::{Errno, ExportFlags, ExportInfo, ServerLimits, StatusExtent};
 
 const READ: u16 = 0;
@@ -26,8 +24,8 @@ const FAST: u16 = 16;
 
 const SIZE: u64 = 1 << 20;
 
-/// Sends a request, with its payload if it is a WRITE. Returns the error it is answered with;
-/// `None` if the caller gets it.
+/// Sends a request, with its payload if it is a WRITE. Returns the error it is answered with: by
+/// the connection, or by the caller if it reaches past the end. `None` if it may be carried out.
 fn refused(
     server: &mut Connection,
     flags: u16,
@@ -40,14 +38,18 @@ fn refused(
         bytes.resize(bytes.len() + length as usize, 0x77);
     }
     let events = feed(server, &bytes);
-    let reply = sent(server);
-    if let [ServerEvent::Request(NbdRequest { handle, .. })] = events[..] {
+    let mut reply = sent(server);
+    if let [ServerEvent::Request { handle, command }] = &events[..] {
         assert_eq!(reply, []);
-        server.reply_error(handle, Errno::Io, "").unwrap();
-        sent(server);
-        return None;
+        let past_end = command.check_end(SIZE);
+        server.reply_error(*handle, past_end.err().unwrap_or(Errno::Io), "past the end").unwrap();
+        reply = sent(server);
+        if past_end.is_ok() {
+            return None;
+        }
+    } else {
+        assert_eq!(events, []);
     }
-    assert_eq!(events, []);
     assert_eq!(server.in_flight(), 0);
     let number = |at: usize| u32::from_be_bytes(reply[at..at + 4].try_into().unwrap());
     let code = match number(0) {
@@ -66,7 +68,7 @@ fn refused(
 type Row = (&'static str, ExportFlags, u16, u16, u64, u32, Option<Errno>);
 
 #[test]
-fn requests_that_break_a_rule_get_the_error_of_the_document_and_do_not_reach_the_shell() {
+fn requests_that_break_a_rule_get_the_error_of_the_document() {
     let all = ExportFlags::DISK | ExportFlags::SEND_FAST_ZERO;
     let bare = ExportFlags::NONE;
     let read_only = ExportFlags::DISK | ExportFlags::READ_ONLY;
@@ -183,9 +185,7 @@ fn a_request_out_of_step_ends_the_connection() {
 fn a_server_going_down_refuses_requests_and_finishes_those_in_flight() {
     let mut server = serving(small_limits(), vol0(), Mode::Structured);
     let events = feed(&mut server, &request(0, READ, 1, 0, 512));
-    let [ServerEvent::Request(NbdRequest { handle, .. })] = events[..] else {
-        panic!("{events:?}")
-    };
+    let [ServerEvent::Request { handle, .. }] = events[..] else { panic!("{events:?}") };
     server.begin_shutdown();
     assert!(!server.is_idle());
     assert_eq!(feed(&mut server, &[request(0, WRITE, 2, 0, 512), vec![0; 512]].concat()), []);
@@ -202,9 +202,7 @@ fn a_server_going_down_refuses_requests_and_finishes_those_in_flight() {
 
 fn in_flight(server: &mut Connection, bytes: &[u8]) -> Handle {
     let events = feed(server, bytes);
-    let [ServerEvent::Request(NbdRequest { handle, .. })] = events[..] else {
-        panic!("{events:?}")
-    };
+    let [ServerEvent::Request { handle, .. }] = events[..] else { panic!("{events:?}") };
     handle
 }
 
@@ -342,10 +340,10 @@ fn a_large_payload_is_read_in_place() {
         let count = buffer.remaining_mut().min(100_000);
         buffer.put_bytes(0x42, count);
         place.get_or_insert(buffer.get_ref().as_ptr());
-        if let Some(ServerEvent::Request(NbdRequest {
+        if let Some(ServerEvent::Request {
             command: headtime_nbd::NbdCommand::Write { payload, .. },
             ..
-        })) = server.poll_event()
+        }) = server.poll_event()
         {
             assert_eq!(
                 Some(payload.as_ptr()),

@@ -42,9 +42,10 @@ use crate::arrivals::Arrival;
 use crate::export::Export;
 use crate::fair_semaphore::{Permit, SemaphoreClient};
 use crate::memory::{MemoryAllowance, StallMeter};
+use crate::pieces::Job;
 use crate::socket::{Attempt, Socket};
 use crate::tls::{Access, Channel};
-use requests::{PieceDone, Running};
+use requests::PieceDone;
 pub(crate) use shared::{Phase, Shared};
 
 /// The reason why a connection ended.
@@ -96,7 +97,7 @@ struct ConnectionTask {
     piece_permits: Option<SemaphoreClient>,
     /// Signals the removal of the volume.
     removal: Option<watch::Receiver<bool>>,
-    jobs: BTreeMap<Handle, Running>,
+    jobs: BTreeMap<Handle, Job>,
     /// Requests that wait for memory, in order of arrival.
     arrived: VecDeque<Handle>,
     /// Requests with memory and with pieces for the scheduler.

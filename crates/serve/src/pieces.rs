@@ -12,11 +12,16 @@
 //! their bytes. WRITE_ZEROES and CACHE carry no bytes and may cover 4 GiB, so at most [`WINDOW`] of
 //! their pieces are at the scheduler at once. TRIM is not split, because it moves no head.
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
 use headtime_io::{Io, IoError};
 use headtime_nbd::{Errno, NbdCommand};
 use headtime_sched::{Op, RequestId};
-use headtime_units::{Extent, Lba, SectorSize, Sectors};
+use headtime_units::{Extent, SectorSize, Sectors};
+
+use crate::stats::Kind;
+use crate::volumes::Pass;
 
 /// The maximum number of pieces at the scheduler for a request without payload. A guess: enough to
 /// keep a drive's queue of two full.
@@ -36,6 +41,11 @@ pub(crate) enum JobResult {
 /// A request in progress.
 #[derive(Debug)]
 pub(crate) struct Job {
+    /// Dropped when the request is complete ([`crate::volumes`]).
+    pub(crate) pass: Pass,
+    /// The time at which the request arrived.
+    pub(crate) started: Instant,
+    last_completion: Instant,
     op: Op,
     fua: bool,
     /// The data goes to the client.
@@ -58,23 +68,23 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Splits `command` into pieces of `piece` sectors, for a volume that starts at `base`. The
-    /// range was checked against the volume and is whole sectors. `None` for BLOCK_STATUS, which
-    /// needs no drive.
+    /// Splits `command`, which `pass` admitted to its volume, into pieces of `piece` sectors. `None`
+    /// for BLOCK_STATUS, which needs no drive.
     pub(crate) fn new(
         command: NbdCommand,
-        base: Lba,
-        sector: SectorSize,
+        pass: Pass,
         piece: Sectors,
+        started: Instant,
     ) -> Option<Self> {
         let (offset, length) = command.range();
+        let sector = pass.volume.sector;
         let sectors = |bytes: u64| {
             sector.sectors_of(bytes).expect("the minimum block size of an export is its sector")
         };
         let extent = if command == NbdCommand::Flush {
             Extent::default()
         } else {
-            Extent::new(base + sectors(offset), sectors(length))
+            Extent::new(pass.volume.start + sectors(offset), sectors(length))
         };
         let (op, fua, payload, keeps_data, window) = match command {
             NbdCommand::Read { .. } => (Op::Read, false, Bytes::new(), true, usize::MAX),
@@ -88,6 +98,9 @@ impl Job {
         let piece =
             if matches!(op, Op::Flush | Op::Discard) { Sectors::new(u64::MAX) } else { piece };
         let mut job = Self {
+            pass,
+            started,
+            last_completion: started,
             op,
             fua,
             keeps_data,
@@ -106,6 +119,20 @@ impl Job {
             job.read.resize(job.count(), Bytes::new());
         }
         Some(job)
+    }
+
+    /// The kind of request in the statistics.
+    pub(crate) fn kind(&self) -> Kind {
+        match self.op {
+            Op::Read if self.keeps_data => Kind::Read,
+            Op::Write => Kind::Write,
+            _ => Kind::Other,
+        }
+    }
+
+    /// Returns whether the data goes nowhere: a CACHE request.
+    pub(crate) fn caches(&self) -> bool {
+        self.op == Op::Read && !self.keeps_data
     }
 
     /// Returns whether a piece may go to the scheduler now.
@@ -141,7 +168,8 @@ impl Job {
     }
 
     /// Completes piece `index`. After an error no further piece is handed out.
-    pub(crate) fn completed(&mut self, index: usize, result: Result<Bytes, IoError>) {
+    pub(crate) fn completed(&mut self, index: usize, result: Result<Bytes, IoError>, at: Instant) {
+        self.last_completion = self.last_completion.max(at);
         self.at_scheduler.retain(|entry| entry.0 != index);
         match result {
             Ok(data) if self.keeps_data => self.read[index] = data,
@@ -171,6 +199,16 @@ impl Job {
     /// The length of the request in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.sector.bytes_of(self.extent.len)
+    }
+
+    /// The bytes of the reply's data.
+    pub(crate) fn reply_bytes(&self) -> u64 {
+        if self.keeps_data { self.bytes() } else { 0 }
+    }
+
+    /// The time from the request's arrival to its last completion.
+    pub(crate) fn duration(&self) -> Duration {
+        self.last_completion - self.started
     }
 
     /// The answer of a completed request.
@@ -206,11 +244,30 @@ fn is_unsupported(errno: i32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::volumes::{LiveVolume, VolumeClass, VolumeSettings};
+    use headtime_sched::VolumeId;
 
-    const BASE: Lba = Lba::new(10_000);
+    fn job_of(command: NbdCommand, piece: u64) -> Job {
+        let volume = LiveVolume::of(
+            VolumeId(1),
+            "a".to_owned(),
+            Extent::from_numbers(10_000, 1 << 40),
+            VolumeSettings::default(),
+            SectorSize::B512,
+        );
+        let pass = volume.begin(VolumeClass::Ordinary, &command).expect("it lies on the volume");
+        Job::new(command, pass, Sectors::new(piece), Instant::now())
+            .expect("a request for the drive")
+    }
 
     fn job(command: NbdCommand) -> Job {
-        Job::new(command, BASE, SectorSize::B512, Sectors::new(4)).expect("a request for the drive")
+        job_of(command, 4)
+    }
+
+    impl Job {
+        fn complete(&mut self, index: usize, result: Result<Bytes, IoError>) {
+            self.completed(index, result, Instant::now());
+        }
     }
 
     fn pieces(job: &mut Job) -> Vec<(usize, Io)> {
@@ -235,7 +292,7 @@ mod tests {
         );
         for index in [2, 0, 1] {
             assert!(!job.is_complete());
-            job.completed(index, Ok(Bytes::from(vec![index as u8; 2])));
+            job.complete(index, Ok(Bytes::from(vec![index as u8; 2])));
         }
         assert!(job.is_complete());
         assert_eq!(
@@ -271,12 +328,12 @@ mod tests {
             fast: false,
         });
         assert_eq!(pieces(&mut job).len(), WINDOW);
-        job.completed(3, Err(error(5)));
-        job.completed(1, Err(error(28)));
+        job.complete(3, Err(error(5)));
+        job.complete(1, Err(error(28)));
         assert!(job.next_piece().is_none());
-        job.completed(0, Ok(Bytes::new()));
+        job.complete(0, Ok(Bytes::new()));
         assert!(!job.is_complete());
-        job.completed(2, Ok(Bytes::new()));
+        job.complete(2, Ok(Bytes::new()));
         assert!(job.is_complete());
         assert!(matches!(job.into_result(), JobResult::Failed(Errno::NoSpace, text)
                 if text.contains("no space")));
@@ -287,14 +344,13 @@ mod tests {
         let length = u32::MAX / 512 * 512;
         let command =
             NbdCommand::WriteZeroes { offset: 0, length, fua: false, no_hole: false, fast: false };
-        let mut job = Job::new(command, BASE, SectorSize::B512, Sectors::new(2048 * 1024))
-            .expect("a request for the drive");
+        let mut job = job_of(command, 2048 * 1024);
         let (mut done, mut sectors) = (0, 0);
         let mut at_scheduler: std::collections::VecDeque<(usize, Io)> = pieces(&mut job).into();
         while let Some((index, io)) = at_scheduler.pop_front() {
             assert!(at_scheduler.len() < WINDOW);
             sectors += io.extent.len.get();
-            job.completed(index, Ok(Bytes::new()));
+            job.complete(index, Ok(Bytes::new()));
             done += 1;
             at_scheduler.extend(pieces(&mut job));
         }
@@ -309,7 +365,7 @@ mod tests {
         assert!(io.op == Op::Flush && io.extent == Extent::default() && io.data.is_empty());
         let mut trim = job(NbdCommand::Trim { offset: 0, length: 1 << 30, fua: false });
         assert_eq!(pieces(&mut trim).len(), 1);
-        trim.completed(0, Err(error(95)));
+        trim.complete(0, Err(error(95)));
         assert_eq!(trim.into_result(), JobResult::Done);
     }
 
@@ -317,7 +373,7 @@ mod tests {
     fn a_cached_read_gives_nothing_to_the_client() {
         let mut cache = job(NbdCommand::Cache { offset: 0, length: 512 });
         assert_eq!(pieces(&mut cache)[0].1.op, Op::Read);
-        cache.completed(0, Ok(Bytes::from_static(&[1; 512])));
+        cache.complete(0, Ok(Bytes::from_static(&[1; 512])));
         assert_eq!(cache.into_result(), JobResult::Done);
     }
 
@@ -327,10 +383,10 @@ mod tests {
         for (index, _) in [job.next_piece(), job.next_piece()].into_iter().flatten() {
             job.submitted(index, RequestId(index as u64 + 50));
         }
-        job.completed(0, Ok(Bytes::new()));
+        job.complete(0, Ok(Bytes::new()));
         assert_eq!(job.stop().collect::<Vec<_>>(), [RequestId(51)]);
         assert!(!job.is_complete());
-        job.completed(1, Err(IoError::Cancelled));
+        job.complete(1, Err(IoError::Cancelled));
         assert!(job.is_complete());
     }
 

@@ -42,21 +42,17 @@ pub(super) fn server(input: &[u8]) {
                     };
                     server.answer_export(found).expect("requested for");
                 }
-                ServerEvent::Request(request) => {
-                    let (offset, length) = request.command.range();
-                    assert!(
-                        offset.checked_add(length).is_some_and(|end| end <= 1 << 20),
-                        "requests that pass lie on the disk"
-                    );
+                ServerEvent::Request { handle, command } => {
                     reads += 1;
-                    let answered = match request.command {
-                        NbdCommand::Read { length, .. } if reads.is_multiple_of(2) => {
-                            server.reply_read(request.handle, vec![1; length as usize].into())
+                    let answered = match (command.check_end(1 << 20), command) {
+                        (Err(errno), _) => server.reply_error(handle, errno, "past the end"),
+                        (_, NbdCommand::Read { length, .. }) if reads.is_multiple_of(2) => {
+                            server.reply_read(handle, vec![1; length as usize].into())
                         }
-                        NbdCommand::Read { .. } | NbdCommand::BlockStatus { .. } => {
-                            server.reply_error(request.handle, Errno::Io, "no")
+                        (_, NbdCommand::Read { .. } | NbdCommand::BlockStatus { .. }) => {
+                            server.reply_error(handle, Errno::Io, "no")
                         }
-                        _ => server.reply_done(request.handle),
+                        _ => server.reply_done(handle),
                     };
                     answered.expect("each request is answered once");
                 }

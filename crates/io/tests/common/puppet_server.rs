@@ -157,10 +157,10 @@ fn serve(mut stream: UnixStream, script: &Mutex<Script>) {
                 }
                 ServerEvent::StartTls => unreachable!("a machine without TLS refuses it"),
                 ServerEvent::Opened(_) => lock(script).opened += 1,
-                ServerEvent::Request(request) => {
-                    let (offset, length) = request.command.range();
-                    lock(script).log.push((number, request.command.spec().name, offset, length));
-                    kept.push((request.handle, request.command));
+                ServerEvent::Request { handle, command } => {
+                    let (offset, length) = command.range();
+                    lock(script).log.push((number, command.spec().name, offset, length));
+                    kept.push((handle, command));
                 }
                 ServerEvent::Closed(_) => ended = true,
             }

@@ -69,7 +69,7 @@ impl Connection {
             if length == 0 {
                 return Err(ClientSubmitError::Empty { command: name });
             }
-            if offset.checked_add(length).is_none_or(|end| end > size) {
+            if command.check_end(size).is_err() {
                 return Err(ClientSubmitError::BeyondEnd { command: name, offset, length, size });
             }
             if offset % u64::from(minimum) != 0 || length % u64::from(minimum) != 0 {

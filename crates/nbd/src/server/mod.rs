@@ -7,9 +7,9 @@
 //! `answer_list` or `answer_export`. The empty name is the default export, which the caller
 //! chooses.
 //!
-//! Requests that break the protocol or the export's constraints are answered here; the caller gets
-//! only valid requests. The caller must keep the order that the protocol demands (a completed flush
-//! covers completed writes).
+//! Requests that break the protocol or the export's constraints are answered here. The caller checks
+//! the range of the others against the current size of the export ([`NbdCommand::check_end`]), and
+//! keeps the order that the protocol demands (a completed flush covers completed writes).
 //!
 //! ```
 //! use headtime_nbd::server::{Connection, ExportRefusal, ServerEvent};
@@ -26,16 +26,17 @@
 //!             }
 //!             ServerEvent::StartTls => unreachable!("a connection made with `new` has no TLS"),
 //!             ServerEvent::Opened(session) => println!("client opened {}", session.export.name),
-//!             ServerEvent::Request(request) => match request.command {
-//!                 NbdCommand::Read { offset, length, .. } => {
-//!                     let bytes = disk[offset as usize..][..length as usize].to_vec();
-//!                     let replied = connection.reply_read(request.handle, bytes.into());
-//!                     replied.expect("the requested length");
-//!                 }
-//!                 _ => connection
-//!                     .reply_error(request.handle, headtime_nbd::Errno::Io, "no")
-//!                     .expect("in flight"),
-//!             },
+//!             ServerEvent::Request { handle, command } => {
+//!                 let replied = match (command.check_end(disk.len() as u64), command) {
+//!                     (Err(errno), _) => connection.reply_error(handle, errno, "past the end"),
+//!                     (Ok(()), NbdCommand::Read { offset, length, .. }) => {
+//!                         let bytes = disk[offset as usize..][..length as usize].to_vec();
+//!                         connection.reply_read(handle, bytes.into())
+//!                     }
+//!                     _ => connection.reply_error(handle, headtime_nbd::Errno::Io, "no"),
+//!                 };
+//!                 replied.expect("in flight");
+//!             }
 //!             ServerEvent::Closed(reason) => {
 //!                 println!("{reason}");
 //!                 return false; // once poll_output() is empty, close the socket
@@ -147,9 +148,14 @@ pub enum ServerEvent {
     StartTls,
     /// The transmission phase has begun.
     Opened(ExportSession),
-    /// A request that obeys the protocol and the export's constraints: answer it with one `reply_*`
-    /// call.
-    Request(NbdRequest),
+    /// A request that obeys the protocol and the export's constraints, except that it may reach past
+    /// the end: answer it with one `reply_*` call.
+    Request {
+        /// Names the request in the reply; not reused within a connection.
+        handle: Handle,
+        /// The command.
+        command: NbdCommand,
+    },
     /// The connection is over: send what output is left, close the socket. Last event.
     Closed(CloseReason),
 }
@@ -161,15 +167,6 @@ pub enum Purpose {
     Describe,
     /// Use of the export (GO, EXPORT_NAME).
     Open,
-}
-
-/// A request to carry out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NbdRequest {
-    /// Names the request in the reply; not reused within a connection.
-    pub handle: Handle,
-    /// The command.
-    pub command: NbdCommand,
 }
 
 /// Names a request of one connection, from its event to its reply. The client's cookie stays

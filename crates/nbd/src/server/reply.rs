@@ -16,7 +16,7 @@ use crate::limits::MAX_ERROR_TEXT_BYTES;
 use crate::wire;
 
 use super::handshake::ALLOCATION_CONTEXT_ID;
-use super::transmission::{Header, Open};
+use super::transmission::Header;
 use super::{Connection, Handle};
 
 /// A run of a READ's answer, in order from the request's offset.
@@ -76,14 +76,14 @@ impl Connection {
     /// [`ReplyError::UnknownHandle`], [`ReplyError::WrongKind`]. On a closed connection nothing
     /// happens.
     pub fn reply_done(&mut self, handle: Handle) -> Result<(), ReplyError> {
-        let Some(open) = self.opened(handle)? else {
+        let Some(header) = self.opened(handle)? else {
             return Ok(());
         };
-        if matches!(open.header.code, wire::CMD_READ | wire::CMD_BLOCK_STATUS) {
-            return Err(wrong_kind(&open.header, "success without data"));
+        if matches!(header.code, wire::CMD_READ | wire::CMD_BLOCK_STATUS) {
+            return Err(wrong_kind(&header, "success without data"));
         }
-        self.put_simple(&open.header, 0);
-        self.finish(handle, open);
+        self.put_simple(&header, 0);
+        self.finish(handle, &header);
         Ok(())
     }
 
@@ -106,10 +106,9 @@ impl Connection {
         handle: Handle,
         segments: &[Segment],
     ) -> Result<(), ReplyError> {
-        let Some(open) = self.opened(handle)? else {
+        let Some(header) = self.opened(handle)? else {
             return Ok(());
         };
-        let header = open.header;
         if header.code != wire::CMD_READ {
             return Err(wrong_kind(&header, "data"));
         }
@@ -128,7 +127,7 @@ impl Connection {
         } else {
             self.put_fragments(&header, segments);
         }
-        self.finish(handle, open);
+        self.finish(handle, &header);
         Ok(())
     }
 
@@ -144,10 +143,9 @@ impl Connection {
         handle: Handle,
         extents: &[StatusExtent],
     ) -> Result<(), ReplyError> {
-        let Some(open) = self.opened(handle)? else {
+        let Some(header) = self.opened(handle)? else {
             return Ok(());
         };
-        let header = open.header;
         if header.code != wire::CMD_BLOCK_STATUS {
             return Err(wrong_kind(&header, "extents"));
         }
@@ -163,7 +161,7 @@ impl Connection {
             self.outbox.put(&length.to_be_bytes());
             self.outbox.put(&state.to_be_bytes());
         }
-        self.finish(handle, open);
+        self.finish(handle, &header);
         Ok(())
     }
 
@@ -178,14 +176,14 @@ impl Connection {
         errno: Errno,
         text: &str,
     ) -> Result<(), ReplyError> {
-        let Some(open) = self.opened(handle)? else {
+        let Some(header) = self.opened(handle)? else {
             return Ok(());
         };
-        let fast = open.header.code == wire::CMD_WRITE_ZEROES
-            && open.header.flags & wire::CMD_FLAG_FAST_ZERO != 0;
+        let fast =
+            header.code == wire::CMD_WRITE_ZEROES && header.flags & wire::CMD_FLAG_FAST_ZERO != 0;
         let errno = if errno == Errno::NotSupported && !fast { Errno::Invalid } else { errno };
-        self.put_error(&open.header, errno, text);
-        self.finish(handle, open);
+        self.put_error(&header, errno, text);
+        self.finish(handle, &header);
         Ok(())
     }
 
@@ -201,20 +199,23 @@ impl Connection {
     }
 
     /// The open request of a handle; `None` if the connection is over.
-    fn opened(&self, handle: Handle) -> Result<Option<Open>, ReplyError> {
+    fn opened(&self, handle: Handle) -> Result<Option<Header>, ReplyError> {
         match self.flight.get(handle) {
-            Some(open) => Ok(Some(*open)),
-            None if self.is_closed() => Ok(None),
-            None => Err(ReplyError::UnknownHandle(handle)),
+            None if !self.is_closed() => Err(ReplyError::UnknownHandle(handle)),
+            open => Ok(open),
         }
     }
 
     /// The reply is queued: a WRITE's bytes are free now, a READ's when the reply has been sent.
-    fn finish(&mut self, handle: Handle, open: Open) {
+    fn finish(&mut self, handle: Handle, header: &Header) {
         self.flight.close(handle);
-        let held = if open.header.code == wire::CMD_WRITE { 0 } else { open.charge };
-        self.flight.release(open.charge - held);
-        self.outbox.mark(held);
+        let charge = self.charge_of(header);
+        if header.code == wire::CMD_WRITE {
+            self.flight.release(charge);
+            self.outbox.mark(0);
+        } else {
+            self.outbox.mark(charge);
+        }
     }
 
     fn put_simple(&mut self, header: &Header, error: u32) {

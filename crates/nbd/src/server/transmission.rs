@@ -16,7 +16,7 @@ use crate::export::{ExportFlags, ExportSession};
 use crate::limits::{DENIAL_OF_SERVICE_BYTES, EXTENT_BYTES};
 use crate::wire::{self, be_u16, be_u32, be_u64};
 
-use super::{CloseReason, Connection, Handle, NbdRequest, Phase, ServerEvent, Step};
+use super::{CloseReason, Connection, Handle, Phase, ServerEvent, Step};
 
 /// The state of the transmission phase.
 #[derive(Debug)]
@@ -77,7 +77,8 @@ impl Header {
         self.flags & flag != 0
     }
 
-    /// Checks if the request may be carried out on the export of `session`. Not used for DISC.
+    /// Checks everything but the range against the export of `session`, whose size may have changed
+    /// since: the caller checks that ([`NbdCommand::check_end`]). Not used for DISC.
     fn check(&self, session: &ExportSession) -> Result<(), Fault> {
         let (export, flags) = (&session.export, session.export.flags);
         let Some(spec) = CommandSpec::of(self.code) else {
@@ -117,10 +118,6 @@ impl Header {
         }
         if self.length == 0 {
             return Err(fault(Errno::Invalid, "a length of zero"));
-        }
-        if self.offset.checked_add(u64::from(self.length)).is_none_or(|end| end > export.size_bytes)
-        {
-            return Err(fault(spec.beyond_end, "the range reaches past the end of the export"));
         }
         let minimum = export.block_sizes.minimum;
         if !self.offset.is_multiple_of(u64::from(minimum)) || !self.length.is_multiple_of(minimum) {
@@ -165,16 +162,9 @@ impl Header {
 /// replies.
 #[derive(Debug, Default)]
 pub(super) struct Flight {
-    open: BTreeMap<Handle, Open>,
+    open: BTreeMap<Handle, Header>,
     next: u64,
     charged: u64,
-}
-
-/// The properties of a request that its reply depends on.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Open {
-    pub header: Header,
-    pub charge: u64,
 }
 
 impl Flight {
@@ -190,8 +180,8 @@ impl Flight {
         self.charged
     }
 
-    pub(super) fn get(&self, handle: Handle) -> Option<&Open> {
-        self.open.get(&handle)
+    pub(super) fn get(&self, handle: Handle) -> Option<Header> {
+        self.open.get(&handle).copied()
     }
 
     /// The caller has answered; the charge stays until `release`.
@@ -214,10 +204,10 @@ impl Flight {
         self.charged += charge;
     }
 
-    fn enter(&mut self, open: Open) -> Handle {
+    fn enter(&mut self, header: Header) -> Handle {
         let handle = Handle(self.next);
         self.next += 1;
-        self.open.insert(handle, open);
+        self.open.insert(handle, header);
         handle
     }
 }
@@ -294,9 +284,9 @@ impl Connection {
 
     fn submit(&mut self, header: Header, payload: Bytes) -> Step {
         let command = header.command(payload);
-        let handle = self.flight.enter(Open { header, charge: self.charge_of(&header) });
+        let handle = self.flight.enter(header);
         self.phase = Phase::Transmission(Serve::Header);
-        Step::Event(ServerEvent::Request(NbdRequest { handle, command }))
+        Step::Event(ServerEvent::Request { handle, command })
     }
 
     fn has_place(&self) -> bool {
@@ -304,7 +294,7 @@ impl Connection {
     }
 
     /// Bytes a request costs from admission until its reply is sent.
-    fn charge_of(&self, header: &Header) -> u64 {
+    pub(super) fn charge_of(&self, header: &Header) -> u64 {
         match header.code {
             wire::CMD_READ | wire::CMD_WRITE => u64::from(header.length),
             wire::CMD_BLOCK_STATUS => u64::from(self.limits.max_extents) * EXTENT_BYTES as u64,

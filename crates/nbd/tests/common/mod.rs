@@ -3,7 +3,7 @@
 #![allow(dead_code)] // Each test file uses its part.
 
 use bytes::Bytes;
-use headtime_nbd::server::{Connection, ExportRefusal, NbdRequest, Segment, ServerEvent};
+use headtime_nbd::server::{Connection, ExportRefusal, Handle, Segment, ServerEvent};
 use headtime_nbd::{
     BlockSizes, Errno, ExportFlags, ExportInfo, ListedExport, NbdCommand, ServerLimits,
     StatusExtent,
@@ -192,12 +192,14 @@ impl Shell {
     }
 
     /// Carries out a request; the answer can be given at any later time.
-    pub(crate) fn carry_out(&mut self, request: NbdRequest) -> Answer {
-        let handle = request.handle;
-        let (offset, length) = request.command.range();
+    pub(crate) fn carry_out(&mut self, handle: Handle, command: NbdCommand) -> Answer {
+        if let Err(errno) = command.check_end(self.disk.len() as u64) {
+            return Answer { handle, outcome: What::Error(errno) };
+        }
+        let (offset, length) = command.range();
         let range = offset as usize..(offset + length) as usize;
         let blocks = range.start / BLOCK..range.end.div_ceil(BLOCK);
-        let outcome = match request.command {
+        let outcome = match command {
             NbdCommand::Read { .. } => {
                 let mut segments: Vec<Segment> = Vec::new();
                 for block in blocks {
@@ -246,7 +248,7 @@ impl Shell {
 /// The answer to a request, to be given to the server.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    pub handle: headtime_nbd::server::Handle,
+    pub handle: Handle,
     pub outcome: What,
 }
 

@@ -136,7 +136,9 @@ impl Pair {
         while let Some(event) = self.server.poll_event() {
             self.shell.answer(&mut self.server, &event);
             match event {
-                ServerEvent::Request(request) => self.answers.push(self.shell.carry_out(request)),
+                ServerEvent::Request { handle, command } => {
+                    self.answers.push(self.shell.carry_out(handle, command));
+                }
                 ServerEvent::Closed(reason) => self.closed = Some(reason),
                 _ => {}
             }

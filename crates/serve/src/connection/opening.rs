@@ -38,7 +38,7 @@ impl ConnectionTask {
                     self.export = Some(export);
                 }
                 ServerEvent::StartTls => self.tls_requested = true,
-                ServerEvent::Request(request) => self.begin(request.handle, request.command),
+                ServerEvent::Request { handle, command } => self.begin(handle, command),
                 ServerEvent::Closed(reason) => self.closed(reason),
             }
         }

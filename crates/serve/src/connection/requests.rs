@@ -15,7 +15,6 @@ use super::ConnectionTask;
 use crate::fair_semaphore::Permit;
 use crate::pieces::{Job, JobResult, WINDOW};
 use crate::stats::Kind;
-use crate::volumes::Pass;
 
 /// A completed piece.
 pub(super) struct PieceDone {
@@ -25,37 +24,16 @@ pub(super) struct PieceDone {
     at: Instant,
 }
 
-/// A request in progress, with the data for its statistics.
-pub(super) struct Running {
-    job: Job,
-    /// Dropped when the request is complete ([`crate::volumes`]).
-    pass: Pass,
-    kind: Kind,
-    caches: bool,
-    started: Instant,
-    last_completion: Instant,
-}
-
-impl Running {
-    /// The reply's bytes, reserved when the request is admitted. A payload is reserved before it is
-    /// read.
-    fn held_bytes_of_reply(&self) -> u64 {
-        if self.kind == Kind::Read { self.job.bytes() } else { 0 }
-    }
-}
-
 impl ConnectionTask {
     pub(super) fn cancel_reads(&mut self) {
         let disk = Arc::clone(&self.shared.disk);
-        let reads =
-            self.jobs.values_mut().filter(|running| running.caches || running.kind == Kind::Read);
-        for running in reads {
-            running.job.stop().for_each(|id| disk.cancel(id));
+        for job in self.jobs.values_mut().filter(|job| job.caches() || job.kind() == Kind::Read) {
+            job.stop().for_each(|id| disk.cancel(id));
         }
         let over: Vec<Handle> = self
             .jobs
             .iter()
-            .filter(|(_, running)| running.job.is_complete())
+            .filter(|(_, job)| job.is_complete())
             .map(|(handle, _)| *handle)
             .collect();
         over.into_iter().for_each(|handle| self.finish(handle));
@@ -68,10 +46,9 @@ impl ConnectionTask {
             NbdCommand::Write { .. } => Kind::Write,
             _ => Kind::Other,
         };
-        let caches = matches!(command, NbdCommand::Cache { .. });
         let (_, length) = command.range();
-        let sector = export.volume.sector;
-        let piece = Sectors::new(self.shared.limits.piece.get() / u64::from(sector.bytes()));
+        let sector = u64::from(export.volume.sector.bytes());
+        let piece = Sectors::new(self.shared.limits.piece.get() / sector);
         let started = Instant::now();
         export.stats.begun();
         let pass = match export.volume.begin(export.class, &command) {
@@ -84,7 +61,7 @@ impl ConnectionTask {
                 return;
             }
         };
-        let Some(job) = Job::new(command, export.volume.extent().start, sector, piece) else {
+        let Some(job) = Job::new(command, pass, piece, started) else {
             // A raw disk has no holes: all of it is allocated.
             let status = [StatusExtent { length: length as u32, state: 0 }];
             let answered = self.machine.reply_extents(handle, &status);
@@ -92,8 +69,7 @@ impl ConnectionTask {
             export.stats.ended(kind, length, started.elapsed(), false);
             return;
         };
-        self.jobs
-            .insert(handle, Running { job, pass, kind, caches, started, last_completion: started });
+        self.jobs.insert(handle, job);
         self.arrived.push_back(handle);
     }
 
@@ -113,7 +89,7 @@ impl ConnectionTask {
                 self.allowance.keep(needed);
                 return 0;
             };
-            if self.jobs.get(&handle).is_some_and(|running| running.caches) {
+            if self.jobs.get(&handle).is_some_and(Job::caches) {
                 self.caching.push_back(handle);
                 if self.caching.len() > 1 {
                     continue;
@@ -145,7 +121,7 @@ impl ConnectionTask {
     /// queue.
     fn next_ready(&mut self) -> Option<Handle> {
         while let Some(handle) = self.ready.front() {
-            if self.jobs.get(handle).is_some_and(|running| running.job.has_piece()) {
+            if self.jobs.get(handle).is_some_and(Job::has_piece) {
                 return Some(*handle);
             }
             self.ready.pop_front();
@@ -155,14 +131,14 @@ impl ConnectionTask {
 
     pub(super) fn submit_one(&mut self, permit: Permit) {
         let Some(handle) = self.next_ready() else { return };
-        let Some(running) = self.jobs.get_mut(&handle) else { return };
-        let Some((index, piece)) = running.job.next_piece() else { return };
+        let Some(job) = self.jobs.get_mut(&handle) else { return };
+        let Some((index, piece)) = job.next_piece() else { return };
         let export = self.export.as_ref().expect("requests follow the opening of an export");
-        let timed = running.kind != Kind::Other;
+        let timed = job.kind() != Kind::Other;
         let (deadline, priority) =
-            (running.pass.deadline.filter(|_| timed), running.pass.priority.filter(|_| timed));
+            (job.pass.deadline.filter(|_| timed), job.pass.priority.filter(|_| timed));
         let waited =
-            Nanos::from_ns(u64::try_from(running.started.elapsed().as_nanos()).unwrap_or(u64::MAX));
+            Nanos::from_ns(u64::try_from(job.started.elapsed().as_nanos()).unwrap_or(u64::MAX));
         let io = Io {
             volume: export.volume.id,
             class: ClassId(export.class.number()),
@@ -189,7 +165,7 @@ impl ConnectionTask {
             }),
         );
         match taken {
-            Ok(id) => running.job.submitted(index, id),
+            Ok(id) => job.submitted(index, id),
             Err(refused) => self.completed(PieceDone {
                 handle,
                 index,
@@ -200,32 +176,27 @@ impl ConnectionTask {
     }
 
     pub(super) fn completed(&mut self, done: PieceDone) {
-        let Some(running) = self.jobs.get_mut(&done.handle) else { return };
-        running.last_completion = running.last_completion.max(done.at);
-        running.job.completed(done.index, done.result);
-        if running.job.is_complete() {
+        let Some(job) = self.jobs.get_mut(&done.handle) else { return };
+        job.completed(done.index, done.result, done.at);
+        if job.is_complete() {
             self.finish(done.handle);
-        } else if running.job.has_piece() && !self.ready.contains(&done.handle) {
+        } else if job.has_piece() && !self.ready.contains(&done.handle) {
             self.ready.push_back(done.handle);
         }
     }
 
     /// Replies to a completed request.
     fn finish(&mut self, handle: Handle) {
-        let Some(Running { job, pass, kind, caches, started, last_completion, .. }) =
-            self.jobs.remove(&handle)
-        else {
-            return;
-        };
+        let Some(job) = self.jobs.remove(&handle) else { return };
         let export = self.export.as_ref().expect("requests follow the opening of an export");
-        drop(pass);
-        let bytes = job.bytes();
+        let (kind, caches) = (job.kind(), job.caches());
+        let (bytes, duration) = (job.bytes(), job.duration());
         let answer = job.into_result();
         if kind == Kind::Read && !self.is_reachable() {
             export.stats.dropped();
         } else {
             let failed = matches!(answer, JobResult::Failed(..));
-            export.stats.ended(kind, bytes, last_completion - started, failed);
+            export.stats.ended(kind, bytes, duration, failed);
         }
         if caches {
             self.caching.retain(|other| *other != handle);
@@ -263,7 +234,7 @@ impl ConnectionTask {
         let arrived: u64 = self
             .arrived
             .iter()
-            .map(|handle| self.jobs.get(handle).map_or(0, |running| running.held_bytes_of_reply()))
+            .map(|handle| self.jobs.get(handle).map_or(0, Job::reply_bytes))
             .sum();
         let caching = if self.caching.is_empty() { 0 } else { self.window_bytes() };
         self.machine.in_flight_bytes().saturating_sub(arrived + self.machine.receiving_bytes())
@@ -273,8 +244,8 @@ impl ConnectionTask {
     /// Bytes that the next request or payload needs beyond the held ones.
     fn next_bytes(&self) -> u64 {
         match self.arrived.front().map(|handle| self.jobs.get(handle)) {
-            Some(Some(running)) if running.caches && self.caching.is_empty() => self.window_bytes(),
-            Some(Some(running)) => running.held_bytes_of_reply(),
+            Some(Some(job)) if job.caches() && self.caching.is_empty() => self.window_bytes(),
+            Some(Some(job)) => job.reply_bytes(),
             Some(None) => 0,
             None if self.is_reachable() => self.machine.receiving_bytes(),
             None => 0,

@@ -1,7 +1,8 @@
 //! [`LiveVolume`]: the state of a volume that can change while clients have it open.
 //!
 //! Every request passes [`LiveVolume::begin`], which checks it against the current size and the
-//! current write protection, whatever the client saw when it opened the export. When a volume
+//! current write protection, whatever the client saw when it opened the export. This is the only
+//! check that keeps a client within its volume. When a volume
 //! shrinks or is removed, the server first rejects new requests that the change forbids, then waits
 //! for all earlier requests ([`LiveVolume::wait_for_earlier`]). Only then are its sectors free for
 //! other volumes.
@@ -26,7 +27,7 @@ pub(crate) struct LiveVolume {
     pub(crate) name: String,
     pub(crate) sector: SectorSize,
     /// Its first sector, which never changes.
-    start: Lba,
+    pub(crate) start: Lba,
     state: Mutex<State>,
     /// Signals that requests completed.
     fewer: Condvar,
@@ -46,7 +47,7 @@ struct State {
 /// An admitted request, completed when dropped.
 #[derive(Debug)]
 pub(crate) struct Pass {
-    volume: Arc<LiveVolume>,
+    pub(crate) volume: Arc<LiveVolume>,
     epoch: u64,
     /// The time from its arrival to its deadline.
     pub(crate) deadline: Option<Nanos>,
@@ -82,11 +83,6 @@ impl LiveVolume {
         })
     }
 
-    /// Its current sectors, as addresses of the drive.
-    pub(crate) fn extent(&self) -> Extent {
-        Extent::new(self.start, self.state().len)
-    }
-
     /// Its current size.
     pub(crate) fn size(&self) -> ByteSize {
         ByteSize::new(self.sector.bytes_of(self.state().len))
@@ -107,20 +103,10 @@ impl LiveVolume {
         if *self.removed.borrow() {
             return Err((Errno::Shutdown, "the volume was removed"));
         }
-        let writes = matches!(
-            command,
-            NbdCommand::Write { .. } | NbdCommand::Trim { .. } | NbdCommand::WriteZeroes { .. }
-        );
-        if writes && state.settings.read_only {
+        if command.spec().writes && state.settings.read_only {
             return Err((Errno::Perm, "the volume has become read-only"));
         }
-        let (offset, length) = command.range();
-        let fits =
-            offset.checked_add(length).is_some_and(|end| end <= self.sector.bytes_of(state.len));
-        if !fits && !matches!(command, NbdCommand::Flush) {
-            let errno = if writes { Errno::NoSpace } else { Errno::Invalid };
-            return Err((errno, "the volume has shrunk and ends before this; open it again"));
-        }
+        command.check_end(self.sector.bytes_of(state.len)).map_err(|errno| (errno, PAST_END))?;
         let epoch = state.epoch;
         state.in_flight[(epoch & 1) as usize] += 1;
         let of_class = state.settings.of_class(class);
@@ -195,6 +181,10 @@ impl Drop for Pass {
     }
 }
 
+/// The answer to a client whose request reaches past the end.
+const PAST_END: &str = "the range reaches past the end of the volume; if the volume has shrunk, open \
+    it again";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,7 +210,7 @@ mod tests {
     const NOW: Duration = Duration::ZERO;
 
     #[test]
-    fn what_is_let_in_goes_by_what_the_volume_is_now() {
+    fn requests_are_checked_against_the_current_state_of_the_volume() {
         let volume = volume();
         assert!(volume.begin(VolumeClass::Ordinary, &read(7680, 512)).is_ok());
         volume.resize(Sectors::new(8));
