@@ -1,5 +1,5 @@
-//! Buffers that start on a page, as direct I/O wants them, made without unsafe code: a little more
-//! is allocated, and the part used starts at the first page boundary.
+//! Buffers that start on a page, as direct I/O requires, made without unsafe code: a little more is
+//! allocated, and the part used starts at the first page boundary.
 
 use bytes::Bytes;
 
@@ -22,8 +22,8 @@ impl AlignedBuffer {
         Self { storage, start, len }
     }
 
-    /// A buffer of `len` zero bytes whose memory is there already: the first to use it does not
-    /// wait for the system to find pages.
+    /// A buffer of `len` zero bytes whose pages are allocated, so that its first use does not wait
+    /// for the system.
     pub(crate) fn touched(len: usize) -> Self {
         let mut buffer = Self::zeroed(len);
         buffer
@@ -33,21 +33,21 @@ impl AlignedBuffer {
         buffer
     }
 
-    /// The most bytes it can hold.
+    /// The maximum length.
     pub(crate) fn capacity(&self) -> usize {
         self.storage.len() - self.start
     }
 
-    /// Makes it `len` bytes long; what they are is undefined.
+    /// Sets the length. The content is undefined.
     ///
     /// # Panics
-    /// When that is more than it can hold.
+    /// When that is more than the maximum.
     pub(crate) fn set_len(&mut self, len: usize) {
         assert!(len <= self.capacity(), "a buffer of {} bytes cannot hold {len}", self.capacity());
         self.len = len;
     }
 
-    /// A buffer that holds the pieces one after the other.
+    /// A buffer with the pieces one after the other.
     pub(crate) fn of(pieces: &[Bytes]) -> Self {
         let mut buffer = Self::zeroed(pieces.iter().map(Bytes::len).sum());
         let mut rest = buffer.as_mut_slice();
@@ -90,35 +90,14 @@ impl From<bool> for PageCache {
     }
 }
 
-/// The data of a write in one piece.
-#[derive(Debug)]
-pub(crate) enum WriteData {
-    /// The caller's own bytes.
-    Shared(Bytes),
-    /// A copy, because the pieces were several or lay where direct I/O cannot fetch them.
-    Copied(AlignedBuffer),
-}
-
-impl WriteData {
-    /// Joins the pieces. Copies them only if there are several, or if direct I/O needs an alignment
-    /// that they lack.
-    pub(crate) fn join(mut pieces: Vec<Bytes>, cache: PageCache) -> Self {
-        match pieces.as_slice() {
-            [only]
-                if cache == PageCache::Use
-                    || (only.as_ptr() as usize).is_multiple_of(ALIGNMENT) =>
-            {
-                Self::Shared(pieces.pop().expect("the slice has one piece"))
-            }
-            _ => Self::Copied(AlignedBuffer::of(&pieces)),
+/// Joins the pieces of a write. Copies them only if there are several, or if direct I/O needs an
+/// alignment that they lack.
+pub(crate) fn join(mut pieces: Vec<Bytes>, cache: PageCache) -> Bytes {
+    match pieces.as_slice() {
+        [only] if cache == PageCache::Use || (only.as_ptr() as usize).is_multiple_of(ALIGNMENT) => {
+            pieces.pop().expect("the slice has one piece")
         }
-    }
-
-    pub(crate) fn as_slice(&self) -> &[u8] {
-        match self {
-            Self::Shared(bytes) => bytes,
-            Self::Copied(buffer) => buffer.as_slice(),
-        }
+        _ => AlignedBuffer::of(&pieces).into_bytes(),
     }
 }
 
@@ -127,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_start_on_a_page_and_keep_what_was_put_in() {
+    fn buffers_start_on_a_page_and_keep_their_content() {
         for len in [0, 1, 511, 512, 4096, 10_000] {
             let first = Bytes::from(vec![7_u8; len]);
             let second = Bytes::from(vec![9_u8; 3]);
@@ -141,17 +120,11 @@ mod tests {
     #[test]
     fn a_single_piece_is_copied_only_when_it_must_be_aligned() {
         let page = AlignedBuffer::zeroed(8192).into_bytes();
-        assert!(matches!(
-            WriteData::join(vec![page.clone()], PageCache::Bypass),
-            WriteData::Shared(_)
-        ));
-        assert!(matches!(
-            WriteData::join(vec![page.slice(1..513)], PageCache::Bypass),
-            WriteData::Copied(_)
-        ));
-        assert!(matches!(
-            WriteData::join(vec![page.slice(1..513)], PageCache::Use),
-            WriteData::Shared(_)
-        ));
+        let joined = |piece: &Bytes, cache| join(vec![piece.clone()], cache);
+        let unaligned = page.slice(1..513);
+        assert_eq!(joined(&page, PageCache::Bypass).as_ptr(), page.as_ptr());
+        assert_eq!(joined(&unaligned, PageCache::Use).as_ptr(), unaligned.as_ptr());
+        let copy = joined(&unaligned, PageCache::Bypass);
+        assert_eq!((copy.as_ptr() as usize % ALIGNMENT, &copy), (0, &unaligned));
     }
 }

@@ -12,7 +12,8 @@ use rustix::fs::{FallocateFlags, FileType, SeekFrom, fallocate, fdatasync, fstat
 use rustix::io::{Errno, IoSlice, ReadWriteFlags, pread, pwritev2};
 
 use crate::backend::BackendCommand;
-use crate::buffer::{AlignedBuffer, PageCache, WriteData};
+use crate::buffer::{AlignedBuffer, PageCache, join};
+use crate::sys::ZERO_CHUNK;
 
 /// Files that together hold a drive's bytes.
 #[derive(Debug)]
@@ -58,9 +59,9 @@ impl Store {
         let len = command.extent.len.get() * self.sector_bytes;
         let outcome = match command.op {
             Op::Read => self.read(offset, len),
-            Op::Write => self
-                .write(offset, WriteData::join(pieces, self.cache).as_slice(), command.fua)
-                .map(|()| Bytes::new()),
+            Op::Write => {
+                self.write(offset, &join(pieces, self.cache), command.fua).map(|()| Bytes::new())
+            }
             Op::Zero => self.zero(offset, len, command.fua).map(|()| Bytes::new()),
             Op::Discard => self.discard(offset, len, command.fua).map(|()| Bytes::new()),
             Op::Flush => self.sync().map(|()| Bytes::new()),
@@ -222,9 +223,6 @@ fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
         }
     }
 }
-
-/// Zeroes written at a time where the file system cannot make holes.
-pub(crate) const ZERO_CHUNK: u64 = 1 << 20;
 
 /// The content of a hole; the longest piece that a server makes of a request.
 pub(crate) static NOTHING: [u8; 1 << 20] = [0; 1 << 20];

@@ -1,7 +1,7 @@
 //! A file or block device by io_uring, nothing but the system call between the stamp and the
 //! kernel: buffers are made beforehand and used again and again.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -10,13 +10,12 @@ use bytes::Bytes;
 use headtime_sched::Op;
 use headtime_units::{Extent, Instant, Sectors};
 use rustix::fs::{SeekFrom, seek};
-use rustix::io::Errno;
 
 use super::edge::{Edge, Lost, Order, Over, sleep_until};
-use crate::buffer::{AlignedBuffer, PageCache, WriteData};
+use crate::buffer::{AlignedBuffer, PageCache, join};
 use crate::clock::RealClock;
 use crate::notifier::Notifier;
-use crate::sys::{Operation, Reaped, Ring};
+use crate::sys::{Call, Operation, Ring};
 
 /// A file or block device.
 pub(super) struct DeviceEdge {
@@ -31,9 +30,7 @@ pub(super) struct DeviceEdge {
     keep_bytes: bool,
     /// Buffers that are not at the kernel.
     buffers: Vec<AlignedBuffer>,
-    /// Lengths of what is under way, bytes. Only looked up, so its order never matters.
-    lengths: HashMap<u64, usize>,
-    reaped: Vec<Reaped>,
+    reaped: Vec<(Operation, Result<(), i32>)>,
     over: VecDeque<Over>,
 }
 
@@ -68,7 +65,6 @@ impl DeviceEdge {
             sector_bytes,
             keep_bytes: data == ReadData::Keep,
             buffers,
-            lengths: HashMap::new(),
             reaped: Vec::new(),
             over: VecDeque::new(),
         })
@@ -91,39 +87,16 @@ impl DeviceEdge {
         (extent.start.get() * self.sector_bytes, bytes(extent.len) as usize)
     }
 
-    /// The next step after a result of the kernel: the remainder, or the completion.
-    fn next(&mut self, reaped: Reaped, now: Instant) -> Option<(u64, Operation)> {
-        let Reaped { token, operation, answer } = reaped;
-        let len = self.lengths[&token];
-        let again = [Errno::AGAIN, Errno::INTR].iter().any(|errno| errno.raw_os_error() == -answer);
-        let moved = usize::try_from(answer).unwrap_or(0);
-        let result = match operation {
-            operation if again => return Some((token, operation)),
-            Operation::Read { buffer, done, offset } if answer > 0 && done + moved < len => {
-                return Some((token, Operation::Read { buffer, done: done + moved, offset }));
+    fn complete(&mut self, operation: Operation, result: Result<(), i32>, now: Instant) {
+        let mut data = Bytes::new();
+        if let Call::Read(buffer) = operation.call {
+            if result.is_ok() && self.keep_bytes {
+                data = Bytes::copy_from_slice(buffer.as_slice());
             }
-            Operation::Write { data, done, offset, durable }
-                if answer > 0 && done + moved < len =>
-            {
-                return Some((
-                    token,
-                    Operation::Write { data, done: done + moved, offset, durable },
-                ));
-            }
-            Operation::Read { buffer, .. } => {
-                let read = if answer > 0 && self.keep_bytes {
-                    Bytes::copy_from_slice(buffer.as_slice())
-                } else {
-                    Bytes::new()
-                };
-                self.buffers.push(buffer);
-                outcome(answer).map(|()| read)
-            }
-            _ => outcome(answer).map(|()| Bytes::new()),
-        };
-        self.lengths.remove(&token);
-        self.over.push_back(Over { token, completed: now, result, said: None });
-        None
+            self.buffers.push(buffer);
+        }
+        let result = result.map(|()| data);
+        self.over.push_back(Over { token: operation.token, completed: now, result, said: None });
     }
 
     fn bytes_now(&self) -> u64 {
@@ -138,17 +111,19 @@ impl Edge for DeviceEdge {
 
     fn send(&mut self, order: Order) -> Instant {
         let (offset, len) = self.bytes_of(order.extent);
-        let operation = match order.op {
-            Op::Write => Operation::Write {
-                data: WriteData::join(vec![order.data], PageCache::Bypass),
-                done: 0,
-                offset,
-                durable: order.fua,
-            },
-            _ => Operation::Read { buffer: self.buffer(len), done: 0, offset },
+        let (op, call) = match order.op {
+            Op::Write => (Op::Write, Call::Write(join(vec![order.data], PageCache::Bypass))),
+            _ => (Op::Read, Call::Read(self.buffer(len))),
         };
-        self.lengths.insert(order.token, len);
-        self.ring.queue(order.token, operation);
+        self.ring.queue(Operation {
+            token: order.token,
+            op,
+            offset,
+            len: len as u64,
+            done: 0,
+            fua: order.fua,
+            call,
+        });
         let now = RealClock.now();
         if let Err(error) = self.ring.submit() {
             // It stays queued, and the next call of `next_over` sends it again.
@@ -166,10 +141,8 @@ impl Edge for DeviceEdge {
             let now = RealClock.now();
             let mut reaped = std::mem::take(&mut self.reaped);
             self.ring.reap(&mut reaped);
-            for answer in reaped.drain(..) {
-                if let Some((token, rest)) = self.next(answer, now) {
-                    self.ring.queue(token, rest);
-                }
+            for (operation, result) in reaped.drain(..) {
+                self.complete(operation, result, now);
             }
             self.reaped = reaped;
             if !self.over.is_empty() {
@@ -212,16 +185,6 @@ impl DeviceEdge {
                 self.bytes
             ),
         }
-    }
-}
-
-/// The meaning of the kernel's result when there is nothing left to move. A file that ends before
-/// the drive does has been cut off.
-fn outcome(answer: i32) -> Result<(), i32> {
-    match answer {
-        0 => Err(Errno::IO.raw_os_error()),
-        negative if negative < 0 => Err(-negative),
-        _ => Ok(()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! An io_uring that owns everything the kernel works on.
+//! An io_uring that owns the memory that the kernel works on.
 //!
 //! The kernel reads and writes memory long after a submission returned. Safety depends on one rule:
 //! the memory of an operation is owned by `Inner::slots` from submission until its completion was
@@ -11,32 +11,12 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
+use headtime_sched::Op;
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 
-use crate::buffer::{AlignedBuffer, WriteData};
-
-/// An operation with everything it works on; given back when it is over.
-#[derive(Debug)]
-pub(crate) enum Operation {
-    /// Reads from `offset` of the file into `buffer` from `done` on.
-    Read { buffer: AlignedBuffer, done: usize, offset: u64 },
-    /// Writes `data` from `done` on to `offset` of the file, durably if `durable`.
-    Write { data: WriteData, done: usize, offset: u64, durable: bool },
-    /// Allocates, zeroes or gives up a range.
-    Fallocate { mode: FallocateFlags, offset: u64, len: u64 },
-    /// Makes data durable.
-    Sync,
-}
-
-/// An operation that is over, with the kernel's answer: a count of bytes, or a negated error code.
-#[derive(Debug)]
-pub(crate) struct Reaped {
-    pub(crate) token: u64,
-    pub(crate) operation: Operation,
-    pub(crate) answer: i32,
-}
+use super::operation::{Call, Operation};
 
 /// An io_uring on one file.
 pub(crate) struct Ring {
@@ -46,15 +26,15 @@ pub(crate) struct Ring {
 struct Inner {
     uring: IoUring,
     file: OwnedFd,
-    slots: Vec<Option<(u64, Operation)>>,
+    slots: Vec<Option<Operation>>,
     free: Vec<usize>,
-    /// Operations that found no slot free, in order; nothing of them is known to the kernel.
-    backlog: VecDeque<(u64, Operation)>,
+    /// Operations that wait for a slot, in order. The kernel does not know them.
+    backlog: VecDeque<Operation>,
 }
 
 impl Ring {
     /// A ring of `entries` operations at once on `file` that writes to the eventfd `notifier`
-    /// whenever one is over.
+    /// whenever the kernel completed a call.
     ///
     /// # Errors
     /// The system's: not permitted, not implemented, no memory; and "not supported" when the kernel
@@ -80,12 +60,12 @@ impl Ring {
         Ok(Self { inner: ManuallyDrop::new(inner) })
     }
 
-    /// Takes an operation over; [`Ring::submit`] sends it.
-    pub(crate) fn queue(&mut self, token: u64, operation: Operation) {
-        self.inner.backlog.push_back((token, operation));
+    /// Queues an operation, which [`Ring::submit`] sends.
+    pub(crate) fn queue(&mut self, operation: Operation) {
+        self.inner.backlog.push_back(operation);
     }
 
-    /// Sends what was queued, as far as there is room; the rest goes when something is over.
+    /// Sends queued operations while slots are free; the others follow when slots become free.
     ///
     /// # Errors
     /// The system's; the operations stay owned by the ring and are sent with the next call.
@@ -93,8 +73,8 @@ impl Ring {
         let inner = &mut *self.inner;
         let mut sent = false;
         while let (Some(slot), false) = (inner.free.last().copied(), inner.backlog.is_empty()) {
-            let Some((token, operation)) = inner.backlog.pop_front() else { break };
-            let (_, operation) = inner.slots[slot].insert((token, operation));
+            let Some(operation) = inner.backlog.pop_front() else { break };
+            let operation = inner.slots[slot].insert(operation);
             let entry = operation.entry(inner.file.as_raw_fd()).user_data(slot as u64);
             // SAFETY: everything `entry` points to is owned by `inner.slots[slot]`, which keeps it
             // until `reap` has seen the completion with this slot's number, and the file is owned
@@ -121,22 +101,25 @@ impl Ring {
         Ok(())
     }
 
-    /// True if the kernel has not yet taken everything that there would be room for.
+    /// True if the kernel has not received all operations for which slots are free.
     pub(crate) fn has_unsent(&mut self) -> bool {
         let inner = &mut *self.inner;
         !inner.uring.submission().is_empty()
             || (!inner.backlog.is_empty() && !inner.free.is_empty())
     }
 
-    /// Appends the operations that are over.
-    pub(crate) fn reap(&mut self, into: &mut Vec<Reaped>) {
+    /// Appends the completed operations with their results: nothing or the system's error code.
+    /// Queues those that need another call.
+    pub(crate) fn reap(&mut self, completed: &mut Vec<(Operation, Result<(), i32>)>) {
         let inner = &mut *self.inner;
         for completion in inner.uring.completion() {
             let slot = completion.user_data() as usize;
-            let (token, operation) =
-                inner.slots[slot].take().expect("the kernel reports each operation once");
+            let mut operation = inner.slots[slot].take().expect("the kernel reports a call once");
             inner.free.push(slot);
-            into.push(Reaped { token, operation, answer: completion.result() });
+            match operation.advance(completion.result()) {
+                Some(result) => completed.push((operation, result)),
+                None => inner.backlog.push_back(operation),
+            }
         }
     }
 
@@ -150,7 +133,7 @@ impl Drop for Ring {
         if self.in_flight() > 0 {
             tracing::warn!(
                 operations = self.in_flight(),
-                "a ring is closed with operations on their way; their buffers stay allocated"
+                "the ring is closed while the kernel still uses buffers; they stay allocated"
             );
             return;
         }
@@ -161,35 +144,41 @@ impl Drop for Ring {
 }
 
 impl Operation {
-    /// The kernel's form of the operation. It points into `self`, which must stay where it is until
-    /// the operation is over.
+    /// The kernel's form of the current call. It points into `self`, which must stay where it is
+    /// until the call is complete.
     fn entry(&mut self, file: RawFd) -> squeue::Entry {
         let file = types::Fd(file);
-        match self {
-            Self::Read { buffer, done, offset } => {
-                let rest = &mut buffer.as_mut_slice()[*done..];
-                opcode::Read::new(file, rest.as_mut_ptr(), length(rest.len()))
-                    .offset(*offset + *done as u64)
-                    .build()
+        let at = self.offset + self.done;
+        let fallocate = |mode: FallocateFlags| {
+            let mode = (mode | FallocateFlags::KEEP_SIZE).bits() as i32;
+            opcode::Fallocate::new(file, self.len).offset(self.offset).mode(mode).build()
+        };
+        match &mut self.call {
+            Call::Read(buffer) => {
+                let rest = &mut buffer.as_mut_slice()[self.done as usize..];
+                opcode::Read::new(file, rest.as_mut_ptr(), length(rest.len())).offset(at).build()
             }
-            Self::Write { data, done, offset, durable } => {
-                let rest = &data.as_slice()[*done..];
-                let flags = if *durable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
+            Call::Write(data) => {
+                let rest = if self.op == Op::Zero {
+                    &data[..data.len().min((self.len - self.done) as usize)]
+                } else {
+                    &data[self.done as usize..]
+                };
+                let flags = if self.fua { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
                 opcode::Write::new(file, rest.as_ptr(), length(rest.len()))
-                    .offset(*offset + *done as u64)
+                    .offset(at)
                     .rw_flags(flags.bits() as i32)
                     .build()
             }
-            Self::Fallocate { mode, offset, len } => {
-                opcode::Fallocate::new(file, *len).offset(*offset).mode(mode.bits() as i32).build()
-            }
-            Self::Sync => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build(),
+            Call::ZeroRange => fallocate(FallocateFlags::ZERO_RANGE),
+            Call::PunchHole => fallocate(FallocateFlags::PUNCH_HOLE),
+            Call::Sync => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build(),
         }
     }
 }
 
-/// A length as the kernel takes it; what is longer is moved in several steps, like any short read
-/// or write.
+/// A length as the kernel accepts it. Longer transfers take several calls, like any short read or
+/// write.
 fn length(bytes: usize) -> u32 {
     const LONGEST: usize = 1 << 30;
     bytes.min(LONGEST) as u32
@@ -217,8 +206,9 @@ mod tests {
         }
     }
 
-    fn write(data: &Bytes, offset: u64) -> Operation {
-        Operation::Write { data: WriteData::Shared(data.clone()), done: 0, offset, durable: false }
+    fn write(token: u64, data: &Bytes, offset: u64) -> Operation {
+        let (len, call) = (data.len() as u64, Call::Write(data.clone()));
+        Operation { token, op: Op::Write, offset, len, done: 0, fua: false, call }
     }
 
     #[test]
@@ -226,7 +216,7 @@ mod tests {
         let Some((mut ring, notifier, mut file)) = ring(2) else { return };
         let data: Vec<Bytes> = (0..50).map(|number| Bytes::from(vec![number; 16])).collect();
         for (number, data) in data.iter().enumerate() {
-            ring.queue(number as u64, write(data, 16 * number as u64));
+            ring.queue(write(number as u64, data, 16 * number as u64));
         }
         let mut reaped = Vec::new();
         while reaped.len() < 50 {
@@ -234,10 +224,10 @@ mod tests {
             notifier.wait(RealClock, None);
             ring.reap(&mut reaped);
         }
-        let mut tokens: Vec<u64> = reaped.iter().map(|over| over.token).collect();
+        let mut tokens: Vec<u64> = reaped.iter().map(|(operation, _)| operation.token).collect();
         tokens.sort_unstable();
         assert_eq!(tokens, (0..50).collect::<Vec<u64>>());
-        assert!(reaped.iter().all(|over| over.answer == 16));
+        assert!(reaped.iter().all(|(_, result)| result.is_ok()));
         let mut content = Vec::new();
         file.rewind().expect("a file has a start");
         file.read_to_end(&mut content).expect("readable");
@@ -248,7 +238,7 @@ mod tests {
     fn a_buffer_is_given_back_with_its_completion_and_never_freed_before() {
         let Some((mut ring, notifier, _file)) = ring(4) else { return };
         let data = Bytes::from(vec![7; 4096]);
-        ring.queue(1, write(&data, 0));
+        ring.queue(write(1, &data, 0));
         ring.submit().expect("the kernel takes it");
         notifier.wait(RealClock, None);
         let mut reaped = Vec::new();
@@ -257,7 +247,7 @@ mod tests {
         assert!(!data.is_unique(), "the completion carries the buffer");
         reaped.clear();
         assert!(data.is_unique());
-        ring.queue(2, write(&data, 0));
+        ring.queue(write(2, &data, 0));
         ring.submit().expect("the kernel takes it");
         drop(ring);
         assert!(
@@ -270,16 +260,16 @@ mod tests {
     fn an_error_is_the_answer_of_its_operation_only() {
         let Some((mut ring, notifier, _file)) = ring(4) else { return };
         let data = Bytes::from(vec![7; 16]);
-        ring.queue(1, write(&data, i64::MAX as u64));
-        ring.queue(2, write(&data, 0));
+        ring.queue(write(1, &data, i64::MAX as u64));
+        ring.queue(write(2, &data, 0));
         let mut reaped = Vec::new();
         while reaped.len() < 2 {
             ring.submit().expect("the kernel takes them");
             notifier.wait(RealClock, None);
             ring.reap(&mut reaped);
         }
-        reaped.sort_by_key(|over| over.token);
-        assert!(reaped[0].answer < 0, "{reaped:?}");
-        assert_eq!(reaped[1].answer, 16);
+        reaped.sort_by_key(|(operation, _)| operation.token);
+        assert!(reaped[0].1.is_err(), "{reaped:?}");
+        assert_eq!(reaped[1].1, Ok(()));
     }
 }

@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use super::shape::Shape;
 use crate::backend::BackendCommand;
 use crate::backend::store::NOTHING;
-use crate::buffer::{PageCache, WriteData};
+use crate::buffer::{PageCache, join};
 
 /// The commands that the drive has taken and not reported.
 #[derive(Default)]
@@ -82,10 +82,7 @@ struct Job {
 impl Jobs {
     pub(super) fn take(&mut self, work: BackendCommand, sector_bytes: u64) {
         let BackendCommand { command, pieces } = work;
-        let payload = match WriteData::join(pieces, PageCache::Use) {
-            WriteData::Shared(bytes) => bytes,
-            WriteData::Copied(buffer) => buffer.into_bytes(),
-        };
+        let payload = join(pieces, PageCache::Use);
         let (offset, len) =
             (command.extent.start.get() * sector_bytes, command.extent.len.get() * sector_bytes);
         let job = Job {
