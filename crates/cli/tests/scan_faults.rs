@@ -4,14 +4,12 @@
 
 #[path = "common/lone_scan.rs"]
 mod lone_scan;
-#[path = "common/nbdkit.rs"]
-mod nbdkit;
 
 use std::path::Path;
 use std::process::Command;
 
+use headtime_testkit::nbdkit::{Nbdkit, installed};
 use lone_scan::{Lone, MIB, said};
-use nbdkit::{Nbdkit, installed};
 use rustix::process::Signal;
 use serde_json::Value;
 

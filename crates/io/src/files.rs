@@ -145,6 +145,18 @@ pub fn unseal(text: &str) -> Result<&str, &'static str> {
     }
 }
 
+/// Returns `text` with the byte at `position` replaced, or cut off there without a `byte`.
+#[cfg(test)]
+pub(crate) fn damaged(text: &str, position: proptest::sample::Index, byte: Option<u8>) -> String {
+    let mut bytes = text.as_bytes().to_vec();
+    let position = position.index(bytes.len() - 1);
+    match byte {
+        Some(byte) => bytes[position] = byte,
+        None => bytes.truncate(position),
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

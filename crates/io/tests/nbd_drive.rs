@@ -12,9 +12,9 @@ use headtime_sched::Op;
 use headtime_units::Extent;
 
 use common::nbd_place::wait_until;
-use common::nbdkit::{Nbdkit, installed};
 use common::puppet_server::{Puppet, Rule, serve_raw};
 use common::{holds, pattern, pattern_of};
+use headtime_testkit::nbdkit::{Nbdkit, installed};
 
 const SIZE: u64 = 8 << 20;
 

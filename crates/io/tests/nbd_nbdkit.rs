@@ -9,52 +9,15 @@ use std::sync::mpsc::Receiver;
 
 use bytes::Bytes;
 use headtime_io::{DriveOptions, Io, IoDone, LinkState, PolicyChoice};
-use headtime_sched::{Choice, Op, Policy, PolicyEntry, Queued, View};
+use headtime_sched::{Op, PolicyEntry};
+use headtime_testkit::merge_runs::MERGE_RUNS;
+use headtime_testkit::nbdkit::{Nbdkit, installed};
 
 use common::nbd_place::{
     AWAY, LOST, NbdPlace, TIMED_OUT, at, eager, fails, flush, is_away, patient, read, succeeds,
     wait_until, write,
 };
-use common::nbdkit::{Nbdkit, installed};
 use common::{answer, holds, pattern, submit};
-
-/// Sends the oldest request together with all that continue it.
-struct MergeRuns;
-
-static MERGE_RUNS: PolicyEntry = PolicyEntry {
-    name: "merge-runs",
-    summary: "",
-    source: "",
-    oracle: false,
-    parameters: &[],
-    build: |_| Box::new(MergeRuns),
-};
-
-impl Policy for MergeRuns {
-    fn name(&self) -> &'static str {
-        MERGE_RUNS.name
-    }
-
-    fn depth(&self, _view: &View<'_>) -> usize {
-        1
-    }
-
-    fn choose(&mut self, view: &View<'_>) -> Choice {
-        let Some(oldest) = view.queue.oldest() else { return Choice::Nothing };
-        let mut tickets = vec![oldest.ticket];
-        let mut end = oldest.request.extent.end();
-        let continues = |queued: &Queued, end| {
-            queued.request.op == oldest.request.op && queued.request.extent.start == end
-        };
-        while let Some(next) =
-            view.queue.from_lba(end).next().filter(|queued| continues(queued, end))
-        {
-            tickets.push(next.ticket);
-            end = next.request.extent.end();
-        }
-        Choice::Send(tickets.into())
-    }
-}
 
 #[test]
 fn an_error_of_nbdkit_reaches_the_one_request_it_belongs_to_also_out_of_a_merged_command() {

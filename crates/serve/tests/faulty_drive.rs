@@ -4,9 +4,6 @@
 #![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
 
 mod common;
-#[path = "../../io/tests/common/nbdkit.rs"]
-#[allow(dead_code)] // The tests of drives need more of it.
-mod nbdkit;
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -19,7 +16,7 @@ use headtime_nbd::{Errno, NbdCommand};
 use headtime_serve::scans::{ScanState, StartScan};
 use headtime_serve::volumes::VolumeOrder;
 use headtime_tasks::TaskKind;
-use nbdkit::{Nbdkit, installed};
+use headtime_testkit::nbdkit::{Nbdkit, installed};
 use tokio::net::UnixStream;
 
 const VOLUMES: &str =

@@ -1,7 +1,7 @@
 //! Drives, simulations and scaffolding that the tests of several crates share.
 //!
 //! The crate is a development dependency only: nothing here is linked into the `headtime` program,
-//! and a test (`crates/cli/tests/layering.rs`) refuses a crate that depends on it otherwise.
+//! and a test (`crates/tidy/tests/layering.rs`) refuses a crate that depends on it otherwise.
 //!
 //! Integration tests of any crate may use it. Unit tests inside `src` of a crate that testkit
 //! itself imports cannot share types with it, because they are compiled against a second copy of
@@ -9,6 +9,8 @@
 
 pub mod drives;
 pub mod faults;
+pub mod merge_runs;
+pub mod nbdkit;
 pub mod power_cut;
 
 use headtime_mechanics::{Mechanism, Variation};

@@ -1,5 +1,5 @@
-//! The engine against a drive that does as it is told: holds commands back, fails single sectors,
-//! never answers, breaks.
+//! The engine against a scripted drive, which holds commands back, fails single sectors, never
+//! answers, or breaks.
 
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, mpsc};
@@ -7,11 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use headtime_belief::LinearBelief;
-use headtime_sched::{
-    Choice, CommandId, Op, PendingSectors, Policy, PolicyEntry, Queued, RequestId, View, VolumeId,
-};
+use headtime_sched::{CommandId, Op, PendingSectors, PolicyEntry, RequestId, VolumeId};
+use headtime_testkit::merge_runs::MERGE_RUNS;
 use headtime_units::{Extent, Instant, Nanos, SectorSize, Sectors};
-use smallvec::SmallVec;
 
 use crate::backend::OpenedDrive;
 use crate::backend::{Backend, BackendCommand, BackendCompletion};
@@ -135,44 +133,6 @@ impl Backend for PuppetDrive {
     }
 
     fn abandon(self: Box<Self>) {}
-}
-
-/// Sends the oldest request together with all that continue it.
-struct MergeRuns;
-
-static MERGE_RUNS: PolicyEntry = PolicyEntry {
-    name: "merge-runs",
-    summary: "",
-    source: "",
-    oracle: false,
-    parameters: &[],
-    build: |_| Box::new(MergeRuns),
-};
-
-impl Policy for MergeRuns {
-    fn name(&self) -> &'static str {
-        MERGE_RUNS.name
-    }
-
-    fn depth(&self, _view: &View<'_>) -> usize {
-        1
-    }
-
-    fn choose(&mut self, view: &View<'_>) -> Choice {
-        let Some(oldest) = view.queue.oldest() else { return Choice::Nothing };
-        let mut tickets = SmallVec::from_slice(&[oldest.ticket]);
-        let mut end = oldest.request.extent.end();
-        let continues = |queued: &Queued, end| {
-            queued.request.op == oldest.request.op && queued.request.extent.start == end
-        };
-        while let Some(next) =
-            view.queue.from_lba(end).next().filter(|queued| continues(queued, end))
-        {
-            tickets.push(next.ticket);
-            end = next.request.extent.end();
-        }
-        Choice::Send(tickets)
-    }
 }
 
 fn open(drain_timeout: Nanos) -> (Drive, Arc<Puppet>) {

@@ -2,7 +2,6 @@
 #![allow(dead_code)]
 
 pub(crate) mod nbd_place;
-pub(crate) mod nbdkit;
 pub(crate) mod puppet_server;
 
 pub(crate) mod loop_device;
@@ -18,8 +17,8 @@ use headtime_io::{
 use headtime_units::{Extent, Nanos};
 use tempfile::TempDir;
 
+use headtime_testkit::nbdkit::{self, Nbdkit};
 use loop_device::LoopDevice;
-use nbdkit::Nbdkit;
 
 /// A kind of drive that every conformance body runs against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,17 +57,17 @@ impl Kind {
         if self == Self::Loop4096 { 4096 } else { SECTOR }
     }
 
-    /// True if nbdkit serves it.
+    /// Returns true if nbdkit serves it.
     pub(crate) fn is_nbd(self) -> bool {
         matches!(self, Self::Nbd | Self::NbdPlain)
     }
 
-    /// True if what was written outlives the drive.
+    /// Returns true if what was written outlives the drive.
     pub(crate) fn keeps(self) -> bool {
         !matches!(self, Self::Memory | Self::Simulated)
     }
 
-    /// True if it is a block device.
+    /// Returns true if it is a block device.
     pub(crate) fn is_device(self) -> bool {
         matches!(self, Self::Loop512 | Self::Loop4096)
     }
@@ -237,7 +236,7 @@ pub(crate) fn pattern_of(sector_bytes: usize, extent: Extent, version: u64) -> B
     Bytes::from(bytes)
 }
 
-/// True if a read of `extent` sees the given version of the pattern.
+/// Returns true if a read of `extent` sees the given version of the pattern.
 pub(crate) fn holds(drive: &Drive, extent: Extent, version: u64) -> bool {
     let sector_bytes = drive.sector_size().bytes() as usize;
     drive.handle().run(Io::read(extent)).result.expect("readable")

@@ -10,9 +10,9 @@ use headtime_io::{CommandTimeout, Drive, DriveOptions, Io, IoDone, IoError, Link
 use headtime_nbd::ExportInfo;
 use headtime_units::{Extent, Nanos};
 
-use super::nbdkit::Nbdkit;
 use super::puppet_server::Puppet;
 use super::{answer, pattern, submit};
+use headtime_testkit::nbdkit::Nbdkit;
 
 pub(crate) const SIZE: u64 = 8 << 20;
 pub(crate) const LOST: i32 = 104;

@@ -7,13 +7,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A running nbdkit.
-pub(crate) struct Nbdkit {
+pub struct Nbdkit {
     child: Child,
-    socket: PathBuf,
 }
 
-/// True if nbdkit with these plugins and filters is installed; prints a message otherwise.
-pub(crate) fn installed(parts: &[&str]) -> bool {
+/// Returns true if nbdkit with these plugins and filters is installed; prints a message otherwise.
+#[must_use]
+pub fn installed(parts: &[&str]) -> bool {
     let config = Command::new("nbdkit").arg("--dump-config").output();
     let config = config
         .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
@@ -37,37 +37,51 @@ pub(crate) fn installed(parts: &[&str]) -> bool {
 }
 
 impl Nbdkit {
-    /// Starts `nbdkit ARGUMENTS` on `socket` and waits until it listens there.
-    pub(crate) fn start(socket: &Path, arguments: &[&str]) -> Self {
+    /// Starts `nbdkit ARGUMENTS` on `socket` and waits until it listens there. Its temporary files
+    /// lie beside the socket.
+    ///
+    /// # Panics
+    /// When it does not start or does not listen within a minute.
+    #[must_use]
+    pub fn start(socket: &Path, arguments: &[&str]) -> Self {
         // A killed server leaves its socket in place.
         let _ = std::fs::remove_file(socket);
+        let folder = socket.parent().expect("a socket lies in a folder");
         let child = Command::new("nbdkit")
             .args(["--foreground", "--exit-with-parent", "--log=null", "--unix"])
             .arg(socket)
             .args(arguments)
+            .env("TMPDIR", folder)
             .stdin(Stdio::null())
             .spawn()
             .expect("nbdkit starts");
-        let mut nbdkit = Self { child, socket: socket.to_owned() };
+        let mut nbdkit = Self { child };
         let enough = Instant::now() + Duration::from_secs(60);
-        while UnixStream::connect(&nbdkit.socket).is_err() {
+        while UnixStream::connect(socket).is_err() {
             assert!(Instant::now() < enough, "nbdkit {arguments:?} does not listen after a minute");
             if let Ok(Some(status)) = nbdkit.child.try_wait() {
                 panic!("nbdkit {arguments:?} ended with {status}; without --log=null it says why");
             }
-            std::thread::sleep(Duration::from_millis(2));
+            std::thread::yield_now();
         }
         nbdkit
     }
 
-    pub(crate) fn kill_9(mut self) {
+    /// Kills it as a crash would.
+    ///
+    /// # Panics
+    /// When it has ended before.
+    pub fn kill_9(mut self) {
         self.child.kill().expect("it is our child");
         self.child.wait().expect("it was not waited for");
     }
 
-    /// Hangs: the kernel takes connections and bytes for it, and it does nothing. Returns when the
-    /// last of its threads has stopped.
-    pub(crate) fn stop(&self) {
+    /// Makes it hang: the kernel accepts connections and bytes for it, and it does nothing. Returns
+    /// when the last of its threads has stopped.
+    ///
+    /// # Panics
+    /// When that takes longer than a minute.
+    pub fn stop(&self) {
         self.signal("-STOP");
         let enough = Instant::now() + Duration::from_secs(60);
         while !self
@@ -76,11 +90,12 @@ impl Nbdkit {
             .all(|stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')))
         {
             assert!(Instant::now() < enough, "nbdkit does not stop");
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::yield_now();
         }
     }
 
-    pub(crate) fn resume(&self) {
+    /// Ends [`Nbdkit::stop`].
+    pub fn resume(&self) {
         self.signal("-CONT");
     }
 
