@@ -59,7 +59,7 @@ pub(crate) struct NextWork {
     pub(crate) event: Option<Instant>,
     /// An event that may be handled late.
     pub(crate) coarse: Option<Instant>,
-    /// True if no work remains: the drive is closed and empty, or the drain timeout has passed.
+    /// No work remains: the drive is closed and empty, or the drain timeout has passed.
     pub(crate) over: bool,
 }
 

@@ -87,7 +87,7 @@ impl MapFileError {
         matches!(self, Self::Read { error, .. } if error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// True if what was requested makes no sense, rather than going wrong.
+    /// Returns true if what was requested makes no sense, rather than going wrong.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         !matches!(self, Self::Write { .. } | Self::Busy { .. })

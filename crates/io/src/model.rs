@@ -85,7 +85,7 @@ pub struct ModelInUse {
     pub map: Option<MapSettings>,
     /// The file of the map, if it has one.
     pub file: Option<PathBuf>,
-    /// True if the map was read from that file.
+    /// The map was read from that file.
     pub restored: bool,
     /// The reason why the file was refused, if it was.
     pub refused: Option<String>,

@@ -121,7 +121,7 @@ pub struct DriveOptions {
     pub write_mode: WriteMode,
     /// The method of file I/O; an emulated drive always uses threads.
     pub io_method: IoMethod,
-    /// True if a file drive may use direct I/O where the file system supports it.
+    /// A file drive may use direct I/O where the file system supports it.
     pub direct: bool,
     /// The maximum time that closing the drive waits for its requests.
     pub drain_timeout: Nanos,

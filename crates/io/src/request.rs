@@ -21,7 +21,7 @@ pub struct Io {
     pub op: Op,
     /// The sectors by the drive's addresses; empty for [`Op::Flush`] and only for it.
     pub extent: Extent,
-    /// True if a write or zero must be durable when it completes.
+    /// A write or zero must be durable when it completes.
     pub fua: bool,
     /// By when it should have completed, counted from its submission.
     pub deadline: Option<Nanos>,
@@ -119,8 +119,8 @@ impl Io {
 }
 
 impl IoDone {
-    /// True if it had a deadline and completed after it. What was cancelled or given up never
-    /// completed, and has missed none.
+    /// Returns true if it had a deadline and completed after it. What was cancelled or given up
+    /// never completed, and has missed none.
     #[must_use]
     pub fn missed_deadline(&self) -> bool {
         self.finished.as_ref().is_some_and(Finished::missed)
@@ -213,7 +213,7 @@ pub enum IoError {
         extent: Extent,
         /// The limit that was passed.
         limit: Nanos,
-        /// True if it had been sent to the drive.
+        /// It had been sent to the drive.
         sent: bool,
     },
     /// The request was taken back. When it was at the drive already, its sectors may or may not

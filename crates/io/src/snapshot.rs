@@ -42,8 +42,7 @@ pub struct DriveSnapshot {
     /// The guarantees, the use and the waiting requests of each tenant. Empty while no tenant was
     /// ever promised a share.
     pub shares: Vec<ShareReport>,
-    /// True if the active policy enforces the shares of volumes. Other policies only account for
-    /// them.
+    /// The active policy enforces the shares of volumes. Other policies only account for them.
     pub goes_by_shares: bool,
     /// The report of the drive model.
     pub belief: BeliefReport,

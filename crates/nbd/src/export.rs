@@ -69,7 +69,7 @@ impl ExportFlags {
         self.0
     }
 
-    /// True if every flag of `other` is set.
+    /// Returns true if every flag of `other` is set.
     pub const fn contains(self, other: ExportFlags) -> bool {
         self.0 & other.0 == other.0
     }

@@ -114,13 +114,13 @@ impl Inbox {
         self.settle();
     }
 
-    /// True if all bytes to skip have passed.
+    /// Returns true if all bytes to skip have passed.
     pub(crate) fn skipped(&mut self) -> bool {
         self.settle();
         self.skip == 0
     }
 
-    /// True if there is nothing to parse.
+    /// Returns true if there is nothing to parse.
     pub(crate) fn is_empty(&self) -> bool {
         self.unparsed() == 0 && self.body.is_none() && self.skip == 0
     }

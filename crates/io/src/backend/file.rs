@@ -18,7 +18,7 @@ use crate::open_error::OpenError;
 pub(crate) struct OpenFile {
     pub(crate) file: OwnedFd,
     pub(crate) bytes: u64,
-    /// True if the file was created now.
+    /// The file was created now.
     pub(crate) created: bool,
 }
 

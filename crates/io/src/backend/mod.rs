@@ -142,9 +142,8 @@ pub struct OpenedDrive {
     pub physical_block: u32,
     /// The maximum number of commands at the drive.
     pub queue_depth: usize,
-    /// True if the drive honors force unit access. Otherwise the scheduler flushes after such
-    /// writes.
+    /// The drive honors force unit access. Otherwise the scheduler flushes after such writes.
     pub fua: bool,
-    /// True if completions come at a known time instead of with a notification.
+    /// Completions come at a known time instead of with a notification.
     pub precise: bool,
 }

@@ -62,7 +62,7 @@ impl Pool {
         Ok(pool)
     }
 
-    /// True if the files bypass the page cache.
+    /// Returns true if the files bypass the page cache.
     pub(crate) fn is_direct(&self) -> bool {
         self.shared.store.is_direct()
     }

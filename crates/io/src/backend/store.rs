@@ -22,9 +22,9 @@ pub(crate) struct Store {
     segments: Vec<OwnedFd>,
     segment_bytes: u64,
     sector_bytes: u64,
-    /// True if the files were opened for direct I/O, so that buffers must lie on pages.
+    /// The files were opened for direct I/O, so that buffers must lie on pages.
     cache: PageCache,
-    /// True if it is a block device, which forgets in a way of its own.
+    /// It is a block device, which forgets in a way of its own.
     device: bool,
 }
 
@@ -104,9 +104,9 @@ impl Store {
         Ok(buffer.into_bytes())
     }
 
-    /// True if nothing was ever written there. Most of an emulated drive is like that, and reading
-    /// a hole costs a page of cache for each of its pages, which on a virtual machine may be tens
-    /// of milliseconds for a mebibyte.
+    /// Returns true if nothing was ever written there. Most of an emulated drive is like that, and
+    /// reading a hole costs a page of cache for each of its pages, which on a virtual machine may
+    /// be tens of milliseconds for a mebibyte.
     fn is_hole(&self, offset: u64, len: u64) -> Result<bool, Errno> {
         let mut hole = true;
         self.each_segment(offset, len, |file, offset, len| {

@@ -67,11 +67,11 @@ pub struct BlockDevice {
     /// By how many bytes its start misses a physical sector; `None` when the kernel only knows that
     /// it does.
     pub misaligned: Option<u32>,
-    /// True if the kernel takes it for a rotating disk.
+    /// The kernel takes it for a rotating disk.
     pub rotational: bool,
-    /// True if it is shingled.
+    /// It is shingled.
     pub zoned: Zoned,
-    /// True if it refuses writes.
+    /// It refuses writes.
     pub read_only: bool,
     /// The kernel's scheduler in front of it.
     pub scheduler: Option<String>,
@@ -80,9 +80,9 @@ pub struct BlockDevice {
     /// `write back` when a write may be in a cache that a power cut empties, `write through` when
     /// not, as the kernel sees it.
     pub write_cache: Option<String>,
-    /// True if the drive makes single writes durable itself (force unit access).
+    /// The drive makes single writes durable itself (force unit access).
     pub fua: bool,
-    /// True if the device can be told that sectors are not needed any more.
+    /// The device can be told that sectors are not needed any more.
     pub discard: bool,
     /// The content that udev found: a file system, a partition table.
     pub content: Option<String>,

@@ -26,7 +26,7 @@ pub(super) struct DeviceEdge {
     path: PathBuf,
     bytes: u64,
     sector_bytes: u64,
-    /// True if the data read is used afterwards.
+    /// The data read is used afterwards.
     keep_bytes: bool,
     /// Buffers that are not at the kernel.
     buffers: Vec<AlignedBuffer>,

@@ -34,7 +34,7 @@ pub(crate) struct Order {
     pub(crate) extent: Extent,
     /// The data of a write, as long as the extent; empty otherwise.
     pub(crate) data: Bytes,
-    /// True if a write must be durable when it is over; only where the drive can do that itself.
+    /// A write must be durable when it is over; only where the drive can do that itself.
     pub(crate) fua: bool,
 }
 
@@ -82,7 +82,7 @@ pub(crate) trait Edge: Send {
     /// Why it is not there, as the end of a sentence; at once, where nothing can be done about it.
     fn reopen(&mut self) -> Result<(), String>;
 
-    /// True if waiting for it takes real time, so that being woken early matters.
+    /// Returns true if waiting for it takes real time, so that being woken early matters.
     fn is_real(&self) -> bool {
         true
     }

@@ -65,8 +65,7 @@ pub struct SubjectOptions {
     pub allow_writes: bool,
     /// The time limit of a command.
     pub command_timeout: CommandTimeout,
-    /// True if the thread goes before others; [`EnginePriority::Auto`] is where the system permits
-    /// it.
+    /// The thread goes before others; [`EnginePriority::Auto`] is where the system permits it.
     pub priority: EnginePriority,
     /// The kernel settings of a block device that is not in use.
     pub raw: RawOptions,
@@ -78,7 +77,7 @@ pub struct ProbedDrive {
     identity: Identity,
     notices: Vec<String>,
     allow_writes: bool,
-    /// True if a write can be made durable by itself.
+    /// A write can be made durable by itself.
     fua: bool,
     /// The most orders at once.
     depth: u32,
@@ -173,7 +172,8 @@ impl ProbedDrive {
         &self.notices
     }
 
-    /// True if its time is real: then a characterization takes as long as its drive time and more.
+    /// Returns true if its time is real: then a characterization takes as long as its drive time
+    /// and more.
     #[must_use]
     pub fn is_real(&self) -> bool {
         self.edge.is_real()

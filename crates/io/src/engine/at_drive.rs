@@ -146,8 +146,8 @@ impl AtDrive {
         self.commands.values().any(|sent| sent.stage == Stage::GivenUp)
     }
 
-    /// True if a request that is not at the drive cannot go there before a given-up command has
-    /// come back.
+    /// Returns true if a request that is not at the drive cannot go there before a given-up command
+    /// has come back.
     pub(super) fn in_the_way_of(&self, request: &Request) -> bool {
         let given_up = self.commands.values().filter(|sent| sent.stage == Stage::GivenUp);
         given_up.map(|sent| &sent.command).any(|command| match (command.op, request.op) {

@@ -20,7 +20,7 @@ pub struct DrainReport {
     pub given_up_queued: usize,
     /// Requests given up at the drive: it did not answer in time, and may still carry them out.
     pub given_up_at_drive: usize,
-    /// True if everything written was made durable at the end.
+    /// Everything written was made durable at the end.
     pub synced: bool,
     /// The drive's last snapshot.
     pub last: DriveSnapshot,

@@ -114,7 +114,7 @@ pub(crate) enum Message {
 /// Shared between the engine and all handles of a drive.
 pub(crate) struct Mailbox {
     messages: Mutex<Vec<Message>>,
-    /// True if `messages` is not empty; read without the lock.
+    /// `messages` is not empty; read without the lock.
     posted: AtomicBool,
     pub(crate) notifier: Arc<Notifier>,
     closing: AtomicBool,

@@ -25,7 +25,7 @@ pub(crate) struct EngineRunner {
     /// `None` once the engine has ended.
     engine: Mutex<Option<Engine>>,
     mailbox: Arc<Mailbox>,
-    /// True if a submitting thread may run an iteration.
+    /// A submitting thread may run an iteration.
     shared: bool,
     /// The time until which the engine's thread sleeps without a notification.
     asleep_until: AtomicU64,

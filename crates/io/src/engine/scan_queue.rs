@@ -20,11 +20,11 @@ pub const MAX_HELD: Nanos = Nanos::from_secs(1);
 pub struct ScanStart {
     /// The sectors, of a drive of this one's capacity.
     pub requested: PendingSectors,
-    /// True if they are to be read as they are now.
+    /// They are to be read as they are now.
     pub point_in_time: bool,
     /// Of a point in time: whether writes wait until what they overwrite is kept.
     pub hold_writes: bool,
-    /// True if it begins paused.
+    /// It begins paused.
     pub paused: bool,
     /// The marks of written regions, if the scan needs them. Every event then lies within one
     /// region.
@@ -44,8 +44,8 @@ pub enum ScanEvent {
         bytes: Bytes,
         /// The source of the disk time.
         source: FillSource,
-        /// True if anything of their region was written since the last event of it; always `false`
-        /// without marks.
+        /// Anything of their region was written since the last event of it; always `false` without
+        /// marks.
         written: bool,
     },
     /// Sectors could not be read, in pieces as small as the drive's physical block. They are not

@@ -27,7 +27,7 @@ struct Scan {
     feed: Arc<ScanQueue>,
     ids: Vec<ScanId>,
     paused: bool,
-    /// True if its feed has reached its bound.
+    /// Its feed has reached its bound.
     held_back: bool,
     told_exhausted: bool,
 }

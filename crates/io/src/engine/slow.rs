@@ -40,9 +40,9 @@ pub struct SlowRequest {
     pub response: Nanos,
     /// Its deadline, counted from the submission.
     pub deadline: Option<Nanos>,
-    /// True if it completed after the deadline.
+    /// It completed after the deadline.
     pub missed: bool,
-    /// True if it failed.
+    /// It failed.
     pub failed: bool,
     /// The parts of its response time.
     pub went: TimeParts,

@@ -101,7 +101,7 @@ pub enum KnobOutcome {
     },
     /// It is left alone.
     LeftAlone {
-        /// True if the owner explicit for that.
+        /// The owner requested that.
         explicit: bool,
         /// Why.
         reason: String,
@@ -268,7 +268,7 @@ impl Drop for KnobGuard {
 }
 
 impl KnobReport {
-    /// True if the knob is, or will be, as requested.
+    /// Returns true if the knob is, or will be, as requested.
     #[must_use]
     pub fn has_effect(&self) -> bool {
         matches!(self.outcome, KnobOutcome::Already | KnobOutcome::Change { .. })

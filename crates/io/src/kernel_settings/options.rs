@@ -9,7 +9,7 @@ use crate::block_device::SystemPaths;
 /// and a message is logged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawOptions {
-    /// True if the kernel's own scheduling in front of the device is switched off while it is open.
+    /// The kernel's own scheduling in front of the device is switched off while it is open.
     pub kernel_knobs: KernelKnobs,
     /// The maximum number of commands at the drive, set as the drive's own limit. `None` leaves the
     /// limit unchanged.
@@ -20,7 +20,7 @@ pub struct RawOptions {
     pub system: SystemPaths,
 }
 
-/// True if kernel settings are touched at all.
+/// The treatment of kernel settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KernelKnobs {
     /// They are set while the device is open and put back afterwards.

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, Setter, ioctl, opcode};
 
-/// True if the device refuses writes (`BLKROGET`).
+/// Returns true if the device refuses writes (`BLKROGET`).
 ///
 /// # Errors
 /// The system's, such as "not a typewriter" for what is no block device.

@@ -22,7 +22,7 @@ pub(crate) struct Operation {
     pub(crate) len: u64,
     /// Bytes read or written so far.
     pub(crate) done: u64,
-    /// True if changes must be durable at the end.
+    /// Changes must be durable at the end.
     pub(crate) fua: bool,
     pub(crate) call: Call,
 }

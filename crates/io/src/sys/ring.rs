@@ -101,7 +101,7 @@ impl Ring {
         Ok(())
     }
 
-    /// True if the kernel has not received all operations for which slots are free.
+    /// Returns true if the kernel has not received all operations for which slots are free.
     pub(crate) fn has_unsent(&mut self) -> bool {
         let inner = &mut *self.inner;
         !inner.uring.submission().is_empty()

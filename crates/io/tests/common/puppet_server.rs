@@ -23,7 +23,7 @@ pub(crate) struct Script {
     /// Connections that were made, and those of them on which the export was opened.
     pub accepted: usize,
     pub opened: usize,
-    /// True if connections are taken.
+    /// Connections are taken.
     pub accepting: bool,
 }
 

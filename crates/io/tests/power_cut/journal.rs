@@ -370,8 +370,8 @@ impl Life {
         versions
     }
 
-    /// True if a store that was cut at `moment` kept what it promised; returns what its places
-    /// hold.
+    /// Returns true if a store that was cut at `moment` kept what it promised; returns what its
+    /// places hold.
     fn check(
         &self,
         moment: usize,

@@ -59,7 +59,7 @@ impl Assembly {
         self.cover(start, count, max_ranges).map(|_| ())
     }
 
-    /// True if every byte has been received.
+    /// Returns true if every byte has been received.
     pub(super) fn is_complete(&self) -> bool {
         match &self.content {
             Content::Whole(_) => true,

@@ -192,7 +192,7 @@ impl Connection {
         }
     }
 
-    /// True if `read_hint()` is more than zero.
+    /// Returns true if `read_hint()` is more than zero.
     pub fn wants_input(&self) -> bool {
         self.read_hint() > 0
     }
@@ -281,7 +281,7 @@ impl Connection {
         self.leaving = true;
     }
 
-    /// True if [`ClientEvent::Closed`] was returned.
+    /// Returns true if [`ClientEvent::Closed`] was returned.
     pub fn is_closed(&self) -> bool {
         matches!(self.phase, Phase::Closed)
     }

@@ -220,7 +220,7 @@ impl Connection {
         if reading && !self.input_ended { self.inbox.hint() } else { 0 }
     }
 
-    /// True if `read_hint()` is more than zero.
+    /// Returns true if `read_hint()` is more than zero.
     pub fn wants_input(&self) -> bool {
         self.read_hint() > 0
     }
@@ -307,17 +307,17 @@ impl Connection {
         self.shutting_down = true;
     }
 
-    /// True if the connection is inside TLS.
+    /// Returns true if the connection is inside TLS.
     pub fn is_secured(&self) -> bool {
         self.secured
     }
 
-    /// True if no request is in flight and there is no output.
+    /// Returns true if no request is in flight and there is no output.
     pub fn is_idle(&self) -> bool {
         self.flight.is_empty() && self.outbox.is_empty()
     }
 
-    /// True if [`ServerEvent::Closed`] was returned.
+    /// Returns true if [`ServerEvent::Closed`] was returned.
     pub fn is_closed(&self) -> bool {
         matches!(self.phase, Phase::Closed)
     }

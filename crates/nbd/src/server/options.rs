@@ -70,7 +70,7 @@ impl ContextQuery {
         reader.is_empty().then_some(query)
     }
 
-    /// True if the reply to LIST_META_CONTEXT has to contain `base:allocation`.
+    /// Returns true if the reply to LIST_META_CONTEXT has to contain `base:allocation`.
     pub(super) fn lists_allocation(&self) -> bool {
         self.empty || self.exact || self.wildcard
     }

@@ -166,7 +166,7 @@ impl Listen {
         }
     }
 
-    /// True if both addresses are the same socket.
+    /// Returns true if both addresses are the same socket.
     #[must_use]
     pub fn same_address(&self, other: &Self) -> bool {
         match (self, other) {

@@ -79,7 +79,7 @@ pub struct Config {
     pub map: MapSettings,
     /// The times at which the map is saved to its file.
     pub map_saving: MapSaving,
-    /// True if any setting of a map is present.
+    /// Any setting of a map is present.
     pub map_named: bool,
     /// Settings of the kernel and the drive, for a block device.
     pub raw: RawOptions,
@@ -95,7 +95,7 @@ pub struct Config {
     pub profile: Option<ProfileSource>,
     /// The address of the metrics, as HOST:PORT.
     pub metrics: Option<String>,
-    /// True if other machines may reach the metrics.
+    /// Other machines may reach the metrics.
     pub metrics_public: bool,
     /// The addresses at which clients connect.
     pub listen: Vec<Listen>,
@@ -103,7 +103,7 @@ pub struct Config {
     pub tls: TlsConfig,
     /// The exports of clients, by their certificates; all exports when there is no entry.
     pub clients: Vec<ClientConfig>,
-    /// True if a drive with other content, or with a damaged table of volumes, may be overwritten.
+    /// A drive with other content, or with a damaged table of volumes, may be overwritten.
     pub initialize: bool,
     /// The volumes to serve; when there are none, all volumes on the drive.
     pub volumes: Vec<VolumeConfig>,

@@ -130,8 +130,8 @@ pub(crate) fn exchange(
     Ok(moved)
 }
 
-/// True if the server ended the connection, rather than we because of what it sent: then nothing of
-/// ours is still being read there.
+/// Returns true if the server ended the connection, rather than we because of what it sent: then
+/// nothing of ours is still being read there.
 pub(crate) fn ended_by_server(reason: &CloseReason) -> bool {
     matches!(reason, CloseReason::EndOfInput { .. })
 }

@@ -192,7 +192,7 @@ impl Jobs {
         GivenUp::NotSent
     }
 
-    /// True if anything is at the server that changes sectors.
+    /// Returns true if anything is at the server that changes sectors.
     pub(super) fn changes_at_server(&self) -> bool {
         self.jobs.values().any(|job| job.at_server > 0 && job.op.changes_sectors())
     }

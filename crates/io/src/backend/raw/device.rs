@@ -37,7 +37,7 @@ pub(super) struct RawDevice {
     watch: Watch,
 }
 
-/// True if the device is still there.
+/// A check that the device still exists.
 pub(super) struct Watch {
     /// Its name in messages.
     pub(super) path: PathBuf,
@@ -155,8 +155,9 @@ impl Backend for RawDevice {
 }
 
 impl Watch {
-    /// True if a command failed with `errno` because the device is gone. One that is gone has no
-    /// sectors left, so that the kernel calls reads past its end failed and writes out of space.
+    /// Returns true if a command failed with `errno` because the device is gone. One that is gone
+    /// has no sectors left, so that the kernel calls reads past its end failed and writes out of
+    /// space.
     fn is_gone_by(&self, errno: i32) -> bool {
         let by_its_end = [Errno::NOSPC, Errno::IO, Errno::NXIO, Errno::NODEV]
             .iter()

@@ -50,7 +50,7 @@ fn device_number(path: &Path) -> Option<DeviceNumber> {
     is_device.then(|| DeviceNumber { major: major(status.st_rdev), minor: minor(status.st_rdev) })
 }
 
-/// True if `path` leads to a block device.
+/// Returns true if `path` leads to a block device.
 pub(crate) fn is_block_device(path: &Path) -> bool {
     device_number(path).is_some()
 }
