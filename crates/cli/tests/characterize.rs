@@ -109,7 +109,7 @@ fn the_table_names_what_was_found_and_what_it_cost() {
     assert!([0, 3].contains(&code(&output)), "{}", said(&output));
     let table = String::from_utf8(output.stdout).expect("text");
     let said = String::from_utf8(output.stderr).expect("text");
-    assert!(said.contains("not enough time for") && said.contains("--seconds 80"), "{said}");
+    assert!(said.contains("the time was too short for") && said.contains("--seconds 80"), "{said}");
     for row in ["drive ", "verdict ", "rotation ", "cost ", "remarks"] {
         assert!(
             table.lines().any(|line| line.starts_with(row.trim_end())),
@@ -215,10 +215,10 @@ fn what_makes_no_sense_is_refused_before_anything_is_read() {
     let missing = folder.path().join("no/such/folder/a.toml");
     for (arguments, exit, expected) in [
         (vec![DRIVE, "-o", there_text], 2, "exists; choose another file, or add --force"),
-        (vec![DRIVE, "-o", new_text, "--resume"], 2, "there is nothing to resume"),
-        (vec![DRIVE, "-o", text(&missing)], 1, "nothing was begun"),
+        (vec![DRIVE, "-o", new_text, "--resume"], 2, "no run can be resumed"),
+        (vec![DRIVE, "-o", text(&missing)], 1, "was not started"),
         (vec!["simulated:no-such-drive", "-o", new_text], 2, "no-such-drive"),
-        (vec!["memory:1MiB", "-o", new_text, "--virtual"], 2, "no virtual time"),
+        (vec!["memory:1MiB", "-o", new_text, "--virtual"], 2, "--virtual needs"),
         (vec![DRIVE, "-o", new_text, "--name", "Ümlaut"], 2, "lower-case letters"),
         (vec![DRIVE, "-o", new_text, "--allow-writes"], 2, "--yes"),
         (vec!["/no/such/device", "-o", new_text], 2, "does not exist"),

@@ -106,7 +106,7 @@ const TINY: [&str; 12] = [
 ];
 
 #[test]
-fn a_comparison_is_written_in_every_form_and_told_in_a_table() {
+fn a_comparison_is_written_in_every_form_and_printed_as_a_table() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let output = done(folder.path(), &[&TINY[..], &["--out", "x"]].concat());
     for expected in

@@ -177,7 +177,7 @@ fn a_kept_copy_is_the_same_and_what_is_there_is_replaced_only_when_asked() {
     let copy = folder.path().join("copy.map");
     assert!(headtime(&["save", text_of(&map), text_of(&copy)]).status.success());
     assert_eq!(std::fs::read(&map).unwrap(), std::fs::read(&copy).unwrap());
-    assert!(refusal(&["save", text_of(&map), text_of(&copy)]).contains("say --force"));
+    assert!(refusal(&["save", text_of(&map), text_of(&copy)]).contains("with --force"));
     assert!(headtime(&["save", text_of(&map), text_of(&copy), "--force"]).status.success());
     // What is no map is never replaced.
     let other = folder.path().join("other.txt");

@@ -297,12 +297,12 @@ fn orders_that_make_no_sense_are_refused_with_a_remedy() {
     let lone = Lone::slow();
     let image = lone.path("copy.img");
     let cases = [
-        (headtime(&["scan", "start", "vol0", "--task", "scrub"]), "name its server too"),
-        (headtime(&["scan", "status", "vol0"]), "name its server too"),
+        (headtime(&["scan", "start", "vol0", "--task", "scrub"]), "add its server with"),
+        (headtime(&["scan", "status", "vol0"]), "add its server with"),
         (lone.scan("start", &["--task", "backup"]), "--to FILE"),
         (lone.scan("start", &["--task", "digest", "--to", "x"]), "leave the output out"),
         (lone.scan("start", &["--task", "scrub", "--max-impact", "1%"]), "leave it out"),
-        (lone.scan("start", &["--task", "scrub", "--profile", "atlas10k"]), "is of a drive of"),
+        (lone.scan("start", &["--task", "scrub", "--profile", "atlas10k"]), "describes a drive of"),
         (lone.scan("cancel", &["--task", "scrub"]), "start one first"),
         (
             headtime(&["scan", "start", "v", "--task", "scrub", "--state", "x", "--control", "y"]),

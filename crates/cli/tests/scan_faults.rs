@@ -123,7 +123,7 @@ fn a_drive_that_does_not_come_back_can_be_left_and_taken_up_again_later() {
 }
 
 #[test]
-fn ranges_that_cannot_be_read_are_told_exactly_and_are_zeroes_in_a_backup() {
+fn unreadable_ranges_are_reported_exactly_and_are_zeroes_in_a_backup() {
     if !installed(&["cow", "ddrescue"]) {
         return;
     }

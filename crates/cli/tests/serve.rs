@@ -181,7 +181,7 @@ fn an_emulated_drive_alone_says_at_the_end_how_late_it_was() {
 }
 
 #[test]
-fn mistakes_in_a_configuration_are_told_with_their_line() {
+fn mistakes_in_a_configuration_are_reported_with_their_line() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("headtime.toml");
     std::fs::write(
@@ -289,7 +289,7 @@ fn a_hangup_ends_no_server_and_without_tls_there_is_nothing_to_read_again() {
     let output = headtime(&["reload", "--drive", text(&image)]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("there is no [tls] in the configuration"), "{said}");
+    assert!(said.contains("the configuration has no [tls]"), "{said}");
     server.signal(Signal::TERM);
     let (status, _, said) = server.end();
     assert!(status.success(), "the drain ended with {status}: {said}");

@@ -1,4 +1,4 @@
-//! Which model of drive is meant: `PROFILE`, `PROFILE@SETUP`, `FILE.toml` or `FILE.toml@SETUP`.
+//! The named model of a drive: `PROFILE`, `PROFILE@SETUP`, `FILE.toml` or `FILE.toml@SETUP`.
 
 use std::path::Path;
 

@@ -13,7 +13,7 @@ pub mod scans;
 pub mod stop;
 pub mod view;
 
-/// Why the program ends without having done what it was usage to.
+/// The reason why the program ends without the requested result.
 #[derive(Debug)]
 pub enum Failure {
     /// The arguments are invalid: an unknown name, a value out of range, a faulty configuration.

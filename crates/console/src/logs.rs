@@ -1,4 +1,4 @@
-//! What the program's rooms log while they work, on standard error.
+//! The log of the program on standard error.
 
 use clap::ValueEnum;
 use tracing_subscriber::filter::LevelFilter;

@@ -29,7 +29,7 @@ pub struct Monitor {
     live: Vec<LiveVolume>,
     samples: Vec<Vec<VolumeSample>>,
     drive_last_second: DriveFigures,
-    /// Sum and number of the counts of commands at the drive that were looked at.
+    /// Sum and number of the sampled counts of commands at the drive.
     outstanding: (f64, u64),
     outstanding_last_second: (f64, u64),
 }
@@ -329,13 +329,13 @@ mod tests {
             switches: Vec::new(),
             tunables: headtime_sched::Tunables::default(),
             outstanding_most: None,
-            believes: "profile",
+            drive_model: "profile",
             backend: String::new(),
             queued: 3,
             outstanding: 2,
             accounts: vec![(VolumeId(3), account)],
             shares: Vec::new(),
-            goes_by_shares: false,
+            enforces_shares: false,
             belief: BeliefReport::default(),
             waits: headtime_sched::Waits::default(),
             scans: 0,

@@ -38,9 +38,8 @@ pub use scan_feed::ScanFeed;
 
 /// An open drive with its engine running.
 ///
-/// Closing it ([`Drive::shutdown`], or dropping it) takes nothing more, waits for what is queued
-/// and at the drive as long as [`DriveOptions::drain_timeout`] says, and makes everything written
-/// durable.
+/// Closing it ([`Drive::shutdown`], or dropping it) refuses new requests, waits up to
+/// [`DriveOptions::drain_timeout`] for the others, and makes all written data durable.
 pub struct Drive {
     handle: DriveHandle,
     /// `None` once the drive was closed.
@@ -80,7 +79,7 @@ impl Drive {
         Self::start(opened, &options, notifier, locator.kind())
     }
 
-    /// Opens a drive of the application's own. `kind` names it where the drive does not report a
+    /// Opens a drive that the application provides. `kind` is the name of a drive that reports no
     /// model.
     ///
     /// # Errors
@@ -95,7 +94,7 @@ impl Drive {
         Self::start(open(&notifier)?, &options, notifier, kind)
     }
 
-    /// `kind` is what a drive that does not say its model is called.
+    /// `kind` is the name of a drive that reports no model.
     pub(crate) fn start(
         opened: OpenedDrive,
         options: &DriveOptions,
@@ -122,13 +121,13 @@ impl Drive {
             switches: Vec::new(),
             tunables: options.tunables.clone(),
             outstanding_most: options.outstanding,
-            believes: model.by,
+            drive_model: model.by,
             backend: backend.describe(),
             queued: 0,
             outstanding: 0,
             accounts: Vec::new(),
             shares: Vec::new(),
-            goes_by_shares: false,
+            enforces_shares: false,
             belief: BeliefReport::default(),
             waits: Waits::default(),
             scans: 0,
@@ -162,8 +161,8 @@ impl Drive {
             options.drain_timeout,
             options.command_timeout,
         )
-        .believing(model.by);
-        // A thread that goes before others must not wait for one that does not.
+        .modelled_by(model.by);
+        // A thread of high priority must not wait for one of low priority.
         let threads =
             if !precise && prompt { EngineThreads::OwnAndSubmitting } else { EngineThreads::Own };
         let runner = Arc::new(EngineRunner::new(engine, Arc::clone(&mailbox), threads));
@@ -222,11 +221,11 @@ impl Drive {
         self.handle.snapshot()
     }
 
-    /// Closes the drive: takes nothing more, finishes what it holds, makes it durable; says what
-    /// was left when the time to drain ran out.
+    /// Closes the drive: refuses new requests, finishes the others, and makes written data durable.
+    /// The report counts the requests that did not finish in time.
     ///
     /// # Panics
-    /// When called from a completion callback, which is a part of what has to be waited for.
+    /// When called from a completion callback, for which the drive would have to wait.
     pub fn shutdown(mut self) -> DrainReport {
         let report = self.close();
         report.expect("a drive is shut down once, and not by one of its callbacks")

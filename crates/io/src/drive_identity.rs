@@ -1,12 +1,12 @@
-//! [`DriveIdentity`]: by what a drive that was away is known to be the same one when it is back.
+//! [`DriveIdentity`]: the test by which a drive that was disconnected is recognized when it
+//! returns.
 
 use std::fmt;
 
 /// A test of a drive's first bytes that distinguishes it from other drives of its size.
 ///
-/// Asked before anything else is sent to a drive that came back, on a thread of its own. The answer
-/// must not hang on what is being written at that time: what was on its way when the drive went
-/// away may have happened or not.
+/// Called on its own thread before anything else is sent to a drive that returned. The result must
+/// not depend on writes in progress at the disconnection, which may or may not have happened.
 pub struct DriveIdentity {
     bytes: u64,
     judge: Box<Judge>,
@@ -15,9 +15,8 @@ pub struct DriveIdentity {
 type Judge = dyn Fn(&[u8]) -> Result<(), String> + Send + Sync;
 
 impl DriveIdentity {
-    /// `judge` is given the first `bytes` of a drive, or all there is of a smaller one, with zeroes
-    /// in place of what cannot be read; it answers what makes it another drive, as the end of the
-    /// sentence "what answers there now is not the drive that went away: ".
+    /// `judge` receives the first `bytes` of a drive, or all of a smaller one, with zeroes in place
+    /// of unreadable sectors. Its error is the difference, such as "it holds other volumes".
     pub fn from_start(
         bytes: u64,
         judge: impl Fn(&[u8]) -> Result<(), String> + Send + Sync + 'static,
@@ -33,7 +32,7 @@ impl DriveIdentity {
     /// Tests the first bytes of a drive.
     ///
     /// # Errors
-    /// What makes it another.
+    /// The difference.
     pub(crate) fn judge(&self, start: &[u8]) -> Result<(), String> {
         (self.judge)(start)
     }

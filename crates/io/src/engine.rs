@@ -70,7 +70,7 @@ pub(crate) struct Engine {
     backend: Box<dyn Backend>,
     mailbox: Arc<Mailbox>,
     /// The name of the drive model.
-    believes: &'static str,
+    drive_model: &'static str,
     sector_size: SectorSize,
     drain_timeout: Nanos,
     command_timeout: CommandTimeout,
@@ -114,7 +114,7 @@ impl Engine {
             scheduler,
             backend,
             mailbox,
-            believes: "",
+            drive_model: "",
             sector_size,
             drain_timeout,
             command_timeout,
@@ -138,8 +138,8 @@ impl Engine {
     }
 
     /// Sets the name of the drive model for reports.
-    pub(crate) fn believing(self, believes: &'static str) -> Self {
-        Self { believes, ..self }
+    pub(crate) fn modelled_by(self, drive_model: &'static str) -> Self {
+        Self { drive_model, ..self }
     }
 
     /// Runs one iteration and returns the times of the next events.
@@ -351,7 +351,7 @@ impl Engine {
             };
             if op == Op::Flush && result.is_err() {
                 // The failed flush already reports the loss to this volume.
-                self.unflushed.must_hear(finished.request.volume);
+                self.unflushed.report_loss(finished.request.volume);
             }
             if let Err(error) = &result {
                 self.count_error(finished.request.volume, error);
@@ -382,7 +382,7 @@ impl Engine {
     fn safe(&mut self, finished: &Finished) -> Result<(), IoError> {
         let Request { id, volume, op, extent, fua, .. } = finished.request;
         let lost = match op {
-            Op::Flush => self.unflushed.must_hear(volume),
+            Op::Flush => self.unflushed.report_loss(volume),
             _ => self
                 .pending
                 .get(&id)
@@ -502,7 +502,7 @@ impl Engine {
             switches: self.scheduler.policy_switches().to_vec(),
             tunables: self.scheduler.tunables().clone(),
             outstanding_most: self.scheduler.limits().outstanding,
-            believes: self.believes,
+            drive_model: self.drive_model,
             backend: self.backend.describe(),
             queued: self.scheduler.held().saturating_sub(at_drive),
             outstanding: outstanding.len(),
@@ -513,7 +513,7 @@ impl Engine {
                 .map(|(volume, account)| (volume, *account))
                 .collect(),
             shares: self.scheduler.shares().reports(taken).collect(),
-            goes_by_shares: self.scheduler.uses_shares(),
+            enforces_shares: self.scheduler.uses_shares(),
             belief: self.scheduler.belief_report(),
             waits: self.scheduler.waits(),
             scans: self.scans.count(),

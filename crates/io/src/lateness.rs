@@ -1,4 +1,4 @@
-//! How late the completions of an emulated drive are reported, against the times its model says.
+//! The lateness of the reported completions of an emulated drive against the times of its model.
 
 use hdrhistogram::Histogram;
 use headtime_units::{Instant, Nanos};
@@ -6,7 +6,7 @@ use headtime_units::{Instant, Nanos};
 /// Percentiles of lateness over the life of a drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LatenessSummary {
-    /// Completions counted; those whose bytes were not there in time are counted elsewhere.
+    /// The number of completions. Completions with late bytes are counted elsewhere.
     pub completions: u64,
     /// Half of them were reported at most this late.
     pub p50: Nanos,
@@ -31,8 +31,7 @@ impl Lateness {
         Self { histogram }
     }
 
-    /// Takes one completion in. The model's time is never in the future when a completion is
-    /// reported.
+    /// Records a completion. The model's time is never in the future when a completion is reported.
     pub(crate) fn record(&mut self, due: Instant, reported: Instant) {
         self.histogram.saturating_record(reported.saturating_since(due).as_ns());
     }

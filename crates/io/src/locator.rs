@@ -63,13 +63,13 @@ pub enum ProfileSource {
     File(PathBuf),
 }
 
-/// Why a text names no drive.
+/// The reason why a text names no drive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LocatorError {
     /// Nothing was written.
     #[error(
-        "a drive's locator is empty; write {FORM}, an NBD URI, or the path of a file or block \
-            device"
+        "the locator of a drive is empty; write {FORM}, an NBD URI, or the path of a file or \
+            block device"
     )]
     Empty,
     /// `emulated:` without a profile.
@@ -86,10 +86,10 @@ pub enum LocatorError {
         /// The text as given.
         text: String,
     },
-    /// A setting that does not exist, or comes twice.
+    /// A setting that does not exist, or is given twice.
     #[error(
-        "drive `{text}`: `{key}` is no setting, or is there twice; an emulated drive has \
-            backing=FILE, seed=N and noise=LEVEL, a simulated one the latter two"
+        "drive `{text}`: setting `{key}` is unknown or given twice; use backing=FILE (emulated \
+            drives only), seed=N and noise=LEVEL"
     )]
     UnknownSetting {
         /// The text as given.
@@ -97,7 +97,7 @@ pub enum LocatorError {
         /// The setting.
         key: String,
     },
-    /// A value that is not what the setting takes.
+    /// A value that the setting does not accept.
     #[error("drive `{text}`: {key}={value} is not {expected}")]
     BadValue {
         /// The text as given.
@@ -125,7 +125,7 @@ pub enum LocatorError {
         /// The fault.
         error: headtime_nbd::uri::UriError,
     },
-    /// A drive in memory whose size or setting is none.
+    /// A drive in memory with an invalid size or setting.
     #[error(
         "drive `{text}`: `{part}` is not {expected}; write memory:SIZE[?sector=512|4096], such as \
             memory:1GiB"
@@ -138,10 +138,10 @@ pub enum LocatorError {
         /// The accepted values.
         expected: &'static str,
     },
-    /// A kind of drive nobody knows.
+    /// An unknown kind of drive.
     #[error(
-        "drive `{text}`: there is no kind of drive `{kind}`; write {FORM}, or ./{text} when a file \
-            is called so"
+        "drive `{text}`: unknown kind of drive `{kind}`; write {FORM}, or ./{text} for a file of \
+            this name"
     )]
     UnknownKind {
         /// The text as given.
@@ -429,17 +429,17 @@ mod tests {
             ("emulated:atlas10k?backing=", "the path of a file"),
             ("emulated:atlas10k?backing=f&seed=-1", "seed=-1 is not a whole number"),
             ("emulated:atlas10k?backing=f&noise=loud", "noise=loud is not off, quiet, typical or"),
-            ("emulated:atlas10k?backing=f&backing=g", "`backing` is no setting, or is there twice"),
-            ("emulated:atlas10k?backing=f&color=red", "`color` is no setting"),
+            ("emulated:atlas10k?backing=f&backing=g", "`backing` is unknown or given twice"),
+            ("emulated:atlas10k?backing=f&color=red", "`color` is unknown"),
             ("emulated:atlas10k?backing=100%", "%25"),
             ("nbd:export", "nbd://HOST[:PORT]/EXPORT"),
             ("simulated:", "names no profile"),
-            ("simulated:atlas10k?backing=f", "`backing` is no setting"),
+            ("simulated:atlas10k?backing=f", "`backing` is unknown"),
             ("memory:", "a size such as 1GiB"),
             ("memory:0", "at least one"),
             ("memory:5000?sector=4096", "a whole number of sectors"),
             ("memory:1GiB?sector=520", "sector=512 or sector=4096"),
-            ("iscsi:target", "no kind of drive `iscsi`"),
+            ("iscsi:target", "unknown kind of drive `iscsi`"),
         ];
         for (text, expected) in cases {
             let message = Locator::parse(text).expect_err(text).to_string();

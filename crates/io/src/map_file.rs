@@ -1,5 +1,5 @@
-//! Files of latency maps: read whole and checked, written aside, synced and renamed, so that nobody
-//! ever finds a part of one.
+//! Files of latency maps: read whole and checked; written aside, synced and renamed, so that a file
+//! is never incomplete.
 //!
 //! Written aside is `FILE.new`, always, and under a lock: a process that was killed leaves it, and
 //! the next that saves there takes it over. A full disk leaves the file that was there.
@@ -13,7 +13,7 @@ use headtime_units::ByteSize;
 
 use crate::files::{Existing, write_atomically};
 
-/// Why a map was not read or written. What was there is as it was.
+/// The reason why a map was not read or written. An existing file is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum MapFileError {
     /// The system does not let it be read.
@@ -32,8 +32,8 @@ pub enum MapFileError {
         /// The fault.
         error: Box<KeptMapError>,
     },
-    /// Something is there and was not to be replaced.
-    #[error("{} exists; choose another file, or say --force to replace it", path.display())]
+    /// The file exists and was not to be replaced.
+    #[error("{} exists; choose another file, or replace it with --force", path.display())]
     Exists {
         /// The file.
         path: PathBuf,
@@ -54,8 +54,8 @@ pub enum MapFileError {
     },
     /// The existing file is not a readable map.
     #[error(
-        "{} is there and is no map that can be read ({error}), so that it is left alone; move it \
-            away, or choose another file",
+        "{} exists and is not a readable map ({error}), so it is not replaced; move it away, or \
+            choose another file",
         path.display()
     )]
     NotAMap {
@@ -87,7 +87,7 @@ impl MapFileError {
         matches!(self, Self::Read { error, .. } if error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Returns true if what was requested makes no sense, rather than going wrong.
+    /// Returns true if the request is at fault, not the system.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         !matches!(self, Self::Write { .. } | Self::Busy { .. })

@@ -1,9 +1,9 @@
-//! Why an NBD server cannot be used as a drive.
+//! The reasons why an NBD server cannot be used as a drive.
 
 use headtime_nbd::client::CloseReason;
 use headtime_units::{ByteSize, Nanos};
 
-/// Why an NBD server cannot be used as a drive, now or at all.
+/// The reason why an NBD server cannot be used as a drive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NbdError {
     /// The name of the server's machine is not known.
@@ -17,7 +17,7 @@ pub enum NbdError {
         /// The system's answer.
         error: String,
     },
-    /// Nobody answers at the address.
+    /// No server answers at the address.
     #[error("{uri}: connecting failed: {error}; is the server running, and is the address right?")]
     Connect {
         /// The server.
@@ -25,7 +25,7 @@ pub enum NbdError {
         /// The system's answer, of the last address that was tried.
         error: String,
     },
-    /// The server took the connection, or did not, and then said nothing for too long.
+    /// The server did not answer in time.
     #[error(
         "{uri}: the server did not open the export within {limit}; it may hang, or be no NBD \
             server (connect_timeout=TIME sets the limit)"
@@ -33,7 +33,7 @@ pub enum NbdError {
     Silent {
         /// The server.
         uri: String,
-        /// The limit that was passed.
+        /// The exceeded limit.
         limit: Nanos,
     },
     /// The handshake failed.
@@ -41,22 +41,21 @@ pub enum NbdError {
     Handshake {
         /// The server.
         uri: String,
-        /// Why.
+        /// The reason.
         reason: CloseReason,
     },
     /// The export cannot be written.
     #[error(
-        "{uri}: the export is read-only, and a drive has to be written to; let the server serve it \
-            for writing"
+        "{uri}: the export is read-only; expected one that can be written; serve it for writing"
     )]
     ReadOnly {
         /// The server.
         uri: String,
     },
-    /// The export's size makes no drive.
+    /// The export's size is not valid for a drive.
     #[error(
-        "{uri}: the export has {bytes} bytes, which makes no drive; expected a whole number of \
-            sectors of {sector_bytes} bytes, at least one and at most 2^63 bytes"
+        "{uri}: the export has {bytes} bytes; expected whole sectors of {sector_bytes} bytes, at \
+            least one and at most 2^63 bytes; export a volume of such a size"
     )]
     Size {
         /// The server.
@@ -66,10 +65,10 @@ pub enum NbdError {
         /// Bytes of a sector.
         sector_bytes: u32,
     },
-    /// The export wants larger blocks than sectors are.
+    /// The export needs blocks larger than sectors.
     #[error(
-        "{uri}: the export takes no requests smaller than {minimum} bytes, and sectors have at \
-            most 4096; serve it with a smaller minimum block size"
+        "{uri}: the minimum block size of the export is {minimum} bytes, and a sector has at most \
+            4096; serve it with a smaller minimum block size"
     )]
     Blocks {
         /// The server.
@@ -79,8 +78,8 @@ pub enum NbdError {
     },
     /// The drive that returned is another one.
     #[error(
-        "{uri}: what answers there now is not the drive that went away: {difference}; bring that \
-            one back, or open this one again"
+        "{uri}: the server that answers now has another drive: {difference}; reconnect the first \
+            drive, or open this one again"
     )]
     Changed {
         /// The server.

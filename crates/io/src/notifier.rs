@@ -41,17 +41,17 @@ impl Notifier {
 
     /// Wakes the waiter, now or when it next waits.
     pub fn notify(&self) {
-        // The only error there can be is "would block" with 2⁶⁴ − 2 rings unheard, and then the
-        // notifier rings anyway.
+        // The only possible error is "would block" after 2⁶⁴ − 2 notifications, and then the waiter
+        // wakes anyway.
         let _ = rustix::io::write(&self.eventfd, &1_u64.to_ne_bytes());
     }
 
-    /// For io_uring, which rings by itself when an operation completes.
+    /// The descriptor for io_uring, which notifies by itself when an operation completes.
     pub(crate) fn as_raw_fd(&self) -> RawFd {
         self.eventfd.as_raw_fd()
     }
 
-    /// Sleeps until the notifier rings or, about, `until`.
+    /// Sleeps until a notification or about `until`.
     pub(crate) fn wait(&self, clock: RealClock, until: Option<Instant>) {
         match until {
             None => self.sleep(None),
@@ -82,22 +82,22 @@ impl Notifier {
     fn sleep(&self, timeout: Option<Nanos>) {
         let timeout = timeout.map(timespec);
         let mut watched = [PollFd::new(&self.eventfd, PollFlags::IN)];
-        // An interrupted wait is a wait that ended early, which callers allow for; there is no
-        // other error with one valid descriptor.
+        // Callers expect that a wait may end early, as an interrupted one does. There is no other
+        // error with one valid descriptor.
         let _ = poll(&mut watched, timeout.as_ref());
         if !watched[0].revents().is_empty() {
             self.silence();
         }
     }
 
-    /// Forgets past rings; what they announced has to be looked at after this.
+    /// Forgets past notifications. The caller handles what they announced after this.
     fn silence(&self) {
         let mut count = [0; 8];
         let _ = rustix::io::read(self.eventfd.as_fd(), &mut count);
     }
 }
 
-/// Sleeps until the notifier rings, something that is watched happens, or, about, `until`.
+/// Sleeps until a notification, an event on a watched descriptor, or about `until`.
 pub(crate) fn wait_for<'fd>(
     notifier: &'fd Notifier,
     watched: &mut Vec<PollFd<'fd>>,
@@ -118,13 +118,12 @@ fn timespec(span: Nanos) -> Timespec {
     }
 }
 
-/// Prepares the calling thread for precise waits: the kernel may not lump its timers together with
+/// Prepares the calling thread for precise waits: the kernel then does not combine its timers with
 /// others.
 pub(crate) fn expect_precise_wakes() {
     let finest = NonZeroU64::MIN;
     if let Err(error) = rustix::thread::set_current_timer_slack(Some(finest)) {
-        tracing::warn!(%error, "timer slack stays at the system's default, so that waits end up to \
-            50 us later");
+        tracing::warn!(%error, "timer slack stays at the default, so waits may end 50 us late");
     }
 }
 
@@ -150,7 +149,7 @@ mod tests {
         notifier.wait_precise(
             RealClock,
             Instant::NEVER.saturating_back(Nanos::from_secs(1)),
-            || unreachable!("far from the time nobody spins"),
+            || unreachable!("no spinning long before the time"),
         );
     }
 }

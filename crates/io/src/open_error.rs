@@ -29,7 +29,7 @@ pub enum OpenError {
     },
     /// A block device where the bytes of an emulated drive should be.
     #[error(
-        "{} is a block device, and an emulated drive keeps its bytes in a file; name a file, or \
+        "{} is a block device, but an emulated drive stores its data in a file; name a file, or \
             serve the device itself: {}",
         path.display(), path.display()
     )]
@@ -47,8 +47,7 @@ pub enum OpenError {
     },
     /// Another process, or this one, uses the file as a drive.
     #[error(
-        "{} is in use by another headtime (it holds the file's lock); stop that one first, or use \
-            another file",
+        "{} is locked by another headtime; stop that one, or name another file",
         path.display()
     )]
     InUse {
@@ -57,8 +56,8 @@ pub enum OpenError {
     },
     /// The size of the file is zero or not a multiple of the sector size.
     #[error(
-        "{} is {bytes} bytes long, which is no whole number of sectors of {sector_bytes} bytes; \
-            if it is meant to be a drive, `truncate -s {remedy} {}` makes it one",
+        "{} is {bytes} bytes long, not a multiple of sectors of {sector_bytes} bytes; \
+            `truncate -s {remedy} {}` makes it a drive",
         path.display(), path.display()
     )]
     WrongSize {
@@ -71,8 +70,8 @@ pub enum OpenError {
         /// The next valid length.
         remedy: u64,
     },
-    /// The bounds make no drive.
-    #[error("{option} = {value} makes no drive; it must be at least {least}")]
+    /// An option is out of range.
+    #[error("{option} = {value} is out of range; expected at least {least}")]
     BadOption {
         /// The option.
         option: &'static str,
@@ -91,8 +90,8 @@ pub enum OpenError {
     },
     /// The profile describes another drive.
     #[error(
-        "profile {profile} is of a drive of {expected} bytes ({}), and {locator} has {bytes} bytes \
-            ({}); characterize this one (headtime characterize), or leave the profile out",
+        "profile {profile} describes a drive of {expected} bytes ({}), but {locator} has {bytes} \
+            bytes ({}); run `headtime characterize` on this drive, or leave the profile out",
         ByteSize::new(*expected), ByteSize::new(*bytes)
     )]
     OtherProfile {
@@ -111,8 +110,7 @@ pub enum OpenError {
     /// The sidecar of the backing file is unreadable or contradicts the request.
     #[error(transparent)]
     Sidecar(#[from] SidecarError),
-    /// The backing file is there, is not empty, is not as long as the profile's drive, and nothing
-    /// is remembered about it.
+    /// The backing file is not empty, is not as long as the profile's drive, and has no sidecar.
     #[error(
         "{} is {bytes} bytes long, but the drive of profile {profile} has {capacity} bytes ({}); \
             name a new file, or the one that belongs to this profile",
@@ -128,7 +126,7 @@ pub enum OpenError {
         /// The profile's capacity in bytes.
         capacity: u64,
     },
-    /// The system refused something.
+    /// The system reported an error.
     #[error("{doing} {} failed: {error}", path.display())]
     System {
         /// The file.
@@ -140,8 +138,8 @@ pub enum OpenError {
     },
     /// io_uring was requested and is not available.
     #[error(
-        "io_uring is not available here: {error}; leave the choice to the program, which then uses \
-            threads, or allow it (sysctl kernel.io_uring_disabled=0)"
+        "io_uring is not available: {error}; permit it (sysctl kernel.io_uring_disabled=0), or \
+            leave out the method, so that threads are used"
     )]
     NoUring {
         /// The system's answer.
@@ -170,10 +168,10 @@ pub enum OpenError {
 /// The remedy for a missing path. No file belongs among the devices.
 fn instead_of(path: &Path) -> String {
     if path.starts_with("/dev") {
-        "look its name up again: `headtime devices` lists the devices of this machine".to_owned()
+        "check its name; `headtime devices` lists the devices of this machine".to_owned()
     } else {
         format!(
-            "look its name up again, or create it with the size the drive shall have, such as \
+            "check its name, or create it with the size of the drive, such as \
                 `truncate -s 10G {}`",
             path.display()
         )

@@ -17,7 +17,7 @@ pub struct PolicyChoice {
     parameters: Parameters,
 }
 
-/// Why a text names no policy for a drive that runs in real time.
+/// The reason why a text names no policy for a drive that runs in real time.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PolicyChoiceError {
     /// The table of policies does not have it.
@@ -62,8 +62,8 @@ pub enum IoMethod {
 /// An emulated drive that is woken late is a slower drive than its model. Measured on a
 /// two-processor machine that compiled with thirteen runnable threads: the 99th percentile of
 /// lateness was 4.8 ms at normal priority, 4.8 ms at nice −10 and 0.10 to 0.18 ms in the kernel's
-/// first-in-first-out class. The engine sleeps nearly all the time: it looks at the clock for at
-/// most 100 us before each event and decides in microseconds, and the kernel keeps a share of each
+/// first-in-first-out class. The engine sleeps nearly all the time: it polls the clock for at most
+/// 100 us before each event and decides in microseconds, and the kernel keeps a share of each
 /// second for ordinary threads whatever happens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EnginePriority {
@@ -121,7 +121,7 @@ pub struct DriveOptions {
     pub write_mode: WriteMode,
     /// The method of file I/O; an emulated drive always uses threads.
     pub io_method: IoMethod,
-    /// A file drive may use direct I/O where the file system supports it.
+    /// Permits direct I/O of a file drive where the file system supports it.
     pub direct: bool,
     /// The maximum time that closing the drive waits for its requests.
     pub drain_timeout: Nanos,
@@ -163,7 +163,7 @@ impl Default for DriveOptions {
 }
 
 impl CommandTimeout {
-    /// Commands are never given up; slow ones are still told of in the log.
+    /// Commands are never given up. Slow ones are still logged.
     pub const NEVER: Self = Self(None);
 
     /// Commands are given up after `limit`.

@@ -1,5 +1,5 @@
-//! What an application asks of a drive and what it gets back: [`Io`], [`IoDone`], and why something
-//! was refused or failed.
+//! The requests of an application to a drive and their results: [`Io`], [`IoDone`], and the reasons
+//! for a refusal or failure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use headtime_units::{Extent, Nanos, SectorSize, Sectors};
 pub struct Io {
     /// The volume that is charged for it.
     pub volume: VolumeId,
-    /// Under which class of the volume.
+    /// The class of the volume.
     pub class: ClassId,
     /// The process or connection that it comes from.
     pub stream: StreamId,
@@ -21,12 +21,12 @@ pub struct Io {
     pub op: Op,
     /// The sectors by the drive's addresses; empty for [`Op::Flush`] and only for it.
     pub extent: Extent,
-    /// A write or zero must be durable when it completes.
+    /// Makes a write or zero durable before it completes (force unit access).
     pub fua: bool,
-    /// By when it should have completed, counted from its submission.
+    /// The time from its submission within which it should complete.
     pub deadline: Option<Nanos>,
-    /// Of what I/O priority it is: says by when it is due where `deadline` does not, by the drive's
-    /// table of deadlines.
+    /// The I/O priority. A request without `deadline` gets the deadline of its priority from the
+    /// drive's table of deadlines.
     pub priority: Option<IoPriority>,
     /// The data of an [`Op::Write`], exactly as long as the extent; empty for everything else.
     pub data: Bytes,
@@ -67,51 +67,51 @@ impl Io {
         Self::new(Op::Zero, extent)
     }
 
-    /// Gives `extent` up; what it holds afterwards is undefined.
+    /// Discards `extent`. Its content is undefined afterwards.
     #[must_use]
     pub fn discard(extent: Extent) -> Self {
         Self::new(Op::Discard, extent)
     }
 
-    /// Makes durable every write that completed before.
+    /// Makes every write durable that completed before.
     #[must_use]
     pub fn flush() -> Self {
         Self::new(Op::Flush, Extent::default())
     }
 
-    /// The same, due `within` this time from its submission. No promise:
-    /// [`IoDone::missed_deadline`] says whether it was kept.
+    /// The same, with a deadline `within` this time from its submission. The deadline is not
+    /// guaranteed: see [`IoDone::missed_deadline`].
     #[must_use]
     pub fn deadline(self, within: Duration) -> Self {
         let within = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX);
         Self { deadline: Some(Nanos::from_ns(within)), ..self }
     }
 
-    /// The same, durable when it completes.
+    /// The same, durable before it completes.
     #[must_use]
     pub fn fua(self) -> Self {
         Self { fua: true, ..self }
     }
 
-    /// The same, of this I/O priority.
+    /// The same, with this I/O priority.
     #[must_use]
     pub fn priority(self, priority: IoPriority) -> Self {
         Self { priority: Some(priority), ..self }
     }
 
-    /// The same, paid for by this volume.
+    /// The same, charged to this volume.
     #[must_use]
     pub fn volume(self, volume: VolumeId) -> Self {
         Self { volume, ..self }
     }
 
-    /// The same, under this class of its volume.
+    /// The same, in this class of its volume.
     #[must_use]
     pub fn class(self, class: ClassId) -> Self {
         Self { class, ..self }
     }
 
-    /// The same, of this process or connection.
+    /// The same, from this process or connection.
     #[must_use]
     pub fn stream(self, stream: StreamId) -> Self {
         Self { stream, ..self }
@@ -119,19 +119,19 @@ impl Io {
 }
 
 impl IoDone {
-    /// Returns true if it had a deadline and completed after it. What was cancelled or given up
-    /// never completed, and has missed none.
+    /// Returns true if the request completed after its deadline. A request that was cancelled or
+    /// given up has not completed, so it missed none.
     #[must_use]
     pub fn missed_deadline(&self) -> bool {
         self.finished.as_ref().is_some_and(Finished::missed)
     }
 }
 
-/// Bytes that are no whole sectors.
+/// A range of bytes that is not a whole number of sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{len} bytes from byte {offset} are no whole sectors of {sector_bytes} bytes; the sectors \
-        around them are {} bytes from byte {}",
+    "{len} bytes from byte {offset} are not whole sectors of {sector_bytes} bytes; the \
+        surrounding sectors are {} bytes from byte {}",
     self.around().1, self.around().0
 )]
 pub struct UnalignedBytes {
@@ -163,17 +163,17 @@ impl UnalignedBytes {
     }
 }
 
-/// A request that is over.
+/// A finished request.
 #[derive(Debug)]
 pub struct IoDone {
-    /// The scheduler's record of it; `None` when it was cancelled or given up before the drive
+    /// The scheduler's record. `None` if the request was cancelled or given up before the drive
     /// reported it.
     pub finished: Option<Finished>,
-    /// The sectors of a read (empty for everything else), or what went wrong.
+    /// The data of a read (empty for other requests), or the error.
     pub result: Result<Bytes, IoError>,
 }
 
-/// Why an accepted request failed.
+/// The reason why an accepted request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IoError {
     /// The system reported an error for this request's own bytes.
@@ -189,7 +189,7 @@ pub enum IoError {
         /// The system's error code, such as 28 for a full file system.
         errno: i32,
     },
-    /// The drive failed in a way of its own.
+    /// The drive reported an error of its own.
     #[error("{} failed: {explanation}", what(*op, *extent))]
     Drive {
         /// The operation.
@@ -201,37 +201,34 @@ pub enum IoError {
         /// The cause and the remedy.
         explanation: Arc<str>,
     },
-    /// The drive did not answer in the time that
-    /// [`DriveOptions::command_timeout`](crate::DriveOptions::command_timeout) allows. A write that
-    /// had been sent to it may still happen, any time later; until the drive has let go of it,
-    /// nothing that overlaps it is sent.
+    /// The drive did not answer within
+    /// [`DriveOptions::command_timeout`](crate::DriveOptions::command_timeout). A write that was
+    /// sent to the drive may still happen at any later time. Until the drive has released the
+    /// command, no overlapping request is sent.
     #[error("{} failed: {}", what(*op, *extent), timed_out(*limit, *sent))]
     TimedOut {
         /// The operation.
         op: Op,
         /// The request's sectors.
         extent: Extent,
-        /// The limit that was passed.
+        /// The exceeded limit.
         limit: Nanos,
-        /// It had been sent to the drive.
+        /// The request was sent to the drive.
         sent: bool,
     },
-    /// The request was taken back. When it was at the drive already, its sectors may or may not
-    /// have been changed.
+    /// The request was cancelled. If it was at the drive already, its sectors may or may not have
+    /// changed.
     #[error("the request was cancelled; submit it again if it is still needed")]
     Cancelled,
-    /// The drive was closed before the request was over; a write may or may not have happened.
+    /// The drive was closed before the request finished. A write may or may not have happened.
     #[error(
-        "the drive was closed before the request was over; open it again and repeat the request"
+        "the drive was closed before the request finished; open it again and repeat the request"
     )]
     Closed,
-    /// The engine of the drive failed on a fault of its own; a write may or may not have happened.
-    #[error(
-        "the engine of the drive failed; its message is in the log, and the drive has to be opened \
-            again"
-    )]
+    /// The engine of the drive failed because of a defect. A write may or may not have happened.
+    #[error("the engine of the drive failed; see its message in the log, and open the drive again")]
     EngineFailed,
-    /// The request was not taken at all; of [`DriveHandle::run`](crate::DriveHandle::run) only.
+    /// The request was refused. Only [`DriveHandle::run`](crate::DriveHandle::run) returns this.
     #[error(transparent)]
     NotTaken(#[from] SubmitError),
 }
@@ -254,29 +251,28 @@ impl IoError {
     }
 }
 
-/// Why a request was not taken; its callback is never called.
+/// The reason why a request was refused. Its callback is never called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
-    /// The drive holds as much as its bounds allow.
+    /// The drive has reached its bound on requests or bytes.
     #[error(
-        "the drive holds {requests} requests of {bytes} bytes, and its bounds are {max_requests} \
-            requests and {max_bytes} bytes; \
-         wait for completions before submitting more, or raise the bounds"
+        "the drive is full: it has {requests} requests of {bytes} bytes (at most {max_requests} \
+            requests and {max_bytes} bytes); wait for completions, or raise the bounds"
     )]
     Full {
-        /// Requests held.
+        /// The number of requests.
         requests: usize,
-        /// Bytes they read or write.
+        /// The bytes that they read or write.
         bytes: u64,
         /// The bound on requests.
         max_requests: usize,
         /// The bound on bytes.
         max_bytes: u64,
     },
-    /// The request alone is larger than the bound on bytes.
+    /// The request is larger than the bound on bytes.
     #[error(
-        "a request of {bytes} bytes can never be taken, because the drive holds at most \
-            {max_bytes} bytes; split it, or raise the bound"
+        "a request of {bytes} bytes is larger than the bound of {max_bytes} bytes; split it, or \
+            raise the bound"
     )]
     TooLarge {
         /// The request's bytes.
@@ -286,7 +282,7 @@ pub enum SubmitError {
     },
     /// The extent does not lie on the drive.
     #[error(
-        "{extent} does not lie on the drive, which has {capacity}; keep requests within LBA 0..{}",
+        "{extent} is not on the drive, which has {capacity}; keep requests within LBA 0..{}",
         capacity.get()
     )]
     OutOfRange {
@@ -297,8 +293,7 @@ pub enum SubmitError {
     },
     /// A read or write without sectors, or a flush with some.
     #[error(
-        "a {} request of {len} makes no sense; flush takes no sectors, everything else at least \
-            one",
+        "a {} request of {len} is not valid; flush takes no sectors, all others at least one",
         op.name()
     )]
     WrongLength {
@@ -307,9 +302,9 @@ pub enum SubmitError {
         /// The length requested.
         len: Sectors,
     },
-    /// The data are not as long as the operation needs them.
+    /// The length of the data does not match the operation.
     #[error(
-        "a {} request of {extent} came with {got} bytes of data and needs {expected}",
+        "a {} request of {extent} has {got} bytes of data; expected {expected}",
         op.name()
     )]
     WrongData {

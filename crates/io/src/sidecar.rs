@@ -1,4 +1,4 @@
-//! What is remembered beside an emulated drive's backing file: whose bytes these are.
+//! The sidecar of an emulated drive's backing file, which names the drive that the bytes belong to.
 //!
 //! The backing file is exactly the drive's bytes, without a header, so that other programs can read
 //! it. `FILE.headtime` says which profile and which unit it belongs to and how it is cut into
@@ -35,10 +35,10 @@ pub(crate) struct Sidecar {
     pub(crate) segment_bytes: u64,
 }
 
-/// Why what is remembered beside a backing file cannot be used.
+/// The reason why a sidecar cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SidecarError {
-    /// It cannot be read as what it should be.
+    /// It is damaged.
     #[error(
         "{} is damaged: {what}; if {} is known to belong to the profile requested, delete {} and \
             open the drive again, which writes a new one",

@@ -30,7 +30,7 @@ pub struct DriveSnapshot {
     /// the policy.
     pub outstanding_most: Option<usize>,
     /// The drive model: `profile`, `distance`, `matrix` or `compact`.
-    pub believes: &'static str,
+    pub drive_model: &'static str,
     /// The backend, such as `io_uring, direct`.
     pub backend: String,
     /// Queued requests that are not at the drive.
@@ -43,7 +43,7 @@ pub struct DriveSnapshot {
     /// ever promised a share.
     pub shares: Vec<ShareReport>,
     /// The active policy enforces the shares of volumes. Other policies only account for them.
-    pub goes_by_shares: bool,
+    pub enforces_shares: bool,
     /// The report of the drive model.
     pub belief: BeliefReport,
     /// The waits of policies for requests that were expected soon.

@@ -1,18 +1,18 @@
-//! [`Tuning`]: what is changed of a running drive in one go.
+//! [`Tuning`]: changes of a running drive that apply together.
 
 use headtime_sched::Tunables;
 
 use crate::options::PolicyChoice;
 
-/// A set of changes; whatever is `None` stays as it is. Given to
-/// [`DriveHandle::tune`](crate::DriveHandle::tune).
+/// A set of changes for [`DriveHandle::tune`](crate::DriveHandle::tune). `None` leaves a setting as
+/// it is.
 #[derive(Clone, Debug, Default)]
 pub struct Tuning {
     /// The scheduler's tunables, all of them.
     pub tunables: Option<Tunables>,
-    /// The policy; it begins again, also where it is the one at work.
+    /// The policy, which starts again even if it is the present one.
     pub policy: Option<PolicyChoice>,
-    /// The number of commands the drive holds, `Some(None)` as many as the policy likes. Commands
+    /// The maximum number of commands at the drive; `Some(None)` leaves it to the policy. Commands
     /// at the drive stay there.
     pub outstanding: Option<Option<usize>>,
 }

@@ -423,7 +423,7 @@ fn a_file_in_use_is_not_opened_twice(kind: Kind) {
     let (named, says) = if kind.is_device() {
         ("/dev/loop", "open for writing by")
     } else {
-        ("drive.img", "in use by another headtime")
+        ("drive.img", "locked by another headtime")
     };
     assert!(message.contains(named) && message.contains(says), "{message}");
     drop(drive);

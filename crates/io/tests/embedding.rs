@@ -352,8 +352,8 @@ fn many_requests_of_several_threads_all_complete_within_narrow_bounds() {
                         Extent::from_numbers(thread * 1000 + number, 1),
                         Bytes::from(vec![number as u8; SECTOR]),
                     );
-                    // Places come back when requests complete, not when somebody looks at the
-                    // result, so that holding several blocks nobody.
+                    // Places come back when requests complete, not when a result is read, so that
+                    // holding several blocks no other.
                     let started = if number % 2 == 0 {
                         handle.start_when_room(io).wait()
                     } else {
@@ -442,7 +442,7 @@ fn bytes_are_turned_into_sectors_or_the_message_names_those_around_them() {
         (1000, 100, "1024 bytes from byte 512"),
     ] {
         let message =
-            handle.extent_of_bytes(offset, len).expect_err("no whole sectors").to_string();
+            handle.extent_of_bytes(offset, len).expect_err("not whole sectors").to_string();
         assert!(
             message.contains(&format!("{len} bytes from byte {offset}"))
                 && message.ends_with(around),
@@ -452,7 +452,7 @@ fn bytes_are_turned_into_sectors_or_the_message_names_those_around_them() {
     assert!(
         handle
             .extent_of_bytes(u64::MAX, u64::MAX)
-            .expect_err("no whole sectors")
+            .expect_err("not whole sectors")
             .to_string()
             .contains("bytes")
     );
@@ -474,7 +474,7 @@ fn a_panic_in_a_callback_or_a_waker_does_not_take_the_drive_with_it() {
     assert!(pending.as_mut().poll(&mut Context::from_waker(&Arc::new(Panics).into())).is_pending());
     switch.resume();
     assert_eq!(sees(&drive, 0), content(1));
-    assert!(block_on(pending).result.is_ok(), "the result is there although nobody could be woken");
+    assert!(block_on(pending).result.is_ok(), "the result is there although there was no waker");
 
     let (full, switch) = open(DriveOptions { max_requests: 1, ..DriveOptions::default() });
     switch.stall();
@@ -487,7 +487,7 @@ fn a_panic_in_a_callback_or_a_waker_does_not_take_the_drive_with_it() {
 }
 
 #[test]
-fn a_callback_that_waits_is_told_so_instead_of_waiting_for_ever() {
+fn a_callback_that_waits_panics_instead_of_blocking() {
     let (drive, _switch) = open(DriveOptions::default());
     let (sender, receiver) = mpsc::channel();
     let handle = drive.handle();

@@ -1,7 +1,7 @@
 //! What happens when the world around a drive fails: no space, no permission, no process.
 //!
 //! Bodies that need a crippled process run in a child: this test program again, requested one test
-//! and told by `HEADTIME_CHILD` what it may use.
+//! and `HEADTIME_CHILD` names what it may use.
 
 mod common;
 
@@ -234,7 +234,7 @@ fn what_cannot_be_a_drive_is_refused_with_a_reason() {
     let message = refusal(&odd, DriveOptions::default());
     assert!(message.contains("1000 bytes") && message.contains("truncate -s 1024"), "{message}");
     std::fs::write(&odd, []).expect("writable");
-    assert!(refusal(&odd, DriveOptions::default()).contains("no whole number of sectors"));
+    assert!(refusal(&odd, DriveOptions::default()).contains("not a multiple of sectors"));
     let new = directory.path().join("new");
     assert!(
         refusal(&new, DriveOptions { create_bytes: Some(1000), ..DriveOptions::default() })

@@ -244,7 +244,7 @@ fn an_emulated_drive_does_not_keep_its_bytes_on_a_device() {
             .expect("a locator");
     let said = Drive::open(&locator, bench.options()).err().expect("no file").to_string();
     assert!(
-        said.contains("keeps its bytes in a file") && said.contains("serve the device itself"),
+        said.contains("stores its data in a file") && said.contains("serve the device itself"),
         "{said}"
     );
 }
@@ -404,7 +404,7 @@ fn what_a_loop_device_does_not_have_is_planned_as_without_effect() {
             && cache.to_string().contains("has no effect here"),
         "{cache}"
     );
-    // What the kernel believes of the cache is never touched: it would drop flushes.
+    // The kernel's assumption about the cache is never changed: it would drop flushes.
     let model = bench.device.queue("write_cache");
     let drive = bench.open_with(DriveOptions { raw: options, ..bench.options() });
     assert_eq!(bench.device.queue("write_cache"), model);
@@ -416,7 +416,7 @@ const CHILD: &str = "HEADTIME_RAW_CHILD";
 #[test]
 fn kernel_settings_are_put_back_after_kill_9() {
     if let Some(device) = std::env::var_os(CHILD).map(PathBuf::from) {
-        let state = std::env::var_os("HEADTIME_RAW_STATE").expect("told with it");
+        let state = std::env::var_os("HEADTIME_RAW_STATE").expect("set with it");
         let system = SystemPaths { state: state.into(), ..SystemPaths::default() };
         let raw = RawOptions { system, queue_depth: Some(6), ..RawOptions::default() };
         let drive =

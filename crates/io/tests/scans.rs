@@ -75,7 +75,7 @@ fn take_all(feed: &ScanFeed, sector: usize, mut each: impl FnMut(&ScanFeed, Exte
     }
     assert!(
         times.iter().all(|times| *times == 1),
-        "each sector is told once: {:?}",
+        "each sector is reported once: {:?}",
         times.iter().enumerate().find(|(_, times)| **times != 1)
     );
 }
@@ -156,7 +156,7 @@ fn a_reader_that_stops_pauses_the_scan_and_no_other_request() {
     write(&handle, Kind::Memory, Extent::from_numbers(0, 8), 1);
     assert!(
         before < SECTORS / 2,
-        "{before} of {SECTORS} sectors are read although nobody takes them"
+        "{before} of {SECTORS} sectors are read although the feed is not read"
     );
     take_all(&feed, 512, |_, _, _| {});
 }

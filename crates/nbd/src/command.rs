@@ -104,7 +104,8 @@ impl NbdCommand {
     /// Checks that the range lies within the `size_bytes` that the export has now.
     ///
     /// # Errors
-    /// The protocol's error for a range past the end: ENOSPC for WRITE and WRITE_ZEROES, else EINVAL.
+    /// The protocol's error for a range past the end: ENOSPC for WRITE and WRITE_ZEROES, else
+    /// EINVAL.
     pub fn check_end(&self, size_bytes: u64) -> Result<(), Errno> {
         let (offset, length) = self.range();
         let fits = offset.checked_add(length).is_some_and(|end| end <= size_bytes);

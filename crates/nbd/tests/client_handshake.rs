@@ -75,7 +75,7 @@ fn strangers_and_oldstyle_servers_are_recognized() {
 }
 
 #[test]
-fn a_list_is_told_and_the_client_leaves() {
+fn a_list_is_reported_and_the_client_leaves() {
     let mut client = client(NbdClientConfig::list());
     exchange(&mut client, GREETING, "00000003 'IHAVEOPT' 00000003 00000000");
     exchange(&mut client, &format!("{REPLY} 00000003 00000002 00000004 00000000"), "");
@@ -97,7 +97,7 @@ fn a_list_is_told_and_the_client_leaves() {
 }
 
 #[test]
-fn a_description_is_told_and_a_server_that_just_hangs_up_after_abort_is_fine() {
+fn a_description_is_reported_and_a_server_may_close_after_abort() {
     let mut client =
         client(NbdClientConfig { structured_replies: false, ..NbdClientConfig::describe("vol0") });
     let info = go("vol0").replacen("00000007", "00000006", 1);
@@ -117,7 +117,7 @@ fn a_description_is_told_and_a_server_that_just_hangs_up_after_abort_is_fine() {
 }
 
 #[test]
-fn a_refusal_is_told_with_its_text_and_answered_with_a_farewell() {
+fn a_refusal_is_reported_with_its_text_and_answered_with_abort() {
     for (error, part) in [("80000006", "list the server's exports"), ("80000005", "use a tunnel")] {
         let mut client =
             client(NbdClientConfig { structured_replies: false, ..NbdClientConfig::open("vol9") });

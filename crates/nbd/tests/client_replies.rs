@@ -140,7 +140,7 @@ fn structured_errors_carry_text_and_place_and_later_chunks_are_still_read() {
 }
 
 #[test]
-fn extents_are_told_and_a_surplus_is_dropped() {
+fn extents_are_reported_and_a_surplus_is_dropped() {
     let (mut client, _) = opened(true);
     let status = NbdCommand::BlockStatus { offset: 0, length: 4096, single: false };
     let (id, cookie) = submit(&mut client, status.clone());
@@ -182,8 +182,8 @@ fn a_server_that_breaks_the_rules_is_left_and_requests_are_completed_as_lost() {
         "668e33ef 0001 8001 # 00000008 00000005 0003 '12'", // error text too short
         "668e33ef 0001 8001 # 7fffffff", // endless error text
         "668e33ef 0001 0001 # ffffffff", // endless data
-        "668e33ef 0001 0000 ffffffffffffffff 00000000", // nobody's reply
-        "67446698 00000000 ffffffffffffffff", // nobody's reply, simple
+        "668e33ef 0001 0000 ffffffffffffffff 00000000", // no request's reply
+        "67446698 00000000 ffffffffffffffff", // no request's reply, simple
         "deadbeef 00000000 #", // out of step
         "668e33ef 0000 0001 # 00000108 0000000000000200 00*256 668e33ef 0000 0002 # 0000000c \
             0000000000000280 00000100",
@@ -409,7 +409,7 @@ fn the_end_of_the_stream_loses_requests_and_says_when() {
     let done: Vec<_> = std::iter::from_fn(|| client.poll_event()).collect();
     assert!(
         matches!(&done[0], ClientEvent::Completed(completion) if completion.id == answered),
-        "what came is still heard"
+        "complete messages are still processed"
     );
     assert!(matches!(&done[1], ClientEvent::Completed(completion) if completion.id == id));
     assert_eq!(

@@ -140,7 +140,7 @@ fn export_name_for_nothing_ends_the_connection_because_it_cannot_fail() {
     let reason = CloseReason::ExportRefused { name: "vol9".into(), refusal };
     assert_eq!(
         reason.to_string(),
-        "EXPORT_NAME for \"vol9\": no such export; a client that uses GO would be told"
+        "EXPORT_NAME for \"vol9\": no such export; a client that sends GO gets an error reply"
     );
     assert_eq!(server.poll_event(), Some(ServerEvent::Closed(reason)));
     for data in [&b"\xff"[..], &[b'x'; 4097], b"a\0b"] {

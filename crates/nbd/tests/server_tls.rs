@@ -105,7 +105,7 @@ fn plaintext_after_starttls_ends_the_connection() {
 }
 
 #[test]
-fn where_tls_is_required_nothing_is_told_of_exports_outside() {
+fn without_required_tls_no_information_about_exports_is_sent() {
     let mut server = greeted(TlsPolicy::Require);
     let data = go_data("vol0", &[]);
     for (code, data) in

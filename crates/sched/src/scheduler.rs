@@ -160,8 +160,8 @@ impl Scheduler {
     /// the caller checks that.
     ///
     /// # Panics
-    /// When `now` is before an earlier call's, here and in `next`, `complete` and `cancel`. In debug
-    /// builds, when the extent is not as above.
+    /// When `now` is before an earlier call's, here and in `next`, `complete` and `cancel`. In
+    /// debug builds, when the extent is not as above.
     pub fn submit(&mut self, now: Instant, request: Request) -> Admission {
         let terms = self.shares.terms(request.tenant());
         let of_terms = terms.map(|terms| IoPriority::default_of(terms.priority));

@@ -359,7 +359,7 @@ impl ConnectionTask {
     }
 }
 
-/// Waits until the volume is removed; without a volume, for ever.
+/// Waits until the volume is removed. Without a volume, it never returns.
 async fn volume_removed(removal: &mut Option<watch::Receiver<bool>>) {
     match removal {
         // A dropped sender means that the volume is gone.
@@ -368,7 +368,8 @@ async fn volume_removed(removal: &mut Option<watch::Receiver<bool>>) {
     }
 }
 
-/// Waits until this connection has to make room for another; after an export was opened, for ever.
+/// Waits until this connection has to make room for another. After an export was opened, it never
+/// returns.
 async fn evicted(arrival: &mut Option<Arrival>) {
     match arrival {
         Some(arrival) => arrival.evicted().await,
@@ -376,7 +377,7 @@ async fn evicted(arrival: &mut Option<Arrival>) {
     }
 }
 
-/// Waits for the requested permit; without a request, for ever.
+/// Waits for the requested permit. Without a request, it never returns.
 async fn wait_for_permit(waiting: &mut Option<PermitFuture>) -> Permit {
     match waiting {
         Some(waiting) => waiting.await,

@@ -37,7 +37,7 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// The reason why nothing was changed.
     fn change_shares(&self, changes: Vec<ShareChange>) -> Result<(), ChangeSharesError> {
-        let _nobody_to_tell = changes;
+        let _ignored = changes;
         Ok(())
     }
 
@@ -105,6 +105,6 @@ impl Disk for DriveHandle {
 
     fn shares(&self) -> (Vec<ShareReport>, bool) {
         let snapshot = self.snapshot();
-        (snapshot.shares, snapshot.goes_by_shares)
+        (snapshot.shares, snapshot.enforces_shares)
     }
 }

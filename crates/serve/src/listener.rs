@@ -21,12 +21,12 @@ use crate::socket::Socket;
 /// A listening socket.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    door: Door,
+    socket: BoundSocket,
     address: Listen,
 }
 
 #[derive(Debug)]
-enum Door {
+enum BoundSocket {
     Unix { listener: UnixListener, _file: SocketFile },
     Tcp(TcpListener),
 }
@@ -67,14 +67,17 @@ impl Listener {
         match address {
             Listen::Unix { path, mode, .. } => {
                 let (listener, file) = bind_unix(address, path, *mode)?;
-                Ok(Self { door: Door::Unix { listener, _file: file }, address: address.clone() })
+                Ok(Self {
+                    socket: BoundSocket::Unix { listener, _file: file },
+                    address: address.clone(),
+                })
             }
             Listen::Tcp { host, port, tls } => {
                 let listener = bind_tcp(host, *port).map_err(system(address, "listening"))?;
                 let port =
                     listener.local_addr().map_err(system(address, "asking for the port"))?.port();
                 Ok(Self {
-                    door: Door::Tcp(listener),
+                    socket: BoundSocket::Tcp(listener),
                     address: Listen::Tcp { host: host.clone(), port, tls: *tls },
                 })
             }
@@ -88,8 +91,8 @@ impl Listener {
 
     /// Accepts the next client; returns its socket and its name for messages.
     pub(crate) async fn accept(&self) -> io::Result<(Socket, String)> {
-        match &self.door {
-            Door::Unix { listener, .. } => {
+        match &self.socket {
+            BoundSocket::Unix { listener, .. } => {
                 let (stream, _unnamed) = listener.accept().await?;
                 let peer = stream.peer_cred().ok().and_then(|credentials| credentials.pid());
                 Ok((
@@ -97,7 +100,7 @@ impl Listener {
                     peer.map_or_else(|| "unix".to_string(), |pid| format!("pid {pid}")),
                 ))
             }
-            Door::Tcp(listener) => {
+            BoundSocket::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 Ok((Socket::tcp(stream)?, peer.to_string()))
             }
@@ -109,17 +112,17 @@ impl Listener {
     /// # Errors
     /// The system's, or that this is a TCP port.
     pub(crate) async fn accept_unix(&self) -> io::Result<tokio::net::UnixStream> {
-        match &self.door {
-            Door::Unix { listener, .. } => Ok(listener.accept().await?.0),
-            Door::Tcp(_) => Err(io::Error::other("a port is not a unix socket")),
+        match &self.socket {
+            BoundSocket::Unix { listener, .. } => Ok(listener.accept().await?.0),
+            BoundSocket::Tcp(_) => Err(io::Error::other("a port is not a unix socket")),
         }
     }
 
     /// Returns whether only this machine can reach it.
     pub(crate) fn is_local(&self) -> bool {
-        match &self.door {
-            Door::Unix { .. } => true,
-            Door::Tcp(listener) => {
+        match &self.socket {
+            BoundSocket::Unix { .. } => true,
+            BoundSocket::Tcp(listener) => {
                 listener.local_addr().is_ok_and(|address| address.ip().is_loopback())
             }
         }

@@ -68,8 +68,8 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Splits `command`, which `pass` admitted to its volume, into pieces of `piece` sectors. `None`
-    /// for BLOCK_STATUS, which needs no drive.
+    /// Splits `command`, which `pass` admitted to its volume, into pieces of `piece` sectors.
+    /// `None` for BLOCK_STATUS, which needs no drive.
     pub(crate) fn new(
         command: NbdCommand,
         pass: Pass,

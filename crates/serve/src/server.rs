@@ -168,7 +168,7 @@ impl Server {
                 .transpose()?;
             (open_control_socket(config, locator)?, metrics)
         };
-        let metrics_address = metrics.as_ref().and_then(|door| door.address().ok());
+        let metrics_address = metrics.as_ref().and_then(|listener| listener.address().ok());
         let drive = open_drive(locator)
             .map_err(|error| StartError::Drive { locator: locator.to_string(), error })?;
         let disk = Arc::new(drive.handle());
@@ -279,7 +279,7 @@ impl Server {
                 Arc::clone(&streams),
             ))
         };
-        let metrics = metrics.map(|door| runtime.spawn(door.answer(Arc::clone(&stats))));
+        let metrics = metrics.map(|listener| runtime.spawn(listener.answer(Arc::clone(&stats))));
         let export_permits = listeners.into_iter().map(open_door).chain(metrics).collect();
         notify::ready();
         let OpenedDrive { volumes, opening, free, drive: _ } = contents.opened;
@@ -437,16 +437,16 @@ impl Server {
             runtime, shared, phase, export_permits, scans, maps, saver, control, drive, ..
         } = self;
         let cut_connections = runtime.block_on(async {
-            for door in export_permits.into_iter().chain(control.map(|(_, door)| door)).chain(saver)
+            for task in export_permits.into_iter().chain(control.map(|(_, task)| task)).chain(saver)
             {
-                door.abort();
+                task.abort();
                 // Wait, so that the file of the socket is removed.
-                let _cancelled = door.await;
+                let _cancelled = task.await;
             }
             phase.send_replace(Phase::Draining);
             let deadline = Instant::now() + timeout;
-            let nobody = async { while_connected(&shared, deadline).await };
-            tokio::select! { () = nobody => {}, () = enough => {} }
+            let disconnected = while_connected(&shared, deadline);
+            tokio::select! { () = disconnected => {}, () = enough => {} }
             let cut = shared.connections.load(Ordering::Relaxed);
             phase.send_replace(Phase::Leaving);
             while_connected(&shared, Instant::now() + CLOSE_TIMEOUT).await;
@@ -502,7 +502,7 @@ fn stats(shared: &Arc<Shared>, drive: DriveHandle, scans: Arc<Scans>) -> Stats {
     Stats { exports, probe, started: Instant::now() }
 }
 
-/// Saves the map periodically, for ever.
+/// Saves the map periodically. Does not return.
 async fn save_maps(maps: Arc<MapKeeper>, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
@@ -514,8 +514,8 @@ async fn save_maps(maps: Arc<MapKeeper>, every: Duration) {
 
 /// Waits until no connection is left, or until `deadline`.
 async fn while_connected(shared: &Shared, deadline: Instant) {
-    const LOOK_EVERY: Duration = Duration::from_millis(5);
+    const POLL_INTERVAL: Duration = Duration::from_millis(5);
     while shared.connections.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

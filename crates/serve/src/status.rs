@@ -254,7 +254,7 @@ impl StatusSource {
     fn model(&self, now: &DriveSnapshot) -> ModelStatus {
         let report = now.belief;
         ModelStatus {
-            by: now.believes.to_owned(),
+            by: now.drive_model.to_owned(),
             samples: report.samples,
             period_us: report.period_ns.map(|period| period / 1e3),
             error_rms_us: report.error_rms_us,

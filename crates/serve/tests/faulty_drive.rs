@@ -207,7 +207,7 @@ fn a_drive_that_died_and_came_back_fails_the_first_flush_of_each_writer() {
         b.request(NbdCommand::Flush).await.expect("b has nothing to lose");
         let text = failure(a.request(NbdCommand::Flush).await);
         assert!(text.contains("may have lost writes"), "{text}");
-        a.request(NbdCommand::Flush).await.expect("it was told once");
+        a.request(NbdCommand::Flush).await.expect("the loss was reported once");
         third
     });
     assert_eq!(server.drain(Duration::from_secs(20)).exit_code(), 0);

@@ -73,7 +73,7 @@ fn what_cannot_be_served_is_refused_with_the_remedy() {
     assert!(
         resized.contains("has 8 MiB")
             && resized.contains("9 MiB")
-            && resized.contains("ask for 8388608 bytes"),
+            && resized.contains("request 8388608 bytes"),
         "{resized}"
     );
     let too_large = refused(&(volume("a", 8) + &volume("b", 64)));

@@ -114,7 +114,7 @@ fn what_was_learned_is_there_after_a_restart_and_a_kill_leaves_the_older_map_who
     read(&sandbox, 160);
     let learned = known(&server.maps().show().expect("it uses a map"));
     assert!(learned > 10, "{learned} pairs");
-    assert!(!file.exists(), "it is saved every ten minutes, in the end, and when it is told");
+    assert!(!file.exists(), "it is saved every ten minutes, at the end, and on request");
     let saved = server.maps().save(None, false).expect("the map has a file");
     assert_eq!((saved.file.as_path(), in_file(&file)), (file.as_path(), learned));
     end(server);
@@ -308,7 +308,7 @@ fn a_map_is_saved_every_so_often() {
         std::thread::sleep(Duration::from_millis(20));
         file.exists()
     });
-    assert!(saved, "it was told to save every second");
+    assert!(saved, "it is set to save every second");
     spawned.kill_9();
     let learned = in_file(&file);
     assert!(learned > 0);
@@ -344,7 +344,7 @@ fn a_kill_in_the_middle_of_a_save_leaves_a_whole_map() {
 }
 
 #[test]
-fn a_compact_map_begins_with_the_profile_or_is_told_the_speed() {
+fn a_compact_map_begins_with_the_profile_or_needs_the_speed() {
     let sandbox = Sandbox::with_tiny_drive();
     let file = sandbox.path("tiny.map");
     let compact =
@@ -366,7 +366,7 @@ fn a_compact_map_begins_with_the_profile_or_is_told_the_speed() {
         std::thread::sleep(Duration::from_millis(10));
         drive = server.stats().snapshot().drive;
     }
-    assert!(drive.believes == "compact" && drive.belief.samples > 32, "{drive:?}");
+    assert!(drive.drive_model == "compact" && drive.belief.samples > 32, "{drive:?}");
     assert!(
         refusal(&server, "map.load", json!({"from": sandbox.path("x.map"), "merge": true}))
             .contains("cannot be read")
@@ -390,7 +390,7 @@ fn a_compact_map_begins_with_the_profile_or_is_told_the_speed() {
             assert!(error.to_string().contains("rpm=7200"), "{error}")
         }
         Err(other) => panic!("{other}"),
-        Ok(_) => panic!("nobody knows how fast a file turns"),
+        Ok(_) => panic!("the speed of a file is unknown"),
     }
     end(plain.serve(&format!("belief = \"compact\"\n[map]\nrpm = 7200\n{volume}")));
     let idle = plain

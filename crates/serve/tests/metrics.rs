@@ -102,7 +102,7 @@ fn figures_say_what_was_served_in_base_units() {
     let allowed = ["volume", "class", "op", "kind", "reason", "state", "errno", "outcome"];
     assert!(
         METRICS.iter().flat_map(|metric| metric.labels).all(|label| allowed.contains(label)),
-        "a label that nobody has bounded"
+        "a label without a bound"
     );
     drop(server);
 }
@@ -125,7 +125,7 @@ fn health_other_paths_and_clients_that_say_nothing() {
     );
     drop(silent);
     drop(server);
-    assert!(TcpStream::connect(address).is_err(), "nobody answers any more");
+    assert!(TcpStream::connect(address).is_err(), "the server has ended");
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn a_new_certificate_is_shown_to_new_clients_and_open_connections_stay() {
     assert_eq!(
         Connection::open(port, &anybody).unwrap().certificate(),
         before.certificate(),
-        "nobody told the server yet"
+        "the server was not signalled yet"
     );
     let files = reload(&mut control(&server)).unwrap();
     assert!(
@@ -186,7 +186,7 @@ fn a_certificate_that_was_revoked_opens_nothing_more_not_even_with_a_session_of_
     assert!(Connection::open(port, &gone).is_err(), "it was revoked from the beginning");
 
     list(&[77, 1], 2999);
-    Connection::open(port, &vm1).expect("nobody told the server yet").read().unwrap();
+    Connection::open(port, &vm1).expect("the server was not signalled yet").read().unwrap();
     assert_eq!(reload(&mut control(&server)).unwrap().revoked_certificates, Some(2));
     assert!(Connection::open(port, &vm1).is_err(), "it was revoked");
     Connection::open(port, &vm2).unwrap().read().unwrap();

@@ -369,7 +369,7 @@ fn hostile_control_clients_are_in_nobodys_way() {
     while rejection.is_empty() {
         assert!(
             halves.len() < 3 * headtime_serve::control::MAX_CONNECTIONS,
-            "nobody is turned away"
+            "no client is refused"
         );
         let mut stream = UnixStream::connect(&path).expect("the server listens");
         stream.set_read_timeout(Some(Duration::from_millis(50))).expect("a socket takes a timeout");

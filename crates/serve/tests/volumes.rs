@@ -112,7 +112,7 @@ fn a_volume_is_made_changed_and_removed_while_another_is_in_use_and_all_survives
         assert_eq!(
             said,
             "c: 80 % of the drive's time cannot be reserved, because 75 % is free; \
-            ask for no more, or lower another reserve"
+            reserve less, or lower another reserve"
         );
         let said = refused(&mut orders, "volume.set", &order("a", &[("reserve", "75.1%")]));
         assert!(said.contains("75 % is free"), "{said}");
@@ -321,7 +321,7 @@ fn orders_that_make_no_sense_are_refused_with_the_reason() {
     let before = volumes(&mut orders);
     for (verb, order, expected) in [
         ("volume.add", order("", &[]), "a name is missing"),
-        ("volume.add", order("c", &[]), "needs a size"),
+        ("volume.add", order("c", &[]), "give a size to create it"),
         ("volume.add", order("c d", &[("size", "1MiB")]), "expected 1 to 64"),
         ("volume.add", order("c", &[("size", "1TiB")]), "does not fit"),
         (

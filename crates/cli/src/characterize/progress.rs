@@ -28,7 +28,7 @@ pub struct Showing {
 }
 
 impl Showing {
-    /// Of a characterization that may take `bound` of drive time.
+    /// The progress of a characterization that may take `bound` of drive time.
     #[must_use]
     pub fn new(bound: Nanos, quiet: bool) -> Self {
         let bar = if quiet { None } else { bar(UNITS, Remaining::Unknown) };

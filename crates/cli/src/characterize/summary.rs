@@ -1,4 +1,4 @@
-//! What was found, for people as a table and for programs as JSON.
+//! The findings, as a table and as JSON.
 
 use std::fmt::Write as _;
 
@@ -70,7 +70,7 @@ pub struct FigureAnswer<'a> {
 }
 
 impl Cost {
-    /// Of a finding and the run that ended with it.
+    /// The summary of a finding and the run that ended with it.
     #[must_use]
     pub fn of(finding: &Finding, counts: &RunCounts, bound: Nanos, wall_seconds: f64) -> Self {
         Self {
@@ -86,7 +86,7 @@ impl Cost {
 }
 
 impl<'a> CharacterizeOutput<'a> {
-    /// Of a finding; `profile` is its profile with its name.
+    /// The summary of a finding; `profile` is its profile with its name.
     #[must_use]
     pub fn of(
         drive: &'a str,

@@ -21,7 +21,7 @@ pub struct CharacterizeReport {
     pub probe: Probe,
     /// The end of the run.
     pub ended: Result<(Ended, RunCounts), SubjectError>,
-    /// Why the state was not saved, when it was not saved the last time it should have been.
+    /// The reason why the last save of the state failed.
     pub unsaved: Option<StateFileError>,
 }
 
@@ -112,8 +112,8 @@ fn keep(probe: &Probe, state: &State, showing: &Showing, unsaved: &mut Option<St
         (Err(error), reported) => {
             if !reported {
                 showing.say(&format!(
-                    "the state cannot be saved ({error}); it goes on without, and \
-                    would begin again if it was interrupted now"
+                    "the state cannot be saved: {error}; the run continues, but after an \
+                    interruption it starts from the beginning"
                 ));
             }
             *unsaved = Some(error);

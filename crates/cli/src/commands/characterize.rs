@@ -1,4 +1,4 @@
-//! `headtime characterize`: what a drive is, found out from outside by timed reads.
+//! `headtime characterize`: measures a drive from outside by timed reads.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -123,7 +123,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     try_out(&arguments.out)?;
     state.write(&probe).map_err(|error| {
         Failure::Failed(
-            anyhow!(error).context("nothing was begun, because its state could not be saved"),
+            anyhow!(error).context(
+                "the characterization was not started, because its state could not be saved",
+            ),
         )
     })?;
 
@@ -194,8 +196,8 @@ fn more_time(finding: &Finding, bound: Nanos) -> String {
     }
     let seconds = (2 * bound.as_ns() / 1_000_000_000).min(86_400);
     format!(
-        "\nheadtime: there was not enough time for {}, which may be the reason; begin again with \
-            more: --seconds {seconds}",
+        "\nheadtime: the time was too short for {}, which may be the reason; run it again with \
+            --seconds {seconds}",
         cut.join(", ")
     )
 }
@@ -245,8 +247,8 @@ fn begin(arguments: &Arguments, state: &State, settings: ProbeSettings) -> Resul
     if arguments.resume.is_none() {
         if state.path().exists() && !arguments.force {
             return Err(Failure::Usage(anyhow!(
-                "{path} is there, the state of a run that was interrupted; go on with --resume, or \
-                    forget it with --force"
+                "{path} exists: the state of an interrupted run; continue it with --resume, or \
+                    discard it with --force"
             )));
         }
         return Ok(Probe::new(settings));
@@ -254,20 +256,20 @@ fn begin(arguments: &Arguments, state: &State, settings: ProbeSettings) -> Resul
     let resumed = state.read().map_err(Failure::usage)?;
     let resumed = resumed.ok_or_else(|| {
         Failure::Usage(anyhow!(
-            "{path} does not exist: there is nothing to resume; leave --resume out"
+            "{path} does not exist, so no run can be resumed; leave --resume out"
         ))
     })?;
     let before = resumed.settings();
     if before.allow_writes != settings.allow_writes {
         let word = if before.allow_writes { "with" } else { "without" };
         return Err(Failure::Usage(anyhow!(
-            "{path} is of a run {word} --allow-writes; go on in the same way, or begin again with \
-                --force"
+            "{path} is the state of a run {word} --allow-writes; continue it the same way, or \
+                start from the beginning with --force"
         )));
     }
     if arguments.seconds.is_some() && before.budget != settings.budget {
         eprintln!(
-            "headtime: --seconds has no effect on a run that goes on: its bound stays {}",
+            "headtime: --seconds has no effect on a resumed run: its limit stays {}",
             before.budget
         );
     }
@@ -280,8 +282,8 @@ fn name(arguments: &Arguments) -> Result<String, Failure> {
     match &arguments.name {
         Some(name) if !name.is_empty() && name.chars().all(allowed) => Ok(name.clone()),
         Some(name) => Err(Failure::Usage(anyhow!(
-            "--name {name}: a profile's name is made of lower-case letters, digits, `-`, `.` and \
-                `_`"
+            "--name {name}: expected lower-case letters, digits, `-`, `.` and `_`; choose another \
+                name"
         ))),
         None => {
             let stem =
@@ -292,53 +294,58 @@ fn name(arguments: &Arguments) -> Result<String, Failure> {
     }
 }
 
-/// Says what rewriting does, and asks.
+/// Explains the risk of rewriting and asks for consent.
 fn consent(arguments: &Arguments, drive: &str) -> Result<(), Failure> {
     eprintln!(
         "headtime: --allow-writes reads single sectors of {drive} and writes the same bytes back. \
-            Their content stays the same as long as nobody else writes to \
-         the drive meanwhile and the power stays on: a sector in the middle of being written may \
-         be unreadable after a power cut."
+            Their content stays the same unless another program writes to the drive at the same \
+            time. A sector that is being written during a power cut may be unreadable \
+            afterwards."
     );
     if arguments.yes {
         return Ok(());
     }
     if !std::io::stdin().is_terminal() {
         return Err(Failure::Usage(anyhow!(
-            "--allow-writes needs a confirmation, and standard input is no terminal; add --yes, or \
-                leave --allow-writes out"
+            "--allow-writes needs a confirmation, but standard input is not a terminal; add --yes, \
+                or leave --allow-writes out"
         )));
     }
-    eprint!("Type yes to go on: ");
+    eprint!("Type yes to continue: ");
     std::io::stderr().flush().context("standard error cannot be written")?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).context("the answer cannot be read")?;
-    if answer.trim() == "yes" { Ok(()) } else { Err(Failure::Usage(anyhow!("nothing was begun"))) }
+    if answer.trim() == "yes" {
+        Ok(())
+    } else {
+        Err(Failure::Usage(anyhow!("not confirmed; nothing was changed")))
+    }
 }
 
 /// Checks that a file can be created beside `out`.
 fn try_out(out: &Path) -> Result<(), Failure> {
     if out.is_dir() {
         return Err(Failure::Usage(anyhow!(
-            "{} is a directory; name the file that the profile shall be",
+            "{} is a directory; expected the name of a profile file",
             out.display()
         )));
     }
     let folder = directory_of(out);
-    let tried = tempfile::Builder::new()
-        .tempfile_in(folder)
-        .with_context(|| format!("cannot write in {}; nothing was begun", folder.display()))?;
+    let tried = tempfile::Builder::new().tempfile_in(folder).with_context(|| {
+        format!("cannot write in {}; the characterization was not started", folder.display())
+    })?;
     drop(tried);
     Ok(())
 }
 
 /// Writes the profile atomically, after checking that it can be read back.
 fn write_profile(arguments: &Arguments, profile: &DriveProfile, toml: &str) -> anyhow::Result<()> {
-    let again = DriveProfile::from_toml(&profile.name, toml)
-        .context("the profile cannot be read back, which is a fault of this program")?;
+    let again = DriveProfile::from_toml(&profile.name, toml).context(
+        "the written profile cannot be read back; this is a defect of headtime, please report it",
+    )?;
     if again != *profile {
         return Err(anyhow!(
-            "the profile changes when it is read back, which is a fault of this program"
+            "the written profile reads back differently; a defect of headtime, please report it"
         ));
     }
     let out = &arguments.out;
@@ -367,7 +374,7 @@ Ctrl-C saves and ends with code 130; a run that was killed has lost a few second
 command with --resume goes on.
 
 Exit codes: 0 the profile is written, though it may be said to be poor; 1 it was tried and went \
-wrong; 2 what was usage for makes no sense; 3 this is no rotating drive, or none that was
+wrong; 2 the arguments are not valid; 3 this is no rotating drive, or none that was
 understood, and there is no profile; 130 stopped in the middle.
 
 Examples:

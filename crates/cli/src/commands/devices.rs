@@ -97,8 +97,8 @@ fn restore(system: &SystemPaths, json: bool) -> Result<(), Failure> {
         print_json(&restored.iter().map(line_of).collect::<Vec<_>>())?;
     } else if restored.is_empty() && errors.is_empty() {
         print(
-            "nothing to put back: no run was killed while it had kernel settings changed, or they \
-                are back already",
+            "no kernel settings to restore: no run was killed with changed settings, or they are \
+                restored already",
         )?;
     } else {
         print(&restored.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;

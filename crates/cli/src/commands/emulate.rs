@@ -98,7 +98,7 @@ fn emulated(arguments: &Arguments) -> Result<EmulatedLocator, Failure> {
                 ..named
             }),
             other => Err(Failure::Usage(anyhow!(
-                "{other} is no emulated drive; write emulated:PROFILE?backing=FILE"
+                "{other} is not an emulated drive; write emulated:PROFILE?backing=FILE"
             ))),
         };
     }

@@ -143,7 +143,7 @@ pub struct Merge {
 /// Does it.
 ///
 /// # Errors
-/// When a map, profile or recording makes no sense or is of another drive, or a file cannot be read
+/// When a map, profile or recording is not valid or is of another drive, or a file cannot be read
 /// or written; no file is changed then.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.verb {

@@ -52,7 +52,7 @@ pub struct ShowArguments {
 /// Does it.
 ///
 /// # Errors
-/// When a profile or description makes no sense, or a file cannot be read or written.
+/// When a profile or description is not valid, or a file cannot be read or written.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.verb {
         #[cfg(feature = "lab")]

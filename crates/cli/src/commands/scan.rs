@@ -150,12 +150,12 @@ pub struct Restore {
 }
 
 /// The polling interval of `--wait`.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Does it.
 ///
 /// # Errors
-/// When the order makes no sense, no server answers, or the server refuses.
+/// When the order is not valid, no server answers, or the server refuses.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.order {
         ScanCommand::Start(start) if !start.meant.server.is_named() => alone::start(start),
@@ -233,7 +233,7 @@ fn wait(client: &mut ControlClient, arguments: &ScanArguments, json: bool) -> Re
         if is_over(&answer) {
             break answer;
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_INTERVAL);
     };
     show(&answer, json)?;
     found(&answer)

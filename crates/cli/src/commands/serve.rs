@@ -116,7 +116,7 @@ pub const DRAIN: Duration = Duration::from_secs(30);
 /// Serves until SIGTERM or SIGINT, then drains.
 ///
 /// # Errors
-/// When the configuration makes no sense, the drive cannot be opened, an address cannot be listened
+/// When the configuration is not valid, the drive cannot be opened, an address cannot be listened
 /// at, or the end was not clean.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let config = config(arguments)?;

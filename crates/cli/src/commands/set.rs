@@ -43,12 +43,12 @@ configuration has the last word there. docs/tunables.md tells what each does.";
 /// Does it.
 ///
 /// # Errors
-/// When no server answers, or a name or value makes no sense; nothing is changed then.
+/// When no server answers, or a name or value is not valid; nothing is changed then.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let pair = |text: &String| match text.split_once('=') {
         Some((name, value)) => Ok(SetOne { name: name.to_owned(), value: value.to_owned() }),
         None => Err(Failure::usage(anyhow!(
-            "`{text}` sets nothing; write NAME=VALUE, such as lookahead_k=6"
+            "`{text}` has no value; write NAME=VALUE, such as lookahead_k=6"
         ))),
     };
     let tunables = SetTunables {

@@ -79,7 +79,7 @@ fn table(last: &TopSample) -> String {
     rows.extend(last.exports.iter().map(|export| row(export, seconds)));
     let mut right = [true; 13];
     (right[0], right[12]) = (false, false);
-    let by_shares = if last.goes_by_shares { "" } else { " (does not go by shares)" };
+    let by_shares = if last.enforces_shares { "" } else { " (does not enforce shares)" };
     format!(
         "policy {}{by_shares}, drive busy {:.0} %, scans {:.1} %, {} at the drive, {} queued\n{}",
         last.policy,
@@ -142,7 +142,7 @@ mod tests {
         let last = TopSample {
             uptime_seconds: 2.0,
             policy: "utilization".to_owned(),
-            goes_by_shares: true,
+            enforces_shares: true,
             exports: vec![export],
             ..TopSample::default()
         };

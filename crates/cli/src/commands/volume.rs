@@ -116,7 +116,7 @@ pub struct Show {
 /// Does it.
 ///
 /// # Errors
-/// When the order makes no sense, no server answers, or the server refuses.
+/// When the order is not valid, no server answers, or the server refuses.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (verb, order, server) = match &arguments.order {
         VolumeCommand::Add(add) => {
@@ -172,7 +172,7 @@ fn settings(
         Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
         None if size && index == 0 => Ok(("size".to_owned(), text.clone())),
         None => Err(Failure::usage(anyhow!(
-            "`{text}` is no setting; write KEY=VALUE, such as reserve=25%"
+            "`{text}` is not a setting; write KEY=VALUE, such as reserve=25%"
         ))),
     };
     texts.iter().enumerate().map(pair).collect()

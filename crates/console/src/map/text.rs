@@ -90,7 +90,7 @@ pub fn kept_text(kept: &MapFileStatus) -> String {
         None => text.push_str("not saved automatically\n"),
         Some(file) if kept.refused.is_some() => {
             text.push_str(&format!(
-                "not saved in {}, which stays unchanged until it is moved; started again\n",
+                "not saved: {} stays unchanged until it is moved; started from scratch\n",
                 file.display()
             ));
         }
@@ -152,7 +152,7 @@ mod tests {
         let refused = MapFileStatus { refused: Some("it is damaged".into()), ..kept };
         assert_eq!(
             kept_text(&refused),
-            "not saved in a.map, which stays unchanged until it is moved; started again\nrefused \
+            "not saved: a.map stays unchanged until it is moved; started from scratch\nrefused \
                 at \
                 the start: it is damaged\n"
         );

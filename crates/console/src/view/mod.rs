@@ -1,5 +1,5 @@
-//! What is shown while a drive serves: a picture of the moment ([`Moment`]), drawn on a terminal or
-//! printed as plain lines.
+//! The view of a drive at work: one picture ([`Moment`]), drawn on a terminal or printed as plain
+//! lines.
 //!
 //! The picture is plain figures, so that both forms can be tested without a drive, a terminal, or
 //! time passing.

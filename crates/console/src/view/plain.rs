@@ -57,7 +57,7 @@ mod tests {
     use crate::view::LiveVolume;
 
     #[test]
-    fn misses_are_told_only_where_there_is_a_deadline_and_nothing_is_colored() {
+    fn misses_are_shown_only_with_a_deadline_and_nothing_is_colored() {
         let recorder = LiveVolume {
             name: "recorder".into(),
             deadline_ms: Some(100.0),

@@ -24,12 +24,12 @@ use crate::sidecar::{Sidecar, SidecarError};
 /// An open backing.
 pub(crate) struct Backing {
     pub(crate) store: Store,
-    /// The unit whose bytes these are.
+    /// The seed of the simulated drive that the bytes belong to.
     pub(crate) seed: u64,
 }
 
-/// Opens or makes the backing at `path` for the drive `requested`, whose segments and seed are not
-/// looked at; `seed` is the unit requested, if any.
+/// Opens or creates the backing at `path` for the drive `requested`, whose segments and seed are
+/// ignored. `seed` is the requested seed, if any.
 ///
 /// # Errors
 /// See [`OpenError`]: in use, another drive's, damaged, or refused by the system. A new file may
@@ -40,7 +40,7 @@ pub(crate) fn open(
     seed: Option<u64>,
 ) -> Result<Backing, OpenError> {
     let OpenFile { file: first, bytes, created } = OpenFile::open(path, Some(0))?;
-    // A sidecar without its file speaks of a drive that is gone.
+    // A sidecar without its file belongs to a drive that is gone.
     let remembered = if created { None } else { Sidecar::read(path)? };
     if let Some(remembered) = &remembered {
         remembered.check(path, requested, seed)?;
@@ -83,8 +83,8 @@ pub(crate) fn open(
     Ok(Backing { store, seed: sidecar.seed })
 }
 
-/// Makes the files as long as the drive and writes the sidecar; `begun` when a sidecar says that
-/// someone has begun before.
+/// Makes the files as long as the drive and writes the sidecar. `begun`: a sidecar shows that this
+/// was begun before.
 fn make(
     path: &Path,
     first: &OwnedFd,

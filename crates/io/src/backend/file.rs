@@ -1,5 +1,5 @@
-//! Opening the files that hold a drive's bytes: what may be a drive, whose it is, and whether the
-//! page cache can be bypassed.
+//! Opens the files with a drive's bytes: checks that they can be a drive, locks them, and bypasses
+//! the page cache where possible.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -18,20 +18,19 @@ use crate::open_error::OpenError;
 pub(crate) struct OpenFile {
     pub(crate) file: OwnedFd,
     pub(crate) bytes: u64,
-    /// The file was created now.
+    /// The file did not exist before.
     pub(crate) created: bool,
 }
 
 impl OpenFile {
-    /// Opens `path` for a drive; makes it `create_bytes` long when it does not exist and that is
-    /// given.
+    /// Opens `path` for a drive. A missing file is created with `create_bytes`, if given.
     ///
     /// # Errors
     /// See [`OpenError`]: not there, no regular file, in use by another process, or the system's.
     pub(crate) fn open(path: &Path, create_bytes: Option<u64>) -> Result<Self, OpenError> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY;
-        // Looked at before opening, because opening a device for writing is noticed by others even
-        // when nothing is written.
+        // Check before opening: others notice a device that is opened for writing, even without a
+        // write.
         match rustix::fs::stat(path) {
             Ok(status) => check_kind(path, &status)?,
             Err(Errno::NOENT) if create_bytes.is_some() => {}
@@ -59,8 +58,7 @@ impl OpenFile {
         let mut bytes = status.st_size as u64;
         if let (true, Some(requested)) = (created, create_bytes) {
             if let Err(errno) = ftruncate(&file, requested) {
-                // It was made a moment ago and holds nothing; leaving it would let the next open
-                // find an empty drive.
+                // The file was just created. If it stayed, the next open would find an empty drive.
                 let _ = rustix::fs::unlink(path);
                 return Err(OpenError::system(path, "making as long as requested")(errno));
             }
@@ -80,10 +78,10 @@ fn check_kind(path: &Path, status: &Stat) -> Result<(), OpenError> {
     Err(OpenError::NoFile { path: path.to_owned(), kind })
 }
 
-/// Switches the file to direct I/O if single sectors can then be moved; tells whether it did.
+/// Switches the file to direct I/O if single sectors can then be read; returns whether it did.
 ///
-/// Found out by doing it: a read of one sector at an offset of one sector works or does not, on
-/// every kernel and file system.
+/// Tested by a read of one sector at an offset of one sector, which works on every kernel and file
+/// system.
 pub(crate) fn try_direct(file: &OwnedFd, sector_bytes: u64) -> bool {
     let Ok(flags) = fcntl_getfl(file) else { return false };
     if fcntl_setfl(file, flags | OFlags::DIRECT).is_err() {

@@ -1,8 +1,7 @@
 //! A drive whose bytes are in memory: it answers at once and forgets everything when it is closed.
 //!
-//! For measuring what stands in front of a drive, and for trying things out. Only what was written
-//! takes memory, in chunks of 64 KiB; chunks that become all zeroes by a discard or a zeroing are
-//! given back.
+//! For measurements of the layers above a drive, and for experiments. Only written data takes
+//! memory, in chunks of 64 KiB. Chunks that a discard or a zeroing clears are freed.
 //!
 //! *Differs from a drive*: no time passes, nothing is ever durable (a flush has nothing to do), and
 //! the queue is never longer than what one iteration of the engine hands over.
@@ -78,12 +77,12 @@ impl Backend for MemoryDrive {
 /// Bytes of which most are zero; offsets are bounded by the caller.
 #[derive(Debug, Default)]
 pub(crate) struct SparseBytes {
-    /// By offset / [`CHUNK`].
+    /// The chunks by offset / [`CHUNK`].
     chunks: BTreeMap<u64, Box<[u8]>>,
 }
 
 impl SparseBytes {
-    /// Does what a command asks, on a drive with sectors of this size; answers what a read found.
+    /// Executes a command on a drive with sectors of this size; returns the data of a read.
     pub(crate) fn carry_out(&mut self, work: &BackendCommand, sector_size: SectorSize) -> Bytes {
         let BackendCommand { command, pieces } = work;
         let (offset, len) = (
@@ -192,7 +191,7 @@ mod tests {
     const LONGEST: usize = 4 * CHUNK;
 
     fn range() -> impl Strategy<Value = (usize, usize)> {
-        // Ends of chunks and their neighbors are where mistakes are made.
+        // Mistakes are most likely at the ends of chunks.
         let place = prop_oneof![
             0..LONGEST,
             (0..4_usize, 0..3_usize)

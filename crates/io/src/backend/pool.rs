@@ -73,12 +73,12 @@ impl Pool {
         self.shared.more.notify_one();
     }
 
-    /// Takes the commands that are over; their bytes are done.
+    /// Takes the completed commands.
     pub(crate) fn take_done(&self, into: &mut Vec<(CommandId, Result<Bytes, i32>)>) {
         into.append(&mut lock(&self.shared.done));
     }
 
-    /// Lets the threads go without waiting for one that the kernel holds.
+    /// Releases the threads without waiting for one that is blocked in the kernel.
     pub(crate) fn abandon(mut self) {
         for worker in self.workers.drain(..) {
             drop(worker);
@@ -139,7 +139,7 @@ impl Shared {
     }
 }
 
-/// Every statement leaves what the locks guard consistent, so a panic elsewhere spoils nothing.
+/// The guarded data is consistent after every statement, so a poisoned lock is safe to use.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -22,9 +22,9 @@ pub(crate) struct Store {
     segments: Vec<OwnedFd>,
     segment_bytes: u64,
     sector_bytes: u64,
-    /// The files were opened for direct I/O, so that buffers must lie on pages.
+    /// Direct I/O needs page-aligned buffers.
     cache: PageCache,
-    /// It is a block device, which forgets in a way of its own.
+    /// The file is a block device, which has its own discard.
     device: bool,
 }
 
@@ -48,7 +48,7 @@ impl Store {
         self.cache == PageCache::Bypass
     }
 
-    /// Carries a command out.
+    /// Executes a command.
     ///
     /// # Errors
     /// The system's code for the first part that failed; of a write, parts before and after may
@@ -69,8 +69,7 @@ impl Store {
         outcome.map_err(Errno::raw_os_error)
     }
 
-    /// Makes everything written so far durable. A file that has been removed keeps nothing beyond
-    /// this process, so it cannot promise that.
+    /// Makes all written data durable. Fails for a removed file, whose data ends with this process.
     pub(crate) fn sync(&self) -> Result<(), Errno> {
         for segment in &self.segments {
             still_there(segment.as_fd())?;
@@ -92,8 +91,7 @@ impl Store {
             while !part.is_empty() {
                 let got = retry(|| pread(file, &mut *part, at))?;
                 if got == 0 {
-                    // The file ends before the drive does: someone has cut it off since it was
-                    // opened.
+                    // The file ends before the drive does: it was cut off after it had been opened.
                     return Err(Errno::IO);
                 }
                 at += got as u64;
@@ -104,9 +102,9 @@ impl Store {
         Ok(buffer.into_bytes())
     }
 
-    /// Returns true if nothing was ever written there. Most of an emulated drive is like that, and
-    /// reading a hole costs a page of cache for each of its pages, which on a virtual machine may
-    /// be tens of milliseconds for a mebibyte.
+    /// Returns true if the range was never written, like most of an emulated drive. A read of a
+    /// hole allocates page cache, which on a virtual machine may take tens of milliseconds for a
+    /// mebibyte.
     fn is_hole(&self, offset: u64, len: u64) -> Result<bool, Errno> {
         let mut hole = true;
         self.each_segment(offset, len, |file, offset, len| {
@@ -175,8 +173,8 @@ impl Store {
             })
         };
         match self.each_segment(offset, len, forget) {
-            // What discarded sectors hold is undefined, so keeping them is allowed where the file
-            // system cannot let them go.
+            // The content of discarded sectors is undefined, so a file system without holes may
+            // keep them.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
             outcome => outcome,
         }?;

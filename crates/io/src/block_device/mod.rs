@@ -64,14 +64,14 @@ pub struct BlockDevice {
     pub logical_sector: u32,
     /// Bytes of a physical sector.
     pub physical_sector: u32,
-    /// By how many bytes its start misses a physical sector; `None` when the kernel only knows that
-    /// it does.
+    /// The distance in bytes of its start from a physical sector; `None` when the kernel only knows
+    /// that it does.
     pub misaligned: Option<u32>,
-    /// The kernel takes it for a rotating disk.
+    /// The kernel reports a rotating disk.
     pub rotational: bool,
-    /// It is shingled.
+    /// The recording is shingled.
     pub zoned: Zoned,
-    /// It refuses writes.
+    /// The device refuses writes.
     pub read_only: bool,
     /// The kernel's scheduler in front of it.
     pub scheduler: Option<String>,
@@ -82,7 +82,7 @@ pub struct BlockDevice {
     pub write_cache: Option<String>,
     /// The drive makes single writes durable itself (force unit access).
     pub fua: bool,
-    /// The device can be told that sectors are not needed any more.
+    /// The device supports discards.
     pub discard: bool,
     /// The content that udev found: a file system, a partition table.
     pub content: Option<String>,

@@ -157,7 +157,7 @@ fn what_cannot_be_a_drive_is_refused_with_the_remedy() {
             "520",
             "its sectors have 520 bytes; expected a power of two from 512",
         ),
-        ("queue/logical_block_size", "65536", "no whole number of sectors of 65536 bytes"),
+        ("queue/logical_block_size", "65536", "not a multiple of its sectors of 65536 bytes"),
     ] {
         let tree = Tree::with_sdb();
         tree.write(file, text);
@@ -169,8 +169,8 @@ fn what_cannot_be_a_drive_is_refused_with_the_remedy() {
 #[test]
 fn what_has_no_head_to_schedule_is_served_without_promises() {
     for (file, text, expected) in [
-        ("queue/rotational", "0", "without promises"),
-        ("queue/zoned", "host-aware", "without promises"),
+        ("queue/rotational", "0", "not guaranteed"),
+        ("queue/zoned", "host-aware", "not guaranteed"),
         ("alignment_offset", "512", "align the partition"),
         ("alignment_offset", "-1", "align the partition"),
     ] {

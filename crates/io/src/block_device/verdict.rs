@@ -1,5 +1,5 @@
-//! Whether a block device can be a drive: what speaks against it, and what only takes the promises
-//! away.
+//! The suitability of a block device as a drive: reasons for a refusal, and properties that only
+//! limit its use.
 
 use std::fmt;
 
@@ -7,25 +7,25 @@ use headtime_units::SectorSize;
 
 use super::{BlockDevice, DeviceUser, Zoned};
 
-/// Why a device is not taken.
+/// The reason why a device is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceRefusal {
     /// It has no size.
     NoMedium,
     /// It refuses writes.
     ReadOnly,
-    /// It refuses what is not written in order.
+    /// It accepts only sequential writes.
     HostManaged,
-    /// Its sector is no size that can be served.
+    /// Its sector size is not supported.
     SectorSize(u32),
-    /// Its size is no whole number of its sectors.
+    /// Its size is not a multiple of its sector size.
     WrongSize {
         /// Its size.
         bytes: u64,
         /// Its sector.
         sector: u32,
     },
-    /// Somebody uses it. Empty when nobody can be named.
+    /// It is in use. The list is empty if the users cannot be named.
     InUse(Vec<DeviceUser>),
 }
 
@@ -109,8 +109,8 @@ impl fmt::Display for DeviceRefusal {
                 --setrw), or name another device",
             ),
             Self::HostManaged => f.write_str(
-                "it is a host-managed shingled disk, which takes writes in the order of its zones \
-                    only; use a disk with conventional recording",
+                "it is a host-managed shingled disk, which accepts only sequential writes; use a \
+                    disk with conventional recording",
             ),
             Self::SectorSize(bytes) => write!(
                 f,
@@ -119,13 +119,13 @@ impl fmt::Display for DeviceRefusal {
             ),
             Self::WrongSize { bytes, sector } => write!(
                 f,
-                "its {bytes} bytes are no whole number \
-                of sectors of {sector} bytes; check the driver below"
+                "its {bytes} bytes are not a multiple of its sectors of {sector} bytes; check its \
+                    driver"
             ),
             Self::InUse(users) if users.is_empty() => f.write_str(
-                "it is in use by what cannot be named from here: another process (fuser -v names \
-                    it to root), a pool of ZFS or btrfs, or something in \
-                 another container; stop that first",
+                "it is in use, but its user is not visible from here: another process (as root, \
+                    fuser -v names it), a pool of ZFS or btrfs, or another container; stop \
+                    that first",
             ),
             Self::InUse(users) => {
                 let named: Vec<String> =
@@ -153,21 +153,21 @@ impl fmt::Display for DeviceReject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotRotating => f.write_str(
-                "it does not rotate: it is served without promises, since there is no \
-                    head whose time could be scheduled",
+                "it does not rotate: it has no head to schedule, so shares and deadlines are not \
+                    guaranteed",
             ),
             Self::HostAware => f.write_str(
-                "it is a host-aware shingled disk: it is served without \
-                promises, since it may rewrite bands at any time",
+                "it is a host-aware shingled disk: it may rewrite bands at any time, so shares and \
+                    deadlines are not guaranteed",
             ),
             Self::Misaligned => f.write_str(
-                "it does not begin at a physical sector, so that aligned writes cost \
-                    the drive a read and a turn; align the partition",
+                "it does not begin at a physical sector: aligned writes cost an additional read \
+                    and a revolution; align the partition",
             ),
             Self::Partition { disk } => write!(
                 f,
-                "it is a part of {disk}: whoever uses the other \
-                parts moves the same head, unscheduled"
+                "it is a part of {disk}: requests to its other parts move the same head and are \
+                    not scheduled"
             ),
             Self::Content(content) => write!(
                 f,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use headtime_sched::{Command, CommandId};
 use headtime_units::Instant;
 
-use super::edge::{Edge, Found, Lost, Order, Over, sleep_until};
+use super::edge::{Edge, EdgeCommand, EdgeCompletion, Found, Lost, sleep_until};
 use crate::backend::{Backend, BackendCommand, BackendCompletion, OpenedDrive};
 use crate::clock::RealClock;
 use crate::notifier::Notifier;
@@ -17,12 +17,12 @@ pub(super) struct BackendEdge {
     backend: Box<dyn Backend>,
     notifier: Arc<Notifier>,
     ended: Vec<BackendCompletion>,
-    over: VecDeque<Over>,
+    completed: VecDeque<EdgeCompletion>,
 }
 
 impl BackendEdge {
     pub(super) fn new(backend: Box<dyn Backend>, notifier: Arc<Notifier>) -> Self {
-        Self { backend, notifier, ended: Vec::new(), over: VecDeque::new() }
+        Self { backend, notifier, ended: Vec::new(), completed: VecDeque::new() }
     }
 }
 
@@ -47,8 +47,8 @@ impl Edge for BackendEdge {
         RealClock.now()
     }
 
-    fn send(&mut self, order: Order) -> Instant {
-        let Order { token, op, extent, data, fua } = order;
+    fn send(&mut self, command: EdgeCommand) -> Instant {
+        let EdgeCommand { token, op, extent, data, fua } = command;
         let command = Command {
             id: CommandId(token),
             op,
@@ -63,20 +63,26 @@ impl Edge for BackendEdge {
         now
     }
 
-    fn next_over(&mut self, until: Instant) -> Result<Option<Over>, Lost> {
+    fn next_completion(&mut self, until: Instant) -> Result<Option<EdgeCompletion>, Lost> {
         loop {
-            if let Some(over) = self.over.pop_front() {
-                return Ok(Some(over));
+            if let Some(completion) = self.completed.pop_front() {
+                return Ok(Some(completion));
             }
             let now = RealClock.now();
             self.backend.collect(now, &mut self.ended);
             for BackendCompletion { command, result, .. } in self.ended.drain(..) {
                 // Seen now, whatever a model says when it was: this is what a host in front of a
                 // drive sees.
-                let said = result.as_ref().err().and_then(|_| self.backend.explanation(command));
-                self.over.push_back(Over { token: command.0, completed: now, result, said });
+                let explanation =
+                    result.as_ref().err().and_then(|_| self.backend.explanation(command));
+                self.completed.push_back(EdgeCompletion {
+                    token: command.0,
+                    completed: now,
+                    result,
+                    explanation,
+                });
             }
-            if !self.over.is_empty() {
+            if !self.completed.is_empty() {
                 continue;
             }
             if now >= until {

@@ -1,5 +1,5 @@
-//! A file or block device by io_uring, nothing but the system call between the stamp and the
-//! kernel: buffers are made beforehand and used again and again.
+//! A file or block device by io_uring. Only the system call lies between the time stamp and the
+//! kernel: buffers are allocated beforehand and reused.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,7 +11,7 @@ use headtime_sched::Op;
 use headtime_units::{Extent, Instant, Sectors};
 use rustix::fs::{SeekFrom, seek};
 
-use super::edge::{Edge, Lost, Order, Over, sleep_until};
+use super::edge::{Edge, EdgeCommand, EdgeCompletion, Lost, sleep_until};
 use crate::buffer::{AlignedBuffer, PageCache, join};
 use crate::clock::RealClock;
 use crate::notifier::Notifier;
@@ -21,17 +21,17 @@ use crate::sys::{Call, Operation, Ring};
 pub(super) struct DeviceEdge {
     ring: Ring,
     notifier: Notifier,
-    /// For looking whether it is still there, and for messages.
+    /// For checks that it still exists, and for messages.
     file: OwnedFd,
     path: PathBuf,
     bytes: u64,
     sector_bytes: u64,
-    /// The data read is used afterwards.
+    /// Returns the data of reads.
     keep_bytes: bool,
-    /// Buffers that are not at the kernel.
+    /// The unused buffers.
     buffers: Vec<AlignedBuffer>,
     reaped: Vec<(Operation, Result<(), i32>)>,
-    over: VecDeque<Over>,
+    completed: VecDeque<EdgeCompletion>,
 }
 
 /// The treatment of data that was read.
@@ -42,7 +42,7 @@ pub(super) enum ReadData {
 }
 
 impl DeviceEdge {
-    /// Takes a file over.
+    /// An edge on an open file.
     ///
     /// # Errors
     /// The system's, when io_uring is not available.
@@ -66,12 +66,12 @@ impl DeviceEdge {
             keep_bytes: data == ReadData::Keep,
             buffers,
             reaped: Vec::new(),
-            over: VecDeque::new(),
+            completed: VecDeque::new(),
         })
     }
 
-    /// A buffer of this length whose pages are there already, so that the kernel need not find them
-    /// while the drive waits.
+    /// A buffer of this length with allocated pages, so that the kernel does not allocate them
+    /// during a command.
     fn buffer(&mut self, len: usize) -> AlignedBuffer {
         let mut buffer = self
             .buffers
@@ -96,7 +96,12 @@ impl DeviceEdge {
             self.buffers.push(buffer);
         }
         let result = result.map(|()| data);
-        self.over.push_back(Over { token: operation.token, completed: now, result, said: None });
+        self.completed.push_back(EdgeCompletion {
+            token: operation.token,
+            completed: now,
+            result,
+            explanation: None,
+        });
     }
 
     fn bytes_now(&self) -> u64 {
@@ -109,34 +114,38 @@ impl Edge for DeviceEdge {
         RealClock.now()
     }
 
-    fn send(&mut self, order: Order) -> Instant {
-        let (offset, len) = self.bytes_of(order.extent);
-        let (op, call) = match order.op {
-            Op::Write => (Op::Write, Call::Write(join(vec![order.data], PageCache::Bypass))),
+    fn send(&mut self, command: EdgeCommand) -> Instant {
+        let (offset, len) = self.bytes_of(command.extent);
+        let (op, call) = match command.op {
+            Op::Write => (Op::Write, Call::Write(join(vec![command.data], PageCache::Bypass))),
             _ => (Op::Read, Call::Read(self.buffer(len))),
         };
         self.ring.queue(Operation {
-            token: order.token,
+            token: command.token,
             op,
             offset,
             len: len as u64,
             done: 0,
-            fua: order.fua,
+            fua: command.fua,
             call,
         });
         let now = RealClock.now();
         if let Err(error) = self.ring.submit() {
-            // It stays queued, and the next call of `next_over` sends it again.
-            tracing::error!(%error, "io_uring does not take an operation");
+            // It stays queued, and the next call of `next_completion` sends it again.
+            tracing::error!(%error, "io_uring does not accept an operation");
         }
         now
     }
 
-    fn next_over(&mut self, until: Instant) -> Result<Option<Over>, Lost> {
+    fn next_completion(&mut self, until: Instant) -> Result<Option<EdgeCompletion>, Lost> {
         loop {
-            if let Some(over) = self.over.pop_front() {
-                let gone = over.result.is_err() && self.bytes_now() < self.bytes;
-                return if gone { Err(Lost { why: self.obituary() }) } else { Ok(Some(over)) };
+            if let Some(completion) = self.completed.pop_front() {
+                let gone = completion.result.is_err() && self.bytes_now() < self.bytes;
+                return if gone {
+                    Err(Lost { why: self.obituary() })
+                } else {
+                    Ok(Some(completion))
+                };
             }
             let now = RealClock.now();
             let mut reaped = std::mem::take(&mut self.reaped);
@@ -145,7 +154,7 @@ impl Edge for DeviceEdge {
                 self.complete(operation, result, now);
             }
             self.reaped = reaped;
-            if !self.over.is_empty() {
+            if !self.completed.is_empty() {
                 continue;
             }
             if now >= until {
@@ -167,7 +176,7 @@ impl Edge for DeviceEdge {
         Err(if self.bytes_now() < self.bytes {
             self.obituary()
         } else {
-            "nothing makes a device let go of a command".to_owned()
+            "a device cannot be made to release a command".to_owned()
         })
     }
 }
@@ -176,7 +185,7 @@ impl DeviceEdge {
     fn obituary(&self) -> String {
         match self.bytes_now() {
             0 => format!(
-                "{} is gone; look at its cable, its power and the machine's log",
+                "{} is gone; check its cable, its power and the system log",
                 self.path.display()
             ),
             bytes => format!(
@@ -188,10 +197,10 @@ impl DeviceEdge {
     }
 }
 
-/// The most orders at once that an experiment has any use for (guess).
+/// The maximum number of commands at once (guess).
 const MAX_AT_ONCE: u32 = 32;
 const BUFFERS: usize = MAX_AT_ONCE as usize;
-/// Longer than a track of any drive, shorter than what a drive is seldom requested.
+/// The size of a buffer: longer than most requests.
 const USUAL_BYTES: usize = 64 << 10;
-/// The kernel takes nothing when it is short of memory; asking it more often would not help.
+/// The kernel accepts nothing while it is short of memory; more frequent attempts would not help.
 const SEND_AGAIN_AFTER: headtime_units::Nanos = headtime_units::Nanos::from_ms(1);

@@ -1,5 +1,5 @@
-//! [`Edge`]: a drive as the characterization sees it: orders go out one by one, and each is stamped
-//! where it leaves and where its end is seen.
+//! [`Edge`]: a drive as the characterization sees it. Each command has a time stamp at its
+//! submission and at its completion.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,70 +25,69 @@ pub(super) struct Found {
     pub(super) knobs: Option<KnobGuard>,
 }
 
-/// Something that the drive shall do.
+/// A command to the drive.
 #[derive(Clone, Debug)]
-pub(crate) struct Order {
-    /// Its name until it is over.
+pub(crate) struct EdgeCommand {
+    /// Its number until its completion.
     pub(crate) token: u64,
     pub(crate) op: Op,
     pub(crate) extent: Extent,
     /// The data of a write, as long as the extent; empty otherwise.
     pub(crate) data: Bytes,
-    /// A write must be durable when it is over; only where the drive can do that itself.
+    /// Makes a write durable before it completes. Only for a drive that has such writes.
     pub(crate) fua: bool,
 }
 
-/// An order that is over.
+/// A completed command.
 #[derive(Clone, Debug)]
-pub(crate) struct Over {
+pub(crate) struct EdgeCompletion {
     pub(crate) token: u64,
-    /// The time at which its completion was seen.
+    /// The time at which its completion was observed.
     pub(crate) completed: Instant,
     /// The data read, if the edge keeps it, or the system's error code.
     pub(crate) result: Result<Bytes, i32>,
-    /// More about an error than its code, where there is more.
-    pub(crate) said: Option<Arc<str>>,
+    /// Details of an error beyond its code.
+    pub(crate) explanation: Option<Arc<str>>,
 }
 
-/// The drive is not there any more; nothing that was at it is reported.
+/// The drive is gone. Commands at the drive are not reported.
 #[derive(Clone, Debug)]
 pub(crate) struct Lost {
-    /// Why, as the end of a sentence.
+    /// The reason, as the end of a sentence.
     pub(crate) why: String,
 }
 
-/// A drive with a clock. `send` and `next_over` alternate as the caller likes; whatever was sent is
-/// over once, unless the drive is lost.
+/// A drive with a clock. Each command that was sent completes once, unless the drive is lost.
 pub(crate) trait Edge: Send {
-    /// The time on the clock that all stamps are of.
+    /// The time on the clock of all time stamps.
     fn now(&self) -> Instant;
 
-    /// Sends an order on its way; answers the time just before it left.
-    fn send(&mut self, order: Order) -> Instant;
+    /// Sends a command; returns the time right before.
+    fn send(&mut self, command: EdgeCommand) -> Instant;
 
-    /// The next order that is over; `None` when none is by `until`.
+    /// The next completed command. `None` if none completes by `until`.
     ///
     /// # Errors
-    /// When the drive is lost.
-    fn next_over(&mut self, until: Instant) -> Result<Option<Over>, Lost>;
+    /// [`Lost`] if the drive is gone.
+    fn next_completion(&mut self, until: Instant) -> Result<Option<EdgeCompletion>, Lost>;
 
-    /// Lets the time come, nothing being at the drive.
+    /// Waits until `at`. No command is at the drive.
     fn wait_until(&mut self, at: Instant);
 
-    /// After a loss, or an order that is not answered: makes the drive let go of all orders and be
-    /// there again; waits for it.
+    /// After a loss or an unanswered command: makes the drive release all commands, reopens it, and
+    /// waits for that.
     ///
     /// # Errors
-    /// Why it is not there, as the end of a sentence; at once, where nothing can be done about it.
+    /// The reason why it cannot be reopened, as the end of a sentence.
     fn reopen(&mut self) -> Result<(), String>;
 
-    /// Returns true if waiting for it takes real time, so that being woken early matters.
+    /// Returns true if waiting takes real time.
     fn is_real(&self) -> bool {
         true
     }
 }
 
-/// Sleeps until shortly before `at` and looks at the clock for the rest.
+/// Sleeps until shortly before `at` and polls the clock for the rest.
 pub(crate) fn sleep_until(at: Instant) {
     let left = at.saturating_since(RealClock.now());
     if left > SPIN {

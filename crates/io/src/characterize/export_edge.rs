@@ -13,7 +13,7 @@ use headtime_sched::Op;
 use headtime_units::{Extent, Instant, SectorSize, Sectors};
 use rustix::io::Errno;
 
-use super::edge::{Edge, Lost, Order, Over, sleep_until};
+use super::edge::{Edge, EdgeCommand, EdgeCompletion, Lost, sleep_until};
 use crate::backend::nbd::establish::{Established, SCRATCH_BYTES, establish, establish_to_read};
 use crate::backend::nbd::shape::Shape;
 use crate::backend::nbd::socket::Socket;
@@ -21,7 +21,7 @@ use crate::clock::RealClock;
 use crate::locator::NbdLocator;
 use crate::nbd_error::NbdError;
 
-/// An export, and the orders that are at it.
+/// An export and the commands at it.
 pub(crate) struct TimedExport {
     locator: NbdLocator,
     writes: bool,
@@ -31,14 +31,14 @@ pub(crate) struct TimedExport {
     machine: Connection,
     /// Requests at the server. Only looked up, so its order never matters.
     at_server: HashMap<Cookie, u64>,
-    orders: HashMap<u64, Parts>,
-    over: VecDeque<Over>,
-    /// Why the connection is gone.
+    commands: HashMap<u64, Parts>,
+    completed: VecDeque<EdgeCompletion>,
+    /// The reason why the connection is gone.
     lost: Option<String>,
     scratch: Vec<u8>,
 }
 
-/// An order, cut into what the server takes at once.
+/// A command, split to the server's maximum.
 struct Parts {
     left: usize,
     data: Vec<(Cookie, Bytes)>,
@@ -67,8 +67,8 @@ impl TimedExport {
             socket,
             machine,
             at_server: HashMap::new(),
-            orders: HashMap::new(),
-            over: VecDeque::new(),
+            commands: HashMap::new(),
+            completed: VecDeque::new(),
             lost: None,
             scratch: vec![0; SCRATCH_BYTES],
         })
@@ -79,21 +79,21 @@ impl TimedExport {
         (self.shape.capacity, self.shape.sector, self.shape.fua)
     }
 
-    fn requests(&self, order: &Order) -> Vec<NbdCommand> {
-        let Extent { start, len } = order.extent;
+    fn requests(&self, command: &EdgeCommand) -> Vec<NbdCommand> {
+        let Extent { start, len } = command.extent;
         let sector_bytes = u64::from(self.shape.sector.bytes());
         let longest = u64::from(self.shape.longest);
         let (first, end) = (start.get() * sector_bytes, (start.get() + len.get()) * sector_bytes);
         let pieces = (first..end)
             .step_by(longest as usize)
             .map(|offset| (offset, longest.min(end - offset) as u32));
-        let request = |(offset, length): (u64, u32)| match order.op {
+        let request = |(offset, length): (u64, u32)| match command.op {
             Op::Write => {
                 let from = (offset - first) as usize;
                 NbdCommand::Write {
                     offset,
-                    payload: order.data.slice(from..from + length as usize),
-                    fua: order.fua,
+                    payload: command.data.slice(from..from + length as usize),
+                    fua: command.fua,
                 }
             }
             _ => NbdCommand::Read { offset, length, unfragmented: false },
@@ -144,11 +144,11 @@ impl TimedExport {
     fn complete(&mut self, seen: Instant, completion: Completion) {
         let Completion { id, result } = completion;
         let Some(token) = self.at_server.remove(&id) else { return };
-        let Some(parts) = self.orders.get_mut(&token) else { return };
+        let Some(parts) = self.commands.get_mut(&token) else { return };
         match result {
             Ok(Reply::Data(bytes)) => parts.data.push((id, bytes)),
             Ok(_) => {}
-            // The end of the connection is told apart from errors of the drive.
+            // Distinguish the end of the connection from errors of the drive.
             Err(RequestError::ConnectionLost) => return,
             Err(error @ RequestError::Server { errno, .. }) => {
                 parts
@@ -160,12 +160,12 @@ impl TimedExport {
         if parts.left > 0 {
             return;
         }
-        let Some(Parts { mut data, failure, .. }) = self.orders.remove(&token) else { return };
-        let (result, said) = match failure {
-            Some((errno, said)) => (Err(errno), Some(said)),
+        let Some(Parts { mut data, failure, .. }) = self.commands.remove(&token) else { return };
+        let (result, explanation) = match failure {
+            Some((errno, explanation)) => (Err(errno), Some(explanation)),
             None => (Ok(joined(&mut data)), None),
         };
-        self.over.push_back(Over { token, completed: seen, result, said });
+        self.completed.push_back(EdgeCompletion { token, completed: seen, result, explanation });
     }
 
     fn uri(&self) -> String {
@@ -178,17 +178,17 @@ impl Edge for TimedExport {
         RealClock.now()
     }
 
-    fn send(&mut self, order: Order) -> Instant {
-        let requests = self.requests(&order);
-        self.orders
-            .insert(order.token, Parts { left: requests.len(), data: Vec::new(), failure: None });
+    fn send(&mut self, command: EdgeCommand) -> Instant {
+        let requests = self.requests(&command);
+        self.commands
+            .insert(command.token, Parts { left: requests.len(), data: Vec::new(), failure: None });
         for request in requests {
             match self.machine.submit(request) {
                 Ok(id) => {
-                    self.at_server.insert(id, order.token);
+                    self.at_server.insert(id, command.token);
                 }
-                // One order fits well into what the machine holds, so it is the connection that has
-                // ended.
+                // One command is within the limits of the protocol's state machine, so it is the
+                // connection that has ended.
                 Err(refused) => self.lost = self.lost.take().or(Some(refused.to_string())),
             }
         }
@@ -197,10 +197,10 @@ impl Edge for TimedExport {
         now
     }
 
-    fn next_over(&mut self, until: Instant) -> Result<Option<Over>, Lost> {
+    fn next_completion(&mut self, until: Instant) -> Result<Option<EdgeCompletion>, Lost> {
         loop {
-            if let Some(over) = self.over.pop_front() {
-                return Ok(Some(over));
+            if let Some(completion) = self.completed.pop_front() {
+                return Ok(Some(completion));
             }
             if let Some(why) = &self.lost {
                 return Err(Lost {
@@ -228,8 +228,8 @@ impl Edge for TimedExport {
 
     fn reopen(&mut self) -> Result<(), String> {
         self.at_server.clear();
-        self.orders.clear();
-        self.over.clear();
+        self.commands.clear();
+        self.completed.clear();
         let give_up =
             Deadline::now() + Duration::from_nanos(self.locator.reconnect_timeout.as_ns());
         loop {

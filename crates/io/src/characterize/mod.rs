@@ -55,17 +55,17 @@ pub use state::{State, StateFileError};
 /// The options for characterizing a drive.
 #[derive(Clone, Debug, Default)]
 pub struct SubjectOptions {
-    /// An emulated drive runs in virtual time: its times are the model's, nobody waits, and its
-    /// backing file is not touched. A simulated drive always does so.
+    /// Runs an emulated drive in virtual time: its times are the model's, there is no waiting, and
+    /// its backing file is not used. A simulated drive always does so.
     pub virtual_time: bool,
-    /// A block device that is mounted or otherwise in use is measured all the same, without
-    /// claiming it and without touching the kernel's settings for it.
+    /// Also measures a block device that is mounted or otherwise in use, without claiming it and
+    /// without changing kernel settings.
     pub in_use: bool,
-    /// Sectors may be rewritten with what they hold.
+    /// Permits rewriting sectors with their own content.
     pub allow_writes: bool,
     /// The time limit of a command.
     pub command_timeout: CommandTimeout,
-    /// The thread goes before others; [`EnginePriority::Auto`] is where the system permits it.
+    /// The scheduling class of the measuring thread.
     pub priority: EnginePriority,
     /// The kernel settings of a block device that is not in use.
     pub raw: RawOptions,
@@ -77,14 +77,14 @@ pub struct ProbedDrive {
     identity: Identity,
     notices: Vec<String>,
     allow_writes: bool,
-    /// A write can be made durable by itself.
+    /// The drive can make a single write durable.
     fua: bool,
-    /// The most orders at once.
+    /// The maximum number of commands at once.
     depth: u32,
     time_limit: Option<Nanos>,
     priority: EnginePriority,
     next_token: u64,
-    /// Puts the kernel's settings back; dropped after the edge, which holds the device.
+    /// Restores the kernel settings. Dropped after the edge, which holds the device.
     _knobs: Option<KnobGuard>,
 }
 
@@ -101,16 +101,16 @@ pub struct Identity {
     pub sector_size: SectorSize,
 }
 
-/// Why a drive cannot be characterized, now or at all, or not to the end.
+/// The reason why a drive cannot be characterized completely.
 #[derive(Debug, thiserror::Error)]
 pub enum SubjectError {
     /// It could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Others use it, and nobody has said that this does not matter.
+    /// Others use it, and `in_use` is not set.
     #[error(
-        "{drive}: {refusal}. Characterizing only reads, which harms nobody, but what others do \
-            with the drive meanwhile spoils the times: to do it all the same, say --in-use"
+        "{drive}: {refusal}. A characterization only reads, but requests of others disturb the \
+            measured times; to characterize it nevertheless, add --in-use"
     )]
     InUse {
         /// The drive.
@@ -118,10 +118,10 @@ pub enum SubjectError {
         /// Its users.
         refusal: DeviceRefusal,
     },
-    /// It is to be written to, and others use it.
+    /// Others use it, and writes are allowed.
     #[error(
-        "{drive}: {refusal}. A device that others use is not rewritten, because a sector could \
-            change between being read and being written back"
+        "{drive}: {refusal}. Sectors of a device in use are not rewritten, because they could \
+            change between the read and the write; leave --allow-writes out"
     )]
     WritesInUse {
         /// The drive.
@@ -131,30 +131,30 @@ pub enum SubjectError {
     },
     /// Virtual time for a drive that has none.
     #[error(
-        "{drive}: a real drive has no virtual time; leave --virtual out, or name an emulated or \
-            simulated drive"
+        "{drive}: --virtual needs an emulated or simulated drive; leave it out, or name such a \
+            drive"
     )]
     NoVirtualTime {
         /// The drive.
         drive: String,
     },
-    /// The drive is not there any more.
+    /// The drive is gone.
     #[error("{why}")]
     Gone {
         /// The cause and the remedy.
         why: String,
     },
-    /// The drive leaves an order without an answer.
+    /// The drive does not answer a command.
     #[error(
-        "the drive has not answered {what} within {limit}; {why}. See the machine's log, then go \
-            on with --resume"
+        "the drive has not answered {what} within {limit}; {why}. See the system log, then \
+            continue with --resume"
     )]
     Hangs {
-        /// The order.
+        /// The command.
         what: String,
-        /// The limit that was passed.
+        /// The exceeded limit.
         limit: Nanos,
-        /// Why nothing could be done about it.
+        /// The reason why it could not be recovered.
         why: String,
     },
 }
@@ -172,8 +172,7 @@ impl ProbedDrive {
         &self.notices
     }
 
-    /// Returns true if its time is real: then a characterization takes as long as its drive time
-    /// and more.
+    /// Returns true if its time is real. A characterization then takes at least its drive time.
     #[must_use]
     pub fn is_real(&self) -> bool {
         self.edge.is_real()

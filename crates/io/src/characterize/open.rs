@@ -230,7 +230,7 @@ fn file(path: &Path, options: &SubjectOptions) -> Result<Found, SubjectError> {
     })
 }
 
-/// By io_uring or, where that is forbidden, by threads.
+/// Uses io_uring or, where that is forbidden, threads.
 fn edge_of(
     file: std::os::fd::OwnedFd,
     path: &Path,

@@ -10,7 +10,7 @@ use headtime_sched::Op;
 use headtime_units::{Extent, Instant, Nanos};
 use rustix::io::Errno;
 
-use super::edge::{Lost, Order, Over};
+use super::edge::{EdgeCommand, EdgeCompletion, Lost};
 use super::{ProbedDrive, SubjectError};
 use crate::notifier::expect_precise_wakes;
 use crate::options::EnginePriority;
@@ -37,11 +37,11 @@ pub struct RunCounts {
 pub enum Ended {
     /// There is nothing more to ask.
     Done,
-    /// It was told to stop.
+    /// It was stopped.
     Stopped,
 }
 
-/// Why an batch did not come to its end.
+/// The reason why a batch did not complete.
 enum Trouble {
     /// The connection was restored. The unanswered requests are sent again after the phase.
     Interrupted,
@@ -129,17 +129,18 @@ impl ProbedDrive {
                     op == Op::Read || self.allow_writes,
                     "the probe's settings allow writes only where the drive was opened for them"
                 );
-                // Tokens count on over errands: what a drive reports late belongs to no later one.
+                // Tokens are unique across batches, so a late completion belongs to no later batch.
                 self.next_token += 1;
                 let issued =
-                    self.edge.send(Order { token: self.next_token, op, extent, data, fua });
+                    self.edge.send(EdgeCommand { token: self.next_token, op, extent, data, fua });
                 batch.issued_at(id, issued);
                 at_drive.push(Sent { token: self.next_token, id, kind, extent, issued });
             }
             if batch.is_over() {
                 break;
             }
-            let Over { token, completed, result, said } = self.await_one(&at_drive)?;
+            let EdgeCompletion { token, completed, result, explanation } =
+                self.await_one(&at_drive)?;
             let Some(place) = at_drive.iter().position(|sent| sent.token == token) else {
                 continue;
             };
@@ -149,9 +150,9 @@ impl ProbedDrive {
                 Ok(_) => CommandOutcome::Done,
                 Err(errno) => {
                     counts.failures += 1;
-                    counts.last_error = Some(said.map_or_else(
+                    counts.last_error = Some(explanation.map_or_else(
                         || Errno::from_raw_os_error(*errno).to_string(),
-                        |said| said.to_string(),
+                        |explanation| explanation.to_string(),
                     ));
                     CommandOutcome::Failed
                 }
@@ -165,14 +166,14 @@ impl ProbedDrive {
     }
 
     /// Waits for one of what is under way, no longer than a command may take.
-    fn await_one(&mut self, at_drive: &[Sent]) -> Result<Over, Trouble> {
+    fn await_one(&mut self, at_drive: &[Sent]) -> Result<EdgeCompletion, Trouble> {
         let oldest = at_drive.iter().min_by_key(|sent| sent.issued);
         let until = match (oldest, self.time_limit) {
             (Some(sent), Some(limit)) => sent.issued + limit,
             _ => Instant::NEVER,
         };
-        match self.edge.next_over(until) {
-            Ok(Some(over)) => Ok(over),
+        match self.edge.next_completion(until) {
+            Ok(Some(completion)) => Ok(completion),
             Ok(None) => {
                 let what =
                     oldest.map_or_else(|| "a command".to_owned(), |sent| describe(sent.extent));
@@ -189,7 +190,10 @@ impl ProbedDrive {
         }
     }
 
-    fn reopen(&mut self, otherwise: impl FnOnce(String) -> SubjectError) -> Result<Over, Trouble> {
+    fn reopen(
+        &mut self,
+        otherwise: impl FnOnce(String) -> SubjectError,
+    ) -> Result<EdgeCompletion, Trouble> {
         match self.edge.reopen() {
             Ok(()) => Err(Trouble::Interrupted),
             Err(why) => Err(Trouble::Fatal(otherwise(why))),
@@ -326,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_named_by_its_path_and_told_to_be_one() {
+    fn a_file_is_named_by_its_path() {
         let file = file();
         let subject = open(file.path(), false);
         let Identity { serial, capacity, .. } = subject.identity();

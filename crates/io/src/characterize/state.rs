@@ -15,7 +15,7 @@ pub struct State {
     drive: Identity,
 }
 
-/// Why a state cannot be read or kept.
+/// The reason why a state cannot be read or saved.
 #[derive(Debug, thiserror::Error)]
 pub enum StateFileError {
     /// The system refused.

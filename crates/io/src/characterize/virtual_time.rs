@@ -11,7 +11,7 @@ use headtime_units::{Instant, Nanos};
 
 use super::SubjectOptions;
 use super::backend_edge::on_backend;
-use super::edge::{Edge, Found, Lost, Order, Over};
+use super::edge::{Edge, EdgeCommand, EdgeCompletion, Found, Lost};
 use crate::backend::{emulated, simulated};
 use crate::locator::{EmulatedLocator, Locator};
 use crate::notifier::Notifier;
@@ -22,7 +22,7 @@ use crate::sidecar::Sidecar;
 pub(super) struct VirtualEdge {
     model: SimulatedDrive,
     now: Instant,
-    over: VecDeque<DriveCompletion>,
+    completed: VecDeque<DriveCompletion>,
 }
 
 /// Opens a simulated drive in virtual time, an emulated one in real time or as `options` choose.
@@ -65,7 +65,7 @@ fn in_virtual_time(
         depth: model.queue_depth(),
         notices: Vec::new(),
         knobs: None,
-        edge: Box::new(VirtualEdge { model, now: Instant::ORIGIN, over: VecDeque::new() }),
+        edge: Box::new(VirtualEdge { model, now: Instant::ORIGIN, completed: VecDeque::new() }),
     })
 }
 
@@ -82,13 +82,13 @@ impl Edge for VirtualEdge {
         self.now
     }
 
-    fn send(&mut self, order: Order) -> Instant {
+    fn send(&mut self, command: EdgeCommand) -> Instant {
         self.now += HOST;
         let command = Command {
-            id: CommandId(order.token),
-            op: order.op,
-            extent: order.extent,
-            fua: order.fua,
+            id: CommandId(command.token),
+            op: command.op,
+            extent: command.extent,
+            fua: command.fua,
             background: None,
             requests: Default::default(),
         };
@@ -96,24 +96,26 @@ impl Edge for VirtualEdge {
         self.now
     }
 
-    fn next_over(&mut self, until: Instant) -> Result<Option<Over>, Lost> {
+    fn next_completion(&mut self, until: Instant) -> Result<Option<EdgeCompletion>, Lost> {
         let mut reported = Vec::new();
-        while self.over.is_empty() {
+        while self.completed.is_empty() {
             let Some(at) = self.model.next_event().filter(|at| *at <= until) else {
                 self.now = self.now.max(until);
                 return Ok(None);
             };
             self.now = self.now.max(at);
             self.model.advance(self.now, &mut reported);
-            self.over.extend(reported.drain(..));
+            self.completed.extend(reported.drain(..));
         }
-        Ok(self.over.pop_front().map(|DriveCompletion { command, finished, outcome, .. }| {
-            let result = match outcome {
-                Outcome::Success => Ok(Bytes::new()),
-                Outcome::Failed(errno) => Err(errno),
-            };
-            Over { token: command.0, completed: finished, result, said: None }
-        }))
+        Ok(self.completed.pop_front().map(
+            |DriveCompletion { command, finished, outcome, .. }| {
+                let result = match outcome {
+                    Outcome::Success => Ok(Bytes::new()),
+                    Outcome::Failed(errno) => Err(errno),
+                };
+                EdgeCompletion { token: command.0, completed: finished, result, explanation: None }
+            },
+        ))
     }
 
     fn wait_until(&mut self, at: Instant) {
@@ -129,5 +131,5 @@ impl Edge for VirtualEdge {
     }
 }
 
-/// From one completion to the next order: what a quick host takes (guess).
+/// The time of a fast host from a completion to the next command (guess).
 const HOST: Nanos = Nanos::from_us(1);

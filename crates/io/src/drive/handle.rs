@@ -23,8 +23,8 @@ use crate::tuning::Tuning;
 
 /// Submits requests to an open drive.
 ///
-/// Outlives the [`Drive`](crate::Drive): after that was closed, everything answers
-/// [`SubmitError::Closed`].
+/// May outlive the [`Drive`](crate::Drive). After the drive was closed, all requests are refused
+/// with [`SubmitError::Closed`].
 #[derive(Clone)]
 pub struct DriveHandle {
     pub(crate) link: Arc<DriveLink>,
@@ -36,7 +36,7 @@ pub enum ChangeSharesError {
     /// The scheduler does not allow it; nothing has changed.
     #[error(transparent)]
     Refused(#[from] ShareRefusal),
-    /// The drive is closing or overwhelmed; nothing has changed.
+    /// The drive is closing or overloaded; nothing has changed.
     #[error(transparent)]
     NotTaken(#[from] SubmitError),
     /// The engine does not answer, or failed; the change may still be made.
@@ -67,27 +67,26 @@ impl DriveHandle {
         self.link.physical_block
     }
 
-    /// The sectors of `len` bytes from byte `offset` of the drive; whether they lie on the drive is
-    /// found out when they are requested.
+    /// The sectors of `len` bytes from byte `offset`. Not checked against the drive's size;
+    /// [`DriveHandle::submit`] does that.
     ///
     /// # Errors
-    /// [`UnalignedBytes`] when they are no whole sectors; the message names the sectors around
-    /// them.
+    /// [`UnalignedBytes`] if they are not whole sectors; the message names the surrounding sectors.
     pub fn extent_of_bytes(&self, offset: u64, len: u64) -> Result<Extent, UnalignedBytes> {
         UnalignedBytes::unless_sectors(self.sector_size(), offset, len)
     }
 
-    /// Submits a request. `on_done` is called exactly once if it was taken, perhaps before this
-    /// returns, and never if it was not.
+    /// Submits a request. If the request is accepted, `on_done` is called exactly once, possibly
+    /// before this returns. If it is refused, `on_done` is never called.
     ///
     /// `on_done` runs on the engine's thread, or on a thread that submits a request while the
     /// engine is idle. It delays every other request of the drive: it should pass on the result and
     /// return, must not block, and may submit further requests.
     ///
     /// # Errors
-    /// [`SubmitError::Full`] and [`SubmitError::TooLarge`] when the drive's bounds are reached,
-    /// [`SubmitError::Closed`] when it is closing, the others when the request makes no sense;
-    /// nothing has changed then.
+    /// [`SubmitError::Full`] and [`SubmitError::TooLarge`] at the drive's bounds,
+    /// [`SubmitError::Closed`] while it is closing, the others if the request is not valid. Nothing
+    /// has changed then.
     pub fn submit(
         &self,
         io: Io,
@@ -120,7 +119,7 @@ impl DriveHandle {
         StartWhenRoom::new(Arc::clone(&self.link), io)
     }
 
-    /// Submits a request and waits until it is over; a refused one is over at once, with
+    /// Submits a request and waits until it has finished. A refused request finishes at once with
     /// [`IoError::NotTaken`].
     ///
     /// # Panics
@@ -134,25 +133,25 @@ impl DriveHandle {
         }
     }
 
-    /// Takes a request back, if it is not over yet: its callback gets [`IoError::Cancelled`]. When
-    /// it is at the drive already, it still happens there. A request that is over, or was never
-    /// taken, is left alone.
+    /// Cancels a request that has not finished: its callback receives [`IoError::Cancelled`]. A
+    /// request that is at the drive already still happens there. For a finished or unknown request,
+    /// this does nothing.
     pub fn cancel(&self, id: RequestId) {
         self.link.cancel(id);
     }
 
-    /// Changes the policy while running; what is queued stays queued, what is at the drive stays
+    /// Changes the policy at run time. Queued requests stay queued, and commands at the drive stay
     /// there.
     ///
     /// # Errors
-    /// [`SubmitError::Closed`] when the drive is closing, [`SubmitError::Full`] when the engine has
-    /// thousands of changes to look at before.
+    /// [`SubmitError::Closed`] while the drive is closing, [`SubmitError::Full`] if thousands of
+    /// messages wait for the engine.
     pub fn set_policy(&self, policy: PolicyChoice) -> Result<(), SubmitError> {
         self.tune(Tuning { policy: Some(policy), ..Tuning::default() })
     }
 
-    /// Changes several things at once while running: no request is served with one changed and not
-    /// the other. What is queued stays queued.
+    /// Applies several changes at once at run time: no request is served between two of them.
+    /// Queued requests stay queued.
     ///
     /// # Errors
     /// As [`DriveHandle::set_policy`]; nothing is changed then.
@@ -166,7 +165,7 @@ impl DriveHandle {
         &self.link.model
     }
 
-    /// The usual settings of reading for scans; what cannot be read is narrowed down to this
+    /// The default settings of reads for scans. Unreadable sectors are narrowed down to this
     /// drive's physical block.
     #[must_use]
     pub fn usual_fill(&self) -> FillSettings {
@@ -182,7 +181,7 @@ impl DriveHandle {
         self.link.send(Message::StreamEnded(stream))
     }
 
-    /// Changes what reading for scans may cost and how it is done, also while scans run.
+    /// Changes the settings of reads for scans, also while scans run.
     ///
     /// # Errors
     /// As [`DriveHandle::set_policy`].
@@ -191,7 +190,7 @@ impl DriveHandle {
     }
 
     /// Changes the shares and limits of volumes. Applies all of `changes` or none, before this
-    /// returns. The policy decides whether shares are enforced ([`DriveSnapshot::goes_by_shares`]).
+    /// returns. Not every policy enforces shares ([`DriveSnapshot::enforces_shares`]).
     ///
     /// # Errors
     /// See [`ChangeSharesError`].

@@ -64,7 +64,7 @@ impl DriveLink {
         }
     }
 
-    /// Withdraws a request. A closing drive finishes or fails everything by itself, and so the
+    /// Withdraws a request. A closing drive finishes or fails all requests by itself, so the
     /// message may be lost.
     pub(crate) fn cancel(&self, id: RequestId) {
         drop(self.runner.send(Message::Cancel(id)));

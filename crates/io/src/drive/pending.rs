@@ -1,8 +1,8 @@
-//! A request that was taken and is not over: [`Pending`], to be awaited by any executor or waited
-//! for by a thread; and [`StartWhenRoom`], which waits before that.
+//! [`Pending`], an accepted request that any executor may await or a thread may wait for, and
+//! [`StartWhenRoom`], which waits until the drive accepts a request.
 //!
-//! Both need nothing but [`Waker`]s, so that they work under every executor and under none: a
-//! thread that waits is an executor of one future.
+//! Both need only [`Waker`]s, so they work in every executor and without one: a waiting thread is
+//! an executor of one future.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,16 +18,14 @@ use crate::drive::link::DriveLink;
 use crate::engine::capacity_queue::QueuePosition;
 use crate::request::{Io, IoDone, SubmitError};
 
-/// A request that a drive has taken, from `DriveHandle::start`. Await it, or
-/// [`wait`](Pending::wait).
+/// An accepted request, from `DriveHandle::start`. Await it, or call [`wait`](Pending::wait).
 ///
-/// Dropping it does not take the request back: a write that was started happens, and nobody hears
-/// how it ended. The other way round, a forgotten variable or a lost race in a `select!` would
-/// silently keep data from the drive. Where an unwanted request should not cost the drive its time,
-/// [`cancel`](Pending::cancel) it, or say [`cancel_on_drop`](Pending::cancel_on_drop) when starting
-/// it.
+/// Dropping it does not cancel the request: a started write happens, and its result is lost.
+/// Otherwise a forgotten variable or a lost race in a `select!` would silently keep data from the
+/// drive. To save the disk time of a request that is no longer needed, call
+/// [`cancel`](Pending::cancel), or [`cancel_on_drop`](Pending::cancel_on_drop) after the start.
 #[derive(Debug)]
-#[must_use = "nobody hears how the request ends unless this is awaited"]
+#[must_use = "the result of the request is lost unless this is awaited"]
 pub struct Pending {
     id: RequestId,
     slot: Arc<Slot>,
@@ -57,7 +55,7 @@ impl Slot {
     }
 
     fn state(&self) -> MutexGuard<'_, SlotState> {
-        // Every statement leaves a state that makes sense.
+        // Every statement leaves a consistent state.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -78,7 +76,7 @@ impl Pending {
         Ok(Self { id, slot, link: Arc::clone(link), cancel_on_drop: false })
     }
 
-    /// The request's name at its drive.
+    /// The request's id at its drive.
     #[must_use]
     pub fn id(&self) -> RequestId {
         self.id
@@ -90,7 +88,7 @@ impl Pending {
         !matches!(*self.slot.state(), SlotState::Waiting(_))
     }
 
-    /// Waits until the request is over.
+    /// Waits until the request has finished.
     ///
     /// # Panics
     /// When called from a completion callback, where it would wait for itself.
@@ -100,10 +98,10 @@ impl Pending {
         block_on(self)
     }
 
-    /// Waits until the request is over, `timeout` at the longest.
+    /// Waits until the request has finished, for at most `timeout`.
     ///
     /// # Errors
-    /// When the time is over first, the request itself: to wait on, cancel, or drop.
+    /// The request itself after the timeout, to be awaited, cancelled or dropped.
     ///
     /// # Panics
     /// When called from a completion callback, where it would wait for itself.
@@ -112,9 +110,9 @@ impl Pending {
         block_on_until(&mut self, Instant::now().checked_add(timeout)).ok_or(self)
     }
 
-    /// Takes the request back if it is not over yet. The result then is
-    /// [`IoError::Cancelled`](crate::IoError::Cancelled); of a request that the drive was working
-    /// on, the effect may show all the same. It still has to be awaited to know which.
+    /// Cancels the request if it has not finished. Its result then is
+    /// [`IoError::Cancelled`](crate::IoError::Cancelled). The effect of a request that was at the
+    /// drive may show nevertheless.
     pub fn cancel(&self) {
         self.link.cancel(self.id);
     }
@@ -144,7 +142,7 @@ impl Future for Pending {
             }
             SlotState::Over(_) => match std::mem::replace(&mut *state, SlotState::Taken) {
                 SlotState::Over(done) => Poll::Ready(done),
-                _ => unreachable!("it was looked at under the same lock"),
+                _ => unreachable!("the state was checked under the same lock"),
             },
             SlotState::Taken => panic!("a request's result is awaited once"),
         }
@@ -178,7 +176,7 @@ impl StartWhenRoom {
         Self { link, io: Some(io), submitted: RealClock.now(), ticket: None }
     }
 
-    /// Waits until the drive has taken the request.
+    /// Waits until the drive has accepted the request.
     ///
     /// # Errors
     /// As `DriveHandle::start`, but never [`SubmitError::Full`].
@@ -190,7 +188,7 @@ impl StartWhenRoom {
         block_on(self)
     }
 
-    fn leave_the_line(&mut self) {
+    fn leave_queue(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             self.link.mailbox.room.leave(ticket);
         }
@@ -223,7 +221,7 @@ impl Future for StartWhenRoom {
             Err(SubmitError::Full { .. }) => Poll::Pending,
             started => {
                 this.io = None;
-                this.leave_the_line();
+                this.leave_queue();
                 Poll::Ready(started)
             }
         }
@@ -232,7 +230,7 @@ impl Future for StartWhenRoom {
 
 impl Drop for StartWhenRoom {
     fn drop(&mut self) {
-        self.leave_the_line();
+        self.leave_queue();
     }
 }
 
@@ -246,10 +244,10 @@ impl Wake for Unpark {
 }
 
 fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
-    block_on_until(&mut future, None).expect("without a time it is waited for ever")
+    block_on_until(&mut future, None).expect("without a time limit the wait ends with the result")
 }
 
-/// Waits for a future; `None` when `until` comes first.
+/// Waits for a future. `None` if `until` comes first.
 fn block_on_until<F: Future + Unpin>(future: &mut F, until: Option<Instant>) -> Option<F::Output> {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);

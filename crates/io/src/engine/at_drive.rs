@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn each_command_is_slow_once_and_given_up_once_and_looked_at_when_that_is_due() {
+    fn each_command_is_slow_once_and_given_up_once_at_its_time() {
         let mut drive = AtDrive::new(CommandTimeout::after(Nanos::from_secs(30)));
         assert_eq!(drive.next_check(), None);
         drive.send(at(0), command(0, Op::Read, 0, 8), 0);
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_slow_commands_are_told_and_never_given_up() {
+    fn without_a_limit_slow_commands_are_reported_and_never_given_up() {
         let mut drive = AtDrive::new(CommandTimeout::NEVER);
         drive.send(at(0), command(0, Op::Read, 0, 8), 0);
         assert_eq!(drive.check(at(100_000)), [Overdue::Slow(CommandId(0))]);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_given_up_command_is_in_the_way_of_what_overlaps_it_with_a_change_and_a_flush_of_flushes() {
+    fn a_given_up_command_blocks_overlapping_changes_and_a_flush_blocks_flushes() {
         let mut drive = AtDrive::new(CommandTimeout::after(Nanos::from_secs(6)));
         drive.send(at(0), command(0, Op::Write, 8, 8), 0);
         assert!(!drive.in_the_way_of(&request(Op::Read, 8, 8, false)), "it is not given up yet");

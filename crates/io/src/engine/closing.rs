@@ -20,7 +20,7 @@ pub struct DrainReport {
     pub given_up_queued: usize,
     /// Requests given up at the drive: it did not answer in time, and may still carry them out.
     pub given_up_at_drive: usize,
-    /// Everything written was made durable at the end.
+    /// All written data was made durable at the end.
     pub synced: bool,
     /// The drive's last snapshot.
     pub last: DriveSnapshot,
@@ -112,10 +112,10 @@ impl Engine {
                     let error = std::io::Error::from_raw_os_error(errno);
                     tracing::error!(%error, "the last writes before closing could not be made \
                         durable; copy them again or check the device below");
-                } else if self.unflushed.has_untold_loss() {
+                } else if self.unflushed.has_unreported_loss() {
                     tracing::error!("{LOST_WRITES}");
                 }
-                return over.result.is_ok() && !self.unflushed.has_untold_loss();
+                return over.result.is_ok() && !self.unflushed.has_unreported_loss();
             }
             if self.clock.now() >= until {
                 return false;

@@ -27,7 +27,7 @@ pub(super) struct LogLimiter {
 pub(super) struct Allowed {
     /// The number of messages suppressed in earlier seconds.
     pub(super) suppressed: u64,
-    /// It is the last one of this second.
+    /// This is the last message of this second.
     pub(super) last: bool,
 }
 

@@ -106,7 +106,7 @@ pub(crate) enum Message {
     ScanAgain(u32, PendingSectors),
     ScanPause(u32),
     ScanResume(u32),
-    /// A feed has room again, or has kept sectors that a write waits for.
+    /// A feed has room again, or has saved sectors that a write waits for.
     ScanRoom(u32),
     ScanStop(u32),
 }

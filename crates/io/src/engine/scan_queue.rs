@@ -20,11 +20,11 @@ pub const MAX_HELD: Nanos = Nanos::from_secs(1);
 pub struct ScanStart {
     /// The sectors, of a drive of this one's capacity.
     pub requested: PendingSectors,
-    /// They are to be read as they are now.
+    /// The scan reads the sectors as they are now.
     pub point_in_time: bool,
-    /// Of a point in time: whether writes wait until what they overwrite is kept.
+    /// With `point_in_time`, writes wait until the overwritten sectors are saved.
     pub hold_writes: bool,
-    /// It begins paused.
+    /// The scan starts paused.
     pub paused: bool,
     /// The marks of written regions, if the scan needs them. Every event then lies within one
     /// region.
@@ -33,7 +33,7 @@ pub struct ScanStart {
     pub queue_bytes: u64,
 }
 
-/// Something that came of a scan.
+/// An event of a scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScanEvent {
     /// Sectors were read.
@@ -44,8 +44,7 @@ pub enum ScanEvent {
         bytes: Bytes,
         /// The source of the disk time.
         source: FillSource,
-        /// Anything of their region was written since the last event of it; always `false` without
-        /// marks.
+        /// The region was written since its last event; always `false` without marks.
         written: bool,
     },
     /// Sectors could not be read, in pieces as small as the drive's physical block. They are not
@@ -57,7 +56,7 @@ pub enum ScanEvent {
         errno: i32,
         /// The source of the disk time.
         source: FillSource,
-        /// As of sectors that were read.
+        /// As for [`ScanEvent::Read`].
         written: bool,
     },
     /// All requested sectors have been delivered.
@@ -436,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_lies_in_one_region_and_says_once_that_it_was_written() {
+    fn each_event_lies_in_one_region_and_reports_a_write_once() {
         let marks = Arc::new(WriteMarks::new(Extent::from_numbers(10, 25), Sectors::new(10)));
         marks.mark(Extent::from_numbers(0, 12));
         marks.mark(Extent::from_numbers(30, 100));

@@ -27,7 +27,7 @@ struct Scan {
     feed: Arc<ScanQueue>,
     ids: Vec<ScanId>,
     paused: bool,
-    /// Its feed has reached its bound.
+    /// The feed has reached its bound.
     held_back: bool,
     told_exhausted: bool,
 }

@@ -40,9 +40,9 @@ pub struct SlowRequest {
     pub response: Nanos,
     /// Its deadline, counted from the submission.
     pub deadline: Option<Nanos>,
-    /// It completed after the deadline.
+    /// The request completed after its deadline.
     pub missed: bool,
-    /// It failed.
+    /// The request failed.
     pub failed: bool,
     /// The parts of its response time.
     pub went: TimeParts,

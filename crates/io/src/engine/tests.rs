@@ -359,7 +359,7 @@ fn a_write_that_hangs_fails_alone_and_what_overlaps_it_is_not_sent_before_it_is_
     let (_, other) = submit(&drive, write(100, 2, 1));
     assert!(answer(&other).is_ok(), "the drive answers the others");
     timed_out(&hung, true);
-    wait_until("the drive is told", || {
+    wait_until("the drive receives it", || {
         puppet.state.lock().expect("no test panics while holding it").given_up == 1
     });
     // It is answered, and still at the drive: its place is taken and what it may do is not
@@ -495,13 +495,13 @@ fn after_a_loss_the_first_flush_of_each_volume_that_had_unflushed_writes_fails_o
     assert!(run(3, Io::flush()).is_ok(), "it has nothing to lose");
     assert!(
         lost_writes(run(2, Io::flush())) && run(2, Io::flush()).is_ok(),
-        "what another volume heard it has not"
+        "the loss was reported to another volume only"
     );
     // What is flushed is safe.
     assert!(run(1, write(10, 2, 1)).is_ok() && run(2, Io::flush()).is_ok());
     puppet.set(|state| state.losses = 2);
     assert!(run(1, Io::flush()).is_ok());
-    // Somebody wrote, heard nothing and closes: not everything is durable.
+    // A client wrote, got no report of the loss and closes: not everything is durable.
     assert!(run(1, write(10, 3, 1)).is_ok());
     puppet.set(|state| state.losses = 3);
     assert!(!drive.shutdown().synced);
@@ -537,7 +537,7 @@ fn event(feed: &ScanFeed) -> ScanEvent {
 }
 
 #[test]
-fn a_sector_that_cannot_be_read_is_told_to_the_block_and_no_request_fails_by_it() {
+fn an_unreadable_sector_is_reported_for_its_block_and_fails_no_request() {
     let (drive, puppet) = open(Nanos::from_secs(60));
     puppet.set(|state| state.bad_sector = Some(100));
     let feed = scan(&drive, false);

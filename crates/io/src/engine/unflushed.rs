@@ -53,12 +53,12 @@ impl Unflushed {
 
     /// Returns true if the flush of this volume that is answered now must report lost writes, which
     /// happens once for each loss.
-    pub(super) fn must_hear(&mut self, volume: VolumeId) -> bool {
+    pub(super) fn report_loss(&mut self, volume: VolumeId) -> bool {
         self.lost.remove(&volume)
     }
 
     /// Returns true if a volume has not been informed yet.
-    pub(super) fn has_untold_loss(&self) -> bool {
+    pub(super) fn has_unreported_loss(&self) -> bool {
         !self.lost.is_empty()
     }
 }
@@ -71,7 +71,7 @@ mod tests {
     const B: VolumeId = VolumeId(2);
 
     #[test]
-    fn each_volume_with_unflushed_writes_hears_of_a_loss_once() {
+    fn each_volume_with_unflushed_writes_gets_a_loss_reported_once() {
         let mut books = Unflushed::default();
         books.answered(A);
         books.answered(B);
@@ -79,14 +79,14 @@ mod tests {
         books.answered(A);
         books.flushed(covers);
         books.note_losses(1);
-        assert!(books.has_untold_loss());
-        assert!(!books.must_hear(B), "what B wrote was flushed");
-        assert!(books.must_hear(A) && !books.must_hear(A));
+        assert!(books.has_unreported_loss());
+        assert!(!books.report_loss(B), "what B wrote was flushed");
+        assert!(books.report_loss(A) && !books.report_loss(A));
         books.answered(B);
         books.note_losses(1);
-        assert!(!books.must_hear(B), "the loss was before its write");
+        assert!(!books.report_loss(B), "the loss was before its write");
         books.note_losses(2);
-        assert!(books.must_hear(B) && !books.has_untold_loss());
+        assert!(books.report_loss(B) && !books.has_unreported_loss());
     }
 
     #[test]
@@ -96,6 +96,6 @@ mod tests {
         books.answered(A);
         books.flushed(covers);
         books.note_losses(1);
-        assert!(books.must_hear(A));
+        assert!(books.report_loss(A));
     }
 }

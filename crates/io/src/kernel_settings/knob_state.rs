@@ -1,4 +1,4 @@
-//! What kernel settings were before they were changed, in a file that outlives the program.
+//! The old values of changed kernel settings, in a file that outlives the program.
 //!
 //! ```text
 //! headtime-knobs 1
@@ -52,7 +52,7 @@ pub(super) struct KnobState {
     _lock: File,
 }
 
-/// Why settings cannot be remembered, or not be recalled.
+/// The reason why settings cannot be recorded or read.
 #[derive(Debug, thiserror::Error)]
 pub enum KnobStateError {
     /// Another drive on the same disk has them.

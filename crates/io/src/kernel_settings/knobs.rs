@@ -3,7 +3,7 @@
 //!
 //! A setting is written, read back, and counts only if the kernel then shows it. What was there
 //! before is remembered in a file ([`KnobState`]) before anything is written, so that after a crash
-//! the next start, or `headtime devices restore`, puts it back. A value that somebody else has
+//! the next start, or `headtime devices restore`, puts it back. A value that another program has
 //! changed meanwhile is left alone.
 //!
 //! The knobs of a partition are those of its disk. Two drives on one disk share them: the first to
@@ -16,7 +16,7 @@
 //! Worked example, a SATA disk with `queue_depth = 8`: `queue/scheduler` goes from `mq-deadline` to
 //! `none`, `queue/nomerges` from `0` to `2`, `device/queue_depth` from `32` to `8`. At the end all
 //! three still show what was written, so that they go back to `mq-deadline`, `0` and `32`; had
-//! somebody set the depth to `16` meanwhile, it would stay there.
+//! another program set the depth to `16` in the meantime, it would stay there.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub struct KernelKnob {
     pub files: &'static [&'static str],
     /// Its new value; `None` if the options leave it alone.
     pub requested: fn(&RawOptions) -> Option<String>,
-    /// Why it is set.
+    /// The reason for setting it.
     pub why: &'static str,
     /// The consequence if it has no effect.
     pub without: &'static str,
@@ -70,8 +70,8 @@ pub const KERNEL_KNOBS: &[KernelKnob] = &[
     },
     KernelKnob {
         name: "write_cache",
-        // Never queue/write_cache: that is what the kernel believes of the cache, and telling it
-        // that there is none makes it drop every flush.
+        // Never queue/write_cache: that is the kernel's assumption about the cache, and without one
+        // the kernel drops every flush.
         files: &["device/scsi_disk/*/cache_type", "cache_type"],
         requested: |options| match options.write_cache {
             WriteCache::Keep => None,
@@ -96,14 +96,14 @@ pub enum KnobOutcome {
     },
     /// It has no effect here.
     NoEffect {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// It is left alone.
     LeftAlone {
         /// The owner requested that.
         explicit: bool,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
@@ -132,7 +132,7 @@ pub struct KnobRestored {
     pub before: String,
     /// The present value: equal to `before` if it was restored.
     pub now: Option<String>,
-    /// Why it was not put back; `None` when it was.
+    /// The reason why it was not restored; `None` if it was.
     pub left: Option<String>,
 }
 
@@ -221,8 +221,8 @@ impl KnobGuard {
             guard.change(report);
         }
         if let Err(error) = guard.state.remember(&guard.entries) {
-            tracing::warn!(%error, "after a crash, kernel settings may be put back although \
-                somebody else has changed them meanwhile");
+            tracing::warn!(%error, "after a crash, kernel settings may be restored although \
+                another program has changed them in the meantime");
         }
         (Some(guard), reports)
     }
@@ -268,7 +268,7 @@ impl Drop for KnobGuard {
 }
 
 impl KnobReport {
-    /// Returns true if the knob is, or will be, as requested.
+    /// Returns true if the setting has, or will have, the requested value.
     #[must_use]
     pub fn has_effect(&self) -> bool {
         matches!(self.outcome, KnobOutcome::Already | KnobOutcome::Change { .. })
@@ -372,28 +372,28 @@ fn put_back(sys: &Path, entries: &[Entry]) -> Vec<KnobRestored> {
     restored.collect()
 }
 
-/// Why a setting that is `now` is not ours to put back to `before`.
+/// The reason why a setting with value `now` is not restored to `before`.
 fn not_ours(change: &Change, now: Option<String>, before: &str) -> Option<String> {
     match (change, now) {
         (Change::To(set), Some(now)) if now != *set && now != before => {
-            Some(format!("somebody else has changed it after it was set to {set}"))
+            Some(format!("another program changed it after it was set to {set}"))
         }
         _ => None,
     }
 }
 
-/// Writes a value unless it is there already; why it is not, in the end.
+/// Writes a value unless it is set already; returns the reason if it is not set afterwards.
 fn write_back(file: &Path, value: &str) -> Option<String> {
     if now(file).as_deref() == Some(value) {
         return None;
     }
     match std::fs::write(file, value) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Some("it is not there any more; the device may be gone".to_owned())
+            Some("it no longer exists; the device may be gone".to_owned())
         }
         Err(error) => Some(format!("the system refuses to write it: {error}")),
         Ok(()) => (now(file).as_deref() != Some(value))
-            .then(|| "the system took the value and did not keep it".to_owned()),
+            .then(|| "the system accepted the value and did not keep it".to_owned()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the owner of a raw device decides beside what every drive has.
+//! The options of a raw device beside those of every drive.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use crate::block_device::SystemPaths;
 /// and a message is logged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawOptions {
-    /// The kernel's own scheduling in front of the device is switched off while it is open.
+    /// Switches off the kernel's own scheduling of the device while it is open.
     pub kernel_knobs: KernelKnobs,
     /// The maximum number of commands at the drive, set as the drive's own limit. `None` leaves the
     /// limit unchanged.

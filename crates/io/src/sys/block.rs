@@ -1,4 +1,4 @@
-//! What only a block device is requested, and only by ioctl.
+//! The ioctls of block devices.
 
 use std::os::fd::AsFd;
 
@@ -8,7 +8,7 @@ use rustix::ioctl::{Getter, Setter, ioctl, opcode};
 /// Returns true if the device refuses writes (`BLKROGET`).
 ///
 /// # Errors
-/// The system's, such as "not a typewriter" for what is no block device.
+/// The system's, such as "not a typewriter" for a file that is no block device.
 pub(crate) fn is_read_only(device: impl AsFd) -> Result<bool, Errno> {
     // SAFETY: BLKROGET writes one C int through its argument, and a `Getter` of that type gives it
     // the address of one.
@@ -16,12 +16,11 @@ pub(crate) fn is_read_only(device: impl AsFd) -> Result<bool, Errno> {
     Ok(flag != 0)
 }
 
-/// Tells the device that the `len` bytes from `offset` are not needed any more (`BLKDISCARD`);
-/// waits until it has taken note.
+/// Discards the `len` bytes from `offset` (`BLKDISCARD`) and waits for the device.
 ///
 /// # Errors
-/// The system's: "not supported" where the device cannot forget, "invalid argument" for what is not
-/// aligned to its sectors.
+/// The system's: "not supported" by the device, "invalid argument" for a range that is not aligned
+/// to its sectors.
 pub(crate) fn discard(device: impl AsFd, offset: u64, len: u64) -> Result<(), Errno> {
     // SAFETY: BLKDISCARD reads two 64-bit numbers through its argument, and a `Setter` of that type
     // gives it the address of two.

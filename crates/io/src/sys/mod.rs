@@ -1,5 +1,5 @@
-//! The only unsafe code of the crate: an io_uring that owns the memory that the kernel works on, the
-//! scheduling class of a thread, and the ioctls of a block device.
+//! The only unsafe code of the crate: an io_uring that owns the memory that the kernel works on,
+//! the scheduling class of a thread, and the ioctls of a block device.
 #![allow(unsafe_code)]
 
 mod block;

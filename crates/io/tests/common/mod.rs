@@ -211,7 +211,7 @@ fn serve(directory: &TempDir, kind: Kind) -> Option<Nbdkit> {
         "blocksize-maximum=64K",
         "blocksize-error-policy=error",
     ];
-    // No FUA is what its filter does unless told otherwise.
+    // The fua filter disables FUA by default.
     let limits = ["blocksize-minimum=512", "blocksize-preferred=4K", "zeromode=none"];
     let arguments =
         if kind == Kind::NbdPlain { [&plain[..], &limits].concat() } else { vec!["file", &file] };

@@ -1,5 +1,4 @@
-//! An NBD server in this process that does as it is told: keeps requests, fails them, hangs up,
-//! lies.
+//! A scripted NBD server in this process: keeps requests, fails them, hangs up, lies.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpListener;
@@ -23,7 +22,7 @@ pub(crate) struct Script {
     /// Connections that were made, and those of them on which the export was opened.
     pub accepted: usize,
     pub opened: usize,
-    /// Connections are taken.
+    /// Connections are accepted.
     pub accepting: bool,
 }
 
@@ -199,7 +198,7 @@ fn serve(mut stream: UnixStream, script: &Mutex<Script>) {
             continue;
         }
         match stream.read(&mut input[..room]) {
-            // The machine would lose what it has; it is not told before the kept requests are
+            // The machine would lose what it has; it receives the end after the kept requests are
             // answered.
             Ok(0) => ended = true,
             Ok(count) => drop(machine.receive(&input[..count])),

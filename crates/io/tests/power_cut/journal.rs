@@ -210,7 +210,7 @@ struct Store<'a> {
     head: Super,
     next_number: u64,
     next_block: u64,
-    /// Writes to their places that nobody has waited for yet.
+    /// Writes to their places that were not awaited yet.
     to_places: Vec<Pending>,
     life: Life,
 }
@@ -565,7 +565,7 @@ fn a_store_that_stops_when_a_flush_fails_survives_a_drive_that_forgets_what_it_f
 /// On such a drive one client's failed flush takes the writes of the others with it, and the
 /// others' next flush succeeds.
 #[test]
-fn stores_beside_one_whose_flush_fails_are_told_when_the_drive_forgets() {
+fn a_loss_is_reported_to_the_stores_beside_one_whose_flush_failed() {
     for number in 0..20 {
         let seed = seed() + 4000 + number;
         let run = run(

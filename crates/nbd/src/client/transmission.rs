@@ -248,7 +248,7 @@ impl Connection {
         Step::Event(ClientEvent::Completed(Completion { id, result }))
     }
 
-    /// By the protocol, a client leaves after ESHUTDOWN.
+    /// A client disconnects after ESHUTDOWN (proto.md).
     fn server_error(&mut self, code: u32, text: String, offset: Option<u64>) -> RequestError {
         let errno = Errno::from_code(code);
         self.leaving |= errno == Errno::Shutdown;

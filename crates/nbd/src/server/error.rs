@@ -41,28 +41,29 @@ pub enum CloseReason {
     },
     /// Client flags that were not offered.
     #[error(
-        "client flags {0:#x}: expected only fixed newstyle (1) and no zeroes (2); not an NBD \
-            client of today?"
+        "client flags {0:#x}: expected only fixed newstyle (1) and no zeroes (2); use a current \
+            NBD client"
     )]
     ClientFlags(u32),
-    /// An option that does not start like one.
+    /// An option without the option magic.
     #[error(
-        "option magic {0:#018x}: expected 0x49484156454f5054; the client is out of step or no NBD \
-            client"
+        "option magic {0:#018x}: expected 0x49484156454f5054; the client lost synchronization, or \
+            is not an NBD client"
     )]
     OptionMagic(u64),
-    /// A request that does not start like one.
-    #[error("request magic {0:#010x}: expected 0x25609513; the client is out of step")]
+    /// A request without the request magic.
+    #[error("request magic {0:#010x}: expected 0x25609513; the client lost synchronization")]
     RequestMagic(u32),
     /// EXPORT_NAME outside of TLS, where TLS is required; the option has no error reply.
     #[error(
-        "EXPORT_NAME before STARTTLS, and TLS is required; a client that uses GO would be told"
+        "EXPORT_NAME before STARTTLS: TLS is required; use a client that sends GO, which gets an \
+            error reply"
     )]
     TlsRequired,
     /// Plaintext after STARTTLS.
     #[error(
-        "plaintext behind STARTTLS: expected nothing before TLS begins; somebody between client \
-            and server may have put it there"
+        "plaintext after STARTTLS: expected nothing before TLS begins; an attacker between client \
+            and server may have inserted it"
     )]
     AfterStartTls,
     /// More options than allowed.
@@ -74,17 +75,16 @@ pub enum CloseReason {
         /// [`crate::ServerLimits::max_options`].
         limit: u32,
     },
-    /// EXPORT_NAME for something that is no name; the option has no error reply.
+    /// EXPORT_NAME with an invalid name; the option has no error reply.
     #[error(
-        "EXPORT_NAME with {bytes} bytes that are not a name: expected UTF-8 without NUL, at most \
-            4096 bytes"
+        "EXPORT_NAME with {bytes} bytes: expected a name in UTF-8 without NUL, at most 4096 bytes"
     )]
     ExportName {
         /// Length of the option's data.
         bytes: u32,
     },
-    /// EXPORT_NAME for an export that is not given; the option has no error reply.
-    #[error("EXPORT_NAME for \"{name}\": {refusal}; a client that uses GO would be told")]
+    /// EXPORT_NAME for a refused export; the option has no error reply.
+    #[error("EXPORT_NAME for \"{name}\": {refusal}; a client that sends GO gets an error reply")]
     ExportRefused {
         /// The requested name.
         name: String,
@@ -108,7 +108,7 @@ pub enum CloseReason {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     /// No such answer is awaited.
-    #[error("an answer was given, but no {0} is awaited; answer each lookup event once")]
+    #[error("no {0} is awaited; answer each lookup event once")]
     NotAsked(&'static str),
     /// The export cannot be served; the lookup is still open and can be answered with a refusal.
     #[error(transparent)]

@@ -144,7 +144,7 @@ impl Connection {
             wire::OPT_ABORT => AfterSkip::Abort,
             wire::OPT_EXPORT_NAME if plain => return Err(CloseReason::TlsRequired),
             _ if plain => {
-                refuse(wire::REP_ERR_TLS_REQD, "this server speaks of exports inside TLS only")
+                refuse(wire::REP_ERR_TLS_REQD, "this server answers about exports inside TLS only")
             }
             wire::OPT_EXPORT_NAME if length as usize > wire::MAX_STRING_BYTES => {
                 return Err(CloseReason::ExportName { bytes: length });
@@ -159,7 +159,7 @@ impl Connection {
             | wire::OPT_SET_META_CONTEXT
                 if too_long =>
             {
-                refuse(wire::REP_ERR_TOO_BIG, "more option data than this server takes")
+                refuse(wire::REP_ERR_TOO_BIG, "more option data than this server accepts")
             }
             wire::OPT_INFO
             | wire::OPT_GO

@@ -7,9 +7,10 @@
 //! `answer_list` or `answer_export`. The empty name is the default export, which the caller
 //! chooses.
 //!
-//! Requests that break the protocol or the export's constraints are answered here. The caller checks
-//! the range of the others against the current size of the export ([`NbdCommand::check_end`]), and
-//! keeps the order that the protocol demands (a completed flush covers completed writes).
+//! Requests that break the protocol or the export's constraints are answered here. The caller
+//! checks the range of the others against the current size of the export
+//! ([`NbdCommand::check_end`]), and keeps the order that the protocol demands (a completed flush
+//! covers completed writes).
 //!
 //! ```
 //! use headtime_nbd::server::{Connection, ExportRefusal, ServerEvent};
@@ -97,10 +98,10 @@ pub struct Connection {
 /// The use of TLS on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TlsPolicy {
-    /// It cannot.
+    /// No TLS.
     #[default]
     Off,
-    /// If the client requests it.
+    /// Used if the client requests it.
     Allow,
     /// Required before anything about exports is sent (proto.md: FORCEDTLS).
     Require,
@@ -109,9 +110,9 @@ pub enum TlsPolicy {
 #[derive(Debug)]
 enum Phase {
     Handshake(Negotiation),
-    /// The export was granted, and the caller has not been told yet.
+    /// The export was granted, and the event is due.
     Opening,
-    /// EXPORT_NAME was refused, which only closing can say.
+    /// EXPORT_NAME was refused, and the option has no error reply.
     Refused {
         name: String,
         refusal: ExportRefusal,
@@ -148,8 +149,8 @@ pub enum ServerEvent {
     StartTls,
     /// The transmission phase has begun.
     Opened(ExportSession),
-    /// A request that obeys the protocol and the export's constraints, except that it may reach past
-    /// the end: answer it with one `reply_*` call.
+    /// A request that obeys the protocol and the export's constraints, except that it may reach
+    /// past the end: answer it with one `reply_*` call.
     Request {
         /// Names the request in the reply; not reused within a connection.
         handle: Handle,
@@ -300,9 +301,9 @@ impl Connection {
         Some(bytes)
     }
 
-    /// From now on refuses every option except ABORT, and every request, as "shutting down".
-    /// Requests in flight are answered as before; when [`Connection::is_idle`], the caller may
-    /// close the connection.
+    /// Refuses every later option except ABORT and every later request as "shutting down". Requests
+    /// in flight are answered as before; when [`Connection::is_idle`], the caller may close the
+    /// connection.
     pub fn begin_shutdown(&mut self) {
         self.shutting_down = true;
     }
@@ -337,8 +338,8 @@ impl Connection {
         self.flight.charged()
     }
 
-    /// Of those, the bytes of a WRITE whose payload has not arrived wholly; what was parsed before
-    /// it does not wait for it.
+    /// The part of them that belongs to a WRITE whose payload is incomplete. Earlier requests do
+    /// not wait for it.
     pub fn receiving_bytes(&self) -> u64 {
         match &self.phase {
             Phase::Transmission(Serve::Payload(header)) => u64::from(header.length),

@@ -136,7 +136,7 @@ impl PathChoice {
 }
 
 /// The maximum increase of the clients' mean response time that scans may cause. The default of 1 %
-/// is a guess at an increase that nobody notices.
+/// is a guess at an unnoticeable increase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxImpact(pub Share);
 

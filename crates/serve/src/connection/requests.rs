@@ -218,8 +218,11 @@ impl ConnectionTask {
                 "{}: the drive's answer does not fit the request: {error}",
                 export.name
             );
-            let answered =
-                self.machine.reply_error(handle, Errno::Io, "the drive gave less than was asked");
+            let answered = self.machine.reply_error(
+                handle,
+                Errno::Io,
+                "the drive returned less data than requested",
+            );
             answered.expect("a request that could not be answered is still open");
         }
     }

@@ -51,7 +51,7 @@ impl Shared {
         ServerLimits {
             max_request_bytes: limits.request.get().min(1 << 30) as u32,
             max_in_flight: limits.connection_requests,
-            // A larger request would wait for memory for ever.
+            // A larger request would never get its memory.
             max_in_flight_bytes: limits.connection_bytes.get().min(limits.grantable_bytes()),
             // One extent describes every export: all of it is allocated.
             max_extents: 16,

@@ -32,8 +32,8 @@ impl ControlHandler {
     pub(super) fn server(&self) -> Result<&ServerParts, ErrorReply> {
         self.server.as_ref().ok_or_else(|| {
             bad_request(
-                "no server has this drive: a scan without a server takes verbs of scans only; \
-                    serve the drive with `headtime serve`",
+                "a scan without a server uses the drive and accepts only verbs of scans; serve the \
+                    drive with `headtime serve`",
             )
         })
     }

@@ -77,7 +77,7 @@ pub(super) fn start(handler: &ControlHandler, arguments: Arguments) -> Answer {
     let max_impact = arguments.max_impact.map(share).transpose()?;
     if scans.is_alone() {
         return Err(bad_request(
-            "the drive is used by a scan without a server, which takes no other; wait for its end, \
+            "a scan without a server uses the drive and accepts no other scan; wait for its end, \
                 or serve the drive and start both scans there",
         ));
     }

@@ -21,7 +21,7 @@ pub(crate) fn default_path(locator: &Locator) -> Option<PathBuf> {
     crate::default_paths::beside(locator, "control", "/run/headtime")
 }
 
-/// Accepts and answers clients, for ever.
+/// Accepts and answers clients. Does not return.
 pub(crate) async fn answer_clients(listener: Listener, handler: Arc<ControlHandler>) {
     let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {

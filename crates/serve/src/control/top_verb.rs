@@ -17,7 +17,7 @@ pub struct TopSample {
     /// The active policy.
     pub policy: String,
     /// The policy honors reservations and limits.
-    pub goes_by_shares: bool,
+    pub enforces_shares: bool,
     /// The number of commands at the drive.
     pub outstanding: usize,
     /// The number of requests in the scheduler's queue.
@@ -63,7 +63,7 @@ impl TopSample {
         Self {
             uptime_seconds: snapshot.uptime.as_secs_f64(),
             policy: drive.policy.to_owned(),
-            goes_by_shares: drive.goes_by_shares,
+            enforces_shares: drive.enforces_shares,
             outstanding: drive.outstanding,
             queued: drive.queued,
             scan_seconds: drive.background.disk_time.as_secs_f64(),

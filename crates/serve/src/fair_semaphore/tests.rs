@@ -47,7 +47,7 @@ fn one_export_alone_is_given_three_quarters_and_an_idle_one_needs_no_clients_for
     assert_eq!(all_there_is(&member).len(), 12);
     let beside = semaphore(18, 9, 2);
     let member = beside.join(tenant(1));
-    assert_eq!(all_there_is(&member).len(), 12, "nobody has opened the other yet");
+    assert_eq!(all_there_is(&member).len(), 12, "the other is not open yet");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_wish_that_is_taken_back_lets_others_pass_and_gives_back_what_nobody_took() 
     assert_eq!((semaphore.waiting(), a.try_take(1).is_some()), (0, true));
     let unseen = b.take(5);
     drop(of_a);
-    assert_eq!(semaphore.used(), 5, "served, though nobody has looked yet");
+    assert_eq!(semaphore.used(), 5, "served before it was polled");
     drop(unseen);
     assert_eq!(semaphore.used(), 0);
 }
@@ -128,7 +128,7 @@ fn what_comes_back_after_exports_were_added_fills_their_floors_first() {
 
 proptest! {
     /// For any sequence of acquisitions and releases: the total is never exceeded, an export below
-    /// its floor gets one more, everything is released, and no request waits for ever.
+    /// its floor gets one more, everything is released, and no request waits without end.
     #[test]
     fn floors_hold_whatever_is_asked_for(
         total in 20_u32..200, percent in 0_u32..=100, exports in 1_usize..6,

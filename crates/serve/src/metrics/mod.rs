@@ -78,7 +78,7 @@ impl MetricsListener {
         self.listener.local_addr()
     }
 
-    /// Accepts and answers clients, for ever.
+    /// Accepts and answers clients. Does not return.
     pub(crate) async fn answer(self, stats: Arc<Stats>) {
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {

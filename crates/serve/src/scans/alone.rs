@@ -125,7 +125,7 @@ impl ScanAlone {
             .enable_all()
             .build();
         let runtime = runtime.map_err(AloneError::Threads)?;
-        let door = {
+        let socket = {
             let _inside = runtime.enter();
             bind_control_socket(locator, task)?
         };
@@ -158,7 +158,7 @@ impl ScanAlone {
                 _ => drop(scans.start(order)?),
             }
         }
-        let control = door.map(|listener| {
+        let control = socket.map(|listener| {
             runtime.spawn(answer_clients(
                 listener,
                 Arc::new(ControlHandler { scans: Arc::clone(&scans), server: None }),
@@ -176,10 +176,10 @@ impl ScanAlone {
     /// Saves the scan and closes the drive.
     pub fn end(self) {
         let Self { scans, runtime, control, drive, .. } = self;
-        if let Some(door) = control {
-            door.abort();
+        if let Some(task) = control {
+            task.abort();
             // Wait, so that the file of the socket is removed.
-            let _cancelled = runtime.block_on(door);
+            let _cancelled = runtime.block_on(task);
         }
         scans.close();
         // Nothing was written, so nothing needs to be durable.
@@ -283,8 +283,8 @@ fn bind_control_socket(locator: &Locator, task: TaskKind) -> Result<Option<Liste
         Err(BindError::Live { .. }) => Err(socket_owner_error(locator, task, &path)),
         Err(error) => {
             tracing::warn!(
-                "{error}; there is no control socket, so no other program can query or \
-                    end it from elsewhere"
+                "{error}; without a control socket, no other program can query or end this \
+                    scan"
             );
             Ok(None)
         }

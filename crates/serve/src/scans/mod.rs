@@ -80,9 +80,8 @@ struct Slot {
 pub enum ScanError {
     /// An unknown target.
     #[error(
-        "there is no volume {target} on this drive; the targets are {known}, and {WHOLE_DRIVE} for \
-            all \
-            of the drive"
+        "there is no volume {target} on this drive; expected {known}, or {WHOLE_DRIVE} for the \
+            whole drive"
     )]
     UnknownTarget { target: String, known: String },
     /// No such scan.

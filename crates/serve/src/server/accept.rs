@@ -44,8 +44,8 @@ pub(super) fn open_control_socket(
         Err(error) if asked_for => Err(error),
         Err(error) => {
             tracing::warn!(
-                "there is no control socket, so that scans cannot be started: {error}; set control \
-                    to another path, or to off"
+                "the control socket cannot be created, so scans cannot be started: {error}; set \
+                    control to another path, or to off"
             );
             Ok(None)
         }
@@ -63,7 +63,7 @@ async fn slot(slots: &Arc<Semaphore>, arrivals: &Arrivals) -> Option<OwnedSemaph
     timeout(EVICTION_TIMEOUT, Arc::clone(slots).acquire_owned()).await.ok()?.ok()
 }
 
-/// Accepts clients at one address, for ever.
+/// Accepts clients at one address. Does not return.
 pub(super) async fn accept(
     listener: Listener,
     tls: TlsPolicy,

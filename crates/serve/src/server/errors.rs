@@ -36,10 +36,7 @@ pub enum StartError {
     #[error("drive {locator}: {error}")]
     Volumes { locator: String, error: StoreError },
     /// The drive has no volumes, and none was requested.
-    #[error(
-        "drive {locator} has no volumes yet, so there is nothing to serve; name one with its size, \
-            such as --volume vol0=10GiB"
-    )]
+    #[error("drive {locator} has no volumes yet; create one, such as --volume vol0=10GiB")]
     NoVolumes { locator: String },
     /// The threads cannot be started.
     #[error("the server's threads cannot be started: {0}; raise the limit on threads")]

@@ -20,11 +20,11 @@ impl Signals {
     /// Starts to listen. A signal that cannot be received is logged and never arrives.
     pub(super) fn new() -> Self {
         let listen = |kind: SignalKind| {
-            let heard = signal(kind);
+            let stream = signal(kind);
             let log_error = |error| {
                 tracing::error!("signal {} cannot be received: {error}", kind.as_raw_value())
             };
-            heard.map_err(log_error).ok()
+            stream.map_err(log_error).ok()
         };
         let (terminate, interrupt, hangup) =
             (SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup());

@@ -71,8 +71,8 @@ pub enum TlsError {
     Setup(String),
     /// There is nothing to reload.
     #[error(
-        "there is no [tls] in the configuration, and nothing else can be reloaded; \
-            restart the server for other changes"
+        "the configuration has no [tls], and only that can be reloaded; restart the server for \
+            other changes"
     )]
     None,
 }

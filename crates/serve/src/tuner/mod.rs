@@ -213,15 +213,15 @@ impl Tuner {
             if self.configured.names.contains(name) {
                 let says = self.configured.values.get(name).unwrap_or_default();
                 notes.push(format!(
-                    "the configuration has {name} = {says}, which applies again \
-                    after a restart; change it there too"
+                    "the configuration has {name} = {says}, which applies after a restart; change \
+                    it there too"
                 ));
             }
         }
         if !keeps && !requested.until_restart && !requested.set.is_empty() {
             notes.push(
-                "this server stores no tunables, so the change ends with it; write it into the \
-                    configuration, or set a state directory"
+                "this server stores no tunables, so the change is lost at its end; write it into \
+                    the configuration, or set a state directory"
                     .to_owned(),
             );
         }

@@ -39,25 +39,22 @@ pub enum VolumeError {
     Nothing { name: String, what: &'static str },
     /// Too little free space after the volume.
     #[error(
-        "volume {name} cannot grow to {} at its address: {} is free after it, so it can have \
-            at most {} bytes; \
-         ask for that, or add a larger volume and copy its content",
+        "volume {name} cannot grow to {} at its address: {} is free after it, so it can have at \
+            most {} bytes; request that, or add a larger volume and copy its content",
         exactly(*requested), free_after, largest.get()
     )]
     CannotGrow { name: String, requested: ByteSize, free_after: ByteSize, largest: ByteSize },
     /// Shrinking would lose data.
     #[error(
-        "volume {name} has {}, and at {} the data after that would be lost; make sure that nothing \
-            uses \
-            the end, then add `--cut-data` (`cut_data` at the control socket)",
-        exactly(*remembered), exactly(*requested)
+        "volume {name}: at {} instead of {}, the data at its end would be lost; make sure that it \
+            is not needed, then add `--cut-data` (`cut_data` at the control socket)",
+        exactly(*requested), exactly(*remembered)
     )]
     Cuts { name: String, remembered: ByteSize, requested: ByteSize },
     /// More reserved than available.
     #[error(
-        "{name}: {requested} of the drive's time cannot be reserved, because {free} is free; ask \
-            for \
-            no more, or lower another reserve"
+        "{name}: {requested} of the drive's time cannot be reserved, because {free} is free; \
+            reserve less, or lower another reserve"
     )]
     Reserved { name: String, requested: Share, free: Share },
     /// A setting of the whole volume for a class.
@@ -71,33 +68,32 @@ pub enum VolumeError {
     Exists { name: String },
     /// The volume exists with another size.
     #[error(
-        "volume {name} has {} on the drive, but {} was asked for; ask for {} bytes, leave the size \
-            out, or choose another name (`headtime volume set {name} size=…` resizes it)",
+        "volume {name} has {} on the drive, but {} was requested; request {} bytes, leave the \
+            size out, or choose another name (`headtime volume set {name} size=…` resizes it)",
         exactly(*remembered), exactly(*requested), remembered.get()
     )]
     OtherSize { name: String, remembered: ByteSize, requested: ByteSize },
     /// A new volume without a size.
     #[error(
-        "volume {name} is not on the drive yet, so it needs a size, such as {name}=10GiB; the \
-            drive has {known}"
+        "volume {name} does not exist; give a size to create it, such as {name}=10GiB; the drive \
+            has {known}"
     )]
     NoSize { name: String, known: String },
     /// A size of zero, or not a whole number of sectors.
     #[error(
-        "volume {name}: {} is not a whole number of sectors of {sector} bytes; ask for {} bytes",
+        "volume {name}: {} is not a whole number of sectors of {sector} bytes; request {} bytes",
         exactly(*requested), next_multiple(*requested, *sector)
     )]
     Size { name: String, requested: ByteSize, sector: u32 },
     /// Not enough contiguous free space.
     #[error(
-        "volume {name}: {} does not fit: {} is free, the largest run {}; ask for at most {} bytes",
+        "volume {name}: {} does not fit: {} is free, the largest run {}; request at most {} bytes",
         exactly(*requested), free.total, free.largest, free.largest.get()
     )]
     NoSpace { name: String, requested: ByteSize, free: FreeSpace },
     /// A full table.
     #[error(
-        "volume {name}: the drive's table has room for {} volumes and classes, and is full; use \
-            fewer, larger ones",
+        "volume {name}: the drive's table is full ({} volumes and classes); use fewer, larger ones",
         slot::MAX_ENTRIES
     )]
     TooMany { name: String },
@@ -114,15 +110,15 @@ pub enum TableError {
     #[error(transparent)]
     Volume(#[from] VolumeError),
     /// Two volumes with one name or number.
-    #[error("two volumes are called {name} or have the number {id}")]
+    #[error("two volumes have the name {name} or the number {id}")]
     Twice { name: String, id: u32 },
     /// A number that was never assigned.
     #[error("volume {name} has number {id}, but the next unused number is {next}")]
     Number { name: String, id: u32, next: u32 },
     /// An extent that is empty, unaligned, in the metadata area or past the end of the drive.
     #[error(
-        "volume {name} lies at {extent}, which is not aligned, or not between the metadata area \
-            and the end of the drive at LBA {capacity}"
+        "volume {name}: {extent} is not aligned, or not between the metadata area and the end \
+            of the drive at LBA {capacity}"
     )]
     Extent { name: String, extent: Extent, capacity: u64 },
     /// Two volumes that share sectors.

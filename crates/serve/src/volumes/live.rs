@@ -182,8 +182,8 @@ impl Drop for Pass {
 }
 
 /// The answer to a client whose request reaches past the end.
-const PAST_END: &str = "the range reaches past the end of the volume; if the volume has shrunk, open \
-    it again";
+const PAST_END: &str =
+    "the range reaches past the end of the volume; if the volume has shrunk, open it again";
 
 #[cfg(test)]
 mod tests {

@@ -106,15 +106,14 @@ pub enum MetadataError {
     Unsupported { version: u32 },
     /// The sector size has changed.
     #[error(
-        "the drive has sectors of {drive} bytes, its table of volumes says {table}; serve it the \
-            way it was initialized"
+        "the drive has sectors of {drive} bytes, but its table of volumes was written for \
+            sectors of {table}; serve it with the sector size of its initialization"
     )]
     SectorSize { drive: u32, table: u32 },
     /// The drive has shrunk.
     #[error(
-        "the drive has {drive} sectors, its table of volumes says {table}: it was cut off, or \
-            copied incompletely; \
-         serve it at its full size"
+        "the drive has {drive} sectors, but its table of volumes was written for {table}: it was \
+            truncated, or copied incompletely; serve it at its full size"
     )]
     Shrunk { drive: u64, table: u64 },
 }

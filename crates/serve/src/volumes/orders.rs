@@ -121,9 +121,8 @@ pub enum OrderError {
     Terms { name: String, refusal: ShareRefusal },
     /// The change is on the drive, but the scheduler does not have it.
     #[error(
-        "volume {name} is changed on the drive, but the scheduler was not shares_set: {error}; it \
-            goes \
-            takes effect after a restart"
+        "volume {name}: the change is on the drive, but the scheduler did not apply it: {error}; \
+            it takes effect after a restart"
     )]
     Shares { name: String, error: ChangeSharesError },
     /// Clients or scans use the volume.
@@ -135,7 +134,7 @@ pub enum OrderError {
     /// Requests in flight did not complete.
     #[error(
         "volume {name}: {requests} requests were still in flight after {patience:?}; nothing was \
-            changed. Check the drive and try again"
+            changed; check the drive and repeat the command"
     )]
     Busy { name: String, requests: u64, patience: Duration },
 }
@@ -450,14 +449,14 @@ impl Volumes {
         let promised = after
             .find(name)
             .is_some_and(|volume| !shares::changes(None, Some(volume), self.sector()).is_empty());
-        let (_, goes_by_shares) = self.disk.shares();
+        let (_, enforces_shares) = self.disk.shares();
         let note = || {
             "the active policy ignores reserve, limit and priority; headtime, which is the \
                 default, and utilization honor them: `headtime set policy=headtime`, or serve with \
                 --policy headtime"
                 .to_owned()
         };
-        (promised && !goes_by_shares).then(note).into_iter().collect()
+        (promised && !enforces_shares).then(note).into_iter().collect()
     }
 
     fn sector(&self) -> SectorSize {

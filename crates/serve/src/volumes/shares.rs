@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changes_is_told_and_a_volume_that_asks_for_nothing_is_not_known() {
+    fn only_changes_are_sent_and_a_volume_without_terms_is_not() {
         let share = Share::from_fraction(0.25).unwrap();
         let (plain, shared) = (
             volume(VolumeSettings::default()),

@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_foreign_and_newer_slots_are_told_apart() {
+    fn blank_foreign_and_newer_slots_are_distinguished() {
         assert_eq!(decode(&padded(vec![])), SlotContent::Blank);
         assert_eq!(decode(&padded(b"\xeb\x3c\x90mkfs".to_vec())), SlotContent::Foreign);
         let mut newer = encode(&table(), 1);

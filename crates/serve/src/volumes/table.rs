@@ -550,8 +550,8 @@ mod tests {
         assert_eq!(
             table.ensure(&spec("rec", 20 * MIB)).unwrap_err().to_string(),
             "volume rec has 10 MiB (10485760 bytes) on the drive, but 20 MiB (20971520 bytes) was \
-                asked for; ask for 10485760 bytes, \
-             leave the size out, or choose another name (`headtime volume set rec size=…` resizes \
+                requested; request 10485760 bytes, leave the size out, or choose another name \
+             (`headtime volume set rec size=…` resizes \
              it)"
         );
         assert_eq!(table, before);
@@ -569,17 +569,17 @@ mod tests {
         assert_eq!(
             text(&mut table, spec("c", 60 * MIB)),
             "volume c: 60 MiB (62914560 bytes) does not fit: 90 MiB is free, the largest run 50 \
-                MiB; ask for at most 52428800 bytes"
+                MiB; request at most 52428800 bytes"
         );
         assert_eq!(
             text(&mut table, spec("c", 1000)),
-            "volume c: 1000 B (1000 bytes) is not a whole number of sectors of 512 bytes; ask for \
+            "volume c: 1000 B (1000 bytes) is not a whole number of sectors of 512 bytes; request \
                 1024 bytes"
         );
         assert_eq!(
             text(&mut table, VolumeSpec { size: None, ..spec("c", 0) }),
-            "volume c is not on the drive yet, so it needs a size, such as c=10GiB; the drive has \
-                the volumes b"
+            "volume c does not exist; give a size to create it, such as c=10GiB; the drive has the \
+                volumes b"
         );
         for name in ["", "a b", "ä", "../x", "-x", ".x", &"x".repeat(65)] {
             assert_eq!(
@@ -658,8 +658,8 @@ mod tests {
         assert_eq!(
             table.change(&spec("a", 16 * MIB), true).unwrap_err().to_string(),
             "volume a cannot grow to 16 MiB (16777216 bytes) at its address: 0 B is free after it, \
-                so it can have at most 15728640 bytes; \
-             ask for that, or add a larger volume and copy its content"
+                so it can have at most 15728640 bytes; request that, or add a larger volume and \
+             copy its content"
         );
         assert!(matches!(table.change(&spec("a", 14 * MIB), false), Err(VolumeError::Cuts { .. })));
         assert!(matches!(table.change(&spec("a", 1000), true), Err(VolumeError::Size { .. })));

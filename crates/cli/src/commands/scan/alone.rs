@@ -24,12 +24,12 @@ use headtime_console::logs::{self, Level};
 use headtime_console::stop::Stop;
 
 /// The update interval of the progress bar.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Scans until the end.
 ///
 /// # Errors
-/// When the order makes no sense, the drive cannot be had, or something was found;
+/// When the order is not valid, the drive cannot be had, or something was found;
 /// [`Failure::Interrupted`] when it was interrupted.
 pub(super) fn start(start: &Start) -> Result<(), Failure> {
     let drive = locator(&start.meant.target)?;
@@ -71,7 +71,7 @@ pub(super) fn start(start: &Start) -> Result<(), Failure> {
         if matches!(status.state, ScanState::Complete | ScanState::Broken) {
             break status;
         }
-        if stop.wait(LOOK_EVERY) {
+        if stop.wait(POLL_INTERVAL) {
             progress.end();
             scan.end();
             return Err(Failure::Interrupted(anyhow!(
@@ -119,8 +119,8 @@ pub(super) fn order(verb: &str, meant: &Meant) -> Result<(), Failure> {
     }
     if verb != "scan.cancel" {
         return Err(Failure::Usage(anyhow!(
-            "no scan of {drive} is running; `headtime scan start {drive} --task {}` begins, \
-                or goes on",
+            "no scan of {drive} is running; `headtime scan start {drive} --task {}` starts or \
+                resumes one",
             meant.task
         )));
     }
@@ -147,7 +147,7 @@ pub(super) fn status(drive: &str, status: &StatusArguments) -> Result<(), Failur
         match client.scan("scan.status", &arguments) {
             Ok(answer) if !status.wait || is_over(&answer) => return tell(&answer, status),
             // A scan that ends during the request has saved its state.
-            Ok(_) | Err(ControlError::Gone { .. }) => std::thread::sleep(LOOK_EVERY),
+            Ok(_) | Err(ControlError::Gone { .. }) => std::thread::sleep(POLL_INTERVAL),
             Err(error) => return Err(refused(error)),
         }
     }
@@ -196,8 +196,8 @@ fn locator(text: &str) -> Result<Locator, Failure> {
     let locator = Locator::parse(text).map_err(Failure::usage)?;
     match &locator {
         Locator::Path(path) if !path.exists() => Err(Failure::Usage(anyhow!(
-            "{text} is no drive: there is no such file or device. For a volume, name its server \
-                too, with --control PATH, --drive LOCATOR or --config FILE"
+            "{text} does not exist; name a file or device, or, for a volume, add its server with \
+                --control PATH, --drive LOCATOR or --config FILE"
         ))),
         _ => Ok(locator),
     }

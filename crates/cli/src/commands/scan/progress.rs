@@ -1,5 +1,5 @@
-//! What people see while a scan without a server runs: a bar on a terminal, a line for each tenth
-//! and each change elsewhere; both on standard error.
+//! The progress of a scan without a server: a bar on a terminal, a line for each tenth and each
+//! change elsewhere; both on standard error.
 
 use headtime_console::progress::{Remaining, bar};
 use headtime_serve::scans::{ScanState, ScanStatus};

@@ -94,14 +94,14 @@ fn restore_image(stream: &Path, image: &Path) -> anyhow::Result<Restored> {
         // Nothing of it is worth keeping.
         let _ = std::fs::remove_file(&part);
         anyhow::bail!(
-            "{name} ends before a backup begins in it; name what was written into the pipe of \
-                `scan start --task backup`, whole"
+            "{name} ends before a backup begins; expected the complete output of `headtime scan \
+                start --task backup`"
         );
     }
     anyhow::ensure!(
         reader.is_complete(),
-        "{name} ends in the middle, so that {} is no backup; take the stream from its beginning to \
-            its end",
+        "{name} is incomplete, so {} is not a backup; use the stream from its beginning to its \
+            end",
         part.display()
     );
     to.sync_all().with_context(cannot_write)?;

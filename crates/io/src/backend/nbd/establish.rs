@@ -1,5 +1,5 @@
-//! From nothing to an open export: look the name up, connect, shake hands. May wait, so that it
-//! never runs on the engine's thread.
+//! Opens an export: name lookup, connection, handshake. May wait, so it never runs on the engine's
+//! thread.
 
 use std::io::IoSlice;
 use std::time::{Duration, Instant};
@@ -130,8 +130,8 @@ pub(crate) fn exchange(
     Ok(moved)
 }
 
-/// Returns true if the server ended the connection, rather than we because of what it sent: then
-/// nothing of ours is still being read there.
+/// Returns true if the server ended the connection. If this side ended it, the server may still
+/// read requests.
 pub(crate) fn ended_by_server(reason: &CloseReason) -> bool {
     matches!(reason, CloseReason::EndOfInput { .. })
 }

@@ -1,13 +1,13 @@
-//! Commands as NBD requests: cut into what the server takes, joined again, and ended exactly once,
-//! whatever becomes of the connection.
+//! Commands as NBD requests: split to the server's maximum, joined again, and completed exactly
+//! once, also if the connection is lost.
 //!
-//! Example, a server that takes at most 1 MiB at once: a write of 2.5 MiB goes as three requests
-//! and is over when all three are answered; an error of the second keeps the third from being sent,
-//! is the command's error, and the command is over when the first is answered too.
+//! Example, a server that accepts at most 1 MiB in one request: a write of 2.5 MiB becomes three
+//! requests and completes when all three are answered. If the second fails, its error is the
+//! command's, the third is not sent, and the command completes with the answer to the first.
 //!
-//! What a server does not understand: without WRITE_ZEROES, zeroes are written; without TRIM, a
-//! discard is over at once, since what discarded sectors hold is undefined; without FLUSH, so is a
-//! flush, and the drive has warned about that when it was opened.
+//! Missing features of a server: without WRITE_ZEROES, zeroes are written. Without TRIM, a discard
+//! completes at once, since the content of discarded sectors is undefined. Without FLUSH, a flush
+//! completes at once, and the drive has warned about that at its opening.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,25 +25,25 @@ use crate::backend::BackendCommand;
 use crate::backend::store::NOTHING;
 use crate::buffer::{PageCache, join};
 
-/// The commands that the drive has taken and not reported.
+/// The commands that the drive has received and not reported.
 #[derive(Default)]
 pub(super) struct Jobs {
     jobs: BTreeMap<CommandId, Job>,
-    /// Those of which something is left to send; the oldest goes first.
+    /// The commands with unsent parts; the oldest is sent first.
     unsent: BTreeSet<CommandId>,
-    /// Requests at the server: whose they are, and how far into the command they begin.
+    /// Requests at the server: their command, and their offset within it.
     at_server: BTreeMap<Cookie, (CommandId, u64)>,
     over: Vec<Over>,
 }
 
-/// A command that is over.
+/// A completed command.
 #[derive(Debug)]
 pub(super) struct Over {
     pub(super) command: CommandId,
     pub(super) result: Result<Bytes, Failure>,
 }
 
-/// Why a command failed.
+/// The reason why a command failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
     /// The nearest of the system's codes.
@@ -55,12 +55,11 @@ pub(super) struct Failure {
 /// The outcome of a command that timed out.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum GivenUp {
-    /// It was over already.
+    /// It had completed already.
     Over,
-    /// Nothing of it had been sent; it is over now.
+    /// No part of it was sent. It is complete now.
     NotSent,
-    /// It is at the server, where only the end of the connection gets it back; what it is, for
-    /// people.
+    /// It is at the server, and only the end of the connection releases it. The text names it.
     AtServer(String),
 }
 
@@ -100,7 +99,7 @@ impl Jobs {
         self.unsent.insert(command.id);
     }
 
-    /// Hands over as much as the connection takes.
+    /// Sends as much as the connection accepts.
     pub(super) fn send(&mut self, machine: &mut Connection, shape: &Shape) {
         while let Some(id) = self.unsent.first().copied() {
             let job = self.jobs.get_mut(&id).expect("what is unsent is a job");
@@ -120,8 +119,8 @@ impl Jobs {
                     | ClientSubmitError::TooManyBytes { .. }
                     | ClientSubmitError::NotOpen,
                 ) => return,
-                // What the server takes was looked at when the connection was made, so this is a
-                // disagreement between the two.
+                // The features of the server were checked at the connection, so this is an
+                // inconsistency between the two.
                 Err(refused) => {
                     job.failure.get_or_insert(Failure {
                         errno: Errno::INVAL.raw_os_error(),
@@ -134,7 +133,7 @@ impl Jobs {
 
     /// The server has answered a request, or has not and the connection is over; which of the two.
     pub(super) fn complete(&mut self, uri: &str, completion: Completion) -> bool {
-        // The end of the connection is told to all commands at once, by `lose`.
+        // `lose` ends all commands when the connection ends.
         if completion.result == Err(RequestError::ConnectionLost) {
             return false;
         }
@@ -158,8 +157,8 @@ impl Jobs {
         true
     }
 
-    /// The connection is gone: whatever was at the server ends, and what was not waits for the next
-    /// one. How many ended.
+    /// Ends the commands at the server after the connection was lost; the others wait for the next
+    /// connection. Returns the number of ended commands.
     pub(super) fn lose(&mut self, said: &Arc<str>) -> usize {
         self.at_server.clear();
         let lost: Vec<CommandId> =
@@ -170,7 +169,7 @@ impl Jobs {
         lost.len()
     }
 
-    /// Ends all commands that wait for a connection. How many there were.
+    /// Ends all commands that wait for a connection. Returns their number.
     pub(super) fn fail_waiting(&mut self, said: &Arc<str>) -> usize {
         let waiting: Vec<CommandId> =
             self.jobs.iter().filter(|(_, job)| job.sent == 0).map(|(id, _)| *id).collect();
@@ -180,7 +179,7 @@ impl Jobs {
         waiting.len()
     }
 
-    /// Nobody waits for this command any more.
+    /// Forgets the callback of a command that was given up.
     pub(super) fn give_up(&mut self, id: CommandId) -> GivenUp {
         let Some(job) = self.jobs.get(&id) else { return GivenUp::Over };
         if job.sent > 0 {
@@ -192,7 +191,7 @@ impl Jobs {
         GivenUp::NotSent
     }
 
-    /// Returns true if anything is at the server that changes sectors.
+    /// Returns true if a request that changes sectors is at the server.
     pub(super) fn changes_at_server(&self) -> bool {
         self.jobs.values().any(|job| job.at_server > 0 && job.op.changes_sectors())
     }
@@ -229,7 +228,7 @@ impl Jobs {
 }
 
 impl Job {
-    /// The next request and how much of the command it does; `None` when nothing is left to send.
+    /// The next request and its share of the command. `None` if nothing is left to send.
     fn next(&self, shape: &Shape) -> Option<(NbdCommand, u64)> {
         if self.failure.is_some() {
             return None;

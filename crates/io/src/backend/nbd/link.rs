@@ -1,5 +1,5 @@
-//! The thread that owns the connection: requests out, answers in, and a new connection when the old
-//! one is gone. It never waits but for all of them at once.
+//! The thread that owns the connection. It sends requests, receives answers, and opens a new
+//! connection after a loss. It waits for all of these events together.
 //!
 //! ```text
 //!             server ends it, breaks the protocol, or a command is given up
@@ -18,13 +18,12 @@
 //! compared before any other command is sent. Until the right drive is back, it counts as
 //! disconnected.
 //!
-//! *An old connection may still be read.* When we end a connection, a write that the server has
-//! received and not looked at may still happen, and would land on whatever a new connection wrote
-//! before. So we end our half only, and send nothing on the new connection until the server has
-//! closed its half of the old one, or for [`LINGER`] after the new one is there, whichever is
-//! first. A server that was stopped and goes on, the usual case, is waited for; one that keeps a
-//! dead connection open for longer than that may still carry out a write that was reported as
-//! failed.
+//! *The server may still read an old connection.* After this side ended a connection, a write that
+//! the server has received and not processed may still happen, and would overwrite newer data of a
+//! new connection. So this side closes its half only. It sends nothing on the new connection until
+//! the server has closed its half of the old one, or until [`LINGER`] after the new one was opened.
+//! This covers the usual case, a server that was stopped and continues. A server that keeps a dead
+//! connection open for longer may still execute a write that was reported as failed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -51,10 +50,10 @@ pub(super) struct Link {
     locator: NbdLocator,
     uri: String,
     shared: Arc<Shared>,
-    /// As it was opened.
+    /// The drive as it was opened.
     shape: Shape,
     state: State,
-    /// A connection that we have ended and the server may still be reading.
+    /// A connection that this side has ended and the server may still read.
     old: Option<Old>,
     jobs: Jobs,
     /// The pause before the next attempt.
@@ -136,7 +135,7 @@ impl Link {
                     );
                 }
             }
-            // First, because what waits for the old connection is sent when that is over.
+            // First, because waiting commands are sent when the old connection has ended.
             self.look_at_old(now);
             let busy = self.exchange(now);
             self.look_at_absence(now);
@@ -147,7 +146,7 @@ impl Link {
         }
     }
 
-    /// Moves what can be moved; whether there may be more at once.
+    /// Reads and writes without waiting. Returns whether there may be more.
     fn exchange(&mut self, now: Instant) -> bool {
         for _ in 0..ROUNDS {
             let State::Connected { socket, machine, shape, proven } = &mut self.state else {
@@ -189,11 +188,10 @@ impl Link {
         true
     }
 
-    /// The connection is over.
+    /// Ends the connection.
     fn lose(&mut self, now: Instant, cause: String, ended_by: EndedBy) {
         let State::Connected { proven, .. } = self.state else { return };
-        // A server that ends every connection before it answers anything is no better than one that
-        // is not there.
+        // A server that ends every connection before its first answer counts as absent.
         let next_attempt = if proven { now } else { now + self.next_pause() };
         let away =
             State::Away { since: now, cause: cause.clone(), next_attempt: Some(next_attempt) };
@@ -204,7 +202,7 @@ impl Link {
             socket.end_writing();
             self.old = Some(Old { socket, until: None });
         }
-        // What was answered before the loss is reported before it.
+        // Report answers from before the loss first.
         self.report(vec![Report::Lost]);
         let said = format!(
             "the connection to {} was lost before it was answered ({cause}); a change may or may \
@@ -238,7 +236,7 @@ impl Link {
         let pause = self.next_pause();
         let State::Away { cause, next_attempt, .. } = &mut self.state else { return };
         let said = error.to_string();
-        // The same again and again is worth saying once.
+        // Log a repeated failure only once.
         if *cause != said {
             tracing::warn!("{said}; it is tried again, at least every {LONGEST_PAUSE}");
             *cause = said;
@@ -252,8 +250,8 @@ impl Link {
         pause
     }
 
-    /// While there is no connection: begins an attempt when its time has come, and lets nobody wait
-    /// too long.
+    /// Without a connection: starts the next attempt at its time, and ends commands that have
+    /// waited too long.
     fn look_at_absence(&mut self, now: Instant) {
         let State::Away { since, cause, next_attempt } = &mut self.state else { return };
         if *since + self.locator.reconnect_timeout <= now && !self.jobs.is_empty() {
@@ -291,11 +289,11 @@ impl Link {
         }
     }
 
-    /// Waits for the server to close its half of a connection that we have ended, for some time.
+    /// Waits for a limited time until the server closes its half of a connection that this side has
+    /// ended.
     fn look_at_old(&mut self, now: Instant) {
         let Some(old) = &self.old else { return };
-        // What the server still answers nobody waits for; one read at a time, because there may be
-        // no end of it.
+        // Discard further answers. One read at a time, because they may not end.
         let over = match old.socket.read(&mut self.scratch) {
             Ok(count) => count == 0,
             Err(errno) => errno != Errno::AGAIN,
@@ -317,7 +315,7 @@ impl Link {
         }
     }
 
-    /// Tells the engine what is over, and after that what else there is to tell.
+    /// Reports completed commands to the engine, and then other events.
     fn report(&mut self, then: Vec<Report>) {
         let reports: Vec<Report> = self.jobs.take_over().map(Report::Over).chain(then).collect();
         let state = match &self.state {
@@ -351,21 +349,21 @@ impl Link {
         wait_for(self.shared.wake(), &mut watched, RealClock, until);
     }
 
-    /// Says goodbye where that costs no waiting.
+    /// Sends DISC if that needs no waiting.
     fn leave(&mut self) {
         if let State::Connected { socket, machine, .. } = &mut self.state {
             machine.disconnect();
             while machine.poll_event().is_some() {}
-            // A server that is busy or gone will see the end of the stream.
+            // Otherwise the server sees the end of the stream.
             let _ = exchange(socket, machine, &mut self.scratch);
         }
     }
 }
 
-/// Reads and writes before new orders are looked at.
+/// The number of reads and writes before the next check for commands.
 const ROUNDS: usize = 64;
-/// Pauses between attempts: the first lets a server that was restarted come up, the last is what it
-/// may take to notice one that is back (guesses).
+/// Pauses between attempts (guesses). A restarted server needs about the first; the last bounds the
+/// time until a server that is back is noticed.
 const FIRST_PAUSE: Nanos = Nanos::from_ms(100);
 const LONGEST_PAUSE: Nanos = Nanos::from_secs(5);
 /// A guess: a healthy server notices the end of a connection and finishes what it has of it within

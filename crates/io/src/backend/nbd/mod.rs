@@ -1,15 +1,13 @@
 //! Any NBD server as the drive.
 //!
-//! A thread owns the connection (`link`) and moves bytes; the engine leaves commands with it and is
-//! rung when some are over. So nothing that a server or a network does can hold the engine up,
-//! whose thread has other appointments, and the connection's thread can wait for socket, orders and
-//! timers in one place. The price is two wake-ups a command, some tens of microseconds beside the
-//! milliseconds of a disk.
+//! A thread owns the connection (`link`). The engine passes commands to it and is notified of
+//! completions. So neither a server nor a network can block the engine, and the thread waits for
+//! the socket, commands and timers in one place. The price is two wake-ups for each command: some
+//! tens of microseconds, against the milliseconds of a disk.
 //!
-//! *Differs from a disk*: nothing tells whether another client uses the export too; a write that
-//! was reported as failed because the connection was lost may have happened; and what was answered
-//! and not flushed may be lost with the server's memory, which [`Backend::losses`] makes the next
-//! flush say.
+//! *Differs from a disk*: another client may use the export unnoticed. A write that failed because
+//! the connection was lost may have happened. Answered writes that were not flushed may be lost
+//! with the server's memory; [`Backend::losses`] makes the next flush fail then.
 
 pub(crate) mod establish;
 mod jobs;
@@ -55,7 +53,7 @@ pub(crate) fn open(
     let uri = locator.uri.to_string();
     if !shape.flush {
         tracing::warn!(
-            "{uri}: the server understands no FLUSH, so nobody can promise that a write outlives \
+            "{uri}: the server has no FLUSH, so no write is guaranteed to outlive \
                 it; flushes are answered and do nothing"
         );
     }
@@ -95,10 +93,10 @@ struct NbdDrive {
     /// `None` once it was let go.
     thread: Option<JoinHandle<()>>,
     running: BTreeSet<CommandId>,
-    /// Of the commands last reported as failed.
+    /// The explanations of the commands last reported as failed.
     said: BTreeMap<CommandId, Arc<str>>,
     losses: u64,
-    /// Reports were left for the next turn.
+    /// Reports remain for the next iteration.
     more: bool,
 }
 
@@ -118,8 +116,7 @@ impl Backend for NbdDrive {
         let before = ended.len();
         while let Some(report) = reports.queue.pop_front() {
             match report {
-                // What was over before the loss is taken in by the engine before it hears of the
-                // loss.
+                // The engine receives completions from before a loss before the loss itself.
                 Report::Lost if ended.len() > before => {
                     reports.queue.push_front(report);
                     break;
@@ -179,7 +176,7 @@ impl Backend for NbdDrive {
 }
 
 impl Drop for NbdDrive {
-    /// Ends the thread, and waits for it unless the drive was abandoned; it never blocks.
+    /// Ends the thread and waits for it unless the drive was abandoned. The thread never blocks.
     fn drop(&mut self) {
         self.shared.close();
         if let Some(thread) = self.thread.take() {

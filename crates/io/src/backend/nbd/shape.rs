@@ -1,4 +1,4 @@
-//! What of an NBD export makes the drive: size, sectors, and what the server understands.
+//! The properties of an NBD export as a drive: size, sectors, and the server's features.
 
 use headtime_nbd::{ExportFlags, ExportSession};
 use headtime_units::{ByteSize, SectorSize, Sectors};
@@ -63,8 +63,8 @@ impl Shape {
         if self.read_only { Err(NbdError::ReadOnly { uri: uri.to_owned() }) } else { Ok(self) }
     }
 
-    /// The difference that keeps `now` from replacing this drive while it is in use. The data that
-    /// the server merely likes may change.
+    /// The difference because of which `now` cannot replace this drive while it is in use. The
+    /// server's preferences may differ.
     pub(crate) fn difference(&self, now: &Self) -> Option<Difference> {
         let bytes = |shape: &Self| ByteSize::new(shape.sector.bytes_of(shape.capacity));
         if bytes(self) != bytes(now) {
@@ -85,7 +85,7 @@ impl Shape {
 
 /// File offsets are signed 64-bit numbers on every server.
 const MAX_BYTES: u64 = i64::MAX as u64;
-/// Larger preferred blocks are told to nobody above, where they would only make small requests look
+/// The maximum preferred block that is passed on. Larger ones would only make small requests look
 /// wrong.
 const MAX_PREFERRED: u32 = 64 << 10;
 /// A length that every server should accept (proto.md, "Size constraints"), and that fits twice
@@ -151,18 +151,21 @@ mod tests {
         for size in [0, 1000, 1 << 63] {
             assert!(
                 refused(size, 1, ExportFlags::DISK)
-                    .contains(&format!("{size} bytes, which makes no drive")),
+                    .contains(&format!("the export has {size} bytes; expected whole sectors")),
                 "{size}"
             );
         }
-        assert!(refused(1 << 20, 8192, ExportFlags::DISK).contains("smaller than 8192 bytes"));
+        assert!(
+            refused(1 << 20, 8192, ExportFlags::DISK)
+                .contains("block size of the export is 8192 bytes")
+        );
         assert!(
             refused(1 << 20, 512, ExportFlags::DISK | ExportFlags::READ_ONLY).contains("read-only")
         );
     }
 
     #[test]
-    fn another_drive_in_the_same_place_is_told_by_its_size_its_sectors_and_its_promises() {
+    fn another_drive_at_the_same_address_is_recognized_by_size_sectors_and_durability() {
         let shape = |size, minimum, flags| {
             Shape::of("u", &session(size, minimum, 4096, 1 << 20, flags)).unwrap()
         };

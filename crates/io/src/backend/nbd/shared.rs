@@ -1,5 +1,5 @@
-//! Between the engine and the thread of the connection: orders one way, reports the other, each
-//! with a notifier.
+//! The exchange between the engine and the thread of the connection: commands in one direction,
+//! reports in the other, each with a notifier.
 //!
 //! Bounded by the drive's queue: the engine sends no more commands than that, and each is reported
 //! once.
@@ -21,9 +21,9 @@ pub(super) struct Shared {
     orders: Mutex<Orders>,
     reports: Mutex<Reports>,
     identity: Mutex<Option<Arc<DriveIdentity>>>,
-    /// Rung for the connection's thread.
+    /// Notifies the connection's thread.
     wake: Notifier,
-    /// Rung for the engine.
+    /// Notifies the engine.
     notifier: Arc<Notifier>,
 }
 
@@ -48,7 +48,7 @@ pub(super) enum Report {
 pub(super) struct Reports {
     pub(super) queue: VecDeque<Report>,
     pub(super) view: LinkSnapshot,
-    /// The thread is no more; nothing will be reported.
+    /// The thread has ended. Nothing more is reported.
     pub(super) broken: bool,
 }
 
@@ -124,7 +124,7 @@ impl Shared {
     }
 }
 
-/// Every statement leaves what the locks guard consistent, so a panic elsewhere spoils nothing.
+/// The guarded data is consistent after every statement, so a poisoned lock is safe to use.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -21,7 +21,7 @@ use rustix::net::{connect, recv, sendmsg, shutdown, socket_with};
 #[derive(Debug)]
 pub(crate) struct Socket(OwnedFd);
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 #[derive(Debug)]
 pub(crate) enum NoSocket {
     Lookup(io::Error),
@@ -77,7 +77,8 @@ impl Socket {
         loop {
             match connect(&socket, &address) {
                 Ok(()) => return Ok(Self(socket)),
-                // The server's queue of connections is full: nothing tells when that changes.
+                // The server's queue of connections is full, and no event reports when that
+                // changes.
                 Err(Errno::AGAIN) if Instant::now() < deadline => std::thread::sleep(LOOK_AGAIN),
                 Err(Errno::AGAIN) => return Err(NoSocket::TooLate),
                 Err(Errno::INTR) => {}
@@ -90,8 +91,8 @@ impl Socket {
         stream.set_nonblocking(true)?;
         let socket = OwnedFd::from(stream);
         set_tcp_nodelay(&socket, true)?;
-        // A machine that is gone says nothing; the kernel asks it now and then, so that also an
-        // idle drive notices.
+        // A vanished machine sends nothing. The kernel's keepalives detect that also while the
+        // drive is idle.
         set_socket_keepalive(&socket, true)?;
         set_tcp_keepidle(&socket, KEEPALIVE)?;
         set_tcp_keepintvl(&socket, KEEPALIVE)?;
@@ -99,7 +100,7 @@ impl Socket {
         Ok(Self(socket))
     }
 
-    /// Reads what is there; 0 at the end of the stream.
+    /// Reads the available bytes; 0 at the end of the stream.
     pub(crate) fn read(&self, into: &mut [u8]) -> Result<usize, Errno> {
         loop {
             match recv(&self.0, &mut *into, RecvFlags::empty()) {
@@ -109,7 +110,7 @@ impl Socket {
         }
     }
 
-    /// Writes as much as the socket takes.
+    /// Writes as much as the socket accepts.
     pub(crate) fn write(&self, pieces: &[IoSlice<'_>]) -> Result<usize, Errno> {
         loop {
             match sendmsg(&self.0, pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
@@ -120,9 +121,9 @@ impl Socket {
         }
     }
 
-    /// Says that nothing more is written.
+    /// Closes this side's half of the stream.
     pub(crate) fn end_writing(&self) {
-        // Fails only when the other side is gone, and then the end is there already.
+        // Fails only if the other side is gone, and then the stream has ended already.
         let _ = shutdown(&self.0, Shutdown::Write);
     }
 

@@ -1,9 +1,9 @@
-//! A raw device as a drive: what a file drive on it does, with discards of its own, errors that say
-//! when the device is gone, and the kernel's knobs.
+//! A raw device as a drive: a file drive on it, with its own discards, errors that report a device
+//! that is gone, and the kernel settings.
 //!
-//! Discards do not go the way of a file's holes: punching a hole in a block device writes zeroes
-//! where the drive cannot forget, which on a rotating disk takes as long as writing them. They go
-//! by `BLKDISCARD` on a thread, or are answered at once where the device cannot forget.
+//! Discards do not punch holes as in a file: on a block device without discard, the kernel would
+//! write zeroes, which takes a rotating disk as long as any write. They use `BLKDISCARD` on a
+//! thread, or complete at once if the device has no discard.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -21,17 +21,17 @@ use crate::kernel_settings::KnobGuard;
 
 /// A raw device.
 pub(super) struct RawDevice {
-    /// Does everything but discards.
+    /// Executes all commands except discards.
     mover: Box<dyn Backend>,
-    /// Does discards; `None` where the device cannot forget.
+    /// Executes discards. `None` if the device has none.
     discards: Option<Pool>,
     discarded: Vec<(CommandId, Result<Bytes, i32>)>,
-    /// Discards that were answered at once.
+    /// Discards that completed at once.
     nothing_to_do: Vec<BackendCompletion>,
     /// Commands of the last iteration that failed because the device is gone.
     lost: Vec<CommandId>,
-    /// Dropped when no command is at the drive any more, and before the claim on the device, which
-    /// the next user of the device needs.
+    /// Dropped after the last command at the drive, and before the claim on the device, which the
+    /// next user of the device needs.
     knobs: Option<KnobGuard>,
     /// Holds the claim.
     watch: Watch,
@@ -41,7 +41,7 @@ pub(super) struct RawDevice {
 pub(super) struct Watch {
     /// Its name in messages.
     pub(super) path: PathBuf,
-    /// The device once more.
+    /// The same device.
     pub(super) file: OwnedFd,
     /// Its size when it was opened.
     pub(super) bytes: u64,
@@ -74,7 +74,7 @@ impl Backend for RawDevice {
     fn start(&mut self, now: Instant, work: BackendCommand) {
         match (&self.discards, work.command.op, work.command.fua) {
             (Some(discards), Op::Discard, _) => discards.carry_out(work),
-            // What is durable of a discard that does nothing is what was there before.
+            // A discard without effect leaves the data as durable as it was.
             (None, Op::Discard, true) => {
                 let flush = Command {
                     op: Op::Flush,
@@ -137,8 +137,8 @@ impl Backend for RawDevice {
         if let Some(discards) = discards {
             discards.abandon();
         }
-        // Changing the scheduler waits for what is at the drive, which is what shall not be waited
-        // for here. Should the program end before, the settings are put back by the next one.
+        // A change of the kernel's scheduler waits for the commands at the drive, and this must not
+        // wait for them. If the program ends before, its next start restores the settings.
         if let Some(knobs) = knobs {
             tracing::warn!(
                 "the drive still holds commands; kernel settings are put back when it lets them \
@@ -148,16 +148,15 @@ impl Backend for RawDevice {
                 drop(knobs);
                 drop(watch);
             };
-            // Without a thread they are put back here after all.
+            // Without a thread, restore them here.
             drop(std::thread::Builder::new().name("headtime-knobs".to_owned()).spawn(put_back));
         }
     }
 }
 
 impl Watch {
-    /// Returns true if a command failed with `errno` because the device is gone. One that is gone
-    /// has no sectors left, so that the kernel calls reads past its end failed and writes out of
-    /// space.
+    /// Returns true if a command failed with `errno` because the device is gone. Such a device has
+    /// no sectors: the kernel then reports reads as past the end and writes as out of space.
     fn is_gone_by(&self, errno: i32) -> bool {
         let by_its_end = [Errno::NOSPC, Errno::IO, Errno::NXIO, Errno::NODEV]
             .iter()
@@ -176,7 +175,7 @@ impl Watch {
             bytes => format!("has {bytes} bytes now, and had {} when it was opened", self.bytes),
         };
         format!(
-            "{device} {became}; look at its cable, its power and the machine's log, then start \
+            "{device} {became}; check its cable, its power and the system log, then start \
                 again to open it again"
         )
     }

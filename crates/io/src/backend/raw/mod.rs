@@ -1,10 +1,9 @@
-//! A block device as a drive: refused when anything speaks against it, claimed for this program
-//! alone, served past the page cache.
+//! A block device as a drive: checked, claimed exclusively, and served without the page cache.
 //!
-//! The claim is the kernel's: opened with `O_EXCL`, a device with a mounted file system, swap, or
-//! another device made of it says "busy", as do its partitions and its whole disk; while it is open
-//! here, nothing of that can be made of it. What is read beforehand finds the words for a refusal,
-//! and the one thing that claims nothing: a process that has it open for writing.
+//! The kernel enforces the claim: `O_EXCL` fails with "busy" for a device with a mounted file
+//! system, swap, or another device on top, also on one of its partitions or on its whole disk.
+//! While the device is open here, nobody else can mount it. The checks before that explain a
+//! refusal, and find processes that have the device open for writing without a claim.
 
 mod device;
 #[cfg(feature = "characterize")]
@@ -35,11 +34,11 @@ use crate::profile::ReportedModel;
 use crate::sys;
 use device::{RawDevice, Watch};
 
-/// The block device that `path` leads to, through whatever links; `None` when it is something else
-/// or nothing.
+/// The block device that `path` leads to, through any links. `None` if it is something else or does
+/// not exist.
 ///
 /// # Errors
-/// The system's, when it is a block device and the kernel's tree does not show it.
+/// The system's, if it is a block device that sysfs does not show.
 pub fn block_device_at(path: &Path, system: &SystemPaths) -> std::io::Result<Option<BlockDevice>> {
     device_number(path).map(|number| BlockDevice::with_number(system, number)).transpose()
 }
@@ -58,7 +57,7 @@ pub(crate) fn is_block_device(path: &Path) -> bool {
 /// Opens a block device as a drive.
 ///
 /// # Errors
-/// See [`OpenError`]; nothing was changed then.
+/// See [`OpenError`]. Nothing was changed then.
 pub(crate) fn open(
     path: &Path,
     options: &DriveOptions,
@@ -76,7 +75,7 @@ pub(crate) fn open(
             tell(path, &device);
             let (knobs, reports) = KnobGuard::set(&device, raw);
             say(&device, &reports);
-            // Setting the knobs has changed some of what it said.
+            // The kernel settings have changed some of its properties.
             let device = BlockDevice::with_number(&raw.system, device.number).unwrap_or(device);
             (knobs, Some(device))
         }
@@ -123,8 +122,8 @@ pub(crate) fn open(
     })
 }
 
-/// Reads what the kernel shows of the device, and refuses what cannot be a drive. `None` when the
-/// kernel shows nothing, as in some containers.
+/// Reads the kernel's description of the device, and refuses a device that cannot be a drive.
+/// `None` if the kernel shows nothing, as in some containers.
 fn look_at(path: &Path, raw: &RawOptions) -> Result<Option<BlockDevice>, OpenError> {
     let Ok(Some(device)) = block_device_at(path, &raw.system) else { return Ok(None) };
     match device.refusals().into_iter().next() {
@@ -133,7 +132,7 @@ fn look_at(path: &Path, raw: &RawOptions) -> Result<Option<BlockDevice>, OpenErr
     }
 }
 
-/// Opens the node so that nobody else can claim the device.
+/// Opens the device exclusively.
 fn claim(
     path: &Path,
     options: &DriveOptions,
@@ -141,7 +140,7 @@ fn claim(
 ) -> Result<OwnedFd, OpenError> {
     let direct = if options.direct { OFlags::DIRECT } else { OFlags::empty() };
     let in_use = || {
-        // Somebody came in between, or cannot be seen from here.
+        // Another program claimed it in the meantime, or is not visible from here.
         let now = device
             .and_then(|device| BlockDevice::with_number(&options.raw.system, device.number).ok());
         refused(path, DeviceRefusal::InUse(now.map_or_else(Vec::new, |device| device.users)))
@@ -169,7 +168,7 @@ fn claim(
     if sys::is_read_only(&file).map_err(OpenError::system(path, "looking at"))? {
         return Err(refused(path, DeviceRefusal::ReadOnly));
     }
-    // Keeps udev from probing the device each time something is closed.
+    // Keeps udev from probing the device after each close.
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
         Err(Errno::WOULDBLOCK) => Err(in_use()),
@@ -206,7 +205,7 @@ impl Shape {
     }
 }
 
-/// Says what should be known of the device.
+/// Logs the properties that limit the device's use.
 fn tell(path: &Path, device: &BlockDevice) {
     let name = &device.name;
     for reject in device.rejects() {
@@ -243,9 +242,9 @@ fn say(device: &BlockDevice, reports: &[KnobReport]) {
     }
 }
 
-/// Of a drive that does not say how many commands it holds: as deep as the queue of a SATA drive.
+/// The queue depth of a drive that does not report one: that of a SATA drive.
 const QUEUE_DEPTH_UNKNOWN: u32 = 32;
-/// More are never of use to one head (guess); SAS drives name 254 and more.
+/// The maximum queue depth (guess): one head does not use more. SAS drives report 254 and more.
 const MAX_QUEUE_DEPTH: u32 = 256;
 /// Discards arrive one at a time from a trimming client. More of them at once would only delay
 /// reads.

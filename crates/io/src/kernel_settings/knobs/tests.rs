@@ -147,7 +147,7 @@ fn what_somebody_else_changed_meanwhile_stays() {
         .to_string();
     assert!(
         depth.contains("stays at 16")
-            && depth.contains("somebody else")
+            && depth.contains("another program")
             && depth.contains("put back to 32"),
         "{depth}"
     );
@@ -183,7 +183,7 @@ fn a_knob_without_effect_says_why_and_what_follows() {
     let tree = Tree::with_sdb();
     tree.remove("device/queue_depth");
     tree.remove("device/scsi_disk/0:0:0:0/cache_type");
-    // A file of the kernel's that nobody may write, root neither.
+    // A file of the kernel that not even root may write.
     tree.remove("queue/nomerges");
     std::os::unix::fs::symlink("/proc/sys/kernel/ostype", tree.disk_path("queue/nomerges"))
         .expect("the tree is ours");
@@ -254,7 +254,7 @@ fn the_page_about_raw_devices_has_every_knob_with_its_files() {
 }
 
 #[test]
-fn a_damaged_memory_is_told_and_not_acted_upon() {
+fn a_damaged_record_is_reported_and_not_used() {
     let tree = Tree::with_sdb();
     std::fs::create_dir_all(&tree.system.state).expect("the tree is ours");
     std::fs::write(tree.system.state.join("sdb.knobs"), "headtime-knobs 1\ndisk sdb\n")

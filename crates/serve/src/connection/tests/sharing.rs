@@ -37,7 +37,7 @@ async fn a_client_that_does_not_read_holds_up_nobody_and_no_more_memory_than_its
         })
     });
     for reader in all_read.collect::<Vec<_>>() {
-        reader.await.expect("whoever reads at last gets everything");
+        reader.await.expect("a reader that starts late gets everything");
     }
     drop(quick);
     bench.until_quiet().await;
@@ -322,7 +322,7 @@ async fn a_client_that_leaves_while_its_next_request_waits_for_room_gives_everyt
         client.submit(read(0, 1 << 20));
     }
     client.send().await;
-    bench.until("a reply that nobody fetches", |bench| bench.stats()[0].reads.requests > 0).await;
+    bench.until("a reply that is not read", |bench| bench.stats()[0].reads.requests > 0).await;
     drop(client);
     bench.until("its task ends", |_| task.is_finished()).await;
     bench.until_quiet().await;
