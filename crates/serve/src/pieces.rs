@@ -130,7 +130,7 @@ impl Job {
         }
     }
 
-    /// Returns whether the data goes nowhere: a CACHE request.
+    /// Returns true for a CACHE request, whose data is not returned.
     pub(crate) fn caches(&self) -> bool {
         self.op == Op::Read && !self.keeps_data
     }

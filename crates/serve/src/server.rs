@@ -257,19 +257,19 @@ impl Server {
             .map(|(path, listener)| (path, runtime.spawn(answer_clients(listener, handler))));
         let addresses: Vec<Listen> =
             listeners.iter().map(|listener| listener.address().clone()).collect();
-        for open_door in listeners.iter().filter(|listener| {
+        for open_listener in listeners.iter().filter(|listener| {
             !listener.is_local() && listener.address().tls(there_is_tls) != TlsPolicy::Require
         }) {
             tracing::warn!(
                 "{}: every client that reaches this address may read and write all unrestricted \
                     exports, \
                     and the data can be read on the network; add tls=require",
-                open_door.address()
+                open_listener.address()
             );
         }
         let slots = Arc::new(Semaphore::new(limits.connections as usize));
         let streams = Arc::new(AtomicU32::new(1));
-        let open_door = |listener: Listener| {
+        let start_accepting = |listener: Listener| {
             let tls = listener.address().tls(there_is_tls);
             runtime.spawn(accept(
                 listener,
@@ -280,7 +280,7 @@ impl Server {
             ))
         };
         let metrics = metrics.map(|listener| runtime.spawn(listener.answer(Arc::clone(&stats))));
-        let export_permits = listeners.into_iter().map(open_door).chain(metrics).collect();
+        let export_permits = listeners.into_iter().map(start_accepting).chain(metrics).collect();
         notify::ready();
         let OpenedDrive { volumes, opening, free, drive: _ } = contents.opened;
         Ok(Self {
