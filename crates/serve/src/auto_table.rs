@@ -137,7 +137,7 @@ mod tests {
             |text: &str| read_auto_table("auto.toml", text).expect_err("no table").to_string();
         let text = write_auto_table(&AutoTable::built_in());
         let missing = message(&text.replacen("reads = ", "read = ", 1));
-        assert!(missing.starts_with("auto.toml:5:") && missing.contains("`read`"), "{missing}");
+        assert!(missing.starts_with("auto.toml:9:1:") && missing.contains("`read`"), "{missing}");
         let score = message(&text.replacen("scores = [", "scores = [2, ", 1));
         assert!(score.contains("scores for"), "{score}");
         let policy = message(&text.replacen("\"headtime\"", "\"elevator\"", 1));
