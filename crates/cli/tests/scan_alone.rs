@@ -251,7 +251,8 @@ fn a_server_finds_the_drive_in_use_while_it_is_scanned() {
         &listen,
     ]);
     assert!(
-        refused.status.code() == Some(1) && said(&refused).contains("in use"),
+        refused.status.code() == Some(1)
+            && said(&refused).contains("is locked by another headtime"),
         "{}",
         said(&refused)
     );

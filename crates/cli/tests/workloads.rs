@@ -172,7 +172,9 @@ fn a_scan_runs_beside_streams_and_deadlines_follow_priorities() {
         "[[stream]]\nname = \"recorder\"\nclients = 2\npriority = \"rt\"\n[[stream]]\nname = \
             \"guest\"\nclients = 6\n[[scan]]\n",
     );
-    let answer = simulated(&["--workload", &path, "--seconds", "20", "--set", "deadlines=rt=90ms"]);
+    // The default policy would serve nothing but the priority `rt`.
+    let run = ["--workload", &path, "--seconds", "20", "--policy", "sptf"];
+    let answer = simulated(&[&run[..], &["--set", "deadlines=rt=90ms"]].concat());
     let with_deadlines = |answer: &Value, stream: usize| {
         answer["streams"][stream]["deadline_requests"] == answer["streams"][stream]["requests"]
     };

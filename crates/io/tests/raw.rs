@@ -209,7 +209,7 @@ fn a_claim_that_nobody_can_be_named_for_is_refused_too() {
     let claimed = rustix::fs::open(bench.device.path(), claim, rustix::fs::Mode::empty())
         .expect("nobody has it");
     let said = bench.refusal(bench.device.path());
-    assert!(said.contains("cannot be named") && said.contains("fuser -v"), "{said}");
+    assert!(said.contains("its user is not visible") && said.contains("fuser -v"), "{said}");
     drop(claimed);
     drop(bench.open());
 }

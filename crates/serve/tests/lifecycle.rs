@@ -109,7 +109,7 @@ fn a_live_socket_is_not_taken_over_and_the_drive_not_touched() {
     elsewhere.listen =
         vec![format!("unix:{}", sandbox.path("other.sock").display()).parse().unwrap()];
     let error = Server::start(&elsewhere).map(drop).unwrap_err().to_string();
-    assert!(error.contains("in use"), "{error}");
+    assert!(error.contains("is locked by another headtime"), "{error}");
     assert!(
         !sandbox.path("other.sock").exists(),
         "a server that did not start leaves no socket behind"

@@ -222,7 +222,7 @@ fn a_map_is_loaded_and_merged_while_clients_read_and_a_foreign_one_changes_nothi
     let text = refusal(&server, "map.save", json!({"to": on("text.map"), "force": true}));
     assert!(
         text.contains("no latency map")
-            && text.contains("text.map is there")
+            && text.contains("text.map exists")
             && text.contains("move it away"),
         "{text}"
     );
