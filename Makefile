@@ -27,7 +27,7 @@ setup-build:
 
 demo: setup-build ## Serve an emulated drive to three clients in three runs; write target/demo/report.html
 	@scripts/setup.sh demo
-	cargo run --locked --release --quiet -p headtime -- demo --out target/demo
+	cargo run --locked --release --quiet -p headtime-cli -- demo --out target/demo
 
 test: setup-build ## Check formatting, lints, documentation and licenses, and run every test
 	@scripts/setup.sh test
@@ -42,7 +42,7 @@ lint: ## Run clippy on all targets
 	@if cargo clippy --version >/dev/null 2>&1; then cargo clippy --locked --quiet --workspace --all-targets -- $(CLIPPY_FLAGS); else echo "skipped: lints, since clippy is not installed"; fi
 
 server-only: ## Check that the program compiles without simulated drives, characterization and the laboratory
-	cargo check --locked --quiet --package headtime --no-default-features
+	cargo check --locked --quiet --package headtime-cli --no-default-features
 
 doc: ## Build the documentation
 	RUSTDOCFLAGS="$(CLIPPY_FLAGS)" cargo doc --locked --quiet --workspace --no-deps
@@ -71,14 +71,14 @@ bench: setup-build ## Measure the time per decision of every policy, and simulat
 
 bench-nbd: setup-build ## Measure 4 KiB requests over NBD, interleaved with nbdkit and qemu-nbd
 	@scripts/setup.sh test
-	cargo bench --locked --quiet -p headtime --bench nbd
+	cargo bench --locked --quiet -p headtime-cli --bench nbd
 
 fuzz: setup-build ## Run every fuzz target for a minute; needs a nightly compiler and cargo-fuzz
 	for target in $$(ls fuzz/fuzz_targets | sed 's/\.rs$$//'); do mkdir -p fuzz/found/$$target; cargo +nightly fuzz run $$target fuzz/found/$$target fuzz/corpus/$$target -- -max_total_time=60 -rss_limit_mb=2048 || exit 1; done
 
 realtime: setup-build ## Measure timing in real time; needs an idle machine
 	cargo run --locked --release -p headtime-io --example lateness
-	cargo build --locked --release -p headtime
+	cargo build --locked --release -p headtime-cli
 	scripts/realtime-characterize.sh atlas10k deskstar34gxp@nocache
 	scripts/realtime-scan.sh atlas10k
 	scripts/realtime-shares.sh

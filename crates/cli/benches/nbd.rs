@@ -1,7 +1,7 @@
 //! 4 KiB requests over NBD: Headtime on a drive in memory beside nbdkit's memory plugin and
 //! qemu-nbd on a file in memory, by fio.
 //!
-//! `make bench-nbd`, or `cargo bench -p headtime --bench nbd -- --repeats 15 --seconds 1 --rw
+//! `make bench-nbd`, or `cargo bench -p headtime-cli --bench nbd -- --repeats 15 --seconds 1 --rw
 //! randread --policy fcfs`. All servers run from the start to the end; in each repeat fio visits
 //! each of them in turn, so that whatever the machine does meets all alike. Printed are medians and
 //! ranges over the repeats, and the median and range of the ratio to nbdkit within each repeat.

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::FromArgMatches as _;
 
 fn main() -> ExitCode {
-    let matches = headtime::command().get_matches();
-    let cli = headtime::Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let matches = headtime_cli::command().get_matches();
+    let cli = headtime_cli::Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match cli.verb.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -1,6 +1,6 @@
 //! `headtime characterize` as a program: in virtual time, over NBD, interrupted, killed, refused.
 //!
-//! `cargo test -p headtime --test characterize`. What is found is held against the truth in the
+//! `cargo test -p headtime-cli --test characterize`. What is found is held against the truth in the
 //! tests of `headtime-probe`; here it is whether the program carries it out, keeps it, and says
 //! what it should.
 

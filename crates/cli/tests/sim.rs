@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 use clap::Parser as _;
-use headtime::{Cli, Verb};
+use headtime_cli::{Cli, Verb};
 use headtime_lab::{StudyCommand, commands};
 use headtime_mechanics::catalog::CATALOG;
 use headtime_sched::POLICIES;

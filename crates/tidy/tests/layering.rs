@@ -25,6 +25,7 @@ const CRATES: &[Crate] = &[
     Crate("probe", 2, "units mechanics"),
     Crate("io", 3, "units mechanics sched nbd belief sim probe"),
     Crate("serve", 4, "units config mechanics sched workload nbd belief sim probe tasks io"),
+    Crate("headtime", 4, "units sched io"),
     Crate("console", 5, "units mechanics sched belief io serve"),
     Crate("lab", 5, "units mechanics sched workload nbd belief sim probe tasks io serve console"),
     Crate("cli", 5, "units mechanics sched belief probe tasks io serve console lab"),
@@ -106,7 +107,14 @@ fn the_table_never_points_upwards_and_the_architecture_describes_each_crate() {
 #[test]
 fn a_program_without_features_depends_on_the_crates_that_serve_a_drive_only() {
     let tree = std::process::Command::new(env!("CARGO"))
-        .args(["tree", "--locked", "--offline", "--package", "headtime", "--no-default-features"])
+        .args([
+            "tree",
+            "--locked",
+            "--offline",
+            "--package",
+            "headtime-cli",
+            "--no-default-features",
+        ])
         .args(["--edges", "normal", "--prefix", "none", "--format", "{p}"])
         .output()
         .expect("cargo is installed");
@@ -228,5 +236,9 @@ fn imports(manifest: &toml::Table) -> BTreeSet<String> {
         tables.extend(of_target);
     }
     let names = tables.iter().flat_map(|table| table.keys());
-    names.filter_map(|name| name.strip_prefix("headtime-")).map(str::to_owned).collect()
+    let folder = |name: &str| match name {
+        "headtime" => Some("headtime".to_owned()),
+        other => other.strip_prefix("headtime-").map(str::to_owned),
+    };
+    names.filter_map(|name| folder(name)).collect()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use headtime_sched::{FillSettings, RequestId, ShareChange, ShareRefusal, StreamId};
-use headtime_units::{Extent, SectorSize, Sectors};
+use headtime_units::{Extent, Instant, SectorSize, Sectors};
 
 use crate::clock::RealClock;
 use crate::drive::link::DriveLink;
@@ -116,7 +116,13 @@ impl DriveHandle {
     /// [`wait`](StartWhenRoom::wait). Waiting requests are served in order of arrival. A deadline
     /// counts from now, so it includes the time spent waiting for room.
     pub fn start_when_room(&self, io: Io) -> StartWhenRoom {
-        StartWhenRoom::new(Arc::clone(&self.link), io)
+        self.start_when_room_since(io, RealClock.now())
+    }
+
+    /// The same as [`DriveHandle::start_when_room`], with a deadline that counts from `submitted`,
+    /// so that the requests of a batch have the same one.
+    pub fn start_when_room_since(&self, io: Io, submitted: Instant) -> StartWhenRoom {
+        StartWhenRoom::new(Arc::clone(&self.link), io, submitted)
     }
 
     /// Submits a request and waits until it has finished. A refused request finishes at once with

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use headtime_sched::RequestId;
 
-use crate::clock::RealClock;
 use crate::drive::link::DriveLink;
 use crate::engine::capacity_queue::QueuePosition;
 use crate::request::{Io, IoDone, SubmitError};
@@ -172,8 +171,8 @@ pub struct StartWhenRoom {
 }
 
 impl StartWhenRoom {
-    pub(crate) fn new(link: Arc<DriveLink>, io: Io) -> Self {
-        Self { link, io: Some(io), submitted: RealClock.now(), ticket: None }
+    pub(crate) fn new(link: Arc<DriveLink>, io: Io, submitted: headtime_units::Instant) -> Self {
+        Self { link, io: Some(io), submitted, ticket: None }
     }
 
     /// Waits until the drive has accepted the request.
