@@ -116,7 +116,7 @@ const AFTER_HELP: &str = "\
 Parts of a response time. own queue: the drive served the same volume; other volumes, background: \
 it served those; held: it served none, because of a limit or to wait for a better request; \
 at the drive: queued after another command; overhead, seek, rotation, transfer: by the \
-drive model; unforeseen: time of the drive beyond the model. See docs/explain.md.";
+drive model; unpredicted: time of the drive beyond the model. See docs/explain.md.";
 
 #[cfg(test)]
 mod tests {
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn the_longest_part_stands_first_and_all_are_summed_up() {
-        let parts_ms = [("seek", 4.0), ("own queue", 90.0), ("unforeseen", 6.0)]
+        let parts_ms = [("seek", 4.0), ("own queue", 90.0), ("unpredicted", 6.0)]
             .map(|(part, ms)| (part.to_owned(), ms))
             .into();
         let request = ExplainedRequest {
@@ -145,8 +145,8 @@ mod tests {
             text,
             "vm1: read of 8 KiB at byte 4096, 1.5 s ago, request 7: missed its deadline of 50.0 \
                 ms, took 100.0 ms\n    \
-             own queue 90.0 ms, unforeseen 6.0 ms, seek 4.0 ms\ntogether: own queue 90 %, \
-             unforeseen 6 %, seek 4 %\n"
+             own queue 90.0 ms, unpredicted 6.0 ms, seek 4.0 ms\ntogether: own queue 90 %, \
+             unpredicted 6 %, seek 4 %\n"
         );
     }
 }

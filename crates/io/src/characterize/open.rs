@@ -153,8 +153,8 @@ fn notice(path: &Path, reject: &DeviceReject) -> Option<String> {
                 not stay true"
         )),
         DeviceReject::Partition { disk } => Some(format!(
-            "{path} is a part of {disk}: the profile describes that part only, and whoever uses \
-                the others moves the same head"
+            "{path} is a part of {disk}: the profile describes that part only, and users \
+                of the others move the same head"
         )),
         // Nothing is written, or only what was there.
         DeviceReject::Misaligned | DeviceReject::Content(_) => None,

@@ -5,8 +5,8 @@
 //! ms in the queue. During this time, its own volume was served for 12 ms, other volumes for 30 ms,
 //! and no volume for 8 ms. At the drive, it waited 4 ms for an earlier command. Its service took 9
 //! ms, of which the prediction assigned 3 ms to the arm, 4 ms to the rotation and 0.1 ms to the
-//! transfer. The parts are: own queue 12, other volumes 30, held 8, `behind` 4, seek 3, rotation 4,
-//! transfer 0.1, unforeseen 1.9 ms. The parts always add up to the response time.
+//! transfer. The parts are: own queue 12, other volumes 30, held 8, drive queue 4, seek 3, rotation 4,
+//! transfer 0.1, unpredicted 1.9 ms. The parts always add up to the response time.
 //!
 //! The time of a command is charged at its completion, so waiting times are accurate to the length
 //! of one command. The time before the submission to the drive is not included.
@@ -72,7 +72,7 @@ pub struct TimeParts {
     pub transfer: Nanos,
     /// The service time beyond the prediction. The whole service time of a flush or discard, and of
     /// any request if locations are unknown.
-    pub unforeseen: Nanos,
+    pub unpredicted: Nanos,
 }
 
 impl TimeParts {
@@ -84,12 +84,12 @@ impl TimeParts {
             ("other volumes", self.other_volumes),
             ("background", self.background),
             ("held", self.held),
-            ("behind", self.at_drive_queue),
+            ("drive queue", self.at_drive_queue),
             ("overhead", self.overhead),
             ("seek", self.seek),
             ("rotation", self.rotation),
             ("transfer", self.transfer),
-            ("unforeseen", self.unforeseen),
+            ("unpredicted", self.unpredicted),
         ]
     }
 }
@@ -211,7 +211,7 @@ fn parts(
         seek,
         rotation,
         transfer,
-        unforeseen: of_alone(Nanos::MAX),
+        unpredicted: of_alone(Nanos::MAX),
     }
 }
 
@@ -287,7 +287,7 @@ mod tests {
             seek: us(3_000),
             rotation: us(4_000),
             transfer: us(100),
-            unforeseen: us(1_900),
+            unpredicted: us(1_900),
             ..TimeParts::default()
         };
         assert_eq!(slow.went, expected);

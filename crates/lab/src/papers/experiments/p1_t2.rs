@@ -314,7 +314,7 @@ const CAUSES: &str = "Why G-MATRIX misses: it delays a request as long as its ti
     time, and so do the rows next to the published ones. Half a matrix keeps the worse of two \
     directions, which is too long for one of them: where all orders \
      seem late, wrong times decide which is least late. Retries (one access in a thousand takes a \
-     turn more) are missed by whoever has no slack left. And four requests see no fifth: the rows \
+     turn more) are missed by requests without slack. And four requests see no fifth: the rows \
      without noise \
      show what each leaves. Of a profile the worst is a whole turn at every request, and the sum \
      of four of them is no forecast.";

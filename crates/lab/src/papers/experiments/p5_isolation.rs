@@ -155,7 +155,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     }
     findings.notes.push(
         "The drive's write cache is off except where named. With it on a drive answers \
-            writes before it does them, and what that costs falls on whoever comes next."
+            writes before it does them, and the next request pays for them."
             .to_string(),
     );
     Ok(findings)
