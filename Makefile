@@ -15,9 +15,12 @@ export CARGO_INCREMENTAL ?= 0
 
 # A newer compiler may have new warnings: warnings fail the build in CI and are only shown elsewhere.
 CLIPPY_FLAGS := $(if $(CI),-D warnings)
-TOOLS := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)/tools/bin
+TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
+TOOLS := $(TARGET)/tools/bin
+# The checks build in a folder of their own, so that they and the build of the tests do not wait for each other's lock.
+CHECKS := CARGO_TARGET_DIR=$(abspath $(TARGET))/checks
 
-.PHONY: help demo test check fmt lint doc licenses unit server-only properties instructions bench bench-nbd fuzz realtime setup-build clean
+.PHONY: help demo test check fmt lint doc licenses build-tests unit server-only properties instructions count-instructions bench bench-nbd fuzz realtime setup-build clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -31,7 +34,9 @@ demo: setup-build ## Serve an emulated drive to three clients in three runs; wri
 
 test: setup-build ## Check formatting, lints, documentation and licenses, and run every test
 	@scripts/setup.sh test
-	@$(MAKE) --no-print-directory check instructions unit
+	@scripts/setup.sh instructions
+	@$(MAKE) --no-print-directory -j2 --output-sync=target build-tests check count-instructions
+	@$(MAKE) --no-print-directory unit
 
 check: fmt lint server-only doc licenses ## Run all checks but the tests
 
@@ -39,13 +44,13 @@ fmt: ## Check the formatting
 	@if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check && rustfmt --check --edition 2024 crates/sched/src/policies/*.rs; else echo "skipped: formatting, since rustfmt is not installed"; fi
 
 lint: ## Run clippy on all targets
-	@if cargo clippy --version >/dev/null 2>&1; then cargo clippy --locked --quiet --workspace --all-targets -- $(CLIPPY_FLAGS); else echo "skipped: lints, since clippy is not installed"; fi
+	@if cargo clippy --version >/dev/null 2>&1; then $(CHECKS) cargo clippy --locked --quiet --workspace --all-targets -- $(CLIPPY_FLAGS); else echo "skipped: lints, since clippy is not installed"; fi
 
 server-only: ## Check that the program compiles without simulated drives, characterization and the laboratory
-	cargo check --locked --quiet --package headtime-cli --no-default-features
+	@$(CHECKS) cargo check --locked --quiet --package headtime-cli --no-default-features
 
 doc: ## Build the documentation
-	RUSTDOCFLAGS="$(CLIPPY_FLAGS)" cargo doc --locked --quiet --workspace --no-deps
+	@RUSTDOCFLAGS="$(CLIPPY_FLAGS)" $(CHECKS) cargo doc --locked --quiet --workspace --no-deps
 
 licenses: ## Check the licenses of all dependencies
 	@scripts/setup.sh deny
@@ -54,6 +59,9 @@ licenses: ## Check the licenses of all dependencies
 # Every machine runs the same random cases, so that only a change can make a test fail. `make properties` runs new ones.
 PROPTEST_RNG_SEED ?= 1
 export PROPTEST_RNG_SEED
+
+build-tests: setup-build
+	@cargo test --locked --quiet --workspace --no-run
 
 unit: ## Run every test, without the checks
 	cargo test --locked --workspace --no-fail-fast -- --show-output 2>&1 | awk -f scripts/count-tests.awk
@@ -64,7 +72,10 @@ properties: setup-build ## Run every test with new random cases; repeat with `ma
 
 instructions: setup-build ## Count instructions under valgrind and compare them with the committed counts
 	@scripts/setup.sh instructions
-	@scripts/instructions.sh
+	@$(MAKE) --no-print-directory count-instructions
+
+count-instructions:
+	@HEADTIME_TOOLS=$(abspath $(TOOLS)) $(CHECKS) scripts/instructions.sh
 
 bench: setup-build ## Measure the time per decision of every policy, and simulated requests per second
 	cargo bench --locked --quiet -p headtime-sim --bench decide --bench simulate

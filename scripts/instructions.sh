@@ -11,7 +11,7 @@ set -u -o pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 expected="$here/crates/sim/benches/instructions.expected"
-tools="${CARGO_TARGET_DIR:-$here/target}/tools/bin"
+tools="${HEADTIME_TOOLS:-${CARGO_TARGET_DIR:-$here/target}/tools/bin}"
 max_percent=110   # a count above this percentage of the committed one fails
 min_percent=90   # below this percentage, the new counts should be committed
 accept=no
