@@ -5,8 +5,8 @@
 //! ms in the queue. During this time, its own volume was served for 12 ms, other volumes for 30 ms,
 //! and no volume for 8 ms. At the drive, it waited 4 ms for an earlier command. Its service took 9
 //! ms, of which the prediction assigned 3 ms to the arm, 4 ms to the rotation and 0.1 ms to the
-//! transfer. The parts are: own queue 12, other volumes 30, held 8, drive queue 4, seek 3, rotation 4,
-//! transfer 0.1, unpredicted 1.9 ms. The parts always add up to the response time.
+//! transfer. The parts are: own queue 12, other volumes 30, held 8, drive queue 4, seek 3, rotation
+//! 4, transfer 0.1, unpredicted 1.9 ms. The parts always add up to the response time.
 //!
 //! The time of a command is charged at its completion, so waiting times are accurate to the length
 //! of one command. The time before the submission to the drive is not included.
