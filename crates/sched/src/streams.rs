@@ -1,16 +1,20 @@
 //! Sequential runs among the requests, and the disk time that each owner of requests has used.
 //!
 //! A *run* is a sequence of requests of one volume and one operation, each of which starts where
-//! the one before it ended. From its third request on a run is the *owner* of its requests; all
-//! other requests of a volume have one owner together ([`Owner::Rest`]). A run continues over a gap
-//! that is neither longer than the run so far nor than 32 requests (read-ahead skips what is
-//! cached), and with a request that arrives after one that follows it.
+//! the one before it ended. It is known as a run from its third request on, and earlier where most
+//! sequences like it became runs ([`Habits`]). A run continues over a gap that is neither longer
+//! than the run so far nor than 32 requests (read-ahead skips what is cached), and with a request
+//! that arrives after one that follows it.
+//!
+//! A run that has used the disk time of two changes to another owner is *long*, and the *owner* of
+//! its requests from then on. All other requests of a volume, those of short runs too, have one
+//! owner together ([`Owner::Rest`]).
 //!
 //! Worked example: reads of 8 sectors at 0, 8 and 16 are a run from the third on; one at 32 belongs
 //! to it (the gap of 8 sectors is shorter than the run of 24), one at 900 does not.
 //!
-//! Cost: a request of no run takes two accesses to a table of fixed size, one of a run O(log n) in
-//! the number of runs.
+//! Cost: a request of no run takes two accesses to a table of fixed size and one to the habits, one
+//! of a run O(log n) in the number of runs.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -25,9 +29,9 @@ use crate::request::{Op, Request, RequestId, StreamId, VolumeId};
 /// The owner of requests, for the fair use of disk time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Owner {
-    /// A sequential run.
+    /// A long sequential run.
     Run(RunId),
-    /// Everything of a volume that belongs to no run.
+    /// Everything of a volume that belongs to no long run.
     Rest(VolumeId),
 }
 
@@ -53,15 +57,41 @@ pub(crate) struct Think {
     mean_ns: Option<(f64, f64)>,
     /// The last completion, as long as no request was submitted after it.
     idle_since: Option<Instant>,
-    /// True if no request will follow.
+    /// True if the process or connection of the last request has ended.
     ended: bool,
+    /// The probability that another process continues after that.
+    inherited: f64,
 }
+
+/// The outcome of a wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Came {
+    Yes,
+    No,
+}
+
+/// The sequences of one kind: of one volume, one operation and about one request size.
+#[derive(Clone, Copy, Debug, Default)]
+struct Habits {
+    /// The numbers of sequences with a first, second and third request, and of the requests after
+    /// these; earlier ones count less.
+    reached: [f64; 4],
+    /// The think time of those that became runs.
+    think: Think,
+}
+
+/// The kind of a sequence: volume, operation and the logarithm of the request size.
+type Kind = (VolumeId, Op, u32);
 
 /// A sequential run.
 #[derive(Clone, Debug)]
 struct Run {
     volume: VolumeId,
     op: Op,
+    kind: Kind,
+    /// True once it is the owner of its requests.
+    is_long: bool,
+    requests: u32,
     stream: StreamId,
     /// The end of the run so far, and its length.
     end: Lba,
@@ -77,6 +107,7 @@ struct Run {
 struct Candidate {
     volume: VolumeId,
     op: Op,
+    kind: Kind,
     end: Lba,
     requests: u32,
     length: u64,
@@ -94,11 +125,19 @@ pub(crate) struct Streams {
     /// The runs of the requests held.
     of: BTreeMap<RequestId, RunId>,
     rests: BTreeMap<VolumeId, Account>,
+    habits: BTreeMap<Kind, Habits>,
+    /// The number of requests held of long runs.
+    held_of_long: usize,
     next_run: u64,
 }
 
-/// The number of requests that make a run (guess: two may follow each other by chance).
+/// The number of requests that make a run while nothing is known of its kind (guess: two may follow
+/// each other by chance).
 const REQUESTS: u32 = 3;
+/// The factor by which earlier sequences count less with each later one (guess: the last 32).
+const FORGETS: f64 = 31.0 / 32.0;
+/// The number of sequences from which on their habits are known (guess).
+const KNOWN: f64 = 6.0;
 /// The maximum distance of a request from the end of its run, in requests of its size (guess: the
 /// requests that a client with many outstanding sends out of order).
 const NEAR_REQUESTS: u64 = 32;
@@ -141,14 +180,25 @@ impl Think {
             Some((mean, deviation)) => Nanos::from_ns((mean + 4.0 * deviation) as u64) + MARGIN,
             None => most,
         };
-        (!self.ended && wait <= most).then_some(wait)
+        let ended = self.ended && self.inherited < 0.5;
+        (!ended && wait <= most).then_some(wait)
+    }
+
+    /// Notes the outcome of a wait for the next request.
+    fn waited(&mut self, came: Came) {
+        if self.ended && came == Came::No {
+            self.inherited /= 2.0;
+        }
     }
 
     /// Notes a submission.
     pub(crate) fn submitted(&mut self, now: Instant) {
-        self.ended = false;
+        let ended = core::mem::take(&mut self.ended);
         let Some(since) = self.idle_since.take() else { return };
         let sample = now.saturating_since(since).as_ns() as f64;
+        if ended {
+            self.inherited += (1.0 - self.inherited) / 2.0;
+        }
         self.mean_ns = Some(match self.mean_ns {
             Some((mean, deviation)) => (
                 mean + (sample - mean) / 8.0,
@@ -168,15 +218,52 @@ impl Think {
 /// the next request back, when that is slow).
 const MARGIN: Nanos = Nanos::from_us(500);
 
+impl Habits {
+    /// Counts a request, the `place`th of its sequence from 0 on.
+    fn reached(&mut self, place: usize) {
+        if place == 0 {
+            self.reached.iter_mut().for_each(|count| *count *= FORGETS);
+        }
+        self.reached[place.min(3)] += 1.0;
+    }
+
+    /// The number of requests that make a run: with the first of them most sequences become one.
+    fn needed(&self) -> u32 {
+        let [first, second, third, _] = self.reached;
+        match () {
+            () if first >= KNOWN && third >= first / 2.0 => 1,
+            () if second >= KNOWN && third >= second / 2.0 => 2,
+            () => REQUESTS,
+        }
+    }
+
+    /// The probability that a request of a run is followed by another.
+    fn continues(&self) -> f64 {
+        let [first, _, third, later] = self.reached;
+        if first < KNOWN { 1.0 } else { later / (third + later).max(1.0) }
+    }
+}
+
 impl Streams {
-    /// Returns whether no request of a run is held.
-    pub(crate) fn no_run_is_held(&self) -> bool {
-        self.of.is_empty()
+    /// Returns whether no request of a long run is held.
+    pub(crate) fn no_long_run_is_held(&self) -> bool {
+        self.held_of_long == 0
+    }
+
+    /// Returns whether any run is known.
+    pub(crate) fn any_run(&self) -> bool {
+        !self.runs.is_empty()
     }
 
     /// The owner of a queued request.
     pub(crate) fn owner(&self, request: &Request) -> Owner {
-        self.of.get(&request.id).map_or(Owner::Rest(request.volume), |run| Owner::Run(*run))
+        let long = self.run_of(request.id).filter(|id| self.runs[id].is_long);
+        long.map_or(Owner::Rest(request.volume), Owner::Run)
+    }
+
+    /// The run of a request, long or short.
+    pub(crate) fn run_of(&self, id: RequestId) -> Option<RunId> {
+        self.of.get(&id).copied()
     }
 
     /// The account of an owner; of one that is not known an empty one.
@@ -196,6 +283,35 @@ impl Streams {
         }
     }
 
+    /// The think time of a run, if that is short.
+    pub(crate) fn think_of_short(&self, id: RunId) -> Option<Think> {
+        self.runs.get(&id).filter(|run| !run.is_long).map(|run| run.account.think)
+    }
+
+    /// Charges a wait to an owner.
+    pub(crate) fn waited_for(&mut self, owner: Owner, waited: Nanos, came: Came) {
+        if let Some(account) = self.account_mut(owner) {
+            account.charge(waited);
+            account.think.waited(came);
+        }
+    }
+
+    /// Charges a wait for a short run to the rest of its volume.
+    pub(crate) fn waited_for_short(&mut self, id: RunId, waited: Nanos, came: Came) {
+        let Some(run) = self.runs.get_mut(&id) else { return };
+        run.account.used += waited;
+        run.account.think.waited(came);
+        self.rests.entry(run.volume).or_default().charge(waited);
+    }
+
+    /// The longest wait for the next request of a run that pays, where a change to another owner
+    /// costs `change`: as much of it as another request is probable.
+    pub(crate) fn longest_wait(&self, id: RunId, change: Nanos) -> Nanos {
+        let habits = self.runs.get(&id).and_then(|run| self.habits.get(&run.kind));
+        let continues = habits.map_or(1.0, Habits::continues);
+        Nanos::from_ns((change.as_ns() as f64 * continues) as u64)
+    }
+
     /// The owners of the requests in the queue of the view, each with its first request by
     /// address, which for a rest is that submitted first. A rest counts if one of its requests is
     /// among the oldest, so that a decision costs the same however long the queue is.
@@ -203,13 +319,14 @@ impl Streams {
         let mut owners: Vec<(Owner, &Queued)> = self
             .runs
             .iter()
+            .filter(|(_, run)| run.is_long)
             .filter_map(|(id, run)| Some((Owner::Run(*id), run.eligible(view).next()?)))
             .collect();
         let runs = owners.len();
         for queued in view.queue.by_arrival().take(OLDEST) {
-            let owner = Owner::Rest(queued.request.volume);
-            if !owners[runs..].iter().any(|(known, _)| *known == owner)
-                && !self.of.contains_key(&queued.request.id)
+            let owner = self.owner(&queued.request);
+            if matches!(owner, Owner::Rest(_))
+                && !owners[runs..].iter().any(|(known, _)| *known == owner)
             {
                 owners.push((owner, queued));
             }
@@ -236,21 +353,43 @@ impl Streams {
         if !request.op.moves_head() {
             return;
         }
-        match self.run_of(request).or_else(|| self.new_run(now, request)) {
-            Some(id) => self.join(id, now, request),
+        let run = match self.continued_by(request) {
+            Some(id) => {
+                self.count(id);
+                Some(id)
+            }
+            None => self.new_run(now, request),
+        };
+        match run {
+            Some(id) => {
+                if !self.runs[&id].is_long {
+                    self.rests.entry(request.volume).or_default().think.submitted(now);
+                }
+                self.join(id, now, request);
+            }
             None => self.rests.entry(request.volume).or_default().think.submitted(now),
         }
     }
 
-    /// Charges a request that has finished to its owner.
-    pub(crate) fn finished(&mut self, finished: &Finished) {
-        if finished.request.op.moves_head() {
-            let owner = self.owner(&finished.request);
-            self.gone(finished.request.id);
-            if let Some(account) = self.account_mut(owner) {
-                account.charge(finished.disk_time);
-                account.think.finished(finished);
-            }
+    /// Charges a request that has finished to its owner. A run is long that has used `long`.
+    pub(crate) fn finished(&mut self, finished: &Finished, long: Nanos) {
+        if !finished.request.op.moves_head() {
+            return;
+        }
+        let owner = self.owner(&finished.request);
+        let run = self.run_of(finished.request.id);
+        self.gone(finished.request.id);
+        if let Some(account) = self.account_mut(owner) {
+            account.charge(finished.disk_time);
+            account.think.finished(finished);
+        }
+        let Some(run) = run.filter(|run| owner != Owner::Run(*run)) else { return };
+        let Some(run) = self.runs.get_mut(&run) else { return };
+        run.account.used += finished.disk_time;
+        run.account.think.finished(finished);
+        if run.account.used >= long {
+            run.is_long = true;
+            self.held_of_long += run.held.len();
         }
     }
 
@@ -258,6 +397,7 @@ impl Streams {
     pub(crate) fn gone(&mut self, id: RequestId) {
         if let Some(run) = self.of.remove(&id).and_then(|run| self.runs.get_mut(&run)) {
             run.held.retain(|(_, held)| *held != id);
+            self.held_of_long -= usize::from(run.is_long);
         }
     }
 
@@ -269,7 +409,7 @@ impl Streams {
     }
 
     /// The run that a request continues.
-    fn run_of(&self, request: &Request) -> Option<RunId> {
+    fn continued_by(&self, request: &Request) -> Option<RunId> {
         let start = request.extent.start;
         let key = |lba| (request.volume, request.op, lba);
         let before = self.ends.range(key(Lba::new(0))..=key(start)).next_back();
@@ -296,9 +436,13 @@ impl Streams {
         };
         let before = self.candidates[place_of(volume, start)].take_if(|before| continues(before));
         let (requests, length) = before.map_or((0, 0), |before| (before.requests, before.length));
+        let kind = before.map_or((volume, op, len.get().ilog2()), |before| before.kind);
+        let habits = self.habits.entry(kind).or_default();
+        habits.reached(requests as usize);
+        let (needed, think) = (habits.needed(), habits.think);
         let (requests, length) = (requests + 1, length + len.get());
-        if requests < REQUESTS || !self.has_room(now) {
-            let candidate = Candidate { volume, op, end, requests, length, last: now };
+        if requests < needed || !self.has_room(now) {
+            let candidate = Candidate { volume, op, kind, end, requests, length, last: now };
             self.candidates[place_of(volume, end)] = Some(candidate);
             return None;
         }
@@ -307,16 +451,26 @@ impl Streams {
         let run = Run {
             volume,
             op,
+            kind,
+            is_long: false,
+            requests,
             stream: request.stream,
             end: start,
             length: length - len.get(),
             held: Vec::new(),
             last: now,
-            account: Account::default(),
+            account: Account { think: Think { idle_since: None, ..think }, ..Account::default() },
         };
         self.ends.insert((volume, op, start), id);
         self.runs.insert(id, run);
         Some(id)
+    }
+
+    /// Counts a request that continues a run.
+    fn count(&mut self, id: RunId) {
+        let run = self.runs.get_mut(&id).expect("the ends of runs are those of known runs");
+        self.habits.entry(run.kind).or_default().reached(run.requests as usize);
+        run.requests = run.requests.saturating_add(1);
     }
 
     fn join(&mut self, id: RunId, now: Instant, request: &Request) {
@@ -328,6 +482,10 @@ impl Streams {
         run.last = now;
         run.stream = request.stream;
         run.account.think.submitted(now);
+        if let Some(habits) = self.habits.get_mut(&run.kind).filter(|_| !run.is_long) {
+            habits.think = run.account.think;
+        }
+        self.held_of_long += usize::from(run.is_long);
         let place = run.held.partition_point(|(lba, _)| *lba <= start);
         run.held.insert(place, (start, request.id));
         let ends_here = (run.volume, run.op, run.end);
@@ -345,12 +503,19 @@ impl Streams {
             self.of.insert(*id, into);
         }
         let run = self.runs.get_mut(&into).expect("the ends of runs are those of known runs");
+        self.held_of_long += match (from.is_long, run.is_long) {
+            (false, true) => from.held.len(),
+            (true, false) => run.held.len(),
+            _ => 0,
+        };
+        run.is_long |= from.is_long;
         run.held.extend(from.held);
         run.held.sort_unstable();
         self.ends.insert((run.volume, run.op, run.end), into);
     }
 
-    /// Returns whether there is room for another run, after those that are over are forgotten.
+    /// Returns whether there is room for another run, after those that are over are forgotten; if
+    /// there are too many, the one that was idle longest is.
     fn has_room(&mut self, now: Instant) -> bool {
         let Self { runs, ends, .. } = self;
         runs.retain(|_, run| {
@@ -360,7 +525,15 @@ impl Streams {
             }
             stays
         });
-        runs.len() < RUNS
+        if runs.len() < RUNS {
+            return true;
+        }
+        let idle = runs.iter().filter(|(_, run)| run.held.is_empty());
+        let oldest = idle.min_by_key(|(_, run)| run.last).map(|(id, _)| *id);
+        oldest.and_then(|id| runs.remove(&id)).is_some_and(|run| {
+            ends.remove(&(run.volume, run.op, run.end));
+            true
+        })
     }
 }
 
@@ -401,26 +574,38 @@ mod tests {
         }
     }
 
-    /// The owners of these requests, submitted 1 ms apart.
-    fn owners(requests: &[Request]) -> (Streams, Vec<Owner>) {
+    /// The runs of these requests, submitted 1 ms apart.
+    fn runs(requests: &[Request]) -> (Streams, Vec<Option<RunId>>) {
         let mut streams = Streams::default();
         for (number, request) in requests.iter().enumerate() {
             streams.submitted(Instant::from_ns(number as u64 * 1_000_000), request);
         }
-        let owners = requests.iter().map(|request| streams.owner(request)).collect();
-        (streams, owners)
+        let runs = requests.iter().map(|request| streams.run_of(request.id)).collect();
+        (streams, runs)
     }
 
-    const REST: Owner = Owner::Rest(VolumeId(7));
-    const FIRST: Owner = Owner::Run(RunId(0));
+    /// The completion of a request that took `ms` of disk time.
+    fn finished(request: Request, now: Instant, ms: u64) -> Finished {
+        Finished {
+            request,
+            submitted: now,
+            dispatched: now,
+            finished: now,
+            disk_time: Nanos::from_ms(ms),
+            outcome: crate::command::Outcome::Success,
+        }
+    }
+
+    const NONE: Option<RunId> = None;
+    const FIRST: Option<RunId> = Some(RunId(0));
 
     /// The worked example of the module, with one that arrives after its successor.
     #[test]
     fn the_third_of_a_sequence_and_what_follows_it_are_a_run() {
         let at = [0, 8, 16, 32, 24, 900, 40];
         let reads: Vec<Request> = (0..).zip(at).map(|(id, lba)| read(id, lba, 8)).collect();
-        let (streams, owners) = owners(&reads);
-        assert_eq!(owners, [REST, REST, FIRST, FIRST, FIRST, REST, FIRST]);
+        let (streams, runs) = runs(&reads);
+        assert_eq!(runs, [NONE, NONE, FIRST, FIRST, FIRST, NONE, FIRST]);
         streams.self_check();
     }
 
@@ -428,14 +613,14 @@ mod tests {
     fn another_operation_or_volume_or_a_long_pause_is_another_sequence() {
         let mut reads = [read(0, 0, 8), read(1, 8, 8), read(2, 16, 8)];
         reads[1].op = Op::Write;
-        assert_eq!(owners(&reads).1, [REST; 3]);
+        assert_eq!(runs(&reads).1, [NONE; 3]);
         reads[1] = Request { volume: VolumeId(1), ..read(1, 8, 8) };
-        assert_eq!(owners(&reads).1[2], REST);
+        assert_eq!(runs(&reads).1[2], NONE);
         let mut streams = Streams::default();
         streams.submitted(Instant::ORIGIN, &read(0, 0, 8));
         streams.submitted(Instant::ORIGIN, &read(1, 8, 8));
         streams.submitted(Instant::ORIGIN + FORGOTTEN, &read(2, 16, 8));
-        assert_eq!(streams.owner(&read(2, 16, 8)), REST);
+        assert_eq!(streams.run_of(RequestId(2)), NONE);
     }
 
     /// The last request of the first run ends where the second run ends.
@@ -444,9 +629,68 @@ mod tests {
         let at = [0, 8, 16, 1_000, 1_008, 1_016];
         let mut reads: Vec<Request> = (0..).zip(at).map(|(id, lba)| read(id, lba, 8)).collect();
         reads.push(read(6, 24, 1_000));
-        let (streams, owners) = owners(&reads);
-        assert_eq!(owners, [REST, REST, FIRST, REST, REST, FIRST, FIRST]);
+        let (streams, runs) = runs(&reads);
+        assert_eq!(runs, [NONE, NONE, FIRST, NONE, NONE, FIRST, FIRST]);
         streams.self_check();
+    }
+
+    /// Two requests of 1 ms make a run long that is long from 2 ms on.
+    #[test]
+    fn a_run_owns_its_requests_once_it_has_used_much_disk_time() {
+        let mut streams = Streams::default();
+        let (now, long) = (Instant::ORIGIN, Nanos::from_ms(2));
+        let reads = [0, 8, 16, 24, 32].map(|lba| read(lba, lba, 8));
+        reads[..4].iter().for_each(|read| streams.submitted(now, read));
+        let rest = Owner::Rest(VolumeId(7));
+        streams.finished(&finished(reads[2], now, 1), long);
+        assert_eq!((streams.owner(&reads[3]), streams.no_long_run_is_held()), (rest, true));
+        streams.submitted(now, &reads[4]);
+        streams.finished(&finished(reads[3], now, 1), long);
+        assert_eq!(streams.owner(&reads[4]), Owner::Run(RunId(0)));
+        assert!(!streams.no_long_run_is_held());
+        assert_eq!(streams.account(rest).used, Nanos::from_ms(2), "its volume paid so far");
+        streams.self_check();
+        streams.finished(&finished(reads[4], now, 1), long);
+        assert_eq!(streams.account(rest).used, Nanos::from_ms(2));
+        assert_eq!(streams.account(Owner::Run(RunId(0))).used, Nanos::from_ms(3));
+        streams.self_check();
+    }
+
+    #[test]
+    fn where_most_sequences_become_runs_the_first_request_is_one() {
+        let mut streams = Streams::default();
+        let mut id = 0;
+        let mut sequence = |streams: &mut Streams, requests: u64| {
+            let start = id << 20;
+            let first = RequestId(id);
+            for step in 0..requests {
+                streams.submitted(Instant::ORIGIN, &read(id, start + 8 * step, 8));
+                id += 1;
+            }
+            streams.run_of(first)
+        };
+        assert!((0..12).all(|_| sequence(&mut streams, 1).is_none()), "nothing follows");
+        let known = (0..24).position(|_| sequence(&mut streams, 16).is_some());
+        let known = known.expect("most become runs");
+        assert!((6..20).contains(&known), "{known}");
+        let forgotten = (0..64).position(|_| sequence(&mut streams, 1).is_none());
+        assert!(forgotten.is_some_and(|sequences| sequences > 1), "{forgotten:?}");
+        streams.self_check();
+    }
+
+    /// A chain of processes: each reads the next sectors and ends.
+    #[test]
+    fn a_run_that_other_processes_continue_is_waited_for_when_its_process_has_ended() {
+        let mut think = Think::default();
+        let change = Nanos::from_ms(12);
+        think.ended = true;
+        assert_eq!(think.within(change), None, "nothing is known of what follows");
+        think.idle_since = Some(Instant::ORIGIN);
+        think.submitted(Instant::ORIGIN + Nanos::from_ms(1));
+        think.ended = true;
+        assert!(think.within(change).is_some(), "another process continued");
+        think.waited(Came::No);
+        assert_eq!(think.within(change), None, "none continued");
     }
 
     #[test]
@@ -454,20 +698,20 @@ mod tests {
         let reads: Vec<Request> = (0..2_000_u64)
             .map(|id| read(id, (id.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 24) << 3, 8))
             .collect();
-        let (streams, owners) = owners(&reads);
-        assert!(owners.iter().all(|owner| *owner == REST));
-        assert!(streams.no_run_is_held());
+        let (streams, runs) = runs(&reads);
+        assert!(runs.iter().all(Option::is_none));
+        assert!(streams.no_long_run_is_held());
     }
 
     #[test]
     fn runs_are_forgotten_and_never_too_many() {
         let mut streams = Streams::default();
-        for number in 0..2 * RUNS as u64 {
+        for number in 0..4 * RUNS as u64 {
             let now = Instant::from_ns(number * FORGOTTEN.as_ns() / 64);
+            let request = |step| read(number * 3 + step, (number << 20) + (step << 3), 8);
             for step in 0..3 {
-                let request = read(number * 3 + step, (number << 20) + (step << 3), 8);
-                streams.submitted(now, &request);
-                streams.gone(request.id);
+                streams.submitted(now, &request(step));
+                streams.gone(RequestId(number * 3 + step));
             }
             assert!(streams.runs.len() <= 65, "{}", streams.runs.len());
             streams.self_check();
@@ -475,13 +719,11 @@ mod tests {
         let now = Instant::from_ns(u64::MAX / 2);
         for number in 0..2 * RUNS as u64 {
             for step in 0..3 {
-                streams.submitted(
-                    now,
-                    &read((1 << 40) + number * 3 + step, (number << 20) + (step << 3), 8),
-                );
+                let id = (1 << 40) + number * 3 + step;
+                streams.submitted(now, &read(id, (number << 20) + (step << 3), 8));
             }
         }
-        assert_eq!(streams.runs.len(), RUNS);
+        assert_eq!(streams.runs.len(), RUNS, "none of them is idle");
         streams.self_check();
     }
 
@@ -521,6 +763,8 @@ mod tests {
                 assert!(run.held.is_sorted());
                 assert!(run.held.iter().all(|(_, request)| self.of.get(request) == Some(id)));
             }
+            let long = self.runs.values().filter(|run| run.is_long);
+            assert_eq!(self.held_of_long, long.map(|run| run.held.len()).sum::<usize>());
             assert_eq!(self.of.len(), self.runs.values().map(|run| run.held.len()).sum::<usize>());
         }
     }

@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use headtime_units::{Extent, Instant, Nanos};
 use smallvec::SmallVec;
 
-use crate::command::{Finished, HoldReason, Waits};
+use crate::command::{Finished, HoldReason, Outcome, Waits};
 use crate::policies::sptf_expected::{SptfExpected, continues};
 use crate::policies::stream_turns::{StreamTurn, StreamTurns};
 use crate::policies::turns::{self, SLACK, Turn, Turns};
@@ -75,6 +75,29 @@ struct Headtime {
     tail_revolutions: f64,
     turns: Turns,
     streams: StreamTurns,
+    mean_response: MeanResponse,
+}
+
+/// The mean response time that ages are compared with while there are runs, weighted by disk time:
+/// most requests of a run wait for nothing, and what waits beside it would soon count as old.
+#[derive(Clone, Copy, Debug, Default)]
+struct MeanResponse {
+    /// Moving means over the last 64 requests or so: of response × disk time, and of disk time.
+    weighted: f64,
+    weights: f64,
+}
+
+impl MeanResponse {
+    fn add(&mut self, finished: &Finished) {
+        let time = finished.disk_time.as_ns() as f64;
+        self.weighted += (finished.response().as_ns() as f64 * time - self.weighted) / 64.0;
+        self.weights += (time - self.weights) / 64.0;
+    }
+
+    fn get(&self) -> Nanos {
+        let mean = if self.weights > 0.0 { self.weighted / self.weights } else { 0.0 };
+        Nanos::from_ns(mean as u64)
+    }
 }
 
 /// The maximum period, used where short runs would cost a sequential volume more than a twentieth
@@ -98,6 +121,7 @@ impl Headtime {
             tail_revolutions: parameters.get("tail_revolutions"),
             turns: Turns::new(parameters).up_to(LONGEST_PERIOD).waiting(),
             streams: StreamTurns::default(),
+            mean_response: MeanResponse::default(),
         }
     }
 
@@ -105,12 +129,18 @@ impl Headtime {
     /// turns of streams, unless a deadline would be missed for it.
     fn next_in_turns(&mut self, view: &View<'_>, tenant: Option<Tenant>) -> Choice {
         let tickets = match self.streams.next(view, tenant) {
-            StreamTurn::Anyone => self.best.cheapest_or_run(view).into_iter().collect(),
-            StreamTurn::Of(Owner::Run(run)) => self.streams.merged(view, run),
+            StreamTurn::Anyone => {
+                let cheapest = self.best.cheapest_or_run(view);
+                self.or_visit(view, tenant, cheapest)
+            }
+            StreamTurn::Of(Owner::Run(run)) | StreamTurn::Visit(run) => {
+                self.streams.merged(view, run)
+            }
             StreamTurn::Of(owner) => {
                 let among =
                     |queued: &Queued| self.streams.streams().owner(&queued.request) == owner;
-                self.best.cheapest(view, among).into_iter().collect()
+                let cheapest = self.best.cheapest(view, among);
+                self.or_visit(view, tenant, cheapest)
             }
             StreamTurn::AtDrive if self.allows(view, view.ready_at(), None) => {
                 return Choice::Nothing;
@@ -126,6 +156,19 @@ impl Headtime {
             return Choice::Send(tickets);
         }
         Choice::one(self.choose_urgent(view))
+    }
+
+    /// A request that was chosen among others, or the first requests of its run.
+    fn or_visit(
+        &mut self,
+        view: &View<'_>,
+        tenant: Option<Tenant>,
+        chosen: Option<Ticket>,
+    ) -> SmallVec<[Ticket; 1]> {
+        match chosen.and_then(|chosen| self.streams.begin_visit(view, tenant, chosen)) {
+            Some(run) => self.streams.merged(view, run),
+            None => chosen.into_iter().collect(),
+        }
     }
 
     /// The next command while a thinking tenant's request is expected, by `until`: a request of any
@@ -222,7 +265,7 @@ impl Policy for Headtime {
         let old = view.belief.revolution() * OLD_REVOLUTIONS;
         let any_old = || view.outstanding.iter().any(|command| command.dispatched + old < view.now);
         let in_run = |queued: &Queued| {
-            matches!(self.streams.streams().owner(&queued.request), Owner::Run(_))
+            self.streams.streams().run_of(queued.request.id).is_some()
         };
         match self.best.depth(view) {
             2 if continues(view).is_some_and(in_run) && !any_old() => RUN_DEPTH,
@@ -235,6 +278,11 @@ impl Policy for Headtime {
     }
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
+        let mean_response = match self.streams.streams().any_run() {
+            true => self.mean_response.get(),
+            false => view.mean_response,
+        };
+        let view = &View { mean_response, head: view.head.clone(), ..*view };
         if !view.shares.any_terms() {
             return self.next_in_turns(view, None);
         }
@@ -259,6 +307,9 @@ impl Policy for Headtime {
     }
 
     fn finished(&mut self, finished: &Finished) {
+        if finished.outcome == Outcome::Success && finished.request.op.moves_head() {
+            self.mean_response.add(finished);
+        }
         self.turns.finished(finished);
         self.streams.finished(finished);
     }

@@ -5,6 +5,11 @@
 //! change costs a seek and half a revolution. Here the owners of requests ([`Owner`]) take turns,
 //! as long as the requests of a run are held:
 //!
+//! *Short runs* have no turn of their own. In the turn of a rest, and while all requests compete, the
+//! cheapest request is chosen; if it belongs to a short run, that is *visited*: its further requests
+//! go first, and are waited for as in a turn, until it ends or is long. Clients that read a few
+//! requests in sequence before they go elsewhere cost one seek for all of them.
+//!
 //! *Length.* A turn is as long as a change to another owner costs at most a twentieth of it, but
 //! all owners together have one turn in a round of 800 ms (400 ms if one of them is a rest, whose
 //! clients wait one by one), and a turn is at least two changes long.
@@ -16,8 +21,10 @@
 //! waited for a whole round goes before all others.
 //!
 //! *Waits.* A turn goes on while the owner's next request is worth waiting for (P3, anticipation):
-//! no longer than its mean think time with four mean deviations, and only if that is less than a
-//! change costs. The time of a wait is charged to the owner.
+//! no longer than its mean think time with four mean deviations, and only if that is less than what
+//! a change costs times the probability that a sequence like it goes on. If its process has ended,
+//! the next request is worth waiting for where another process continued the run the last time
+//! (cooperation, P3). The time of a wait is charged to the owner.
 //!
 //! Worked example, a change costs 12 ms: four readers with one request each have turns of 200 ms
 //! (800 / 4); 12 of 212 ms are lost, and no reader waits longer than 650 ms.
@@ -35,7 +42,7 @@ use crate::positioning::Positioning;
 use crate::queue::{Queued, Ticket};
 use crate::request::{Op, Request, RequestId, StreamId};
 use crate::shares::Tenant;
-use crate::streams::{Account, Owner, RunId, Streams};
+use crate::streams::{Account, Came, Owner, RunId, Streams, Think};
 
 /// The turn of streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +51,11 @@ pub(crate) enum StreamTurn {
     Anyone,
     /// This owner's, whose requests alone compete; some are eligible.
     Of(Owner),
-    /// That of an owner whose last request is at the drive.
+    /// That of a short run; some of its requests are eligible.
+    Visit(RunId),
+    /// That of an owner or short run whose last request is at the drive.
     AtDrive,
-    /// That of an owner whose next request is expected by then.
+    /// That of an owner or short run whose next request is expected by then.
     Expected(Instant),
 }
 
@@ -57,6 +66,8 @@ pub(crate) struct StreamTurns {
     /// By tenant, because only the owners of one compete for its time; `None` where no volume has
     /// terms.
     turns: BTreeMap<Option<Tenant>, Turn>,
+    /// The short run that is served within a turn, by tenant.
+    visits: BTreeMap<Option<Tenant>, Visit>,
     /// The cost of a change to another owner; `None` before it is needed.
     change: Option<Nanos>,
     waits: Waits,
@@ -70,6 +81,14 @@ struct Turn {
     used: Nanos,
     length: Nanos,
     /// The begin of the wait that is on.
+    waits_since: Option<Instant>,
+}
+
+/// A visit to a short run within the turn of a rest: it lasts as long as the run goes on, at most
+/// until the run is long.
+#[derive(Clone, Copy, Debug)]
+struct Visit {
+    run: RunId,
     waits_since: Option<Instant>,
 }
 
@@ -98,7 +117,8 @@ impl StreamTurns {
 
     /// As [`crate::Policy::finished`].
     pub(crate) fn finished(&mut self, finished: &Finished) {
-        self.streams.finished(finished);
+        let long = self.change.map_or(Nanos::from_secs(1), |change| change * SHORTEST_CHANGES);
+        self.streams.finished(finished, long);
     }
 
     /// As [`crate::Policy::cancelled`].
@@ -125,14 +145,20 @@ impl StreamTurns {
     ///
     /// On a drive with several arms all requests compete: turns would keep one arm busy.
     pub(crate) fn next(&mut self, view: &View<'_>, tenant: Option<Tenant>) -> StreamTurn {
+        if view.belief.arms() > 1 {
+            return StreamTurn::Anyone;
+        }
+        let change = *self.change.get_or_insert_with(|| change_cost(view.belief));
+        if let Some(visit) = self.visit(tenant, view, change) {
+            return visit;
+        }
         let turn = self.turns.get(&tenant).copied();
         let of_run = turn.is_some_and(|turn| matches!(turn.owner, Owner::Run(_)));
-        if (self.streams.no_run_is_held() && !of_run) || view.belief.arms() > 1 {
+        if self.streams.no_long_run_is_held() && !of_run {
             self.end(tenant, view.now);
             return StreamTurn::Anyone;
         }
         let eligible = self.streams.eligible(view);
-        let change = *self.change.get_or_insert_with(|| change_cost(view.belief));
         if let Some(turn) = turn {
             let account = self.streams.account(turn.owner);
             let alone = eligible.iter().all(|(owner, _)| *owner == turn.owner);
@@ -148,6 +174,58 @@ impl StreamTurns {
         }
         self.end(tenant, view.now);
         self.begin(tenant, view, &eligible, turn, change)
+    }
+
+    /// Begins a visit to the short run of a request that was chosen among others; the run.
+    pub(crate) fn begin_visit(
+        &mut self,
+        view: &View<'_>,
+        tenant: Option<Tenant>,
+        ticket: Ticket,
+    ) -> Option<RunId> {
+        let request = view.queue.get(ticket)?.request;
+        let run = self.streams.run_of(request.id).filter(|_| view.belief.arms() == 1)?;
+        self.visits.insert(tenant, Visit { run, waits_since: None });
+        Some(run)
+    }
+
+    /// The visit that is on, as long as its run is short and goes on.
+    fn visit(
+        &mut self,
+        tenant: Option<Tenant>,
+        view: &View<'_>,
+        change: Nanos,
+    ) -> Option<StreamTurn> {
+        let visit = *self.visits.get(&tenant)?;
+        let run = visit.run;
+        let is_queued = self.streams.of_run(run, view).next().is_some();
+        let next = self.streams.think_of_short(run).and_then(|think| {
+            if is_queued {
+                return Some(StreamTurn::Visit(run));
+            }
+            let own = |queued: &Queued| self.streams.run_of(queued.request.id) == Some(run);
+            expected(view, &think, self.streams.longest_wait(run, change), own)
+        });
+        let waits_since = match (next, visit.waits_since) {
+            (Some(StreamTurn::Expected(_)), None) => {
+                self.waits.begun += 1;
+                Some(view.now)
+            }
+            (Some(StreamTurn::Expected(_)), since) => since,
+            (_, None) => None,
+            (_, Some(since)) => {
+                let waited = view.now.saturating_since(since);
+                let came = if is_queued { Came::Yes } else { Came::No };
+                self.count_wait(waited, came);
+                self.streams.waited_for_short(run, waited, came);
+                None
+            }
+        };
+        match next {
+            Some(_) => self.visits.insert(tenant, Visit { run, waits_since }),
+            None => self.visits.remove(&tenant),
+        };
+        next
     }
 
     /// The requests of a run that go as one command: those that follow each other without a gap
@@ -218,8 +296,7 @@ impl StreamTurns {
         StreamTurn::Of(*owner)
     }
 
-    /// Waits for the owner of the turn, if that pays: for its command at the drive or, if there is
-    /// none, for its next request.
+    /// Waits for the owner of the turn, if that pays.
     fn wait(
         &mut self,
         tenant: Option<Tenant>,
@@ -228,28 +305,31 @@ impl StreamTurns {
         change: Nanos,
     ) -> Option<StreamTurn> {
         let turn = self.turns.get_mut(&tenant)?;
-        account.think.within(change)?;
-        let mut at_drive = view.outstanding.iter().flat_map(|command| &command.requests);
-        if at_drive.any(|queued| self.streams.owner(&queued.request) == turn.owner) {
-            return Some(StreamTurn::AtDrive);
-        }
-        let until = account.think.expected_by(change).filter(|until| *until > view.now)?;
-        if turn.waits_since.is_none() {
+        let longest = match turn.owner {
+            Owner::Run(run) => self.streams.longest_wait(run, change),
+            Owner::Rest(_) => change,
+        };
+        let own = |queued: &Queued| self.streams.owner(&queued.request) == turn.owner;
+        let waits = expected(view, &account.think, longest, own)?;
+        if matches!(waits, StreamTurn::Expected(_)) && turn.waits_since.is_none() {
             turn.waits_since = Some(view.now);
             self.waits.begun += 1;
         }
-        Some(StreamTurn::Expected(until))
+        Some(waits)
+    }
+
+    fn count_wait(&mut self, waited: Nanos, came: Came) {
+        self.waits.time += waited;
+        self.waits.came += u64::from(came == Came::Yes);
     }
 
     /// Charges a wait to the owner of the turn and counts its outcome.
     fn stop_waiting(&mut self, tenant: Option<Tenant>, now: Instant, came: Came) {
         let Some(turn) = self.turns.get_mut(&tenant) else { return };
         let Some(since) = turn.waits_since.take() else { return };
-        let waited = now.saturating_since(since);
-        self.waits.time += waited;
-        self.waits.came += u64::from(came == Came::Yes);
-        let owner = turn.owner;
-        self.streams.account_mut(owner).into_iter().for_each(|account| account.charge(waited));
+        let (waited, owner) = (now.saturating_since(since), turn.owner);
+        self.count_wait(waited, came);
+        self.streams.waited_for(owner, waited, came);
     }
 
     fn end(&mut self, tenant: Option<Tenant>, now: Instant) {
@@ -258,11 +338,20 @@ impl StreamTurns {
     }
 }
 
-/// The outcome of a wait.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Came {
-    Yes,
-    No,
+/// The wait for the next request, at most `longest` after the last: for a command at the drive or,
+/// if none of its own is, for the time by which the request is expected; `None` if it does not pay.
+fn expected(
+    view: &View<'_>,
+    think: &Think,
+    longest: Nanos,
+    own: impl Fn(&Queued) -> bool,
+) -> Option<StreamTurn> {
+    think.within(longest)?;
+    if view.outstanding.iter().flat_map(|command| &command.requests).any(own) {
+        return Some(StreamTurn::AtDrive);
+    }
+    let until = think.expected_by(longest).filter(|until| *until > view.now)?;
+    Some(StreamTurn::Expected(until))
 }
 
 /// The cost of a change to another owner: a seek over a third of the cylinders, the mean of random
