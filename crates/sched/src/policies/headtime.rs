@@ -76,7 +76,47 @@ struct Headtime {
     turns: Turns,
     streams: StreamTurns,
     mean_response: MeanResponse,
+    unhurried: Unhurried,
 }
+
+/// The disk time due to requests without a deadline: a quarter of all, while any wait, so that
+/// deadlines that need more than the drive has do not starve the others.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unhurried {
+    due_ns: i64,
+    /// True if any waited at the last decision.
+    wait: bool,
+}
+
+impl Unhurried {
+    fn observe(&mut self, view: &View<'_>) {
+        self.wait = view.queue.with_deadline().next().is_some()
+            && view.queue.by_arrival().take(OLDEST).any(|queued| queued.deadline.is_none());
+    }
+
+    fn charge(&mut self, finished: &Finished) {
+        let time = finished.disk_time.as_ns() as i64;
+        match finished.request.deadline {
+            Some(_) if self.wait => self.due_ns += time / (UNHURRIED - 1),
+            Some(_) => {}
+            None => self.due_ns -= time,
+        }
+        let bound = BURST.as_ns() as i64 / UNHURRIED;
+        self.due_ns = self.due_ns.clamp(-bound, bound);
+    }
+
+    fn are_due(&self) -> bool {
+        self.wait && self.due_ns > 0
+    }
+}
+
+/// The reciprocal of the share of disk time that requests without a deadline keep (guess: deadlines
+/// are for what a drive can do with time to spare).
+const UNHURRIED: i64 = 4;
+/// The time over which they keep it: deadlines may take all of it for a while.
+const BURST: Nanos = Nanos::from_secs(1);
+/// The oldest requests among which one without a deadline counts as waiting.
+const OLDEST: usize = 64;
 
 /// The mean response time that ages are compared with while there are runs, weighted by disk time:
 /// most requests of a run wait for nothing, and what waits beside it would soon count as old.
@@ -122,15 +162,21 @@ impl Headtime {
             turns: Turns::new(parameters).up_to(LONGEST_PERIOD).waiting(),
             streams: StreamTurns::default(),
             mean_response: MeanResponse::default(),
+            unhurried: Unhurried::default(),
         }
     }
 
     /// The next command among the requests that the view shows, which are those of `tenant`: by
     /// turns of streams, unless a deadline would be missed for it.
     fn next_in_turns(&mut self, view: &View<'_>, tenant: Option<Tenant>) -> Choice {
+        self.unhurried.observe(view);
+        let unhurried = tenant.is_none() && self.unhurried.are_due();
         let tickets = match self.streams.next(view, tenant) {
             StreamTurn::Anyone => {
-                let cheapest = self.best.cheapest_or_run(view);
+                let cheapest = match unhurried {
+                    true => self.best.cheapest(view, |queued| queued.deadline.is_none()),
+                    false => self.best.cheapest_or_run(view),
+                };
                 self.or_visit(view, tenant, cheapest)
             }
             StreamTurn::Of(Owner::Run(run)) | StreamTurn::Visit(run) => {
@@ -150,8 +196,14 @@ impl Headtime {
             }
             StreamTurn::AtDrive | StreamTurn::Expected(_) => SmallVec::new(),
         };
+        let goes_anyway = || {
+            let has_none = |ticket: &Ticket| {
+                view.queue.get(*ticket).is_some_and(|queued| queued.deadline.is_none())
+            };
+            unhurried && tickets.iter().all(has_none)
+        };
         if let Some(target) = target_of(view, &tickets)
-            && self.allows(view, view.now, Some((&tickets, &target)))
+            && (goes_anyway() || self.allows(view, view.now, Some((&tickets, &target))))
         {
             return Choice::Send(tickets);
         }
@@ -309,6 +361,7 @@ impl Policy for Headtime {
     fn finished(&mut self, finished: &Finished) {
         if finished.outcome == Outcome::Success && finished.request.op.moves_head() {
             self.mean_response.add(finished);
+            self.unhurried.charge(finished);
         }
         self.turns.finished(finished);
         self.streams.finished(finished);

@@ -1,6 +1,7 @@
 //! The differences between `headtime` and `sptf-expected`: deadlines alone.
 
-use headtime_units::Nanos;
+use headtime_sched::Finished;
+use headtime_units::{Instant, Nanos};
 use proptest::prelude::*;
 
 use crate::expected::order_of;
@@ -68,4 +69,45 @@ fn a_late_request_is_not_passed_by_for_ever() {
     session.run_to_end();
     let at = session.served().iter().position(|id| *id == 0).expect("it was served");
     assert!(at < 300, "it was the {at}th to be served");
+}
+
+/// The disk time of requests with and without a deadline in five seconds, with so many of each
+/// always held.
+fn disk_times(due_ms: u64, with: usize, without: usize) -> [f64; 2] {
+    let mut session = Setup::of("headtime").start();
+    let place = |id: u64| (id.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) % 80 * 2;
+    let (mut id, mut submitted) = (0, [0; 2]);
+    while session.now < Instant::ORIGIN + Nanos::from_secs(5) {
+        let done = |has: bool| {
+            let of_kind = |done: &&Finished| done.request.deadline.is_some() == has;
+            session.finished.iter().filter(of_kind).count()
+        };
+        let missing = [with + done(true) - submitted[0], without + done(false) - submitted[1]];
+        for (kind, missing) in missing.into_iter().enumerate() {
+            for _ in 0..missing {
+                let request = read(id, place(id), 1);
+                let due_at = session.now.saturating_since(Instant::ORIGIN) + Nanos::from_ms(due_ms);
+                let due_at = due_at.as_ns() / 1_000_000;
+                session.accept(if kind == 0 { due(request, due_at) } else { request });
+                id += 1;
+            }
+            submitted[kind] += missing;
+        }
+        session.step();
+    }
+    let of_kind = |has: bool| {
+        let done = session.finished.iter().filter(|done| done.request.deadline.is_some() == has);
+        done.map(|done| done.disk_time.as_secs_f64()).sum::<f64>()
+    };
+    [of_kind(true), of_kind(false)]
+}
+
+/// Six requests that are always due in 20 ms need more than the drive has.
+#[test]
+fn requests_without_a_deadline_keep_a_quarter_of_the_time_beside_too_many_with_one() {
+    let [with, without] = disk_times(20, 6, 6);
+    let share = without / (with + without);
+    assert!((0.2..0.3).contains(&share), "{share:.3}");
+    let [with, without] = disk_times(20, 6, 0);
+    assert!(with > 4.9 && without == 0.0, "{with} {without}");
 }
