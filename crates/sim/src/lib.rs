@@ -64,4 +64,4 @@ pub use measures::{Confidence, Distribution, Measures, Meter};
 pub use oracle::OraclePositioning;
 pub use scan_measures::{ScanMeasures, ScanPoint};
 pub use stream_measures::{StreamFigures, StreamMeasures};
-pub use truth::{DriveTruth, InstanceVariation, Noise, SpindleDrift};
+pub use truth::{DriveTruth, InstanceVariation, Noise, NoiseSource, SpindleDrift};

@@ -47,11 +47,9 @@ use headtime_mechanics::{
 };
 use headtime_sched::{Command, CommandId, DriveTraits, Op};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
-use rand::{Rng, RngExt};
-use rand_chacha::ChaCha8Rng;
 
 use crate::device::{Breakdown, Device, DriveCompletion};
-use crate::truth::{DriveTruth, Noise, exponential, standard_normal};
+use crate::truth::{DriveTruth, NoiseSource};
 use arm::{DriveArm, QueuedPart};
 use buffers::Buffers;
 use headtime_mechanics::DiskTime;
@@ -64,7 +62,7 @@ pub struct SimulatedDrive {
     truth: DriveTruth,
     interface: InterfaceTimes,
     bus: Bus,
-    noise: ChaCha8Rng,
+    noise: NoiseSource,
     /// All events before this time have happened.
     now: Instant,
     arms: Vec<DriveArm>,
@@ -111,7 +109,7 @@ impl SimulatedDrive {
     pub fn new(truth: DriveTruth) -> Result<Self, ProfileError> {
         let profile = truth.profile();
         let interface = InterfaceTimes::from_profile(profile)?;
-        let noise = truth.noise_stream();
+        let noise = truth.noise_source();
         let queue = FirmwareQueue::new(&profile.firmware);
         Ok(Self {
             interface,
@@ -167,7 +165,7 @@ impl SimulatedDrive {
             }
             match event {
                 DriveEvent::Ending => {
-                    let jitter = self.jitter();
+                    let jitter = self.noise.late();
                     if self.reports.end(jitter) {
                         self.report();
                     }
@@ -277,7 +275,8 @@ impl SimulatedDrive {
         let recalibration = self.truth.recalibrate(now);
         let from = self.arms[part.arm].head;
         let arm_error = self.arm_error(now, part, from, extent);
-        let lost = self.lost_time(part.arm);
+        let revolution = self.truth.mechanism_of(part.arm).period().time_of_turns(1, 1);
+        let lost = self.noise.lost(revolution);
         let mechanism = self.truth.mechanism_of(part.arm);
         // An arm that is early or late by a time arrives as if it had departed so much earlier or
         // later.
@@ -342,32 +341,6 @@ impl SimulatedDrive {
         self.arms.iter_mut().for_each(|arm| arm.ledger.leave(at));
     }
 
-    /// The time between a completion and its report.
-    fn jitter(&mut self) -> Nanos {
-        let noise = self.truth.noise();
-        let mut late = Nanos::ZERO;
-        if noise.jitter_ns > 0.0 {
-            late = exponential(&mut self.noise, noise.jitter_ns);
-        }
-        if self.hits(noise.stall_share) {
-            late += exponential(&mut self.noise, noise.stall_ns);
-        }
-        late
-    }
-
-    /// The time that an access loses to a retry or as an outlier.
-    fn lost_time(&mut self, arm: usize) -> Nanos {
-        let noise = self.truth.noise();
-        let mut lost = Nanos::ZERO;
-        if self.hits(noise.outlier_share) {
-            lost += noise.outlier;
-        }
-        if self.hits(noise.retry_share) {
-            lost += self.truth.mechanism_of(arm).period().time_of_turns(1, 1);
-        }
-        lost
-    }
-
     /// The deviation of the arm time to `extent`, in nanoseconds: at most half of it.
     fn arm_error(
         &mut self,
@@ -376,39 +349,21 @@ impl SimulatedDrive {
         from: HeadPosition,
         extent: Extent,
     ) -> i64 {
-        let Noise { arm_jitter_ns, arm_drift: (amplitude, omega, phase), .. } = self.truth.noise();
-        let mut error = 0.0;
-        if arm_jitter_ns > 0.0 {
-            error += arm_jitter_ns * standard_normal(self.noise.next_u64());
-        }
-        if amplitude > 0.0 {
-            error += amplitude * libm::sin(omega * now.as_ns() as f64 + phase);
-        }
-        if error == 0.0 {
-            return 0;
-        }
         let mechanism = self.truth.mechanism_of(part.arm);
-        let to = mechanism.layout().track_of(extent.start);
-        let max_error = mechanism.arm_time(from, to.into(), direction_of(part.op)).as_ns() / 2;
-        (error as i64).clamp(-(max_error as i64), max_error as i64)
+        self.noise.arm_error_ns(now, || {
+            let to = mechanism.layout().track_of(extent.start);
+            mechanism.arm_time(from, to.into(), direction_of(part.op))
+        })
     }
 
     /// Moves the arm if work of the drive's own has done so in the idle time before `now`.
     fn idle_work(&mut self, now: Instant, arm: usize) {
-        let noise = self.truth.noise();
-        let here = &self.arms[arm];
+        let here = &mut self.arms[arm];
         let busy_until = here.ahead.map_or(here.head_free, |ahead| here.head_free.max(ahead.until));
-        if noise.idle_work_share > 0.0
-            && busy_until + noise.idle_work_after <= now
-            && self.hits(noise.idle_work_share)
-        {
-            let cylinders = self.truth.profile().cylinders();
-            self.arms[arm].head.cylinder = self.noise.random_range(0..cylinders);
+        let cylinders = self.truth.profile().cylinders();
+        if let Some(cylinder) = self.noise.moved_to(busy_until, now, cylinders) {
+            here.head.cylinder = cylinder;
         }
-    }
-
-    fn hits(&mut self, share: f64) -> bool {
-        share > 0.0 && f64::from(self.noise.next_u32()) < share * 4_294_967_296.0
     }
 
     /// Sets the arm's spindle to its state at `at`.

@@ -19,6 +19,7 @@ mod defects;
 mod drift;
 mod hash;
 mod instance;
+mod noise;
 mod own;
 
 use std::collections::BTreeSet;
@@ -32,8 +33,8 @@ use rand_chacha::ChaCha8Rng;
 
 use defects::{GrownDefects, RandomTimes};
 pub use drift::SpindleDrift;
-pub(crate) use hash::normal as standard_normal;
 pub use instance::InstanceVariation;
+pub use noise::{Noise, NoiseSource};
 
 /// One instance of a drive model.
 #[derive(Clone, Debug)]
@@ -46,35 +47,6 @@ pub struct DriveTruth {
     recalibrations: Option<RandomTimes>,
     noise: Noise,
     seed: u64,
-}
-
-/// Unpredictable noise.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Noise {
-    /// Mean (and standard deviation) of the exponentially distributed delay of each report, in
-    /// nanoseconds.
-    pub jitter_ns: f64,
-    /// Fraction of slow accesses, 0 to 1.
-    pub outlier_share: f64,
-    /// The extra time of a slow access.
-    pub outlier: Nanos,
-    /// Fraction of accesses that lose a revolution, 0 to 1.
-    pub retry_share: f64,
-    /// Standard deviation of the random part of an arm time, in nanoseconds.
-    pub arm_jitter_ns: f64,
-    /// Amplitude of the arm's drift in nanoseconds, its angular frequency in radians per
-    /// nanosecond, and its phase.
-    pub arm_drift: (f64, f64, f64),
-    /// Idle time after which the drive's own work may move the arm.
-    pub idle_work_after: Nanos,
-    /// Fraction of accesses after so much idle time that find the arm elsewhere, 0 to 1.
-    pub idle_work_share: f64,
-    /// Time of a recalibration.
-    pub recalibration: Nanos,
-    /// Fraction of reports that the host sees late, 0 to 1.
-    pub stall_share: f64,
-    /// Mean extra time of those, in nanoseconds.
-    pub stall_ns: f64,
 }
 
 impl DriveTruth {
@@ -219,9 +191,10 @@ impl DriveTruth {
         if due { self.noise.recalibration } else { Nanos::ZERO }
     }
 
-    /// The random numbers of the noise.
-    pub(crate) fn noise_stream(&self) -> ChaCha8Rng {
-        random_stream(self.seed, NOISE)
+    /// The noise with its random numbers, from their beginning.
+    #[must_use]
+    pub fn noise_source(&self) -> NoiseSource {
+        NoiseSource::new(self.noise, random_stream(self.seed, NOISE))
     }
 
     /// Sets the arm's spindle to its state at `at`.
@@ -258,7 +231,7 @@ const TRUTH: u64 = 1 << 63;
 const NOISE: u64 = TRUTH + 1;
 
 /// An exponentially distributed time.
-pub(crate) fn exponential(rng: &mut ChaCha8Rng, mean_ns: f64) -> Nanos {
+fn exponential(rng: &mut ChaCha8Rng, mean_ns: f64) -> Nanos {
     // 53 bits, never 0.
     let even = ((rng.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
     Nanos::from_ns((-libm::log(even) * mean_ns) as u64)
