@@ -1,7 +1,8 @@
 //! A table of drives and what is found of them; a second or a few for each: `cargo run --release -p
-//! headtime-probe --example survey -- atlas10k@nocache:nominal:1 deskstar34gxp:drawn:2`;
-//! `all:drawn:1` is every profile as it ships, `all@nocache:drawn:1` with the cache off where it
-//! has such a setup, `drives:drawn:1-20` drives drawn at random. In the environment: `STAGES=1`,
+//! headtime-probe --example survey -- atlas10k@nocache:nominal:1 deskstar34gxp:typical:2`; the
+//! second word is a level of noise, or `nominal` for the profile itself. `all:typical:1` is every
+//! profile as it ships, `all@nocache:typical:1` with the cache off where it has such a setup,
+//! `drives:quiet:1-20` drives drawn at random. In the environment: `STAGES=1`,
 //! `ZONES=1`, `UNLIKE=1`, `SEEK=1`, `ANGLES=1` print more; `@nocache` after `drives` removes the
 //! cache.
 #![allow(clippy::unwrap_used)] // A table for developers; any error ends it.
@@ -10,7 +11,7 @@
 mod common;
 
 use common::{Bench, borders, drives, settings, tracks_alike};
-use headtime_mechanics::{DriveProfile, catalog};
+use headtime_mechanics::{DriveProfile, NoiseLevel, catalog};
 use headtime_probe::{Finding, Probe, Stage};
 use headtime_sim::DriveTruth;
 
@@ -26,7 +27,7 @@ fn main() {
         let (first, last) = seeds.split_once('-').unwrap_or((seeds, seeds));
         for seed in first.parse::<u64>().unwrap()..=last.parse::<u64>().unwrap() {
             for (name, profile) in profiles(names, seed) {
-                look_at(&format!("{name}:{kind}:{seed}"), &profile, kind == "nominal", seed);
+                look_at(&format!("{name}:{kind}:{seed}"), &profile, kind.parse().ok(), seed);
             }
         }
     }
@@ -55,10 +56,12 @@ fn profiles(names: &str, seed: u64) -> Vec<(String, DriveProfile)> {
     named.collect()
 }
 
-fn look_at(drive: &str, profile: &DriveProfile, nominal: bool, seed: u64) {
-    let truth =
-        if nominal { DriveTruth::nominal(profile, seed) } else { DriveTruth::draw(profile, seed) }
-            .unwrap();
+fn look_at(drive: &str, profile: &DriveProfile, noise: Option<NoiseLevel>, seed: u64) {
+    let truth = match noise {
+        None => DriveTruth::nominal(profile, seed),
+        Some(level) => DriveTruth::draw(&level.apply(profile), seed),
+    }
+    .unwrap();
     let settings = settings(profile, seed);
     let mut probe = Probe::new(settings);
     let mut bench = Bench::new(truth.clone());
