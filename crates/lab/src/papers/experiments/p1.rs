@@ -471,9 +471,7 @@ pub(super) fn parameters(positions: u64, requests: u64) -> Vec<FixedParameter> {
         FixedParameter::new(
             "drive",
             format!(
-                "{DRIVE}: write cache off, drive queue of 64; a simulated drive with all the noise \
-                    that its \
-                    profile says"
+                "{DRIVE}: write cache off, drive queue of 64; a simulated drive with noise typical"
             ),
         ),
         FixedParameter::new("positions", format!("{positions}, drawn once; the paper has 10,000")),

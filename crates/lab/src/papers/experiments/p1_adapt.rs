@@ -282,9 +282,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             FixedParameter::new(
                 "drive",
                 format!(
-                    "{DRIVE}: its mechanics without a cache, a simulated drive with all the noise \
-                        that its \
-                        profile says"
+                    "{DRIVE}: its mechanics without a cache, a simulated drive with noise typical"
                 ),
             ),
             FixedParameter::new(
@@ -446,7 +444,8 @@ mod tests {
     #[test]
     fn moved_sectors_are_found_where_they_are_now() {
         for learner in [Learner::CompactFromProfile, Learner::Profile] {
-            for (change, least) in [(2, 93.0), (4, 85.0)] {
+            // The exact mechanics without the noise are right for some 95 %.
+            for (change, least) in [(2, 90.0), (4, 82.0)] {
                 let followed =
                     Case { learner, change: &CHANGES[change], before: 6_000, after: 20_000 }
                         .follow(4)

@@ -194,9 +194,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             FixedParameter::new(
                 "drive",
                 format!(
-                    "{DRIVE}: its mechanics without a cache, a simulated drive with all the noise \
-                        that its \
-                        profile says"
+                    "{DRIVE}: its mechanics without a cache, a simulated drive with noise typical"
                 ),
             ),
             FixedParameter::new(

@@ -1,8 +1,9 @@
 //! A simulated drive that serves one read at a time, and the prediction of each read: the basis of
 //! the measurements of accuracy.
 //!
-//! The mechanics are those of one instance ([`DriveTruth`]): its own speed, slips, track angles and
-//! seeks, with the late reports and retries of its profile. There is no cache. The model predicts
+//! The mechanics are those of one instance ([`DriveTruth`]): its own speed, slips, track angles,
+//! seeks and overheads, with the random arm times, late reports and retries of its noise. There is
+//! no cache, and the drive does no work of its own. The model predicts
 //! each read before and observes its completion, as in the scheduler; the truth adds how close the
 //! read was to missing its sector. The instance can be [changed](BareUnit::change) during a run.
 //!
@@ -11,12 +12,12 @@
 //! us after the arrival of the arm, or less than 100 us before it, is *at the edge*: an additional
 //! revolution depends on unpredictable noise, and the read is counted separately.
 
-use headtime_mechanics::{Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism};
+use headtime_mechanics::{
+    Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism, NoiseLevel,
+};
 use headtime_sched::{AccessKind, Belief, Certainty, Head, MeasuredAccess, Op};
-use headtime_sim::{DriveTruth, InstanceVariation, Noise, SpindleDrift};
+use headtime_sim::{DriveTruth, InstanceVariation, NoiseSource, SpindleDrift};
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos};
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 
 use crate::papers::error::Cause;
 
@@ -31,7 +32,7 @@ const EDGE: Nanos = Nanos::from_us(100);
 pub(super) struct BareUnit {
     mechanism: Mechanism<InstanceVariation>,
     interface: InterfaceTimes,
-    noise: Noise,
+    noise: NoiseSource,
     drift: Option<SpindleDrift>,
     /// Remapped sectors, and their new addresses.
     moved: Vec<(Extent, Lba)>,
@@ -39,7 +40,8 @@ pub(super) struct BareUnit {
     at: HeadPosition,
     /// The scheduler's knowledge of the head.
     head: Option<Head>,
-    rng: ChaCha8Rng,
+    /// Of the instance, for the phase of a drift.
+    seed: u64,
 }
 
 /// A change of a drive.
@@ -70,19 +72,23 @@ pub(super) struct Outcome {
 }
 
 impl BareUnit {
-    /// The instance of `profile` with this seed.
+    /// The instance of `profile` with this seed and the noise of the level *typical*.
     pub(super) fn draw(profile: &DriveProfile, seed: u64) -> Result<Self, Cause> {
-        let truth = DriveTruth::draw(profile, seed)?;
+        Self::with_noise(NoiseLevel::Typical, profile, seed)
+    }
+
+    fn with_noise(noise: NoiseLevel, profile: &DriveProfile, seed: u64) -> Result<Self, Cause> {
+        let truth = DriveTruth::draw(&noise.apply(profile), seed)?;
         Ok(Self {
             mechanism: truth.mechanism().clone(),
-            interface: InterfaceTimes::from_profile(profile)?,
-            noise: truth.noise(),
+            interface: InterfaceTimes::from_profile(truth.profile())?,
+            noise: truth.noise_source(),
             drift: truth.drift(),
             moved: Vec::new(),
             now: Instant::from_ns(1),
             at: HeadPosition::PARKED,
             head: None,
-            rng: ChaCha8Rng::seed_from_u64(seed ^ OWN_CHOICES),
+            seed,
         })
     }
 
@@ -104,7 +110,7 @@ impl BareUnit {
             Change::Drift { ppm, swing_s } => {
                 let period = self.mechanism.period();
                 let origin = under - period.angle_at(self.now, Angle::ZERO);
-                self.drift = SpindleDrift::new(period, origin, *ppm, *swing_s, self.rng.random());
+                self.drift = SpindleDrift::new(period, origin, *ppm, *swing_s, self.seed);
             }
             Change::Moved(rows) => self.moved.clone_from(rows),
             Change::Swapped(profile, seed) => {
@@ -137,21 +143,24 @@ impl BareUnit {
         }
         let depart = dispatched + self.interface.command_overhead(Direction::Read, None);
         let real = self.place(extent);
-        let way = self.mechanism.positioning_to(
-            self.at,
-            depart,
-            Direction::Read,
-            &self.mechanism.spot(real.start),
-        );
-        let access = self.mechanism.access(self.at, depart, Direction::Read, real, Instant::ORIGIN);
-        self.at = access.end;
-        let completed = self.interface.read_completed(
-            access.first_sector,
-            access.finish,
-            extent.len,
-            Instant::ORIGIN,
-        );
-        let finished = completed + self.late();
+        let spot = self.mechanism.spot(real.start);
+        let way = self.mechanism.positioning_to(self.at, depart, Direction::Read, &spot);
+        let arm_error = self.noise.arm_error_ns(dispatched, || {
+            let to = self.mechanism.layout().track_of(real.start);
+            self.mechanism.arm_time(self.at, to.into(), Direction::Read)
+        });
+        let turn = self.mechanism.period().as_nanos();
+        // The completion of a read whose arm departs then.
+        let completed = |depart: Instant, lost: Nanos| {
+            let access =
+                self.mechanism.access(self.at, depart, Direction::Read, real, Instant::ORIGIN);
+            let (first, end) = (access.first_sector, access.finish + lost);
+            (access.end, self.interface.read_completed(first, end, extent.len, Instant::ORIGIN))
+        };
+        let (_, without_noise) = completed(depart, Nanos::ZERO);
+        let (at, completed) = completed(depart.offset_by_ns(arm_error), self.noise.lost(turn));
+        self.at = at;
+        let finished = completed + self.noise.late();
 
         let reported = belief.media_end(&target, finished);
         let predicted = (estimate.expected_cost(dispatched) + finished.saturating_since(reported))
@@ -160,10 +169,9 @@ impl BareUnit {
         let right = |predicted: f64| (predicted - response).abs() <= WITHIN * response;
         let exceeded =
             reported.saturating_since(estimate.depart) > estimate.worst + target.transfer;
-        let turn = self.mechanism.period().as_nanos();
         let outcome = Outcome {
             right: right(predicted),
-            foreseeable: right(completed.saturating_since(dispatched).as_ns() as f64),
+            foreseeable: right(without_noise.saturating_since(dispatched).as_ns() as f64),
             at_the_edge: !way.seek.is_zero()
                 && (way.rotate < EDGE || turn.saturating_sub(way.rotate) < EDGE),
             known,
@@ -183,16 +191,7 @@ impl BareUnit {
         self.now = finished + HOST;
         outcome
     }
-
-    fn late(&mut self) -> Nanos {
-        let jitter = -libm::log(1.0 - self.rng.random::<f64>()) * self.noise.jitter_ns;
-        let retried = self.rng.random::<f64>() < self.noise.outlier_share;
-        Nanos::from_ns(jitter as u64) + if retried { self.noise.outlier } else { Nanos::ZERO }
-    }
 }
-
-/// The difference between the seeds of noise and of the drive; an arbitrary number.
-const OWN_CHOICES: u64 = 0xD1B5_4A32_D192_ED03;
 
 /// The number of correct predictions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -268,15 +267,16 @@ mod tests {
     use super::*;
     use headtime_belief::DriveModel;
     use headtime_mechanics::catalog;
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
 
     /// Without noise a belief that was told the unit's profile, which is then the truth, is right
     /// but for the first reads.
     #[test]
     fn a_model_with_the_true_profile_is_correct() {
-        let mut profile = catalog::load("atlas10k").expect("it ships");
-        profile.variation = headtime_mechanics::profile::VariationSpec::default();
+        let profile = catalog::load("atlas10k").expect("it ships");
         let (mut unit, mut belief) = (
-            BareUnit::draw(&profile, 3).expect("it ships"),
+            BareUnit::with_noise(NoiseLevel::Off, &profile, 3).expect("it ships"),
             DriveModel::of_profile(&profile).expect("it ships"),
         );
         let (mut rng, mut tally) = (ChaCha8Rng::seed_from_u64(1), Tally::default());
