@@ -137,6 +137,17 @@ impl Judged {
         Self { published: Published::Number(published), ..judged }
     }
 
+    /// A published equality or absence in words, such as "identical": an effect of 0.
+    #[must_use]
+    pub fn none(
+        published: &'static str,
+        measured: impl Into<Measured>,
+        tolerance: f64,
+        reason: &str,
+    ) -> Self {
+        Self::effect(0.0, measured, tolerance, reason).published(Published::Shape(published))
+    }
+
     /// A published range, extended by `tolerance` (in its unit) at both ends.
     #[must_use]
     pub fn between(

@@ -60,7 +60,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                 let why = "the drive's own queue sees every request, two outstanding leave one \
                     choice already made.";
                 let reason = "ten times the scatter of the prototype's three pairs";
-                let judged = Judged::effect(0.0, two.gain(firmware), EQUAL, reason);
+                let judged = Judged::none("equal", two.gain(firmware), EQUAL, reason);
                 findings.rows.push(Row::new(
                     what("gain of two over the drive's own queue"),
                     "gain",

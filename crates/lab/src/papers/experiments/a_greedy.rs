@@ -78,7 +78,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                     2 => Row::new(
                         what,
                         "gain",
-                        Judged::effect(0.0, gain, NOTHING, "\"gives nothing\": a guess"),
+                        Judged::none("nothing", gain, NOTHING, "\"gives nothing\": a guess"),
                         "here the second step brings something.",
                     ),
                     4 => Row::unpublished(

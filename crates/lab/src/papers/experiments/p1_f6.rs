@@ -1,6 +1,6 @@
 //! `p1.f6`: P1, figure 6. Throughput over time while the map fills.
 
-use headtime_belief::matrix::MatrixSettings;
+use headtime_belief::matrix::{Directions, MatrixSettings};
 use headtime_mechanics::DriveProfile;
 use headtime_sim::{EngineObserver, RunError, run_observed};
 use headtime_units::Instant;
@@ -47,13 +47,21 @@ const UNSEEN: &str = "a guess: less is not visible in the figure";
 fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let positions = p1::positions(context, SHARE);
     let requests = ROUNDS * positions * positions;
-    let fill = |policy: &str| {
-        let knows = Knows::EmptyMap(MatrixSettings::default());
+    let fill = |(policy, directions): (&str, Directions)| {
+        let knows = Knows::EmptyMap(MatrixSettings { directions, ..MatrixSettings::default() });
         let run = Run::of(DRIVE, policy, knows, positions, QUEUE, requests);
         Filling { run: Run { outstanding: Some(1), ..run } }
     };
-    let policies = ["satf-map", "satf-lbn", p1::GREEDY];
-    let lines = context.run(&policies.map(fill))?;
+    let half = MatrixSettings::default().directions;
+    let lines = context.run(
+        &[
+            ("satf-map", half),
+            ("satf-lbn", half),
+            (p1::GREEDY, half),
+            (p1::GREEDY, Directions::Both),
+        ]
+        .map(fill),
+    )?;
     let mut findings = Findings::new(
         p1::parameters(positions, requests),
         p1::notes(),
@@ -93,9 +101,11 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         let last: Vec<f64> = line[line.len() - tenth..].iter().map(|(_, rate)| *rate).collect();
         Estimated::of_runs(&last)
     };
-    for (line, text) in
-        [(0, "gain of the end over SATF-LBN"), (2, "the same by nearest neighbor, not insertion")]
-    {
+    for (line, text) in [
+        (0, "gain of the end over SATF-LBN"),
+        (2, "the same by nearest neighbor, not insertion"),
+        (3, "the same by nearest neighbor and a map of both directions"),
+    ] {
         findings.rows.push(Row::unpublished(
             what(text),
             end_of(&lines[line]).gain(end_of(&lines[1])),
@@ -103,14 +113,18 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             "Not published for this figure; figure 5 has it for full maps.",
         ));
     }
-    let series = ["SATF-MAP", "SATF-LBN", "nearest neighbor by the map"].iter().zip(&lines).map(
-        |(name, line)| {
-            Series::measured(
-                *name,
-                line.iter().map(|(hours, rate)| Point::published(*hours, *rate)).collect(),
-            )
-        },
-    );
+    let names = [
+        "SATF-MAP",
+        "SATF-LBN",
+        "nearest neighbor by the map",
+        "nearest neighbor by a map of both directions",
+    ];
+    let series = names.iter().zip(&lines).map(|(name, line)| {
+        Series::measured(
+            *name,
+            line.iter().map(|(hours, rate)| Point::published(*hours, *rate)).collect(),
+        )
+    });
     findings.plot.panels.push(Panel { title: DRIVE.to_string(), series: series.collect() });
     Ok(findings)
 }

@@ -219,7 +219,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         let misses = missed(measured);
         let text = what(name, "missed deadlines");
         findings.rows.push(match name.as_str() {
-            "EDF" | PUBLISHED => kept(text, measured, Published::Number(0.0)),
+            "EDF" | PUBLISHED => kept(text, measured, Published::Shape("none")),
             _ if judged.contains(name) => kept(text, measured, Published::Nothing),
             _ => Row::unpublished(
                 text,
@@ -301,37 +301,31 @@ const SHEET: &str = "10 %, a guess: the drive is one of a data sheet";
 const LONGEST: &str = "A largest response grows with the length of a run, which the paper does not \
     give; the rows of missed deadlines are judged instead.";
 const EDF_MISSES: &str = "Why EDF misses: in order of deadline, requests of both classes reach the \
-    same slack s, and 16 \
-    synchronous processes issue 8/(100 ms − s) + 8/(200 ms − s) requests per second. \
-     At the published 130 that leaves s = 9 ms, at 128 7 ms: one access. Before a request of 100 \
-     ms some dozen others are served, whose times together deviate by 9 ms, so that about a fifth \
-     must come too \
-     late on any drive whose accesses vary as those of a disk do. The published none was a maximum \
-     of 99 ms over a run of unknown length (docs/limits.md 6: the prototype's EDF misses too).";
+    same slack s, and 16 synchronous processes issue 8/(100 ms − s) + 8/(200 ms − s) requests per \
+    second. At the published 130 that leaves s = 9 ms, at 128 7 ms: one access. Before a request of \
+    100 ms some dozen others are served, whose times together deviate by 9 ms, so that about a \
+    quarter must come too late on any drive whose accesses vary as those of a disk do. The \
+    published none was a maximum of 99 ms over a run of unknown length (docs/limits.md 6: the \
+    prototype's EDF misses too).";
 const CAUSES: &str = "Why G-MATRIX misses: it delays a request as long as its times allow, so \
-    every access that takes \
-    longer than predicted is a miss. Expected times cost most; the paper computes from the worst \
-    time, and so do the rows next to the published ones. Half a matrix keeps the worse of two \
-    directions, which is too long for one of them: where all orders \
-     seem late, wrong times decide which is least late. Retries (one access in a thousand takes a \
-     turn more) are missed by requests without slack. And four requests see no fifth: the rows \
-     without noise \
-     show what each leaves. Of a profile the worst is a whole turn at every request, and the sum \
-     of four of them is no forecast.";
+    every access that takes longer than predicted is a miss. Expected times cost most; the paper \
+    computes from the worst time, and so do the rows next to the published ones. Half a matrix \
+    keeps the worse of two directions, which is too long for one of them: where all orders seem \
+    late, wrong times decide which is least late. Accesses that lose a revolution (three to four \
+    in a hundred at the level typical, by a random arm time or a retry) are missed by a request \
+    without slack. And four requests see no fifth: the rows without noise show what each leaves. \
+    Of a profile the worst is a whole turn at every request, and the sum of four of them is no \
+    forecast.";
 const SAFEGUARD: &str = "Safeguarded: a margin before deadlines, the quantile of what chains of \
     accesses took longer than predicted, fitted while running. It takes away misses by surprise, \
-    for about one percent of throughput \
-     where times are known; what is left are requests that came too thick for the k that are \
-     looked at, and those only a larger k meets. By half a matrix single times are off by \
-     milliseconds, so that the margin is a large part of \
-     the slack there is, all orders seem late more often, and more is missed with k = 4 than \
-     without it.";
-const LIMIT: &str = "The limit: noise (late reports, retries) is drawn for each access and cannot \
-    be predicted. The \
-    oracle knows all other times of the drive; EDF uses no times, so an oracle's EDF is EDF. \
-     With the margin and k = 6 the oracle misses next to nothing at half as much again as EDF's \
-     throughput, so 10⁻⁴ can be had with this noise at this load. With k = 4 the oracle misses 2 \
-     to 4 in 10,000.";
+    for some percent of throughput. What is left are requests that came too thick for the k that \
+    are looked at, and those only a larger k meets. By half a matrix single times are off by \
+    milliseconds, so that the margin is a large part of the slack there is, all orders seem late \
+    more often, and with k = 4 more is missed than by worst times without it.";
+const LIMIT: &str = "The limit: noise (random arm times, late reports, retries) is drawn for each \
+    access and cannot be predicted. The oracle knows all other times of the drive, but not how \
+    far the arm may err; learned models do, and so miss less than it at the level typical. EDF \
+    uses no times, so an oracle's EDF is EDF.";
 
 #[cfg(test)]
 mod tests {

@@ -105,7 +105,7 @@ fn rows(known: &Known, queue: u32, target: Option<f64>, measured: &[Measures]) -
     rows.push(Row::new(
         what("gain of SPTF external over disk firmware"),
         "gain",
-        Judged::effect(0.0, sptf.gain(firmware), OVERLAPS, reason),
+        Judged::none("exactly overlaps", sptf.gain(firmware), OVERLAPS, reason),
         why,
     ));
     let gain = expected.gain(firmware);
@@ -121,7 +121,7 @@ fn rows(known: &Known, queue: u32, target: Option<f64>, measured: &[Measures]) -
             gain,
             "gain",
             "There is no target for a drive that differs \
-            from its model in all that the profile says.",
+            from its model by the noise of the level typical.",
         ),
     });
     let why = "Not published: the throughput with a perfect drive model and two commands at the \

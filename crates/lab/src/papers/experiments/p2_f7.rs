@@ -132,7 +132,7 @@ fn rows(
                 here reports are late, by a time measured on a host of today.";
             row(
                 what(format!("off by more than {limit} us and less than half a revolution")),
-                Judged::effect(0.0, between, POINTS, reason),
+                Judged::none("none", between, POINTS, reason),
                 why,
             )
         }

@@ -23,6 +23,7 @@ use crate::papers::context::{Context, PointOfWork};
 use crate::papers::error::{Cause, ExperimentError};
 use crate::papers::estimated::Estimated;
 use crate::papers::report::FixedParameter;
+use crate::papers::verdict::{Judged, Measured};
 
 /// The drive as the paper used it.
 pub(super) const DRIVE: &str = "maxtor-20gb@papers";
@@ -34,6 +35,13 @@ pub(super) const GUESS: &str =
     "a quarter of the published value, a guess: the model of the drive is one";
 pub(super) const OTHER_DRIVE: &str =
     "the paper names neither the drive's model nor the places of the files.";
+
+/// A published ratio or gain, rounded to three digits, that a figure of the paper's table follows
+/// from; within half of it.
+pub(super) fn half(published: f64, measured: impl Into<Measured>) -> Judged {
+    let published = libm::round(published * 1e3) / 1e3;
+    Judged::effect(published, measured, published / 2.0, "half of the published effect, a guess")
+}
 
 /// The bytes of a megabyte in the paper's throughputs.
 const MB: f64 = 1e6;

@@ -4,7 +4,7 @@
 use super::p5::{self, Course, RESERVED, Run, STREAMS};
 use crate::papers::context::Context;
 use crate::papers::error::ExperimentError;
-use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Row};
+use crate::papers::report::{Axis, Findings, FixedParameter, Panel, Plot, Published, Row};
 use crate::papers::table::PaperExperiment;
 use crate::papers::verdict::Judged;
 
@@ -92,7 +92,8 @@ fn rows(context: &Context<'_>, policy: &str, reserved: f64, course: &Course) -> 
         rows.push(Row::new(
             what("share of disk time"),
             "%",
-            Judged::effect(own, course.share_percent(stream), 1.0, reason),
+            Judged::effect(own, course.share_percent(stream), 1.0, reason)
+                .published(Published::Shape("as reserved")),
             "the split is another.",
         ));
         for (window, allowed) in WITHIN {

@@ -119,7 +119,7 @@ fn control(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     findings.rows.push(Row::new(
         "change of the sequential stream's rate from 30 % to 90 % (simulated drive with noise)",
         "gain",
-        Judged::effect(0.0, change, SAME, reason),
+        Judged::none("no increase", change, SAME, reason),
         "reservations still affect its rate.",
     ));
     panels(&mut findings, &courses, nominal);
@@ -208,7 +208,7 @@ fn wrong_rate(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         );
         let reason = "the drive serves more than its measured rate.";
         let judged = if factor == 1.0 {
-            Judged::effect(0.0, short, 0.05, "a guess")
+            Judged::none("all that it reserved", short, 0.05, "a guess")
         } else {
             Judged::ordering(short, 1.0 - SHORT, "less is no difference, a guess")
         };
