@@ -5,10 +5,10 @@
 //! change costs a seek and half a revolution. Here the owners of requests ([`Owner`]) take turns,
 //! as long as the requests of a run are held:
 //!
-//! *Short runs* have no turn of their own. In the turn of a rest, and while all requests compete, the
-//! cheapest request is chosen; if it belongs to a short run, that is *visited*: its further requests
-//! go first, and are waited for as in a turn, until it ends or is long. Clients that read a few
-//! requests in sequence before they go elsewhere cost one seek for all of them.
+//! *Short runs* have no turn of their own. In the turn of a rest, and while all requests compete,
+//! the cheapest request is chosen; if it belongs to a short run, that is *visited*: its further
+//! requests go first, and are waited for as in a turn, until it ends or is long. Clients that read
+//! a few requests in sequence before they go elsewhere cost one seek for all of them.
 //!
 //! *Length.* A turn is as long as a change to another owner costs at most a twentieth of it, but
 //! all owners together have one turn in a round of 800 ms (400 ms if one of them is a rest, whose
