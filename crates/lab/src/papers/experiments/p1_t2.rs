@@ -302,8 +302,8 @@ const LONGEST: &str = "A largest response grows with the length of a run, which 
     give; the rows of missed deadlines are judged instead.";
 const EDF_MISSES: &str = "Why EDF misses: in order of deadline, requests of both classes reach the \
     same slack s, and 16 synchronous processes issue 8/(100 ms − s) + 8/(200 ms − s) requests per \
-    second. At the published 130 that leaves s = 9 ms, at 128 7 ms: one access. Before a request of \
-    100 ms some dozen others are served, whose times together deviate by 9 ms, so that about a \
+    second. At the published 130 that leaves s = 9 ms, at 128 7 ms: one access. Before a request \
+    of 100 ms some dozen others are served, whose times together deviate by 9 ms, so that about a \
     quarter must come too late on any drive whose accesses vary as those of a disk do. The \
     published none was a maximum of 99 ms over a run of unknown length (docs/limits.md 6: the \
     prototype's EDF misses too).";
