@@ -130,16 +130,9 @@ pub fn run(arguments: &CompareArguments) -> Result<(), Failure> {
         }
     };
     let comparison = Comparison::new(plan, results);
-    let json = comparison.json()?;
-    // The page comes last: when it exists, all other files exist.
-    store.write("results.csv", comparison.csv()?)?;
-    store.write("summary.csv", comparison.summary_csv()?)?;
-    store.write("results.json", &json)?;
-    #[cfg(feature = "parquet")]
-    store.write("results.parquet", crate::compare::parquet(&comparison)?)?;
-    let page = store.write("report.html", page::page(&comparison))?;
+    let page = write(&comparison, &store)?;
     if arguments.json {
-        print(&json)?
+        print(&comparison.json()?)?
     } else {
         print(&format!("{}\nwritten: {}\n", summary(&comparison), page.display()))?
     }
@@ -156,8 +149,25 @@ pub fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     }
 }
 
+/// Writes the tables and the page into the folder of the comparison; returns the page.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn write(comparison: &Comparison, store: &Store) -> anyhow::Result<PathBuf> {
+    // The page comes last: when it exists, all other files exist.
+    store.write("results.csv", comparison.csv()?)?;
+    store.write("summary.csv", comparison.summary_csv()?)?;
+    store.write("results.json", comparison.json()?)?;
+    #[cfg(feature = "parquet")]
+    store.write("results.parquet", crate::compare::parquet(comparison)?)?;
+    store.write("report.html", page::page(comparison))
+}
+
 /// The plan file, and the flags before it.
-fn spec(arguments: &CompareArguments) -> Result<CompareSpec, Failure> {
+///
+/// # Errors
+/// When the plan file cannot be read.
+pub fn spec(arguments: &CompareArguments) -> Result<CompareSpec, Failure> {
     let mut spec =
         arguments.plan.as_deref().map_or_else(|| Ok(CompareSpec::default()), CompareSpec::read)?;
     let names = |flag: &str, words: &[String], into: &mut Vec<Located<String>>| {
@@ -213,7 +223,8 @@ fn spec(arguments: &CompareArguments) -> Result<CompareSpec, Failure> {
 }
 
 /// The table for people: a line for each case and policy, the best of a case marked.
-fn summary(comparison: &Comparison) -> String {
+#[must_use]
+pub fn summary(comparison: &Comparison) -> String {
     let plan = &comparison.plan;
     let with_deadlines = comparison.cases.iter().any(|case| case.entries.iter().any(has_deadlines));
     let (rate, sum, harmonic, p99, missed) = (

@@ -22,7 +22,7 @@ use headtime_console::Failure;
 use headtime_console::stop::Stop;
 
 /// One run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// The case's place in the plan.
     pub case: usize,
@@ -33,7 +33,7 @@ pub struct Cell {
 }
 
 /// The requests and the policy of a run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum CellKind {
     /// The workload under a policy, by its place in the plan.
     Policy(usize),

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::path::Path;
 
 /// The 64-bit FNV-1a hash (Fowler, Noll and Vo): the same on every machine and in every version of
 /// the compiler, which names of files must be.
@@ -19,7 +20,15 @@ pub(super) fn fnv(bytes: &[u8]) -> u64 {
 /// # Errors
 /// When the program cannot read its own file.
 pub fn build() -> io::Result<String> {
-    let mut file = File::open("/proc/self/exe")?;
+    build_of(Path::new("/proc/self/exe"))
+}
+
+/// The same for the file of a shared library.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn build_of(file: &Path) -> io::Result<String> {
+    let mut file = File::open(file)?;
     let (mut sum, mut buffer) = (0, vec![0; 1 << 20]);
     loop {
         match file.read(&mut buffer)? {

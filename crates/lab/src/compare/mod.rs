@@ -22,11 +22,12 @@ pub mod session;
 mod spec;
 pub mod statistics;
 pub mod store;
+pub mod sweep;
 mod table;
 
 pub use belief::PlannedBelief;
 pub use cell::{Cell, CellKind, Decisive};
-pub use fingerprint::build;
+pub use fingerprint::{build, build_of};
 pub use outcome::{CellEnd, CellOutcome, CellStatus, EqualLoad, Figures, Half, StreamOutcome};
 #[cfg(feature = "parquet")]
 pub use parquet::parquet;

@@ -75,6 +75,53 @@ fn compute(
     cells: Vec<Cell>,
     what: &str,
 ) -> Result<Computed, Failure> {
+    let (mut outcomes, missing) = stored(plan, store, &cells, what);
+    let reused = cells.len() - missing.len();
+    let waiting = Waiting::new(missing.len(), stop.clone());
+    let tasks: Vec<Task<'_>> = missing
+        .iter()
+        .map(|(place, decisive)| Task {
+            cell: &cells[*place],
+            decisive,
+            plan,
+            store,
+            stop,
+            waiting: &waiting,
+        })
+        .collect();
+    let ran = Context::new(plan.spec.seed.value, 1.0, threads, &waiting).run(&tasks);
+    waiting.end();
+    // A task puts what goes wrong into its outcome; none answers an error.
+    let ran = ran.map_err(|error| Failure::Failed(error.into()))?;
+    let (mut stopped, mut computed) = (false, 0);
+    for ((place, _), done) in missing.iter().zip(ran) {
+        match done {
+            Done::Computed(outcome) => {
+                computed += 1;
+                outcomes[*place] = Some(Ok(*outcome));
+            }
+            Done::Failed(reason) => outcomes[*place] = Some(Err(reason)),
+            Done::NotWritten(error) => return Err(Failure::Failed(error)),
+            Done::Stopped => stopped = true,
+        }
+    }
+    if stopped {
+        return Ok(Computed::Stopped { kept: reused + computed, of: cells.len() });
+    }
+    let outcomes =
+        outcomes.into_iter().map(|outcome| outcome.expect("every cell was there or was run"));
+    let outcomes: Vec<CellResult> = outcomes.collect();
+    Ok(Computed::All(cells.into_iter().zip(outcomes).collect()))
+}
+
+/// The results that `store` has, by the place of their cells, and the places of the others. `what`
+/// they are in messages.
+pub(super) fn stored(
+    plan: &Plan,
+    store: &Store,
+    cells: &[Cell],
+    what: &str,
+) -> (Vec<Option<CellResult>>, Vec<(usize, Decisive)>) {
     let mut outcomes: Vec<Option<CellResult>> = Vec::with_capacity(cells.len());
     let (mut missing, mut useless) = (Vec::new(), 0);
     for (place, cell) in cells.iter().enumerate() {
@@ -90,7 +137,7 @@ fn compute(
         outcomes.push(match found {
             Found::CellOutcome(outcome) => Some(Ok(*outcome)),
             Found::Nothing | Found::Useless(_) => {
-                missing.push((place, cell, decisive));
+                missing.push((place, decisive));
                 None
             }
         });
@@ -110,34 +157,7 @@ fn compute(
             store.folder().display()
         );
     }
-    let waiting = Waiting::new(missing.len(), stop.clone());
-    let tasks: Vec<Task<'_>> = missing
-        .iter()
-        .map(|(_, cell, decisive)| Task { cell, decisive, plan, store, stop, waiting: &waiting })
-        .collect();
-    let ran = Context::new(plan.spec.seed.value, 1.0, threads, &waiting).run(&tasks);
-    waiting.end();
-    // A task puts what goes wrong into its outcome; none answers an error.
-    let ran = ran.map_err(|error| Failure::Failed(error.into()))?;
-    let (mut stopped, mut computed) = (false, 0);
-    for ((place, ..), done) in missing.iter().zip(ran) {
-        match done {
-            Done::Computed(outcome) => {
-                computed += 1;
-                outcomes[*place] = Some(Ok(*outcome));
-            }
-            Done::Failed(reason) => outcomes[*place] = Some(Err(reason)),
-            Done::NotWritten(error) => return Err(Failure::Failed(error)),
-            Done::Stopped => stopped = true,
-        }
-    }
-    if stopped {
-        return Ok(Computed::Stopped { kept: reused + computed, of: cells.len() });
-    }
-    let outcomes =
-        outcomes.into_iter().map(|outcome| outcome.expect("every cell was there or was run"));
-    let outcomes: Vec<CellResult> = outcomes.collect();
-    Ok(Computed::All(cells.into_iter().zip(outcomes).collect()))
+    (outcomes, missing)
 }
 
 /// Useless cells that are named one by one.

@@ -99,6 +99,12 @@ impl Store {
         &self.folder
     }
 
+    /// The build of the program.
+    #[must_use]
+    pub fn build(&self) -> &str {
+        &self.build
+    }
+
     /// The stored state of the cell with these decisive parameters.
     #[must_use]
     pub fn find(&self, decisive: &Decisive) -> Found {
@@ -140,12 +146,17 @@ impl Store {
         outcome: &CellOutcome,
         wall_seconds: f64,
     ) -> anyhow::Result<CellOutcome> {
-        let file = NewCellFile { build: &self.build, decisive, outcome, wall_seconds };
-        let whole = serde_json::to_string(&file).context("a cell cannot be written as JSON")?;
-        let before = whole.strip_suffix('}').context("an object of JSON ends in a brace")?;
-        let text = format!("{before}{SUM}{}\n", closing(before));
-        write_whole(&self.cells, &name(decisive), &text)?;
-        self.check(decisive, &text)
+        self.keep_file(decisive, &file_text(&self.build, decisive, outcome, wall_seconds)?)
+    }
+
+    /// Stores the file of a cell that [`file_text`] made, perhaps on another machine.
+    ///
+    /// # Errors
+    /// When the file is damaged, of another build or of another cell, or cannot be written.
+    pub fn keep_file(&self, decisive: &Decisive, text: &str) -> anyhow::Result<CellOutcome> {
+        let outcome = self.check(decisive, text)?;
+        write_whole(&self.cells, &name(decisive), text)?;
+        Ok(outcome)
     }
 
     /// Puts a result into the folder, whole.
@@ -155,6 +166,22 @@ impl Store {
     pub fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> anyhow::Result<PathBuf> {
         Ok(write_whole(&self.folder, name, contents)?)
     }
+}
+
+/// The content of a cell's file.
+///
+/// # Errors
+/// When the outcome cannot be written as JSON.
+pub fn file_text(
+    build: &str,
+    decisive: &Decisive,
+    outcome: &CellOutcome,
+    wall_seconds: f64,
+) -> anyhow::Result<String> {
+    let file = NewCellFile { build, decisive, outcome, wall_seconds };
+    let whole = serde_json::to_string(&file).context("a cell cannot be written as JSON")?;
+    let before = whole.strip_suffix('}').context("an object of JSON ends in a brace")?;
+    Ok(format!("{before}{SUM}{}\n", closing(before)))
 }
 
 /// Removes the partial files of a killed run. No other run writes here now, and a file that cannot
