@@ -58,6 +58,8 @@ test_tools() {
     for pair in fio:fio nbdinfo:libnbd-bin nbdsh:python3-libnbd nbdfuse:nbdfuse qemu-img:qemu-utils qemu-nbd:qemu-utils nbdkit:nbdkit mkfs.ext4:e2fsprogs losetup:mount; do
         PATH="$PATH:/usr/sbin:/sbin" command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair#*:}"
     done
+    # The tests of the Python package make a virtual environment.
+    python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
     [ -z "$missing" ] && return
     # If the joint installation fails, install one by one: a release may lack one of the packages.
     # shellcheck disable=SC2086

@@ -78,6 +78,12 @@ impl<K, T> CompletionQueue<K, T> {
         number
     }
 
+    /// The number that [`push`](Self::push) returns next, which may serve as the key.
+    #[must_use]
+    pub fn next_number(&self) -> u64 {
+        self.next_number
+    }
+
     /// Drops a task that has no result yet, and returns its key.
     pub fn drop_task(&mut self, number: u64) -> Option<K> {
         self.running.remove(&number).map(|(key, _)| key)

@@ -63,9 +63,9 @@ pub use bytes::Bytes;
 pub use completion_queue::CompletionQueue;
 pub use drive::Drive;
 pub use error::{Error, ErrorKind};
-pub use headtime_sched::IoPriority;
+pub use headtime_sched::{IoPriority, PriorityError};
 pub use options::{OpenOptions, SETTINGS, Setting};
-pub use request::{IoDone, IoRequest, Pending, Starting};
+pub use request::{Canceller, IoDone, IoRequest, Pending, Starting};
 
 use std::future::Future;
 use std::pin::pin;

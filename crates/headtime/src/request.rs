@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use headtime_io::{DriveHandle, Io, RealClock, StartWhenRoom, SubmitError};
-use headtime_sched::{Finished, IoPriority, StreamId, VolumeId};
+use headtime_sched::{Finished, IoPriority, RequestId, StreamId, VolumeId};
 use headtime_units::{Instant, Nanos};
 
 use crate::error::{Error, RequestBytes};
@@ -61,6 +61,13 @@ pub struct Pending {
     bytes: RequestBytes,
     began: Instant,
     inner: headtime_io::Pending,
+}
+
+/// Cancels a request that another thread waits for.
+#[derive(Clone, Debug)]
+pub struct Canceller {
+    handle: DriveHandle,
+    id: RequestId,
 }
 
 /// A completed request: its data and its times.
@@ -220,6 +227,12 @@ impl Pending {
         self.inner.cancel();
     }
 
+    /// Returns an object that cancels the request while this is waited for elsewhere.
+    #[must_use]
+    pub fn canceller(&self) -> Canceller {
+        Canceller { handle: self.link.handle.clone(), id: self.inner.id() }
+    }
+
     /// Cancels the request if this is dropped before it has completed, as under a timeout of an
     /// executor. Suitable for reads.
     pub fn cancel_on_drop(self) -> Self {
@@ -236,6 +249,13 @@ impl Future for Pending {
         let data = result.map_err(|error| Error::io(&self.link.drive, self.bytes, error))?;
         let finished = finished.expect("a completed request has a record of its times");
         Poll::Ready(Ok(IoDone { data, began: self.began, finished }))
+    }
+}
+
+impl Canceller {
+    /// Cancels the request, as [`Pending::cancel`] does. A completed request stays complete.
+    pub fn cancel(&self) {
+        self.handle.cancel(self.id);
     }
 }
 

@@ -97,6 +97,14 @@ fn a_cancelled_request_is_over_and_a_timeout_returns_the_request() {
         .count();
     assert!(cancelled > 40, "only {cancelled} of 49 reads were cancelled");
     last.wait().expect("the request that was not cancelled");
+
+    let waited_for = drive.read_at(0, MIB).try_start().expect("room");
+    let canceller = waited_for.canceller();
+    let waiter = std::thread::spawn(move || waited_for.wait());
+    canceller.cancel();
+    let result = waiter.join().expect("no panic");
+    assert!(result.is_err_and(|error| error.kind() == ErrorKind::Cancelled));
+    canceller.cancel();
 }
 
 #[test]

@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use headtime_io::ModelSource;
 use headtime_mechanics::{DriveProfile, NoiseLevel};
 use headtime_sched::{Parameters, PolicyEntry};
-use headtime_sim::{Experiment, Instance, RunError, run_with_belief};
+use headtime_sim::{EngineObserver, Experiment, Instance, RunError, run_with_belief};
 use headtime_units::{ByteSize, Nanos, parse_bytes, parse_nanos};
 use serde::Serialize;
 
@@ -234,6 +234,17 @@ pub fn run(arguments: &SimArguments) -> Result<(), Failure> {
 /// # Errors
 /// As [`run`].
 pub fn simulate(arguments: &SimArguments) -> Result<SimOutput, Failure> {
+    simulate_observed(arguments, &mut ())
+}
+
+/// The same with an observer, which also sees the requests of the warm-up.
+///
+/// # Errors
+/// As [`run`].
+pub fn simulate_observed(
+    arguments: &SimArguments,
+    observer: &mut impl EngineObserver,
+) -> Result<SimOutput, Failure> {
     let profile = Arc::new(drive_model::load(&arguments.drive)?);
     let tunables = model::tunables(&arguments.set)?;
     let mut load = Load::of(arguments, &tunables.deadlines)?;
@@ -273,7 +284,7 @@ pub fn simulate(arguments: &SimArguments) -> Result<SimOutput, Failure> {
         error => Failure::usage(error),
     };
     let (run, learned) =
-        run_with_belief(&experiment, source, &|_: &DriveProfile| begun.belief(), &mut ())
+        run_with_belief(&experiment, source, &|_: &DriveProfile| begun.belief(), observer)
             .map_err(stopped)?;
     let measures = run.fault.map_or(Ok(run.measures), |fault| Err(stopped(fault.into())))?;
     load.check()?;

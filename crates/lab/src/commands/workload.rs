@@ -47,7 +47,7 @@ pub struct WorkloadShowArguments {
 
 /// A workload that ships.
 #[derive(Debug, Serialize)]
-struct Listed {
+pub struct ListedWorkload {
     name: &'static str,
     description: String,
     streams: Vec<String>,
@@ -65,18 +65,24 @@ pub fn run(arguments: &WorkloadArguments) -> Result<(), Failure> {
     }
 }
 
-fn list(arguments: &ListArguments) -> Result<(), Failure> {
+/// The workloads that ship.
+#[must_use]
+pub fn listed() -> Vec<ListedWorkload> {
     let listed = BUILTINS.iter().map(|builtin| {
         let file = builtin.load().expect("the workloads that ship are read by a test");
         let streams = file.streams.iter().map(|stream| stream.name.clone()).collect();
-        Listed {
+        ListedWorkload {
             name: builtin.name,
             description: file.description.clone().unwrap_or_default(),
             streams,
             takes_depth: file.takes_depth(),
         }
     });
-    let listed: Vec<Listed> = listed.collect();
+    listed.collect()
+}
+
+fn list(arguments: &ListArguments) -> Result<(), Failure> {
+    let listed = listed();
     if arguments.json {
         return print_json(&listed);
     }
@@ -98,8 +104,11 @@ fn show(arguments: &WorkloadShowArguments) -> Result<(), Failure> {
     for note in choice.notes() {
         eprintln!("headtime: {}: {note}", choice.name());
     }
-    match choice.file() {
-        Some(file) => print(&file.to_toml()),
-        None => print(&choice.describe()),
-    }
+    print(&text_of(&choice))
+}
+
+/// A workload as TOML; a trace as a description.
+#[must_use]
+pub fn text_of(choice: &WorkloadChoice) -> String {
+    choice.file().map_or_else(|| choice.describe(), |file| file.to_toml())
 }

@@ -1,0 +1,153 @@
+"""Drives, requests and batches."""
+
+import asyncio
+import pathlib
+import pickle
+import tempfile
+import threading
+import time
+import unittest
+
+import headtime
+import numpy
+
+MIB = 1 << 20
+
+
+class Blocking(unittest.TestCase):
+    def test_what_was_written_is_read(self):
+        with headtime.Drive("memory:64MiB", policy="cds-scan", max_requests=100) as drive:
+            self.assertEqual((drive.capacity, drive.sector_size), (64 * MIB, 512))
+            drive.write_at(MIB, b"\x07" * 4096, durable=True).wait()
+            drive.write_at(2 * MIB, numpy.arange(1024, dtype="<u4")).wait()
+            drive.flush().wait()
+            done = drive.read_at(MIB, 4096, deadline=60.0).wait()
+            self.assertEqual(done.data, b"\x07" * 4096)
+            self.assertFalse(done.missed_deadline)
+            self.assertAlmostEqual(done.response_time, done.queue_time + done.service_time)
+            numbers = numpy.frombuffer(drive.read_at(2 * MIB, 4096).wait().data, "<u4")
+            self.assertTrue((numbers == numpy.arange(1024)).all())
+        self.assertTrue(drive.closed)
+
+    def test_an_exception_names_drive_offset_and_cause(self):
+        drive = headtime.Drive("memory:64MiB")
+        with self.assertRaises(headtime.InvalidError) as caught:
+            drive.read_at(64 * MIB, 512).wait()
+        error = caught.exception
+        self.assertEqual((error.drive, error.offset, error.length), ("memory:64MiB", 64 * MIB, 512))
+        self.assertIn("is not on the drive", error.cause)
+        self.assertTrue(str(error).startswith("memory:64MiB: read of 512 bytes from byte 67108864"))
+        with self.assertRaises(headtime.OpenError) as caught:
+            headtime.Drive("/nothing/here.img")
+        self.assertEqual(caught.exception.errno, 2)
+        with self.assertRaisesRegex(headtime.InvalidError, "policy=speedy"):
+            headtime.Drive("memory:64MiB", policy="speedy")
+        with self.assertRaisesRegex(TypeError, "no option dedline"):
+            drive.read_at(0, 512, dedline=1.0)
+
+    def test_a_batch_has_response_times_and_all_results(self):
+        drive = headtime.Drive("memory:64MiB")
+        done = drive.batch((drive.read_at(n * 4096, 4096) for n in range(2000)), deadline=60).wait()
+        times = done.response_times
+        self.assertEqual([one.response_time for one in done], list(times))
+        self.assertEqual(done[-1].response_time, times[1999])
+        self.assertEqual((len(done), times.shape, times.dtype), (2000, (2000,), numpy.float64))
+        self.assertAlmostEqual(times.max(), done.response_time)
+        self.assertEqual(done.missed_deadlines, 0)
+        requests = [drive.read_at(0, 4096), drive.read_at(65 * MIB, 4096)]
+        with self.assertRaisesRegex(headtime.BatchError, "1 of 2 requests") as caught:
+            drive.batch(requests).wait()
+        first, second = caught.exception.results
+        self.assertEqual(len(first.data), 4096)
+        self.assertEqual(second.offset, 65 * MIB)
+
+    def test_a_waiting_call_releases_the_interpreter(self):
+        drive = slow_drive(self)
+        counted, begun, over = 0, threading.Event(), threading.Event()
+
+        def wait():
+            begun.set()
+            drive.batch(drive.read_at(n * 997 * MIB, MIB) for n in range(20)).wait()
+            over.set()
+
+        waiter = threading.Thread(target=wait)
+        waiter.start()
+        begun.wait()
+        while not over.is_set():
+            counted += 1
+            time.sleep(0.001)
+        waiter.join()
+        self.assertGreater(counted, 2, "the interpreter was blocked while a batch was waited for")
+
+    def test_a_timeout_leaves_the_request_and_cancelling_ends_it(self):
+        drive = slow_drive(self, outstanding=1)
+        pending = [drive.read_at(n * 997 * MIB, MIB).try_start() for n in range(50)]
+        with self.assertRaises(TimeoutError):
+            pending[-1].wait(timeout=0)
+        pending[-1].cancel()
+        with self.assertRaises(headtime.CancelledError):
+            pending[-1].wait()
+        results = []
+
+        def wait():
+            try:
+                results.append(pending[-2].wait())
+            except headtime.CancelledError as error:
+                results.append(error)
+
+        waiter = threading.Thread(target=wait)
+        waiter.start()
+        for one in pending[:-1]:
+            one.cancel()
+        waiter.join()
+        self.assertIsInstance(results[0], headtime.CancelledError)
+        self.assertEqual(results[0].offset, 48 * 997 * MIB)
+
+    def test_exceptions_can_be_copied_and_sent_to_other_processes(self):
+        with self.assertRaises(headtime.InvalidError) as caught:
+            headtime.Drive("memory:64MiB").read_at(1, 512).wait()
+        copied = pickle.loads(pickle.dumps(caught.exception))
+        self.assertIs(type(copied), headtime.InvalidError)
+        self.assertEqual(str(copied), str(caught.exception))
+        self.assertEqual((copied.drive, copied.offset, copied.errno), ("memory:64MiB", 1, 22))
+
+    def test_a_drive_that_is_forgotten_is_closed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "drive.img"
+            drive = headtime.Drive(path, create_bytes="1MiB")
+            drive.write_at(0, b"\x01" * 4096).try_start()
+            del drive
+            self.assertEqual(path.read_bytes()[:4096], b"\x01" * 4096)
+
+
+class Asyncio(unittest.IsolatedAsyncioTestCase):
+    async def test_requests_and_batches_are_awaited(self):
+        drive = headtime.Drive("memory:64MiB", max_requests=8)
+
+        async def one(number):
+            await drive.write_at(number * 4096, bytes([number]) * 4096)
+            return (await drive.read_at(number * 4096, 4096, deadline=60)).data[0]
+
+        found = await asyncio.gather(*(one(number) for number in range(200)))
+        self.assertEqual(found, list(range(200)))
+        done = await drive.batch(drive.read_at(n * 512, 512) for n in range(100))
+        self.assertEqual(len(done), 100)
+        with self.assertRaises(headtime.InvalidError):
+            await drive.read_at(1, 512)
+
+    async def test_a_timeout_cancels_the_request(self):
+        drive = slow_drive(self, outstanding=1)
+        others = [drive.read_at(n * 997 * MIB, MIB).try_start() for n in range(30)]
+        with self.assertRaises(TimeoutError):
+            async with asyncio.timeout(0):
+                await drive.read_at(5 * MIB, MIB)
+        for one in others:
+            one.cancel()
+
+
+def slow_drive(test, **settings):
+    folder = tempfile.TemporaryDirectory()
+    drive = headtime.Drive(f"emulated:nearline-20tb?backing={folder.name}/drive.img", **settings)
+    test.addCleanup(folder.cleanup)
+    test.addCleanup(drive.close)
+    return drive
