@@ -10,6 +10,12 @@ ifneq ($(HEADTIME_DRIVES),)
 export HEADTIME_DRIVES
 endif
 
+# The texts of the papers, which the published figures of `headtime papers` are compared with; tests skip without them.
+HEADTIME_PAPERS ?= $(realpath ../shared/papers)
+ifneq ($(HEADTIME_PAPERS),)
+export HEADTIME_PAPERS
+endif
+
 # Incremental builds take time and disk space, and CI builds only once.
 export CARGO_INCREMENTAL ?= 0
 

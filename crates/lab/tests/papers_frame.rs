@@ -2,10 +2,14 @@
 //! its results are the same for any number of threads; its files are complete and agree with each
 //! other.
 
+mod published;
+
 use std::fs;
 use std::path::PathBuf;
 
-use headtime_lab::papers::{Context, EXPERIMENTS, PaperExperiment, Report, Silent, output};
+use headtime_lab::papers::{
+    Context, EXPERIMENTS, PaperExperiment, Published, Report, Silent, output,
+};
 use serde_json::Value;
 
 /// So few requests that a whole experiment takes a second; figures are worth little, forms are all
@@ -57,6 +61,16 @@ fn every_experiment_runs_and_its_rows_keep_their_promises() {
                 row["holds"] == true
                     || row["reason"].as_str().is_some_and(|reason| reason.ends_with('.')),
                 "no sentence says why: {row}"
+            );
+        }
+        for row in report.rows.iter().filter(|row| row.published != Published::Nothing) {
+            let figure = row.published.text();
+            assert!(
+                published::lists(published::TABLE, experiment.id, &figure),
+                "{}: crates/lab/tests/published/figures.txt does not say where {figure} of `{}` \
+                    stands",
+                experiment.id,
+                row.what
             );
         }
         let mut names: Vec<&str> = report.rows.iter().map(|row| row.what.as_str()).collect();
@@ -215,4 +229,61 @@ fn the_page_of_experiments_lists_the_table() {
         })
         .collect();
     assert_eq!(rows, expected, "the table in docs/papers.md should be\n{}\n", expected.join("\n"));
+}
+
+/// The text that an experiment quotes, if it is at hand.
+fn quoted_text(id: &str) -> Option<String> {
+    let limits: PathBuf =
+        [env!("CARGO_MANIFEST_DIR"), "..", "..", "docs", "limits.md"].iter().collect();
+    let (group, _) = id.split_once('.')?;
+    let paper = match group.strip_prefix('p') {
+        None => limits,
+        Some(number) => {
+            let folder = PathBuf::from(std::env::var_os("HEADTIME_PAPERS")?);
+            let named = |path: &PathBuf| {
+                path.file_name()
+                    .is_some_and(|name| name.to_string_lossy().starts_with(&format!("{number}-")))
+            };
+            fs::read_dir(folder).ok()?.filter_map(|file| Some(file.ok()?.path())).find(named)?
+        }
+    };
+    fs::read_to_string(paper).ok()
+}
+
+#[test]
+fn published_figures_are_quoted_or_computed_from_quoted_ones() {
+    let faults =
+        published::faults(published::TABLE, |id| quoted_text(id).filter(|_| id.starts_with("a.")));
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn published_figures_stand_in_the_texts_of_the_papers() {
+    let quoted = published::lines(published::TABLE);
+    if let Some(line) = quoted.iter().find(|line| quoted_text(line.id).is_none()) {
+        eprintln!(
+            "skipped: HEADTIME_PAPERS names no folder with the text of the paper of {}",
+            line.id
+        );
+        return;
+    }
+    let faults = published::faults(published::TABLE, quoted_text);
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn a_planted_figure_is_found() {
+    let found = |table: &str| !published::faults(table, quoted_text).is_empty();
+    let quote = "by a factor of 1.42 (64 queued) and 1.54 (256) in the prototype";
+    assert!(!found(&format!("a.greedy; 1.42, 1.54; {quote}\na.greedy; 0.42; = 1.42 / 1 - 1")));
+    for wrong in [
+        format!("a.greedy; 1.43; {quote}"),
+        format!("a.greedy; 1.43; {}", quote.replace("1.42", "1.43")),
+        format!("a.greedy; 1.42; {quote}\na.greedy; 0.43; = 1.42 / 1 - 1"),
+        format!("a.greedy; 1.42; {quote}\na.greedy; 0.43; = 1.43 / 1 - 1"),
+        format!("a.greedy; 1.42; {quote}\na.greedy; 1.4 to 1.6; = 1.42 / 1"),
+    ] {
+        assert!(found(&wrong), "{wrong}");
+    }
+    assert!(!published::lists(published::TABLE, "p1.map", "0.29"));
 }
