@@ -366,8 +366,8 @@ fn scan_rows(known: &Known, tasks: u32, alone: &Measures, scanned: &Measures) ->
             Row::new(text, "%", judged, "the target is missed.")
         } else {
             let why = format!(
-                "A quantile of one run has no interval; the target of at most {most} % is judged \
-                    over several seeds in docs/papers.md."
+                "A quantile of one run has no interval, and is not judged; the target is at most \
+                    {most} %."
             );
             Row::unpublished(text, grown, "%", &why)
         });
