@@ -316,9 +316,7 @@ impl Policy for Headtime {
     fn depth(&self, view: &View<'_>) -> usize {
         let old = view.belief.revolution() * OLD_REVOLUTIONS;
         let any_old = || view.outstanding.iter().any(|command| command.dispatched + old < view.now);
-        let in_run = |queued: &Queued| {
-            self.streams.streams().run_of(queued.request.id).is_some()
-        };
+        let in_run = |queued: &Queued| self.streams.streams().run_of(queued.request.id).is_some();
         match self.best.depth(view) {
             2 if continues(view).is_some_and(in_run) && !any_old() => RUN_DEPTH,
             depth => depth,
