@@ -55,7 +55,7 @@ demo() { command -v fio >/dev/null || install fio || say "fio is missing; the de
 
 test_tools() {
     missing=""
-    for pair in fio:fio nbdinfo:libnbd-bin nbdsh:python3-libnbd nbdfuse:nbdfuse qemu-img:qemu-utils qemu-nbd:qemu-utils nbdkit:nbdkit mkfs.ext4:e2fsprogs losetup:mount; do
+    for pair in fio:fio nbdinfo:libnbd-bin nbdsh:python3-libnbd nbdfuse:nbdfuse qemu-img:qemu-utils qemu-nbd:qemu-utils nbdkit:nbdkit mkfs.ext4:e2fsprogs losetup:mount pkg-config:pkgconf; do
         PATH="$PATH:/usr/sbin:/sbin" command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair#*:}"
     done
     # The tests of the Python package make a virtual environment.

@@ -29,6 +29,7 @@ const CRATES: &[Crate] = &[
     Crate("console", 5, "units mechanics sched belief io serve"),
     Crate("lab", 5, "units mechanics sched workload nbd belief sim probe tasks io serve console"),
     Crate("cli", 5, "units mechanics sched belief probe tasks io serve console lab"),
+    Crate("c", 5, "headtime"),
     Crate("python", 5, "headtime units mechanics sched sim io serve console lab"),
     Crate("fuzz", 5, "units mechanics sched workload nbd tasks probe io serve"),
     Crate("testkit", 5, "units mechanics sched workload belief sim probe io"),
