@@ -57,7 +57,7 @@ const CLEAR: &str = "\x1b[2J\x1b[H";
 
 /// The picture of one interval.
 fn table(last: &TopSample) -> String {
-    let seconds = last.uptime_seconds.max(f64::MIN_POSITIVE);
+    let seconds = last.interval_seconds.max(f64::MIN_POSITIVE);
     let busy: f64 =
         last.exports.iter().map(|export| export.disk_seconds).sum::<f64>() + last.scan_seconds;
     let header = [
@@ -140,7 +140,7 @@ mod tests {
             ..TopExport::default()
         };
         let last = TopSample {
-            uptime_seconds: 2.0,
+            interval_seconds: 2.0,
             policy: "utilization".to_owned(),
             enforces_shares: true,
             exports: vec![export],

@@ -14,6 +14,9 @@ use crate::volumes::VolumeClass;
 pub struct TopSample {
     /// The time since the server started.
     pub uptime_seconds: f64,
+    /// The time that the counters are about: since the server started, or, of a difference
+    /// ([`TopSample::since`]), since the earlier sample.
+    pub interval_seconds: f64,
     /// The active policy.
     pub policy: String,
     /// The policy honors reservations and limits.
@@ -62,6 +65,7 @@ impl TopSample {
         let drive = &snapshot.drive;
         Self {
             uptime_seconds: snapshot.uptime.as_secs_f64(),
+            interval_seconds: snapshot.uptime.as_secs_f64(),
             policy: drive.policy.to_owned(),
             enforces_shares: drive.enforces_shares,
             outstanding: drive.outstanding,
@@ -84,7 +88,7 @@ impl TopSample {
                 .unwrap_or_default()
         };
         Self {
-            uptime_seconds: self.uptime_seconds - earlier.uptime_seconds,
+            interval_seconds: self.uptime_seconds - earlier.uptime_seconds,
             scan_seconds: (self.scan_seconds - earlier.scan_seconds).max(0.0),
             exports: self.exports.iter().map(|export| export.since(&before(export))).collect(),
             ..self.clone()
@@ -186,7 +190,8 @@ mod tests {
         let between =
             sample(3.0, 10, &[(100, 4), (200, 5), (900, 1)]).since(&sample(1.0, 3, &[(100, 3)]));
         let [a] = &between.exports[..] else { panic!("{between:?}") };
-        assert_eq!((between.uptime_seconds, a.requests, a.disk_seconds), (2.0, 7, 1.0));
+        assert_eq!((between.uptime_seconds, between.interval_seconds), (3.0, 2.0));
+        assert_eq!((a.requests, a.disk_seconds), (7, 1.0));
         assert_eq!(a.response_us.values().sum::<u64>(), 7);
         assert_eq!(
             (
