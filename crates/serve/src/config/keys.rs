@@ -5,7 +5,7 @@ use std::sync::Arc;
 use headtime_config::{Key, REQUIRED, Value, ValueErrors};
 use headtime_io::{Locator, PolicyChoice, ProfileSource};
 use headtime_sched::TUNABLES;
-use headtime_units::ByteSize;
+use headtime_units::{ByteSize, Share};
 
 use super::map_keys::MAP_KEYS;
 use super::tls_keys::{CLIENT_KEYS, TLS_KEYS};
@@ -256,10 +256,14 @@ pub const VOLUME_KEYS: &[Key<VolumeConfig>] = &[
     },
     Key {
         name: "reserve",
-        takes: "SHARE, such as 25%",
+        takes: "SHARE, such as 25%, or none",
         summary: "guaranteed share of disk time, whenever the volume has requests",
-        default: "0%",
-        set: |volume, value| value.share().map(|share| volume.settings.reserve = Some(share)),
+        default: "none",
+        set: |volume, value| {
+            let reserve = value.or_none(Value::share)?;
+            volume.settings.reserve = Some(reserve.unwrap_or(Share::NONE));
+            Ok(())
+        },
     },
     Key {
         name: "limit",
