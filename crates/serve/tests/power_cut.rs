@@ -242,10 +242,10 @@ fn a_cut_at_any_moment_of_any_change_leaves_the_table_before_or_after_it() {
 #[test]
 fn a_program_that_dies_within_a_change_and_comes_back_before_the_power_fails_loses_nothing() {
     let mut platters = 0;
-    // A change takes four requests. The program dies after each number of them, and once more
+    // A change takes six requests. The program dies after each number of them, and once more
     // during the repair; or it survives with an error and continues.
-    for dies_after in 0..=4 {
-        for dies_again_after in (0..=5).map(Some).chain([None]) {
+    for dies_after in 0..=6 {
+        for dies_again_after in (dies_after % 2..=8).step_by(2).map(Some).chain([None]) {
             let (drive, switch) = open(blank());
             let mut ledger = Ledger::default();
             let handle = drive.handle();
@@ -263,7 +263,7 @@ fn a_program_that_dies_within_a_change_and_comes_back_before_the_power_fails_los
             let second = Change::Ensure(vec![spec("b", 2, 0)]);
             ledger.0.push(enter(&store, &second));
             let dying = Dying { handle: handle.clone(), left: AtomicUsize::new(dies_after) };
-            assert_eq!(change(&mut store, &dying, &second).is_ok(), dies_after == 4);
+            assert_eq!(change(&mut store, &dying, &second).is_ok(), dies_after == 6);
             if let Some(requests) = dies_again_after {
                 let dying = Dying { handle: handle.clone(), left: AtomicUsize::new(requests) };
                 let _dead_or_not = VolumeStore::open(&dying, false);
@@ -275,7 +275,7 @@ fn a_program_that_dies_within_a_change_and_comes_back_before_the_power_fails_los
             // With or without the second change, but with the third.
             let volumes = store.table().volumes().to_vec();
             assert!(volumes.iter().any(|volume| volume.name == "c") && volumes.len() >= 2);
-            let refused = dies_after < 4 && dies_again_after.is_none();
+            let refused = dies_after < 6 && dies_again_after.is_none();
             assert!(
                 !refused || volumes.len() == 2,
                 "a change that failed came back with a later one: {volumes:?}"
@@ -417,9 +417,17 @@ fn an_unreadable_block_in_one_slot_is_repaired_and_elsewhere_refused_or_left_alo
     );
     spoil(0);
     spoil(1024);
+    let damage = "copy A: sector 0 cannot be read; copy B: sector 1024 cannot be read";
+    let (restored, opening) = VolumeStore::open(&disk, false).unwrap();
+    assert_eq!(restored.table(), store.table());
+    assert_eq!(opening, TableState::Restored(damage.to_string()));
+    spoil(0);
+    spoil(1024);
+    let copy = SECTORS - 2048;
+    spoil(copy);
     let message = VolumeStore::open(&disk, false).unwrap_err().to_string();
     assert!(
-        message.contains("copy A: sector 0 cannot be read; copy B: sector 1024 cannot be read"),
+        message.contains(&format!("{damage}; copy at the end: sector {copy} cannot be read")),
         "{message}"
     );
 }

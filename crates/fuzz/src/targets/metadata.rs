@@ -1,7 +1,9 @@
-//! The metadata area: the input fills both slots. Optionally the checksums are corrected, so that
-//! the fields after them are reached.
+//! The metadata area: the input fills both slots and the copy at the end of the drive. Optionally
+//! the checksums are corrected, so that the fields after them are reached.
 
-use headtime_serve::volumes::{AREA_BYTES, DriveShape, DriveUuid, Metadata, MetadataStep, slot};
+use headtime_serve::volumes::{
+    AREA_BYTES, Area, DriveShape, DriveUuid, Metadata, MetadataStep, slot,
+};
 use headtime_units::{SectorSize, Sectors};
 
 use crate::Memory;
@@ -15,30 +17,36 @@ const SECOND_SLOT: usize = AREA_BYTES as usize / 2;
 pub(super) fn area(input: &[u8]) {
     let Some((choice, contents)) = input.split_first() else { return };
     let contents = &contents[..contents.len().min(slot::SLOT_BYTES)];
-    let mut area = vec![0; AREA_BYTES as usize];
-    for (bit, offset) in [(0, 0), (1, SECOND_SLOT)] {
+    // The first MiB of the drive, and after it the last.
+    let mut ends = vec![0; 2 * AREA_BYTES as usize];
+    for (bit, offset) in [(0, 0), (1, SECOND_SLOT), (2, AREA_BYTES as usize)] {
         if choice >> bit & 1 == 1 {
-            area[offset..offset + contents.len()].copy_from_slice(contents);
+            ends[offset..offset + contents.len()].copy_from_slice(contents);
         }
-        if choice >> (bit + 2) & 1 == 1 {
-            put_checksum_right(&mut area[offset..offset + slot::SLOT_BYTES]);
+        if choice >> (bit + 3) & 1 == 1 {
+            put_checksum_right(&mut ends[offset..offset + slot::SLOT_BYTES]);
         }
     }
     for (sector, initialize) in [(SectorSize::B512, false), (SectorSize::B4096, true)] {
         let shape = DriveShape { sector, capacity: Sectors::new(1 << 24) };
-        let Ok(opened) = Metadata::open(&area, shape, initialize, DriveUuid([7; 16])) else {
-            continue;
+        let open = |ends: &[u8], initialize, uuid| {
+            let (first, last) = ends.split_at(AREA_BYTES as usize);
+            let [first, last] =
+                [first, last].map(|bytes| Area { bytes: bytes.to_vec(), unreadable: Vec::new() });
+            Metadata::open(&first, &last, shape, initialize, DriveUuid([uuid; 16]))
         };
+        let Ok(opened) = open(&ends, initialize, 7) else { continue };
         // An accepted area, with its repairs carried out, is accepted again and valid.
-        let mut after = area.clone();
+        let mut after = ends.clone();
         for step in &opened.steps {
-            if let MetadataStep::Write { offset, bytes } = step {
-                let from = *offset as usize;
-                after[from..from + bytes.len()].copy_from_slice(bytes);
-            }
+            let (from, bytes) = match step {
+                MetadataStep::Write { offset, bytes } => (*offset as usize, bytes),
+                MetadataStep::WriteCopy { bytes, .. } => (AREA_BYTES as usize, bytes),
+                MetadataStep::Flush => continue,
+            };
+            after[from..from + bytes.len()].copy_from_slice(bytes);
         }
-        let again = Metadata::open(&after, shape, false, DriveUuid([8; 16]))
-            .expect("what was repaired opens");
+        let again = open(&after, false, 8).expect("what was repaired opens");
         assert_eq!(again.metadata.table(), opened.metadata.table(), "and is the same table");
     }
 }

@@ -79,6 +79,12 @@ impl Contents {
                     drive"
             );
         }
+        if let TableState::Restored(wrong) = &opening {
+            tracing::warn!(
+                "the drive's table of volumes was lost ({wrong}) and was restored from its copy at \
+                    the end of the drive; find out what has overwritten the first MiB"
+            );
+        }
         let done = store.ensure(disk, specs)?;
         let table = store.table();
         let ensured = |volume: &Volume| match specs.iter().position(|spec| spec.name == volume.name)

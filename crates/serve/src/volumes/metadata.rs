@@ -1,4 +1,4 @@
-//! The choice between the two slots, and the writes that replace a table. No I/O: bytes in,
+//! The choice between the slots, and the writes that replace a table. No I/O: bytes in,
 //! [`MetadataStep`]s out.
 //!
 //! A change from table T to T′, with slot A holding (generation 6, T) and slot B (generation 7, T):
@@ -14,6 +14,10 @@
 //! Data read at startup may be in the drive's cache only, because the program that wrote it may
 //! have died before its flush. Therefore a flush comes before the first write; without it a power
 //! failure could leave both slots torn.
+//!
+//! The copy at the end of the drive is written last, when both slots are durable, and read only if
+//! neither slot has a table. It restores a metadata area that was zeroed or damaged. An area with
+//! foreign content is refused all the same: the drive may be in use for something else.
 //!
 //! The first table of a drive goes to slot B. A power failure may leave the block being written
 //! unreadable, and a drive with an unreadable first sector cannot be recognized as empty.
@@ -44,8 +48,24 @@ pub enum MetadataStep {
         /// The data.
         bytes: Vec<u8>,
     },
+    /// As `Write`, but a failure loses the copy of the table only.
+    WriteCopy {
+        /// The position in bytes.
+        offset: u64,
+        /// The data.
+        bytes: Vec<u8>,
+    },
     /// Makes all earlier writes durable.
     Flush,
+}
+
+/// An end of a drive, as far as it can be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Area {
+    /// [`AREA_BYTES`] bytes, with zeroes for unreadable sectors.
+    pub bytes: Vec<u8>,
+    /// The numbers of the unreadable sectors, counted from the start of the drive.
+    pub unreadable: Vec<u64>,
 }
 
 /// An opened metadata area. Carry out the steps before any other use of the drive.
@@ -53,7 +73,7 @@ pub enum MetadataStep {
 pub struct OpenedMetadata {
     /// The metadata after the steps.
     pub metadata: Metadata,
-    /// The steps; a single flush if both slots were valid.
+    /// The steps; a single flush if both slots and the copy were valid.
     pub steps: Vec<MetadataStep>,
     /// The state of the table before the steps.
     pub opening: TableState,
@@ -70,6 +90,9 @@ pub enum TableState {
     Whole,
     /// A valid table in one slot; the other is repaired. The text describes the damage.
     Repaired(String),
+    /// No valid table in either slot; both are restored from the copy at the end of the drive. The
+    /// text describes the damage.
+    Restored(String),
 }
 
 /// The reason why a drive is not opened. Nothing has been written.
@@ -79,24 +102,31 @@ pub enum MetadataError {
     /// The drive is too small for the metadata and one volume.
     #[error(
         "the drive has {bytes} bytes; expected at least {} (1 MiB for the table of volumes, 1 MiB \
-            for volumes); use a larger drive",
-        2 * AREA_BYTES
+            for volumes, 1 MiB for the copy of the table); use a larger drive",
+        MIN_DRIVE_BYTES
     )]
     TooSmall { bytes: u64 },
     /// The drive holds foreign data.
     #[error(
-        "the drive holds other content: its first MiB is neither empty nor a table of volumes; \
+        "the drive holds other content: its {at} MiB is neither empty nor a table of volumes; \
          check that it is the right drive, then allow overwriting it with `initialize` (everything \
          on it is lost)"
     )]
-    Foreign,
-    /// Both slots are damaged.
+    Foreign { at: &'static str },
+    /// The drive holds foreign data, and the copy of a table at its end.
     #[error(
-        "both copies of the drive's table of volumes are damaged (copy A: {a}; copy B: {b}); \
-         nothing was changed. Restore the first MiB of the drive from a backup, or start over with \
-         `initialize` (all volumes are lost)"
+        "the first MiB of the drive holds other content, but its last MiB has a copy of a table \
+         with {volumes} volumes. To get these back, fill the first MiB with zeroes and start \
+         again; to lose them, allow overwriting them with `initialize`"
     )]
-    Damaged { a: String, b: String },
+    ForeignWithCopy { volumes: usize },
+    /// Both slots and the copy are damaged.
+    #[error(
+        "all copies of the drive's table of volumes are damaged (copy A: {a}; copy B: {b}; copy at \
+         the end: {end}); nothing was changed. Restore the first MiB of the drive from a backup, \
+         or start over with `initialize` (all volumes are lost)"
+    )]
+    Damaged { a: String, b: String, end: String },
     /// A newer program wrote the table.
     #[error(
         "the drive's table of volumes has format {version}; this program knows format {}; use a \
@@ -119,96 +149,110 @@ pub enum MetadataError {
 }
 
 impl Metadata {
-    /// Opens a metadata area without unreadable sectors; see [`Metadata::open_what_is_left`].
+    /// Opens the metadata of a drive of `shape` from its first and its last [`AREA_BYTES`].
+    /// `initialize` allows content without a valid table in the first to be overwritten. `fresh` is
+    /// the UUID for a drive that gets its first table.
+    ///
+    /// # Errors
+    /// [`MetadataError`]; nothing is written then.
     ///
     /// # Panics
-    /// If `area` has another length and the drive is large enough.
+    /// If an area has another length and the drive is large enough.
     pub fn open(
-        area: &[u8],
-        shape: DriveShape,
-        initialize: bool,
-        fresh: DriveUuid,
-    ) -> Result<OpenedMetadata, MetadataError> {
-        Self::open_what_is_left(area, &[], shape, initialize, fresh)
-    }
-
-    /// Opens a metadata area.
-    ///
-    /// `area` holds the first [`AREA_BYTES`] of a drive of `shape`, with zeroes for unreadable
-    /// sectors; `unreadable` lists the numbers of these sectors. `initialize` allows content
-    /// without a valid table to be overwritten. `fresh` is the UUID for a drive that gets its first
-    /// table.
-    ///
-    /// # Panics
-    /// If `area` has another length and the drive is large enough.
-    pub fn open_what_is_left(
-        area: &[u8],
-        unreadable: &[u64],
+        first: &Area,
+        last: &Area,
         shape: DriveShape,
         initialize: bool,
         fresh: DriveUuid,
     ) -> Result<OpenedMetadata, MetadataError> {
         let drive_bytes = shape.sector.bytes_of(shape.capacity);
-        if drive_bytes < 2 * AREA_BYTES {
+        if drive_bytes < MIN_DRIVE_BYTES {
             return Err(MetadataError::TooSmall { bytes: drive_bytes });
         }
-        assert_eq!(area.len() as u64, AREA_BYTES, "the whole metadata area is read");
-        let lost = |index| {
-            unreadable.iter().copied().find(|sector| {
-                slot_bytes(index).contains(&shape.sector.bytes_of(Sectors::new(*sector)))
-            })
-        };
-        let contents = [0, 1].map(|index| {
-            let bytes = slot_bytes(index);
-            match slot::decode(&area[bytes.start as usize..bytes.end as usize]) {
-                // The checksum and length are valid, so the unreadable sectors lie after the table.
-                whole @ (SlotContent::Table { .. } | SlotContent::Unsupported { .. }) => whole,
-                other => lost(index).map_or(other, |sector| SlotContent::Unreadable { sector }),
-            }
-        });
-        if let Some(version) = contents.iter().find_map(unsupported) {
+        let slots = [0, 1].map(|index| first.slot(0, slot_offset(index), shape));
+        let copy_at = drive_bytes - AREA_BYTES;
+        let copy = last.slot(copy_at, copy_at, shape);
+        if let Some(version) = slots.iter().find_map(unsupported) {
             return Err(MetadataError::Unsupported { version });
         }
-        let newest = (0..2).filter_map(|index| Some((generation(&contents[index])?, index))).max();
+        let newest = (0..2).filter_map(|index| Some((generation(&slots[index])?, index))).max();
         let Some((newest_generation, current)) = newest else {
-            // A drive is also blank if the power failed during the write of its first table to slot
-            // B.
-            let first_table = slot_bytes(1);
-            let readable = unreadable
-                .iter()
-                .all(|sector| first_table.contains(&shape.sector.bytes_of(Sectors::new(*sector))));
-            let blank = readable && area.iter().all(|byte| *byte == 0);
-            if !blank && !initialize {
-                return Err(refusal(&contents));
-            }
-            let opening = if blank { TableState::Fresh } else { TableState::Initialized };
-            let nothing =
-                Self { table: VolumeTable::empty(fresh, shape), generation: 0, current: 0 };
-            let (metadata, steps) = nothing.plan(nothing.table.clone());
-            return Ok(OpenedMetadata { metadata, steps, opening });
+            return Self::without_slots(first, last, &slots, copy, shape, initialize, fresh);
         };
-        let [a, b] = &contents;
+        let [a, b] = &slots;
         let (own, other) = if current == 0 { (a, b) } else { (b, a) };
         let SlotContent::Table { table, .. } = own else {
             unreachable!("only tables have a generation")
         };
-        let metadata = Self {
+        let mut metadata = Self {
             table: checked_shape(table.clone(), shape)?,
             generation: newest_generation,
             current,
         };
-        match other {
-            SlotContent::Table { table: same, .. } if same == table => Ok(OpenedMetadata {
-                metadata,
-                steps: vec![MetadataStep::Flush],
-                opening: TableState::Whole,
-            }),
+        let mut steps = vec![MetadataStep::Flush];
+        let opening = match other {
+            SlotContent::Table { table: same, .. } if same == table => TableState::Whole,
             other => {
-                let (metadata, mut steps) = metadata.repair();
-                steps.insert(0, MetadataStep::Flush);
-                Ok(OpenedMetadata { metadata, steps, opening: TableState::Repaired(fault(other)) })
+                let (repaired, repair) = metadata.repair();
+                metadata = repaired;
+                steps.extend(repair);
+                TableState::Repaired(fault(other))
             }
+        };
+        if !matches!(&copy, SlotContent::Table { table, .. } if *table == metadata.table) {
+            steps.extend(metadata.write_copy());
         }
+        Ok(OpenedMetadata { metadata, steps, opening })
+    }
+
+    /// Opens a drive without a valid table in either slot.
+    fn without_slots(
+        first: &Area,
+        last: &Area,
+        slots: &[SlotContent; 2],
+        copy: SlotContent,
+        shape: DriveShape,
+        initialize: bool,
+        fresh: DriveUuid,
+    ) -> Result<OpenedMetadata, MetadataError> {
+        // A drive is also blank if the power failed during the write of its first table to slot B.
+        let first_table = slot_bytes(1);
+        let readable = first
+            .unreadable
+            .iter()
+            .all(|sector| first_table.contains(&shape.sector.bytes_of(Sectors::new(*sector))));
+        let first_is_blank = readable && first.is_zero();
+        let nothing = Self { table: VolumeTable::empty(fresh, shape), generation: 0, current: 0 };
+        let (opening, before) = match copy {
+            _ if initialize => (TableState::Initialized, nothing),
+            SlotContent::Unsupported { version } => {
+                return Err(MetadataError::Unsupported { version });
+            }
+            SlotContent::Table { generation, table } => {
+                if !first_is_blank && !slots.iter().any(is_damaged) {
+                    return Err(MetadataError::ForeignWithCopy { volumes: table.volumes().len() });
+                }
+                let [a, b] = slots.each_ref().map(fault);
+                let table = checked_shape(table, shape)?;
+                let damage = format!("copy A: {a}; copy B: {b}");
+                (TableState::Restored(damage), Self { table, generation, current: 0 })
+            }
+            _ if first_is_blank && last.is_zero() => (TableState::Fresh, nothing),
+            copy if slots.iter().any(is_damaged) || (first_is_blank && is_damaged(&copy)) => {
+                let [a, b] = slots.each_ref().map(fault);
+                return Err(MetadataError::Damaged { a, b, end: fault(&copy) });
+            }
+            _ => {
+                let at = if first_is_blank { "last" } else { "first" };
+                return Err(MetadataError::Foreign { at });
+            }
+        };
+        let opening = match opening {
+            TableState::Initialized if first_is_blank && last.is_zero() => TableState::Fresh,
+            other => other,
+        };
+        let (metadata, steps) = before.plan(before.table.clone());
+        Ok(OpenedMetadata { metadata, steps, opening })
     }
 
     /// The current table.
@@ -225,6 +269,7 @@ impl Metadata {
         let (after, mut rest) = next.repair();
         let mut steps = next.write();
         steps.append(&mut rest);
+        steps.extend(after.write_copy());
         (after, steps)
     }
 
@@ -253,6 +298,16 @@ impl Metadata {
         (after, steps)
     }
 
+    /// The steps that write the copy at the end of the drive, if it has room.
+    fn write_copy(&self) -> impl Iterator<Item = MetadataStep> {
+        let copy = self.table.copy_offset().map(|offset| MetadataStep::WriteCopy {
+            offset,
+            bytes: slot::encode(&self.table, self.generation),
+        });
+        let flush = copy.as_ref().map(|_| MetadataStep::Flush);
+        copy.into_iter().chain(flush)
+    }
+
     fn write(&self) -> Vec<MetadataStep> {
         vec![
             MetadataStep::Write {
@@ -263,6 +318,33 @@ impl Metadata {
         ]
     }
 }
+
+impl Area {
+    /// The content of the slot at byte `offset` of the drive; the area starts at byte `start`.
+    fn slot(&self, start: u64, offset: u64, shape: DriveShape) -> SlotContent {
+        assert_eq!(self.bytes.len() as u64, AREA_BYTES, "the whole area is read");
+        let from = (offset - start) as usize;
+        match slot::decode(&self.bytes[from..from + SLOT_BYTES]) {
+            // The checksum and length are valid, so the unreadable sectors lie after the table.
+            whole @ (SlotContent::Table { .. } | SlotContent::Unsupported { .. }) => whole,
+            other => {
+                let inside = |sector: &u64| {
+                    (offset..offset + SLOT_BYTES as u64)
+                        .contains(&shape.sector.bytes_of(Sectors::new(*sector)))
+                };
+                let lost = self.unreadable.iter().copied().find(inside);
+                lost.map_or(other, |sector| SlotContent::Unreadable { sector })
+            }
+        }
+    }
+
+    fn is_zero(&self) -> bool {
+        self.bytes.iter().all(|byte| *byte == 0)
+    }
+}
+
+/// The smallest drive: the metadata, one volume of a mebibyte, and the copy.
+const MIN_DRIVE_BYTES: u64 = 3 * AREA_BYTES;
 
 /// The index of the step after which the first written slot is durable.
 const FIRST_FLUSH: usize = 1;
@@ -285,15 +367,8 @@ fn unsupported(content: &SlotContent) -> Option<u32> {
     if let SlotContent::Unsupported { version } = content { Some(*version) } else { None }
 }
 
-fn refusal(contents: &[SlotContent; 2]) -> MetadataError {
-    if contents
-        .iter()
-        .any(|content| matches!(content, SlotContent::Damaged(_) | SlotContent::Unreadable { .. }))
-    {
-        MetadataError::Damaged { a: fault(&contents[0]), b: fault(&contents[1]) }
-    } else {
-        MetadataError::Foreign
-    }
+fn is_damaged(content: &SlotContent) -> bool {
+    matches!(content, SlotContent::Damaged(_) | SlotContent::Unreadable { .. })
 }
 
 fn fault(content: &SlotContent) -> String {
@@ -331,23 +406,35 @@ fn checked_shape(table: VolumeTable, shape: DriveShape) -> Result<VolumeTable, M
 mod tests {
     use super::*;
     use crate::volumes::{SettingsChange, VolumeSpec};
-    use headtime_units::{ByteSize, Nanos, SectorSize};
+    use headtime_units::{ByteSize, Extent, Nanos, SectorSize};
     use proptest::prelude::*;
 
     const SHAPE: DriveShape =
         DriveShape { sector: SectorSize::B512, capacity: Sectors::new(64 * 2048) };
     const UUID: DriveUuid = DriveUuid([9; 16]);
 
-    /// The first MiB of a drive that can lose power.
+    /// A drive that can lose power: its first MiB, and after it its last.
+    #[derive(Clone)]
     struct Platter(Vec<u8>);
 
     impl Platter {
         fn new() -> Self {
-            Self(vec![0; AREA_BYTES as usize])
+            Self(vec![0; 2 * AREA_BYTES as usize])
         }
 
         fn open(&self, initialize: bool) -> Result<OpenedMetadata, MetadataError> {
-            Metadata::open(&self.0, SHAPE, initialize, UUID)
+            self.open_as(SHAPE, initialize)
+        }
+
+        fn open_as(
+            &self,
+            shape: DriveShape,
+            initialize: bool,
+        ) -> Result<OpenedMetadata, MetadataError> {
+            let (first, last) = self.0.split_at(AREA_BYTES as usize);
+            let [first, last] =
+                [first, last].map(|part| Area { bytes: part.to_vec(), unreadable: Vec::new() });
+            Metadata::open(&first, &last, shape, initialize, UUID)
         }
 
         fn carry_out(&mut self, steps: &[MetadataStep]) {
@@ -364,11 +451,18 @@ mod tests {
             mut lands: impl FnMut(usize) -> bool,
         ) -> bool {
             for step in steps {
-                let MetadataStep::Write { offset, bytes } = step else { continue };
+                let (offset, bytes) = match step {
+                    MetadataStep::Write { offset, bytes } => (*offset, bytes),
+                    MetadataStep::WriteCopy { offset, bytes } => {
+                        assert_eq!(*offset, SHAPE.sector.bytes_of(SHAPE.capacity) - AREA_BYTES);
+                        (AREA_BYTES, bytes)
+                    }
+                    MetadataStep::Flush => continue,
+                };
                 let torn = bytes.len() / 512 > sectors;
                 for (index, sector) in bytes.chunks(512).enumerate() {
                     if index < sectors || lands(index) {
-                        self.0[*offset as usize + index * 512..][..512].copy_from_slice(sector);
+                        self.0[offset as usize + index * 512..][..512].copy_from_slice(sector);
                     }
                 }
                 if torn {
@@ -429,6 +523,8 @@ mod tests {
             MetadataStep::Flush,
             MetadataStep::Write { offset: second, .. },
             MetadataStep::Flush,
+            MetadataStep::WriteCopy { .. },
+            MetadataStep::Flush,
         ] = &steps[..]
         else {
             panic!("{steps:?}")
@@ -443,7 +539,7 @@ mod tests {
     fn other_content_is_refused_until_initialize_allows_it() {
         let mut platter = Platter::new();
         platter.0[700_000] = 1;
-        assert_eq!(platter.open(false), Err(MetadataError::Foreign));
+        assert_eq!(platter.open(false), Err(MetadataError::Foreign { at: "first" }));
         let opened = platter.open(true).unwrap();
         assert_eq!(opened.opening, TableState::Initialized);
         platter.carry_out(&opened.steps);
@@ -457,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn one_rotten_slot_loses_nothing_and_is_repaired_two_are_refused() {
+    fn one_rotten_slot_is_repaired_two_are_restored_from_the_copy_and_three_are_refused() {
         let (whole, metadata) = drive_with_volume();
         for index in 0..2 {
             let mut platter = Platter(whole.0.clone());
@@ -475,24 +571,83 @@ mod tests {
         let mut platter = whole;
         platter.0[300] ^= 4;
         platter.0[slot_offset(1) as usize + 300] ^= 4;
+        assert!(matches!(platter.open(false).unwrap().opening, TableState::Restored(_)));
+        platter.0[AREA_BYTES as usize + 300] ^= 4;
         let text = platter.open(false).unwrap_err().to_string();
-        assert!(text.starts_with("both copies") && text.contains("initialize"), "{text}");
+        assert!(text.starts_with("all copies") && text.contains("initialize"), "{text}");
         assert_eq!(platter.open(true).unwrap().metadata.table().volumes(), []);
     }
 
     #[test]
     fn a_drive_of_another_shape_is_refused_and_a_grown_one_accepted() {
         let (platter, _) = drive_with_volume();
-        let open = |shape| Metadata::open(&platter.0, shape, false, UUID);
+        let open = |shape| platter.open_as(shape, false);
         let sectors = |capacity| DriveShape { capacity: Sectors::new(capacity), ..SHAPE };
         assert!(matches!(open(sectors(63 * 2048)), Err(MetadataError::Shrunk { .. })));
-        assert!(matches!(open(sectors(4095)), Err(MetadataError::TooSmall { bytes: 2_096_640 })));
+        assert!(matches!(open(sectors(6143)), Err(MetadataError::TooSmall { bytes: 3_145_216 })));
         assert!(matches!(
             open(DriveShape { sector: SectorSize::B4096, ..SHAPE }),
             Err(MetadataError::SectorSize { .. })
         ));
         let grown = open(sectors(65 * 2048)).unwrap();
-        assert_eq!(grown.metadata.table().free().total, ByteSize::new(61 << 20));
+        assert_eq!(grown.metadata.table().free().total, ByteSize::new(60 << 20));
+    }
+
+    #[test]
+    fn a_zeroed_first_mib_is_restored_from_the_copy_and_foreign_content_is_not_overwritten() {
+        let (mut platter, metadata) = drive_with_volume();
+        platter.0[..AREA_BYTES as usize].fill(0);
+        let mut foreign = platter.clone();
+        let opened = platter.open(false).unwrap();
+        assert!(matches!(opened.opening, TableState::Restored(_)), "{:?}", opened.opening);
+        assert_eq!(opened.metadata.table(), metadata.table());
+        platter.carry_out(&opened.steps);
+        assert_eq!(platter.open(false).unwrap().opening, TableState::Whole);
+
+        foreign.0[1_080] = 0x53;
+        assert_eq!(foreign.open(false), Err(MetadataError::ForeignWithCopy { volumes: 1 }));
+        let opened = foreign.open(true).unwrap();
+        assert_eq!(
+            (opened.opening, opened.metadata.table().volumes()),
+            (TableState::Initialized, &[][..])
+        );
+    }
+
+    #[test]
+    fn content_at_the_end_alone_is_foreign_too() {
+        let mut platter = Platter::new();
+        platter.0[2 * AREA_BYTES as usize - 512] = 1;
+        assert_eq!(platter.open(false), Err(MetadataError::Foreign { at: "last" }));
+        assert_eq!(platter.open(true).unwrap().opening, TableState::Initialized);
+    }
+
+    #[test]
+    fn a_lost_copy_is_written_again() {
+        let (mut platter, metadata) = drive_with_volume();
+        platter.0[AREA_BYTES as usize..].fill(0);
+        let opened = platter.open(false).unwrap();
+        assert_eq!((&opened.metadata, &opened.opening), (&metadata, &TableState::Whole));
+        platter.carry_out(&opened.steps);
+        platter.0[..AREA_BYTES as usize].fill(0);
+        assert_eq!(platter.open(false).unwrap().metadata.table(), metadata.table());
+    }
+
+    #[test]
+    fn a_volume_of_an_older_table_at_the_end_of_the_drive_keeps_its_sectors() {
+        let extent = Extent::from_numbers(2048, 63 * 2048);
+        let settings = crate::volumes::VolumeSettings::default();
+        let id = headtime_sched::VolumeId(1);
+        let volume = crate::volumes::Volume { id, name: "all".to_string(), extent, settings };
+        let table = VolumeTable::from_parts(UUID, SHAPE, 2, vec![volume]).unwrap();
+        let (_, steps) = Metadata { table, generation: 5, current: 0 }.repair();
+        let mut platter = Platter::new();
+        platter.carry_out(&steps);
+        platter.0[AREA_BYTES as usize..].fill(7);
+        let opened = platter.open(false).unwrap();
+        platter.carry_out(&opened.steps);
+        assert!(platter.0[AREA_BYTES as usize..].iter().all(|byte| *byte == 7));
+        let table = opened.metadata.table();
+        assert_eq!((table.volumes()[0].extent, table.free().total), (extent, ByteSize::new(0)));
     }
 
     /// A random change of the table.

@@ -2,12 +2,12 @@
 //!
 //! # Layout
 //!
-//! The first mebibyte of the drive is the *metadata area*. Volumes follow it; each is one
-//! contiguous range of sectors that starts on a mebibyte.
+//! The first mebibyte of the drive is the *metadata area*; the last one has a copy of the table.
+//! Volumes lie between them; each is one contiguous range of sectors that starts on a mebibyte.
 //!
 //! ```text
-//! byte  0       256 KiB   512 KiB   768 KiB   1 MiB                          end of the drive
-//!       ├─ slot A ─┤ unused ├─ slot B ─┤ unused ├─ volume ─┤ free ├─ volume ─┤ free … ┤
+//! byte  0       256 KiB   512 KiB   768 KiB   1 MiB                   1 MiB before the end
+//!       ├─ slot A ─┤ unused ├─ slot B ─┤ unused ├─ volume ─┤ free … ├─ copy ─┤ unused ┤
 //! ```
 //!
 //! # The table is on the drive, not in a file next to it
@@ -15,8 +15,8 @@
 //! The volumes move with the drive: another machine serves it unchanged. Table and data cannot be
 //! lost separately or restored from backups of different days, and a second drive is never opened
 //! with the table of the first. No other writable storage is needed, so a container or an initramfs
-//! can serve a drive. The cost is one mebibyte, and one short seek to the edge of the drive
-//! whenever a volume is changed; requests never pay it.
+//! can serve a drive. The cost is two mebibytes, and a seek to both edges of the drive whenever a
+//! volume is changed; requests never pay it.
 //!
 //! # Crash safety
 //!
@@ -33,12 +33,19 @@
 //! An unreadable sector, as a power failure may cause, is treated as a torn write: the other
 //! slot is used, and the repair writes the sector again.
 //!
+//! # The copy at the end
+//!
+//! A program that clears the start of the drive, as partitioning tools do, would take both slots.
+//! The copy is written after each change. If neither slot is valid and the first mebibyte is empty
+//! or damaged, the table is restored from it. A volume of an older program may lie in its place;
+//! then there is no copy.
+//!
 //! # Refused drives
 //!
-//! A drive with a nonzero metadata area and no valid slot is never overwritten silently. Foreign
-//! content and damaged tables are refused with the remedy, unless `initialize` allows the content
-//! to be lost. `initialize` never overwrites a valid table. A table of a newer format is always
-//! refused.
+//! A drive with content at its start or its end and no valid table is never overwritten silently.
+//! Foreign content and damaged tables are refused with the remedy, unless `initialize` allows the
+//! content to be lost. `initialize` never overwrites a valid table. A table of a newer format is
+//! always refused.
 //!
 //! # Parts
 //!
@@ -60,7 +67,7 @@ mod uuid;
 
 pub use errors::{TableError, VolumeError};
 pub(crate) use live::{LiveVolume, Pass};
-pub use metadata::{Metadata, MetadataError, MetadataStep, OpenedMetadata, TableState};
+pub use metadata::{Area, Metadata, MetadataError, MetadataStep, OpenedMetadata, TableState};
 pub use orders::{ClassNow, OrderError, VolumeNow, VolumeOrder, Volumes, VolumesNow};
 pub use settings::{ClassNames, ClassSettings, SettingsChange, VolumeClass, VolumeSettings};
 pub use store::{StoreError, VolumeStore};

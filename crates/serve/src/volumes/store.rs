@@ -1,14 +1,13 @@
 //! [`VolumeStore`]: the metadata area on a real drive. It carries out [`Metadata`]'s steps through
 //! the scheduler, as requests of the server itself.
 
-use bytes::Bytes;
 use headtime_io::{Io, IoError};
 use headtime_sched::{ShareRefusal, VolumeId};
-use headtime_units::{Extent, Lba, Sectors};
+use headtime_units::{Extent, Sectors};
 
 use super::AREA_BYTES;
 use super::errors::VolumeError;
-use super::metadata::{Metadata, MetadataError, MetadataStep, TableState};
+use super::metadata::{Area, Metadata, MetadataError, MetadataStep, TableState};
 use super::table::{Ensured, VolumeSpec, VolumeTable};
 use super::uuid::DriveUuid;
 use crate::disk::Disk;
@@ -52,8 +51,8 @@ pub enum StoreError {
 }
 
 impl VolumeStore {
-    /// Reads the table, initializes a new drive, and repairs a damaged slot. `initialize` allows
-    /// content without a valid table to be overwritten.
+    /// Reads the table, initializes a new drive, and repairs damage. `initialize` allows content
+    /// without a valid table to be overwritten.
     ///
     /// # Errors
     /// See [`StoreError`]. After a failed write the drive holds the old table, the new one, or none
@@ -61,13 +60,12 @@ impl VolumeStore {
     pub fn open(disk: &dyn Disk, initialize: bool) -> Result<(Self, TableState), StoreError> {
         let shape = disk.shape();
         let area = AREA_BYTES / u64::from(shape.sector.bytes());
-        let (bytes, unreadable) = if shape.capacity.get() < area {
-            (Bytes::new(), Vec::new()) // The drive is too small, which `Metadata` says.
-        } else {
-            read_what_is_left(disk, area)?
+        let (first, last) = match shape.capacity.get().checked_sub(area) {
+            Some(last) => (read_what_is_left(disk, 0, area)?, read_what_is_left(disk, last, area)?),
+            // The drive is too small, which `Metadata` reports.
+            None => (Area::default(), Area::default()),
         };
-        let opened =
-            Metadata::open_what_is_left(&bytes, &unreadable, shape, initialize, random_uuid()?)?;
+        let opened = Metadata::open(&first, &last, shape, initialize, random_uuid()?)?;
         carry_out(disk, opened.steps)
             .map_err(|failed| StoreError::Io { doing: failed.doing, error: failed.error })?;
         Ok((Self { metadata: opened.metadata, rollback_pending: false }, opened.opening))
@@ -178,17 +176,17 @@ struct Failed {
     error: IoError,
 }
 
-/// Reads the first `area` sectors. Unreadable sectors are returned as zeroes, with a list of their
-/// numbers.
+/// Reads `sectors` sectors from `start` on. Unreadable sectors are returned as zeroes, with a list
+/// of their numbers.
 ///
 /// # Errors
 /// Other errors of the drive, or more than half of the sectors unreadable: then the drive is
 /// damaged.
-fn read_what_is_left(disk: &dyn Disk, area: u64) -> Result<(Bytes, Vec<u64>), StoreError> {
+fn read_what_is_left(disk: &dyn Disk, start: u64, sectors: u64) -> Result<Area, StoreError> {
     let read = |extent| disk.run(Io { volume: VolumeId::INTERNAL, ..Io::read(extent) }).result;
     let failed = |error| StoreError::Io { doing: "reading", error };
-    match read(Extent::from_numbers(0, area)) {
-        Ok(bytes) => return Ok((bytes, Vec::new())),
+    match read(Extent::from_numbers(start, sectors)) {
+        Ok(bytes) => return Ok(Area { bytes: bytes.to_vec(), unreadable: Vec::new() }),
         Err(error) if !is_medium_error(&error) => return Err(failed(error)),
         Err(error) => {
             tracing::warn!(%error, "the drive's table of volumes is read sector by sector")
@@ -196,18 +194,18 @@ fn read_what_is_left(disk: &dyn Disk, area: u64) -> Result<(Bytes, Vec<u64>), St
     }
     let sector_bytes = disk.shape().sector.bytes() as usize;
     let (mut bytes, mut unreadable) =
-        (Vec::with_capacity(area as usize * sector_bytes), Vec::new());
-    for sector in 0..area {
+        (Vec::with_capacity(sectors as usize * sector_bytes), Vec::new());
+    for sector in start..start + sectors {
         match read(Extent::from_numbers(sector, 1)) {
             Ok(content) => bytes.extend_from_slice(&content),
-            Err(error) if is_medium_error(&error) && (unreadable.len() as u64) < area / 2 => {
+            Err(error) if is_medium_error(&error) && (unreadable.len() as u64) < sectors / 2 => {
                 bytes.resize(bytes.len() + sector_bytes, 0);
                 unreadable.push(sector);
             }
             Err(error) => return Err(failed(error)),
         }
     }
-    Ok((bytes.into(), unreadable))
+    Ok(Area { bytes, unreadable })
 }
 
 fn is_medium_error(error: &IoError) -> bool {
@@ -216,25 +214,30 @@ fn is_medium_error(error: &IoError) -> bool {
 
 fn carry_out(disk: &dyn Disk, steps: Vec<MetadataStep>) -> Result<(), Failed> {
     let sector = disk.shape().sector;
+    let write = |offset: u64, bytes: Vec<u8>| {
+        let sectors = |bytes: u64| {
+            sector.sectors_of(bytes).map(Sectors::get).expect("slots lie on whole sectors")
+        };
+        let extent = Extent::from_numbers(sectors(offset), sectors(bytes.len() as u64));
+        Io::write(extent, bytes.into())
+    };
     for (step, what) in steps.into_iter().enumerate() {
+        let is_copy = matches!(what, MetadataStep::WriteCopy { .. });
         let (doing, io) = match what {
             MetadataStep::Flush => ("flushing", Io::flush()),
-            MetadataStep::Write { offset, bytes } => {
-                let sectors = |bytes: u64| {
-                    sector.sectors_of(bytes).map(Sectors::get).expect("slots lie on whole sectors")
-                };
-                let extent = Extent::new(
-                    Lba::new(sectors(offset)),
-                    Sectors::new(sectors(bytes.len() as u64)),
-                );
-                ("writing", Io::write(extent, bytes.into()))
+            MetadataStep::Write { offset, bytes } | MetadataStep::WriteCopy { offset, bytes } => {
+                ("writing", write(offset, bytes))
             }
         };
-        disk.run(Io { volume: VolumeId::INTERNAL, ..io }).result.map_err(|error| Failed {
-            step,
-            doing,
-            error,
-        })?;
+        match disk.run(Io { volume: VolumeId::INTERNAL, ..io }).result {
+            Err(error) if is_copy && is_medium_error(&error) => tracing::warn!(
+                %error,
+                "the copy of the table of volumes at the end of the drive cannot be written"
+            ),
+            result => {
+                result.map_err(|error| Failed { step, doing, error })?;
+            }
+        }
     }
     Ok(())
 }

@@ -225,10 +225,10 @@ impl VolumeTable {
                 requested: size,
                 sector: sector.bytes(),
             })?;
-            let end = self
-                .volumes
-                .get(index + 1)
-                .map_or(self.shape.capacity.get(), |next| next.extent.start.get());
+            let end = self.volumes.get(index + 1).map_or_else(
+                || self.copy_start().max(extent.end().get()),
+                |next| next.extent.start.get(),
+            );
             let max_sectors = end - extent.start.get();
             let bytes = |sectors: u64| ByteSize::new(sector.bytes_of(Sectors::new(sectors)));
             if len.get() > max_sectors {
@@ -415,11 +415,25 @@ impl VolumeTable {
             .volumes
             .iter()
             .map(|volume| volume.extent.start.get())
-            .chain(std::iter::once(self.shape.capacity.get()));
+            .chain(std::iter::once(self.copy_start()));
         ends.zip(starts).map(move |(end, next)| {
             let start = end.next_multiple_of(alignment(sector));
             Extent::new(Lba::new(start), Sectors::new(next.saturating_sub(start)))
         })
+    }
+
+    /// The first sector of the copy of the table.
+    fn copy_start(&self) -> u64 {
+        self.shape.capacity.get().saturating_sub(area(self.shape.sector))
+    }
+
+    /// The byte offset of the copy of the table at the end of the drive; `None` where a volume lies
+    /// there, which tables allowed before there was a copy.
+    #[must_use]
+    pub fn copy_offset(&self) -> Option<u64> {
+        let start = self.copy_start();
+        let last = self.volumes.last().map_or(0, |volume| volume.extent.end().get());
+        (last <= start).then(|| self.shape.sector.bytes_of(Sectors::new(start)))
     }
 
     fn known_names(&self) -> String {
@@ -568,7 +582,7 @@ mod tests {
         };
         assert_eq!(
             text(&mut table, spec("c", 60 * MIB)),
-            "volume c: 60 MiB (62914560 bytes) does not fit: 90 MiB is free, the largest run 50 \
+            "volume c: 60 MiB (62914560 bytes) does not fit: 89 MiB is free, the largest run 50 \
                 MiB; request at most 52428800 bytes"
         );
         assert_eq!(
@@ -593,7 +607,7 @@ mod tests {
 
     #[test]
     fn a_full_drive_and_a_full_table_are_refused() {
-        let mut small = table(2);
+        let mut small = table(3);
         small.ensure(&spec("a", MIB)).unwrap();
         assert_eq!(small.free(), FreeSpace::default());
         assert!(matches!(small.ensure(&spec("b", 512)), Err(VolumeError::NoSpace { .. })));
@@ -667,10 +681,11 @@ mod tests {
         assert!(matches!(table.add(&spec("a", MIB)), Err(VolumeError::Exists { .. })));
         assert_eq!(table, before, "invalid changes change nothing");
         table.change(&spec("a", 3 * MIB), true).unwrap();
-        table.change(&spec("c", 84 * MIB), false).unwrap();
+        table.change(&spec("c", 83 * MIB), false).unwrap();
+        assert!(table.change(&spec("c", 84 * MIB), false).is_err(), "the copy lies there");
         assert_eq!(
             (size(&table, "a"), size(&table, "c"), table.free().largest.get() / MIB),
-            (3, 84, 12)
+            (3, 83, 12)
         );
         table.check().unwrap();
     }

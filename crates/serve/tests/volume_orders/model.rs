@@ -89,10 +89,15 @@ impl World {
         self.volumes.iter().find(|volume| volume.name == name)
     }
 
+    /// The end of the sectors for volumes; the copy of the table follows.
+    fn end(&self) -> u64 {
+        self.capacity - AREA_BYTES / SECTOR
+    }
+
     /// The sectors of the longest free extent.
     pub(crate) fn longest_gap(&self) -> u64 {
         let ends = std::iter::once(AREA_BYTES / SECTOR).chain(self.volumes.iter().map(end));
-        let starts = self.volumes.iter().map(|volume| volume.first_sector).chain([self.capacity]);
+        let starts = self.volumes.iter().map(|volume| volume.first_sector).chain([self.end()]);
         ends.zip(starts)
             .map(|(end, start)| start.saturating_sub(end.next_multiple_of(MIB_SECTORS)))
             .max()
@@ -107,7 +112,7 @@ impl World {
             .map(|other| other.first_sector)
             .filter(|first| *first > volume.first_sector)
             .min();
-        after.unwrap_or(self.capacity) - volume.first_sector
+        after.unwrap_or(self.end()) - volume.first_sector
     }
 
     /// The reservations of all exports except `but`, in percent.
@@ -130,7 +135,7 @@ impl World {
                 "{volume:?} begins where none may"
             );
             assert!(
-                end(volume) <= self.capacity && volume.size_bytes > 0,
+                end(volume) <= self.end() && volume.size_bytes > 0,
                 "{volume:?} leaves the drive of {} sectors",
                 self.capacity
             );
