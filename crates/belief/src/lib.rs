@@ -8,10 +8,12 @@
 //!   a compact map ([`compact`]) or from nothing.
 //! - [`matrix::MatrixBelief`]: the published latency matrix.
 //! - [`LinearBelief`]: cost by distance, for drives of which only the capacity is known.
+//! - [`ArrayModel`]: the same for drives striped into one, with worst cases from its members.
 //!
 //! [`of_profile`] makes the usual model of a profile; [`maps`] keeps maps between runs.
 
 mod angles;
+mod array;
 mod arrival;
 mod cache;
 pub mod compact;
@@ -26,6 +28,7 @@ mod seeks;
 mod spindle;
 mod trust;
 
+pub use array::ArrayModel;
 pub use linear::LinearBelief;
 pub use model::DriveModel;
 

@@ -34,6 +34,7 @@ mod noise;
 mod place;
 pub mod profile;
 mod seek;
+mod stripes;
 mod variation;
 
 pub use disk_time::DiskTime;
@@ -45,4 +46,5 @@ pub use noise::{NoiseLevel, UnknownNoise};
 pub use place::{Direction, HeadPosition, PhysicalAddress, Spot, Track};
 pub use profile::{DriveProfile, ProfileError};
 pub use seek::SeekCurve;
+pub use stripes::Stripes;
 pub use variation::{Nominal, Variation};

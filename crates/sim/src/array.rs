@@ -1,13 +1,8 @@
 //! [`Raid0`]: several drives striped into one.
 //!
-//! Stripe `s` of the array is stripe `s / n` of member `s mod n`. A command is split into one part
-//! for each member that it touches (a run of sectors of the array is one run on each member) and
-//! completes when all parts have. Further parts for a full member wait in order of arrival. Flushes
-//! go to every member.
-//!
-//! Worked example, 3 members, stripes of 4 sectors: a read of LBAs 2–13 is 2–3 and 12–13 in stripes
-//! 0 and 3 of member 0, so its sectors 2–5 (stripe 3 is its second); sectors 0–3 of member 1 (LBAs
-//! 4–7), and 0–3 of member 2 (LBAs 8–11).
+//! [`Stripes`] says which sectors a member holds. A command is split into one part for each member
+//! that it touches and completes when all parts have. Further parts for a full member wait in order
+//! of arrival. Flushes go to every member.
 //!
 //! The controller may limit the bytes per second of all members together: data pass it one command
 //! after the other, and a command completes no earlier than its data have passed. Reads pass when
@@ -22,7 +17,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use headtime_mechanics::{DriveProfile, ProfileError};
+use headtime_mechanics::{DriveProfile, ProfileError, Stripes};
 use headtime_sched::{Command, CommandId, Op, Outcome};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
@@ -35,7 +30,7 @@ use headtime_mechanics::DiskTime;
 #[derive(Clone, Debug)]
 pub struct Raid0<D = SimulatedDrive> {
     members: Vec<ArrayMember<D>>,
-    stripe: u64,
+    stripes: Stripes,
     queue_depth: usize,
     /// The time of a sector at the controller in picoseconds; 0 without a limit.
     ps_per_sector: u64,
@@ -80,6 +75,20 @@ pub struct ArrayOptions {
     pub controller_mb_per_s: Option<f64>,
 }
 
+impl ArrayOptions {
+    /// The time of a sector of `sector_bytes` at the controller in picoseconds; 0 without a limit.
+    ///
+    /// # Panics
+    /// If the limit is not a rate.
+    #[must_use]
+    pub fn ps_per_sector(&self, sector_bytes: u32) -> u64 {
+        self.controller_mb_per_s.map_or(0, |rate| {
+            assert!(rate > 0.0 && rate.is_finite(), "a controller's limit of {rate} MB/s is none");
+            libm::round(f64::from(sector_bytes) * 1e6 / rate) as u64
+        })
+    }
+}
+
 impl Raid0<SimulatedDrive> {
     /// An array of `count` drives of one model, made by `draw` (such as [`DriveTruth::draw`]) with
     /// seeds derived from `seed`.
@@ -120,18 +129,15 @@ impl<D: Device> Raid0<D> {
             options.stripe
         );
         assert!(options.queue_depth > 0, "an array that holds no command serves none");
-        let ps_per_sector = options.controller_mb_per_s.map_or(0, |rate| {
-            assert!(rate > 0.0 && rate.is_finite(), "a controller's limit of {rate} MB/s is none");
-            libm::round(f64::from(sector_bytes) * 1e6 / rate) as u64
-        });
+        let stripes = Stripes::new(options.stripe, members.len());
         Self {
             members: members
                 .into_iter()
                 .map(|drive| ArrayMember { drive, sent: BTreeSet::new(), waiting: VecDeque::new() })
                 .collect(),
-            stripe: options.stripe.get(),
+            stripes,
             queue_depth: options.queue_depth,
-            ps_per_sector,
+            ps_per_sector: options.ps_per_sector(sector_bytes),
             controller_free: Instant::ORIGIN,
             under_way: BTreeMap::new(),
             reports: BTreeMap::new(),
@@ -144,24 +150,6 @@ impl<D: Device> Raid0<D> {
     /// The members in stripe order.
     pub fn members(&self) -> impl ExactSizeIterator<Item = &D> {
         self.members.iter().map(|member| &member.drive)
-    }
-
-    /// The sectors of a member that hold sectors of `extent`, or an empty extent.
-    fn part(&self, extent: Extent, member: u64) -> Extent {
-        let count = self.members.len() as u64;
-        // The member's sectors before sector `end` of the array.
-        let before = |end: u64| {
-            let (stripes, within) = (end / self.stripe, end % self.stripe);
-            let (rounds, turn) = (stripes / count, stripes % count);
-            rounds * self.stripe
-                + match turn.cmp(&member) {
-                    std::cmp::Ordering::Less => 0,
-                    std::cmp::Ordering::Equal => within,
-                    std::cmp::Ordering::Greater => self.stripe,
-                }
-        };
-        let start = before(extent.start.get());
-        Extent::from_numbers(start, before(extent.end().get()) - start)
     }
 
     /// The time of sectors at the controller.
@@ -255,9 +243,8 @@ impl<D: Device> Device for Raid0<D> {
     }
 
     fn capacity(&self) -> Sectors {
-        let smallest =
-            self.members.iter().map(|member| member.drive.capacity().get()).min().unwrap_or(0);
-        Sectors::new(smallest / self.stripe * self.stripe * self.members.len() as u64)
+        let smallest = self.members.iter().map(|member| member.drive.capacity()).min();
+        self.stripes.capacity(smallest.unwrap_or_default())
     }
 
     fn arms(&self) -> usize {
@@ -284,7 +271,7 @@ impl<D: Device> Device for Raid0<D> {
             let extent = if command.op == Op::Flush {
                 Extent::new(Lba::new(0), Sectors::ZERO)
             } else {
-                self.part(command.extent, number as u64)
+                self.stripes.part(command.extent, number)
             };
             if command.op == Op::Flush || !extent.len.is_zero() {
                 let part = Command {
@@ -362,55 +349,3 @@ impl<D: Device> Device for Raid0<D> {
 
 /// Separates the seeds of one array's members from those of the next seed's array.
 const SEED_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use headtime_mechanics::catalog;
-    use proptest::prelude::*;
-
-    fn array(count: usize, stripe: u64) -> Raid0 {
-        let profile = catalog::load("atlas10k").expect("it ships");
-        let options = ArrayOptions {
-            stripe: Sectors::new(stripe),
-            queue_depth: 64,
-            controller_mb_per_s: None,
-        };
-        Raid0::of_model(&profile, count, 1, DriveTruth::nominal, options).expect("it is valid")
-    }
-
-    #[test]
-    fn the_worked_example_is_split_as_it_says() {
-        let array = array(3, 4);
-        let parts: Vec<Extent> =
-            (0..3).map(|member| array.part(Extent::from_numbers(2, 12), member)).collect();
-        assert_eq!(
-            parts,
-            [Extent::from_numbers(2, 4), Extent::from_numbers(0, 4), Extent::from_numbers(0, 4)]
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn parts_hold_each_sector_once_where_striping_puts_it(
-            count in 1_usize..6,
-            stripe in 1_u64..9,
-            start in 0_u64..200,
-            len in 1_u64..60,
-        ) {
-            let array = array(count, stripe);
-            let extent = Extent::from_numbers(start, len);
-            let mut expected = vec![Vec::new(); count];
-            for lba in start..start + len {
-                let number = lba / stripe;
-                let sector = number / count as u64 * stripe + lba % stripe;
-                expected[(number % count as u64) as usize].push(sector);
-            }
-            for (member, expected) in expected.iter().enumerate() {
-                let part = array.part(extent, member as u64);
-                let sectors: Vec<u64> = (part.start.get()..part.end().get()).collect();
-                prop_assert_eq!(&sectors, expected);
-            }
-        }
-    }
-}

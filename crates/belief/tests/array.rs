@@ -1,0 +1,78 @@
+//! The worst cases of an array's model bound what a simulated array takes.
+
+use headtime_belief::{ArrayModel, DriveModel};
+use headtime_mechanics::{DriveProfile, catalog};
+use headtime_sched::{Belief, Command, CommandId, Op, Outcome, Positioning as _, worst_service};
+use headtime_sim::{ArrayOptions, Device as _, DriveTruth, Raid0, SimulatedDrive};
+use headtime_units::{Extent, Instant, Nanos, Sectors};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+const MEMBERS: usize = 4;
+
+fn options() -> ArrayOptions {
+    ArrayOptions { stripe: Sectors::new(256), queue_depth: 64, controller_mb_per_s: Some(100.0) }
+}
+
+fn model(profile: &DriveProfile) -> ArrayModel {
+    let member = || {
+        let model = DriveModel::of_profile(profile).expect("the profile ships");
+        Box::new(model) as Box<dyn Belief + Send>
+    };
+    let members = (0..MEMBERS).map(|_| member()).collect();
+    ArrayModel::new(members, options().stripe, options().ps_per_sector(profile.sector_bytes))
+}
+
+/// Sends `count` random requests at once; returns the sum of their worst cases and the time until
+/// the last is done.
+fn batch(
+    array: &mut Raid0<SimulatedDrive>,
+    model: &ArrayModel,
+    now: &mut Instant,
+    count: u64,
+    rng: &mut ChaCha8Rng,
+) -> (Nanos, Nanos) {
+    let mut worst = Nanos::ZERO;
+    for id in 0..count {
+        let sectors = if rng.random_bool(0.8) { 8 } else { rng.random_range(1..3_000) };
+        let start = rng.random_range(0..array.capacity().get() - sectors);
+        let op = if rng.random_bool(0.5) { Op::Read } else { Op::Write };
+        let extent = Extent::from_numbers(start, sectors);
+        worst += worst_service(model, *now, &model.target(op, extent));
+        let command = Command {
+            id: CommandId(id),
+            op,
+            extent,
+            fua: false,
+            background: None,
+            requests: Default::default(),
+        };
+        array.submit(*now, &command);
+    }
+    let (begun, mut done) = (*now, Vec::new());
+    while done.len() < count as usize {
+        *now = array.next_event().expect("commands are under way");
+        array.advance(*now, &mut done);
+    }
+    assert!(done.iter().all(|completion| completion.outcome == Outcome::Success));
+    (worst, now.saturating_since(begun))
+}
+
+#[test]
+fn everything_outstanding_is_done_within_the_sum_of_worst_cases() {
+    let profile = catalog::load("savvio10k2@nocache").expect("the profile ships");
+    let model = model(&profile);
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let mut array = Raid0::of_model(&profile, MEMBERS, 1, DriveTruth::nominal, options())
+        .expect("the profile is valid");
+    assert_eq!(array.capacity(), model.capacity());
+    let mut now = Instant::ORIGIN;
+    let mut closest = 0.0_f64;
+    for round in 0..3_000 {
+        let count = [1, 1, 2, 5, 40][round % 5];
+        let (worst, took) = batch(&mut array, &model, &mut now, count, &mut rng);
+        assert!(took <= worst, "round {round}: {count} requests took {took}, at worst {worst}");
+        closest = closest.max(took.as_ns() as f64 / worst.as_ns() as f64);
+    }
+    assert!(closest > 0.6, "the worst cases are no more than {closest} of what they could be");
+}
