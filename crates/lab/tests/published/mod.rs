@@ -92,7 +92,9 @@ fn computed(formula: &str, quoted: &BTreeSet<String>) -> Option<f64> {
 
 /// All numbers in a text, without their signs.
 fn numbers(text: &str) -> Vec<f64> {
-    let text = text.replace("10^{-6}", "0.000001").replace("twice", "2");
+    let in_words = [("10^{-6}", "0.000001"), ("twice", "2"), ("twenty", "20"), ("forty", "40")];
+    let text =
+        in_words.iter().fold(text.to_string(), |text, (words, number)| text.replace(words, number));
     let mut without_separators = String::new();
     let characters: Vec<char> = text.chars().collect();
     for (at, character) in characters.iter().enumerate() {

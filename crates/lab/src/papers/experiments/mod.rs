@@ -4,8 +4,8 @@
 //! `a.*` are the limits of docs/limits.md, 1 to 5: what the mechanics allow, found with a prototype
 //! simulator and measured again here. `p1.*` are the figures of the paper on latency maps, `p2.*`
 //! those of the paper on freeblock scheduling outside of firmware, `p3.*` those of the paper on
-//! cooperative anticipatory scheduling, `p5.*` those of the paper on virtual disks. `m.*` are
-//! targets of the project.
+//! cooperative anticipatory scheduling, `p4.*` those of the paper on CDS-SCAN, `p5.*` those of the
+//! paper on virtual disks. `m.*` are targets of the project.
 
 pub mod a_ageing;
 pub mod a_cells;
@@ -40,6 +40,9 @@ pub mod p3_t1;
 pub mod p3_t2;
 pub mod p3_t3;
 pub mod p3_t4;
+mod p4;
+pub mod p4_f1;
+pub mod p4_f3;
 mod p5;
 pub mod p5_f1;
 pub mod p5_f11;
