@@ -153,6 +153,10 @@ impl Positioning for ArrayModel {
         Sectors::ZERO
     }
 
+    fn probably_cached(&self, _extent: Extent, _until: Instant) -> bool {
+        false
+    }
+
     fn arms(&self) -> usize {
         self.members.iter().map(|member| member.belief.arms()).sum()
     }

@@ -30,6 +30,7 @@ use headtime_mechanics::cache::CacheTimes;
 use headtime_sched::{MeasuredAccess, Op};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
+use crate::cached_rows::CachedRows;
 use crate::compact::Locations;
 use crate::model::actuator::{Actuator, Approach, direction};
 use crate::moved::Moved;
@@ -79,6 +80,7 @@ pub(crate) struct CacheModel {
     /// A write was acknowledged and has still to be destaged, so the head's next way is not the
     /// predicted one.
     pub(crate) to_be_written: bool,
+    pub(crate) rows: CachedRows,
 }
 
 impl CacheModel {
@@ -91,6 +93,7 @@ impl CacheModel {
             times: cache.map(CacheTimes::new),
             write_back: cache.is_some_and(|cache| cache.write_back),
             read_ahead: Sectors::new(read_ahead),
+            rows: CachedRows::of(profile),
             ..Self::unknown()
         }
     }
@@ -104,6 +107,7 @@ impl CacheModel {
             read_to: None,
             hits: 0,
             to_be_written: false,
+            rows: CachedRows::default(),
         }
     }
 
@@ -135,6 +139,23 @@ impl CacheModel {
 }
 
 impl Actuator {
+    /// As [`Positioning::probably_cached`](headtime_sched::Positioning::probably_cached).
+    pub(crate) fn probably_cached(&self, extent: Extent, until: Instant) -> bool {
+        self.cache.rows.are_trusted() && self.rows_hold(extent, until)
+    }
+
+    /// Returns whether the rows of the cache probably hold a read, trusted or not.
+    pub(crate) fn rows_hold(&self, extent: Extent, until: Instant) -> bool {
+        self.cache.rows.holds(extent, until, |extent| self.target(Op::Read, extent).transfer)
+    }
+
+    /// Notes a read from the medium, by the times at which it was sent and ended there.
+    pub(crate) fn note_read(&mut self, extent: Extent, times: [Instant; 2]) {
+        let mut rows = std::mem::take(&mut self.cache.rows);
+        rows.read(extent, times, |extent| self.target(Op::Read, extent).transfer);
+        self.cache.rows = rows;
+    }
+
     /// Compares a completion with its prediction, where the phase is known; `transfer` is its media
     /// time if nothing is remapped.
     pub(crate) fn compare(

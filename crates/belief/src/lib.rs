@@ -16,6 +16,7 @@ mod angles;
 mod array;
 mod arrival;
 mod cache;
+mod cached_rows;
 pub mod compact;
 mod linear;
 pub mod maps;

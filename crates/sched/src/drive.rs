@@ -71,6 +71,8 @@ pub struct Outstanding {
     /// Its worst-case service time; zero where the policy has none
     /// ([`Policy::worst_service`](crate::Policy::worst_service)) and for flushes and discards.
     pub worst: Nanos,
+    /// True if the drive's cache probably answers it, so that the head stays where it is.
+    pub(crate) probably_cached: bool,
     /// The charge of each of `requests` at dispatch; empty while no shares are tracked.
     pub(crate) charges: SmallVec<[Charge; 1]>,
     /// The job that the `background` run belongs to.

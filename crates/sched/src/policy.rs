@@ -8,7 +8,7 @@
 
 use core::cell::OnceCell;
 
-use headtime_units::{Instant, Lba, Nanos};
+use headtime_units::{Extent, Instant, Lba, Nanos};
 use smallvec::SmallVec;
 
 use crate::command::{Finished, HoldReason, Waits};
@@ -38,6 +38,8 @@ pub struct View<'a> {
     pub tunables: &'a Tunables,
     /// The shares of volumes and classes, and their state.
     pub shares: &'a Shares,
+    /// Requests that the drive's cache may answer, by ticket: those that it held when they came.
+    pub(crate) cached: &'a [Ticket],
     pub(crate) last_head: Head,
     pub(crate) last_finished: Instant,
     pub(crate) head: OnceCell<Head>,
@@ -47,6 +49,13 @@ impl<'a> View<'a> {
     /// The same view of the requests of one tenant alone.
     pub(crate) fn of(&self, state: &'a TenantState) -> View<'a> {
         View { queue: state.queue(), head: self.head.clone(), ..*self }
+    }
+
+    /// The read in the queue that the drive's cache probably answers without the arm, the oldest of
+    /// several. One that continues the last access is none: it goes with its run.
+    pub(crate) fn probable_hit(&self) -> Option<&'a Queued> {
+        let mut held = self.cached.iter().filter_map(|ticket| self.queue.get(*ticket));
+        held.find(|queued| self.is_probable_hit(queued.request.extent))
     }
 }
 
@@ -141,8 +150,28 @@ impl View<'_> {
         if self.outstanding.is_empty() { Overhead::Exposed } else { Overhead::Overlapped }
     }
 
+    /// Returns whether the drive's cache probably answers a read of `extent` that is sent now, and
+    /// that does not continue the last access.
+    pub(crate) fn is_probable_hit(&self, extent: Extent) -> bool {
+        extent.start != self.next_lba() && self.may_be_cached(extent)
+    }
+
+    /// Returns whether the drive's cache probably holds `extent`.
+    pub(crate) fn may_be_cached(&self, extent: Extent) -> bool {
+        let needs_arm = self.moving().next().map_or(self.now, |command| command.dispatched);
+        self.belief.probably_cached(extent, needs_arm)
+    }
+
+    /// Returns whether a command at the drive moves the head.
+    pub(crate) fn head_moves(&self) -> bool {
+        self.moving().next().is_some()
+    }
+
+    /// The outstanding commands that move the head.
     fn moving(&self) -> impl DoubleEndedIterator<Item = &Outstanding> {
-        self.outstanding.iter().filter(|command| command.target.op.moves_head())
+        let moves =
+            |command: &&Outstanding| command.target.op.moves_head() && !command.probably_cached;
+        self.outstanding.iter().filter(moves)
     }
 
     fn after(&self, head: &Head, command: &Outstanding) -> Head {

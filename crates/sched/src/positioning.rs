@@ -208,6 +208,10 @@ pub trait Positioning {
     /// command needs the arm elsewhere; zero where it does not read ahead or that is unknown.
     fn reads_on(&self, from: Lba) -> Sectors;
 
+    /// Returns true where the drive's cache probably answers a read of `extent` without the arm,
+    /// if no command has needed that before `until`.
+    fn probably_cached(&self, extent: Extent, until: Instant) -> bool;
+
     /// The number of arms that work at the same time, at least 1.
     fn arms(&self) -> usize;
 

@@ -42,7 +42,9 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use headtime_units::{Instant, Nanos};
+use smallvec::SmallVec;
 
+use self::dispatch::view;
 use crate::account::Accounts;
 use crate::command::{Cancelled, Decision, Done, Finished, Outcome, Waits};
 use crate::drive::{DriveTraits, Outstanding, QueueLimits};
@@ -56,6 +58,9 @@ use crate::queue::{Queue, Queued, Ticket};
 use crate::request::{Admission, Op, Promise, Refusal, Request, RequestId, StreamId};
 use crate::shares::Shares;
 use crate::tunables::{IoPriority, TunableError, Tunables};
+
+/// The maximum number of reads that are known to be in the drive's cache (guess: they go at once).
+const CACHED: usize = 64;
 
 /// One drive's scheduler.
 pub struct Scheduler {
@@ -91,6 +96,9 @@ pub struct Scheduler {
     head_certain: bool,
     last_finished: Instant,
     mean_response: Nanos,
+    /// Reads in the queue that the drive's cache probably held when they came, at most
+    /// [`CACHED`] of them.
+    cached: SmallVec<[Ticket; 8]>,
     accounts: Accounts,
     keeps_predicted: bool,
     shares: Shares,
@@ -146,6 +154,7 @@ impl Scheduler {
             head_certain: false,
             last_finished: Instant::ORIGIN,
             mean_response: Nanos::ZERO,
+            cached: SmallVec::new(),
             accounts: Accounts::default(),
             keeps_predicted: false,
             shares,
@@ -253,6 +262,12 @@ impl Scheduler {
     /// bypasses it.
     pub(super) fn make_eligible(&mut self, queued: Queued) {
         if queued.request.op.moves_head() {
+            if queued.request.op == Op::Read && view!(self).may_be_cached(queued.request.extent) {
+                let queue = &self.queue;
+                self.cached.retain(|ticket| queue.get(*ticket).is_some());
+                self.cached.truncate(CACHED - 1);
+                self.cached.push(queued.ticket);
+            }
             self.queue.insert(queued);
             self.shares.enter(self.now, queued);
         } else {

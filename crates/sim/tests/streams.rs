@@ -277,6 +277,20 @@ fn a_sequential_reader_and_random_ones_have_about_half_of_the_drive_each() {
     }
 }
 
+/// Each reads 16 KiB every millisecond, which the drive reads ahead for both.
+#[test]
+fn what_the_drive_has_read_ahead_for_one_reader_does_not_wait_for_the_other() {
+    let reader = StreamConfig {
+        arrivals: Arrivals::Closed { clients: 1, think: ThinkTime::Constant(Nanos::from_ms(1)) },
+        ..sequential(1, 16_384)
+    };
+    let alone = on_a_large_drive("headtime", std::slice::from_ref(&reader))[0].iops;
+    let together = on_a_large_drive("headtime", &vec![reader; 2]);
+    for reader in &together {
+        assert!(reader.iops > 0.85 * alone, "{} of {alone}: {together:?}", reader.iops);
+    }
+}
+
 /// A recorder whose requests have deadlines, a database and a backup.
 #[test]
 fn turns_of_streams_miss_no_deadline() {

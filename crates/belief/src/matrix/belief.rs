@@ -300,6 +300,10 @@ impl Positioning for MatrixBelief {
         Sectors::ZERO
     }
 
+    fn probably_cached(&self, _extent: Extent, _until: Instant) -> bool {
+        false
+    }
+
     fn arms(&self) -> usize {
         1
     }

@@ -27,6 +27,7 @@ use headtime_units::{Angle, Instant, Nanos};
 
 use super::actuator::{Actuator, Approach};
 use crate::cache::{Compared, CompletionKind};
+use crate::cached_rows::Prediction;
 use crate::compact::{AngleSample, ArmTimes, Learning, is_unknown, share};
 use crate::moved::{Moved, Reading, Trip, UNKNOWN_LOCATION};
 use crate::seeks::Movement;
@@ -98,11 +99,22 @@ impl Actuator {
                 self.kind_by_time(measured, measured.dispatched).unwrap_or(CompletionKind::Medium)
             }
         };
+        let goes_on = target.op == Op::Read
+            && measured.head_before.is_some_and(|head| head.next_lba == extent.start);
+        let is_hit = kind == CompletionKind::Hit && !goes_on;
+        if !goes_on && target.op == Op::Read && self.rows_hold(extent, measured.dispatched) {
+            let outcome = if is_hit { Prediction::Right } else { Prediction::Wrong };
+            self.cache.rows.predicted(outcome);
+        }
+        let was_held = kind == CompletionKind::Hit && self.rows_hold(extent, measured.dispatched);
+        match target.op {
+            Op::Read if is_hit || was_held => self.cache.rows.hit(extent),
+            Op::Read => self.note_read(extent, [measured.dispatched, media_end]),
+            _ => self.cache.rows.written(extent, measured.dispatched),
+        }
         match kind {
             CompletionKind::Hit => {
                 self.cache.note_hit(target.op);
-                let goes_on = target.op == Op::Read
-                    && measured.head_before.is_some_and(|head| head.next_lba == extent.start);
                 let learned = if goes_on { AccessKind::Media } else { AccessKind::CacheHit };
                 return Lesson { learned, ..nothing };
             }

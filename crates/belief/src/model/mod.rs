@@ -451,6 +451,12 @@ impl Positioning for DriveModel {
         if self.others.is_empty() { self.actuator.cache.reads_on_from(from) } else { Sectors::ZERO }
     }
 
+    fn probably_cached(&self, extent: Extent, until: Instant) -> bool {
+        self.others.is_empty()
+            && self.predicts == Predicts::Actuator
+            && self.actuator.probably_cached(extent, until)
+    }
+
     fn arms(&self) -> usize {
         1 + self.others.len()
     }

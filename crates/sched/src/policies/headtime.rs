@@ -166,8 +166,21 @@ impl Headtime {
         }
     }
 
-    /// The next command among the requests that the view shows, which are those of `tenant`: by
-    /// turns of streams, unless a deadline would be missed for it.
+    /// The next command among the requests that the view shows, which are those of `tenant`: a read
+    /// that the drive's cache probably answers where the arm has work or is to wait, else by turns.
+    fn next(&mut self, view: &View<'_>, tenant: Option<Tenant>) -> Choice {
+        let hit = self.hit(view).map(|hit| Choice::one(Some(hit.ticket)));
+        match hit {
+            Some(hit) if view.head_moves() => hit,
+            hit => match (self.next_in_turns(view, tenant), hit) {
+                (Choice::Nothing | Choice::Hold { .. }, Some(hit)) => hit,
+                (choice, _) => choice,
+            },
+        }
+    }
+
+    /// The next command of the requests that the view shows, which are those of `tenant`: by turns
+    /// of streams, unless a deadline would be missed for it.
     fn next_in_turns(&mut self, view: &View<'_>, tenant: Option<Tenant>) -> Choice {
         self.unhurried.observe(view);
         let unhurried = tenant.is_none() && self.unhurried.are_due();
@@ -208,6 +221,14 @@ impl Headtime {
             return Choice::Send(tickets);
         }
         Choice::one(self.choose_urgent(view))
+    }
+
+    /// The read that the drive's cache probably answers. Even as a seek it causes no miss, in case
+    /// it is none.
+    fn hit<'a>(&self, view: &View<'a>) -> Option<&'a Queued> {
+        let in_time =
+            |hit: &&Queued| self.allows(view, view.now, Some((&[hit.ticket], &hit.target)));
+        view.probable_hit().filter(in_time)
     }
 
     /// A request that was chosen among others, or the first requests of its run.
@@ -314,13 +335,17 @@ impl Policy for Headtime {
     /// a drive may pass one over for those after it, again and again, so that an old one has to
     /// come back first.
     fn depth(&self, view: &View<'_>) -> usize {
+        if !view.shares.any_terms() && self.hit(view).is_some() {
+            return view.outstanding.len() + 1;
+        }
         let old = view.belief.revolution() * OLD_REVOLUTIONS;
         let any_old = || view.outstanding.iter().any(|command| command.dispatched + old < view.now);
         let in_run = |queued: &Queued| self.streams.streams().run_of(queued.request.id).is_some();
-        match self.best.depth(view) {
+        let moving = match self.best.depth(view) {
             2 if continues(view).is_some_and(in_run) && !any_old() => RUN_DEPTH,
             depth => depth,
-        }
+        };
+        moving + view.outstanding.iter().filter(|command| command.probably_cached).count()
     }
 
     fn enforces_limits(&self) -> bool {
@@ -334,14 +359,14 @@ impl Policy for Headtime {
         };
         let view = &View { mean_response, head: view.head.clone(), ..*view };
         if !view.shares.any_terms() {
-            return self.next_in_turns(view, None);
+            return self.next(view, None);
         }
         let cost = |queued: &Queued| view.next(&queued.target).expected;
         if let Some(state) = self.turns.urgent_tenant(view, cost) {
-            return self.next_in_turns(&view.of(state), Some(state.tenant()));
+            return self.next(&view.of(state), Some(state.tenant()));
         }
         match self.turns.next(view, cost) {
-            Turn::Of(state) => self.next_in_turns(&view.of(state), Some(state.tenant())),
+            Turn::Of(state) => self.next(&view.of(state), Some(state.tenant())),
             Turn::Expected(until, earliest) => self.next_meanwhile(view, until, earliest),
             other => other.choice(|_| None),
         }

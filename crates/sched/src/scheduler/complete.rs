@@ -29,7 +29,8 @@ impl Scheduler {
         let command = self.outstanding.remove(index);
         let before = self.last_finished;
         let disk_time = done.finished.saturating_since(before.max(command.dispatched));
-        let moves = |command: &Outstanding| command.target.op.moves_head();
+        let moves =
+            |command: &Outstanding| command.target.op.moves_head() && !command.probably_cached;
         self.reordered += u64::from(moves(&command) && self.outstanding[..index].iter().any(moves));
         let cached = self.learn(&command, &done);
         self.last_finished = self.last_finished.max(done.finished);

@@ -21,6 +21,7 @@ macro_rules! view {
             outstanding: &$scheduler.outstanding,
             belief: &*$scheduler.belief,
             mean_response: $scheduler.mean_response,
+            cached: &$scheduler.cached,
             tunables: &$scheduler.tunables,
             shares: &$scheduler.shares,
             last_head: $scheduler.last_head,
@@ -168,6 +169,13 @@ impl Scheduler {
             [only] if only.target == target => only.worst,
             _ => self.worst_of(&target),
         };
+        let probably_cached = match requests.as_slice() {
+            [only] if self.cached.contains(&only.ticket) => {
+                self.cached.retain(|ticket| *ticket != only.ticket);
+                view!(self).is_probable_hit(only.request.extent)
+            }
+            _ => false,
+        };
         let id = CommandId(self.next_command);
         self.next_command += 1;
         self.flushed_last = op == Op::Flush;
@@ -191,6 +199,7 @@ impl Scheduler {
             requests,
             predicted,
             worst,
+            probably_cached,
             charges,
             background,
             job,

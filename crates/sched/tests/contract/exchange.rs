@@ -86,6 +86,10 @@ impl Positioning for FromTheOtherEnd {
         Sectors::ZERO
     }
 
+    fn probably_cached(&self, _extent: Extent, _until: Instant) -> bool {
+        false
+    }
+
     fn arms(&self) -> usize {
         1
     }

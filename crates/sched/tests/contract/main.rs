@@ -5,6 +5,7 @@
 //! durability after every event. `session` joins the three.
 
 mod accounts;
+mod cached;
 mod cancellation;
 mod deadlines;
 mod drive;

@@ -44,6 +44,8 @@ pub(crate) struct TinyBelief {
     pub caches_writes: bool,
     /// The displacement of each track in sectors.
     pub displaced: u64,
+    /// The sectors that it predicts in the drive's cache.
+    pub cached: Option<Extent>,
 }
 
 pub(crate) fn seek(cylinders: u32) -> Nanos {
@@ -162,6 +164,11 @@ impl Positioning for TinyBelief {
 
     fn reads_on(&self, _from: Lba) -> Sectors {
         Sectors::ZERO
+    }
+
+    fn probably_cached(&self, extent: Extent, _until: Instant) -> bool {
+        self.cached
+            .is_some_and(|cached| cached.start <= extent.start && extent.end() <= cached.end())
     }
 
     fn arms(&self) -> usize {

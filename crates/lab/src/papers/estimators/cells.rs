@@ -226,6 +226,10 @@ impl Positioning for CellPositioning {
         Sectors::ZERO
     }
 
+    fn probably_cached(&self, _extent: Extent, _until: Instant) -> bool {
+        false
+    }
+
     fn arms(&self) -> usize {
         1
     }

@@ -122,6 +122,10 @@ impl Positioning for NominalPositioning {
         Sectors::ZERO
     }
 
+    fn probably_cached(&self, _extent: Extent, _until: Instant) -> bool {
+        false
+    }
+
     fn arms(&self) -> usize {
         1
     }

@@ -172,6 +172,10 @@ impl Positioning for Toy {
         Sectors::ZERO
     }
 
+    fn probably_cached(&self, _extent: Extent, _until: Instant) -> bool {
+        false
+    }
+
     fn arms(&self) -> usize {
         1
     }
