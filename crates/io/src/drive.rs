@@ -31,6 +31,7 @@ mod link;
 mod maps;
 mod pending;
 mod scan_feed;
+mod slot;
 
 pub use handle::{ChangeSharesError, DriveHandle};
 pub use pending::{Pending, StartWhenRoom};

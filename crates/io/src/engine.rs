@@ -34,8 +34,9 @@ use crate::snapshot::{DriveSnapshot, EmulationSnapshot, ErrorCounts};
 use crate::tuning::Tuning;
 
 mod at_drive;
-pub(crate) mod capacity_queue;
+pub(crate) mod capacity;
 mod closing;
+mod inbox;
 mod log_limiter;
 pub(crate) mod mailbox;
 pub(crate) mod runner;
@@ -43,6 +44,7 @@ pub(crate) mod scan_queue;
 mod scans;
 pub(crate) mod slow;
 mod time_limits;
+mod turns;
 mod unflushed;
 
 use at_drive::{AtDrive, Sent};

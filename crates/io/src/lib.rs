@@ -79,6 +79,7 @@ mod profile;
 mod request;
 mod sidecar;
 mod snapshot;
+mod sync;
 mod sys;
 mod tuning;
 

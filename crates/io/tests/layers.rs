@@ -16,6 +16,7 @@ const LAYERS: &[&[&str]] = &[
         "notifier",
         "request",
         "snapshot",
+        "sync",
         "sys",
     ],
     &["block_device", "kernel_settings", "nbd_error", "sidecar"],

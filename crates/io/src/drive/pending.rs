@@ -6,15 +6,16 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker, ready};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use headtime_sched::RequestId;
 
 use crate::drive::link::DriveLink;
-use crate::engine::capacity_queue::QueuePosition;
+use crate::drive::slot::Slot;
+use crate::engine::capacity::QueuePosition;
 use crate::request::{Io, IoDone, SubmitError};
 
 /// An accepted request, from `DriveHandle::start`. Await it, or call [`wait`](Pending::wait).
@@ -27,36 +28,9 @@ use crate::request::{Io, IoDone, SubmitError};
 #[must_use = "the result of the request is lost unless this is awaited"]
 pub struct Pending {
     id: RequestId,
-    slot: Arc<Slot>,
+    slot: Arc<Slot<IoDone>>,
     link: Arc<DriveLink>,
     cancel_on_drop: bool,
-}
-
-/// The slot for the result.
-#[derive(Debug)]
-struct Slot(Mutex<SlotState>);
-
-#[derive(Debug)]
-enum SlotState {
-    Waiting(Option<Waker>),
-    Over(IoDone),
-    Taken,
-}
-
-impl Slot {
-    /// Stores the result and wakes the waiting task.
-    fn fill(&self, done: IoDone) {
-        let before = std::mem::replace(&mut *self.state(), SlotState::Over(done));
-        // Wake outside of the lock: a waker may do anything.
-        if let SlotState::Waiting(Some(waker)) = before {
-            waker.wake();
-        }
-    }
-
-    fn state(&self) -> MutexGuard<'_, SlotState> {
-        // Every statement leaves a consistent state.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Pending {
@@ -68,7 +42,7 @@ impl Pending {
         submitted: headtime_units::Instant,
     ) -> Result<Self, SubmitError> {
         let permit = link.admit(io)?;
-        let slot = Arc::new(Slot(Mutex::new(SlotState::Waiting(None))));
+        let slot = Arc::new(Slot::new());
         let filled = Arc::clone(&slot);
         let on_done = Box::new(move |done| filled.fill(done));
         let id = link.submit(io.clone(), permit, submitted, on_done)?;
@@ -84,7 +58,7 @@ impl Pending {
     /// Returns true if the result is available.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        !matches!(*self.slot.state(), SlotState::Waiting(_))
+        self.slot.is_over()
     }
 
     /// Waits until the request has finished.
@@ -130,21 +104,7 @@ impl Future for Pending {
     /// # Panics
     /// When polled again after it was ready.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<IoDone> {
-        let mut state = self.slot.state();
-        match &mut *state {
-            SlotState::Waiting(waker) => {
-                match waker {
-                    Some(waker) => waker.clone_from(context.waker()),
-                    None => *waker = Some(context.waker().clone()),
-                }
-                Poll::Pending
-            }
-            SlotState::Over(_) => match std::mem::replace(&mut *state, SlotState::Taken) {
-                SlotState::Over(done) => Poll::Ready(done),
-                _ => unreachable!("the state was checked under the same lock"),
-            },
-            SlotState::Taken => panic!("a request's result is awaited once"),
-        }
+        self.slot.poll(context.waker())
     }
 }
 
@@ -188,9 +148,7 @@ impl StartWhenRoom {
     }
 
     fn leave_queue(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            self.link.mailbox.room.leave(ticket);
-        }
+        self.link.mailbox.capacity.leave(&mut self.ticket);
     }
 }
 
@@ -202,28 +160,14 @@ impl Future for StartWhenRoom {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let io = this.io.as_ref().expect("a request is submitted once");
-        let room = &this.link.mailbox.room;
-        // A later and smaller request does not overtake a waiting one.
-        if this.ticket.is_none() && room.is_empty() {
-            match Pending::start(&this.link, io, this.submitted) {
-                Err(SubmitError::Full { .. }) => {}
-                started => {
-                    this.io = None;
-                    return Poll::Ready(started);
-                }
-            }
-        }
-        if !room.enqueue(&mut this.ticket, context.waker()) {
-            return Poll::Pending;
-        }
-        match Pending::start(&this.link, io, this.submitted) {
-            Err(SubmitError::Full { .. }) => Poll::Pending,
-            started => {
-                this.io = None;
-                this.leave_queue();
-                Poll::Ready(started)
-            }
-        }
+        let start = || match Pending::start(&this.link, io, this.submitted) {
+            Err(SubmitError::Full { .. }) => None,
+            started => Some(started),
+        };
+        let capacity = &this.link.mailbox.capacity;
+        let started = ready!(capacity.poll_start(&mut this.ticket, context.waker(), start));
+        this.io = None;
+        Poll::Ready(started)
     }
 }
 

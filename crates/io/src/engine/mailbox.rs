@@ -7,7 +7,6 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,7 +19,8 @@ use headtime_sched::{
 use headtime_units::Instant;
 
 use crate::drive_identity::DriveIdentity;
-use crate::engine::capacity_queue::CapacityQueue;
+use crate::engine::capacity::{Capacity, Full};
+use crate::engine::inbox::Inbox;
 use crate::engine::scan_queue::{ScanQueue, WriteMarks};
 use crate::engine::slow::{AccountMark, SlowRequest};
 use crate::model::RunningMap;
@@ -113,22 +113,11 @@ pub(crate) enum Message {
 
 /// Shared between the engine and all handles of a drive.
 pub(crate) struct Mailbox {
-    messages: Mutex<Vec<Message>>,
-    /// `messages` is not empty; read without the lock.
-    posted: AtomicBool,
+    messages: Inbox<Message>,
     pub(crate) notifier: Arc<Notifier>,
-    closing: AtomicBool,
-    held: Bounds,
-    pub(crate) room: CapacityQueue,
+    pub(crate) capacity: Capacity,
     view: Mutex<SnapshotSlot>,
     viewed: Condvar,
-}
-
-struct Bounds {
-    requests: AtomicUsize,
-    bytes: AtomicU64,
-    max_requests: usize,
-    max_bytes: u64,
 }
 
 struct SnapshotSlot {
@@ -186,17 +175,9 @@ impl Mailbox {
         first_view: DriveSnapshot,
     ) -> Self {
         Self {
-            messages: Mutex::new(Vec::new()),
-            posted: AtomicBool::new(false),
+            messages: Inbox::new(),
             notifier,
-            closing: AtomicBool::new(false),
-            held: Bounds {
-                requests: AtomicUsize::new(0),
-                bytes: AtomicU64::new(0),
-                max_requests,
-                max_bytes,
-            },
-            room: CapacityQueue::default(),
+            capacity: Capacity::new(max_requests, max_bytes),
             view: Mutex::new(SnapshotSlot { requested: false, taken: 0, last: first_view }),
             viewed: Condvar::new(),
         }
@@ -204,31 +185,22 @@ impl Mailbox {
 
     /// A permit for one request of `bytes` bytes.
     pub(crate) fn admit(self: &Arc<Self>, bytes: u64) -> Result<Permit, SubmitError> {
-        let Bounds { requests, bytes: held_bytes, max_requests, max_bytes } = &self.held;
-        let (max_requests, max_bytes) = (*max_requests, *max_bytes);
+        let max_bytes = self.capacity.max_bytes();
         if bytes > max_bytes {
             return Err(SubmitError::TooLarge { bytes, max_bytes });
         }
-        let full = |requests, bytes| SubmitError::Full { requests, bytes, max_requests, max_bytes };
-        let one_more = |held: usize| (held < max_requests).then_some(held + 1);
-        if let Err(requests) = requests.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more)
-        {
-            return Err(full(requests, held_bytes.load(Ordering::Acquire)));
-        }
-        let more_bytes = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= max_bytes);
-        if let Err(held) = held_bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, more_bytes)
-        {
-            let before = requests.fetch_sub(1, Ordering::AcqRel);
-            return Err(full(before - 1, held));
-        }
+        self.capacity.acquire(bytes).map_err(|full| self.refusal(full))?;
         Ok(Permit { mailbox: Arc::clone(self), bytes })
     }
 
     /// The bounds and their use, as a refusal.
     pub(crate) fn full(&self) -> SubmitError {
-        let Bounds { requests, bytes, max_requests, max_bytes } = &self.held;
-        let (requests, bytes) = (requests.load(Ordering::Acquire), bytes.load(Ordering::Acquire));
-        SubmitError::Full { requests, bytes, max_requests: *max_requests, max_bytes: *max_bytes }
+        self.refusal(self.capacity.held())
+    }
+
+    fn refusal(&self, Full { requests, bytes }: Full) -> SubmitError {
+        let (max_requests, max_bytes) = (self.capacity.max_requests(), self.capacity.max_bytes());
+        SubmitError::Full { requests, bytes, max_requests, max_bytes }
     }
 
     /// Queues a message for the engine. The caller then has it processed
@@ -243,41 +215,31 @@ impl Mailbox {
             every request"
     )]
     pub(super) fn send(&self, message: Message) -> Result<bool, Message> {
-        let mut messages = lock(&self.messages);
-        // Check under the lock: no message can arrive after `close` and the engine's last check.
-        let overflowing =
-            !matches!(message, Message::Submit(_)) && messages.len() > 2 * self.held.max_requests;
-        if overflowing || self.closing.load(Ordering::Acquire) {
-            return Err(message);
-        }
-        messages.push(message);
-        self.posted.store(true, Ordering::Release);
-        Ok(messages.len() == 1)
+        let request = matches!(message, Message::Submit(_));
+        let most =
+            if request { usize::MAX } else { self.capacity.max_requests().saturating_mul(2) };
+        self.messages.send(message, most)
     }
 
     /// Moves all messages into an empty vector.
     pub(crate) fn take(&self, into: &mut Vec<Message>) {
-        debug_assert!(into.is_empty(), "earlier messages are processed");
-        self.posted.store(false, Ordering::Release);
-        std::mem::swap(&mut *lock(&self.messages), into);
+        self.messages.take(into);
     }
 
     /// Returns true if a message arrived since the last [`Mailbox::take`].
     pub(crate) fn has_messages(&self) -> bool {
-        self.posted.load(Ordering::Acquire)
+        self.messages.has_messages()
     }
 
     /// Refuses all messages from now on.
     pub(crate) fn close(&self) {
-        let messages = lock(&self.messages);
-        self.closing.store(true, Ordering::Release);
-        drop(messages);
-        self.room.changed();
+        self.messages.close();
+        self.capacity.changed();
         self.notifier.notify();
     }
 
     pub(crate) fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::Acquire)
+        self.messages.is_closed()
     }
 
     /// Runs `work` as a part of the engine: until it returns, the thread of the caller counts as
@@ -338,9 +300,7 @@ impl Mailbox {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.mailbox.held.bytes.fetch_sub(self.bytes, Ordering::AcqRel);
-        self.mailbox.held.requests.fetch_sub(1, Ordering::AcqRel);
-        self.mailbox.room.changed();
+        self.mailbox.capacity.release(self.bytes);
     }
 }
 

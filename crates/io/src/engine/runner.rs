@@ -7,28 +7,25 @@
 //!
 //! This applies only if no part of an iteration waits for the system
 //! ([`Backend::is_prompt`](crate::backend::Backend::is_prompt)), because a submitting thread has
-//! other work. No message is lost: a thread that finds the engine busy notifies the engine's
-//! thread, and a thread that leaves the engine checks for messages before and after.
+//! other work. [`Turns`] is the choice of the thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use headtime_units::Instant;
 
 use crate::clock::RealClock;
 use crate::engine::mailbox::{Mailbox, Message};
+use crate::engine::turns::{Signals, Turn, Turns};
 use crate::engine::{DrainReport, Engine, EngineEnd, NextWork};
 
 /// An engine that several threads run, one at a time.
 pub(crate) struct EngineRunner {
-    /// `None` once the engine has ended.
-    engine: Mutex<Option<Engine>>,
+    turns: Turns<Engine>,
     mailbox: Arc<Mailbox>,
     /// A submitting thread may run an iteration.
     shared: bool,
-    /// The time until which the engine's thread sleeps without a notification.
-    asleep_until: AtomicU64,
     failed: AtomicBool,
 }
 
@@ -44,10 +41,9 @@ pub(crate) enum EngineThreads {
 impl EngineRunner {
     pub(crate) fn new(engine: Engine, mailbox: Arc<Mailbox>, threads: EngineThreads) -> Self {
         Self {
-            engine: Mutex::new(Some(engine)),
+            turns: Turns::new(engine),
             mailbox,
             shared: threads == EngineThreads::OwnAndSubmitting,
-            asleep_until: AtomicU64::new(0),
             failed: AtomicBool::new(false),
         }
     }
@@ -77,42 +73,22 @@ impl EngineRunner {
             // before it leaves.
             return;
         }
-        for _ in 0..MAX_ITERATIONS {
-            if !self.mailbox.has_messages() {
-                return;
-            }
-            let mut engine = match self.engine.try_lock() {
-                Ok(engine) => engine,
-                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => break,
-            };
-            let Some(engine) = engine.as_mut() else { return };
-            let waits = self.iterate(engine);
-            if waits.over || waits.earliest().as_ns() < self.asleep_until.load(Ordering::Acquire) {
-                self.mailbox.notifier.notify();
-            }
-        }
-        self.mailbox.notifier.notify();
+        self.turns.offer(&*self.mailbox, |engine| self.iterate(engine));
     }
 
     /// Serves the mailbox until it is closed and everything is over, or the time to drain has
     /// passed.
     pub(crate) fn run(&self, clock: RealClock) -> DrainReport {
         loop {
-            let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
-            let waits = engine.as_mut().map_or(NextWork::OVER, |engine| self.iterate(engine));
-            if waits.over {
-                let engine = engine.take().expect("only the engine's thread takes it, at its end");
-                let failed = self.failed.load(Ordering::Acquire);
-                let end = if failed { EngineEnd::Failed } else { EngineEnd::Closed };
-                return self.mailbox.as_engine(|| engine.give_up(end));
-            }
-            self.asleep_until.store(waits.earliest().as_ns(), Ordering::Release);
-            drop(engine);
-            // Callbacks of this iteration send messages without a notification.
-            if self.mailbox.has_messages() {
-                continue;
-            }
+            let waits = match self.turns.serve(&*self.mailbox, |engine| self.iterate(engine)) {
+                Ok(Some(waits)) => waits,
+                Ok(None) => continue,
+                Err(engine) => {
+                    let failed = self.failed.load(Ordering::Acquire);
+                    let end = if failed { EngineEnd::Failed } else { EngineEnd::Closed };
+                    return self.mailbox.as_engine(|| engine.give_up(end));
+                }
+            };
             match (waits.event, waits.coarse) {
                 (Some(event), coarse) if coarse.is_none_or(|coarse| event <= coarse) => {
                     self.mailbox
@@ -125,9 +101,9 @@ impl EngineRunner {
     }
 
     /// One iteration, and those that follow at once.
-    fn iterate(&self, engine: &mut Engine) -> NextWork {
+    fn iterate(&self, engine: &mut Engine) -> Turn<NextWork> {
         if self.failed.load(Ordering::Acquire) {
-            return NextWork::OVER;
+            return Turn::Over;
         }
         let outcome = self.mailbox.as_engine(|| {
             catch_unwind(AssertUnwindSafe(|| {
@@ -139,14 +115,25 @@ impl EngineRunner {
                 }
             }))
         });
-        outcome.unwrap_or_else(|_| {
+        let waits = outcome.unwrap_or_else(|_| {
             self.failed.store(true, Ordering::Release);
             tracing::error!(
                 "the engine of a drive failed on a fault of this program; its requests \
                 are answered with an error"
             );
             NextWork::OVER
-        })
+        });
+        if waits.over { Turn::Over } else { Turn::Sleep(waits.earliest().as_ns(), waits) }
+    }
+}
+
+impl Signals for Mailbox {
+    fn has_messages(&self) -> bool {
+        self.has_messages()
+    }
+
+    fn notify(&self) {
+        self.notifier.notify();
     }
 }
 
@@ -157,7 +144,3 @@ impl NextWork {
         [self.event, self.coarse].into_iter().flatten().min().unwrap_or(Instant::NEVER)
     }
 }
-
-/// The maximum iterations of one submission. Without a bound, it might never return while other
-/// threads submit.
-const MAX_ITERATIONS: u32 = 8;
