@@ -302,6 +302,53 @@ static void a_cancelled_request_has_a_result_and_a_timeout_leaves_it(void) {
     free(buffers);
 }
 
+struct canceller {
+    headtime_queue *queue;
+    uint64_t first, count;
+};
+
+static void *cancel(void *argument) {
+    struct canceller *one = argument;
+    for (uint64_t i = 0; i < one->count; i += 2) headtime_queue_cancel(one->queue, one->first + i);
+    return NULL;
+}
+
+static void a_storm_of_cancellations_leaves_one_result_for_each_request(void) {
+    enum { COUNT = 10000 };
+    headtime_drive *drive = open_drive("emulated:atlas10k?backing=storm.img", "max_requests", "1000");
+    headtime_queue *queue = headtime_queue_new();
+    char *buffers = calloc(COUNT, 512), *seen = calloc(COUNT, 1);
+    struct canceller canceller = {.queue = queue, .count = COUNT};
+    for (uint64_t i = 0; i < COUNT; i++) {
+        headtime_io io = {.offset = i * 7919 % COUNT * 512, .length = 512,
+                          .buffer = buffers + i * 512, .user_data = i, .deadline_ns = 60000000000};
+        uint64_t number = headtime_queue_submit(queue, drive, &io);
+        if (i == 0) canceller.first = number;
+    }
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, cancel, &canceller) == 0);
+    headtime_done done;
+    int cancelled = 0;
+    while (headtime_queue_next(queue, &done, -1)) {
+        CHECK(!seen[done.user_data]++);
+        cancelled += done.kind == HEADTIME_ERROR_CANCELLED;
+        CHECK(done.kind == HEADTIME_OK ||
+              (done.kind == HEADTIME_ERROR_CANCELLED && done.user_data % 2 == 0));
+        headtime_error_free(done.error);
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+    while (headtime_queue_next(queue, &done, -1)) {
+        CHECK(!seen[done.user_data]++);
+        cancelled++;
+        headtime_error_free(done.error);
+    }
+    for (int i = 0; i < COUNT; i++) CHECK(seen[i] == 1);
+    CHECK(cancelled > 0);
+    headtime_queue_free(queue);
+    free(buffers), free(seen);
+    CHECK(headtime_close(drive, NULL) == 0);
+}
+
 int main(void) {
     what_was_written_is_read();
     errors_name_the_drive_the_bytes_and_the_cause();
@@ -310,5 +357,6 @@ int main(void) {
     several_threads_take_the_results_and_all_end();
     null_is_an_error_or_nothing();
     a_cancelled_request_has_a_result_and_a_timeout_leaves_it();
+    a_storm_of_cancellations_leaves_one_result_for_each_request();
     return 0;
 }
