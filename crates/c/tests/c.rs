@@ -63,6 +63,16 @@ fn the_program_of_the_documentation_runs() {
     assert!(printed.contains(" ms"), "{printed}");
 }
 
+#[test]
+fn the_plotter_reads_its_batches() {
+    let Some(prefix) = Prefix::installed() else { return };
+    let plotter = prefix.compile("plotter", &here().join("examples/plotter.c"), &[], &["-lm"]);
+    let printed = plotter.run_with(&["emulated:atlas10k?backing=plotter.img", "1"]);
+    let names = ["reads: ", "writers: ", "bookkeeping: "];
+    assert!(printed.lines().map(|line| &line[..line.find(' ').unwrap_or(0) + 1]).eq(names));
+    assert!(!printed.contains(": 0 in"), "{printed}");
+}
+
 /// The library in a folder of its own, as `make install-c` installs it.
 struct Prefix(tempfile::TempDir);
 
@@ -102,7 +112,7 @@ impl Prefix {
         let path = self.path(name);
         let strict = ["-std=gnu11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread", "-o"];
         let mut cc = Command::new("cc");
-        cc.args(of_cc).args(strict).arg(&path).arg(source).args(flags.split_whitespace());
+        cc.args(strict).arg(&path).arg(source).args(flags.split_whitespace()).args(of_cc);
         run(&mut cc);
         Program { path, prefix: self.0.path().to_owned() }
     }
@@ -111,8 +121,15 @@ impl Prefix {
 impl Program {
     /// Runs the program in its folder; returns what it prints.
     fn run(&self) -> String {
+        self.run_with(&[])
+    }
+
+    fn run_with(&self, arguments: &[&str]) -> String {
         let mut command = Command::new(&self.path);
-        run(command.current_dir(&self.prefix).env("LD_LIBRARY_PATH", self.prefix.join("lib")))
+        run(command
+            .args(arguments)
+            .current_dir(&self.prefix)
+            .env("LD_LIBRARY_PATH", self.prefix.join("lib")))
     }
 }
 

@@ -1,14 +1,17 @@
 """The examples of docs/python.md run as they are printed."""
 
+import asyncio
 import contextlib
 import io
 import os
 import pathlib
 import re
+import runpy
 import tempfile
 import unittest
 
 PAGE = pathlib.Path(__file__).parents[3] / "docs/python.md"
+PLOTTER = pathlib.Path(__file__).parents[1] / "examples/plotter.py"
 
 
 class Documentation(unittest.TestCase):
@@ -27,3 +30,10 @@ class Documentation(unittest.TestCase):
                 finally:
                     os.chdir(before)
                 self.assertTrue(printed.getvalue())
+
+    def test_the_plotter_reads_its_batches(self):
+        main = runpy.run_path(str(PLOTTER))["main"]
+        with tempfile.TemporaryDirectory() as folder:
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                asyncio.run(main(f"emulated:atlas10k?backing={folder}/drive.img", 1))
+        self.assertRegex(printed.getvalue(), r"plotter: \d+ batches late.*\nbatches: 8 in .*\nreads: ")
