@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use clap::{Args as _, FromArgMatches as _};
+use headtime_lab::commands::compare::{self, CompareArguments};
 use headtime_serve::Server;
 use headtime_serve::config::{Config, Flags};
 
@@ -28,6 +30,7 @@ fn the_python_package_works_in_a_virtual_environment() {
     std::fs::copy(library(), folder.join("_native.abi3.so")).expect("cargo has built the library");
     let tests = here.join("tests");
     let server = server(package.path());
+    let comparison = comparison(package.path());
     let output = Command::new(python)
         .args(["-m", "unittest", "discover", "--start-directory"])
         .arg(&tests)
@@ -36,6 +39,7 @@ fn the_python_package_works_in_a_virtual_environment() {
         .env("PYTHONPATH", package.path())
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("HEADTIME_TEST_CONTROL", server.control_socket().expect("it is beside the drive"))
+        .env("HEADTIME_TEST_COMPARISON", comparison)
         .output()
         .expect("python was found");
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -55,6 +59,23 @@ fn server(folder: &Path) -> Server {
         ..Flags::default()
     };
     Server::start(&Config::from_flags(&flags).expect("valid flags")).expect("a server")
+}
+
+/// The folder of a comparison by the command `headtime compare`, which the tests run again.
+fn comparison(folder: &Path) -> PathBuf {
+    let out = folder.join("compared");
+    let flags = ["--policies=fcfs,sptf", "--drives=atlas10k", "--workloads=random", "--depths=2,4"];
+    let command =
+        CompareArguments::augment_args(clap::Command::new("compare").no_binary_name(true));
+    let matches = command.get_matches_from(
+        flags
+            .map(str::to_owned)
+            .into_iter()
+            .chain(["--requests=200".to_owned(), format!("--out={}", out.display())]),
+    );
+    let arguments = CompareArguments::from_arg_matches(&matches).expect("valid flags");
+    compare::run(&arguments).expect("the runs succeed");
+    out
 }
 
 /// The shared library, beside the test program.

@@ -12,7 +12,7 @@ SMALL = {
     "policies": ["fcfs", "sptf"],
     "drives": "atlas10k",
     "workloads": "random",
-    "depths": [2],
+    "depths": [2, 4],
     "requests": 200,
 }
 
@@ -63,6 +63,32 @@ class Comparisons(unittest.TestCase):
             self.assertEqual(resumed.results, parallel.results)
             self.assertIn("sptf", resumed.table)
             self.assertEqual(json.loads((folder / "a/results.json").read_text()), resumed.results)
+
+    def test_processes_write_the_folder_of_the_command_byte_for_byte(self):
+        alone = pathlib.Path(os.environ["HEADTIME_TEST_COMPARISON"])
+        with tempfile.TemporaryDirectory() as folder:
+            headtime.compare(**SMALL, out=folder, backend="loky", n_jobs=2)
+            one, other = results(alone), results(pathlib.Path(folder))
+        self.assertEqual(one.keys(), other.keys())
+        self.assertIn("report.html", one)
+        cells = [one[name] for name in one if name.startswith("cells/")]
+        self.assertTrue(len(cells) >= 4 and all(cells))
+        for name in one:
+            self.assertEqual(one[name], other[name], name)
+
+
+def results(folder):
+    """The files of a comparison. The build that ran a cell and its wall time are no results."""
+    files = {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+    for name in files:
+        if name.startswith("cells/"):
+            outcome = files[name].partition(b'"decisive"')[2]
+            files[name] = outcome.partition(b',"wall_seconds"')[0]
+    return files
 
 
 class Servers(unittest.TestCase):
