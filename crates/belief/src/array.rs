@@ -19,7 +19,7 @@
 
 use headtime_mechanics::Stripes;
 use headtime_sched::{
-    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    AccessKind, Arms, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
     Overhead, PairCost, Positioning, Target, TrackMap, likely_by_estimate, pair_by_estimate,
     pairs_one_by_one, worst_service,
 };
@@ -157,8 +157,9 @@ impl Positioning for ArrayModel {
         false
     }
 
-    fn arms(&self) -> usize {
-        self.members.iter().map(|member| member.belief.arms()).sum()
+    /// A request takes the arms of every member that it touches.
+    fn arms(&self) -> Arms {
+        Arms::unknown(self.members.iter().map(|member| member.belief.arms().count()).sum())
     }
 
     fn tracks(&self) -> Option<&dyn TrackMap> {

@@ -14,7 +14,7 @@
 //! O(1). Source: P1 section 2 (why distance alone is not enough); the classes are ours.
 
 use headtime_sched::{
-    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    AccessKind, Arms, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
     Overhead, PairCost, Position, Positioning, Target, TrackMap, likely_by_estimate,
     pair_by_estimate, pairs_one_by_one, passes_at_by_tracks,
 };
@@ -172,8 +172,8 @@ impl Positioning for LinearBelief {
         false
     }
 
-    fn arms(&self) -> usize {
-        1
+    fn arms(&self) -> Arms {
+        Arms::ONE
     }
 
     fn tracks(&self) -> Option<&dyn TrackMap> {

@@ -12,7 +12,7 @@ use headtime_belief::matrix::{
 };
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{
-    Belief, Certainty, Estimate, Head, Likely, Op, Overhead, PairCost, Positioning, Target,
+    Arms, Belief, Certainty, Estimate, Head, Likely, Op, Overhead, PairCost, Positioning, Target,
     TrackMap, pair_by_estimate, pairs_one_by_one,
 };
 use headtime_sim::DriveTruth;
@@ -92,8 +92,8 @@ impl Positioning for ByDefinition<'_> {
         false
     }
 
-    fn arms(&self) -> usize {
-        1
+    fn arms(&self) -> Arms {
+        Arms::ONE
     }
 }
 

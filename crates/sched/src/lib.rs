@@ -9,6 +9,7 @@
 extern crate alloc;
 
 mod account;
+mod arms;
 mod background;
 mod chain;
 mod command;
@@ -31,6 +32,7 @@ pub mod tour;
 mod tunables;
 
 pub use account::{Accounts, BackgroundAccount, PromiseCounts, VolumeAccount};
+pub use arms::Arms;
 pub use background::{BackgroundRead, FillReport, FillSource, Pace, ScanId, ScanOptions};
 pub use command::{
     Cancelled, Command, CommandId, Decision, Done, Finished, HoldReason, Outcome, Waits,

@@ -11,6 +11,7 @@ use core::cell::OnceCell;
 use headtime_units::{Extent, Instant, Lba, Nanos};
 use smallvec::SmallVec;
 
+use crate::arms::{ArmState, Arms};
 use crate::command::{Finished, HoldReason, Waits};
 use crate::drive::Outstanding;
 use crate::policies::auto::PolicySwitch;
@@ -40,6 +41,8 @@ pub struct View<'a> {
     pub shares: &'a Shares,
     /// Requests that the drive's cache may answer, by ticket: those that it held when they came.
     pub(crate) cached: &'a [Ticket],
+    /// Each of several arms that are known by address; empty for one arm, and in the view of one.
+    pub(crate) arms: &'a [ArmState],
     pub(crate) last_head: Head,
     pub(crate) last_finished: Instant,
     pub(crate) head: OnceCell<Head>,
@@ -60,6 +63,20 @@ impl<'a> View<'a> {
 }
 
 impl View<'_> {
+    /// The same view of one of several arms, which has these commands.
+    pub(crate) fn of_arm<'b>(&'b self, arm: usize, commands: &'b [Outstanding]) -> View<'b> {
+        let ArmState { queue, head } = &self.arms[arm];
+        let (last_head, head) = (*head, OnceCell::new());
+        View { queue, outstanding: commands, last_head, head, arms: &[], ..*self }
+    }
+
+    /// The number of arms that serve the requests of this view.
+    pub(crate) fn arm_count(&self) -> usize {
+        let arms = self.belief.arms();
+        let of_one = self.arms.is_empty() && arms.arm_of(Lba::new(0)).is_some();
+        if of_one { 1 } else { arms.count() }
+    }
+
     /// Returns whether the drive can take a flush: no other flush is at the drive.
     pub(crate) fn flush_may_go(&self) -> bool {
         !self.outstanding.iter().any(|command| command.target.op == Op::Flush)
@@ -107,7 +124,21 @@ impl View<'_> {
 
     /// The cost of sending `queued` now.
     pub fn estimate(&self, queued: &Queued) -> Estimate {
-        self.belief.estimate(self.head(), self.now, &queued.target)
+        let estimate = self.belief.estimate(self.head(), self.now, &queued.target);
+        if self.arms.is_empty() { estimate } else { self.with_wait(estimate, &queued.target) }
+    }
+
+    /// The estimate with the time for which the arm that serves `target` is busy, so that of
+    /// requests on several arms one on an idle arm is cheaper.
+    #[cold]
+    fn with_wait(&self, estimate: Estimate, target: &Target) -> Estimate {
+        let (arms, head) = (self.belief.arms(), self.head());
+        let last = Lba::new(head.next_lba.get().saturating_sub(1));
+        if arms.arm_of(target.extent.start) != arms.arm_of(last) {
+            return estimate;
+        }
+        let wait = head.free_at.saturating_since(self.now);
+        Estimate { expected: estimate.expected + wait, ..estimate }
     }
 
     /// The most likely part of the cost of sending `queued` now.
@@ -284,6 +315,11 @@ pub trait Policy: Send {
     ) -> Option<Nanos> {
         let _ = (belief, now, target);
         None
+    }
+
+    /// The policy decides for a drive with these arms from now on.
+    fn arms(&mut self, arms: Arms) {
+        let _ = arms;
     }
 
     /// Another drive model is in use from now on: positions and times that the policy has stored

@@ -7,6 +7,7 @@
 
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
+use crate::arms::Arms;
 use crate::request::Op;
 
 /// The predicted position of a sector.
@@ -212,8 +213,9 @@ pub trait Positioning {
     /// if no command has needed that before `until`.
     fn probably_cached(&self, extent: Extent, until: Instant) -> bool;
 
-    /// The number of arms that work at the same time, at least 1.
-    fn arms(&self) -> usize;
+    /// The arms that work at the same time. The head of an estimate is that of the arm that serves
+    /// the target, or of another, from which the arm's own position follows.
+    fn arms(&self) -> Arms;
 
     /// The predicted tracks; `None` without geometry: then nothing is read in the gaps between
     /// requests, and scans run in idle time only.

@@ -46,6 +46,7 @@ use smallvec::SmallVec;
 
 use self::dispatch::view;
 use crate::account::Accounts;
+use crate::arms::ArmStates;
 use crate::command::{Cancelled, Decision, Done, Finished, Outcome, Waits};
 use crate::drive::{DriveTraits, Outstanding, QueueLimits};
 use crate::freeblock::Fill;
@@ -90,6 +91,7 @@ pub struct Scheduler {
     /// Disk time already charged for requests that continue after a command: parts of failed
     /// commands, writes that wait for a flush.
     charged_before: BTreeMap<Ticket, Nanos>,
+    arms: ArmStates,
     last_head: Head,
     /// True if `last_head` is the position after the last completed command, so that the next
     /// completion can be learned from.
@@ -127,6 +129,9 @@ impl Scheduler {
             drive.queue_depth >= 1 && limits.outstanding != Some(0),
             "a drive holds at least one command"
         );
+        let mut policy = policy;
+        policy.arms(belief.arms());
+        let arms = ArmStates::of(belief.arms());
         let mut shares = Shares::new();
         if policy.uses_shares() {
             shares.keep(Instant::ORIGIN, core::iter::empty(), &[]);
@@ -150,6 +155,7 @@ impl Scheduler {
             outstanding: Vec::new(),
             cancelled: Vec::new(),
             charged_before: BTreeMap::new(),
+            arms,
             last_head: Head::UNKNOWN,
             head_certain: false,
             last_finished: Instant::ORIGIN,
@@ -270,6 +276,7 @@ impl Scheduler {
             }
             self.queue.insert(queued);
             self.shares.enter(self.now, queued);
+            self.arms.enter(queued);
         } else {
             self.own.push_back(queued);
         }
@@ -387,9 +394,11 @@ impl Scheduler {
     pub fn set_policy(&mut self, policy: Box<dyn Policy>) {
         self.waits_before = self.waits();
         self.policy = policy;
+        self.policy.arms(self.belief.arms());
         self.fill.iter_mut().for_each(|fill| fill.ahead = None);
         self.queue.forget_orders();
         self.shares.forget_orders();
+        self.arms.forget_orders();
         self.renew_worst_cases();
         if self.policy.uses_shares() {
             self.shares.keep(self.now, self.queue.by_arrival(), &self.flushes);

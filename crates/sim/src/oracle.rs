@@ -18,7 +18,7 @@ use headtime_mechanics::{
     Variation as _,
 };
 use headtime_sched::{
-    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    AccessKind, Arms, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
     Overhead, PairCost, Position, Positioning, Target, TrackMap, TrackSpan, likely_by_estimate,
     pair_by_estimate, pairs_one_by_one, passes_at_by_tracks,
 };
@@ -189,8 +189,8 @@ impl Positioning for OraclePositioning {
         false
     }
 
-    fn arms(&self) -> usize {
-        1
+    fn arms(&self) -> Arms {
+        Arms::ONE
     }
 }
 

@@ -25,7 +25,7 @@
 //! ours.
 
 use headtime_sched::{
-    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    AccessKind, Arms, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
     Overhead, PairCost, Position, Positioning, Target, TrackMap, likely_by_estimate,
     passes_at_by_tracks,
 };
@@ -304,8 +304,8 @@ impl Positioning for MatrixBelief {
         false
     }
 
-    fn arms(&self) -> usize {
-        1
+    fn arms(&self) -> Arms {
+        Arms::ONE
     }
 
     fn tracks(&self) -> Option<&dyn TrackMap> {

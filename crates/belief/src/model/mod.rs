@@ -32,7 +32,7 @@ mod tracks;
 
 use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_sched::{
-    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    AccessKind, Arms, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
     Overhead, PairCost, Positioning, Target, TrackMap, pairs_one_by_one,
 };
 use headtime_units::{Angle, ByteSize, Extent, Instant, Lba, Nanos, RotationPeriod, Sectors};
@@ -255,9 +255,7 @@ impl DriveModel {
         let (actuator, its_head, local, own) = self.at_its_arm(head, target);
         let estimate = actuator.estimate(&its_head, dispatch, &local);
         if own {
-            let waits = head.free_at.saturating_since(dispatch);
-            let expected = estimate.expected + waits;
-            return Estimate { expected, worst: estimate.worst + waits, ..estimate };
+            return estimate;
         }
         let depart = estimate.depart.max(head.free_at);
         let positioning = (estimate.depart + estimate.positioning).saturating_since(depart);
@@ -349,7 +347,7 @@ impl DriveModel {
 
 impl Positioning for DriveModel {
     fn capacity(&self) -> Sectors {
-        Sectors::new(self.actuator.capacity().get() * self.arms() as u64)
+        Sectors::new(self.actuator.capacity().get() * (1 + self.others.len()) as u64)
     }
 
     fn target(&self, op: Op, extent: Extent) -> Target {
@@ -457,8 +455,8 @@ impl Positioning for DriveModel {
             && self.actuator.probably_cached(extent, until)
     }
 
-    fn arms(&self) -> usize {
-        1 + self.others.len()
+    fn arms(&self) -> Arms {
+        Arms::in_turn(1 + self.others.len(), self.actuator.capacity())
     }
 
     fn tracks(&self) -> Option<&dyn TrackMap> {

@@ -3,7 +3,9 @@
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use headtime_mechanics::DriveProfile;
-use headtime_sched::{Belief, BeliefReport, Finished, PolicyEntry, QueueLimits, Scheduler};
+use headtime_sched::{
+    Belief, BeliefReport, Finished, PolicyEntry, QueueLimits, Scheduler, VolumeId,
+};
 use headtime_sim::{
     Breakdown, DriveCompletion, DriveTruth, Engine, EngineObserver, SimulatedDrive, StepOutcome,
 };
@@ -100,6 +102,11 @@ impl Run {
             self.count.1.clear();
         }
         (self.count.0 - first) as f64 / self.engine.now().saturating_since(began).as_secs_f64()
+    }
+
+    /// The requests of a volume that have succeeded.
+    pub(crate) fn completed(&self, volume: VolumeId) -> u64 {
+        self.engine.scheduler.accounts().volume(volume).requests
     }
 
     pub(crate) fn now(&self) -> Instant {

@@ -16,6 +16,7 @@ pub use self::switching::{PolicySwitch, SwitchCause};
 pub use self::table::{AutoRow, AutoTable, AutoTableError, is_switchable};
 
 use self::switching::Switching;
+use crate::arms::Arms;
 use crate::command::{Finished, Waits};
 use crate::policy::{Choice, Policy, View};
 use crate::queue::Queued;
@@ -163,6 +164,7 @@ impl Auto {
     fn begin(&mut self, view: &View<'_>, before: &'static str, cause: SwitchCause) {
         self.waits_before = self.waits();
         self.inner = build(&self.table, self.place);
+        self.inner.arms(view.belief.arms());
         for Queued { submitted, request, .. } in view.queue.by_arrival() {
             self.inner.submitted(*submitted, request);
         }
@@ -214,6 +216,10 @@ impl Policy for Auto {
 
     fn charge(&self, view: &View<'_>, queued: &Queued) -> Charge {
         self.inner.charge(view, queued)
+    }
+
+    fn arms(&mut self, arms: Arms) {
+        self.inner.arms(arms);
     }
 
     fn belief_changed(&mut self) {

@@ -6,6 +6,7 @@ use headtime_units::{Extent, Instant, Nanos};
 use smallvec::SmallVec;
 
 use crate::command::{Finished, HoldReason, Outcome, Waits};
+use crate::policies::per_arm::PerArm;
 use crate::policies::sptf_expected::{SptfExpected, continues};
 use crate::policies::stream_turns::{StreamTurn, StreamTurns};
 use crate::policies::turns::{self, SLACK, Turn, Turns};
@@ -66,7 +67,9 @@ pub const ENTRY: PolicyEntry = PolicyEntry {
         SptfExpected::PARAMETERS[1],
         SptfExpected::PARAMETERS[2],
     ],
-    build: |parameters| Box::new(Headtime::new(parameters)),
+    build: |parameters| {
+        Box::new(PerArm::new(parameters, |parameters| Box::new(Headtime::new(parameters))))
+    },
 };
 
 struct Headtime {

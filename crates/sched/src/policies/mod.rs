@@ -6,6 +6,7 @@
 mod elevator;
 mod frozen;
 mod pairs;
+mod per_arm;
 mod period;
 mod stream_turns;
 mod turns;

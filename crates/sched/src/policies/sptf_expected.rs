@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 
 use headtime_units::{Extent, Nanos};
 
+use crate::policies::per_arm::PerArm;
 use crate::policies::sptf::lost_before;
 use crate::policy::{Choice, Policy, View};
 use crate::positioning::{Estimate, Head};
@@ -19,7 +20,9 @@ pub const ENTRY: PolicyEntry = PolicyEntry {
     source: "docs/limits.md 1, 3 and 4, on P2 section 4.1.2 (SPTF)",
     oracle: false,
     parameters: &SptfExpected::PARAMETERS,
-    build: |parameters| Box::new(SptfExpected::new(parameters)),
+    build: |parameters| {
+        Box::new(PerArm::new(parameters, |parameters| Box::new(SptfExpected::new(parameters))))
+    },
 };
 
 /// The order by expected cost with ageing, for every policy that starts from it.
@@ -104,7 +107,7 @@ impl Policy for SptfExpected {
     /// command, overhead that is not overlapped costs a whole revolution; and an arm without a
     /// command is idle.
     fn depth(&self, view: &View<'_>) -> usize {
-        let arms = view.belief.arms();
+        let arms = view.arm_count();
         if arms > 1 {
             return arms;
         }

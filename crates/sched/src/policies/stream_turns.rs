@@ -143,9 +143,9 @@ impl StreamTurns {
 
     /// The next turn among the requests that the view shows, which are those of `tenant`.
     ///
-    /// On a drive with several arms all requests compete: turns would keep one arm busy.
+    /// In a view of several arms all requests compete: turns would keep one arm busy.
     pub(crate) fn next(&mut self, view: &View<'_>, tenant: Option<Tenant>) -> StreamTurn {
-        if view.belief.arms() > 1 {
+        if view.arm_count() > 1 {
             return StreamTurn::Anyone;
         }
         let change = *self.change.get_or_insert_with(|| change_cost(view.belief));
@@ -184,7 +184,7 @@ impl StreamTurns {
         ticket: Ticket,
     ) -> Option<RunId> {
         let request = view.queue.get(ticket)?.request;
-        let run = self.streams.run_of(request.id).filter(|_| view.belief.arms() == 1)?;
+        let run = self.streams.run_of(request.id).filter(|_| view.arm_count() == 1)?;
         self.visits.insert(tenant, Visit { run, waits_since: None });
         Some(run)
     }

@@ -11,6 +11,7 @@ impl Scheduler {
     /// When they do not agree: a fault of this module.
     pub fn self_check(&self) {
         self.queue.self_check();
+        self.arms.self_check(&self.queue);
         self.shares.self_check(
             &self.queue,
             self.flushes.len(),

@@ -160,11 +160,13 @@ impl Scheduler {
             return true;
         }
         self.head_certain = succeeded && in_order && learned == AccessKind::Media;
+        // After an error the arm may be anywhere near; the target is the best guess, but nothing is
+        // learned from it.
+        let head =
+            Head::after(&command.target, self.belief.media_end(&command.target, done.finished));
+        self.arms.moved(&command.target, head);
         if done.finished >= self.last_finished {
-            // After an error the arm may be anywhere near; the target is the best guess, but
-            // nothing is learned from it.
-            self.last_head =
-                Head::after(&command.target, self.belief.media_end(&command.target, done.finished));
+            self.last_head = head;
         }
         false
     }

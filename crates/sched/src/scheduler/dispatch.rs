@@ -24,6 +24,7 @@ macro_rules! view {
             cached: &$scheduler.cached,
             tunables: &$scheduler.tunables,
             shares: &$scheduler.shares,
+            arms: $scheduler.arms.all(),
             last_head: $scheduler.last_head,
             last_finished: $scheduler.last_finished,
             head: core::cell::OnceCell::new(),
@@ -249,6 +250,7 @@ impl Scheduler {
     pub(super) fn take_from_queue(&mut self, ticket: Ticket) -> Option<Queued> {
         let queued = self.queue.remove(ticket)?;
         self.shares.leave(self.now, &queued);
+        self.arms.leave(&queued);
         Some(queued)
     }
 }

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use headtime_units::Extent;
 
-use super::{Belief, Head, Op, Queued, Scheduler, Target, Ticket};
+use super::{ArmStates, Belief, Head, Op, Queued, Scheduler, Target, Ticket};
 
 impl Scheduler {
     /// Replaces the drive model; queued requests stay queued, commands at the drive stay there.
@@ -25,6 +25,10 @@ impl Scheduler {
             "the drive model is of a drive of another size"
         );
         let before = core::mem::replace(&mut self.belief, belief);
+        if self.belief.arms() != before.arms() {
+            self.policy.arms(self.belief.arms());
+        }
+        let arms_before = core::mem::replace(&mut self.arms, ArmStates::of(self.belief.arms()));
         let held: Vec<Ticket> = self.queue.by_arrival().map(|queued| queued.ticket).collect();
         self.queue.forget_orders();
         self.shares.forget_orders();
@@ -51,6 +55,13 @@ impl Scheduler {
         if next.get() > 0 {
             let place = belief.target(Op::Read, Extent::from_numbers(next.get() - 1, 1)).end;
             self.last_head = Head { place, ..self.last_head };
+        }
+        for state in arms_before.all() {
+            let next = state.head.next_lba;
+            if next.get() > 0 {
+                let target = self.belief.target(Op::Read, Extent::from_numbers(next.get() - 1, 1));
+                self.arms.moved(&target, Head { place: target.end, ..state.head });
+            }
         }
         self.head_certain = false;
         self.policy.belief_changed();

@@ -1,7 +1,7 @@
 //! Another belief while requests wait and a command is at the drive.
 
 use headtime_sched::{
-    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    AccessKind, Arms, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
     Overhead, POLICIES, PairCost, Position, Positioning, ScanId, ScanOptions, Target, TrackMap,
     likely_by_estimate, pair_by_estimate, pairs_one_by_one,
 };
@@ -90,8 +90,8 @@ impl Positioning for FromTheOtherEnd {
         false
     }
 
-    fn arms(&self) -> usize {
-        1
+    fn arms(&self) -> Arms {
+        Arms::ONE
     }
 
     fn tracks(&self) -> Option<&dyn TrackMap> {

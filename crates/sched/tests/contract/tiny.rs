@@ -13,7 +13,7 @@
 use std::sync::{Arc, Mutex};
 
 use headtime_sched::{
-    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    AccessKind, Arms, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
     Overhead, PairCost, Position, Positioning, Target, TrackMap, TrackSpan, likely_by_estimate,
     pair_by_estimate, pairs_one_by_one,
 };
@@ -171,8 +171,8 @@ impl Positioning for TinyBelief {
             .is_some_and(|cached| cached.start <= extent.start && extent.end() <= cached.end())
     }
 
-    fn arms(&self) -> usize {
-        1
+    fn arms(&self) -> Arms {
+        Arms::ONE
     }
 }
 

@@ -25,7 +25,7 @@ use headtime_mechanics::{
     Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism, ProfileError, Spot, Track,
 };
 use headtime_sched::{
-    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    AccessKind, Arms, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
     Overhead, PairCost, Position, Positioning, Target, TrackMap, likely_by_estimate,
     pair_by_estimate, pairs_one_by_one, passes_at_by_tracks,
 };
@@ -230,8 +230,8 @@ impl Positioning for CellPositioning {
         false
     }
 
-    fn arms(&self) -> usize {
-        1
+    fn arms(&self) -> Arms {
+        Arms::ONE
     }
 
     fn tracks(&self) -> Option<&dyn TrackMap> {

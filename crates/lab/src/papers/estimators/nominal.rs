@@ -16,7 +16,7 @@
 
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, Mechanism, ProfileError};
 use headtime_sched::{
-    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    AccessKind, Arms, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
     Overhead, PairCost, Position, Positioning, Target, TrackMap, likely_by_estimate,
     pair_by_estimate, pairs_one_by_one,
 };
@@ -126,8 +126,8 @@ impl Positioning for NominalPositioning {
         false
     }
 
-    fn arms(&self) -> usize {
-        1
+    fn arms(&self) -> Arms {
+        Arms::ONE
     }
 
     fn tracks(&self) -> Option<&dyn TrackMap> {

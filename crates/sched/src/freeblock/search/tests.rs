@@ -1,4 +1,5 @@
 use super::*;
+use crate::arms::Arms;
 use crate::background::{ScanId, ScanOptions};
 use crate::freeblock::{PendingSectors, Scan};
 use crate::positioning::{
@@ -176,8 +177,8 @@ impl Positioning for Toy {
         false
     }
 
-    fn arms(&self) -> usize {
-        1
+    fn arms(&self) -> Arms {
+        Arms::ONE
     }
 
     fn tracks(&self) -> Option<&dyn TrackMap> {

@@ -1,7 +1,7 @@
 //! [`TwoArms`]: a drive model of one arm, adapted to a drive with two.
 
 use headtime_sched::{
-    AccessKind, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
+    AccessKind, Arms, Belief, BeliefReport, Certainty, Estimate, Head, Likely, MeasuredAccess, Op,
     Overhead, PairCost, Positioning, Target, TrackMap, likely_by_estimate, pair_by_estimate,
     pairs_one_by_one,
 };
@@ -90,8 +90,8 @@ impl Positioning for TwoArms {
         false
     }
 
-    fn arms(&self) -> usize {
-        1
+    fn arms(&self) -> Arms {
+        Arms::ONE
     }
 
     fn tracks(&self) -> Option<&dyn TrackMap> {

@@ -151,7 +151,7 @@ fn run_plan<F: SchedulerApi>(
     } else {
         belief(&plan.profile)
     };
-    let one_arm = truth.arms() > belief.arms();
+    let one_arm = truth.arms() > belief.arms().count();
     let belief = if one_arm { Box::new(TwoArms(belief)) } else { belief };
     let mut inner = SimulatedDrive::new(truth).map_err(|error| error.to_string())?;
     inner.record_landings();

@@ -1,0 +1,179 @@
+//! [`PerArm`]: a policy that decides for each arm of a drive with several by itself.
+//!
+//! Each arm has an instance of the policy, which sees the requests, the commands and the head of
+//! its arm alone. Of the arms with room for a command, the one with the fewest is asked first. The
+//! drive holds as many commands as the instances together ask for, so that all arms work.
+//!
+//! Worked example: two arms, and a policy with two commands outstanding. Arm 0 holds two, arm 1
+//! one: arm 1's instance chooses among the requests of arm 1. With three queued requests on arm 0
+//! and none on arm 1, nothing is sent until arm 0 completes one.
+//!
+//! A drive with one arm, and one of which it is not known which arm serves an address, has one
+//! instance. So has a drive while volumes have shares: disk time is not counted by arm.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use headtime_units::{Instant, Lba, Nanos};
+use smallvec::SmallVec;
+
+use crate::arms::Arms;
+use crate::command::{Finished, Waits};
+use crate::drive::Outstanding;
+use crate::policy::{Choice, Policy, View};
+use crate::positioning::{Positioning, Target};
+use crate::queue::Queued;
+use crate::request::{Op, Request, RequestId, StreamId};
+use crate::shares::Charge;
+use crate::table::Parameters;
+
+/// A policy with an instance for each arm.
+pub(crate) struct PerArm {
+    /// Decides for the whole drive.
+    whole: Box<dyn Policy>,
+    /// Empty where only the whole is decided for.
+    by_arm: Vec<Box<dyn Policy>>,
+    arms: Arms,
+    parameters: Parameters,
+    build: fn(&Parameters) -> Box<dyn Policy>,
+}
+
+impl PerArm {
+    pub(crate) fn new(parameters: &Parameters, build: fn(&Parameters) -> Box<dyn Policy>) -> Self {
+        Self {
+            whole: build(parameters),
+            by_arm: Vec::new(),
+            arms: Arms::ONE,
+            parameters: parameters.clone(),
+            build,
+        }
+    }
+
+    /// The instance that decides for requests at the address of `request`.
+    fn instance(&mut self, request: &Request) -> Option<&mut Box<dyn Policy>> {
+        let arm = self.arms.arm_of(request.extent.start)?;
+        self.by_arm.get_mut(arm)
+    }
+
+    fn is_whole(&self, view: &View<'_>) -> bool {
+        self.by_arm.is_empty() || view.shares.any_terms()
+    }
+
+    /// The arms with requests and room for a command, the one with the fewest commands first, each
+    /// with its commands.
+    fn with_room(&self, view: &View<'_>) -> SmallVec<[(usize, Vec<Outstanding>); 2]> {
+        let mut open: SmallVec<[(usize, Vec<Outstanding>); 2]> = SmallVec::new();
+        for (arm, instance) in self.by_arm.iter().enumerate() {
+            if view.arms[arm].queue.is_empty() {
+                continue;
+            }
+            let serves = |command: &&Outstanding| {
+                let target = &command.target;
+                target.op != Op::Flush && self.arms.arm_of(target.extent.start) == Some(arm)
+            };
+            let commands: Vec<Outstanding> =
+                view.outstanding.iter().filter(serves).cloned().collect();
+            if commands.len() < instance.depth(&view.of_arm(arm, &commands)) {
+                open.push((arm, commands));
+            }
+        }
+        open.sort_by_key(|(arm, commands)| (commands.len(), *arm));
+        open
+    }
+}
+
+impl Policy for PerArm {
+    fn name(&self) -> &'static str {
+        self.whole.name()
+    }
+
+    fn depth(&self, view: &View<'_>) -> usize {
+        if self.is_whole(view) {
+            return self.whole.depth(view);
+        }
+        let held = view.outstanding.len();
+        if self.with_room(view).is_empty() { held.max(1) } else { held + 1 }
+    }
+
+    fn choose(&mut self, view: &View<'_>) -> Choice {
+        if self.is_whole(view) {
+            return self.whole.choose(view);
+        }
+        let mut latest = Choice::Nothing;
+        for (arm, commands) in self.with_room(view) {
+            latest = match (self.by_arm[arm].choose(&view.of_arm(arm, &commands)), latest) {
+                (chosen @ (Choice::Send(_) | Choice::Flush), _) => return chosen,
+                (Choice::Nothing, before) => before,
+                (Choice::Hold { until, .. }, before @ Choice::Hold { until: earlier, .. })
+                    if earlier <= until =>
+                {
+                    before
+                }
+                (hold, _) => hold,
+            };
+        }
+        latest
+    }
+
+    fn uses_shares(&self) -> bool {
+        self.whole.uses_shares()
+    }
+
+    fn enforces_limits(&self) -> bool {
+        self.whole.enforces_limits()
+    }
+
+    fn charge(&self, view: &View<'_>, queued: &Queued) -> Charge {
+        self.whole.charge(view, queued)
+    }
+
+    fn worst_service(
+        &self,
+        belief: &dyn Positioning,
+        now: Instant,
+        target: &Target,
+    ) -> Option<Nanos> {
+        self.whole.worst_service(belief, now, target)
+    }
+
+    fn belief_changed(&mut self) {
+        self.whole.belief_changed();
+        self.by_arm.iter_mut().for_each(|instance| instance.belief_changed());
+    }
+
+    fn arms(&mut self, arms: Arms) {
+        self.arms = arms;
+        let several = arms.arm_of(Lba::new(0)).is_some();
+        let count = if several { arms.count() } else { 0 };
+        self.by_arm = (0..count).map(|_| (self.build)(&self.parameters)).collect();
+    }
+
+    fn submitted(&mut self, now: Instant, request: &Request) {
+        self.whole.submitted(now, request);
+        if let Some(instance) = self.instance(request) {
+            instance.submitted(now, request);
+        }
+    }
+
+    fn cancelled(&mut self, id: RequestId) {
+        self.whole.cancelled(id);
+        self.by_arm.iter_mut().for_each(|instance| instance.cancelled(id));
+    }
+
+    /// Of the instances for arms, of which those waits are; the whole waits only for shares.
+    fn waits(&self) -> Waits {
+        self.by_arm.iter().fold(self.whole.waits(), |sum, instance| sum + instance.waits())
+    }
+
+    fn stream_ended(&mut self, now: Instant, stream: StreamId) {
+        self.whole.stream_ended(now, stream);
+        self.by_arm.iter_mut().for_each(|instance| instance.stream_ended(now, stream));
+    }
+
+    fn finished(&mut self, finished: &Finished) {
+        self.whole.finished(finished);
+        if let Some(instance) = self.instance(&finished.request) {
+            instance.finished(finished);
+        }
+    }
+}
