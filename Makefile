@@ -83,8 +83,8 @@ instructions: setup-build ## Count instructions under valgrind and compare them 
 count-instructions:
 	@HEADTIME_TOOLS=$(abspath $(TOOLS)) $(CHECKS) scripts/instructions.sh
 
-bench: setup-build ## Measure the time per decision of every policy, and simulated requests per second
-	cargo bench --locked --quiet -p headtime-sim --bench decide --bench simulate
+bench: setup-build ## Measure the time per decision of every policy, per request, and simulated requests per second
+	cargo bench --locked --quiet -p headtime-sim -p headtime-io --bench decide --bench requests --bench simulate
 
 bench-nbd: setup-build ## Measure 4 KiB requests over NBD, interleaved with nbdkit and qemu-nbd
 	@scripts/setup.sh test
