@@ -10,6 +10,12 @@
 //! its requests from then on. All other requests of a volume, those of short runs too, have one
 //! owner together ([`Owner::Rest`]).
 //!
+//! *Writes in bulk*: a page cache writes many requests at once, in runs of many files, and its
+//! processes wait for none of them. Turns of such runs would cost a change each and win nothing,
+//! because their requests are queued already. So a volume has one owner for all its writes that
+//! need not be durable ([`Owner::Writes`]), while a long run of them is held of which most requests
+//! were submitted without a completion since the last.
+//!
 //! Worked example: reads of 8 sectors at 0, 8 and 16 are a run from the third on; one at 32 belongs
 //! to it (the gap of 8 sectors is shorter than the run of 24), one at 900 does not.
 //!
@@ -31,7 +37,9 @@ use crate::request::{Op, Request, RequestId, StreamId, VolumeId};
 pub(crate) enum Owner {
     /// A long sequential run.
     Run(RunId),
-    /// Everything of a volume that belongs to no long run.
+    /// The writes of a volume that writes in bulk.
+    Writes(VolumeId),
+    /// Everything of a volume that belongs to no other owner.
     Rest(VolumeId),
 }
 
@@ -91,6 +99,10 @@ struct Run {
     kind: Kind,
     /// True once it is the owner of its requests.
     is_long: bool,
+    /// The share of its requests, the last 16 or so, that came after a completion.
+    paced: f64,
+    /// True if any has finished since the last was submitted.
+    any_finished: bool,
     requests: u32,
     stream: StreamId,
     /// The end of the run so far, and its length.
@@ -125,6 +137,9 @@ pub(crate) struct Streams {
     /// The runs of the requests held.
     of: BTreeMap<RequestId, RunId>,
     rests: BTreeMap<VolumeId, Account>,
+    writes: BTreeMap<VolumeId, Account>,
+    /// The volumes that write in bulk.
+    bulk: Vec<VolumeId>,
     habits: BTreeMap<Kind, Habits>,
     /// The number of requests held of long runs.
     held_of_long: usize,
@@ -141,7 +156,7 @@ const KNOWN: f64 = 6.0;
 /// The maximum distance of a request from the end of its run, in requests of its size (guess: the
 /// requests that a client with many outstanding sends out of order).
 const NEAR_REQUESTS: u64 = 32;
-/// The oldest requests that a rest needs one of to have a turn (guess: later ones have time).
+/// The oldest requests that a rest or bulk needs one of for a turn (guess: later ones have time).
 const OLDEST: usize = 64;
 /// The number of candidates (guess: far more than sequential clients of one drive).
 const CANDIDATES: usize = 1024;
@@ -257,8 +272,12 @@ impl Streams {
 
     /// The owner of a queued request.
     pub(crate) fn owner(&self, request: &Request) -> Owner {
+        let volume = request.volume;
+        if request.op == Op::Write && !request.fua && self.bulk.contains(&volume) {
+            return Owner::Writes(volume);
+        }
         let long = self.run_of(request.id).filter(|id| self.runs[id].is_long);
-        long.map_or(Owner::Rest(request.volume), Owner::Run)
+        long.map_or(Owner::Rest(volume), Owner::Run)
     }
 
     /// The run of a request, long or short.
@@ -270,6 +289,7 @@ impl Streams {
     pub(crate) fn account(&self, owner: Owner) -> Account {
         match owner {
             Owner::Run(id) => self.runs.get(&id).map(|run| run.account),
+            Owner::Writes(volume) => self.writes.get(&volume).copied(),
             Owner::Rest(volume) => self.rests.get(&volume).copied(),
         }
         .unwrap_or_default()
@@ -279,6 +299,7 @@ impl Streams {
     pub(crate) fn account_mut(&mut self, owner: Owner) -> Option<&mut Account> {
         match owner {
             Owner::Run(id) => self.runs.get_mut(&id).map(|run| &mut run.account),
+            Owner::Writes(volume) => Some(self.writes.entry(volume).or_default()),
             Owner::Rest(volume) => Some(self.rests.entry(volume).or_default()),
         }
     }
@@ -312,26 +333,35 @@ impl Streams {
         Nanos::from_ns((change.as_ns() as f64 * continues) as u64)
     }
 
-    /// The owners of the requests in the queue of the view, each with its first request by
-    /// address, which for a rest is that submitted first. A rest counts if one of its requests is
+    /// The owners of the requests in the queue of the view, runs with their first request by
+    /// address and others with that submitted first. The others count if one of their requests is
     /// among the oldest, so that a decision costs the same however long the queue is.
-    pub(crate) fn eligible<'a>(&self, view: &View<'a>) -> Vec<(Owner, &'a Queued)> {
+    pub(crate) fn eligible<'a>(&mut self, view: &View<'a>) -> Vec<(Owner, &'a Queued)> {
+        self.find_bulk();
         let mut owners: Vec<(Owner, &Queued)> = self
             .runs
             .iter()
             .filter(|(_, run)| run.is_long)
-            .filter_map(|(id, run)| Some((Owner::Run(*id), run.eligible(view).next()?)))
+            .filter_map(|(id, run)| {
+                let first = run.eligible(view).next()?;
+                (self.owner(&first.request) == Owner::Run(*id)).then_some((Owner::Run(*id), first))
+            })
             .collect();
         let runs = owners.len();
         for queued in view.queue.by_arrival().take(OLDEST) {
             let owner = self.owner(&queued.request);
-            if matches!(owner, Owner::Rest(_))
+            if !matches!(owner, Owner::Run(_))
                 && !owners[runs..].iter().any(|(known, _)| *known == owner)
             {
                 owners.push((owner, queued));
             }
         }
         owners
+    }
+
+    fn find_bulk(&mut self) {
+        self.bulk.clear();
+        self.bulk.extend(self.runs.values().filter(|run| run.is_in_bulk()).map(|run| run.volume));
     }
 
     /// The number of requests of a run that have not finished.
@@ -378,6 +408,9 @@ impl Streams {
         }
         let owner = self.owner(&finished.request);
         let run = self.run_of(finished.request.id);
+        if let Some(run) = run.and_then(|run| self.runs.get_mut(&run)) {
+            run.any_finished = true;
+        }
         self.gone(finished.request.id);
         if let Some(account) = self.account_mut(owner) {
             account.charge(finished.disk_time);
@@ -387,7 +420,7 @@ impl Streams {
         let Some(run) = self.runs.get_mut(&run) else { return };
         run.account.used += finished.disk_time;
         run.account.think.finished(finished);
-        if run.account.used >= long {
+        if run.account.used >= long && !run.is_long {
             run.is_long = true;
             self.held_of_long += run.held.len();
         }
@@ -453,6 +486,8 @@ impl Streams {
             op,
             kind,
             is_long: false,
+            paced: 1.0,
+            any_finished: true,
             requests,
             stream: request.stream,
             end: start,
@@ -482,6 +517,8 @@ impl Streams {
         run.last = now;
         run.stream = request.stream;
         run.account.think.submitted(now);
+        let paced = f64::from(u8::from(core::mem::take(&mut run.any_finished)));
+        run.paced += (paced - run.paced) / 16.0;
         if let Some(habits) = self.habits.get_mut(&run.kind).filter(|_| !run.is_long) {
             habits.think = run.account.think;
         }
@@ -538,6 +575,11 @@ impl Streams {
 }
 
 impl Run {
+    /// Returns whether it is long and its requests come without completions in between.
+    fn is_in_bulk(&self) -> bool {
+        self.is_long && self.op == Op::Write && self.paced < 0.5 && !self.held.is_empty()
+    }
+
     /// The requests that are in the queue of the view, by address.
     fn eligible<'a>(&self, view: &View<'a>) -> impl Iterator<Item = &'a Queued> {
         let queue = view.queue;
@@ -632,6 +674,33 @@ mod tests {
         let (streams, runs) = runs(&reads);
         assert_eq!(runs, [NONE, NONE, FIRST, NONE, NONE, FIRST, FIRST]);
         streams.self_check();
+    }
+
+    /// Of 40 writes at once, and of 40 that come one after the other.
+    #[test]
+    fn writes_in_bulk_have_one_owner() {
+        let (now, long) = (Instant::ORIGIN, Nanos::from_ms(2));
+        let write = |id: u64, lba| Request { op: Op::Write, ..read(id, lba, 8) };
+        let writes: Vec<Request> = (0..40).map(|id| write(id, 8 * id)).collect();
+        let another = write(50, 90_000);
+        let mut streams = Streams::default();
+        writes.iter().for_each(|write| streams.submitted(now, write));
+        streams.submitted(now, &another);
+        streams.finished(&finished(writes[2], now, 2), long);
+        streams.find_bulk();
+        let bulk = Owner::Writes(VolumeId(7));
+        assert_eq!((streams.owner(&writes[3]), streams.owner(&another)), (bulk, bulk));
+        let durable = Request { fua: true, ..another };
+        assert_eq!(streams.owner(&durable), Owner::Rest(VolumeId(7)));
+
+        let mut streams = Streams::default();
+        for write in &writes[..39] {
+            streams.submitted(now, write);
+            streams.finished(&finished(*write, now, 2), long);
+        }
+        streams.submitted(now, &writes[39]);
+        streams.find_bulk();
+        assert_eq!(streams.owner(&writes[39]), Owner::Run(RunId(0)));
     }
 
     /// Two requests of 1 ms make a run long that is long from 2 ms on.

@@ -6,6 +6,7 @@ use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Belief, PolicyEntry};
 use headtime_sim::{Experiment, Measures, StreamFigures, StreamMeasures, run};
 use headtime_units::{Extent, Nanos};
+use headtime_workload::file::WorkloadFile;
 use headtime_workload::{Arrivals, Interarrival, Order, Sizes, StreamConfig, ThinkTime, Workload};
 
 fn experiment() -> Experiment {
@@ -307,4 +308,34 @@ fn turns_of_streams_miss_no_deadline() {
     assert!(recorder.deadline_requests > 70 && recorder.deadline_misses == 0, "{recorder:?}");
     assert!(database.iops > 60.0, "{database:?}");
     assert!(backup.mib_per_second > 45.0, "{backup:?}");
+}
+
+/// The writer's requests are many at a time, in one run after the other.
+#[test]
+fn a_reader_beside_a_page_cache_keeps_two_fifths_of_its_rate() {
+    let writer = "process = { kind = 'writer', file = '1GiB', memory = '256MiB' }, \
+        size = '256KiB', think = '1ms', range = '10%..40%'";
+    let reader = "process = 'reader', think = '20us', range = '60%..90%'";
+    let rates = |streams: &str| -> Vec<f64> {
+        let text = format!("stream = [{streams}]");
+        let file = WorkloadFile::from_toml("page cache", &text).expect("the text is right");
+        let profile = Arc::new(catalog::load("atlas10k").expect("the profile ships"));
+        let sector = profile.sector_size().expect("the profile ships");
+        let source = file.workload(sector, profile.capacity(), 1, 1).expect("it fits the drive");
+        let experiment = Experiment {
+            by_stream: true,
+            requests: u64::MAX,
+            warm_up_time: Some(Nanos::from_secs(4)),
+            length: Some(Nanos::from_secs(20)),
+            ..Experiment::new(profile, PolicyEntry::find("headtime").expect("it is there"), 1)
+        };
+        let belief = |profile: &DriveProfile| -> Box<dyn Belief + Send> {
+            headtime_belief::of_profile(profile).expect("the profile ships")
+        };
+        let measures = run(&experiment, source, &belief).expect("the streams are served");
+        measures.streams.iter().map(|stream| stream.figures().iops).collect()
+    };
+    let alone = rates(&format!("{{ {reader} }}"))[0];
+    let beside = rates(&format!("{{ {writer} }}, {{ {reader} }}"))[1];
+    assert!(beside > 0.4 * alone, "{beside} of {alone}");
 }

@@ -110,7 +110,7 @@ impl Merger {
 }
 
 /// Returns whether two requests may share a command.
-fn alike(one: &Queued, other: &Queued) -> bool {
+pub(super) fn alike(one: &Queued, other: &Queued) -> bool {
     let (one, other) = (&one.request, &other.request);
     one.op == other.op && one.tenant() == other.tenant() && one.fua == other.fua
 }

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::command::{Finished, HoldReason, Outcome, Waits};
 use crate::policies::per_arm::PerArm;
 use crate::policies::sptf_expected::{SptfExpected, continues};
-use crate::policies::stream_turns::{StreamTurn, StreamTurns};
+use crate::policies::stream_turns::{StreamTurn, StreamTurns, with_abutting};
 use crate::policies::turns::{self, SLACK, Turn, Turns};
 use crate::policy::{Choice, Policy, View};
 use crate::positioning::{Head, Target};
@@ -201,8 +201,10 @@ impl Headtime {
             StreamTurn::Of(owner) => {
                 let among =
                     |queued: &Queued| self.streams.streams().owner(&queued.request) == owner;
-                let cheapest = self.best.cheapest(view, among);
-                self.or_visit(view, tenant, cheapest)
+                match self.best.cheapest(view, among) {
+                    Some(write) if matches!(owner, Owner::Writes(_)) => with_abutting(view, write),
+                    cheapest => self.or_visit(view, tenant, cheapest),
+                }
             }
             StreamTurn::AtDrive if self.allows(view, view.ready_at(), None) => {
                 return Choice::Nothing;

@@ -10,6 +10,9 @@
 //! requests go first, and are waited for as in a turn, until it ends or is long. Clients that read
 //! a few requests in sequence before they go elsewhere cost one seek for all of them.
 //!
+//! *Writes in bulk* ([`Owner::Writes`]) have one turn together, in which the cheapest goes, with
+//! those that abut it. It is not waited for.
+//!
 //! *Length.* A turn is as long as a change to another owner costs at most a twentieth of it, but
 //! all owners together have one turn in a round of 800 ms (400 ms if one of them is a rest, whose
 //! clients wait one by one), and a turn is at least two changes long.
@@ -37,6 +40,7 @@ use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 use smallvec::SmallVec;
 
 use crate::command::{Finished, Waits};
+use crate::policies::elevator::alike;
 use crate::policy::View;
 use crate::positioning::Positioning;
 use crate::queue::{Queued, Ticket};
@@ -228,28 +232,10 @@ impl StreamTurns {
         next
     }
 
-    /// The requests of a run that go as one command: those that follow each other without a gap
-    /// from the first on, as long as they take no longer than a revolution. No more than a quarter
-    /// of those held: while one command is served, the drive needs the next.
+    /// The requests of a run that go as one command, from its first by address on: no more than a
+    /// quarter of those held, because the drive needs the next while one command is served.
     pub(crate) fn merged(&self, view: &View<'_>, run: RunId) -> SmallVec<[Ticket; 1]> {
-        let mut tickets = SmallVec::new();
-        let mut left = view.belief.revolution();
-        let mut last: Option<&Queued> = None;
-        let most = self.streams.held(run).div_ceil(4).min(MERGED);
-        for queued in self.streams.of_run(run, view).take(most) {
-            let follows = last.is_none_or(|last| {
-                last.request.extent.end() == queued.request.extent.start
-                    && last.request.fua == queued.request.fua
-                    && queued.target.transfer <= left
-            });
-            if !follows {
-                break;
-            }
-            left = left.saturating_sub(queued.target.transfer);
-            last = Some(queued);
-            tickets.push(queued.ticket);
-        }
-        tickets
+        abutting(view, self.streams.of_run(run, view), self.streams.held(run).div_ceil(4))
     }
 
     /// The owner that is next in turn: of those at most half a turn later than the earliest, the
@@ -278,17 +264,17 @@ impl StreamTurns {
         let time_of = |owner| self.streams.account(owner).virtual_time;
         let earliest = eligible.iter().map(|(owner, _)| time_of(*owner)).min().unwrap_or_default();
         let head = view.next_lba();
-        let overdue = |queued: &Queued| queued.submitted + round <= view.now;
+        let overdue = |(owner, queued): &(Owner, &Queued)| {
+            !matches!(owner, Owner::Writes(_)) && queued.submitted + round <= view.now
+        };
         let first = eligible
             .iter()
-            .filter(|(owner, queued)| {
-                time_of(*owner) <= earliest + length.as_ns() / 2 || overdue(queued)
-            })
-            .min_by_key(|(owner, queued)| {
+            .filter(|next| time_of(next.0) <= earliest + length.as_ns() / 2 || overdue(next))
+            .min_by_key(|next @ (owner, queued)| {
                 let start = queued.request.extent.start;
                 let again = before.is_some_and(|before| before.owner == *owner);
                 let rest = matches!(owner, Owner::Rest(_));
-                (!overdue(queued), rest, again, start < head, start, *owner)
+                (!overdue(next), rest, again, start < head, start, *owner)
             });
         let Some((owner, _)) = first else { return StreamTurn::Anyone };
         let used = self.streams.account(*owner).used;
@@ -307,6 +293,7 @@ impl StreamTurns {
         let turn = self.turns.get_mut(&tenant)?;
         let longest = match turn.owner {
             Owner::Run(run) => self.streams.longest_wait(run, change),
+            Owner::Writes(_) => return None,
             Owner::Rest(_) => change,
         };
         let own = |queued: &Queued| self.streams.owner(&queued.request) == turn.owner;
@@ -336,6 +323,40 @@ impl StreamTurns {
         self.stop_waiting(tenant, now, Came::No);
         self.turns.remove(&tenant);
     }
+}
+
+/// A request and those right after it, which go as one command: each alone would cost the overhead
+/// of a command, and without a write cache a revolution.
+pub(crate) fn with_abutting(view: &View<'_>, chosen: Ticket) -> SmallVec<[Ticket; 1]> {
+    let Some(first) = view.queue.get(chosen) else { return SmallVec::new() };
+    let after = view.queue.from_lba(first.request.extent.end());
+    abutting(view, core::iter::once(first).chain(after), MERGED)
+}
+
+/// The first of the requests and those that abut, at most `most`, as long as their transfer takes
+/// no longer than a revolution.
+fn abutting<'a>(
+    view: &View<'_>,
+    requests: impl Iterator<Item = &'a Queued>,
+    most: usize,
+) -> SmallVec<[Ticket; 1]> {
+    let mut tickets = SmallVec::new();
+    let mut left = view.belief.revolution();
+    let mut last: Option<&Queued> = None;
+    for queued in requests.take(most.min(MERGED)) {
+        let follows = last.is_none_or(|last| {
+            last.request.extent.end() == queued.request.extent.start
+                && alike(last, queued)
+                && queued.target.transfer <= left
+        });
+        if !follows {
+            break;
+        }
+        left = left.saturating_sub(queued.target.transfer);
+        last = Some(queued);
+        tickets.push(queued.ticket);
+    }
+    tickets
 }
 
 /// The wait for the next request, at most `longest` after the last: for a command at the drive or,
