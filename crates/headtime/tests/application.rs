@@ -127,6 +127,27 @@ fn a_batch_has_one_deadline_and_all_its_results() {
 }
 
 #[test]
+fn an_invalid_request_is_refused_while_others_wait_for_room() {
+    let directory = tempfile::tempdir().expect("a folder");
+    let path =
+        format!("emulated:atlas10k?backing={}", directory.path().join("drive.img").display());
+    let drive = OpenOptions::new().max_requests(1).max_bytes(MIB).open(&path).expect("a drive");
+    let mut queue = CompletionQueue::new().expect("a descriptor");
+    for block in 0..10 {
+        queue.push(block, drive.read_at(block * 997 * MIB % drive.capacity(), MIB));
+    }
+    for invalid in [drive.read_at(drive.capacity(), 512), drive.read_at(0, 2 * MIB)] {
+        let number = queue.push(10, invalid);
+        assert_eq!(queue.drop_task(number), None, "it waits for room");
+    }
+    let mut results = [0; 2];
+    while let Some((_, result)) = queue.next() {
+        results[usize::from(result.is_err())] += 1;
+    }
+    assert_eq!(results, [10, 2]);
+}
+
+#[test]
 fn a_batch_larger_than_the_bound_waits_for_room() {
     let drive = OpenOptions::new().max_requests(16).open("memory:64MiB").expect("a drive");
     let writes = (0..500).map(|block| drive.write_at(block * 4096, vec![3; 4096]));

@@ -28,7 +28,17 @@ pub(crate) struct DriveLink {
 impl DriveLink {
     /// Validates a request and reserves its share of the drive's bounds.
     pub(crate) fn admit(&self, io: &Io) -> Result<Permit, SubmitError> {
-        self.mailbox.admit(self.bytes_moved(io)?)
+        self.mailbox.admit(self.check(io)?)
+    }
+
+    /// Validates a request: returns the bytes that it reads or carries, which the drive can hold.
+    pub(crate) fn check(&self, io: &Io) -> Result<u64, SubmitError> {
+        let bytes = self.bytes_moved(io)?;
+        let max_bytes = self.mailbox.capacity.max_bytes();
+        if bytes > max_bytes {
+            return Err(SubmitError::TooLarge { bytes, max_bytes });
+        }
+        Ok(bytes)
     }
 
     /// Sends an admitted request to the engine. Its deadline counts from `submitted`.

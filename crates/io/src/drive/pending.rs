@@ -160,6 +160,13 @@ impl Future for StartWhenRoom {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let io = this.io.as_ref().expect("a request is submitted once");
+        // An invalid request does not wait in order to be refused.
+        if this.ticket.is_none()
+            && let Err(invalid) = this.link.check(io)
+        {
+            this.io = None;
+            return Poll::Ready(Err(invalid));
+        }
         let start = || match Pending::start(&this.link, io, this.submitted) {
             Err(SubmitError::Full { .. }) => None,
             started => Some(started),

@@ -183,12 +183,8 @@ impl Mailbox {
         }
     }
 
-    /// A permit for one request of `bytes` bytes.
+    /// A permit for one request of `bytes` bytes, which are within the bound.
     pub(crate) fn admit(self: &Arc<Self>, bytes: u64) -> Result<Permit, SubmitError> {
-        let max_bytes = self.capacity.max_bytes();
-        if bytes > max_bytes {
-            return Err(SubmitError::TooLarge { bytes, max_bytes });
-        }
         self.capacity.acquire(bytes).map_err(|full| self.refusal(full))?;
         Ok(Permit { mailbox: Arc::clone(self), bytes })
     }
