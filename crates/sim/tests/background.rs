@@ -112,6 +112,25 @@ fn a_scan_that_may_only_use_gaps_reads_in_them_and_costs_the_foreground_next_to_
     assert!(scan.searches[1] <= scan.searches[0] && scan.searches[0] > 0, "{:?}", scan.searches);
 }
 
+#[test]
+fn beside_clients_that_think_a_scan_uses_the_gap_before_a_lone_request() {
+    let think = Nanos::from_ms(30);
+    let alone = measure(&experiment(4_000, None), 2, think);
+    let fill = FillSettings {
+        idle: IdleSettings { enabled: false, ..IdleSettings::default() },
+        ..FillSettings::default()
+    };
+    let scan = BackgroundScan { grain: Sectors::new(8), ..BackgroundScan::new(fill) };
+    let measures = measure(&experiment(4_000, Some(scan)), 2, think);
+    let scan = measures.scan.expect("there was a scan");
+    // Half a revolution before each request, at 21 MB/s.
+    let all = measures.iops * 3e-3 * 21.0;
+    let used = (scan.gap_mb_per_second + scan.merged_mb_per_second) / all;
+    assert!(used > 0.3, "seed {SEED}: {used} of {all} MB/s");
+    let longer = measures.response_ms.mean / alone.response_ms.mean - 1.0;
+    assert!(longer < 0.01, "seed {SEED}: responses are {longer} longer");
+}
+
 /// The drive writes cached data at times of its own, so most gaps do not exist; filling them
 /// regardless cost a fifth of the clients' throughput.
 #[test]

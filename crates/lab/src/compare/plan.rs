@@ -207,8 +207,7 @@ impl Plan {
     /// # Errors
     /// When the scheduler does not take the terms of a stream.
     pub fn service(&self, case: &Case) -> Result<Service, Failure> {
-        let sector = self.drives[case.drive].profile.sector_size().map_err(Failure::usage)?;
-        self.workloads[case.workload].choice.service(sector)
+        self.workloads[case.workload].choice.service(&self.drives[case.drive].profile)
     }
 
     /// A one-line description of `case`.

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, anyhow};
+use headtime_mechanics::DriveProfile;
 use headtime_sched::{DeadlineTable, FillSettings, IoPriority, Tenant, Terms, VolumeId};
 use headtime_serve::volumes::{ClassSettings, shares};
 use headtime_sim::BackgroundScan;
@@ -226,11 +227,12 @@ impl WorkloadChoice {
         self
     }
 
-    /// The terms of the streams and the scan beside them on a drive with sectors of this size.
+    /// The terms of the streams and the scan beside them on this drive.
     ///
     /// # Errors
     /// When the scheduler does not take the terms of a stream.
-    pub fn service(&self, sector: SectorSize) -> Result<Service, Failure> {
+    pub fn service(&self, profile: &DriveProfile) -> Result<Service, Failure> {
+        let sector = profile.sector_size().map_err(Failure::usage)?;
         let What::Streams(file) = &self.what else { return Ok(Service::default()) };
         let mut service = Service::default();
         for (number, plan) in (0..).zip(&file.streams) {
@@ -258,14 +260,17 @@ impl WorkloadChoice {
             Some(scan) => {
                 let mut fill = FillSettings { max_impact: scan.max_impact, ..Default::default() };
                 fill.idle.enabled = scan.idle;
-                let bytes = scan.piece_bytes.unwrap_or(u64::from(sector.bytes()));
-                let grain = sector.sectors_of(bytes).ok_or_else(|| {
-                    Failure::usage(anyhow!(
-                        "{}: scan: piece is {bytes} bytes; expected a multiple of the drive's \
-                            sector of {} bytes",
-                        file.name,
-                        sector.bytes()
-                    ))
+                // As a server does, so that the pending sectors of a large drive take 2 MiB a TiB.
+                let usual = (profile.capacity().get() >> 24).next_power_of_two().min(128);
+                let grain = scan.piece_bytes.map_or(Ok(Sectors::new(usual)), |bytes| {
+                    sector.sectors_of(bytes).ok_or_else(|| {
+                        Failure::usage(anyhow!(
+                            "{}: scan: piece is {bytes} bytes; expected a multiple of the drive's \
+                                sector of {} bytes",
+                            file.name,
+                            sector.bytes()
+                        ))
+                    })
                 })?;
                 Some(BackgroundScan { grain, ..BackgroundScan::new(fill) })
             }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
-use super::governor::Governor;
+use super::governor::{GapUse, Governor};
 use super::jobs::Job;
 use super::scans::{Claim, Scans};
 use super::search::SearchCounts;
@@ -137,6 +137,12 @@ impl Fill {
             self.predicted.remove(0);
         }
         self.predicted.push(predicted);
+    }
+
+    /// Records the use of the gap before a request.
+    pub(crate) fn mark(&mut self, ticket: Ticket, used: GapUse) {
+        let of = |predicted: &&mut ExpectedStart| predicted.ticket == ticket;
+        self.predicted.iter_mut().filter(of).for_each(|predicted| predicted.used = Some(used));
     }
 
     /// The assumed maximum delay of the arm.

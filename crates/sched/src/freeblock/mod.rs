@@ -10,6 +10,7 @@ mod search;
 mod settings;
 
 pub(crate) use fill::Fill;
+pub(crate) use governor::GapUse;
 pub(crate) use jobs::Job;
 pub use pending::PendingSectors;
 pub(crate) use scans::{Claim, Scan, hull, without};

@@ -10,7 +10,8 @@ use headtime_units::{Nanos, Sectors};
 /// | `max_impact` | fraction of the mean response | 0.01 | guess: not noticeable |
 /// | `read_ahead` | | unknown | P2 section 3.3 |
 /// | `merge_front`, `merge_back` | | yes | P2 section 3.3; docs/limits.md 7 |
-/// | `waiting_needed` | requests | 3 | P2 section 4.2 |
+/// | `waiting_needed` | requests | 1 | measured: 3 (P2 section 4.2) leaves most gaps unused |
+/// | `controls` | gaps | 16 | guess: a sixteenth of the free bandwidth |
 /// | `edge` | sectors | 4 | measured: see below |
 /// | `effort` | tracks | 48 | measured: `cargo bench -p headtime-sim --bench decide` |
 /// | `idle.grace` | time | 20 ms | guess: longer than the pause of a busy client |
@@ -42,6 +43,9 @@ pub struct FillSettings {
     /// The number of requests of clients that must be held, the next one and those at the drive
     /// included, before a gap is searched.
     pub waiting_needed: usize,
+    /// One gap in so many is left unfilled, and four times as many at first, to measure what the
+    /// drive does without fills; 0: none.
+    pub controls: u64,
     /// The maximum number of sectors left out at either end of a track: as many as the drive model
     /// has seen displaced by slipped sectors that the layout does not contain. They are read if
     /// there is time to go to the next track, in idle time, or as the tail of a scan.
@@ -97,7 +101,8 @@ impl Default for FillSettings {
             read_ahead: ReadAhead::Unknown,
             merge_front: true,
             merge_back: true,
-            waiting_needed: 3,
+            waiting_needed: 1,
+            controls: 16,
             edge: Sectors::new(4),
             effort: 48,
             idle: IdleSettings::default(),

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 
 use super::{Done, Finished, Head, Op, Outcome, Outstanding, Queued, Scheduler, Ticket};
 use crate::command::CommandId;
+use crate::freeblock::GapUse;
 use crate::positioning::{AccessKind, MeasuredAccess};
 use crate::shares::Took;
 
@@ -35,7 +36,7 @@ impl Scheduler {
         let cached = self.learn(&command, &done);
         self.last_finished = self.last_finished.max(done.finished);
 
-        if self.fill.is_some() {
+        if self.fill.is_some() && !cached {
             self.measure_fill_cost(&command, &done);
         }
         let disk_time = if command.job.is_some() {
@@ -174,7 +175,6 @@ impl Scheduler {
     /// A command is done: those that were predicted to follow it are predicted again, from where it
     /// really ended, and those it served are judged.
     pub(super) fn measure_fill_cost(&mut self, command: &Outstanding, done: &Done) {
-        let held = self.tickets.len();
         let Some(fill) = self.fill.as_deref_mut() else { return };
         if fill.predicted.is_empty() {
             return;
@@ -198,13 +198,14 @@ impl Scheduler {
                 continue;
             };
             let predicted = fill.predicted.swap_remove(place);
-            if !well || predicted.before.is_some() {
+            if done.outcome != Outcome::Success || predicted.before.is_some() {
                 continue;
             }
-            let revolution = belief.revolution();
-            let late_ns = head.free_at.signed_since(predicted.begin + predicted.target.transfer);
-            fill.report.late +=
-                u64::from(predicted.filled && fill.governor.record_fill(late_ns, held, revolution));
+            let Some(used) = predicted.used else { continue };
+            let end = belief.media_end(&command.target, done.finished);
+            let late_ns = end.signed_since(predicted.begin + predicted.target.transfer);
+            let late = fill.governor.record_gap(used, late_ns, belief.revolution());
+            fill.report.late += u64::from(used == GapUse::Filled && late);
         }
     }
 

@@ -38,7 +38,7 @@ use super::dispatch::view;
 use super::{Decision, Op, Queued, Scheduler, Target, Ticket};
 use crate::background::FillSource;
 use crate::command::{Command, CommandId, HoldReason};
-use crate::freeblock::{Fill, Gap, Piece, Rules, hull, search};
+use crate::freeblock::{Fill, Gap, GapUse, Piece, Rules, hull, search};
 use crate::policy::Choice;
 
 /// The maximum number of commands that fill one gap.
@@ -53,6 +53,10 @@ const FOLLOW: u64 = 8;
 
 /// The same where firmware is imitated: less than a sector, more than rounding.
 const FIRMWARE_FOLLOW: Nanos = Nanos::from_us(2);
+
+/// A gap is left alone if the request after it is a revolution early with a chance of more than one
+/// in so many (measured on a simulated 20 TB drive: with none, clients lose twice as much).
+const EARLY: u64 = 100;
 
 /// While the drive is idle and waits for a command, the search effort is divided by this.
 const HASTE: u32 = 4;
@@ -87,8 +91,8 @@ pub(crate) struct ExpectedStart {
     pub(crate) before: Option<CommandId>,
     /// The time at which its first sector would come by.
     pub(crate) begin: Instant,
-    /// True if anything was read in the gap before it.
-    pub(crate) filled: bool,
+    /// The use of the gap before it; `None` if there was nothing to read in it.
+    pub(crate) used: Option<GapUse>,
 }
 
 /// The command to send for a chosen request.
@@ -302,23 +306,30 @@ impl Scheduler {
             return self.send_chosen(&[ticket]);
         };
         let view = view!(self);
-        let likely = view.belief.likely(view.head(), chosen, &queued.target);
+        let estimate = view.belief.estimate(view.head(), chosen, &queued.target);
         let predicted = ExpectedStart {
             ticket,
             target: queued.target,
             chosen,
             before: self.outstanding.last().map(|command| command.command),
-            begin: likely.depart + likely.positioning,
-            filled: false,
+            begin: estimate.depart + estimate.positioning,
+            used: None,
         };
+        // A fill takes away the chance that the arm is early and catches the sector a revolution
+        // before.
+        let chance = estimate.positioning.saturating_sub(estimate.expected);
+        let early = chance * EARLY > view.belief.revolution();
         let fill = self.fill.as_mut().expect("a scan is at work");
         fill.report.gaps += 1;
         fill.predict(predicted);
-        let filled = if fill.governor.may_fill() {
-            self.fill_gap(ticket, allowed >= DEPTH)
-        } else {
-            Filled::Not
-        };
+        let mut filled = if early { Filled::Not } else { self.fill_gap(ticket, allowed >= DEPTH) };
+        let fill = self.fill.as_mut().expect("a scan is at work");
+        if !matches!(filled, Filled::Not)
+            && fill.governor.next_use(fill.settings.controls) == GapUse::Control
+        {
+            fill.mark(ticket, GapUse::Control);
+            filled = Filled::Not;
+        }
         self.send_filled(ticket, filled, 0)
     }
 
@@ -412,10 +423,7 @@ impl Scheduler {
         fill.committed = None;
         if !matches!(filled, Filled::Not) {
             fill.report.filled += u64::from(pieces == 0);
-            fill.predicted
-                .iter_mut()
-                .filter(|predicted| predicted.ticket == ticket)
-                .for_each(|predicted| predicted.filled = true);
+            fill.mark(ticket, GapUse::Filled);
         }
         match filled {
             Filled::Not => self.send_chosen(&[ticket]),

@@ -194,8 +194,7 @@ impl Scheduler {
         // A throttled request waits for its limit, and does not indicate an active client.
         fill.clients_since = Some(fill.clients_since.map_or(opens, |since| since.min(opens)));
         if opens == now {
-            fill.governor.seen(now);
-            fill.governor.arrived(held);
+            fill.governor.arrived(now, held);
         }
         let Some((ticket, extent)) = before.zip(changes) else { return };
         let claims = fill.scans.claim_before_change(extent);

@@ -46,6 +46,7 @@ fn settings() -> [FillSettings; 5] {
         FillSettings { in_firmware: true, conservatism: Some(Nanos::ZERO), ..eager() },
         FillSettings {
             waiting_needed: 3,
+            controls: 3,
             merge_front: false,
             merge_back: false,
             effort: 3,

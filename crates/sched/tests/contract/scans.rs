@@ -20,7 +20,7 @@ pub(crate) fn eager() -> FillSettings {
         conservatism: Some(Nanos::from_us(100)),
         read_ahead: ReadAhead::Off,
         edge: Sectors::new(1),
-        waiting_needed: 1,
+        controls: 0,
         retry_grain: Sectors::new(2),
         idle: IdleSettings { largest: Sectors::new(16), ..IdleSettings::default() },
         ..FillSettings::default()

@@ -35,7 +35,8 @@ pub struct ScanPlan {
     pub max_impact: f64,
     /// True if it also reads while no stream has a request.
     pub idle: bool,
-    /// Sectors are read in aligned pieces of this many bytes; `None`: one by one.
+    /// Sectors are read in aligned pieces of this many bytes; `None`: as a
+    /// server does.
     pub piece_bytes: Option<u64>,
 }
 
@@ -59,7 +60,7 @@ pub const SCAN_KEYS: &[Key<ScanPlan>] = &[
         name: "piece",
         takes: "size",
         summary: "sectors are read in aligned pieces of this size",
-        default: "one sector",
+        default: "one sector; on drives of more than 2^24 sectors up to 128",
         set: |scan, value| {
             value.size_within(512, 1 << 30).map(|size| scan.piece_bytes = Some(size.get()))
         },

@@ -79,9 +79,7 @@ impl Load {
     /// The terms of the streams and the scan beside them.
     pub(super) fn service(&self, profile: &DriveProfile) -> Result<Service, Failure> {
         match self {
-            Self::Workload { choice, .. } => {
-                choice.service(profile.sector_size().map_err(Failure::usage)?)
-            }
+            Self::Workload { choice, .. } => choice.service(profile),
             Self::Flags(_) | Self::Trace { .. } => Ok(Service::default()),
         }
     }

@@ -250,13 +250,16 @@ impl PointOfWork for Run {
 }
 
 /// Reading in gaps only, with this conservatism, as in the paper: without a bound on the impact,
-/// without reads in idle time, and with only the sectors before a request read together with it.
+/// without reads in idle time, with only the sectors before a request read together with it, with
+/// three requests waiting (section 4.2), and without control gaps.
 pub(super) fn gaps_only(conservatism: Nanos) -> FillSettings {
     FillSettings {
         conservatism: Some(conservatism),
         max_impact: UNBOUNDED,
         read_ahead: ReadAhead::On,
         merge_back: false,
+        waiting_needed: 3,
+        controls: 0,
         idle: IdleSettings { enabled: false, ..IdleSettings::default() },
         tail: 0.0,
         ..FillSettings::default()
