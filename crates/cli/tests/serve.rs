@@ -221,6 +221,46 @@ fn mistakes_in_a_configuration_are_reported_with_their_line() {
 }
 
 #[test]
+fn check_config_refuses_what_a_server_would_refuse_at_its_start() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name);
+    let drive = std::fs::File::create(at("disk.img")).expect("the folder is ours");
+    drive.set_len(64 << 20).expect("a file may have holes");
+    let volume = |name: &str, more: &str| format!("[[volume]]\nname = \"{name}\"\n{more}\n");
+    let sized = |name: &str, more: &str| volume(name, &format!("size = \"8MiB\"\n{more}"));
+    let cases = [
+        ("metrics = \"0.0.0.0:9\"\n".to_owned(), "metrics_public"),
+        ("profile = \"wd40\"\n".to_owned(), "no profile is called `wd40`"),
+        ("[tls]\ncertificate = \"no.pem\"\nkey = \"no.key\"\n".to_owned(), "no.pem"),
+        (sized("a", "reserve = \"80%\"") + &sized("b", "reserve = \"30%\""), "20 % is free"),
+        (sized("a", "reserve = \"80%\"\nlimit = \"50%\""), "more than its limit of 50 %"),
+        (volume("a", "size = \"800MiB\""), "does not fit"),
+    ];
+    let path = at("headtime.toml");
+    let write = |more: &str| {
+        let (drive, socket) = (at("disk.img"), at("socket"));
+        let start = format!("drive = {drive:?}\nlisten = [\"unix:{}\"]\n", socket.display());
+        std::fs::write(&path, start + "initialize = true\n" + more).expect("the folder is ours");
+    };
+    for (more, expected) in cases {
+        write(&more);
+        for arguments in
+            [["check-config", text(&path)].to_vec(), ["serve", "--config", text(&path)].to_vec()]
+        {
+            let output = headtime(&arguments);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(
+                !output.status.success() && said.contains(expected),
+                "headtime {} with {more}: {said}",
+                arguments[0]
+            );
+        }
+    }
+    write(&(sized("a", "reserve = \"80%\"") + &volume("exists", "")));
+    assert!(headtime(&["check-config", text(&path)]).status.success());
+}
+
+#[test]
 fn a_server_that_cannot_start_says_why_and_what_to_do() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let listen = format!("unix:{}", text(&folder.path().join("nbd.sock")));

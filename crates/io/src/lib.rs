@@ -88,6 +88,7 @@ pub use model::{
     LoadMapError, MapLoad, MapLoading, MapStart, ModelChoice, ModelInUse, ModelParseError,
     ModelSource, NoMap, RunningMap,
 };
+pub use profile::load as load_profile;
 /// Drives that an application brings itself: implement [`Backend`](custom::Backend) and open it
 /// with [`Drive::open_custom`].
 pub mod custom {

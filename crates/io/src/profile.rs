@@ -18,7 +18,10 @@ pub enum ReportedModel {
 }
 
 /// Loads a profile from the catalog or a file and applies `setup`.
-pub(crate) fn load(
+///
+/// # Errors
+/// [`OpenError::Profile`], which names the drive.
+pub fn load(
     source: &ProfileSource,
     setup: Option<&str>,
     locator: &Locator,

@@ -14,8 +14,9 @@ use headtime_console::output::{print, print_json};
 /// Arguments of `headtime check-config`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Nothing is opened or changed. Of a block device it is shown what serving would \
-        set in the kernel, and whether it could be the drive now."
+    after_help = "Checks what `headtime serve` checks at its start, without opening the drive: \
+        volumes are checked as those of a drive without volumes. Of a block device it is shown \
+        what serving would set in the kernel, and whether it could be the drive now."
 )]
 pub struct Arguments {
     /// Configuration file
@@ -67,7 +68,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let name = arguments.file.display().to_string();
     let config = read(&arguments.file)?;
     let device = config.as_ref().ok().and_then(device);
-    let checked = config.and_then(|config| config.check());
+    let checked = config.and_then(|config| config.check_start());
     if arguments.json {
         let errors =
             checked.as_ref().err().map_or(&[][..], TextErrors::errors).iter().map(|error| {

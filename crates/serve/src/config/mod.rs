@@ -26,6 +26,7 @@
 mod keys;
 mod listen;
 mod map_keys;
+mod start;
 #[cfg(test)]
 mod tests;
 mod tls_keys;

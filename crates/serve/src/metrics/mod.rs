@@ -61,13 +61,22 @@ pub enum MetricsError {
 }
 
 impl MetricsListener {
+    /// The addresses that `address` names, if metrics may be served there.
+    pub(crate) fn resolve(address: &str, public: bool) -> Result<Vec<SocketAddr>, MetricsError> {
+        let system = |error| MetricsError::System { address: address.to_owned(), error };
+        let found: Vec<SocketAddr> = address.to_socket_addrs().map_err(system)?.collect();
+        match found.iter().find(|found| !public && !found.ip().is_loopback()) {
+            Some(reached) => {
+                Err(MetricsError::Public { address: address.to_owned(), reached: *reached })
+            }
+            None => Ok(found),
+        }
+    }
+
     /// Binds the address. Needs a tokio runtime.
     pub(crate) fn bind(address: &str, public: bool) -> Result<Self, MetricsError> {
         let system = |error| MetricsError::System { address: address.to_owned(), error };
-        let found: Vec<SocketAddr> = address.to_socket_addrs().map_err(system)?.collect();
-        if let Some(reached) = found.iter().find(|found| !public && !found.ip().is_loopback()) {
-            return Err(MetricsError::Public { address: address.to_owned(), reached: *reached });
-        }
+        let found = Self::resolve(address, public)?;
         let listener = std::net::TcpListener::bind(&found[..]).map_err(system)?;
         listener.set_nonblocking(true).map_err(system)?;
         Ok(Self { listener: TcpListener::from_std(listener).map_err(system)? })
