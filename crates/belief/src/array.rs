@@ -157,9 +157,9 @@ impl Positioning for ArrayModel {
         false
     }
 
-    /// A request takes the arms of every member that it touches.
+    /// A member is one arm, whatever it has; a request counts for the first that it touches.
     fn arms(&self) -> Arms {
-        Arms::unknown(self.members.iter().map(|member| member.belief.arms().count()).sum())
+        Arms::in_turn(self.members.len(), self.stripes.stripe())
     }
 
     fn tracks(&self) -> Option<&dyn TrackMap> {

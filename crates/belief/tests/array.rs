@@ -1,10 +1,17 @@
-//! The worst cases of an array's model bound what a simulated array takes.
+//! The worst cases of an array's model bound what a simulated array takes, and its members are
+//! kept at work.
 
 use headtime_belief::{ArrayModel, DriveModel};
 use headtime_mechanics::{DriveProfile, catalog};
-use headtime_sched::{Belief, Command, CommandId, Op, Outcome, Positioning as _, worst_service};
-use headtime_sim::{ArrayOptions, Device as _, DriveTruth, Raid0, SimulatedDrive};
+use headtime_sched::{
+    Belief, Command, CommandId, DriveTraits, Op, Outcome, PolicyEntry, Positioning as _,
+    QueueLimits, Scheduler, VolumeId, worst_service,
+};
+use headtime_sim::{
+    ArrayOptions, Device as _, DriveTruth, Engine, EngineObserver, Raid0, SimulatedDrive,
+};
 use headtime_units::{Extent, Instant, Nanos, Sectors};
+use headtime_workload::{StreamConfig, Workload};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -75,4 +82,46 @@ fn everything_outstanding_is_done_within_the_sum_of_worst_cases() {
         closest = closest.max(took.as_ns() as f64 / worst.as_ns() as f64);
     }
     assert!(closest > 0.6, "the worst cases are no more than {closest} of what they could be");
+}
+
+struct Unobserved;
+
+impl EngineObserver for Unobserved {}
+
+/// Requests per second of a closed loop of random reads under a policy.
+fn iops(policy: &str, clients: u32, seed: u64) -> f64 {
+    let profile = catalog::load("savvio10k2@nocache").expect("the profile ships");
+    let array = Raid0::of_model(&profile, MEMBERS, seed, DriveTruth::draw, options())
+        .expect("the profile is valid");
+    let sector = profile.sector_size().expect("the profile is valid");
+    let streams = [StreamConfig::closed(clients)];
+    let source = Workload::new(&streams, sector, array.capacity(), seed).expect("it fits");
+    let (entry, parameters) = PolicyEntry::parse(policy).expect("a policy of the table");
+    let traits = DriveTraits { queue_depth: options().queue_depth, fua: false };
+    let scheduler = Scheduler::new(
+        Box::new(model(&profile)),
+        (entry.build)(&parameters),
+        traits,
+        QueueLimits::default(),
+    );
+    let mut engine = Engine::new(scheduler, array, source, None);
+    let end = Instant::ORIGIN + Nanos::from_secs(20);
+    while engine.next_event() <= end {
+        engine.step(&mut Unobserved).expect("no fault");
+    }
+    engine.scheduler.accounts().volume(VolumeId(0)).requests as f64 / 20.0
+}
+
+#[test]
+fn headtime_keeps_the_members_at_work() {
+    for (clients, seed) in [(4, 1), (16, 2), (60, 3)] {
+        let [own, ours, whole] =
+            ["firmware:depth=64", "headtime", "sptf"].map(|policy| iops(policy, clients, seed));
+        let outcome = format!(
+            "{clients} clients: the members' own queues {own:.0} IOPS, headtime {ours:.0}, one \
+                order for the whole array (sptf) {whole:.0}"
+        );
+        println!("{outcome}");
+        assert!(ours > 1.3 * whole, "{outcome}");
+    }
 }

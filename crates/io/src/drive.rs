@@ -9,9 +9,7 @@ use headtime_sched::{
 };
 use headtime_units::{SectorSize, Sectors};
 
-use crate::backend::{OpenedDrive, file_drive, memory, nbd, raw};
-#[cfg(feature = "simulation")]
-use crate::backend::{emulated, simulated};
+use crate::backend::{OpenedDrive, open};
 use crate::clock::RealClock;
 use crate::engine::mailbox::Mailbox;
 use crate::engine::runner::{EngineRunner, EngineThreads};
@@ -21,7 +19,6 @@ use crate::model;
 use crate::notifier::{Notifier, expect_precise_wakes};
 use crate::open_error::OpenError;
 use crate::options::{DriveOptions, EnginePriority};
-use crate::profile::ReportedModel;
 use crate::snapshot::{DriveSnapshot, ErrorCounts, HungCounts};
 use crate::sys::run_first_in_first_out;
 use link::DriveLink;
@@ -55,28 +52,7 @@ impl Drive {
     pub fn open(locator: &Locator, options: DriveOptions) -> Result<Self, OpenError> {
         options.check()?;
         let notifier = Arc::new(Notifier::new().map_err(OpenError::Engine)?);
-        let mut opened = match locator {
-            Locator::Path(path) if raw::is_block_device(path) => {
-                raw::open(path, &options, &notifier)?
-            }
-            Locator::Path(path) => file_drive::open(path, &options, &notifier)?,
-            Locator::Memory(memory) => memory::open(memory),
-            #[cfg(feature = "simulation")]
-            Locator::Emulated(emulated) => emulated::open(locator, emulated, &notifier)?,
-            #[cfg(feature = "simulation")]
-            Locator::Simulated(simulated) => simulated::open(locator, simulated)?,
-            #[cfg(not(feature = "simulation"))]
-            Locator::Emulated(_) | Locator::Simulated(_) => {
-                return Err(OpenError::no_simulation(locator));
-            }
-            Locator::Nbd(server) => nbd::open(server, &notifier)?,
-        };
-        if let Some(profile) = &options.profile {
-            let profile = model::profile(profile, locator, opened.capacity, opened.sector_size)?;
-            opened.belief = headtime_belief::of_profile(&profile)
-                .map_err(|error| model::wrong(locator, &error))?;
-            opened.model = ReportedModel::Profile(Box::new(profile));
-        }
+        let opened = open::open(locator, &options, &notifier)?;
         Self::start(opened, &options, notifier, locator.kind())
     }
 

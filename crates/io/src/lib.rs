@@ -116,7 +116,7 @@ pub use kernel_settings::{
 };
 pub use lateness::LatenessSummary;
 pub use locator::{
-    EmulatedLocator, Locator, LocatorError, MemoryLocator, NbdLocator, ProfileSource,
+    ArrayLocator, EmulatedLocator, Locator, LocatorError, MemoryLocator, NbdLocator, ProfileSource,
     SimulatedLocator,
 };
 pub use map_file::{MapFileError, read_map, write_map};

@@ -1,6 +1,6 @@
 //! How drives are named, the same everywhere:
 //! `emulated:PROFILE[@SETUP]?backing=FILE[&seed=N][&noise=LEVEL]`, an NBD URI (see `nbd`),
-//! `memory:SIZE`, or a plain path.
+//! `memory:SIZE`, `array:DRIVE,DRIVE,…`, or a plain path.
 //!
 //! `PROFILE` is a name of the catalog (`headtime profiles`), or the path of a profile file:
 //! whatever contains a `/` or ends in `.toml`. In the `emulated:` form the characters `%`, `?`,
@@ -15,10 +15,12 @@ use std::str::FromStr;
 
 use headtime_mechanics::NoiseLevel;
 
+mod array;
 mod memory;
 mod nbd;
 mod simulated;
 
+pub use array::ArrayLocator;
 pub use memory::MemoryLocator;
 pub use nbd::NbdLocator;
 pub use simulated::SimulatedLocator;
@@ -26,6 +28,8 @@ pub use simulated::SimulatedLocator;
 /// The name of a drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Locator {
+    /// Drives striped into one.
+    Array(ArrayLocator),
     /// A simulated drive in real time with its bytes in a file.
     Emulated(EmulatedLocator),
     /// A drive whose bytes are in memory and are gone when it is closed.
@@ -138,6 +142,29 @@ pub enum LocatorError {
         /// The accepted values.
         expected: &'static str,
     },
+    /// An array with an invalid setting or member.
+    #[error(
+        "drive `{text}`: `{part}` is not {expected}; write \
+            array:[stripe=128KiB,]DRIVE,DRIVE,…"
+    )]
+    Array {
+        /// The text as given.
+        text: String,
+        /// The part.
+        part: String,
+        /// The accepted values.
+        expected: &'static str,
+    },
+    /// A member of an array that names no drive.
+    #[error("drive `{text}`: member {number}: {error}")]
+    Member {
+        /// The text as given.
+        text: String,
+        /// The member, from 1.
+        number: usize,
+        /// The fault.
+        error: Box<LocatorError>,
+    },
     /// An unknown kind of drive.
     #[error(
         "drive `{text}`: unknown kind of drive `{kind}`; write {FORM}, or ./{text} for a file of \
@@ -169,6 +196,9 @@ impl Locator {
         if let Some(rest) = text.strip_prefix("simulated:") {
             return SimulatedLocator::parse(text, rest).map(Self::Simulated);
         }
+        if let Some(rest) = text.strip_prefix("array:") {
+            return ArrayLocator::parse(text, rest).map(Self::Array);
+        }
         if let Some(rest) = text.strip_prefix("memory:") {
             return MemoryLocator::parse(text, rest).map(Self::Memory);
         }
@@ -192,6 +222,7 @@ impl Locator {
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
+            Self::Array(_) => "array",
             Self::Emulated(_) => "emulated",
             Self::Memory(_) => "memory",
             Self::Simulated(_) => "simulated",
@@ -287,6 +318,7 @@ impl fmt::Display for Locator {
     /// text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let emulated = match self {
+            Self::Array(array) => return array.fmt(f),
             Self::Emulated(emulated) => emulated,
             Self::Memory(memory) => return memory.fmt(f),
             Self::Simulated(simulated) => return simulated.fmt(f),

@@ -126,6 +126,66 @@ pub enum OpenError {
         /// The profile's capacity in bytes.
         capacity: u64,
     },
+    /// A member of an array cannot be opened.
+    #[error("member {number} of {count}: {error}")]
+    Member {
+        /// The member, from 1.
+        number: usize,
+        /// The number of members.
+        count: usize,
+        /// The reason.
+        error: Box<OpenError>,
+    },
+    /// The members of an array have different sectors.
+    #[error(
+        "member {member} has sectors of {bytes} bytes, but {first} has {expected}; make an array \
+            of drives with sectors of one size"
+    )]
+    MixedSectors {
+        /// The member.
+        member: String,
+        /// Bytes of its sectors.
+        bytes: u32,
+        /// The first member.
+        first: String,
+        /// Bytes of that one's sectors.
+        expected: u32,
+    },
+    /// A stripe does not end with a sector.
+    #[error(
+        "stripe={stripe} is not a multiple of the members' sectors of {sector_bytes} bytes; write \
+            stripe={remedy}"
+    )]
+    StripeOfParts {
+        /// Bytes of a stripe.
+        stripe: u64,
+        /// Bytes of a sector.
+        sector_bytes: u32,
+        /// The next valid length.
+        remedy: u64,
+    },
+    /// A member of an array is shorter than a stripe.
+    #[error(
+        "member {member} has {bytes} bytes, less than a stripe of {stripe}; write a smaller \
+            stripe=, or leave this drive out"
+    )]
+    ShortMember {
+        /// The member.
+        member: String,
+        /// Its size in bytes.
+        bytes: u64,
+        /// The bytes of a stripe.
+        stripe: ByteSize,
+    },
+    /// A latency map was chosen for an array.
+    #[error(
+        "{locator}: a latency map describes one drive, not an array; leave the map out, or give \
+            the members a profile"
+    )]
+    MapOfArray {
+        /// The array.
+        locator: String,
+    },
     /// The system reported an error.
     #[error("{doing} {} failed: {error}", path.display())]
     System {
@@ -196,6 +256,7 @@ impl OpenError {
     pub fn may_pass_soon(&self) -> bool {
         match self {
             Self::InUse { .. } => true,
+            Self::Member { error, .. } => error.may_pass_soon(),
             Self::Device { refusal: DeviceRefusal::InUse(users), .. } => {
                 users.iter().all(DeviceUser::is_process)
             }

@@ -32,6 +32,8 @@ macro_rules! conformance {
             $($of_locks),*, $($of_files),*);
         conformance!(@kind loop_512 Loop512: $($body),*, $($of_keepers),*, $($of_locks),*);
         conformance!(@kind loop_4096 Loop4096: $($body),*, $($of_keepers),*, $($of_locks),*);
+        conformance!(@kind array Array: $($body),*);
+        conformance!(@kind array_of_emulated ArrayOfEmulated: $($body),*);
         conformance!(@kind nbd Nbd: $($body),*, $($of_keepers),*);
         conformance!(@kind nbd_plain NbdPlain: $($body),*, $($of_keepers),*);
     };
@@ -451,7 +453,8 @@ fn the_books_name_the_volumes_and_the_policy(kind: Kind) {
         .collect();
     assert_eq!(accounts, BTreeMap::from([(1, (2, 8)), (7, (1, 4))]));
     assert_eq!((snapshot.policy, snapshot.queued, snapshot.outstanding), ("fcfs", 0, 0));
-    assert_eq!(snapshot.emulation.is_some(), kind == Kind::Emulated);
+    let emulated = matches!(kind, Kind::Emulated | Kind::ArrayOfEmulated);
+    assert_eq!(snapshot.emulation.is_some(), emulated);
     let method = match kind {
         Kind::Uring | Kind::UringBuffered => "io_uring, ",
         Kind::Threads => "threads, ",
@@ -460,6 +463,8 @@ fn the_books_name_the_volumes_and_the_policy(kind: Kind) {
         Kind::Simulated => "simulated swift, unit 0",
         Kind::Loop512 => "io_uring, direct, raw device",
         Kind::Loop4096 => "threads, direct, raw device",
+        Kind::Array => "array of 2, stripes of 8 KiB: /",
+        Kind::ArrayOfEmulated => "array of 2, stripes of 4 KiB: emulated:",
         Kind::Nbd | Kind::NbdPlain => "nbd+unix:///?socket=/",
     };
     assert!(snapshot.backend.starts_with(method), "{}", snapshot.backend);

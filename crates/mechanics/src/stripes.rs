@@ -37,6 +37,24 @@ impl Stripes {
         Sectors::new(smallest.get() / len * len * self.members)
     }
 
+    /// The sectors of a stripe.
+    #[must_use]
+    pub fn stripe(&self) -> Sectors {
+        self.len
+    }
+
+    /// The members and the sectors of the array that each holds, in the order of `extent`: one run
+    /// for each stripe.
+    pub fn runs(self, extent: Extent) -> impl Iterator<Item = (usize, Extent)> {
+        let (mut at, end) = (extent.start.get(), extent.end().get());
+        core::iter::from_fn(move || {
+            let stripe = at / self.len.get();
+            let run = Extent::from_numbers(at, end.min((stripe + 1) * self.len.get()) - at);
+            at = run.end().get();
+            (!run.len.is_zero()).then_some(((stripe % self.members) as usize, run))
+        })
+    }
+
     /// The sectors of a member that hold sectors of `extent`, or an empty extent.
     #[must_use]
     pub fn part(&self, extent: Extent, member: usize) -> Extent {
@@ -97,6 +115,15 @@ mod tests {
                 let sectors: Vec<u64> = (part.start.get()..part.end().get()).collect();
                 prop_assert_eq!(&sectors, expected);
             }
+            let runs: Vec<(usize, Extent)> = stripes.runs(extent).collect();
+            let mut next = extent.start;
+            for (member, run) in &runs {
+                prop_assert_eq!(run.start, next);
+                prop_assert!(run.len <= Sectors::new(len) && !run.len.is_zero());
+                prop_assert_eq!(run.start.get() / len % count as u64, *member as u64);
+                next = run.end();
+            }
+            prop_assert_eq!(next, extent.end());
         }
     }
 }

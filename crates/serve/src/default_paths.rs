@@ -12,6 +12,8 @@ pub(crate) fn beside(locator: &Locator, suffix: &str, elsewhere: &str) -> Option
     let file = match locator {
         Locator::Path(path) => path,
         Locator::Emulated(emulated) => &emulated.backing,
+        // The first member holds the table of volumes.
+        Locator::Array(array) => return beside(array.members.first()?, suffix, elsewhere),
         Locator::Memory(_) | Locator::Simulated(_) | Locator::Nbd(_) => return None,
     };
     let with_suffix = |path: &Path| {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
-use headtime_io::{EmulatedLocator, EmulationSnapshot, Locator, ProfileSource};
+use headtime_io::{ArrayLocator, EmulatedLocator, EmulationSnapshot, Locator, ProfileSource};
 use headtime_mechanics::NoiseLevel;
 use headtime_serve::config::{Config, Flags};
 use headtime_serve::{Server, serve_alone};
@@ -20,8 +20,8 @@ use headtime_console::stop::Stop;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
-    /// Drive: a profile's name, NAME@SETUP, the path of a profile file, or
-    /// emulated:PROFILE?backing=FILE
+    /// Drive: a profile's name, NAME@SETUP, the path of a profile file,
+    /// emulated:PROFILE?backing=FILE, or array:DRIVE,DRIVE,… of such drives
     pub profile: String,
     /// File with the drive's bytes; created if it is missing
     #[arg(long, value_name = "FILE")]
@@ -65,15 +65,42 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn start(arguments: &Arguments) -> Result<Server, Failure> {
-    let emulated = emulated(arguments)?;
+    let drive = match arguments.profile.starts_with("array:") {
+        true => Locator::Array(array(arguments)?),
+        false => Locator::Emulated(emulated(arguments)?),
+    };
     let flags = Flags {
         listen: arguments.listen.clone(),
         outstanding: arguments.outstanding.clone(),
         ..Flags::default()
     };
     let mut config = Config::from_flags(&flags).map_err(Failure::usage)?;
-    config.drive = Some(Locator::Emulated(emulated));
+    config.drive = Some(drive);
     serve_alone(&config).map_err(start_failure)
+}
+
+/// An array of emulated drives.
+fn array(arguments: &Arguments) -> Result<ArrayLocator, Failure> {
+    let Locator::Array(mut array) = Locator::parse(&arguments.profile).map_err(Failure::usage)?
+    else {
+        unreachable!("an array is read from a text that begins with array:")
+    };
+    if arguments.backing.is_some() || arguments.seed.is_some() {
+        return Err(Failure::Usage(anyhow!(
+            "{array}: --backing and --seed are of one drive; write backing=FILE and seed=N in each \
+                member"
+        )));
+    }
+    for member in &mut array.members {
+        let Locator::Emulated(emulated) = member else {
+            return Err(Failure::Usage(anyhow!(
+                "member {member} is not an emulated drive; write emulated:PROFILE?backing=FILE, or \
+                    use `headtime serve`"
+            )));
+        };
+        emulated.noise = arguments.noise.unwrap_or(emulated.noise);
+    }
+    Ok(array)
 }
 
 /// The drive, by either way of naming it.

@@ -27,7 +27,7 @@ pub struct Arguments {
     /// TOML file with any of the settings; options override it
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Drive: the path of a block device or file, or an NBD URI
+    /// Drive: the path of a block device or file, an NBD URI, or array:DRIVE,DRIVE,…
     #[cfg_attr(feature = "simulation", doc = ", or emulated:PROFILE?backing=FILE")]
     #[arg(long, value_name = "LOCATOR")]
     pub drive: Option<String>,

@@ -4,6 +4,7 @@
 //! the [`Notifier`](crate::notifier::Notifier) when a command completed on another thread, and
 //! names the next time at which it must be polled without a notification.
 
+pub(crate) mod array;
 #[cfg(feature = "simulation")]
 pub(crate) mod backing;
 #[cfg(feature = "simulation")]
@@ -12,6 +13,7 @@ pub(crate) mod file;
 pub(crate) mod file_drive;
 pub(crate) mod memory;
 pub(crate) mod nbd;
+pub(crate) mod open;
 pub(crate) mod pool;
 pub(crate) mod raw;
 #[cfg(feature = "simulation")]

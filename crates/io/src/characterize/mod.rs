@@ -129,6 +129,15 @@ pub enum SubjectError {
         /// Its users.
         refusal: DeviceRefusal,
     },
+    /// An array has no mechanics of its own.
+    #[error(
+        "{drive}: an array is not characterized; characterize each of its members, and schedule \
+            the array by their profile (--profile)"
+    )]
+    Array {
+        /// The array.
+        drive: String,
+    },
     /// Virtual time for a drive that has none.
     #[error(
         "{drive}: --virtual needs an emulated or simulated drive; leave it out, or name such a \

@@ -32,6 +32,7 @@ impl ProbedDrive {
     /// See [`SubjectError`]; nothing was changed then.
     pub fn open(locator: &Locator, options: &SubjectOptions) -> Result<Self, SubjectError> {
         let found = match locator {
+            Locator::Array(_) => return Err(SubjectError::Array { drive: locator.to_string() }),
             #[cfg(feature = "simulation")]
             Locator::Simulated(_) | Locator::Emulated(_) => virtual_time::open(locator, options)?,
             #[cfg(not(feature = "simulation"))]

@@ -39,7 +39,7 @@ pub(super) fn open(locator: &Locator, options: &SubjectOptions) -> Result<Found,
             let notifier = Arc::new(Notifier::new().map_err(OpenError::Engine)?);
             Ok(on_backend(emulated::open(locator, emulated, &notifier)?, notifier))
         }
-        Locator::Path(_) | Locator::Memory(_) | Locator::Nbd(_) => {
+        Locator::Array(_) | Locator::Path(_) | Locator::Memory(_) | Locator::Nbd(_) => {
             unreachable!("only simulated drives are opened here")
         }
     }

@@ -44,6 +44,10 @@ pub(crate) enum Kind {
     Nbd,
     /// The same with an nbdkit without FUA and zeroing, and with requests of at most 64 KiB.
     NbdPlain,
+    /// A file and memory, striped.
+    Array,
+    /// Two tiny emulated drives, striped.
+    ArrayOfEmulated,
 }
 
 /// Sectors of every drive opened here.
@@ -64,7 +68,7 @@ impl Kind {
 
     /// Returns true if what was written outlives the drive.
     pub(crate) fn keeps(self) -> bool {
-        !matches!(self, Self::Memory | Self::Simulated)
+        !matches!(self, Self::Memory | Self::Simulated | Self::Array)
     }
 
     /// Returns true if it is a block device.
@@ -86,8 +90,12 @@ pub(crate) struct Place {
 impl Place {
     pub(crate) fn new(kind: Kind) -> Self {
         let directory = tempfile::tempdir().expect("a place for files");
-        std::fs::write(directory.path().join("swift.toml"), SWIFT)
-            .expect("the place can be written");
+        let half = SWIFT
+            .replace("capacity_sectors = 16384", "capacity_sectors = 8192")
+            .replace("cylinders = 130", "cylinders = 66");
+        for (name, profile) in [("swift.toml", SWIFT), ("half.toml", &half)] {
+            std::fs::write(directory.path().join(name), profile).expect("the place can be written");
+        }
         let device = if kind.is_device() {
             let backing = directory.path().join("drive.img");
             let file = std::fs::File::create(&backing).expect("the place can be written");
@@ -126,6 +134,16 @@ impl Place {
             Kind::Nbd | Kind::NbdPlain => {
                 format!("nbd+unix:///?socket={}", self.path("nbd.sock").display())
             }
+            Kind::Array => {
+                format!("array:stripe=8KiB,{},memory:{}", backing.display(), SECTORS / 2 * 512)
+            }
+            Kind::ArrayOfEmulated => {
+                let member = |name: &str| {
+                    let (profile, file) = (self.path("half.toml"), self.path(name));
+                    format!("emulated:{}?backing={}", profile.display(), file.display())
+                };
+                format!("array:stripe=4KiB,{},{}", member("a"), member("b"))
+            }
             _ => backing.display().to_string(),
         };
         Locator::parse(&text).expect("a locator")
@@ -135,12 +153,11 @@ impl Place {
         let method = match self.kind {
             Kind::Threads | Kind::Loop4096 => IoMethod::Threads,
             Kind::Uring | Kind::UringBuffered | Kind::Loop512 => IoMethod::Uring,
-            Kind::Emulated | Kind::Memory | Kind::Simulated | Kind::Nbd | Kind::NbdPlain => {
-                IoMethod::Auto
-            }
+            _ => IoMethod::Auto,
         };
+        let members = if self.kind == Kind::Array { 2 } else { 1 };
         DriveOptions {
-            create_bytes: Some(SECTORS * self.kind.sector() as u64),
+            create_bytes: Some(SECTORS * self.kind.sector() as u64 / members),
             io_method: method,
             direct: self.kind != Kind::UringBuffered,
             drain_timeout: Nanos::from_secs(60),

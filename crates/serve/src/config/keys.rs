@@ -19,8 +19,8 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
     Key {
         name: "drive",
         takes: "LOCATOR",
-        summary: "the drive: emulated:PROFILE?backing=FILE, an NBD URI, or the path of a block \
-            device or file",
+        summary: "the drive: emulated:PROFILE?backing=FILE, an NBD URI, the path of a block device \
+            or file, or array:DRIVE,DRIVE,…",
         default: "none; must be given",
         set: |config, value| {
             let drive = Locator::parse(value.text()?).map_err(|error| value.error(error))?;

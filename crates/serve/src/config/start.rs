@@ -54,6 +54,12 @@ impl Config {
                 Ok(found) => found.is_file().then(|| found.len()),
                 Err(_) => self.create.map(|size| size.get()),
             },
+            Locator::Array(array) => {
+                for member in &array.members {
+                    self.shape(member)?;
+                }
+                None
+            }
             Locator::Memory(_) | Locator::Nbd(_) => None,
         };
         let capacity = Sectors::new(bytes.unwrap_or(i64::MAX as u64) / u64::from(sector.bytes()));

@@ -53,7 +53,7 @@ pub(super) fn of_closed_drive(locator: &Locator) -> io::Result<[u8; 16]> {
         Locator::Path(path) => start_of(path)?,
         Locator::Emulated(emulated) => start_of(&emulated.backing)?,
         Locator::Memory(_) | Locator::Simulated(_) => Vec::new(),
-        Locator::Nbd(_) => {
+        Locator::Array(_) | Locator::Nbd(_) => {
             let drive = Drive::open(locator, DriveOptions::default()).map_err(io::Error::other)?;
             return of_open_drive(&drive.handle(), locator).map_err(io::Error::other);
         }
@@ -79,7 +79,7 @@ fn by_name(locator: &Locator) -> [u8; 16] {
         Locator::Path(path) => disk(path).unwrap_or_else(|| file(path)),
         Locator::Emulated(emulated) => file(&emulated.backing),
         Locator::Nbd(server) => server.uri.to_string(),
-        Locator::Memory(_) | Locator::Simulated(_) => locator.to_string(),
+        Locator::Array(_) | Locator::Memory(_) | Locator::Simulated(_) => locator.to_string(),
     };
     ScanSubject::identity_by_name(&name)
 }

@@ -1,0 +1,154 @@
+//! `array:[stripe=SIZE,]DRIVE,DRIVE,…`: drives striped into one.
+//!
+//! Members are locators of their own, without a literal comma: within `emulated:`, `simulated:` and
+//! NBD locators it is written `%2C`. Settings come before the members. A file whose name looks like
+//! a setting is written with a path, as in `./stripe=1`.
+
+use std::fmt;
+
+use headtime_units::{ByteSize, parse_bytes};
+
+use super::{Locator, LocatorError};
+
+/// The parts of an `array:` locator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArrayLocator {
+    /// The bytes of a stripe; a multiple of 512, and of the members' sectors.
+    pub stripe: ByteSize,
+    /// The members in the order of stripes, at least two.
+    pub members: Vec<Locator>,
+}
+
+/// 128 KiB, as in P4.
+const STRIPE: u64 = 128 << 10;
+/// The smallest sector, and the unit of stripes.
+const UNIT: u64 = 512;
+/// Longer stripes than any drive's cache put a large request on one member.
+const LONGEST_STRIPE: u64 = 1 << 30;
+
+/// Divides `rest`, the part of `text` after `array:`: the bytes of a stripe and the texts of the
+/// members.
+fn divide<'a>(text: &str, rest: &'a str) -> Result<(ByteSize, Vec<&'a str>), LocatorError> {
+    let (mut stripe, mut members) = (None, Vec::new());
+    for part in rest.split(',') {
+        let is_setting = |(key, _): &(&str, &str)| {
+            members.is_empty() && !key.is_empty() && key.chars().all(|c| c.is_ascii_lowercase())
+        };
+        match part.split_once('=').filter(is_setting) {
+            Some(("stripe", size)) if stripe.is_none() => stripe = Some(read_stripe(text, size)?),
+            Some(_) => return Err(bad(text, part, "the setting stripe, once")),
+            None if part.is_empty() => {
+                return Err(bad(text, part, "a drive; write no empty member"));
+            }
+            None if part.starts_with("array:") => {
+                return Err(bad(text, part, "a drive that is no array itself"));
+            }
+            None => members.push(part),
+        }
+    }
+    if let [] | [_] = members.as_slice() {
+        let only = members.first().copied().unwrap_or(rest);
+        return Err(bad(text, only, "two drives or more"));
+    }
+    Ok((stripe.unwrap_or(ByteSize::new(STRIPE)), members))
+}
+
+impl ArrayLocator {
+    /// Parses `text`, which begins with `array:`.
+    pub(super) fn parse(text: &str, rest: &str) -> Result<Self, LocatorError> {
+        let (stripe, texts) = divide(text, rest)?;
+        let mut members: Vec<Locator> = Vec::with_capacity(texts.len());
+        for (place, member) in texts.iter().enumerate() {
+            let locator = Locator::parse(member).map_err(|error| LocatorError::Member {
+                text: text.to_owned(),
+                number: place + 1,
+                error: Box::new(error),
+            })?;
+            // Equal locators of drives in memory are different drives.
+            let is_named_once = matches!(locator, Locator::Memory(_) | Locator::Simulated(_))
+                || !members.iter().any(|other| is_same_drive(other, &locator));
+            if !is_named_once {
+                return Err(bad(text, member, "another drive than the members before it"));
+            }
+            members.push(locator);
+        }
+        Ok(Self { stripe, members })
+    }
+}
+
+/// Returns true if two locators name the same file or server, as far as their texts show.
+fn is_same_drive(one: &Locator, other: &Locator) -> bool {
+    let file = |locator: &Locator| match locator {
+        Locator::Path(path) => Some(path.clone()),
+        Locator::Emulated(emulated) => Some(emulated.backing.clone()),
+        _ => None,
+    };
+    one == other || file(one).is_some_and(|path| file(other) == Some(path))
+}
+
+fn read_stripe(text: &str, size: &str) -> Result<ByteSize, LocatorError> {
+    let expected = "a size from 512 B to 1 GiB in whole sectors, such as stripe=128KiB";
+    let stripe = parse_bytes(size).map_err(|_| bad(text, &format!("stripe={size}"), expected))?;
+    let fits = (UNIT..=LONGEST_STRIPE).contains(&stripe.get()) && stripe.get() % UNIT == 0;
+    if fits { Ok(stripe) } else { Err(bad(text, &format!("stripe={size}"), expected)) }
+}
+
+fn bad(text: &str, part: &str, expected: &'static str) -> LocatorError {
+    LocatorError::Array { text: text.to_owned(), part: part.to_owned(), expected }
+}
+
+impl fmt::Display for ArrayLocator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "array:stripe={}", self.stripe.get())?;
+        for member in &self.members {
+            let text = member.to_string();
+            match member {
+                Locator::Path(_) => write!(f, ",{text}")?,
+                _ => write!(f, ",{}", text.replace(',', "%2C"))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_array_is_read_and_printed() {
+        let text = "array:stripe=131072,/dev/sda,emulated:atlas10k?backing=a%2Cb";
+        let locator = Locator::parse(text).expect(text);
+        assert_eq!(locator.to_string(), text);
+        let Locator::Array(array) = locator else { panic!("{text} is an array") };
+        assert_eq!((array.stripe.get(), array.members.len()), (128 << 10, 2));
+        let short = Locator::parse("array:memory:1MiB,memory:1MiB").expect("two drives in memory");
+        let long = "array:stripe=131072,memory:1048576,memory:1048576";
+        assert_eq!(short.to_string(), long);
+        assert_eq!(Locator::parse(long), Ok(short));
+    }
+
+    #[test]
+    fn a_bad_array_names_the_part_and_what_is_expected() {
+        let cases = [
+            ("array:", "`` is not a drive"),
+            ("array:a", "`a` is not two drives or more"),
+            ("array:stripe=128KiB", "is not two drives or more"),
+            ("array:stripe=1000,a,b", "`stripe=1000` is not a size from 512 B"),
+            ("array:stripe=0,a,b", "`stripe=0` is not a size"),
+            ("array:stripe=much,a,b", "`stripe=much` is not a size"),
+            ("array:stripe=1KiB,stripe=1KiB,a,b", "`stripe=1KiB` is not the setting stripe, once"),
+            ("array:stripes=1KiB,a,b", "`stripes=1KiB` is not the setting stripe, once"),
+            ("array:a,,b", "write no empty member"),
+            ("array:a,array:b,c", "`array:b` is not a drive that is no array"),
+            ("array:a,b,a", "`a` is not another drive than the members before it"),
+            ("array:a,emulated:atlas10k?backing=a", "is not another drive"),
+            ("array:a,emulated:atlas10k", "member 2: drive `emulated:atlas10k` names no backing"),
+        ];
+        for (text, part) in cases {
+            let message = Locator::parse(text).expect_err(text).to_string();
+            assert!(message.contains(part), "{text}: {message}");
+            assert!(message.contains(text), "{text}: {message}");
+        }
+    }
+}
