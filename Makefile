@@ -36,7 +36,7 @@ setup-build:
 
 demo: setup-build ## Serve an emulated drive to three clients in three runs; write target/demo/report.html
 	@scripts/setup.sh demo
-	cargo run --locked --release --quiet -p headtime-cli -- demo --out target/demo
+	cargo run --locked --release -p headtime-cli -- demo --out target/demo
 
 test: setup-build ## Check formatting, lints, documentation and licenses, and run every test
 	@scripts/setup.sh test
