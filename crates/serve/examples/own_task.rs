@@ -1,7 +1,7 @@
 //! A background task of an application: the share of zeroes on a drive, computed in any order of
 //! sectors, stored across restarts, in disk time that no client uses.
 //! ```text
-//! cargo run --example own_task -- DRIVE [STATE]      such as simulated:hp-c2247a or drive.img
+//! cargo run --example own_task -- DRIVE [STATE]      such as simulated:atlas10k or drive.img
 //! ```
 //! The drive reads for the scan beside all other requests of the program, as long as the feed
 //! exists; this example has none.
