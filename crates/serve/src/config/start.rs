@@ -51,7 +51,7 @@ impl Config {
             Locator::Emulated(at) => return of(&at.profile, at.setup.as_deref()),
             Locator::Simulated(at) => return of(&at.profile, at.setup.as_deref()),
             Locator::Path(path) => match std::fs::metadata(path) {
-                Ok(found) => found.is_file().then(|| found.len()),
+                Ok(found) => found.is_file().then_some(found.len()),
                 Err(_) => self.create.map(|size| size.get()),
             },
             Locator::Array(array) => {
