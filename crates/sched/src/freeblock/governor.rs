@@ -5,12 +5,12 @@
 //! filled and no time is taken from clients, until later responses have paid it back.
 //!
 //! *Control gaps.* One gap in `controls` in which something was found is left unfilled, and all
-//! are while the balance is negative. The cost of
-//! a filled gap is the number of revolutions by which its request ended later than predicted, less
-//! the mean of that number over control gaps. Only whole revolutions count: the request begins
-//! where its sector lies, and smaller differences are noise of reports. So what the drive does by
-//! itself (reads a sector again, loses the track) is not charged to fills. What a fill takes away
-//! is: without it the arm would at times have arrived early enough to save a revolution.
+//! are while the balance is negative. The cost of a filled gap is the number of revolutions by
+//! which its request ended later than predicted, less the mean of that number over control gaps.
+//! Only whole revolutions count: the request begins where its sector lies, and smaller differences
+//! are noise of reports. So what the drive does by itself (reads a sector again, loses the track)
+//! is not charged to fills. What a fill takes away is: without it the arm would at times have
+//! arrived early enough to save a revolution.
 //!
 //! *Lag.* A delay lasts until the drive is idle: the later requests wait for it as well. The
 //! *lag* is the time by which the drive is later than it would be without background reads. Each

@@ -55,7 +55,7 @@ const FOLLOW: u64 = 8;
 const FIRMWARE_FOLLOW: Nanos = Nanos::from_us(2);
 
 /// A gap is left alone if the request after it is a revolution early with a chance of more than one
-/// in so many (measured on a simulated 20 TB drive: with none, clients lose twice as much).
+/// in so many (measured on a simulated 20 TB drive: with none, clients lose 3 times as much).
 const EARLY: u64 = 100;
 
 /// While the drive is idle and waits for a command, the search effort is divided by this.
