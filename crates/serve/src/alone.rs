@@ -21,5 +21,5 @@ pub fn serve_alone(config: &Config) -> Result<Server, StartError> {
     let mut alone = Config { policy: firmware, ..config.clone() };
     // Tunables stored by another server of this drive do not apply.
     alone.tuned.insert("policy");
-    Server::open(&alone, &ServedContent::Whole { name: ALONE_EXPORT })
+    Server::open(&alone, ServedContent::Whole { name: ALONE_EXPORT })
 }

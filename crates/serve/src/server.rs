@@ -44,6 +44,7 @@ use crate::stats::{Gauges, Stats};
 use crate::status::StatusSource;
 use crate::tls::{Permissions, Tls, TlsConfig, TlsError};
 use crate::tuner::{TuneError, Tuner};
+use crate::volumes::existing::SettingsFile;
 use crate::volumes::{TableState, VolumeSpec, Volumes};
 
 pub use contents::VolumeReport;
@@ -112,9 +113,7 @@ impl Server {
     /// Starts a server from a configuration.
     pub fn start(config: &Config) -> Result<Self, StartError> {
         config.check()?;
-        let specs: Vec<VolumeSpec> =
-            config.volumes.iter().map(crate::config::VolumeConfig::requested).collect();
-        Self::open(config, &ServedContent::Volumes { specs: &specs, initialize: config.initialize })
+        Self::open(config, served_content(config, &specs(config)))
     }
 
     /// Serves an open drive. The configuration's drive, policy and drive bounds are ignored, except
@@ -124,23 +123,17 @@ impl Server {
             config.drive.clone().unwrap_or_else(|| Locator::Path("(opened by the caller)".into()));
         let config = Config { drive: Some(named), ..config.clone() };
         config.check()?;
-        let specs: Vec<VolumeSpec> =
-            config.volumes.iter().map(crate::config::VolumeConfig::requested).collect();
-        Self::open_on(
-            &config,
-            &ServedContent::Volumes { specs: &specs, initialize: config.initialize },
-            |_| Ok(drive),
-        )
+        Self::open_on(&config, served_content(&config, &specs(&config)), |_| Ok(drive))
     }
 
-    pub(crate) fn open(config: &Config, serving: &ServedContent<'_>) -> Result<Self, StartError> {
+    pub(crate) fn open(config: &Config, serving: ServedContent<'_>) -> Result<Self, StartError> {
         Self::open_on(config, serving, |locator| open_drive(locator, &drive_options(config)))
     }
 
     /// Opens the drive only after everything before has succeeded.
     fn open_on(
         config: &Config,
-        serving: &ServedContent<'_>,
+        serving: ServedContent<'_>,
         open_drive: impl FnOnce(&Locator) -> Result<Drive, OpenError>,
     ) -> Result<Self, StartError> {
         let locator = config.drive.as_ref().expect("a checked configuration names a drive");
@@ -480,6 +473,25 @@ impl fmt::Debug for Server {
             .field("addresses", &self.addresses)
             .field("volumes", &self.volumes)
             .finish_non_exhaustive()
+    }
+}
+
+/// The volumes that a configuration requests.
+fn specs(config: &Config) -> Vec<VolumeSpec> {
+    config.volumes.iter().map(crate::config::VolumeConfig::requested).collect()
+}
+
+fn served_content<'a>(config: &Config, specs: &'a [VolumeSpec]) -> ServedContent<'a> {
+    if !config.existing {
+        return ServedContent::Volumes { specs, initialize: config.initialize };
+    }
+    let locator = config.drive.as_ref().expect("a checked configuration names a drive");
+    let drive = crate::scans::identity_by_name(locator);
+    let directory = config.state.path(default_state_directory(locator));
+    ServedContent::Existing {
+        specs,
+        drive,
+        settings: SettingsFile::new(directory.as_deref(), drive),
     }
 }
 

@@ -96,6 +96,10 @@ pub struct Arguments {
     /// drive's content is lost
     #[arg(long)]
     pub initialize: bool,
+    /// Serve a drive with other content as it is, and write nothing to it: the whole drive as the
+    /// volume `disk`, and each GPT partition as a volume
+    #[arg(long, conflicts_with_all = ["initialize", "create"])]
+    pub existing: bool,
     /// Show a live view of the volumes while serving
     #[arg(long)]
     pub view: bool,
@@ -174,6 +178,7 @@ pub fn config(arguments: &Arguments) -> Result<Config, Failure> {
         metrics_public: arguments.metrics_public,
         listen: arguments.listen.clone(),
         initialize: arguments.initialize,
+        existing: arguments.existing,
         volumes: arguments.volume.clone(),
         limits: arguments.limit.clone(),
     };

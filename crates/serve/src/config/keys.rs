@@ -195,6 +195,14 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
         default: "false",
         set: |config, value| value.boolean().map(|flag| config.initialize = flag),
     },
+    Key {
+        name: "existing",
+        takes: "true or false",
+        summary: "serve a drive with other content as it is: the whole drive as the volume disk, \
+            and each GPT partition; nothing is written to it",
+        default: "false",
+        set: |config, value| value.boolean().map(|flag| config.existing = flag),
+    },
 ];
 
 /// The keys of a volume.

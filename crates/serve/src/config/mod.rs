@@ -106,6 +106,8 @@ pub struct Config {
     pub clients: Vec<ClientConfig>,
     /// A drive with other content, or with a damaged table of volumes, may be overwritten.
     pub initialize: bool,
+    /// The drive is served as it is: the whole drive and its partitions are its volumes.
+    pub existing: bool,
     /// The volumes to serve; when there are none, all volumes on the drive.
     pub volumes: Vec<VolumeConfig>,
     /// The bounds of the server.
@@ -226,6 +228,8 @@ pub struct Flags {
     pub listen: Vec<String>,
     /// `--initialize`.
     pub initialize: bool,
+    /// `--existing`.
+    pub existing: bool,
     /// `--volume NAME[=SIZE][,key=value…]`, any number of times.
     pub volumes: Vec<String>,
     /// `--limit key=value`, any number of times.
@@ -311,6 +315,7 @@ impl Config {
             report(key, text, set(&[SERVER_KEYS], self, key, text));
         }
         self.initialize |= flags.initialize;
+        self.existing |= flags.existing;
         self.metrics_public |= flags.metrics_public;
         let mut flagged: Vec<VolumeConfig> = Vec::new();
         for text in &flags.volumes {
@@ -364,6 +369,15 @@ impl Config {
                     file, so leave create out"
                     .to_string(),
             );
+        }
+        if self.existing {
+            let contradicts = |key: &str, what: &str| {
+                format!("existing serves a drive as it is, but {key} {what}; leave one of them out")
+            };
+            messages
+                .extend(self.create.map(|_| contradicts("create", "makes a file for a new drive")));
+            let overwrites = || contradicts("initialize", "allows its content to be overwritten");
+            messages.extend(self.initialize.then(overwrites));
         }
         messages.extend(self.raw_contradictions());
         messages.extend(self.map_contradictions());

@@ -32,6 +32,8 @@ impl Config {
             messages.extend(loaded.err().map(|error| error.to_string()));
         }
         match self.shape(drive) {
+            // The volumes of such a drive are known when it is read.
+            Ok(_) if self.existing => {}
             Ok(shape) => messages.extend(self.refused_volumes(shape)),
             Err(message) => messages.push(message),
         }

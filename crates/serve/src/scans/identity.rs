@@ -68,7 +68,7 @@ fn table_of(area: &[u8]) -> Option<[u8; 16]> {
 
 /// The serial number of a disk, the path of a file or the URI of a server: a name that stays with
 /// the drive.
-fn by_name(locator: &Locator) -> [u8; 16] {
+pub(crate) fn by_name(locator: &Locator) -> [u8; 16] {
     let file = |path: &Path| {
         format!(
             "file {}",

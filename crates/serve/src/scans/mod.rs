@@ -32,6 +32,7 @@ use headtime_units::{Extent, Sectors, Share};
 
 pub use alone::{AloneError, AloneOptions, Remembered, ScanAlone};
 use files::StateFile;
+pub(crate) use identity::by_name as identity_by_name;
 use output::OutputFile;
 use runner::{CommandMessage, Phase, Runner, RunnerState, ScanCommand, this_boot, words_of};
 pub use status::{DigestFigures, RangeList, ScanState, ScanStatus, SourceBytes};

@@ -6,6 +6,7 @@ use headtime_units::ByteSize;
 use crate::config::ServeLimits;
 use crate::disk::Disk as _;
 use crate::export::{Blocks, Export, Exports};
+use crate::volumes::existing::SettingsFile;
 use crate::volumes::{
     AREA_BYTES, Ensured, LiveVolume, StoreError, TableState, Volume, VolumeSpec, VolumeStore,
     shares,
@@ -26,6 +27,9 @@ pub struct VolumeReport {
 pub(crate) enum ServedContent<'a> {
     /// These volumes; all volumes if the list is empty.
     Volumes { specs: &'a [VolumeSpec], initialize: bool },
+    /// These volumes of a drive that is served as it is; all if the list is empty. `drive` is its
+    /// identity.
+    Existing { specs: &'a [VolumeSpec], drive: [u8; 16], settings: SettingsFile },
     /// The whole drive under this name.
     Whole { name: &'a str },
 }
@@ -50,7 +54,7 @@ pub(super) struct OpenedDrive {
 impl Contents {
     pub(super) fn of(
         disk: &DriveHandle,
-        serving: &ServedContent<'_>,
+        serving: ServedContent<'_>,
         limits: &ServeLimits,
     ) -> Result<Self, StoreError> {
         let (shape, blocks) = (
@@ -58,8 +62,14 @@ impl Contents {
             Blocks { physical: disk.physical_block(), request_bytes: request_bytes(limits) },
         );
         let exports = Exports::default();
-        let (specs, initialize) = match *serving {
-            ServedContent::Volumes { specs, initialize } => (specs, initialize),
+        let (specs, mut store, opening) = match serving {
+            ServedContent::Volumes { specs, initialize } => {
+                let (store, opening) = VolumeStore::open(disk, initialize)?;
+                (specs, store, Some(opening))
+            }
+            ServedContent::Existing { specs, drive, settings } => {
+                (specs, VolumeStore::open_existing(disk, drive, settings)?, None)
+            }
             ServedContent::Whole { name } => {
                 exports.add(Export::of_drive(name, shape, blocks));
                 let opened = OpenedDrive {
@@ -71,15 +81,14 @@ impl Contents {
                 return Ok(Self { exports, opened, store: None });
             }
         };
-        let (mut store, opening) = VolumeStore::open(disk, initialize)?;
-        if let TableState::Repaired(wrong) = &opening {
+        if let Some(TableState::Repaired(wrong)) = &opening {
             tracing::warn!(
                 "one of the two copies of the drive's table of volumes was damaged ({wrong}) and \
                     was restored from the other; unless the last server was killed, check the \
                     drive"
             );
         }
-        if let TableState::Restored(wrong) = &opening {
+        if let Some(TableState::Restored(wrong)) = &opening {
             tracing::warn!(
                 "the drive's table of volumes was lost ({wrong}) and was restored from its copy at \
                     the end of the drive; find out what has overwritten the first MiB"
@@ -112,15 +121,12 @@ impl Contents {
             exports.serve(&LiveVolume::new(&served.volume, shape.sector), blocks);
         }
         let uuid = table.uuid();
-        // Fails only for a drive that is closing.
-        let _ =
-            disk.identify_by(DriveIdentity::from_start(AREA_BYTES, move |area| uuid.is_of(area)));
-        let opened = OpenedDrive {
-            drive: uuid.0,
-            volumes,
-            opening: Some(opening),
-            free: table.free().total,
-        };
+        if opening.is_some() {
+            let identity = DriveIdentity::from_start(AREA_BYTES, move |area| uuid.is_of(area));
+            // Fails only for a drive that is closing.
+            let _ = disk.identify_by(identity);
+        }
+        let opened = OpenedDrive { drive: uuid.0, volumes, opening, free: table.free().total };
         Ok(Self { exports, opened, store: Some(store) })
     }
 }

@@ -97,6 +97,12 @@ pub enum VolumeError {
         slot::MAX_ENTRIES
     )]
     TooMany { name: String },
+    /// A volume that would come, go or change its size on a drive that is served as it is.
+    #[error(
+        "volume {name}: the drive is served as it is (`existing`) with {known}; only their \
+            settings can change. Stop the server and use a partitioning program for the rest"
+    )]
+    Existing { name: String, known: String },
     /// An unknown volume.
     #[error("there is no volume {name} on the drive; it has {known}")]
     Unknown { name: String, known: String },

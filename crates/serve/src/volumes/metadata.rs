@@ -109,8 +109,8 @@ pub enum MetadataError {
     /// The drive holds foreign data.
     #[error(
         "the drive holds other content: its {at} MiB is neither empty nor a table of volumes; \
-         check that it is the right drive, then allow overwriting it with `initialize` (everything \
-         on it is lost)"
+         serve it as it is with `existing`; or check that it is the right drive, then allow \
+         overwriting it with `initialize` (everything on it is lost)"
     )]
     Foreign { at: &'static str },
     /// The drive holds foreign data, and the copy of a table at its end.
@@ -405,7 +405,7 @@ fn checked_shape(table: VolumeTable, shape: DriveShape) -> Result<VolumeTable, M
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::volumes::{SettingsChange, VolumeSpec};
+    use crate::volumes::{Layout, SettingsChange, VolumeSpec};
     use headtime_units::{ByteSize, Extent, Nanos, SectorSize};
     use proptest::prelude::*;
 
@@ -638,7 +638,7 @@ mod tests {
         let settings = crate::volumes::VolumeSettings::default();
         let id = headtime_sched::VolumeId(1);
         let volume = crate::volumes::Volume { id, name: "all".to_string(), extent, settings };
-        let table = VolumeTable::from_parts(UUID, SHAPE, 2, vec![volume]).unwrap();
+        let table = VolumeTable::from_parts(Layout::Own, UUID, SHAPE, 2, vec![volume]).unwrap();
         let (_, steps) = Metadata { table, generation: 5, current: 0 }.repair();
         let mut platter = Platter::new();
         platter.carry_out(&steps);

@@ -55,6 +55,7 @@
 //! delays. [`Volumes`] changes the volumes of a running server.
 
 mod errors;
+pub(crate) mod existing;
 mod live;
 mod metadata;
 mod orders;
@@ -73,7 +74,8 @@ pub use settings::{ClassNames, ClassSettings, SettingsChange, VolumeClass, Volum
 pub use store::{StoreError, VolumeStore};
 
 pub use table::{
-    DriveShape, Ensured, FreeSpace, Volume, VolumeSpec, VolumeTable, check_description, check_name,
+    DriveShape, Ensured, FreeSpace, Layout, Volume, VolumeSpec, VolumeTable, check_description,
+    check_name,
 };
 pub use uuid::DriveUuid;
 

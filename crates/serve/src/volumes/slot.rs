@@ -48,7 +48,7 @@ use headtime_units::{Extent, Nanos, SectorSize, Sectors, Share};
 
 use super::errors::TableError;
 use super::settings::{ClassSettings, VolumeClass, VolumeSettings};
-use super::table::{DriveShape, Volume, VolumeTable};
+use super::table::{DriveShape, Layout, Volume, VolumeTable};
 use super::uuid::DriveUuid;
 
 /// Bytes of one slot; a multiple of every sector size.
@@ -162,6 +162,11 @@ pub fn encode(table: &VolumeTable, generation: u64) -> Vec<u8> {
 /// Decodes a slot of [`SLOT_BYTES`] bytes. Never panics, whatever the bytes.
 #[must_use]
 pub fn decode(bytes: &[u8]) -> SlotContent {
+    decode_as(bytes, Layout::Own)
+}
+
+/// The same for volumes of this origin.
+pub(super) fn decode_as(bytes: &[u8], layout: Layout) -> SlotContent {
     if bytes.iter().all(|byte| *byte == 0) {
         return SlotContent::Blank;
     }
@@ -181,13 +186,17 @@ pub fn decode(bytes: &[u8]) -> SlotContent {
     if !(OLDEST_VERSION..=FORMAT_VERSION).contains(&version) {
         return SlotContent::Unsupported { version };
     }
-    match decode_table(bytes, version) {
+    match decode_table(bytes, version, layout) {
         Ok((generation, table)) => SlotContent::Table { generation, table },
         Err(error) => SlotContent::Damaged(error),
     }
 }
 
-fn decode_table(bytes: &[u8], version: u32) -> Result<(u64, VolumeTable), SlotError> {
+fn decode_table(
+    bytes: &[u8],
+    version: u32,
+    layout: Layout,
+) -> Result<(u64, VolumeTable), SlotError> {
     let count = u32_at(bytes, 60) as usize;
     if count.checked_mul(ENTRY_BYTES).and_then(|entries| entries.checked_add(HEADER_BYTES))
         != Some(bytes.len())
@@ -219,7 +228,8 @@ fn decode_table(bytes: &[u8], version: u32) -> Result<(u64, VolumeTable), SlotEr
             }
         }
     }
-    let table = VolumeTable::from_parts(DriveUuid(uuid), shape, u32_at(bytes, 56), volumes)?;
+    let table =
+        VolumeTable::from_parts(layout, DriveUuid(uuid), shape, u32_at(bytes, 56), volumes)?;
     Ok((u64_at(bytes, 24), table))
 }
 

@@ -1,5 +1,6 @@
 //! [`VolumeStore`]: the metadata area on a real drive. It carries out [`Metadata`]'s steps through
-//! the scheduler, as requests of the server itself.
+//! the scheduler, as requests of the server itself. The table of a drive that is served as it is
+//! has its settings in a file instead.
 
 use headtime_io::{Io, IoError};
 use headtime_sched::{ShareRefusal, VolumeId};
@@ -7,6 +8,7 @@ use headtime_units::{Extent, Sectors};
 
 use super::AREA_BYTES;
 use super::errors::VolumeError;
+use super::existing::{self, SettingsFile};
 use super::metadata::{Area, Metadata, MetadataError, MetadataStep, TableState};
 use super::table::{Ensured, VolumeSpec, VolumeTable};
 use super::uuid::DriveUuid;
@@ -14,7 +16,18 @@ use crate::disk::Disk;
 
 /// The table of volumes on a drive.
 #[derive(Debug)]
-pub struct VolumeStore {
+pub struct VolumeStore(Place);
+
+/// The place of the table.
+#[derive(Debug)]
+enum Place {
+    Drive(OnDrive),
+    File { table: VolumeTable, settings: SettingsFile },
+}
+
+/// A table in the metadata area of the drive.
+#[derive(Debug)]
+struct OnDrive {
     metadata: Metadata,
     /// A change failed and could not be undone yet, so the drive may hold the changed table.
     rollback_pending: bool,
@@ -39,6 +52,22 @@ pub enum StoreError {
             that succeeds, which the next change tries first, a restart may find the change made"
     )]
     NotPutBack { doing: &'static str, error: Box<IoError>, again: Box<IoError> },
+    /// A drive with a table of volumes is to be served as it is.
+    #[error(
+        "the drive has volumes of Headtime, which would be exposed as one; leave `existing` out"
+    )]
+    HasTable,
+    /// The partitions of a drive that is served as it is cannot be read.
+    #[error(
+        "its GPT cannot be used: {0}; repair it with a partitioning program (sgdisk -v, gdisk)"
+    )]
+    Partitions(String),
+    /// The remembered settings of the volumes of a drive that is served as it is are unusable.
+    #[error(
+        "the settings of its volumes in {path}: {fault}; restore the file, or remove it to start \
+            without settings"
+    )]
+    Settings { path: String, fault: String },
     /// The scheduler rejects the terms of a volume.
     #[error("{name}: {refusal}")]
     Terms { name: String, refusal: ShareRefusal },
@@ -68,14 +97,31 @@ impl VolumeStore {
         let opened = Metadata::open(&first, &last, shape, initialize, random_uuid()?)?;
         carry_out(disk, opened.steps)
             .map_err(|failed| StoreError::Io { doing: failed.doing, error: failed.error })?;
-        Ok((Self { metadata: opened.metadata, rollback_pending: false }, opened.opening))
+        let place = OnDrive { metadata: opened.metadata, rollback_pending: false };
+        Ok((Self(Place::Drive(place)), opened.opening))
+    }
+
+    /// Finds the volumes of a drive that is served as it is. Nothing is written.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub(crate) fn open_existing(
+        disk: &dyn Disk,
+        drive: [u8; 16],
+        settings: SettingsFile,
+    ) -> Result<Self, StoreError> {
+        let table = existing::table(disk, drive, &settings)?;
+        Ok(Self(Place::File { table, settings }))
     }
 
     /// The current table. A failed change never becomes part of it: it is undone on the drive too,
     /// at once or before the next change.
     #[must_use]
     pub fn table(&self) -> &VolumeTable {
-        self.metadata.table()
+        match &self.0 {
+            Place::Drive(drive) => drive.metadata.table(),
+            Place::File { table, .. } => table,
+        }
     }
 
     /// Makes all volumes exist as specified, or changes nothing. The change is durable when this
@@ -114,7 +160,9 @@ impl VolumeStore {
         disk: &dyn Disk,
         change: impl FnOnce(&mut VolumeTable) -> Result<T, VolumeError>,
     ) -> Result<T, StoreError> {
-        self.finish_rollback(disk)?;
+        if let Place::Drive(drive) = &mut self.0 {
+            drive.finish_rollback(disk)?;
+        }
         let mut table = self.table().clone();
         let done = change(&mut table)?;
         self.replace(disk, table)?;
@@ -130,6 +178,19 @@ impl VolumeStore {
         if table == *self.table() {
             return Ok(());
         }
+        match &mut self.0 {
+            Place::Drive(drive) => drive.replace(disk, table),
+            Place::File { table: current, settings } => {
+                settings.write(&table)?;
+                *current = table;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl OnDrive {
+    fn replace(&mut self, disk: &dyn Disk, table: VolumeTable) -> Result<(), StoreError> {
         self.write(disk, table).map_err(|Failed { doing, error, .. }| match self.undo(disk) {
             Ok(()) => StoreError::Io { doing, error },
             Err(again) => StoreError::NotPutBack {
@@ -152,7 +213,7 @@ impl VolumeStore {
     }
 
     fn undo(&mut self, disk: &dyn Disk) -> Result<(), Failed> {
-        self.write(disk, self.table().clone())
+        self.write(disk, self.metadata.table().clone())
     }
 
     /// Makes `table` current, on the drive and here. After a failure the old table stays current

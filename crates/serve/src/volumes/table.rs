@@ -3,6 +3,9 @@
 //! Invariants, checked by [`VolumeTable::check`] for everything read from a drive: names are unique
 //! and valid, ids are unique and below `next_id`, extents start on [`ALIGNMENT_BYTES`], lie after
 //! the metadata area and on the drive, and do not overlap. Volumes are sorted by address.
+//!
+//! The volumes of [`Layout::Existing`] are the drive's partitions: they lie anywhere on the drive,
+//! and only their settings change.
 
 use headtime_sched::VolumeId;
 use headtime_units::{ByteSize, Extent, Lba, Nanos, SectorSize, Sectors, Share};
@@ -66,9 +69,19 @@ pub struct FreeSpace {
     pub largest: ByteSize,
 }
 
+/// The origin of a drive's volumes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Volumes of Headtime, which it allocates.
+    Own,
+    /// The whole drive and its partitions, which another program made.
+    Existing,
+}
+
 /// All volumes of one drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeTable {
+    layout: Layout,
     uuid: DriveUuid,
     shape: DriveShape,
     next_id: u32,
@@ -79,7 +92,7 @@ impl VolumeTable {
     /// A table without volumes.
     #[must_use]
     pub fn empty(uuid: DriveUuid, shape: DriveShape) -> Self {
-        Self { uuid, shape, next_id: 1, volumes: Vec::new() }
+        Self { layout: Layout::Own, uuid, shape, next_id: 1, volumes: Vec::new() }
     }
 
     /// A table from its parts.
@@ -87,13 +100,14 @@ impl VolumeTable {
     /// # Errors
     /// The first violated invariant.
     pub fn from_parts(
+        layout: Layout,
         uuid: DriveUuid,
         shape: DriveShape,
         next_id: u32,
         mut volumes: Vec<Volume>,
     ) -> Result<Self, TableError> {
         volumes.sort_by_key(|volume| volume.extent.start);
-        let table = Self { uuid, shape, next_id, volumes };
+        let table = Self { layout, uuid, shape, next_id, volumes };
         table.check()?;
         Ok(table)
     }
@@ -164,6 +178,7 @@ impl VolumeTable {
             return Ok(Ensured::Changed);
         }
         let name = spec.name.clone();
+        self.check_own(&name)?;
         let settings = spec.settings.apply_to(&VolumeSettings::default());
         check_volume(&name, &settings)?;
         let Some(size) = spec.size else {
@@ -225,6 +240,9 @@ impl VolumeTable {
                 requested: size,
                 sector: sector.bytes(),
             })?;
+            if len != extent.len {
+                self.check_own(&name)?;
+            }
             let end = self.volumes.get(index + 1).map_or_else(
                 || self.copy_start().max(extent.end().get()),
                 |next| next.extent.start.get(),
@@ -297,6 +315,16 @@ impl VolumeTable {
         Ok(volume)
     }
 
+    /// Checks that volumes may come, go and be resized.
+    fn check_own(&self, name: &str) -> Result<(), VolumeError> {
+        match self.layout {
+            Layout::Own => Ok(()),
+            Layout::Existing => {
+                Err(VolumeError::Existing { name: name.to_owned(), known: self.known_names() })
+            }
+        }
+    }
+
     /// The number of entries of all volumes and classes in a slot.
     fn entries(&self) -> usize {
         self.volumes.iter().map(|volume| slot::entries_of(&volume.settings)).sum()
@@ -345,6 +373,7 @@ impl VolumeTable {
 
     /// Removes a volume; its sectors are free from then on. Its number is never reused.
     pub fn remove(&mut self, name: &str) -> Result<Volume, VolumeError> {
+        self.check_own(name)?;
         let index = self.volumes.iter().position(|volume| volume.name == name);
         index.map(|index| self.volumes.remove(index)).ok_or_else(|| VolumeError::Unknown {
             name: name.to_string(),
@@ -391,12 +420,15 @@ impl VolumeTable {
             let capacity = self.shape.capacity.get();
             let on_drive = volume.extent.checked_end().is_some_and(|end| end.get() <= capacity)
                 && !volume.extent.len.is_zero();
-            let start = volume.extent.start.get() % alignment(sector) == 0
-                && volume.extent.start.get() >= area(sector);
+            let own = self.layout == Layout::Own;
+            let start = !own
+                || volume.extent.start.get() % alignment(sector) == 0
+                    && volume.extent.start.get() >= area(sector);
             if !on_drive || !start {
                 return Err(TableError::Extent { name: name(), extent: volume.extent, capacity });
             }
             if let Some(before) = index.checked_sub(1).map(|before| &self.volumes[before])
+                && own
                 && before.extent.end() > volume.extent.start
             {
                 return Err(TableError::Overlap { first: before.name.clone(), second: name() });
@@ -406,7 +438,7 @@ impl VolumeTable {
     }
 
     /// The free extent before each volume and the one after the last, in order; each starts aligned
-    /// and may be empty.
+    /// and may be empty. There is none between existing volumes.
     fn gaps(&self) -> impl Iterator<Item = Extent> + '_ {
         let sector = self.shape.sector;
         let ends = std::iter::once(area(sector))
@@ -416,7 +448,8 @@ impl VolumeTable {
             .iter()
             .map(|volume| volume.extent.start.get())
             .chain(std::iter::once(self.copy_start()));
-        ends.zip(starts).map(move |(end, next)| {
+        let gaps = if self.layout == Layout::Own { usize::MAX } else { 0 };
+        ends.zip(starts).take(gaps).map(move |(end, next)| {
             let start = end.next_multiple_of(alignment(sector));
             Extent::new(Lba::new(start), Sectors::new(next.saturating_sub(start)))
         })
@@ -632,7 +665,7 @@ mod tests {
         };
         let shape = DriveShape { sector: SectorSize::B512, capacity: Sectors::new(20_480) };
         let check = |volumes: Vec<Volume>| {
-            VolumeTable::from_parts(DriveUuid([0; 16]), shape, 10, volumes).map(|_| ())
+            VolumeTable::from_parts(Layout::Own, DriveUuid([0; 16]), shape, 10, volumes).map(|_| ())
         };
         assert_eq!(check(vec![volume(1, "a", 2048, 2048), volume(2, "b", 4096, 5)]), Ok(()));
         assert!(matches!(
