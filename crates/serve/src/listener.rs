@@ -1,32 +1,49 @@
 //! Listening sockets for clients: unix sockets and TCP ports.
 //!
-//! A unix socket has its final permissions before it accepts connections. It replaces an existing
-//! file only if that is a socket without a listener. Its file is removed at the end, unless another
-//! program has replaced it.
+//! A socket is bound first and listens later, when the server can answer. Only then a unix socket
+//! has its name, so that a program that waits for the name finds a server. It has its final
+//! permissions before it accepts connections. It replaces an existing file only if that is a socket
+//! without a listener. Its file is removed at the end, unless another program has replaced it.
 
 use std::io;
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use headtime_nbd::uri::{Address, NbdUri};
-use rustix::fs::Mode;
+use rustix::fs::{CWD, Mode, RenameFlags, rename, renameat_with};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpSocket, UnixListener};
 
 use crate::config::Listen;
 use crate::socket::Socket;
 
-/// A listening socket.
+/// A socket that has its address and does not listen yet.
 #[derive(Debug)]
-pub(crate) struct Listener {
+pub(crate) struct Bound {
     socket: BoundSocket,
     address: Listen,
 }
 
 #[derive(Debug)]
 enum BoundSocket {
+    Unix { socket: OwnedFd, file: SocketFile },
+    Tcp(TcpSocket),
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    socket: ListeningSocket,
+    address: Listen,
+}
+
+#[derive(Debug)]
+enum ListeningSocket {
     Unix { listener: UnixListener, _file: SocketFile },
     Tcp(TcpListener),
 }
@@ -34,6 +51,9 @@ enum BoundSocket {
 /// The file of a unix socket, removed when dropped.
 #[derive(Debug)]
 struct SocketFile {
+    /// Its name now.
+    at: PathBuf,
+    /// Its name from the moment that it listens.
     path: PathBuf,
     /// The device and inode of the file.
     identity: Option<(u64, u64)>,
@@ -61,27 +81,52 @@ pub enum BindError {
 /// The length of the system's queue of connections that are not yet accepted.
 const BACKLOG: i32 = 128;
 
-impl Listener {
+impl Bound {
     /// Binds an address. Needs a tokio runtime.
-    pub(crate) fn bind(address: &Listen) -> Result<Self, BindError> {
-        match address {
+    pub(crate) fn new(address: &Listen) -> Result<Self, BindError> {
+        let socket = match address {
             Listen::Unix { path, mode, .. } => {
-                let (listener, file) = bind_unix(address, path, *mode)?;
-                Ok(Self {
-                    socket: BoundSocket::Unix { listener, _file: file },
-                    address: address.clone(),
-                })
+                let (socket, file) = bind_unix(address, path, *mode)?;
+                BoundSocket::Unix { socket, file }
             }
-            Listen::Tcp { host, port, tls } => {
-                let listener = bind_tcp(host, *port).map_err(system(address, "listening"))?;
-                let port =
-                    listener.local_addr().map_err(system(address, "asking for the port"))?.port();
-                Ok(Self {
-                    socket: BoundSocket::Tcp(listener),
-                    address: Listen::Tcp { host: host.clone(), port, tls: *tls },
-                })
+            Listen::Tcp { host, port, .. } => {
+                let socket = bind_tcp(host, *port).map_err(system(address, "binding"))?;
+                BoundSocket::Tcp(socket)
             }
-        }
+        };
+        Ok(Self { socket, address: address.clone() })
+    }
+
+    /// Listens, and gives a unix socket its name. Needs a tokio runtime.
+    pub(crate) fn listen(self) -> Result<Listener, BindError> {
+        let Self { socket, mut address } = self;
+        let socket = match socket {
+            BoundSocket::Unix { socket, mut file } => {
+                rustix::net::listen(&socket, BACKLOG).map_err(from_os(&address, "listening"))?;
+                let listener = UnixListener::from_std(StdUnixListener::from(socket))
+                    .map_err(system(&address, "listening"))?;
+                file.publish(&address)?;
+                ListeningSocket::Unix { listener, _file: file }
+            }
+            BoundSocket::Tcp(socket) => {
+                let listener =
+                    socket.listen(BACKLOG as u32).map_err(system(&address, "listening"))?;
+                let found =
+                    listener.local_addr().map_err(system(&address, "asking for the port"))?;
+                if let Listen::Tcp { port, .. } = &mut address {
+                    *port = found.port();
+                }
+                ListeningSocket::Tcp(listener)
+            }
+        };
+        Ok(Listener { socket, address })
+    }
+}
+
+impl Listener {
+    /// Binds an address and listens. Needs a tokio runtime.
+    pub(crate) fn bind(address: &Listen) -> Result<Self, BindError> {
+        Bound::new(address)?.listen()
     }
 
     /// The address, with the port that the system chose for port 0.
@@ -92,7 +137,7 @@ impl Listener {
     /// Accepts the next client; returns its socket and its name for messages.
     pub(crate) async fn accept(&self) -> io::Result<(Socket, String)> {
         match &self.socket {
-            BoundSocket::Unix { listener, .. } => {
+            ListeningSocket::Unix { listener, .. } => {
                 let (stream, _unnamed) = listener.accept().await?;
                 let peer = stream.peer_cred().ok().and_then(|credentials| credentials.pid());
                 Ok((
@@ -100,7 +145,7 @@ impl Listener {
                     peer.map_or_else(|| "unix".to_string(), |pid| format!("pid {pid}")),
                 ))
             }
-            BoundSocket::Tcp(listener) => {
+            ListeningSocket::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 Ok((Socket::tcp(stream)?, peer.to_string()))
             }
@@ -113,16 +158,16 @@ impl Listener {
     /// The system's, or that this is a TCP port.
     pub(crate) async fn accept_unix(&self) -> io::Result<tokio::net::UnixStream> {
         match &self.socket {
-            BoundSocket::Unix { listener, .. } => Ok(listener.accept().await?.0),
-            BoundSocket::Tcp(_) => Err(io::Error::other("a port is not a unix socket")),
+            ListeningSocket::Unix { listener, .. } => Ok(listener.accept().await?.0),
+            ListeningSocket::Tcp(_) => Err(io::Error::other("a port is not a unix socket")),
         }
     }
 
     /// Returns whether only this machine can reach it.
     pub(crate) fn is_local(&self) -> bool {
         match &self.socket {
-            BoundSocket::Unix { .. } => true,
-            BoundSocket::Tcp(listener) => {
+            ListeningSocket::Unix { .. } => true,
+            ListeningSocket::Tcp(listener) => {
                 listener.local_addr().is_ok_and(|address| address.ip().is_loopback())
             }
         }
@@ -147,36 +192,55 @@ pub(crate) fn uri(address: &Listen, export: &str) -> NbdUri {
     NbdUri { address, export: export.to_string() }
 }
 
-fn bind_tcp(host: &str, port: u16) -> io::Result<TcpListener> {
-    let listener = std::net::TcpListener::bind((host, port))?;
-    listener.set_nonblocking(true)?;
-    TcpListener::from_std(listener)
+/// Binds the first of the host's addresses that can be bound.
+fn bind_tcp(host: &str, port: u16) -> io::Result<TcpSocket> {
+    bind_first((host, port).to_socket_addrs()?)
 }
 
-fn bind_unix(
-    address: &Listen,
-    path: &Path,
-    mode: u32,
-) -> Result<(UnixListener, SocketFile), BindError> {
+/// Binds the first address that can be bound.
+pub(crate) fn bind_first(addresses: impl Iterator<Item = SocketAddr>) -> io::Result<TcpSocket> {
+    let mut error = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    for address in addresses {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+        let bound = socket.and_then(|socket| {
+            // A server that has just ended does not hold the port.
+            socket.set_reuseaddr(true)?;
+            socket.bind(address).map(|()| socket)
+        });
+        match bound {
+            Ok(socket) => return Ok(socket),
+            Err(refused) => error = refused,
+        }
+    }
+    Err(error)
+}
+
+/// Binds a socket under a name of its own beside `path`.
+fn bind_unix(address: &Listen, path: &Path, mode: u32) -> Result<(OwnedFd, SocketFile), BindError> {
     make_way(address, path)?;
+    static SOCKETS: AtomicU32 = AtomicU32::new(0);
+    let number = SOCKETS.fetch_add(1, Ordering::Relaxed);
+    // Short: the name of a socket has at most 107 bytes.
+    let own = path.with_file_name(format!(".{:x}.{number:x}", std::process::id()));
+    // Left by an earlier process of this number.
+    let _ = std::fs::remove_file(&own);
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket: OwnedFd =
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
             .map_err(from_os(address, "making a socket"))?;
-    let name = SocketAddrUnix::new(path).map_err(from_os(address, "naming the socket"))?;
+    // The name that it gets later has to be possible too.
+    SocketAddrUnix::new(path).map_err(from_os(address, "naming the socket"))?;
+    let name = SocketAddrUnix::new(&own).map_err(from_os(address, "naming the socket"))?;
     rustix::net::bind(&socket, &name).map_err(from_os(
         address,
         "making the socket's file; does its directory exist, and is it writable?",
     ))?;
-    let mut file = SocketFile { path: path.to_path_buf(), identity: identity(path) };
-    // Nothing can connect before the socket listens, so there is no moment with other permissions.
-    let set = rustix::fs::chmod(path, Mode::from_raw_mode(mode))
-        .and_then(|()| rustix::net::listen(&socket, BACKLOG));
-    set.map_err(from_os(address, "setting the socket's permissions"))?;
-    file.identity = identity(path);
-    let listener = UnixListener::from_std(StdUnixListener::from(socket))
-        .map_err(system(address, "listening"))?;
-    Ok((listener, file))
+    let mut file =
+        SocketFile { at: own.clone(), path: path.to_path_buf(), identity: identity(&own) };
+    rustix::fs::chmod(&own, Mode::from_raw_mode(mode))
+        .map_err(from_os(address, "setting the socket's permissions"))?;
+    file.identity = identity(&own);
+    Ok((socket, file))
 }
 
 /// Removes a socket without a listener; any other file is an error.
@@ -211,16 +275,33 @@ fn system(address: &Listen, doing: &'static str) -> impl FnOnce(io::Error) -> Bi
     move |error| BindError::System { address, doing, error }
 }
 
-fn from_os(address: &Listen, doing: &'static str) -> impl FnOnce(rustix::io::Errno) -> BindError {
+fn from_os(address: &Listen, doing: &'static str) -> impl FnOnce(Errno) -> BindError {
     let refused = system(address, doing);
     move |errno| refused(errno.into())
 }
 
+impl SocketFile {
+    /// Gives the socket its name.
+    fn publish(&mut self, address: &Listen) -> Result<(), BindError> {
+        // Another server may have begun to listen there in the meantime.
+        make_way(address, &self.path)?;
+        renameat_with(CWD, &self.at, CWD, &self.path, RenameFlags::NOREPLACE)
+            // A file system that cannot do that.
+            .or_else(|errno| match errno {
+                Errno::INVAL | Errno::NOSYS => rename(&self.at, &self.path),
+                other => Err(other),
+            })
+            .map_err(from_os(address, "naming the socket"))?;
+        self.at.clone_from(&self.path);
+        Ok(())
+    }
+}
+
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if self.identity.is_some() && identity(&self.path) == self.identity {
+        if self.identity.is_some() && identity(&self.at) == self.identity {
             // If this fails, the next server recognizes the file as stale.
-            let _ = std::fs::remove_file(&self.path);
+            let _ = std::fs::remove_file(&self.at);
         }
     }
 }
@@ -243,6 +324,28 @@ mod tests {
         StdUnixStream::connect(&path).unwrap();
         drop(listener);
         assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn a_bound_socket_has_its_name_when_it_listens_and_not_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.sock");
+        let bound = Bound::new(&unix(&path, 0o600)).unwrap();
+        assert!(!path.exists());
+        // A second server that was faster.
+        let other = Listener::bind(&unix(&path, 0o600)).unwrap();
+        assert!(matches!(bound.listen(), Err(BindError::Live { .. })));
+        StdUnixStream::connect(&path).unwrap();
+        drop(other);
+        drop(Bound::new(&unix(&path, 0o600)).unwrap());
+        let left = std::fs::read_dir(directory.path()).unwrap().count();
+        assert_eq!(left, 0, "nothing is left of sockets that never listened");
+        let bound = Bound::new(&Listen::parse("tcp:127.0.0.1:0").unwrap()).unwrap();
+        let BoundSocket::Tcp(socket) = &bound.socket else { panic!("{bound:?}") };
+        let port = socket.local_addr().unwrap();
+        assert!(std::net::TcpStream::connect(port).is_err());
+        let _listener = bound.listen().unwrap();
+        std::net::TcpStream::connect(port).unwrap();
     }
 
     #[tokio::test]

@@ -1,11 +1,11 @@
 //! [`Server`]: the life cycle of a server.
 //!
 //! ```text
-//! start ─► bind sockets ─► open drive ─► volumes ─► accept ─► … ─► drain ─► flush ─► close
+//! start ─► bind sockets ─► open drive ─► volumes ─► listen ─► … ─► drain ─► flush ─► close
 //! ```
 //! A server has its own threads and can be used from any code that may block. Sockets are bound
 //! before the drive is opened, so that the most likely errors show before anything is written. They
-//! accept connections when everything is ready.
+//! listen, and unix sockets have their names, when everything is ready.
 
 mod accept;
 mod contents;
@@ -33,7 +33,7 @@ use crate::control::{ControlHandler, ServerParts, answer_clients};
 use crate::default_paths::default_state_directory;
 use crate::export::Blocks;
 use crate::fair_semaphore::FairSemaphore;
-use crate::listener::{Listener, uri};
+use crate::listener::{BindError, Bound, Listener, uri};
 use crate::maps::MapKeeper;
 use crate::memory;
 use crate::metrics::MetricsListener;
@@ -54,7 +54,7 @@ pub(crate) use accept::{ACCEPT_PAUSE, CONTROL_MODE};
 pub(crate) use contents::ServedContent;
 pub(crate) use drive::open_drive;
 
-use accept::{accept, open_control_socket};
+use accept::{accept, bind_control_socket};
 use contents::{Contents, OpenedDrive, request_bytes};
 use drive::drive_options;
 use signals::{SignalAction, Signals};
@@ -148,9 +148,9 @@ impl Server {
             .enable_all()
             .build();
         let runtime = runtime.map_err(StartError::Threads)?;
-        let listeners = {
+        let bound = {
             let _inside = runtime.enter();
-            config.listen.iter().map(Listener::bind).collect::<Result<Vec<_>, _>>()?
+            config.listen.iter().map(Bound::new).collect::<Result<Vec<_>, _>>()?
         };
         let (control, metrics) = {
             let _inside = runtime.enter();
@@ -159,17 +159,13 @@ impl Server {
                 .as_ref()
                 .map(|address| MetricsListener::bind(address, config.metrics_public))
                 .transpose()?;
-            (open_control_socket(config, locator)?, metrics)
+            (bind_control_socket(config, locator)?, metrics)
         };
-        let metrics_address = metrics.as_ref().and_then(|listener| listener.address().ok());
         let drive = open_drive(locator)
             .map_err(|error| StartError::Drive { locator: locator.to_string(), error })?;
         let disk = Arc::new(drive.handle());
         let contents = Contents::of(&disk, serving, limits)
             .map_err(|error| StartError::Volumes { locator: locator.to_string(), error })?;
-        if contents.exports.all().is_empty() {
-            return Err(StartError::NoVolumes { locator: locator.to_string() });
-        }
         let (phase, phase_seen) = watch::channel(Phase::Running);
         let exports = Arc::new(contents.exports);
         let shared = Arc::new(Shared {
@@ -246,6 +242,19 @@ impl Server {
             reloader: Reloader::new(shared.tls.clone()),
         };
         let handler = Arc::new(ControlHandler { scans: Arc::clone(&scans), server: Some(server) });
+        let (listeners, metrics, control) = {
+            let _inside = runtime.enter();
+            let listeners =
+                bound.into_iter().map(Bound::listen).collect::<Result<Vec<_>, BindError>>()?;
+            let metrics = config.metrics.as_deref().zip(metrics);
+            let metrics = metrics
+                .map(|(address, socket)| MetricsListener::listen(socket, address))
+                .transpose()?;
+            // Last: it is the one that scripts wait for.
+            let control = control.map(|(path, bound)| Ok::<_, BindError>((path, bound.listen()?)));
+            (listeners, metrics, control.transpose()?)
+        };
+        let metrics_address = metrics.as_ref().and_then(|listener| listener.address().ok());
         let control = control
             .map(|(path, listener)| (path, runtime.spawn(answer_clients(listener, handler))));
         let addresses: Vec<Listen> =

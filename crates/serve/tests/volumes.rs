@@ -74,6 +74,25 @@ fn volumes(control: &mut ControlClient) -> Vec<VolumeStatus> {
 }
 
 #[test]
+fn a_server_starts_without_a_volume_and_after_its_last_one_was_removed() {
+    let sandbox = Sandbox::with_file_drive(8);
+    for start in ["a new drive", "a drive whose last volume was removed"] {
+        let server = sandbox.serve("");
+        assert!(server.uris().is_empty(), "{start}");
+        let mut orders = control(&server);
+        done(&mut orders, "volume.add", &order("a", &[("size", "1MiB")]));
+        runtime().block_on(async {
+            let mut client = Client::open(&sandbox.socket(), "a").await.unwrap();
+            assert!(matches!(client.write(0, noise(1, 4096)).await, Ok(Reply::Done)));
+            client.leave().await;
+        });
+        once_all_have_left(&mut orders);
+        assert!(done(&mut orders, "volume.remove", &order("a", &[])).volumes.is_empty());
+        assert_eq!(server.drain(Duration::from_secs(10)).exit_code(), 0);
+    }
+}
+
+#[test]
 fn a_volume_is_made_changed_and_removed_while_another_is_in_use_and_all_survives_a_restart() {
     let sandbox = Sandbox::with_file_drive(64);
     let runtime = runtime();

@@ -231,9 +231,7 @@ struct ExportLine {
 /// Sorts the errors of starting a server into an invalid configuration and failures.
 pub(crate) fn start_failure(error: StartError) -> Failure {
     match error {
-        StartError::Config(_) | StartError::Limits(_) | StartError::NoVolumes { .. } => {
-            Failure::usage(error)
-        }
+        StartError::Config(_) | StartError::Limits(_) => Failure::usage(error),
         other => Failure::Failed(anyhow::Error::new(other).context("the server does not start")),
     }
 }
@@ -251,6 +249,13 @@ pub(crate) fn print_exports(server: &Server, json: bool) -> Result<(), Failure> 
     let mut text = String::new();
     for export in &exports {
         text.push_str(&format!("serving {} at {}\n", export.export, export.uri));
+    }
+    if exports.is_empty() {
+        text.push_str("serving no volume yet; create one: headtime volume add NAME SIZE");
+        match server.control_socket() {
+            Some(socket) => text.push_str(&format!(" --control {}\n", socket.display())),
+            None => text.push_str(", which needs a control socket (--control PATH)\n"),
+        }
     }
     let kept = server
         .volumes()

@@ -21,11 +21,12 @@ use hyper::header::{ALLOW, CONTENT_TYPE};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
 
 pub use exposition::{METRICS, MetricFamily};
 
+use crate::listener::bind_first;
 use crate::stats::{Stats, StatsSnapshot};
 
 /// The maximum number of connections; the next one is closed at once.
@@ -73,13 +74,19 @@ impl MetricsListener {
         }
     }
 
-    /// Binds the address. Needs a tokio runtime.
-    pub(crate) fn bind(address: &str, public: bool) -> Result<Self, MetricsError> {
-        let system = |error| MetricsError::System { address: address.to_owned(), error };
+    /// Binds the address; [`MetricsListener::listen`] follows. Needs a tokio runtime.
+    pub(crate) fn bind(address: &str, public: bool) -> Result<TcpSocket, MetricsError> {
         let found = Self::resolve(address, public)?;
-        let listener = std::net::TcpListener::bind(&found[..]).map_err(system)?;
-        listener.set_nonblocking(true).map_err(system)?;
-        Ok(Self { listener: TcpListener::from_std(listener).map_err(system)? })
+        bind_first(found.into_iter())
+            .map_err(|error| MetricsError::System { address: address.to_owned(), error })
+    }
+
+    /// Listens at a bound address. Needs a tokio runtime.
+    pub(crate) fn listen(socket: TcpSocket, address: &str) -> Result<Self, MetricsError> {
+        let listener = socket
+            .listen(MAX_CONNECTIONS as u32)
+            .map_err(|error| MetricsError::System { address: address.to_owned(), error })?;
+        Ok(Self { listener })
     }
 
     /// The address, with the port that the system chose for port 0.

@@ -16,7 +16,7 @@ use crate::arrivals::Arrivals;
 use crate::config::{Config, Listen, PathChoice};
 use crate::connection::{Shared, serve};
 use crate::default_paths::default_control_socket;
-use crate::listener::{BindError, Listener};
+use crate::listener::{BindError, Bound, Listener};
 
 /// The pause after the system refused a connection for lack of descriptors or memory.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -27,10 +27,10 @@ const EVICTION_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) const CONTROL_MODE: u32 = 0o600;
 
 /// Binds the control socket, if there is one. Only an explicitly configured socket is required.
-pub(super) fn open_control_socket(
+pub(super) fn bind_control_socket(
     config: &Config,
     locator: &Locator,
-) -> Result<Option<(PathBuf, Listener)>, BindError> {
+) -> Result<Option<(PathBuf, Bound)>, BindError> {
     let Some(path) = config.control.path(default_control_socket(locator)) else { return Ok(None) };
     let asked_for = matches!(config.control, PathChoice::At(_));
     if let Some(directory) =
@@ -39,8 +39,8 @@ pub(super) fn open_control_socket(
         // An error shows when the socket is bound.
         let _ = std::fs::create_dir_all(directory);
     }
-    match Listener::bind(&Listen::Unix { path: path.clone(), mode: CONTROL_MODE, tls: None }) {
-        Ok(listener) => Ok(Some((path, listener))),
+    match Bound::new(&Listen::Unix { path: path.clone(), mode: CONTROL_MODE, tls: None }) {
+        Ok(bound) => Ok(Some((path, bound))),
         Err(error) if asked_for => Err(error),
         Err(error) => {
             tracing::warn!(

@@ -35,9 +35,6 @@ pub enum StartError {
     /// The table of volumes, or one of the volumes, is unusable.
     #[error("drive {locator}: {error}")]
     Volumes { locator: String, error: StoreError },
-    /// The drive has no volumes, and none was requested.
-    #[error("drive {locator} has no volumes yet; create one, such as --volume vol0=10GiB")]
-    NoVolumes { locator: String },
     /// The threads cannot be started.
     #[error("the server's threads cannot be started: {0}; raise the limit on threads")]
     Threads(std::io::Error),
