@@ -4,8 +4,8 @@
 //! Where the partitions lie is read from the drive at each start. Their settings are remembered in
 //! a file of the state directory, by name, in the format of a [`slot`].
 //!
-//! A GPT counts only behind a protective MBR, as for the kernel: the backup at the end of a drive
-//! may be left from an earlier use. Where the kernel would use the backup, so does this program.
+//! A GPT counts only with a protective MBR, as for the kernel: the backup at the end of a drive may
+//! be left from an earlier use. Where the kernel would use the backup, so does this program.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use headtime_units::{Extent, Lba, SectorSize};
 use super::settings::VolumeSettings;
 use super::slot::{self, DESCRIPTION_BYTES, NAME_BYTES, SlotContent};
 use super::store::StoreError;
-use super::table::{Layout, Volume, VolumeTable, check_name};
+use super::table::{Volume, VolumeOrigin, VolumeTable, check_name};
 use super::uuid::DriveUuid;
 use super::{AREA_BYTES, DriveShape};
 use crate::disk::Disk;
@@ -49,7 +49,7 @@ impl SettingsFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             read => read.map_err(|error| unusable(error.to_string()))?,
         };
-        match slot::decode_as(&bytes, Layout::Existing) {
+        match slot::decode_as(&bytes, VolumeOrigin::Existing) {
             SlotContent::Table { table, .. } => Ok(table.volumes().to_vec()),
             SlotContent::Unsupported { version } => Err(unusable(format!(
                 "it has format {version}, and this program knows {}",
@@ -107,7 +107,7 @@ pub(super) fn table(
         }
     }
     let next = volumes.iter().map(|volume| volume.id.0).max().unwrap_or_default() + 1;
-    VolumeTable::from_parts(Layout::Existing, DriveUuid(drive), shape, next, volumes)
+    VolumeTable::from_parts(VolumeOrigin::Existing, DriveUuid(drive), shape, next, volumes)
         .map_err(|error| StoreError::Partitions(error.to_string()))
 }
 
@@ -210,8 +210,8 @@ impl SectorReader<'_> {
 impl Read for SectorReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let sector = u64::from(self.disk.shape().sector.bytes());
-        let wanted = (buffer.len() as u64).min(AREA_BYTES);
-        let end = (self.at + wanted).min(self.end());
+        let len = (buffer.len() as u64).min(AREA_BYTES);
+        let end = (self.at + len).min(self.end());
         if self.at >= end {
             return Ok(0);
         }

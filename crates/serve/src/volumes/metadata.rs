@@ -405,7 +405,7 @@ fn checked_shape(table: VolumeTable, shape: DriveShape) -> Result<VolumeTable, M
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::volumes::{Layout, SettingsChange, VolumeSpec};
+    use crate::volumes::{SettingsChange, VolumeOrigin, VolumeSpec};
     use headtime_units::{ByteSize, Extent, Nanos, SectorSize};
     use proptest::prelude::*;
 
@@ -638,7 +638,8 @@ mod tests {
         let settings = crate::volumes::VolumeSettings::default();
         let id = headtime_sched::VolumeId(1);
         let volume = crate::volumes::Volume { id, name: "all".to_string(), extent, settings };
-        let table = VolumeTable::from_parts(Layout::Own, UUID, SHAPE, 2, vec![volume]).unwrap();
+        let table =
+            VolumeTable::from_parts(VolumeOrigin::Own, UUID, SHAPE, 2, vec![volume]).unwrap();
         let (_, steps) = Metadata { table, generation: 5, current: 0 }.repair();
         let mut platter = Platter::new();
         platter.carry_out(&steps);

@@ -1,6 +1,6 @@
 //! The volumes of a drive and the table of them on the drive itself.
 //!
-//! # Layout
+//! # VolumeOrigin
 //!
 //! The first mebibyte of the drive is the *metadata area*; the last one has a copy of the table.
 //! Volumes lie between them; each is one contiguous range of sectors that starts on a mebibyte.
@@ -74,8 +74,8 @@ pub use settings::{ClassNames, ClassSettings, SettingsChange, VolumeClass, Volum
 pub use store::{StoreError, VolumeStore};
 
 pub use table::{
-    DriveShape, Ensured, FreeSpace, Layout, Volume, VolumeSpec, VolumeTable, check_description,
-    check_name,
+    DriveShape, Ensured, FreeSpace, Volume, VolumeOrigin, VolumeSpec, VolumeTable,
+    check_description, check_name,
 };
 pub use uuid::DriveUuid;
 

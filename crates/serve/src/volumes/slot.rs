@@ -48,7 +48,7 @@ use headtime_units::{Extent, Nanos, SectorSize, Sectors, Share};
 
 use super::errors::TableError;
 use super::settings::{ClassSettings, VolumeClass, VolumeSettings};
-use super::table::{DriveShape, Layout, Volume, VolumeTable};
+use super::table::{DriveShape, Volume, VolumeOrigin, VolumeTable};
 use super::uuid::DriveUuid;
 
 /// Bytes of one slot; a multiple of every sector size.
@@ -162,11 +162,11 @@ pub fn encode(table: &VolumeTable, generation: u64) -> Vec<u8> {
 /// Decodes a slot of [`SLOT_BYTES`] bytes. Never panics, whatever the bytes.
 #[must_use]
 pub fn decode(bytes: &[u8]) -> SlotContent {
-    decode_as(bytes, Layout::Own)
+    decode_as(bytes, VolumeOrigin::Own)
 }
 
 /// The same for volumes of this origin.
-pub(super) fn decode_as(bytes: &[u8], layout: Layout) -> SlotContent {
+pub(super) fn decode_as(bytes: &[u8], origin: VolumeOrigin) -> SlotContent {
     if bytes.iter().all(|byte| *byte == 0) {
         return SlotContent::Blank;
     }
@@ -186,7 +186,7 @@ pub(super) fn decode_as(bytes: &[u8], layout: Layout) -> SlotContent {
     if !(OLDEST_VERSION..=FORMAT_VERSION).contains(&version) {
         return SlotContent::Unsupported { version };
     }
-    match decode_table(bytes, version, layout) {
+    match decode_table(bytes, version, origin) {
         Ok((generation, table)) => SlotContent::Table { generation, table },
         Err(error) => SlotContent::Damaged(error),
     }
@@ -195,7 +195,7 @@ pub(super) fn decode_as(bytes: &[u8], layout: Layout) -> SlotContent {
 fn decode_table(
     bytes: &[u8],
     version: u32,
-    layout: Layout,
+    origin: VolumeOrigin,
 ) -> Result<(u64, VolumeTable), SlotError> {
     let count = u32_at(bytes, 60) as usize;
     if count.checked_mul(ENTRY_BYTES).and_then(|entries| entries.checked_add(HEADER_BYTES))
@@ -229,7 +229,7 @@ fn decode_table(
         }
     }
     let table =
-        VolumeTable::from_parts(layout, DriveUuid(uuid), shape, u32_at(bytes, 56), volumes)?;
+        VolumeTable::from_parts(origin, DriveUuid(uuid), shape, u32_at(bytes, 56), volumes)?;
     Ok((u64_at(bytes, 24), table))
 }
 

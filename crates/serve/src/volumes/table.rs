@@ -4,8 +4,8 @@
 //! and valid, ids are unique and below `next_id`, extents start on [`ALIGNMENT_BYTES`], lie after
 //! the metadata area and on the drive, and do not overlap. Volumes are sorted by address.
 //!
-//! The volumes of [`Layout::Existing`] are the drive's partitions: they lie anywhere on the drive,
-//! and only their settings change.
+//! The volumes of [`VolumeOrigin::Existing`] are the drive's partitions: they lie anywhere on the
+//! drive, and only their settings change.
 
 use headtime_sched::VolumeId;
 use headtime_units::{ByteSize, Extent, Lba, Nanos, SectorSize, Sectors, Share};
@@ -71,7 +71,7 @@ pub struct FreeSpace {
 
 /// The origin of a drive's volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum VolumeOrigin {
     /// Volumes of Headtime, which it allocates.
     Own,
     /// The whole drive and its partitions, which another program made.
@@ -81,7 +81,7 @@ pub enum Layout {
 /// All volumes of one drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeTable {
-    layout: Layout,
+    origin: VolumeOrigin,
     uuid: DriveUuid,
     shape: DriveShape,
     next_id: u32,
@@ -92,7 +92,7 @@ impl VolumeTable {
     /// A table without volumes.
     #[must_use]
     pub fn empty(uuid: DriveUuid, shape: DriveShape) -> Self {
-        Self { layout: Layout::Own, uuid, shape, next_id: 1, volumes: Vec::new() }
+        Self { origin: VolumeOrigin::Own, uuid, shape, next_id: 1, volumes: Vec::new() }
     }
 
     /// A table from its parts.
@@ -100,14 +100,14 @@ impl VolumeTable {
     /// # Errors
     /// The first violated invariant.
     pub fn from_parts(
-        layout: Layout,
+        origin: VolumeOrigin,
         uuid: DriveUuid,
         shape: DriveShape,
         next_id: u32,
         mut volumes: Vec<Volume>,
     ) -> Result<Self, TableError> {
         volumes.sort_by_key(|volume| volume.extent.start);
-        let table = Self { layout, uuid, shape, next_id, volumes };
+        let table = Self { origin, uuid, shape, next_id, volumes };
         table.check()?;
         Ok(table)
     }
@@ -317,9 +317,9 @@ impl VolumeTable {
 
     /// Checks that volumes may come, go and be resized.
     fn check_own(&self, name: &str) -> Result<(), VolumeError> {
-        match self.layout {
-            Layout::Own => Ok(()),
-            Layout::Existing => {
+        match self.origin {
+            VolumeOrigin::Own => Ok(()),
+            VolumeOrigin::Existing => {
                 Err(VolumeError::Existing { name: name.to_owned(), known: self.known_names() })
             }
         }
@@ -420,7 +420,7 @@ impl VolumeTable {
             let capacity = self.shape.capacity.get();
             let on_drive = volume.extent.checked_end().is_some_and(|end| end.get() <= capacity)
                 && !volume.extent.len.is_zero();
-            let own = self.layout == Layout::Own;
+            let own = self.origin == VolumeOrigin::Own;
             let start = !own
                 || volume.extent.start.get() % alignment(sector) == 0
                     && volume.extent.start.get() >= area(sector);
@@ -448,7 +448,7 @@ impl VolumeTable {
             .iter()
             .map(|volume| volume.extent.start.get())
             .chain(std::iter::once(self.copy_start()));
-        let gaps = if self.layout == Layout::Own { usize::MAX } else { 0 };
+        let gaps = if self.origin == VolumeOrigin::Own { usize::MAX } else { 0 };
         ends.zip(starts).take(gaps).map(move |(end, next)| {
             let start = end.next_multiple_of(alignment(sector));
             Extent::new(Lba::new(start), Sectors::new(next.saturating_sub(start)))
@@ -665,7 +665,8 @@ mod tests {
         };
         let shape = DriveShape { sector: SectorSize::B512, capacity: Sectors::new(20_480) };
         let check = |volumes: Vec<Volume>| {
-            VolumeTable::from_parts(Layout::Own, DriveUuid([0; 16]), shape, 10, volumes).map(|_| ())
+            VolumeTable::from_parts(VolumeOrigin::Own, DriveUuid([0; 16]), shape, 10, volumes)
+                .map(|_| ())
         };
         assert_eq!(check(vec![volume(1, "a", 2048, 2048), volume(2, "b", 4096, 5)]), Ok(()));
         assert!(matches!(
