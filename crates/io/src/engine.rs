@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use headtime_sched::{
-    Admission, Cancelled, Command, Decision, Done, Finished, Op, Outcome, QueueLimits, Request,
-    RequestId, Scheduler, VolumeId,
+    Admission, Cancelled, ClassId, Command, Decision, Done, Finished, Op, Outcome, QueueLimits,
+    Request, RequestId, Scheduler, VolumeId,
 };
 use headtime_units::{Extent, Instant, Nanos, SectorSize};
 use rustix::io::Errno;
@@ -25,6 +25,7 @@ use rustix::io::Errno;
 use crate::backend::{Backend, BackendCommand, BackendCompletion};
 use crate::clock::RealClock;
 use crate::engine::mailbox::{ActiveRequest, Callback, Mailbox, Message};
+use crate::engine::recent::{RecentLog, ServedWork};
 use crate::engine::slow::{AccountMark, AtDriveFrom, SlowLog};
 use crate::lateness::Lateness;
 use crate::model::RunningMap;
@@ -39,6 +40,7 @@ mod closing;
 mod inbox;
 mod log_limiter;
 pub(crate) mod mailbox;
+pub(crate) mod recent;
 pub(crate) mod runner;
 pub(crate) mod scan_queue;
 mod scans;
@@ -91,6 +93,7 @@ pub(crate) struct Engine {
     scans: Scans,
     failed_flushes: u64,
     slow: SlowLog,
+    recent: RecentLog,
     lateness: Lateness,
     errors: ErrorCounts,
     log_limiter: LogLimiter,
@@ -130,6 +133,7 @@ impl Engine {
             scans: Scans::default(),
             failed_flushes: 0,
             slow: SlowLog::default(),
+            recent: RecentLog::default(),
             lateness: Lateness::new(),
             errors: ErrorCounts::default(),
             log_limiter: LogLimiter::default(),
@@ -193,6 +197,11 @@ impl Engine {
                 Message::Slow(answer) => {
                     // The caller may have stopped waiting.
                     let _ = answer.try_send(self.slow.all());
+                }
+                Message::Recent(answer) => {
+                    let now = self.clock.now();
+                    // The caller may have stopped waiting.
+                    let _ = answer.try_send(self.recent.answer(now, self.scheduler.belief()));
                 }
                 Message::ChangeShares(changes, answer) => {
                     let changed = self.scheduler.change_shares(self.clock.now(), &changes);
@@ -303,7 +312,7 @@ impl Engine {
     /// Processes a completion that was observed at `seen`. The time of earlier callbacks in the
     /// same iteration does not count as time of the drive.
     fn complete(&mut self, seen: Instant, over: BackendCompletion) {
-        let Sent { command, covers, .. } = self
+        let Sent { command, covers, since: sent, .. } = self
             .at_drive
             .take(seen, over.command)
             .expect("a backend reports each command that was sent to it once");
@@ -328,7 +337,12 @@ impl Engine {
         let at_drive = AtDriveFrom { alone_from: self.last_completion, predicted };
         self.last_completion = self.last_completion.max(seen);
         let done = Done { command: over.command, finished: seen, outcome };
+        let watched = self.recent.is_on(seen);
+        let scanned_before = watched.then(|| self.scheduler.accounts().background().disk_time);
         let finished = self.scheduler.complete(self.clock.now(), done);
+        if let Some(scanned_before) = scanned_before {
+            self.note_recent(seen, &command, sent, scanned_before, &finished);
+        }
         // Mark the change again after its completion: a read in between returned the old data.
         if command.op.changes_sectors() {
             self.scans.note_change(command.extent);
@@ -376,6 +390,48 @@ impl Engine {
                 Some(pending) if over.result.is_ok() => pending.written_at = Some(losses),
                 _ => {}
             }
+        }
+    }
+
+    /// Records what a command served, for live views.
+    fn note_recent(
+        &mut self,
+        seen: Instant,
+        command: &Command,
+        sent: Instant,
+        scanned_before: Nanos,
+        finished: &[Finished],
+    ) {
+        let Self { recent, scheduler, .. } = self;
+        if let Some(extent) = command.background {
+            let scanned = scheduler.accounts().background().disk_time;
+            let work = ServedWork {
+                volume: None,
+                class: ClassId(0),
+                op: command.op,
+                extent,
+                submitted: sent,
+                dispatched: sent,
+                finished: seen,
+                disk_time: scanned.saturating_sub(scanned_before),
+                place: None,
+            };
+            recent.note(work, scheduler.belief());
+        }
+        for finished in finished {
+            let Request { volume, class, op, extent, .. } = finished.request;
+            let work = ServedWork {
+                volume: Some(volume),
+                class,
+                op,
+                extent,
+                submitted: finished.submitted,
+                dispatched: finished.dispatched,
+                finished: finished.finished,
+                disk_time: finished.disk_time,
+                place: None,
+            };
+            recent.note(work, scheduler.belief());
         }
     }
 

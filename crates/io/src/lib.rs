@@ -107,6 +107,7 @@ pub use drive::{ChangeSharesError, Drive, DriveHandle, Pending, ScanFeed, StartW
 pub use drive_identity::DriveIdentity;
 pub use engine::DrainReport;
 pub use engine::mailbox::OnDone;
+pub use engine::recent::{MAX_RECENT, PlatterShape, RecentWork, ServedWork, TrackSample};
 pub use engine::scan_queue::{MAX_HELD, ScanEvent, ScanStart, WriteMarks};
 pub use engine::slow::{MAX_KEPT, SlowRequest, TimeParts};
 pub use headtime_mechanics::DiskTime;

@@ -13,6 +13,7 @@ use crate::drive::pending::{Pending, StartWhenRoom};
 use crate::drive::scan_feed::ScanFeed;
 use crate::drive_identity::DriveIdentity;
 use crate::engine::mailbox::{Message, OnDone};
+use crate::engine::recent::RecentWork;
 use crate::engine::scan_queue::{ScanQueue, ScanStart, WriteMarks};
 use crate::engine::slow::SlowRequest;
 use crate::model::ModelInUse;
@@ -225,6 +226,21 @@ impl DriveHandle {
         self.link.expect_not_a_callback();
         let (answer, answered) = std::sync::mpsc::sync_channel(1);
         self.link.send(Message::Slow(answer))?;
+        answered.recv_timeout(SHARES_PATIENCE).map_err(|_| ChangeSharesError::NoAnswer)
+    }
+
+    /// Returns the work that the drive completed since the question before, for one live view. The
+    /// engine begins to record with the first question and stops 5 s after the last one.
+    ///
+    /// # Errors
+    /// [`ChangeSharesError::NotTaken`], [`ChangeSharesError::NoAnswer`].
+    ///
+    /// # Panics
+    /// When called from a completion callback, where it would wait for itself.
+    pub fn recent_work(&self) -> Result<RecentWork, ChangeSharesError> {
+        self.link.expect_not_a_callback();
+        let (answer, answered) = std::sync::mpsc::sync_channel(1);
+        self.link.send(Message::Recent(answer))?;
         answered.recv_timeout(SHARES_PATIENCE).map_err(|_| ChangeSharesError::NoAnswer)
     }
 

@@ -21,6 +21,7 @@ use headtime_units::Instant;
 use crate::drive_identity::DriveIdentity;
 use crate::engine::capacity::{Capacity, Full};
 use crate::engine::inbox::Inbox;
+use crate::engine::recent::RecentWork;
 use crate::engine::scan_queue::{ScanQueue, WriteMarks};
 use crate::engine::slow::{AccountMark, SlowRequest};
 use crate::model::RunningMap;
@@ -95,6 +96,8 @@ pub(crate) enum Message {
     SetFill(FillSettings),
     /// Returns the recorded slow requests.
     Slow(SyncSender<Vec<SlowRequest>>),
+    /// Returns the work completed since the question before, and begins or extends its record.
+    Recent(SyncSender<RecentWork>),
     /// Changes the shares of volumes; the result is sent back.
     ChangeShares(Vec<ShareChange>, SyncSender<Result<(), ShareRefusal>>),
     Watch(Arc<WriteMarks>),
