@@ -62,6 +62,7 @@ mod default_paths;
 mod disk;
 mod export;
 mod fair_semaphore;
+mod http;
 mod listener;
 pub mod maps;
 mod memory;
@@ -77,12 +78,17 @@ pub mod status;
 pub mod tls;
 pub mod tuner;
 pub mod volumes;
+mod web;
 
 pub use alone::{ALONE_EXPORT, serve_alone};
 pub use auto_table::{read_auto_table, write_auto_table};
 pub use default_paths::{control_socket_alone, default_control_socket, default_state_directory};
 pub use disk::{Disk, OnDone};
+pub use http::{HttpEndpoint, HttpError};
 pub use listener::BindError;
 pub use reload::Reloader;
 pub use server::{Drained, ExportUri, Server, StartError, VolumeReport};
-pub use stats::{OpStats, ResponseTimes, Stats, StatsSnapshot, VolumeStats};
+pub use stats::{
+    OpStats, RESPONSE_BINS_PER_DECADE, ResponseTimes, Stats, StatsSnapshot, VolumeStats,
+    response_bin, response_bins,
+};

@@ -14,7 +14,7 @@ mod errors;
 mod signals;
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -33,10 +33,11 @@ use crate::control::{ControlHandler, ServerParts, answer_clients};
 use crate::default_paths::default_state_directory;
 use crate::export::Blocks;
 use crate::fair_semaphore::FairSemaphore;
+use crate::http::{BoundHttp, HttpEndpoint, HttpError};
 use crate::listener::{BindError, Bound, Listener, uri};
 use crate::maps::MapKeeper;
 use crate::memory;
-use crate::metrics::MetricsListener;
+use crate::metrics;
 use crate::notify;
 use crate::reload::Reloader;
 use crate::scans::Scans;
@@ -46,6 +47,7 @@ use crate::tls::{Permissions, Tls, TlsConfig, TlsError};
 use crate::tuner::{TuneError, Tuner};
 use crate::volumes::existing::SettingsFile;
 use crate::volumes::{TableState, VolumeSpec, Volumes};
+use crate::web::{self, Feed, WebSource};
 
 pub use contents::VolumeReport;
 pub use errors::StartError;
@@ -66,7 +68,7 @@ pub struct Server {
     phase: watch::Sender<Phase>,
     export_permits: Vec<JoinHandle<()>>,
     addresses: Vec<Listen>,
-    metrics_address: Option<SocketAddr>,
+    http_addresses: Vec<(HttpEndpoint, SocketAddr)>,
     stats: Arc<Stats>,
     volumes: Vec<VolumeReport>,
     opening: Option<TableState>,
@@ -152,14 +154,13 @@ impl Server {
             let _inside = runtime.enter();
             config.listen.iter().map(Bound::new).collect::<Result<Vec<_>, _>>()?
         };
-        let (control, metrics) = {
+        let (control, endpoints) = {
             let _inside = runtime.enter();
-            let metrics = config
-                .metrics
-                .as_ref()
-                .map(|address| MetricsListener::bind(address, config.metrics_public))
-                .transpose()?;
-            (bind_control_socket(config, locator)?, metrics)
+            let bound = config
+                .endpoints()
+                .map(|(endpoint, address, public)| BoundHttp::new(endpoint, address, public));
+            let endpoints = bound.collect::<Result<Vec<_>, HttpError>>()?;
+            (bind_control_socket(config, locator)?, endpoints)
         };
         let drive = open_drive(locator)
             .map_err(|error| StartError::Drive { locator: locator.to_string(), error })?;
@@ -224,7 +225,7 @@ impl Server {
         let maps = Arc::new(MapKeeper::new(drive.handle(), config.map_saving));
         let saver =
             maps.saves_every().map(|every| runtime.spawn(save_maps(Arc::clone(&maps), every)));
-        let status = StatusSource {
+        let status = Arc::new(StatusSource {
             locator: locator.to_string(),
             drive: drive.handle(),
             stats: Arc::clone(&stats),
@@ -232,29 +233,30 @@ impl Server {
             tuner: Arc::clone(&tuner),
             maps: Arc::clone(&maps),
             exports: Arc::clone(&shared.exports),
-        };
+        });
         let server = ServerParts {
             tuner: Arc::clone(&tuner),
             maps: Arc::clone(&maps),
             volumes: Arc::clone(&orders),
             stats: Arc::clone(&stats),
-            status,
+            status: Arc::clone(&status),
             reloader: Reloader::new(shared.tls.clone()),
         };
         let handler = Arc::new(ControlHandler { scans: Arc::clone(&scans), server: Some(server) });
-        let (listeners, metrics, control) = {
+        let (listeners, endpoints, control) = {
             let _inside = runtime.enter();
             let listeners =
                 bound.into_iter().map(Bound::listen).collect::<Result<Vec<_>, BindError>>()?;
-            let metrics = config.metrics.as_deref().zip(metrics);
-            let metrics = metrics
-                .map(|(address, socket)| MetricsListener::listen(socket, address))
-                .transpose()?;
+            let endpoints = endpoints.into_iter().map(BoundHttp::listen);
+            let endpoints = endpoints.collect::<Result<Vec<_>, HttpError>>()?;
             // Last: it is the one that scripts wait for.
             let control = control.map(|(path, bound)| Ok::<_, BindError>((path, bound.listen()?)));
-            (listeners, metrics, control.transpose()?)
+            (listeners, endpoints, control.transpose()?)
         };
-        let metrics_address = metrics.as_ref().and_then(|listener| listener.address().ok());
+        let http_addresses = endpoints
+            .iter()
+            .filter_map(|listener| Some((listener.endpoint(), listener.address().ok()?)))
+            .collect();
         let control = control
             .map(|(path, listener)| (path, runtime.spawn(answer_clients(listener, handler))));
         let addresses: Vec<Listen> =
@@ -281,8 +283,32 @@ impl Server {
                 Arc::clone(&streams),
             ))
         };
-        let metrics = metrics.map(|listener| runtime.spawn(listener.answer(Arc::clone(&stats))));
-        let export_permits = listeners.into_iter().map(start_accepting).chain(metrics).collect();
+        let mut export_permits: Vec<_> = listeners.into_iter().map(start_accepting).collect();
+        for listener in endpoints {
+            match listener.endpoint() {
+                HttpEndpoint::Metrics => {
+                    let stats = Arc::clone(&stats);
+                    export_permits.push(
+                        runtime.spawn(listener.answer(move |request, _| {
+                            metrics::answer(request, Arc::clone(&stats))
+                        })),
+                    );
+                }
+                HttpEndpoint::Web => {
+                    let feed = Arc::new(Feed::default());
+                    let hosts = web::Hosts::of(config.web_public);
+                    export_permits.push(
+                        runtime.spawn(Arc::clone(&feed).run(WebSource::new(Arc::clone(&status)))),
+                    );
+                    export_permits.push(runtime.spawn(listener.answer(
+                        move |request, connection| {
+                            let feed = Arc::clone(&feed);
+                            async move { web::answer(&request, &connection, &feed, hosts) }
+                        },
+                    )));
+                }
+            }
+        }
         notify::ready();
         let OpenedDrive { volumes, opening, free, drive: _ } = contents.opened;
         Ok(Self {
@@ -291,7 +317,7 @@ impl Server {
             phase,
             export_permits,
             addresses,
-            metrics_address,
+            http_addresses,
             stats,
             volumes,
             opening,
@@ -312,10 +338,24 @@ impl Server {
         &self.addresses
     }
 
-    /// The address of the metrics, if they are served.
+    /// The address of an HTTP endpoint, if it is served.
     #[must_use]
-    pub fn metrics_address(&self) -> Option<SocketAddr> {
-        self.metrics_address
+    pub fn http_address(&self, endpoint: HttpEndpoint) -> Option<SocketAddr> {
+        self.http_addresses.iter().find(|(of, _)| *of == endpoint).map(|(_, address)| *address)
+    }
+
+    /// The address of the web page for a browser on this machine, if the page is served.
+    #[must_use]
+    pub fn web_page(&self) -> Option<String> {
+        let mut address = self.http_address(HttpEndpoint::Web)?;
+        if address.ip().is_unspecified() {
+            address.set_ip(if address.is_ipv4() {
+                Ipv4Addr::LOCALHOST.into()
+            } else {
+                Ipv6Addr::LOCALHOST.into()
+            });
+        }
+        Some(format!("http://{address}/"))
     }
 
     /// Every export at every address.

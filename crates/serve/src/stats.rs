@@ -274,6 +274,31 @@ impl ExportStats {
     }
 }
 
+/// The bins of response times in each decade.
+pub const RESPONSE_BINS_PER_DECADE: u32 = 8;
+/// The start of bin 0.
+const FIRST_BIN_US: f64 = 100.0;
+/// The last bin, for 100 s and more.
+const LAST_BIN: u32 = 6 * RESPONSE_BINS_PER_DECADE;
+
+/// The bin of a response time. Bin `n` begins at 100 µs × 10^(n / 8); bin 0 has all shorter times
+/// too.
+#[must_use]
+pub fn response_bin(us: u64) -> u32 {
+    let above = (us as f64 / FIRST_BIN_US).log10() * f64::from(RESPONSE_BINS_PER_DECADE);
+    if above > 0.0 { (above as u32).min(LAST_BIN) } else { 0 }
+}
+
+/// The count of response times in each bin that has any.
+#[must_use]
+pub fn response_bins(times: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u32, u64)> {
+    let mut bins = BTreeMap::new();
+    for (us, count) in times {
+        *bins.entry(response_bin(us)).or_default() += count;
+    }
+    bins.into_iter().collect()
+}
+
 fn response_times() -> ResponseTimes {
     Histogram::new_with_bounds(1, HIGHEST_US, 2)
         .expect("two digits up to an hour are valid bounds of a histogram")
@@ -330,6 +355,14 @@ mod tests {
             between.reads.response.min()
         );
         assert_eq!(between.total().requests, 3);
+    }
+
+    #[test]
+    fn bins_are_an_eighth_of_a_decade_wide() {
+        let bins =
+            [0, 1, 100, 133, 134, 999, 1_001, 10_001, 100_000_100, u64::MAX].map(response_bin);
+        assert_eq!(bins, [0, 0, 0, 0, 1, 7, 8, 16, 48, 48]);
+        assert_eq!(response_bins([(5, 2), (120, 1), (1_500, 7)]), [(0, 3), (9, 7)]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::export::Exports;
 use crate::maps::{MapFigures, MapFileStatus, MapKeeper};
 use crate::scans::{ScanStatus, Scans};
-use crate::stats::{OpStats, Stats, VolumeStats};
+use crate::stats::{OpStats, Stats, StatsSnapshot, VolumeStats};
 use crate::tuner::{TunableStatus, Tuner};
 
 /// The state of a running server. Counts run since its start.
@@ -205,7 +205,11 @@ pub(crate) struct StatusSource {
 
 impl StatusSource {
     pub(crate) fn status(&self) -> ServerStatus {
-        let stats = self.stats.snapshot();
+        self.status_at(&self.stats.snapshot())
+    }
+
+    /// The status at the moment of a snapshot.
+    pub(crate) fn status_at(&self, stats: &StatsSnapshot) -> ServerStatus {
         let drive = &stats.drive;
         ServerStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -218,7 +222,7 @@ impl StatusSource {
             impact: drive.fill.impact(),
             max_impact: self.scans.max_impact(),
             drive: self.drive(drive),
-            scans: stats.scans,
+            scans: stats.scans.clone(),
         }
     }
 

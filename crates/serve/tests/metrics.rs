@@ -12,7 +12,7 @@ use std::time::Duration;
 use common::client::Client;
 use common::{Sandbox, noise};
 use headtime_serve::metrics::METRICS;
-use headtime_serve::{Server, StartError};
+use headtime_serve::{HttpEndpoint, Server, StartError};
 
 const CONFIG: &str = "metrics = \"127.0.0.1:0\"\npolicy = \"utilization\"\n[[volume]]\nname = \
     \"rec\"\nsize = \"8MiB\"\ndeadline = \"1h\"\nreserve = \"25%\"\nclasses = \"bulk\"\n";
@@ -46,7 +46,7 @@ fn values(text: &str) -> BTreeMap<&str, f64> {
 fn figures_say_what_was_served_in_base_units() {
     let sandbox = Sandbox::with_file_drive(64);
     let server = sandbox.serve(CONFIG);
-    let address = server.metrics_address().unwrap();
+    let address = server.http_address(HttpEndpoint::Metrics).unwrap();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
@@ -111,7 +111,7 @@ fn figures_say_what_was_served_in_base_units() {
 fn health_other_paths_and_clients_that_say_nothing() {
     let sandbox = Sandbox::with_file_drive(64);
     let server = sandbox.serve(CONFIG);
-    let address = server.metrics_address().unwrap();
+    let address = server.http_address(HttpEndpoint::Metrics).unwrap();
     // A silent client occupies one connection, not all of them.
     let silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(address).unwrap()).collect();
     assert_eq!(
@@ -134,13 +134,13 @@ fn an_address_that_others_can_reach_needs_to_be_meant() {
     let public = CONFIG.replace("127.0.0.1:0", "0.0.0.0:0");
     let refused = Server::start(&sandbox.config(&public)).unwrap_err();
     assert!(
-        matches!(refused, StartError::Metrics(_))
+        matches!(refused, StartError::Http(_))
             && refused.to_string().contains("metrics_public = true"),
         "{refused}"
     );
     let server =
         Server::start(&sandbox.config(&format!("metrics_public = true\n{public}"))).unwrap();
-    assert!(server.metrics_address().is_some());
+    assert!(server.http_address(HttpEndpoint::Metrics).is_some());
     drop(server);
     assert!(!sandbox.path("other").exists());
 }

@@ -89,6 +89,12 @@ pub struct Arguments {
     /// Allow metrics at an address that other machines can reach
     #[arg(long)]
     pub metrics_public: bool,
+    /// HTTP address for a live page in a web browser, such as 127.0.0.1:9465
+    #[arg(long, value_name = "HOST:PORT")]
+    pub web: Option<String>,
+    /// Allow the web page at an address that other machines can reach
+    #[arg(long)]
+    pub web_public: bool,
     /// Limit of the server; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub limit: Vec<String>,
@@ -176,6 +182,8 @@ pub fn config(arguments: &Arguments) -> Result<Config, Failure> {
         profile: arguments.profile.clone(),
         metrics: arguments.metrics.clone(),
         metrics_public: arguments.metrics_public,
+        web: arguments.web.clone(),
+        web_public: arguments.web_public,
         listen: arguments.listen.clone(),
         initialize: arguments.initialize,
         existing: arguments.existing,
@@ -220,6 +228,8 @@ fn view(config: &Config, arguments: &Arguments) -> Result<Drained, Failure> {
 struct Serving {
     event: &'static str,
     exports: Vec<ExportLine>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    web: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -244,7 +254,7 @@ pub(crate) fn print_exports(server: &Server, json: bool) -> Result<(), Failure> 
         .map(|export| ExportLine { export: export.export, uri: export.uri })
         .collect();
     if json {
-        return print_json(&Serving { event: "serving", exports });
+        return print_json(&Serving { event: "serving", exports, web: server.web_page() });
     }
     let mut text = String::new();
     for export in &exports {
@@ -263,6 +273,9 @@ pub(crate) fn print_exports(server: &Server, json: bool) -> Result<(), Failure> 
         .filter(|report| report.ensured.is_none())
         .map(|report| report.volume.name.as_str())
         .collect::<Vec<_>>();
+    if let Some(page) = server.web_page() {
+        text.push_str(&format!("web page at {page}\n"));
+    }
     if !kept.is_empty() {
         text.push_str(&format!("also on the drive, but not served: {}\n", kept.join(", ")));
     }

@@ -10,6 +10,7 @@ use headtime_units::{ByteSize, Share};
 use super::map_keys::MAP_KEYS;
 use super::tls_keys::{CLIENT_KEYS, TLS_KEYS};
 use super::{Config, MaxImpact, PathChoice, ServeLimits, VolumeConfig, appears_twice};
+use crate::http::HttpEndpoint;
 use crate::tls::ClientConfig;
 use crate::tuner::{OUTSTANDING_MAX, values};
 use crate::volumes::{ClassNames, check_description, check_name};
@@ -162,11 +163,7 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
         summary: "address at which HTTP serves /metrics for Prometheus, and /healthz",
         default: "none",
         set: |config, value| {
-            let address = value.text()?;
-            let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
-            port.ok_or_else(|| value.unexpected("HOST:PORT", "\"127.0.0.1:9464\""))?;
-            config.metrics = Some(address.to_string());
-            Ok(())
+            http_address(value, HttpEndpoint::Metrics).map(|to| config.metrics = Some(to))
         },
     },
     Key {
@@ -175,6 +172,20 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
         summary: "allow metrics at an address that other machines can reach",
         default: "false",
         set: |config, value| value.boolean().map(|flag| config.metrics_public = flag),
+    },
+    Key {
+        name: "web",
+        takes: "HOST:PORT, such as 127.0.0.1:9465",
+        summary: "address at which HTTP serves a live page for web browsers",
+        default: "none",
+        set: |config, value| http_address(value, HttpEndpoint::Web).map(|to| config.web = Some(to)),
+    },
+    Key {
+        name: "web_public",
+        takes: "true or false",
+        summary: "allow the web page at an address that other machines can reach",
+        default: "false",
+        set: |config, value| value.boolean().map(|flag| config.web_public = flag),
     },
     Key {
         name: "listen",
@@ -527,6 +538,15 @@ fn add_volume(config: &mut Config, table: &Value<'_>) -> Result<(), ValueErrors>
             Ok(())
         }
     }
+}
+
+/// An address with a port, such as the endpoint takes.
+fn http_address(value: &Value<'_>, endpoint: HttpEndpoint) -> Result<String, ValueErrors> {
+    let address = value.text()?;
+    let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+    let example = format!("{:?}", endpoint.example());
+    port.ok_or_else(|| value.unexpected("HOST:PORT", &example))?;
+    Ok(address.to_owned())
 }
 
 fn path_choice(value: &Value<'_>) -> Result<PathChoice, ValueErrors> {

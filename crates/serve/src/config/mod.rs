@@ -44,6 +44,7 @@ use headtime_nbd::server::TlsPolicy;
 use headtime_sched::{TUNABLES, Tunables};
 use headtime_units::{ByteSize, Nanos, Share};
 
+use crate::http::HttpEndpoint;
 use crate::maps::MapSaving;
 use crate::memory;
 use crate::pieces::WINDOW;
@@ -98,6 +99,10 @@ pub struct Config {
     pub metrics: Option<String>,
     /// Other machines may reach the metrics.
     pub metrics_public: bool,
+    /// The address of the web page, as HOST:PORT.
+    pub web: Option<String>,
+    /// Other machines may reach the web page.
+    pub web_public: bool,
     /// The addresses at which clients connect.
     pub listen: Vec<Listen>,
     /// Certificates for TLS.
@@ -224,6 +229,10 @@ pub struct Flags {
     pub metrics: Option<String>,
     /// `--metrics-public`.
     pub metrics_public: bool,
+    /// `--web HOST:PORT`.
+    pub web: Option<String>,
+    /// `--web-public`.
+    pub web_public: bool,
     /// `--listen unix:PATH` or `--listen tcp:HOST:PORT`, any number of times.
     pub listen: Vec<String>,
     /// `--initialize`.
@@ -309,6 +318,7 @@ impl Config {
             ("max_impact", &flags.max_impact),
             ("profile", &flags.profile),
             ("metrics", &flags.metrics),
+            ("web", &flags.web),
         ];
         let single = single.iter().filter_map(|(key, text)| Some((*key, text.as_ref()?)));
         for (key, text) in single.chain(flags.listen.iter().map(|text| ("listen", text))) {
@@ -317,6 +327,7 @@ impl Config {
         self.initialize |= flags.initialize;
         self.existing |= flags.existing;
         self.metrics_public |= flags.metrics_public;
+        self.web_public |= flags.web_public;
         let mut flagged: Vec<VolumeConfig> = Vec::new();
         for text in &flags.volumes {
             let read = VolumeConfig::from_flag(text).and_then(|volume| {
@@ -438,6 +449,16 @@ impl Config {
             format!("{listen}: TLS needs a certificate; add [tls] with certificate and key")
         }));
         messages
+    }
+
+    /// The HTTP endpoints with their addresses, and whether other machines may reach them.
+    pub(crate) fn endpoints(&self) -> impl Iterator<Item = (HttpEndpoint, &str, bool)> {
+        [
+            (HttpEndpoint::Metrics, &self.metrics, self.metrics_public),
+            (HttpEndpoint::Web, &self.web, self.web_public),
+        ]
+        .into_iter()
+        .filter_map(|(endpoint, address, public)| Some((endpoint, address.as_deref()?, public)))
     }
 
     /// The settings of the configuration that may be changed while serving.

@@ -6,23 +6,25 @@ use headtime_io::{Locator, ProfileSource, load_profile};
 use headtime_units::{SectorSize, Sectors};
 
 use super::Config;
-use crate::metrics::MetricsListener;
+use crate::http::HttpListener;
 use crate::tls::Tls;
 use crate::volumes::{DriveShape, DriveUuid, VolumeTable, shares};
 
 impl Config {
     /// Checks the configuration as [`Config::check`] does, and what a server would refuse at its
-    /// start: the address of the metrics, profiles, the files of TLS, and shares and sizes of the
-    /// volumes, taken as those of a drive without volumes. Nothing is bound or changed.
+    /// start: the addresses of metrics and web page, profiles, the files of TLS, and shares and
+    /// sizes of the volumes, taken as those of a drive without volumes. Nothing is bound or
+    /// changed.
     ///
     /// # Errors
     /// All errors that were found.
     pub fn check_start(&self) -> Result<(), TextErrors> {
         self.check()?;
         let mut messages = Vec::new();
-        let metrics = self.metrics.as_deref();
-        let resolved = metrics.map(|to| MetricsListener::resolve(to, self.metrics_public));
-        messages.extend(resolved.and_then(Result::err).map(|error| error.to_string()));
+        for (endpoint, address, public) in self.endpoints() {
+            let resolved = HttpListener::resolve(endpoint, address, public);
+            messages.extend(resolved.err().map(|error| error.to_string()));
+        }
         if self.tls.certificate.is_some() {
             messages.extend(Tls::open(&self.tls).err().map(|error| format!("tls: {error}")));
         }

@@ -57,8 +57,8 @@ const BROKEN: &[(&str, &[&str])] = &[
         &["c.toml:1:1: unknown key `drives`; known are drive, create, policy, outstanding, \
             latency_matrix, deadlines, lookahead_k, timesource, auto_table, model, \
             command_timeout, queue_depth, write_cache, kernel_knobs, control, state, max_impact, \
-            profile, metrics, metrics_public, listen, initialize, existing, [map], [limits], \
-            [tls], [[volume]], [[client]]"],
+            profile, metrics, metrics_public, web, web_public, listen, initialize, existing, \
+            [map], [limits], [tls], [[volume]], [[client]]"],
     ),
     (
         "policy = 3",

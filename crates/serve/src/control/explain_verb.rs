@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use headtime_io::{RealClock, SlowRequest};
 use headtime_sched::RequestId;
+use headtime_units::Lba;
 use serde::{Deserialize, Serialize};
 
 use super::{ErrorReply, ErrorReplyKind, bad_request};
@@ -55,6 +56,28 @@ pub struct ExplainedRequest {
     pub parts_ms: BTreeMap<String, f64>,
 }
 
+impl ExplainedRequest {
+    /// A request of an export with this name and this first sector.
+    pub(crate) fn of(request: &SlowRequest, export: Option<(&str, Lba)>, sector: u32) -> Self {
+        let sector = u64::from(sector);
+        let start = export.map_or(0, |(_, start)| start.get());
+        let parts = request.went.named().into_iter().filter(|(_, part)| !part.is_zero());
+        Self {
+            request: request.id.0,
+            export: export.map_or_else(String::new, |(name, _)| name.to_owned()),
+            op: request.op.name().to_owned(),
+            offset_bytes: request.extent.start.get().saturating_sub(start) * sector,
+            length_bytes: request.extent.len.get() * sector,
+            ago_seconds: RealClock.now().saturating_since(request.submitted).as_secs_f64(),
+            response_ms: request.response.as_ms_f64(),
+            deadline_ms: request.deadline.map(|deadline| deadline.as_ms_f64()),
+            missed: request.missed,
+            failed: request.failed,
+            parts_ms: parts.map(|(name, part)| (name.to_owned(), part.as_ms_f64())).collect(),
+        }
+    }
+}
+
 pub(super) fn explain(
     volumes: &Volumes,
     arguments: &ExplainArguments,
@@ -80,22 +103,8 @@ pub(super) fn explain(
         let export = exports.iter().find(|(volume, class, _)| {
             volume.id == request.volume && class.number() == request.class.0
         });
-        let sector = u64::from(volumes.sector_bytes());
-        let start = export.map_or(0, |(volume, ..)| volume.extent.start.get());
-        let parts = request.went.named().into_iter().filter(|(_, part)| !part.is_zero());
-        ExplainedRequest {
-            request: request.id.0,
-            export: export.map_or_else(String::new, |(_, _, name)| name.clone()),
-            op: request.op.name().to_owned(),
-            offset_bytes: request.extent.start.get().saturating_sub(start) * sector,
-            length_bytes: request.extent.len.get() * sector,
-            ago_seconds: RealClock.now().saturating_since(request.submitted).as_secs_f64(),
-            response_ms: request.response.as_ms_f64(),
-            deadline_ms: request.deadline.map(|deadline| deadline.as_ms_f64()),
-            missed: request.missed,
-            failed: request.failed,
-            parts_ms: parts.map(|(name, part)| (name.to_owned(), part.as_ms_f64())).collect(),
-        }
+        let export = export.map(|(volume, _, name)| (name.as_str(), volume.extent.start));
+        ExplainedRequest::of(request, export, volumes.sector_bytes())
     };
     let selected = |request: &&SlowRequest| number.is_none_or(|number| request.id == number);
     let mut requests: Vec<ExplainedRequest> = slow.iter().filter(selected).map(explained).collect();

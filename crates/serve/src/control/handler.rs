@@ -24,7 +24,7 @@ pub(crate) struct ServerParts {
     pub(crate) maps: Arc<MapKeeper>,
     pub(crate) volumes: Arc<Volumes>,
     pub(crate) stats: Arc<Stats>,
-    pub(crate) status: StatusSource,
+    pub(crate) status: Arc<StatusSource>,
     pub(crate) reloader: Reloader,
 }
 

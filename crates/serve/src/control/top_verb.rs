@@ -61,7 +61,7 @@ pub struct TopExport {
 }
 
 impl TopSample {
-    pub(super) fn of(snapshot: &StatsSnapshot) -> Self {
+    pub(crate) fn of(snapshot: &StatsSnapshot) -> Self {
         let drive = &snapshot.drive;
         Self {
             uptime_seconds: snapshot.uptime.as_secs_f64(),

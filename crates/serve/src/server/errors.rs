@@ -4,8 +4,8 @@ use headtime_io::OpenError;
 use headtime_nbd::LimitsError;
 
 use crate::config::TextErrors;
+use crate::http::HttpError;
 use crate::listener::BindError;
-use crate::metrics::MetricsError;
 use crate::tls::TlsError;
 use crate::volumes::StoreError;
 
@@ -26,9 +26,9 @@ pub enum StartError {
     /// TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The metrics cannot be served.
+    /// An HTTP endpoint cannot be served.
     #[error(transparent)]
-    Metrics(#[from] MetricsError),
+    Http(#[from] HttpError),
     /// The drive cannot be opened.
     #[error("drive {locator}: {error}")]
     Drive { locator: String, error: OpenError },
