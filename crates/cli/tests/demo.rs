@@ -114,10 +114,13 @@ fn ctrl_c_ends_a_demo_with_what_was_measured() {
         "--policies",
         "sptf",
         "--plain",
+        "--web",
+        "127.0.0.1:0",
         "--out",
         text(folder.path()),
     ];
     let mut demo = Program::start(&arguments);
+    while !demo.line().starts_with("live web page: http://127.0.0.1:") {}
     while !demo.line().contains("IOPS") {}
     demo.signal(Signal::INT);
     let (status, rest, said) = demo.end();

@@ -28,6 +28,7 @@ fn volume(
             max_ms: center_ms * 6.0,
             deadline_misses: misses_per_second * u64::from(second % 3 == 0),
             in_flight: 8,
+            disk_time_share: 0.3,
         })
         .collect();
     let response_cdf = (0..=100)
@@ -58,7 +59,8 @@ fn volume(
     };
     let client =
         Some(ClientFigures { requests: 1_200, iops: 39.9, mib_per_second, response_ms, errors: 0 });
-    VolumeRun { name: name.to_string(), totals, client, samples, response_cdf }
+    let heat = (0..30).map(|second| vec![(16 + second % 3, 30), (20, 10)]).collect();
+    VolumeRun { name: name.to_string(), totals, client, samples, heat, response_cdf }
 }
 
 fn run(policy: &str, factor: f64, misses: u64) -> PolicyRun {
@@ -124,8 +126,9 @@ fn the_page_is_well_formed_and_fetches_nothing() {
     let page =
         report::page(&synthetic(Some("fio is not installed"))).expect("the plots can be drawn");
     let elements = markup::check_well_formed(&page);
-    // Three distributions, three throughputs, one of misses, one split.
-    assert_eq!(elements.iter().filter(|name| *name == "svg").count(), 8);
+    // Three distributions, three shares, three throughputs, one of misses, one split, and a map of
+    // response times for each volume under both policies.
+    assert_eq!(elements.iter().filter(|name| *name == "svg").count(), 17);
     for outside in ["http:", "https:", "src=", "href=", "url(", "@import", "<script", "<link"] {
         assert!(!page.contains(outside), "the page reaches outside itself with {outside}");
     }
@@ -174,6 +177,7 @@ fn a_run_in_which_nothing_completed_still_makes_a_page() {
                 totals: VolumeTotals::default(),
                 client: None,
                 samples: Vec::new(),
+                heat: Vec::new(),
                 response_cdf: Vec::new(),
             };
         }

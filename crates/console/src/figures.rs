@@ -78,6 +78,8 @@ pub struct VolumeSample {
     pub deadline_misses: u64,
     /// Requests accepted and not yet answered at the end of the interval.
     pub in_flight: u64,
+    /// The share of the drive's time charged to the volume.
+    pub disk_time_share: f64,
 }
 
 /// The figures of one volume over a whole run, measured at the server.

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use headtime_io::{DriveSnapshot, EmulationSnapshot};
-use headtime_serve::{OpStats, StatsSnapshot, VolumeStats};
+use headtime_serve::{OpStats, StatsSnapshot, VolumeStats, response_bins};
 use headtime_units::Nanos;
 
 use crate::figures::{
@@ -17,6 +17,10 @@ use crate::view::LiveVolume;
 
 /// The interval at which the live view takes snapshots. It shows something new once a second.
 pub const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The response times of a second: the number of each bin
+/// ([`headtime_serve::response_bin`]) with any, and their count.
+pub type Heat = Vec<(u32, u64)>;
 
 /// The differences between the first and the latest snapshot of one server.
 pub struct Monitor {
@@ -28,6 +32,7 @@ pub struct Monitor {
     names: Vec<String>,
     live: Vec<LiveVolume>,
     samples: Vec<Vec<VolumeSample>>,
+    heat: Vec<Vec<Heat>>,
     drive_last_second: DriveFigures,
     /// Sum and number of the sampled counts of commands at the drive.
     outstanding: (f64, u64),
@@ -54,6 +59,7 @@ impl Monitor {
             names: names.to_vec(),
             live,
             samples: vec![Vec::new(); names.len()],
+            heat: vec![Vec::new(); names.len()],
             drive_last_second: DriveFigures {
                 policy: first.drive.policy.to_string(),
                 ..DriveFigures::default()
@@ -75,13 +81,23 @@ impl Monitor {
             return false;
         }
         let at_seconds = self.seconds();
-        for ((name, live), samples) in self.names.iter().zip(&mut self.live).zip(&mut self.samples)
-        {
+        let of_volumes = self.live.iter_mut().zip(&mut self.samples).zip(&mut self.heat);
+        for (name, ((live, samples), heat)) in self.names.iter().zip(of_volumes) {
             let Some(now) = volume(&self.latest, name) else { continue };
             let last = volume(&self.second_began, name)
                 .map_or_else(|| now.clone(), |earlier| now.since(earlier));
-            let sample = sample(&last, seconds, at_seconds);
+            let charged = charged(&self.latest.drive, now) - charged(&self.second_began.drive, now);
+            let sample = VolumeSample {
+                disk_time_share: charged / seconds,
+                ..sample(&last, seconds, at_seconds)
+            };
             samples.push(sample);
+            let times = last.total().response;
+            heat.push(response_bins(
+                times
+                    .iter_recorded()
+                    .map(|value| (value.value_iterated_to(), value.count_since_last_iteration())),
+            ));
             live.push(sample, totals(&self.first, &self.latest, name, at_seconds));
         }
         self.drive_last_second = drive_figures(
@@ -131,6 +147,12 @@ impl Monitor {
         self.names.iter().position(|known| known == name).map_or(&[], |index| &self.samples[index])
     }
 
+    /// The response times of one volume's seconds.
+    #[must_use]
+    pub fn heat(&self, name: &str) -> &[Heat] {
+        self.names.iter().position(|known| known == name).map_or(&[], |index| &self.heat[index])
+    }
+
     /// One volume from the first snapshot to the latest.
     #[must_use]
     pub fn totals(&self, name: &str) -> VolumeTotals {
@@ -178,6 +200,7 @@ fn sample(last: &VolumeStats, seconds: f64, at_seconds: f64) -> VolumeSample {
         max_ms: times.max,
         deadline_misses: last.deadline_misses,
         in_flight: last.in_flight,
+        disk_time_share: 0.0,
     }
 }
 
@@ -185,13 +208,6 @@ fn totals(first: &StatsSnapshot, latest: &StatsSnapshot, name: &str, seconds: f6
     let Some(all) = between(first, latest, name) else { return VolumeTotals::default() };
     let ops = all.total();
     let per_second = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
-    let charged = |drive: &DriveSnapshot| {
-        drive
-            .accounts
-            .iter()
-            .find(|(id, _)| *id == all.id)
-            .map_or(0.0, |(_, account)| account.disk_time.as_secs_f64())
-    };
     VolumeTotals {
         requests: ops.requests,
         iops: per_second(ops.requests as f64),
@@ -201,8 +217,14 @@ fn totals(first: &StatsSnapshot, latest: &StatsSnapshot, name: &str, seconds: f6
         deadline_misses: all.deadline_misses,
         errors: ops.errors + all.others.errors,
         unanswered: all.in_flight,
-        disk_time_share: per_second(charged(&latest.drive) - charged(&first.drive)),
+        disk_time_share: per_second(charged(&latest.drive, &all) - charged(&first.drive, &all)),
     }
+}
+
+/// The seconds of disk time charged to a volume.
+fn charged(drive: &DriveSnapshot, volume: &VolumeStats) -> f64 {
+    let account = drive.accounts.iter().find(|(id, _)| *id == volume.id);
+    account.map_or(0.0, |(_, account)| account.disk_time.as_secs_f64())
 }
 
 fn times(ops: &OpStats) -> Times {

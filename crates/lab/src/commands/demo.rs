@@ -45,6 +45,9 @@ pub struct DemoArguments {
     /// Load generator
     #[arg(long, value_enum, default_value_t = GeneratorChoice::Auto)]
     pub load: GeneratorChoice,
+    /// Address of the live web page, or off
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9465")]
+    pub web: String,
     /// Print lines instead of the live view, also on a terminal
     #[arg(long)]
     pub plain: bool,
@@ -74,6 +77,7 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let profile = drive_model::load(&arguments.drive)?;
     let plan = Plan::new(&arguments.drive, &profile, arguments.seed).map_err(Failure::usage)?;
     let generator = generator(arguments.load)?;
+    let web = (arguments.web != "off").then(|| arguments.web.clone());
     std::fs::create_dir_all(&arguments.out).with_context(|| {
         format!("cannot make the folder {}; choose another with --out", arguments.out.display())
     })?;
@@ -86,7 +90,8 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     };
     logs::start(if matches!(viewer, Viewer::Screen(_)) { Level::Off } else { Level::Warn });
     viewer.say(&introduction(&plan, &policies, &generator, arguments, room));
-    let report = measure(arguments, &plan, &policies, &generator, &stop, &mut viewer);
+    let environment = DemoEnvironment { generator: &generator, web, stop: &stop };
+    let report = measure(arguments, &plan, &policies, &environment, &mut viewer);
     // The terminal is given back before anything else is printed.
     drop(viewer);
     let report = report?;
@@ -105,14 +110,22 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The environment that all runs share.
+struct DemoEnvironment<'a> {
+    generator: &'a Generator,
+    /// The address of the web page.
+    web: Option<String>,
+    stop: &'a Stop,
+}
+
 fn measure(
     arguments: &DemoArguments,
     plan: &Plan,
     policies: &[DemoPolicy],
-    generator: &Generator,
-    stop: &Stop,
+    environment: &DemoEnvironment<'_>,
     viewer: &mut Viewer,
 ) -> Result<DemoReport, Failure> {
+    let DemoEnvironment { generator, web, stop } = environment;
     let mut report = DemoReport {
         version: env!("CARGO_PKG_VERSION").to_string(),
         drive: plan.drive.clone(),
@@ -147,6 +160,7 @@ fn measure(
             generator,
             duration: Duration::from_secs_f64(arguments.seconds),
             folder: &path,
+            web: web.as_deref(),
             stop,
             turn: format!("{} of {}: {}", index + 1, policies.len(), policy.text),
         };

@@ -7,9 +7,9 @@ use anyhow::{Context as _, bail};
 use headtime_io::{EmulatedLocator, Locator, ProfileSource};
 use headtime_mechanics::NoiseLevel;
 use headtime_nbd::uri::{Address, NbdUri};
-use headtime_serve::Server;
 use headtime_serve::config::{Config, Listen, VolumeConfig};
 use headtime_serve::volumes::SettingsChange;
+use headtime_serve::{Server, StartError};
 use headtime_units::Share;
 
 use super::{DemoPolicy, DemoShares, Plan};
@@ -28,6 +28,8 @@ pub struct Surroundings<'a> {
     pub duration: Duration,
     /// The folder for the drive's bytes; its content is left to the caller to remove.
     pub folder: &'a Path,
+    /// The address of the live web page; `None` for no page.
+    pub web: Option<&'a str>,
     /// The request to stop early.
     pub stop: &'a Stop,
     /// `2 of 2`, for the title.
@@ -60,8 +62,19 @@ pub fn run(
         .tempdir()
         .context("no temporary folder for the socket")?;
     let socket = socket_folder.path().join("nbd.sock");
-    let server = Server::start(&config(plan, policy, around.folder, &socket))
-        .context("the demo's drive cannot be served")?;
+    let config = config(plan, policy, around, &socket);
+    let server = match Server::start(&config) {
+        Err(StartError::Http(refused)) => {
+            viewer.say(&format!("no live web page: {refused}"));
+            Server::start(&Config { web: None, ..config })
+        }
+        started => started,
+    };
+    let server = server.context("the demo's drive cannot be served")?;
+    let page = server.web_page();
+    if let Some(page) = &page {
+        viewer.say(&format!("live web page: {page}"));
+    }
     let address = Address::Unix {
         socket: socket
             .to_str()
@@ -89,7 +102,7 @@ pub fn run(
     let mut monitor = Monitor::new(stats.snapshot(), &names);
     while !load.is_over()? && !around.stop.wait(SNAPSHOT_INTERVAL) {
         if monitor.seconds() < around.duration.as_secs_f64() && monitor.take(stats.snapshot()) {
-            viewer.show(&moment(plan, &monitor, around))?;
+            viewer.show(&moment(plan, &monitor, around, page.as_deref()))?;
         }
         if viewer.stop_asked()? {
             around.stop.raise();
@@ -110,7 +123,7 @@ pub fn run(
     Ok(DemoSession { run: policy_run(&monitor, drive, policy, &clients), starts })
 }
 
-fn config(plan: &Plan, policy: &DemoPolicy, folder: &Path, socket: &Path) -> Config {
+fn config(plan: &Plan, policy: &DemoPolicy, around: &Surroundings<'_>, socket: &Path) -> Config {
     let (profile, setup) = plan
         .drive
         .rsplit_once('@')
@@ -118,7 +131,7 @@ fn config(plan: &Plan, policy: &DemoPolicy, folder: &Path, socket: &Path) -> Con
     let emulated = EmulatedLocator {
         profile: ProfileSource::of(profile),
         setup: setup.map(str::to_string),
-        backing: folder.join("drive.img"),
+        backing: around.folder.join("drive.img"),
         seed: Some(plan.seed),
         noise: NoiseLevel::default(),
     };
@@ -137,6 +150,7 @@ fn config(plan: &Plan, policy: &DemoPolicy, folder: &Path, socket: &Path) -> Con
         policy: policy.choice.clone(),
         listen: vec![Listen::Unix { path: socket.to_path_buf(), mode: 0o600, tls: None }],
         volumes: volumes.collect(),
+        web: around.web.map(str::to_owned),
         ..Config::default()
     }
 }
@@ -155,7 +169,7 @@ fn starts(server: &Server, plan: &Plan) -> Vec<(String, u64)> {
     server.volumes().iter().filter_map(of_one).collect()
 }
 
-fn moment(plan: &Plan, monitor: &Monitor, around: &Surroundings<'_>) -> Moment {
+fn moment(plan: &Plan, monitor: &Monitor, around: &Surroundings<'_>, page: Option<&str>) -> Moment {
     let source = around.generator.source();
     Moment {
         title: format!("headtime demo  {}  policy {}", plan.drive, around.turn),
@@ -164,7 +178,12 @@ fn moment(plan: &Plan, monitor: &Monitor, around: &Surroundings<'_>) -> Moment {
         drive: monitor.drive_last_second().clone(),
         volumes: monitor.live().to_vec(),
         scans: Vec::new(),
-        footer: format!("loaded by {} {}   q stops", source.name, source.version),
+        footer: format!(
+            "loaded by {} {}   {}   q stops",
+            source.name,
+            source.version,
+            page.unwrap_or("no web page")
+        ),
     }
 }
 
@@ -179,6 +198,7 @@ fn policy_run(
         totals: monitor.totals(&live.name),
         client: *client,
         samples: monitor.samples(&live.name).to_vec(),
+        heat: monitor.heat(&live.name).to_vec(),
         response_cdf: monitor.response_cdf(&live.name),
     });
     PolicyRun {

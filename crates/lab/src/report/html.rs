@@ -16,6 +16,7 @@ pub fn page(report: &DemoReport) -> anyhow::Result<String> {
         (header(report))
         (summary(report))
         (distributions(report)?)
+        (heat(report)?)
         (over_time(report)?)
         (disk_time(report)?)
         (method(report))
@@ -227,11 +228,34 @@ fn distributions(report: &DemoReport) -> anyhow::Result<Markup> {
     } })
 }
 
+fn heat(report: &DemoReport) -> anyhow::Result<Markup> {
+    Ok(html! { section {
+        h2 { "Response times over time" }
+        p { "The darker a cell, the more requests. The dashed line is the deadline." }
+        div.plots {
+            @for (index, plan) in report.volumes.iter().enumerate() {
+                @for (nth, run) in report.runs.iter().enumerate() {
+                    figure {
+                        figcaption { (plan.name) ", " (run.policy) }
+                        (embedded(&plots::heat(report, index, nth)?))
+                    }
+                }
+            }
+        }
+    } })
+}
+
 fn over_time(report: &DemoReport) -> anyhow::Result<Markup> {
     let plot = |index, what| plots::over_time(report, index, what).map(|svg| embedded(&svg));
     Ok(html! { section {
         h2 { "Over time" }
         div.plots {
+            @for (index, plan) in report.volumes.iter().enumerate() {
+                figure {
+                    figcaption { (plan.name) ": share of disk time" }
+                    (plot(index, OverTime::Shares)?)
+                }
+            }
             @for (index, plan) in report.volumes.iter().enumerate() {
                 figure {
                     figcaption { (plan.name) ": throughput" }

@@ -18,6 +18,7 @@ pub use html::page;
 use headtime_console::figures::{
     BeliefFigures, DiskTimeShares, LatenessFigures, Times, VolumeSample, VolumeTotals,
 };
+use headtime_console::monitor::Heat;
 
 /// Everything that one demo measured.
 #[derive(Clone, Debug, Serialize)]
@@ -110,6 +111,9 @@ pub struct VolumeRun {
     pub client: Option<ClientFigures>,
     /// The figures of each second.
     pub samples: Vec<VolumeSample>,
+    /// The response times of each second: the number of each bin of an eighth of a decade, from
+    /// 100 µs up, and the count.
+    pub heat: Vec<Heat>,
     /// Distribution of response times: pairs of milliseconds and the share of requests that took no
     /// longer, both rising.
     pub response_cdf: Vec<(f64, f64)>,

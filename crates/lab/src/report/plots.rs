@@ -7,6 +7,8 @@ use anyhow::anyhow;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use headtime_serve::RESPONSE_BINS_PER_DECADE;
+
 use super::{DemoReport, PolicyRun, VolumeRun};
 
 /// A policy's color, distinguishable without red and green.
@@ -30,6 +32,7 @@ const PARTS: [RGBColor; 6] = [
 ];
 pub(crate) const TEXT: RGBColor = RGBColor(60, 64, 67);
 pub(crate) const FAINT: RGBColor = RGBColor(226, 228, 230);
+const HEAT: RGBColor = RGBColor(24, 74, 140);
 const DEADLINE: RGBColor = RGBColor(190, 30, 45);
 pub(crate) const FONT: &str = "sans-serif";
 
@@ -111,9 +114,10 @@ pub(super) fn response_cdf(report: &DemoReport, volume: usize) -> anyhow::Result
 pub(super) enum OverTime {
     Throughput,
     Misses,
+    Shares,
 }
 
-/// One volume's throughput or deadline misses, second by second, under each policy.
+/// Throughput, deadline misses or share of disk time of one volume, by second and policy.
 pub(super) fn over_time(
     report: &DemoReport,
     volume: usize,
@@ -127,6 +131,7 @@ pub(super) fn over_time(
             let value = |sample: &headtime_console::figures::VolumeSample| match what {
                 OverTime::Throughput => sample.mib_per_second,
                 OverTime::Misses => sample.deadline_misses as f64,
+                OverTime::Shares => 100.0 * sample.disk_time_share,
             };
             run.samples.iter().map(|sample| (sample.at_seconds, value(sample))).collect()
         })
@@ -136,6 +141,7 @@ pub(super) fn over_time(
     let (y, label) = match what {
         OverTime::Throughput => (0.0..(top * 1.1).max(0.1), "MiB/s"),
         OverTime::Misses => (0.0..(top * 1.1).max(1.0), "misses per second"),
+        OverTime::Shares => (0.0..100.0, "% of disk time"),
     };
     drawn((520, 270), |area| {
         let mut chart = ChartBuilder::on(area)
@@ -165,6 +171,66 @@ pub(super) fn over_time(
             } else {
                 chart.draw_series(LineSeries::new(points.iter().copied(), style))?;
             }
+        }
+        let promised = report.volumes.get(volume).map_or(0.0, |plan| 100.0 * plan.reserve);
+        if matches!(what, OverTime::Shares) && promised > 0.0 {
+            let line = [(0.0, promised), (last, promised)];
+            chart.draw_series(DashedLineSeries::new(line, 3, 3, TEXT.stroke_width(1)))?;
+            let style = (FONT, 16).into_font().color(&TEXT).pos(Pos::new(HPos::Left, VPos::Bottom));
+            let label = format!(" promised with shares: {} %", number(promised));
+            chart.draw_series([Text::new(label, (0.0, promised), style)])?;
+        }
+        Ok(())
+    })
+}
+
+/// One volume's response times by second under one policy: the darker, the more requests.
+pub(super) fn heat(report: &DemoReport, volume: usize, run: usize) -> anyhow::Result<String> {
+    let runs = || report.runs.iter().filter_map(|run| run.volumes.get(volume));
+    let start = |bin: u32| 0.1 * 10_f64.powf(f64::from(bin) / f64::from(RESPONSE_BINS_PER_DECADE));
+    let deadline_ms = report.volumes.get(volume).and_then(|plan| plan.deadline_ms);
+    // The same axes under each policy.
+    let bins = || runs().flat_map(|run| run.heat.iter().flatten());
+    let ends = bins().flat_map(|(bin, _)| [start(*bin), start(*bin + 1)]);
+    let y = decades(ends.chain(deadline_ms));
+    let most = bins().map(|(_, count)| *count).max().unwrap_or(1) as f64;
+    let last = runs().flat_map(|run| run.samples.last()).map(|sample| sample.at_seconds);
+    let last = last.fold(1.0, f64::max);
+    let shown = report.runs.get(run).and_then(|run| run.volumes.get(volume));
+    drawn((520, 270), |area| {
+        let mut chart = ChartBuilder::on(area)
+            .margin(8)
+            .margin_right(16)
+            .x_label_area_size(50)
+            .y_label_area_size(66)
+            .build_cartesian_2d(0.0..last, y.clone().log_scale())?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .light_line_style(FAINT.mix(0.25))
+            .bold_line_style(FAINT)
+            .axis_style(TEXT.mix(0.5))
+            .label_style((FONT, 17).into_font().color(&TEXT))
+            .x_desc("seconds")
+            .y_desc("response (ms)")
+            .x_label_formatter(&|second| number(*second))
+            .y_label_formatter(&|ms| number(*ms))
+            .draw()?;
+        let mut from = 0.0;
+        let seconds = shown.into_iter().flat_map(|run| run.samples.iter().zip(&run.heat));
+        for (sample, heat) in seconds {
+            let cell = |(bin, count): &(u32, u64)| {
+                let ink = 0.2 + 0.8 * (*count as f64).ln_1p() / most.ln_1p();
+                let low = start(*bin).max(y.start);
+                let corners = [(from, low), (sample.at_seconds, start(*bin + 1))];
+                Rectangle::new(corners, HEAT.mix(ink).filled())
+            };
+            chart.draw_series(heat.iter().map(cell))?;
+            from = sample.at_seconds;
+        }
+        if let Some(ms) = deadline_ms {
+            let line = [(0.0, ms), (last, ms)];
+            chart.draw_series(DashedLineSeries::new(line, 6, 4, DEADLINE.stroke_width(2)))?;
         }
         Ok(())
     })
