@@ -26,7 +26,7 @@ TOOLS := $(TARGET)/tools/bin
 # The checks build in a folder of their own, so that they and the build of the tests do not wait for each other's lock.
 CHECKS := CARGO_TARGET_DIR=$(abspath $(TARGET))/checks
 
-.PHONY: help demo test check fmt lint doc licenses build-tests unit server-only properties instructions count-instructions bench bench-nbd install-c fuzz realtime setup-build clean
+.PHONY: help demo web-test test check fmt lint doc licenses build-tests unit server-only properties instructions count-instructions bench bench-nbd install-c fuzz realtime setup-build clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -82,6 +82,11 @@ instructions: setup-build ## Count instructions under valgrind and compare them 
 
 count-instructions:
 	@HEADTIME_TOOLS=$(abspath $(TOOLS)) $(CHECKS) scripts/instructions.sh
+
+web-test: setup-build ## Test the live web page in a headless Chromium; screenshots in target/web
+	@scripts/setup.sh web
+	@cargo build --locked --quiet -p headtime-cli
+	@python3 scripts/web-test.py $(TARGET)/debug/headtime $(TARGET)/web
 
 bench: setup-build ## Measure the time per decision of every policy, per request, and simulated requests per second
 	cargo bench --locked --quiet -p headtime-sim -p headtime-io --bench decide --bench requests --bench simulate

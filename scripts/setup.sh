@@ -4,6 +4,7 @@
 #   setup.sh build   a Rust toolchain (1.88 or newer) and a C linker
 #   setup.sh demo    fio; without it the demo uses its built-in load generator
 #   setup.sh test    NBD clients and file system tools; a test whose tool is missing prints a message and skips
+#   setup.sh web     Chromium, for the test of the web page
 #   setup.sh deny    cargo-deny, for the license check
 #   setup.sh instructions   valgrind and gungraun's runner, for the instruction counts
 #
@@ -66,6 +67,8 @@ test_tools() {
     install $missing || for package in $missing; do install "$package" || say "$package is missing; tests that use it will skip"; done
 }
 
+web() { command -v chromium >/dev/null || command -v google-chrome >/dev/null || install chromium fonts-liberation || say "Chromium is missing; the test of the web page will skip"; }
+
 deny() {
     command -v cargo-deny >/dev/null && return
     [ -x "$tools/bin/cargo-deny" ] && return
@@ -90,7 +93,8 @@ case "${1:-}" in
     build) build ;;
     demo) demo ;;
     test) test_tools ;;
+    web) web ;;
     deny) deny ;;
     instructions) instructions ;;
-    *) say "usage: setup.sh build|demo|test|deny|instructions"; exit 2 ;;
+    *) say "usage: setup.sh build|demo|test|web|deny|instructions"; exit 2 ;;
 esac
