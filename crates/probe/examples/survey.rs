@@ -4,7 +4,7 @@
 //! profile as it ships, `all@nocache:typical:1` with the cache off where it has such a setup,
 //! `drives:quiet:1-20` drives drawn at random. In the environment: `STAGES=1`,
 //! `ZONES=1`, `UNLIKE=1`, `SEEK=1`, `ANGLES=1` print more; `@nocache` after `drives` removes the
-//! cache.
+//! cache. `SEGMENTS=1` and `READ_AHEAD=0` in the environment change those of the cache.
 #![allow(clippy::unwrap_used)] // A table for developers; any error ends it.
 
 #[path = "../tests/common/mod.rs"]
@@ -26,7 +26,8 @@ fn main() {
             (words.next().unwrap(), words.next().unwrap(), words.next().unwrap_or("1"));
         let (first, last) = seeds.split_once('-').unwrap_or((seeds, seeds));
         for seed in first.parse::<u64>().unwrap()..=last.parse::<u64>().unwrap() {
-            for (name, profile) in profiles(names, seed) {
+            for (name, mut profile) in profiles(names, seed) {
+                change_cache(&mut profile);
                 look_at(&format!("{name}:{kind}:{seed}"), &profile, kind.parse().ok(), seed);
             }
         }
@@ -54,6 +55,14 @@ fn profiles(names: &str, seed: u64) -> Vec<(String, DriveProfile)> {
         )
     });
     named.collect()
+}
+
+/// Changes segments and read-ahead of the cache as the environment says.
+fn change_cache(profile: &mut DriveProfile) {
+    let number = |name| std::env::var(name).ok().map(|text| text.parse::<u32>().unwrap());
+    let Some(cache) = &mut profile.cache else { return };
+    cache.segments = number("SEGMENTS").unwrap_or(cache.segments);
+    cache.read_ahead_sectors = number("READ_AHEAD").unwrap_or(cache.read_ahead_sectors);
 }
 
 fn look_at(drive: &str, profile: &DriveProfile, noise: Option<NoiseLevel>, seed: u64) {

@@ -40,12 +40,16 @@ impl DriveModel<'_> {
         let first_spt = self.layout.zones.first().map_or(1, |zone| zone.sectors_per_track);
         // A bus that was not measured keeps up with the media: twice as fast (guess).
         let bus_ns = self.interface.bus_ns_per_sector.unwrap_or(period_ns / first_spt as f64 / 2.0);
-        let curve = &self.seek.curve.points;
-        let points: Vec<(u32, f64)> = curve
-            .iter()
-            .map(|(distance, timed)| {
-                (*distance as u32, libm::round((timed.ns - base_ns).max(0.0) / 1e3) / 1e3)
-            })
+        let zones = self.zones(&geometry, drive.capacity);
+        let last_distance = zones
+            .last()
+            .map_or(1, |zone| u64::from(zone.first_cylinder + zone.cylinders).max(2) - 1);
+        let points: Vec<(u32, f64)> = self
+            .seek
+            .curve
+            .bounded(base_ns, last_distance)
+            .into_iter()
+            .map(|(distance, ns)| (distance as u32, libm::round(ns / 1e3) / 1e3))
             .collect();
         let writes = self.writes;
         let (write_command_us, write_completion_us) = match writes.overhead_us(bus_ns) {
@@ -77,7 +81,7 @@ impl DriveModel<'_> {
                 band_cylinders: (geometry.band > 1).then_some(geometry.band as u32),
                 actuators: two_arms.then_some(2),
             },
-            zones: self.zones(&geometry, drive.capacity),
+            zones,
             runs: Vec::new(),
             seek: Seek {
                 head_switch_ms: self

@@ -12,9 +12,9 @@
 //! the same track there is no seek, so the difference is the seek time. On a drive that reads ahead
 //! the same track cannot be timed; the response of a cache hit stands for it.
 //!
-//! *The curve.* Distances of 1, 2, 3, 4, 6, 8, 11 … cylinders, each between several pairs of
-//! cylinders all over the drive; then others between them where the curve bends (`curve`), until it
-//! is straight or the time is up.
+//! *The curve.* One cylinder, the full stroke, and the distances between them (`curve`), coarse to
+//! fine, each between several pairs of cylinders all over the drive; then others where the curve
+//! bends, until it is straight or the time is up.
 //!
 //! Source: MTBRC in Worthington, Ganger, Patt and Wilkes (1995) and Schindler and Ganger (1999);
 //! the bisection is ours.
@@ -133,7 +133,7 @@ pub(crate) fn extend(
         found.order_ns = Some((serpentine.ns, cylinder.ns));
         return Ok(Progress::More);
     }
-    // The last cylinders may be spares; the last line of the curve is extended.
+    // The last cylinders may be spares.
     let longest = (geometry.cylinders() * 49 / 50).saturating_sub(1).max(1);
     let curve = &mut found.curve;
     let refined = || curve.next_between().filter(|_| detail == CurveDetail::Refined);
@@ -144,8 +144,10 @@ pub(crate) fn extend(
         .predicted(distance)
         .or_else(|| curve.points.last().map(|point| point.1.ns))
         .unwrap_or(2e6);
-    let timed = at_distance(session, &geometry, distance, guess)?;
-    curve.insert(distance, timed);
+    match at_distance(session, &geometry, distance, guess)? {
+        Some(timed) => curve.insert(distance, timed),
+        None => curve.give_up(distance),
+    }
     Ok(Progress::More)
 }
 
@@ -314,7 +316,7 @@ fn at_distance(
     geometry: &Geometry<'_>,
     distance: u64,
     guess: f64,
-) -> Attempt<Timed> {
+) -> Attempt<Option<Timed>> {
     let pair = |session: &mut Session, geometry: &Geometry<'_>| {
         let head = session.random.below(geometry.heads) as u16;
         let first = session.random.below(geometry.cylinders() - distance);
@@ -327,16 +329,29 @@ fn at_distance(
         }
         Some([geometry.find(from)?, geometry.find(to)?])
     };
-    over_pairs(session, geometry, pair, guess)
+    timed_pairs(session, geometry, pair, guess)
 }
 
-/// The mean of the minimum times of several pairs, without outliers.
+/// Like [`timed_pairs`]; an error if no pair could be timed.
 fn over_pairs(
     session: &mut Session,
     geometry: &Geometry<'_>,
     pair: impl Fn(&mut Session, &Geometry<'_>) -> Option<Pair>,
     guess: f64,
 ) -> Attempt<Timed> {
+    timed_pairs(session, geometry, pair, guess)?.ok_or_else(|| {
+        Interruption::Failed("no two tracks were found between which a seek could be timed".into())
+    })
+}
+
+/// The mean of the minimum times of several pairs, without outliers; none if no pair could be
+/// timed.
+fn timed_pairs(
+    session: &mut Session,
+    geometry: &Geometry<'_>,
+    pair: impl Fn(&mut Session, &Geometry<'_>) -> Option<Pair>,
+    guess: f64,
+) -> Attempt<Option<Timed>> {
     let mut found: Vec<f64> = Vec::new();
     let mut tries = 0;
     while found.len() < PAIRS && tries < MAX_TRIES * PAIRS {
@@ -372,15 +387,13 @@ fn over_pairs(
         found.extend(brackets.iter().filter_map(|bracket| bracket.found(CONTRADICTION_NS)));
     }
     if found.is_empty() {
-        return Err(Interruption::Failed(
-            "no two tracks were found between which a seek could be timed".into(),
-        ));
+        return Ok(None);
     }
     let middle = median(&found);
     let near: Vec<f64> =
         found.iter().copied().filter(|found| (found - middle).abs() < 400_000.0).collect();
     let (ns, error_ns) = mean(&near);
-    Ok(Timed { ns, error_ns })
+    Ok(Some(Timed { ns, error_ns }))
 }
 
 /// The minimum time from a completion on one track to that of the next read, of a sector of the
