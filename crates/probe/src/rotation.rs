@@ -67,16 +67,20 @@ pub(crate) fn measure(session: &mut Session, found: &mut RotationResult) -> Atte
         .map(|number| number * spaced + session.random.below(spaced.min(1 << 20)))
         .collect();
     let mut seen: Vec<Vec<f64>> = vec![Vec::new(); places.len()];
-    let mut responses = Vec::new();
+    let (mut responses, mut repeated) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS[number] {
         for (place, seen) in places.iter().zip(&mut seen) {
-            if session.random.below(3) == 0 {
+            let is_repeated = session.random.below(3) != 0;
+            if !is_repeated {
                 session.read_random(1)?;
             }
             let command = session.read_at_once(*place, 1)?;
             if command.succeeded() && round > 0 {
                 seen.push(command.completed.as_ns() as f64);
                 responses.push(command.response().as_ns() as f64);
+                if is_repeated && ring == 1 {
+                    repeated.push(command.response().as_ns() as f64);
+                }
             }
         }
     }
@@ -99,11 +103,14 @@ pub(crate) fn measure(session: &mut Session, found: &mut RotationResult) -> Atte
         warm_up_clock(session)?;
         return Ok(Progress::Done);
     }
-    // Nearly all responses are alike and short: the response of a hit.
-    if quantile(&responses, 0.8) < PERIODS_NS.0 / 2.0 {
-        let hit_ns = median(&responses);
-        session.drive.hits.hit_ns = Some(hit_ns);
-        session.drive.hits.limit_ns = hit_ns + 40_000.0 + 9.0 * spread(&responses);
+    // Nearly all responses are alike and short: the response of a hit. A cache with one segment
+    // holds a sector only until another is read.
+    for hits in [responses, repeated] {
+        if !hits.is_empty() && quantile(&hits, 0.8) < PERIODS_NS.0 / 2.0 {
+            let hit_ns = median(&hits);
+            session.drive.hits.hit_ns = Some(hit_ns);
+            session.drive.hits.limit_ns = hit_ns + 40_000.0 + 9.0 * spread(&hits);
+        }
     }
     found.rings_tried += 1;
     if found.rings_tried < RINGS.len() {
