@@ -17,7 +17,7 @@
 
 use super::slips::slight_ns;
 use super::track::MIN_JUMP;
-use super::zone_model::ZoneModel;
+use super::zone_model::{Pattern, ZoneModel};
 use crate::numbers::{FAR, mean, spread, wrap};
 use crate::session::{Attempt, Session};
 
@@ -34,6 +34,12 @@ const KEPT: usize = 240;
 /// The error of a step that is small enough, in sectors. On tracks with few sectors it must also be
 /// small beside the noise.
 const FINE_SECTORS: f64 = 0.6;
+
+/// The growth of the sum of squares that contradicts a whole number of sectors: three standard
+/// errors.
+const CONTRADICTION: f64 = 9.0;
+/// The weight of a known step beside a reading.
+const KNOWN: f64 = 1e6;
 
 /// Reads some more tracks all over a zone, up to `max_reads` if the noise requires it, and fits its
 /// steps to them.
@@ -77,6 +83,7 @@ pub(crate) fn fit_skews(
         zone.readings.extend(fresh);
     }
     zone.fit();
+    round_steps(zone);
     zone.step_error = error_sectors(zone, &zone.readings) / zone.sectors_per_track as f64;
     let every = zone.readings.len().div_ceil(KEPT).max(1);
     zone.readings = zone.readings.iter().copied().step_by(every).collect();
@@ -92,7 +99,7 @@ fn place(session: &mut Session, zone: &ZoneModel, end: u64) -> u64 {
     let (unit, units) = (zone.pattern.unit, zone.pattern.units);
     let (row, rows) = if zone.pattern.in_bands() { (unit, units) } else { (1, unit) };
     let apart = session.random.below(2) == 0
-        && (3..super::zone_model::Pattern::NEVER).contains(&rows)
+        && (3..Pattern::NEVER).contains(&rows)
         && zone.last_band.is_none();
     let (last, within) = (session.random.below(2) == 0, session.random.below(row.max(1)));
     let sector =
@@ -105,6 +112,42 @@ fn place(session: &mut Session, zone: &ZoneModel, end: u64) -> u64 {
         + within;
     let lba = zone.lba_from(track * zone.sectors_per_track + sector);
     if lba < end { lba } else { any }
+}
+
+/// Rounds steps to whole sectors, as most firmware has them, as long as the readings do not
+/// contradict: the sum of their squared deviations, in variances of a reading, may grow by
+/// [`CONTRADICTION`]. A step that is taken as known makes the next one better known.
+fn round_steps(zone: &mut ZoneModel) {
+    let spt = zone.sectors_per_track as f64;
+    let kinds = match (zone.pattern.in_bands(), zone.pattern.unit < Pattern::NEVER) {
+        (true, _) => 3,
+        (false, true) => 2,
+        (false, false) => 1,
+    };
+    let fitted = squares(zone);
+    let variance = fitted / zone.readings.len().saturating_sub(kinds + 1).max(1) as f64;
+    let tied = core::mem::take(&mut zone.tied);
+    for kind in 0..kinds {
+        let before = zone.clone();
+        let step = libm::round(zone.steps[kind] * spt) / spt;
+        zone.tied[kind] = (step, KNOWN);
+        zone.fit();
+        zone.steps[kind] = step;
+        if squares(zone) - fitted > CONTRADICTION * variance {
+            *zone = before;
+        }
+    }
+    zone.tied = tied;
+}
+
+/// The sum of the squared deviations of the readings that are no outliers.
+fn squares(zone: &ZoneModel) -> f64 {
+    let off: Vec<f64> =
+        zone.readings.iter().map(|(lba, turns)| wrap(turns - zone.angle(*lba))).collect();
+    let allowed = FAR * spread(&off);
+    let middle = crate::numbers::median(&off);
+    let near = off.iter().filter(|off| (*off - middle).abs() <= allowed);
+    near.map(|off| off * off).sum()
 }
 
 /// The error of the last step of a group, given these readings, in sectors.
