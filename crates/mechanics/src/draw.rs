@@ -42,6 +42,7 @@ pub fn random_profile(rng: &mut impl Rng) -> DriveProfile {
         interface: random_interface(rng),
         firmware: random_firmware(rng),
         variation: random_variation(rng),
+        accuracy: None,
         setup: BTreeMap::new(),
     };
     if rng.random_bool(0.3) {

@@ -21,7 +21,7 @@
 use headtime_units::Instant;
 use serde::{Deserialize, Serialize};
 
-use crate::numbers::{mean, median, spread, wrap};
+use crate::numbers::{FAR, mean, median, spread, wrap};
 
 /// The fewest readings of the present line, once there are as many (guess: a minute at 1.5 s each),
 /// and the most.
@@ -73,6 +73,26 @@ impl Clock {
         self.noise_ns
     }
 
+    /// The standard deviation of a completion. Delays of completions are often exponential; the
+    /// median size of their deviations is then two thirds of this.
+    pub(crate) fn deviation_ns(&self) -> f64 {
+        let off = self.residuals();
+        let (middle, allowed) = (median(&off), FAR * spread(&off));
+        let near = off.iter().filter(|off| (*off - middle).abs() <= allowed);
+        let near: Vec<f64> = near.copied().collect();
+        if near.len() < 8 {
+            return self.noise_ns;
+        }
+        let (_, error) = mean(&near);
+        error.map_or(self.noise_ns, |error| error * libm::sqrt(near.len() as f64))
+    }
+
+    /// The delays of the readings on the present line.
+    fn residuals(&self) -> Vec<f64> {
+        let steady = &self.recent[self.recent.len() - self.steady()..];
+        steady.iter().map(|(turn, at)| at - self.origin_ns - turn * self.period_ns).collect()
+    }
+
     /// The part of a revolution since the reference angle passed.
     pub(crate) fn turns_at(&self, at: Instant) -> f64 {
         crate::numbers::part((at.as_ns() as f64 - self.origin_ns) / self.period_ns)
@@ -122,8 +142,7 @@ impl Clock {
         if let Some((origin, period)) = line(steady) {
             (self.origin_ns, self.period_ns) = (origin, period);
             if steady.len() >= 8 {
-                let off: Vec<f64> =
-                    steady.iter().map(|(turn, at)| at - origin - turn * period).collect();
+                let off = self.residuals();
                 self.noise_ns = spread(&off).max(median(&off).abs());
             }
         }

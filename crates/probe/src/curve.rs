@@ -125,11 +125,8 @@ impl Curve {
 
     /// The points of a profile, in ns without `base_ns`, bounded and extended to the last distance.
     pub(crate) fn bounded(&self, base_ns: f64, last_distance: u64) -> Vec<(u64, f64)> {
-        let times: Vec<f64> = self
-            .points
-            .iter()
-            .map(|point| (point.1.ns - base_ns).clamp(0.0, LONGEST_NS))
-            .collect();
+        let times: Vec<f64> =
+            self.points.iter().map(|point| (point.1.ns - base_ns).clamp(0.0, LONGEST_NS)).collect();
         let mut points: Vec<(u64, f64)> = self
             .points
             .iter()
@@ -155,7 +152,9 @@ impl Curve {
         }
         // A root is bent most at its beginning.
         for step in 1..=ROOT_POINTS {
-            let distance = libm::round(last as f64 * libm::pow(ratio, f64::from(step) / f64::from(ROOT_POINTS))) as u64;
+            let distance = libm::round(
+                last as f64 * libm::pow(ratio, f64::from(step) / f64::from(ROOT_POINTS)),
+            ) as u64;
             if points.last().is_some_and(|before| before.0 < distance) {
                 let root = |distance: u64| libm::sqrt(distance as f64 / last_distance as f64);
                 let grown = last_ns * root(distance) / root(last);
@@ -206,7 +205,9 @@ fn rising(values: &[f64]) -> Vec<f64> {
     let mut pools: Vec<(f64, usize)> = Vec::new();
     for value in values {
         let mut pool = (*value, 1);
-        while let Some(before) = pools.pop_if(|before| before.0 / before.1 as f64 > pool.0 / pool.1 as f64) {
+        while let Some(before) =
+            pools.pop_if(|before| before.0 / before.1 as f64 > pool.0 / pool.1 as f64)
+        {
             pool = (pool.0 + before.0, pool.1 + before.1);
         }
         pools.push(pool);
@@ -310,7 +311,13 @@ mod tests {
         let point = |distance, ns| (distance, Timed { ns, error_ns: None });
         // A falling end, as of two tracks that are not where the layout says, and one time that is
         // a revolution too long.
-        let points = vec![point(1, 1e6), point(100, 3e6), point(200, 11e6), point(900, 5e6), point(950, 4e6)];
+        let points = vec![
+            point(1, 1e6),
+            point(100, 3e6),
+            point(200, 11e6),
+            point(900, 5e6),
+            point(950, 4e6),
+        ];
         let curve = Curve { points, ..Curve::default() };
         let bounded = curve.bounded(2e5, 159_168);
         assert!(bounded.iter().all(|(_, ns)| (0.0..=LONGEST_NS).contains(ns)), "{bounded:?}");

@@ -19,7 +19,7 @@ pub(crate) fn of(drive: &DriveTiming, results: &Results, sector_bytes: u32) -> V
         return Vec::new();
     }
     let (period_ns, error_ns) = drive.clock.mean_period_ns();
-    let noise_ns = drive.clock.noise_ns();
+    let noise_ns = drive.clock.deviation_ns();
     let mut figures = vec![
         figure("period (us)", period_ns / 1e3, error_ns / 1e3),
         figure("noise of a completion (us)", noise_ns / 1e3, noise_ns / 8e3),
@@ -94,6 +94,8 @@ fn interface(
         let value = f64::from(sector_bytes) * 1e3 / ns;
         let error = interface.bus_error_ns.map_or(f64::INFINITY, |error_ns| value * error_ns / ns);
         figures.push(figure("bus (MB/s)", value, error));
+    } else if let Some(ns) = interface.max_bus_ns {
+        figures.push(lower_bound("bus (MB/s)", f64::from(sector_bytes) * 1e3 / ns));
     }
 }
 
@@ -137,31 +139,28 @@ fn queue(queue: &QueueResult, figures: &mut Vec<Figure>) {
     };
     // A command that overtakes all others is seen every few choices, so the depth is found to one
     // or two.
-    let error = if found.depth_is_lower_bound {
-        f64::INFINITY
-    } else {
-        1.0_f64.max(f64::from(found.depth) / 16.0)
-    };
-    figures.push(figure(
-        "firmware queue (commands)",
-        f64::from(found.depth),
-        if found.depth == 1 { 0.5 } else { error },
-    ));
+    let (name, depth) = ("firmware queue (commands)", f64::from(found.depth));
+    figures.push(match found.depth {
+        1 => figure(name, depth, 0.5),
+        _ if found.depth_is_lower_bound => lower_bound(name, depth),
+        _ => figure(name, depth, 1.0_f64.max(depth / 16.0)),
+    });
     figures.push(figure("random read alone (ms)", found.alone_ms, f64::INFINITY));
-    let longest = if found.until_stopped {
-        f64::INFINITY
+    let name = "longest wait of a random read beside a stream (ms)";
+    let longest = found.longest_wait_ms - found.median_wait_ms;
+    figures.push(if found.until_stopped {
+        lower_bound(name, found.longest_wait_ms)
     } else {
-        found.longest_wait_ms - found.median_wait_ms
-    };
-    figures.push(figure(
-        "longest wait of a random read beside a stream (ms)",
-        found.longest_wait_ms,
-        longest,
-    ));
+        figure(name, found.longest_wait_ms, longest)
+    });
 }
 
 fn figure(name: &str, value: f64, error: f64) -> Figure {
-    Figure { name: name.into(), value, error }
+    Figure { name: name.into(), value, error, is_lower_bound: false }
+}
+
+fn lower_bound(name: &str, value: f64) -> Figure {
+    Figure { is_lower_bound: true, ..figure(name, value, f64::INFINITY) }
 }
 
 #[cfg(test)]

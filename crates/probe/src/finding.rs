@@ -2,7 +2,7 @@
 
 use core::fmt::Write as _;
 
-use headtime_mechanics::profile::DriveProfile;
+use headtime_mechanics::profile::{Accuracy, DriveProfile, ZoneAccuracy};
 use headtime_units::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,12 @@ pub struct Finding {
     pub figures: Vec<Figure>,
     /// The self-check, if it was reached.
     pub check: Option<SelfCheck>,
+    /// The self-check by zone, in LBA order; zones without a read are left out.
+    pub zone_checks: Vec<ZoneAccuracy>,
+    /// The reasons why not all reads of the self-check came within 50 us, with the share of each.
+    pub deviations: Vec<Deviation>,
+    /// True if seek times showed the order of the tracks of a cylinder, or angles that of a band.
+    pub track_order_seen: bool,
     /// The behavior of the drive's own queue, if it was measured and the connection to the drive
     /// accepts more than one command.
     pub queue: Option<QueueBehavior>,
@@ -58,6 +64,17 @@ pub struct Figure {
     /// Its standard error in the same unit; infinite if the figure was assumed rather than
     /// measured.
     pub error: f64,
+    /// The real value may be larger; this one was the limit of the measurement.
+    pub is_lower_bound: bool,
+}
+
+/// A reason why reads of the self-check were not within 50 us of their prediction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Deviation {
+    /// The reason.
+    pub reason: String,
+    /// The share of all reads, 0 to 1.
+    pub share: f64,
 }
 
 /// The accuracy of the profile's predictions, for reads that it was not made from.
@@ -81,6 +98,20 @@ pub struct SelfCheck {
     pub short: PredictionErrors,
     /// Errors of the 40 KiB reads.
     pub long: PredictionErrors,
+}
+
+impl SelfCheck {
+    /// The accuracy as a profile states it, without zones.
+    #[must_use]
+    pub fn accuracy(&self) -> Accuracy {
+        Accuracy {
+            reads: self.reads,
+            within_50_us: self.within_50_us,
+            within_150_us: self.within_150_us,
+            revolution_off: self.turn_missed,
+            zones: Vec::new(),
+        }
+    }
 }
 
 /// The differences of completions from their predictions; later is positive.

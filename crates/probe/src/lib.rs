@@ -80,7 +80,7 @@ mod verdict;
 mod writes;
 
 pub use command_batch::{BatchCommand, CommandBatch, CommandKind};
-pub use finding::{Figure, Finding, PredictionErrors, RemappedSector, SelfCheck};
+pub use finding::{Deviation, Figure, Finding, PredictionErrors, RemappedSector, SelfCheck};
 pub use measurement::{CommandOutcome, ConcurrentReads, Lane, Measurement, Rewrite, TimedCommand};
 pub use probe::{Probe, ProbeSettings};
 pub use queue::{QueueBehavior, ServiceOrder};

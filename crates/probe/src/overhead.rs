@@ -37,6 +37,10 @@ pub(crate) struct InterfaceResult {
     pub(crate) bus_ns_per_sector: Option<f64>,
     /// Its standard error.
     pub(crate) bus_error_ns: Option<f64>,
+    /// An upper bound of the bus time of a sector, ns, if it was not measured: longer ones would
+    /// have delayed long reads.
+    #[serde(default)]
+    pub(crate) max_bus_ns: Option<f64>,
     /// The bus time was measured by cache hits.
     pub(crate) from_hits: bool,
     pub(crate) zero_latency: bool,
@@ -82,11 +86,12 @@ pub(crate) fn measure(session: &mut Session, layout: &LayoutResult) -> Attempt<I
     let further = (eight.0 - 1) as f64;
     let (later, error) = (eight.1.0 - one.1.0, difference_error(eight.1.1, one.1.1));
     let mut found = InterfaceResult::default();
-    if further > 0.0
-        && later > 8_000.0_f64.max(SURE * error.unwrap_or(session.drive.clock.noise_ns()))
-    {
+    let visible = 8_000.0_f64.max(SURE * error.unwrap_or(session.drive.clock.noise_ns()));
+    if further > 0.0 && later > visible {
         found.bus_ns_per_sector = Some(sector_ns + later / further);
         found.bus_error_ns = error.map(|error| error / further);
+    } else if further > 0.0 && one.1.1.is_some() && eight.1.1.is_some() {
+        found.max_bus_ns = Some(sector_ns + visible / further);
     }
     if session.drive.hits.hit_ns.is_some()
         && let Some((ns, error_ns)) = bus_from_hits(session)?

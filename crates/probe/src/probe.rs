@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use headtime_mechanics::profile::{Accuracy, DriveProfile};
 use headtime_units::{Extent, Instant, Nanos, SectorSize, Sectors};
 use serde::{Deserialize, Serialize};
 
 use crate::command_batch::CommandBatch;
-use crate::finding::Finding;
-use crate::layout;
+use crate::finding::{Finding, SelfCheck};
+use crate::layout::{self, Pattern};
 use crate::measurement::{CommandOutcome, Measurement, Rewrite, TimedCommand};
 use crate::results::{Progress, Results};
 use crate::seek::CurveDetail;
@@ -255,6 +256,11 @@ impl Probe {
             }
             Stage::SelfCheck => {
                 let mut check = core::mem::take(&mut results.check);
+                if !check.is_calibrated() {
+                    selfcheck::calibrate(session, &mut results.layout, &mut check)?;
+                    results.check = check;
+                    return Ok(Progress::More);
+                }
                 let progress =
                     selfcheck::extend(session, &results.model(sector_bytes), &mut check)?;
                 results.check = check;
@@ -464,6 +470,15 @@ impl Probe {
         } else {
             results.model(sector_bytes).profile(drive).map(Some)
         };
+        let (zone_checks, deviations) = if check.is_some() {
+            (results.check.by_zone(&layout.zones), results.check.deviations(&layout.zones, drive))
+        } else {
+            Default::default()
+        };
+        let accuracy =
+            |check: &SelfCheck| Accuracy { zones: zone_checks.clone(), ..check.accuracy() };
+        let stated = |profile| DriveProfile { accuracy: check.as_ref().map(accuracy), ..profile };
+        let found = found.map(|profile| profile.map(stated));
         let invalid = found.as_ref().err().map(ToString::to_string);
         let profile = found.unwrap_or_default();
         let verdict = verdict::Evidence {
@@ -484,6 +499,10 @@ impl Probe {
             profile,
             figures: figures::of(drive, results, sector_bytes),
             check,
+            zone_checks,
+            deviations,
+            track_order_seen: layout.pattern.is_some_and(Pattern::in_bands)
+                || results.seek.order_was_seen(),
             queue: results.queue.behavior(),
             remapped: results.remaps.remapped.clone(),
             remarks,

@@ -2,7 +2,8 @@
 
 use headtime_mechanics::ProfileError;
 use headtime_mechanics::profile::{
-    Cache, DriveProfile, Firmware, Geometry as ProfileGeometry, Interface, Rotation, Seek, Zone,
+    Cache, DriveProfile, Firmware, Geometry as ProfileGeometry, Interface, Rotation, Seek,
+    VariationSpec, Zone,
 };
 
 use crate::arms::ActuatorResult;
@@ -107,7 +108,11 @@ impl DriveModel<'_> {
                 ..self.queue.firmware()
             },
             cache,
-            variation: Default::default(),
+            variation: VariationSpec {
+                jitter_us: rounded_us(drive.clock.deviation_ns()),
+                ..VariationSpec::default()
+            },
+            accuracy: None,
             setup: Default::default(),
         };
         profile.validate()?;

@@ -91,7 +91,7 @@ impl SeekResult {
         }
     }
 
-    /// True if the times showed the order of surfaces.
+    /// True if the times showed the order of surfaces; a single one has none.
     pub(crate) fn order_was_seen(&self) -> bool {
         self.order_ns.is_some_and(|(serpentine, cylinder)| (cylinder - serpentine).abs() > 60_000.0)
     }

@@ -10,6 +10,7 @@
 //!
 //! *No rotating drive*: the responses suggest other kinds of device.
 
+use headtime_mechanics::profile::{Accuracy, Reliability};
 use serde::{Deserialize, Serialize};
 
 use crate::finding::SelfCheck;
@@ -117,11 +118,6 @@ const QUICK_NS: f64 = 1.5e6;
 /// Responses are alike if the ratio of their 80 % to their 5 % quantile is below this; those of a
 /// platter differ by more.
 const ALIKE: f64 = 1.5;
-/// The share of fresh 4 KiB reads within 150 us from which on a profile is reliable, and the one
-/// down to which it is poor rather than wrong (guess).
-const GOOD: f64 = 0.90;
-const POOR: f64 = 0.50;
-
 impl DriveMonitor {
     /// Adds a command; returns the reason if the characterization has to end. `drive` is given once
     /// there is a clock.
@@ -236,27 +232,27 @@ impl Evidence<'_> {
                 why: "it was not checked against fresh reads; give it more time".into(),
             };
         };
-        let share = check.within_150_us;
         let why = format!(
             "of {} fresh 4 KiB reads {:.1} % completed within 50 us of the prediction, {:.1} % \
             within 150 us",
             check.reads,
             100.0 * check.within_50_us,
-            100.0 * share
+            100.0 * check.within_150_us
         );
-        if share >= GOOD {
-            Verdict::Characterized { why }
-        } else if share >= POOR {
-            Verdict::Doubtful {
-                why: format!("{why}; expected {:.0} % or more within 150 us", 100.0 * GOOD),
-            }
-        } else {
-            Verdict::Doubtful {
+        match check.accuracy().reliability() {
+            Reliability::Good => Verdict::Characterized { why },
+            Reliability::Poor => Verdict::Doubtful {
+                why: format!(
+                    "{why}; expected {:.0} % or more within 150 us",
+                    100.0 * Accuracy::expected()
+                ),
+            },
+            Reliability::Wrong => Verdict::Doubtful {
                 why: format!(
                     "{why}: it may be another drive by now, or one with an unknown kind of layout; \
                     serve it in address order"
                 ),
-            }
+            },
         }
     }
 

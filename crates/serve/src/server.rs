@@ -129,6 +129,12 @@ impl Server {
     }
 
     pub(crate) fn open(config: &Config, serving: ServedContent<'_>) -> Result<Self, StartError> {
+        for promise in config.broken_promises() {
+            tracing::warn!(
+                "the profile is not reliable by its own self-check, which affects {promise}; \
+                    characterize the drive again with more time"
+            );
+        }
         Self::open_on(config, serving, |locator| open_drive(locator, &drive_options(config)))
     }
 

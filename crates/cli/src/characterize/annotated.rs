@@ -26,6 +26,13 @@ pub fn annotated(profile: &DriveProfile, finding: &Finding, drive: &str) -> Stri
         || "It was not checked against fresh reads: the time was over before.".to_owned(),
         |check| format!("Self-check: {}", check_line(check)),
     ));
+    for deviation in &finding.deviations {
+        comment(&format!(
+            "Not within 50 us: {:.1} %, {}",
+            deviation.share * 100.0,
+            deviation.reason
+        ));
+    }
     for remark in &finding.remarks {
         comment(&format!("- {remark}"));
     }

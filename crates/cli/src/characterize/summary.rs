@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use headtime_io::characterize::RunCounts;
-use headtime_mechanics::profile::{TrackOrder, Zone};
+use headtime_mechanics::profile::{TrackOrder, Zone, ZoneAccuracy};
 use headtime_mechanics::{DriveProfile, Mechanism};
 use headtime_probe::{
-    Figure, Finding, PredictionErrors, QueueBehavior, RemappedSector, SelfCheck, Verdict,
+    Deviation, Figure, Finding, PredictionErrors, QueueBehavior, RemappedSector, SelfCheck, Verdict,
 };
 use headtime_units::Nanos;
 use serde::Serialize;
@@ -51,6 +51,12 @@ pub struct CharacterizeOutput<'a> {
     pub figures: Vec<FigureAnswer<'a>>,
     /// The prediction errors of fresh reads.
     pub check: Option<&'a SelfCheck>,
+    /// The shares of them that were predicted, by zone.
+    pub zone_checks: &'a [ZoneAccuracy],
+    /// The reasons why not all of them were.
+    pub deviations: &'a [Deviation],
+    /// True if the order of tracks within a cylinder or band was seen rather than assumed.
+    pub track_order_seen: bool,
     /// The behavior of the drive's own queue.
     pub queue: Option<&'a QueueBehavior>,
     /// Sectors that come late again and again, of those that the self-check came upon.
@@ -67,6 +73,7 @@ pub struct FigureAnswer<'a> {
     name: &'a str,
     value: f64,
     error: Option<f64>,
+    is_lower_bound: bool,
 }
 
 impl Cost {
@@ -99,6 +106,7 @@ impl<'a> CharacterizeOutput<'a> {
             name: &figure.name,
             value: figure.value,
             error: Some(figure.error).filter(|error| error.is_finite()),
+            is_lower_bound: figure.is_lower_bound,
         };
         Self {
             drive,
@@ -108,6 +116,9 @@ impl<'a> CharacterizeOutput<'a> {
             profile,
             figures: finding.figures.iter().map(figure).collect(),
             check: finding.check.as_ref(),
+            zone_checks: &finding.zone_checks,
+            deviations: &finding.deviations,
+            track_order_seen: finding.track_order_seen,
             queue: finding.queue.as_ref(),
             remapped: &finding.remapped,
             remarks: &finding.remarks,
@@ -150,6 +161,22 @@ pub fn text(answer: &CharacterizeOutput<'_>) -> String {
                     within_150_us * 100.0
                 ),
             );
+        }
+        for (number, zone) in answer.zone_checks.iter().enumerate() {
+            let ZoneAccuracy { first_lba, reads, within_50_us, within_150_us } = zone;
+            row(
+                if number == 0 { "by zone" } else { "" },
+                format!(
+                    "from {first_lba}: {:.1} % within 50 us, {:.1} % within 150 us, of {reads}",
+                    within_50_us * 100.0,
+                    within_150_us * 100.0
+                ),
+            );
+        }
+        for (number, deviation) in answer.deviations.iter().enumerate() {
+            let share = deviation.share * 100.0;
+            let name = if number == 0 { "not within 50 us" } else { "" };
+            row(name, format!("{share:.1} %: {}", deviation.reason));
         }
     }
     let cost = &answer.cost;
@@ -220,14 +247,14 @@ fn describe(
     let cylinders: u64 = profile.zones.iter().map(|zone| u64::from(zone.cylinders)).sum();
     let cylinders =
         if profile.zones.is_empty() { String::new() } else { format!(", {cylinders} cylinders") };
-    row(
-        "geometry",
-        format!(
-            "{} heads{cylinders}, filled {}{band}",
-            profile.geometry.heads,
-            order(profile.geometry.layout)
-        ),
-    );
+    let filled = match (profile.geometry.heads, answer.track_order_seen) {
+        (1, _) => "1 head".to_owned(),
+        (heads, true) => format!("{heads} heads, filled {}", order(profile.geometry.layout)),
+        (heads, false) => {
+            format!("{heads} heads, filled cylinder by cylinder, heads in an order not seen")
+        }
+    };
+    row("geometry", format!("{filled}{cylinders}{band}"));
     if !profile.runs.is_empty() {
         row("layout", format!("{} rows of like tracks", profile.runs.len()));
     }
@@ -260,10 +287,7 @@ fn describe(
     };
     row(
         "interface",
-        format!(
-            "{:.1} us a command, bus {:.1} MB/s; {zero}",
-            interface.read_command_us, interface.bus_mb_per_s
-        ),
+        format!("{:.1} us a command, bus {}; {zero}", interface.read_command_us, bus(answer)),
     );
     row(
         "cache",
@@ -289,6 +313,18 @@ fn describe(
             answer.remapped.len()
         ),
     );
+}
+
+/// The bus rate, as far as it was measured.
+fn bus(answer: &CharacterizeOutput<'_>) -> String {
+    let figure = answer.figures.iter().find(|figure| figure.name.starts_with("bus"));
+    match figure {
+        Some(figure) if figure.is_lower_bound => {
+            format!("at least {:.1} MB/s (it keeps up with the media)", figure.value)
+        }
+        Some(figure) => format!("{:.1} MB/s", figure.value),
+        None => "not measured".to_owned(),
+    }
 }
 
 fn zones(zones: &[Zone], row: &mut impl FnMut(&str, String)) {
@@ -360,7 +396,9 @@ pub(super) fn check_line(check: &SelfCheck) -> String {
 
 /// The value of a figure and its error.
 pub(super) fn uncertainty(figure: &Figure) -> String {
-    if figure.error.is_finite() {
+    if figure.is_lower_bound {
+        format!("{:.6} or more", figure.value)
+    } else if figure.error.is_finite() {
         format!("{:.6} ± {:.2e}", figure.value, figure.error)
     } else {
         format!("{:.6}, taken for granted rather than seen", figure.value)

@@ -175,10 +175,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         _ if profile.is_none() => {
             Err(Failure::NotFound(anyhow!("there is no profile: {verdict}{more_time}")))
         }
-        _ => {
-            eprintln!("headtime: {verdict}{more_time}");
-            Ok(())
-        }
+        _ => Err(Failure::NotFound(anyhow!("{verdict}{more_time}"))),
     }
 }
 
@@ -373,9 +370,9 @@ time at the most, a larger one up to twenty; a simulated one seconds.
 Ctrl-C saves and ends with code 130; a run that was killed has lost a few seconds: the same \
 command with --resume goes on.
 
-Exit codes: 0 the profile is written, though it may be said to be poor; 1 it was tried and went \
-wrong; 2 the arguments are not valid; 3 this is no rotating drive, or none that was
-understood, and there is no profile; 130 stopped in the middle.
+Exit codes: 0 the profile is written and reliable; 1 it was tried and went wrong; 2 the arguments \
+are not valid; 3 the profile is written but not reliable, or there is none because this is no \
+rotating drive or none that was understood; 130 stopped in the middle.
 
 Examples:
   headtime characterize /dev/disk/by-id/ata-… -o disk.toml

@@ -229,6 +229,7 @@ impl<'t> DiskImport<'t, '_> {
                 spindle_ppm: mechanics.spindle_ppm,
                 ..VariationSpec::default()
             },
+            accuracy: None,
             setup: alloc::collections::BTreeMap::new(),
         };
         let mapped = profile.mapped().get();

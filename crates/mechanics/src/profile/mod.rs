@@ -9,6 +9,7 @@
 //! key, value, expectation and remedy ([`ProfileError`]). Times are decimal milliseconds or
 //! microseconds in the file, as the key's name says, and integer nanoseconds in memory.
 
+mod accuracy;
 mod check;
 mod error;
 mod read;
@@ -21,6 +22,7 @@ use alloc::vec::Vec;
 use headtime_units::{RotationPeriod, SectorSize, Sectors};
 use serde::{Deserialize, Serialize};
 
+pub use accuracy::{Accuracy, Reliability, ZoneAccuracy};
 pub use error::ProfileError;
 
 /// A drive model. Fields may be changed after reading; [`DriveProfile::validate`] and every
@@ -69,6 +71,9 @@ pub struct DriveProfile {
     /// The spread between drives of this model. Default: none.
     #[serde(default)]
     pub variation: VariationSpec,
+    /// The accuracy of a measured profile's predictions. Default: none, as of a description.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<Accuracy>,
     /// Named overlays of interface and firmware keys, `[setup.NAME]` in the file.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub setup: BTreeMap<String, Setup>,

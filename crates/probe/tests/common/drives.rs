@@ -147,6 +147,7 @@ pub(crate) fn drawn(seed: u64) -> DriveProfile {
             outlier_ms: turn_us / 1e3,
             ..VariationSpec::default()
         },
+        accuracy: None,
         setup: Default::default(),
     }
 }

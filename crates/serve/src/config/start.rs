@@ -43,6 +43,17 @@ impl Config {
         TextErrors::check(messages.into_iter().map(whole).collect())
     }
 
+    /// The promises that a server cannot keep with the profile of this configuration, because its
+    /// own characterization found it unreliable. None without a profile, or with one that states
+    /// no accuracy.
+    #[must_use]
+    pub fn broken_promises(&self) -> Vec<String> {
+        let (Some(source), Some(drive)) = (&self.profile, &self.drive) else { return Vec::new() };
+        // A profile that cannot be read is refused when the drive is opened.
+        let accuracy = load_profile(source, None, drive).ok().and_then(|found| found.accuracy);
+        accuracy.map_or_else(Vec::new, |accuracy| accuracy.broken_promises())
+    }
+
     /// Sector size and capacity of the drive; the largest possible where they are unknown.
     fn shape(&self, drive: &Locator) -> Result<DriveShape, String> {
         let of = |source: &ProfileSource, setup: Option<&str>| {

@@ -102,6 +102,27 @@ impl DriveProfile {
         self.check_time("cache.write_delay_ms", cache.write_delay_ms.unwrap_or(0.0), MAX_MS)
     }
 
+    pub(super) fn check_accuracy(&self) -> Result<(), ProfileError> {
+        let Some(accuracy) = &self.accuracy else { return Ok(()) };
+        let zones = accuracy.zones.iter().flat_map(|zone| {
+            [
+                ("accuracy.zone.within_50_us", zone.within_50_us),
+                ("accuracy.zone.within_150_us", zone.within_150_us),
+            ]
+        });
+        for (key, share) in [
+            ("accuracy.within_50_us", accuracy.within_50_us),
+            ("accuracy.within_150_us", accuracy.within_150_us),
+            ("accuracy.revolution_off", accuracy.revolution_off),
+        ]
+        .into_iter()
+        .chain(zones)
+        {
+            self.check_time(key, share, 1.0)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn check_variation(&self) -> Result<(), ProfileError> {
         let variation = &self.variation;
         for (key, value, max) in [

@@ -61,6 +61,7 @@ impl DriveProfile {
         self.check_firmware()?;
         self.check_cache()?;
         self.check_variation()?;
+        self.check_accuracy()?;
         self.check_setups()
     }
 
