@@ -7,6 +7,7 @@
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
+use crate::draw;
 use crate::profile::{DriveProfile, ProfileError};
 
 /// One shipped profile.
@@ -51,20 +52,26 @@ impl CatalogEntry {
     }
 }
 
-/// Loads `NAME` or `NAME@SETUP`.
+/// Loads `NAME` or `NAME@SETUP`. A name is that of a shipped profile, or `drawn-SEED`, `worn-SEED`
+/// or `varied-SEED` for a drive drawn at random ([`draw`]).
 ///
 /// # Errors
 /// [`ProfileError::UnknownProfile`] and [`ProfileError::UnknownSetup`], each with the known names.
 pub fn load(text: &str) -> Result<DriveProfile, ProfileError> {
     let (name, setup) =
         text.split_once('@').map_or((text, None), |(name, setup)| (name, Some(setup)));
-    let Some(entry) = CATALOG.iter().find(|entry| entry.name == name) else {
-        let known: Vec<&str> = CATALOG.iter().map(|entry| entry.name).collect();
-        return Err(ProfileError::UnknownProfile {
-            name: name.to_string(),
-            known: known.join(", "),
-        });
+    let profile = match CATALOG.iter().find(|entry| entry.name == name) {
+        Some(entry) => entry.load()?,
+        None => draw::by_name(name).ok_or_else(|| unknown(name))?,
     };
-    let profile = entry.load()?;
-    setup.map_or(Ok(profile.clone()), |setup| profile.with_setup(setup))
+    match setup {
+        Some(setup) => profile.with_setup(setup),
+        None => Ok(profile),
+    }
+}
+
+fn unknown(name: &str) -> ProfileError {
+    let known: Vec<&str> =
+        CATALOG.iter().map(|entry| entry.name).chain(draw::NAMES.iter().copied()).collect();
+    ProfileError::UnknownProfile { name: name.to_string(), known: known.join(", ") }
 }

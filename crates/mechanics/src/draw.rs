@@ -5,8 +5,12 @@
 //! bands that do not divide a zone, cylinders without data, zero skews, falling seek curves,
 //! adjacent slips and slips at borders, spares that fill whole tracks, remapped sectors, a layout
 //! of runs, a capacity below the mapped one. Its proportions are not those of a real drive.
+//!
+//! [`plausible`], [`worn`] and [`varied`] are drives with the proportions of real ones, by seed.
 
 mod measured;
+mod plausible;
+mod varied;
 mod zones;
 
 use alloc::collections::BTreeMap;
@@ -16,11 +20,30 @@ use alloc::vec::Vec;
 
 use rand::{Rng, RngExt};
 
+pub use plausible::{plausible, worn};
+pub use varied::varied;
+
 use crate::layout::Layout;
 use crate::profile::{
     Algorithm, DriveProfile, Firmware, Geometry, Interface, Rotation, Seek, SeekFormula,
     TrackOrder, VariationSpec,
 };
+
+/// The forms of the names that [`by_name`] accepts.
+pub const NAMES: [&str; 3] = ["drawn-SEED", "worn-SEED", "varied-SEED"];
+
+/// The drive that a name of [`NAMES`] stands for, the same in all versions; none of another name.
+#[must_use]
+pub fn by_name(name: &str) -> Option<DriveProfile> {
+    let (kind, seed) = name.split_once('-')?;
+    let seed: u64 = seed.parse().ok()?;
+    match kind {
+        "drawn" => Some(plausible(seed)),
+        "worn" => Some(worn(seed)),
+        "varied" => Some(varied(seed)),
+        _ => None,
+    }
+}
 
 /// A valid small drive; equal states of `rng` give equal drives.
 pub fn random_profile(rng: &mut impl Rng) -> DriveProfile {

@@ -2,15 +2,15 @@
 //! headtime-probe --example survey -- atlas10k@nocache:nominal:1 deskstar34gxp:typical:2`; the
 //! second word is a level of noise, or `nominal` for the profile itself. `all:typical:1` is every
 //! profile as it ships, `all@nocache:typical:1` with the cache off where it has such a setup,
-//! `drives:quiet:1-20` drives drawn at random. In the environment: `STAGES=1`,
-//! `ZONES=1`, `UNLIKE=1`, `SEEK=1`, `ANGLES=1` print more; `@nocache` after `drives` removes the
-//! cache. `SEGMENTS=1` and `READ_AHEAD=0` in the environment change those of the cache.
+//! `drawn:quiet:1-20` (or `worn`, `varied`) drives drawn at random by these seeds. In the
+//! environment: `STAGES=1`, `ZONES=1`, `UNLIKE=1`, `SEEK=1`, `ANGLES=1` print more; `@nocache`
+//! removes the cache. `SEGMENTS=1` and `READ_AHEAD=0` in the environment change those of the cache.
 #![allow(clippy::unwrap_used)] // A table for developers; any error ends it.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use common::{Bench, borders, drives, settings, tracks_alike};
+use common::{Bench, borders, load, settings, tracks_alike};
 use headtime_mechanics::{DriveProfile, NoiseLevel, catalog};
 use headtime_probe::{Finding, Probe, Stage};
 use headtime_sim::DriveTruth;
@@ -37,15 +37,12 @@ fn main() {
 fn profiles(names: &str, seed: u64) -> Vec<(String, DriveProfile)> {
     let (name, setup) =
         names.split_once('@').map_or((names, None), |(name, setup)| (name, Some(setup)));
-    if name == "drives" {
-        let drawn = drives::drawn(seed);
-        return vec![(
-            names.into(),
-            if setup.is_some() { DriveProfile { cache: None, ..drawn } } else { drawn },
-        )];
+    if ["drawn", "worn", "varied"].contains(&name) {
+        let setup = setup.map_or(String::new(), |setup| format!("@{setup}"));
+        return vec![(names.into(), load(&format!("{name}-{seed}{setup}")))];
     }
     if name != "all" {
-        return vec![(names.into(), catalog::load(names).unwrap())];
+        return vec![(names.into(), load(names))];
     }
     let named = catalog::CATALOG.iter().map(|entry| {
         let name = setup.map_or(entry.name.to_string(), |setup| format!("{}@{setup}", entry.name));

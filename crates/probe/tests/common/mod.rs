@@ -1,16 +1,15 @@
 //! A probe at a simulated drive in virtual time, and its finding beside the truth.
 #![allow(dead_code)]
 
-pub(crate) mod drives;
 mod simulated;
 pub(crate) mod wall;
 
-use headtime_mechanics::{DriveProfile, Layout};
+use headtime_mechanics::{DriveProfile, Layout, catalog};
 use headtime_probe::{
     BatchCommand, CommandBatch, CommandOutcome, Finding, Probe, ProbeSettings, TimedCommand,
 };
 use headtime_sim::DriveTruth;
-use headtime_units::{Instant, Lba};
+use headtime_units::{Instant, Lba, Nanos};
 
 use simulated::Simulated;
 
@@ -69,13 +68,26 @@ impl Bench {
     }
 }
 
-pub(crate) fn settings(profile: &DriveProfile, seed: u64) -> ProbeSettings {
-    ProbeSettings::for_drive(
-        profile.capacity(),
-        profile.sector_size().expect("a valid profile"),
-        seed,
-    )
+/// The profile of the catalog, or the drawn drive; without its cache if the name ends so and no
+/// setup of the profile does that.
+pub(crate) fn load(name: &str) -> DriveProfile {
+    match (catalog::load(name), name.strip_suffix("@nocache")) {
+        (Err(_), Some(base)) => DriveProfile { cache: None, ..load(base) },
+        (found, _) => found.unwrap_or_else(|error| panic!("{name}: {error}")),
+    }
 }
+
+pub(crate) fn settings(profile: &DriveProfile, seed: u64) -> ProbeSettings {
+    let sector_size = profile.sector_size().expect("a valid profile");
+    let settings = ProbeSettings::for_drive(profile.capacity(), sector_size, seed);
+    if profile.name.starts_with("varied-") {
+        return ProbeSettings { budget: VARIED_BUDGET, ..settings };
+    }
+    settings
+}
+
+/// The drive time for a varied drive, whatever its size.
+const VARIED_BUDGET: Nanos = Nanos::from_secs(600);
 
 pub(crate) fn characterize(profile: &DriveProfile, truth: DriveTruth, seed: u64) -> Finding {
     Bench::new(truth).run(&mut Probe::new(settings(profile, seed)))

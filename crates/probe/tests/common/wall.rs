@@ -18,18 +18,15 @@
 
 use headtime_mechanics::{
     Direction, DriveProfile, HeadPosition, InterfaceTimes, Layout, Mechanism, Nominal, Variation,
-    catalog,
 };
 use headtime_probe::{CommandOutcome, Finding, Measurement, Probe, Stage, TimedCommand, Verdict};
 use headtime_sim::DriveTruth;
 use headtime_units::{Instant, Lba, Nanos};
 
-use super::drives::{drawn, worn};
-use super::{Bench, borders, settings};
+use super::{Bench, borders, load, settings};
 
 /// One drive. Its name says how to make it again: `NAME:nominal:SEED` or `NAME:drawn:SEED` of the
-/// catalog, `random-N:nominal:N` or `random-N:drawn:N` of `drives::drawn`, and
-/// `random-N@nocache:…` the same without its cache.
+/// catalog, which has drawn drives too; `random-N` is another name of its `drawn-N`.
 pub(crate) struct Case {
     pub name: String,
     pub profile: DriveProfile,
@@ -67,26 +64,12 @@ const PAUSE: Nanos = Nanos::from_us(500);
 impl Case {
     /// The case of a name.
     pub(crate) fn parse(name: &str) -> Self {
-        if let Some(case) = Self::parse_worn(name) {
-            return case;
-        }
         let words: Vec<&str> = name.split(':').collect();
         let [model, kind, seed] = words.as_slice() else {
             panic!("{name}: expected NAME:nominal:SEED or NAME:drawn:SEED")
         };
         let seed: u64 = seed.parse().unwrap_or_else(|_| panic!("{name}: {seed} is no seed"));
-        let profile = match model.strip_prefix("random-") {
-            Some(number) => {
-                let (number, cached) = number
-                    .strip_suffix("@nocache")
-                    .map_or((number, true), |number| (number, false));
-                let drive = drawn(
-                    number.parse().unwrap_or_else(|_| panic!("{name}: {number} is no number")),
-                );
-                DriveProfile { cache: drive.cache.filter(|_| cached), ..drive }
-            }
-            None => catalog::load(model).unwrap_or_else(|error| panic!("{name}: {error}")),
-        };
+        let profile = load(&model.replace("random-", "drawn-"));
         let noisy = *kind == "drawn";
         let truth = if noisy {
             DriveTruth::draw(&profile, seed)
@@ -100,26 +83,6 @@ impl Case {
             noisy,
             seed,
         }
-    }
-
-    /// The case of a worn drive, `worn-N:nominal:SEED` or `worn-N:drawn:SEED` of `drives::worn`;
-    /// none of another name.
-    fn parse_worn(name: &str) -> Option<Self> {
-        let (number, rest) = name.strip_prefix("worn-")?.split_once(':')?;
-        let profile = worn(number.parse().ok()?);
-        let (noisy, seed) = (rest.starts_with("drawn"), rest.split_once(':')?.1.parse().ok()?);
-        let truth = if noisy {
-            DriveTruth::draw(&profile, seed)
-        } else {
-            DriveTruth::nominal(&profile, seed)
-        };
-        Some(Self {
-            name: name.into(),
-            truth: truth.unwrap_or_else(|error| panic!("{name}: {error}")),
-            profile,
-            noisy,
-            seed,
-        })
     }
 
     /// Characterizes it and looks at what was found.

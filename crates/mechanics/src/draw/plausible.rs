@@ -1,19 +1,31 @@
 //! Plausible drives by seed: sizes, orders of tracks, skews, seek curves, caches and noise as
-//! drives have them, each drawn apart; and *worn* ones, the same with rows of slipped sectors,
-//! remapped sectors, and zones of any number of cylinders, so that last bands and groups are
-//! narrower than others.
+//! drives have them, each drawn independently.
+//!
+//! A seed always gives the same drive, so a name is enough to repeat a result:
+//! [`catalog::load`](crate::catalog::load) accepts `drawn-SEED`, `worn-SEED` and `varied-SEED`,
+//! each also with `@nocache`.
+//!
+//! | name | drive |
+//! |---|---|
+//! | `drawn` | [`plausible`]: zones of whole bands, spares in each zone or in 2 to 8 groups of it |
+//! | `worn` | [`worn`]: the same with rows of slips, remapped sectors, zones of any size |
+//! | `varied` | [`varied`](super::varied): any number of heads and zones, reserved tracks, spares |
 
-use headtime_mechanics::DriveProfile;
-use headtime_mechanics::profile::{
-    Algorithm, Cache, Firmware, Geometry, Interface, Rotation, Seek, SeekFormula, TrackOrder,
-    VariationSpec, Zone,
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use crate::profile::{
+    Algorithm, Cache, DriveProfile, Firmware, Geometry, Interface, Rotation, Seek, SeekFormula,
+    Setup, TrackOrder, VariationSpec, Zone,
 };
 
-/// SplitMix64, so that tests need no crate for it.
-struct TestRandom(u64);
+/// SplitMix64: the numbers of a seed stay the same in all versions.
+pub(super) struct SeededRandom(pub(super) u64);
 
-impl TestRandom {
-    fn next(&mut self) -> u64 {
+impl SeededRandom {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut bits = self.0;
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -21,22 +33,38 @@ impl TestRandom {
         bits ^ (bits >> 31)
     }
 
-    fn range(&mut self, from: f64, to: f64) -> f64 {
+    pub(super) fn range(&mut self, from: f64, to: f64) -> f64 {
         from + (to - from) * (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    fn whole(&mut self, from: u64, to: u64) -> u64 {
+    /// A number of a range, evenly by its logarithm.
+    pub(super) fn log_range(&mut self, from: f64, to: f64) -> f64 {
+        from * libm::exp(self.range(0.0, libm::log(to / from)))
+    }
+
+    pub(super) fn whole(&mut self, from: u64, to: u64) -> u64 {
         from + self.next() % (to - from + 1)
     }
 
-    fn chance(&mut self, share: f64) -> bool {
+    pub(super) fn chance(&mut self, share: f64) -> bool {
         self.range(0.0, 1.0) < share
     }
 }
 
-/// A drive of the seed; the same for the same seed.
-pub(crate) fn drawn(seed: u64) -> DriveProfile {
-    let mut random = TestRandom(seed.wrapping_mul(0x5851_F42D_4C95_7F2D));
+/// The setup that turns the cache off.
+fn nocache() -> BTreeMap<alloc::string::String, Setup> {
+    let none = Setup {
+        description: "The cache off".to_string(),
+        cache: Some(Cache::default()),
+        ..Setup::default()
+    };
+    [("nocache".to_string(), none)].into()
+}
+
+/// The plausible drive of a seed.
+#[must_use]
+pub fn plausible(seed: u64) -> DriveProfile {
+    let mut random = SeededRandom(seed.wrapping_mul(0x5851_F42D_4C95_7F2D));
     let rpm = [5_400.0, 7_200.0, 10_000.0, 15_000.0][random.whole(0, 3) as usize];
     let layout = [
         TrackOrder::Cylinder,
@@ -70,11 +98,11 @@ pub(crate) fn drawn(seed: u64) -> DriveProfile {
             first_cylinder: cylinder,
             cylinders,
             sectors_per_track: sectors,
-            track_skew: (track_turns * f64::from(sectors)).ceil(),
-            cylinder_skew: (cylinder_turns * f64::from(sectors)).ceil(),
+            track_skew: libm::ceil(track_turns * f64::from(sectors)),
+            cylinder_skew: libm::ceil(cylinder_turns * f64::from(sectors)),
             band_skew: band_turns
                 .filter(|_| in_bands)
-                .map(|turns| (turns * f64::from(sectors)).ceil()),
+                .map(|turns| libm::ceil(turns * f64::from(sectors))),
             spares,
             spare_cylinders: grouped.then(|| cylinders.div_ceil(group_units).div_ceil(unit) * unit),
             ..Zone::default()
@@ -100,11 +128,11 @@ pub(crate) fn drawn(seed: u64) -> DriveProfile {
         ..Cache::default()
     });
     let long_from = cylinder / 4;
-    let short_sqrt_ms = random.range(3.0, 5.0) / f64::from(long_from).sqrt();
+    let short_sqrt_ms = random.range(3.0, 5.0) / libm::sqrt(f64::from(long_from));
     DriveProfile {
         name: format!("drawn-{seed}"),
-        model: "none".into(),
-        description: "A plausible drive drawn at random".into(),
+        model: "none".to_string(),
+        description: "A plausible drive drawn at random".to_string(),
         sector_bytes: 512,
         physical_sector_bytes: None,
         capacity_sectors: None,
@@ -120,7 +148,7 @@ pub(crate) fn drawn(seed: u64) -> DriveProfile {
                 short_ms,
                 short_sqrt_ms,
                 long_from,
-                long_ms: short_ms + short_sqrt_ms * f64::from(long_from).sqrt() - 0.5,
+                long_ms: short_ms + short_sqrt_ms * libm::sqrt(f64::from(long_from)) - 0.5,
                 long_us_per_cylinder: 500.0 / f64::from(long_from),
             }),
         },
@@ -148,14 +176,16 @@ pub(crate) fn drawn(seed: u64) -> DriveProfile {
             ..VariationSpec::default()
         },
         accuracy: None,
-        setup: Default::default(),
+        setup: nocache(),
     }
 }
 
-/// The drive of the seed, worn: what [`drawn`] leaves out.
-pub(crate) fn worn(seed: u64) -> DriveProfile {
-    let mut profile = drawn(seed);
-    let mut random = TestRandom(seed.wrapping_mul(0x9E6C_63D0_876A_46F5) ^ 0x5EED);
+/// The drive of [`plausible`] with defects: rows of slipped sectors, remapped sectors, and zones of
+/// any number of cylinders, so that last bands and groups are narrower than others.
+#[must_use]
+pub fn worn(seed: u64) -> DriveProfile {
+    let mut profile = plausible(seed);
+    let mut random = SeededRandom(seed.wrapping_mul(0x9E6C_63D0_876A_46F5) ^ 0x5EED);
     let heads = profile.geometry.heads;
     let band = profile.geometry.band_cylinders.unwrap_or(1);
     let from_index = random.chance(0.3);
@@ -198,6 +228,6 @@ pub(crate) fn worn(seed: u64) -> DriveProfile {
         (zone.slips, zone.remaps) = (slips, remaps);
     }
     profile.name = format!("worn-{seed}");
-    profile.description = "A plausible drive drawn at random, with defects".into();
+    profile.description = "A plausible drive drawn at random, with defects".to_string();
     profile
 }
