@@ -63,7 +63,7 @@ impl<'a> Geometry<'a> {
         self.cylinders.last().map_or(0, |(first, cylinders)| first + cylinders)
     }
 
-    /// The zone of a track and its number in the zone.
+    /// The zone of a track and its number in the zone; none if it has no addresses.
     pub(crate) fn find(&self, place: Track) -> Option<(usize, u64)> {
         let cylinder = u64::from(place.cylinder);
         let number = self
@@ -91,6 +91,7 @@ impl<'a> Geometry<'a> {
         } else {
             step
         };
-        Some((number, start + surface * width + step))
+        let track = start + surface * width + step;
+        (track >= self.zones[number].first_track()).then_some((number, track))
     }
 }

@@ -158,10 +158,10 @@ impl DriveModel<'_> {
             let end = model.end_lba.unwrap_or(capacity);
             let mut first_lba = model.first_lba;
             if let Some(groups) = model.groups {
-                let whole = (end - model.first_lba) / groups.lbas;
+                let whole = (end - model.first_lba + model.reserved) / groups.lbas;
                 let tracks_of_group = (groups.lbas + groups.spares) / model.sectors_per_track;
                 let cylinders = tracks_of_group / geometry.heads;
-                let after = model.first_lba + whole * groups.lbas;
+                let after = model.group_start(groups, whole);
                 if whole > 0 {
                     let mut zone = zone_of(model, first_lba, cylinder, whole * cylinders);
                     zone.spares = groups.spares;

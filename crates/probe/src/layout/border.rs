@@ -173,7 +173,7 @@ impl Count<'_> {
         for attempt in 0..3 {
             let track = match self.place {
                 CountAt::Track => self.track,
-                CountAt::Around => self.track + self.reads,
+                CountAt::Around => self.zone.used_track(self.track + self.reads),
             };
             let border = self.zone.track_start(track + 1);
             let Some(lba) = border
@@ -189,8 +189,9 @@ impl Count<'_> {
                 (CountAt::Track, None) => session.angle(lba)?,
             };
             let sector = 1.0 / self.zone.sectors_per_track as f64;
-            let (end, start) =
-                (self.zone.track_angle(track), self.zone.track_angle(track + 1) + sector);
+            // The next track is another one if whole tracks are spares.
+            let next = self.zone.track_of(border).max(track + 1);
+            let (end, start) = (self.zone.track_angle(track), self.zone.track_angle(next) + sector);
             let (before, after) = (wrap(seen.turns - part(end)), wrap(seen.turns - part(start)));
             // The read may miss the boundary by the sectors not known yet, and the reading is
             // noisy; the nearer side counts.

@@ -18,7 +18,7 @@ use crate::numbers::{median, part, wrap};
 use crate::session::{Attempt, Session};
 
 /// The smallest number of skipped sectors that are spares rather than slips (guess).
-const MIN_SPARES: u64 = 6;
+pub(super) const MIN_SPARES: u64 = 6;
 /// The number of tracks of a zone that may deviate without an explanation.
 const MAX_UNEXPLAINED: u64 = 2;
 /// A drift along a track is significant if half of it exceeds this many errors of a median reading.
@@ -35,6 +35,17 @@ pub(crate) fn explain(
     zone: &mut ZoneModel,
     bad: u64,
 ) -> Attempt<()> {
+    if let Some(groups) = zone.groups.filter(|groups| groups.spares >= zone.sectors_per_track) {
+        let start = zone.track_start(bad);
+        if start > zone.first_lba
+            && (start - zone.first_lba + zone.reserved).is_multiple_of(groups.lbas)
+        {
+            // Nothing can be counted across whole tracks of spares. Another zone begins after them,
+            // or the same pattern continues.
+            zone.end_lba = Some(start);
+            return Ok(());
+        }
+    }
     let mut found = Vec::new();
     // A single late reading may be the only deviation.
     session.evict_if_noisy()?;
@@ -54,7 +65,6 @@ pub(crate) fn explain(
             bad + 1,
             Skip { lba: end, sectors: one.unsigned_abs(), approximate: false },
         );
-        zone.checked = bad + 1;
         return Ok(());
     }
     if let [None, Some(one), Some(two), _] = found[..]
@@ -246,7 +256,7 @@ fn record_skips(
         if more > 0 {
             let end = zone.track_start(track + 1) - more;
             step_over(zone, track + 1, Skip { lba: end, sectors: more, approximate: false });
-            if zone.end_lba.is_some() {
+            if zone.end_lba.is_some() || zone.groups.is_some() {
                 return Ok(());
             }
         }
@@ -255,10 +265,11 @@ fn record_skips(
     Ok(())
 }
 
-/// Records skipped sectors before a track. They may show groups of spares, or that the zone ended
-/// earlier.
+/// Records skipped sectors before a track, up to which the zone is then checked. They may show
+/// groups of spares, or that the zone ended earlier.
 fn step_over(zone: &mut ZoneModel, track: u64, skip: Skip) {
     record_skip(zone, skip);
+    zone.checked = track;
     find_groups(zone, track);
     if skip.sectors >= MIN_SPARES && possible_end(zone).is_some_and(|doubtful| doubtful < skip.lba)
     {
@@ -416,26 +427,45 @@ fn narrow_band(session: &mut Session, zone: &mut ZoneModel, bad: u64) -> Attempt
 }
 
 /// Detects groups: the second part of a zone has as many skipped sectors as an equally long first
-/// part, and both end with a cylinder or band.
+/// part, and both end with a cylinder or band. If the first part is shorter, because sectors before
+/// the first address belong to it, two parts after it show the groups.
 fn find_groups(zone: &mut ZoneModel, track: u64) {
     let unit = if zone.pattern.in_bands() { zone.pattern.period() } else { zone.pattern.unit };
-    if zone.groups.is_some()
-        || unit >= Pattern::NEVER
-        || !track.is_multiple_of(unit)
-        || zone.reserved != 0
-    {
+    if zone.groups.is_some() || unit >= Pattern::NEVER || !track.is_multiple_of(unit) {
         return;
     }
     let Some(last) = zone.skips.last().copied() else { return };
-    let all: u64 = zone.skips.iter().map(|skip| skip.sectors).sum();
-    let mut sectors = 0;
-    for half in zone.skips.clone() {
-        sectors += half.sectors;
-        let lbas = half.lba - zone.first_lba;
-        if 2 * lbas == last.lba - zone.first_lba && 2 * sectors == all && sectors >= MIN_SPARES {
-            zone.groups = Some(SpareGroups { lbas, spares: sectors });
-            zone.retain_skips(|skip| skip.lba != half.lba && skip.lba != last.lba);
-            return;
+    let sectors_between = |zone: &ZoneModel, from: u64, to: u64| -> u64 {
+        let within = zone.skips.iter().filter(|skip| (from + 1..=to).contains(&skip.lba));
+        within.map(|skip| skip.sectors).sum()
+    };
+    for middle in zone.skips.clone() {
+        let Some(lbas) = last.lba.checked_sub(middle.lba).filter(|lbas| *lbas > 0) else {
+            continue;
+        };
+        let Some(start) = middle.lba.checked_sub(lbas).filter(|start| *start >= zone.first_lba)
+        else {
+            continue;
+        };
+        let spares = sectors_between(zone, start, middle.lba);
+        let is_first = start == zone.first_lba;
+        if spares < MIN_SPARES
+            || spares != sectors_between(zone, middle.lba, last.lba)
+            || !is_first && !zone.skips.iter().any(|skip| skip.lba == start)
+            || start - zone.first_lba > lbas
+        {
+            continue;
         }
+        let reserved = if is_first { 0 } else { lbas - (start - zone.first_lba) };
+        // The sectors before the zone are known up to whole units.
+        let known = zone.reserved;
+        if reserved < known || !(reserved - known).is_multiple_of(unit * zone.sectors_per_track) {
+            continue;
+        }
+        let ends = [start, middle.lba, last.lba];
+        zone.retain_skips(|skip| !ends.contains(&skip.lba));
+        zone.begin_earlier((reserved - known) / zone.sectors_per_track);
+        zone.groups = Some(SpareGroups { lbas, spares });
+        return;
     }
 }

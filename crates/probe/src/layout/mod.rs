@@ -13,9 +13,10 @@
 //! logarithm of their tracks. Hardly any sector is read twice, so that a cache does not interfere.
 //!
 //! - Found: sectors per track, track, cylinder and band skews, bands, zones, spares by zone or by
-//!   group, slipped sectors (to the track where they are few, else their number by region).
+//!   group, slipped sectors (to the track where they are few, else their number by region), tracks
+//!   reserved at the start of the drive and of zones (`track_list`).
 //! - Not found: surfaces with different sectors per track, remapped sectors, cylinders without
-//!   data.
+//!   data; groups whose spares fill whole tracks are found in the first zone only.
 //! - Limitation: a drive whose first zone is not understood gives no pattern to resume with.
 
 mod border;
@@ -27,6 +28,7 @@ mod skew_fit;
 mod slips;
 mod track;
 mod track_angle;
+mod track_list;
 mod walk;
 mod zone_model;
 
@@ -42,6 +44,7 @@ pub(crate) use walk::extend;
 pub(crate) use zone_model::{MAX_HEADS, Pattern, ZoneModel};
 
 use slips::SlipInterval;
+use track_list::TrackList;
 
 use crate::seek::SurfaceSearch;
 
@@ -50,6 +53,9 @@ use crate::seek::SurfaceSearch;
 pub(crate) struct LayoutResult {
     pub(crate) pattern: Option<Pattern>,
     pub(crate) surfaces: SurfaceSearch,
+    /// The first tracks of the drive, until they have shown the pattern.
+    #[serde(default)]
+    first_tracks: TrackList,
     pub(crate) zones: Vec<ZoneModel>,
     /// The numbers of sectors by which tracks ended early, the latest last.
     spares_seen: Vec<u64>,

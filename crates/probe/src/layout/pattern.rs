@@ -17,9 +17,12 @@ use super::track_angle::{
     first_deviation, is_as_predicted, is_surely_as_predicted, is_within, step_before, step_seen,
     track_angle,
 };
+use super::track_list::{
+    LISTED, ListedPattern, ListedTrack, fit_list, listed_groups, scatter, sectors_of_revolution,
+};
 use super::walk::record_skip;
-use super::zone_model::{Pattern, Skip, SpareGroups, ZoneModel};
-use crate::numbers::{median, min_squares, part, wrap};
+use super::zone_model::{MAX_HEADS, Pattern, Skip, SpareGroups, ZoneModel};
+use crate::numbers::{min_squares, part, wrap};
 use crate::session::{Attempt, Interruption, QUIET_TURNS, Session};
 
 /// The most tracks of a unit (guess: bands of some hundred cylinders are usual).
@@ -27,9 +30,9 @@ const LONGEST_UNIT: u64 = 8_192;
 /// The most units between steps of the third kind: the surfaces of a drive.
 const MAX_UNITS: u64 = 64;
 /// The number of tracks that are searched for a short pattern.
-const FIRST_TRACKS: u64 = 96;
+pub(super) const FIRST_TRACKS: u64 = 160;
 /// The most tracks of a short pattern.
-pub(crate) const MAX_SURFACES: u64 = 32;
+pub(crate) const MAX_SURFACES: u64 = MAX_HEADS;
 /// The smallest difference of two distinct steps: in deviations of a reading (noise has a long
 /// tail, and tracks have errors of their own), and in revolutions (guesses).
 const CLEAR_NOISE: f64 = 12.0;
@@ -60,26 +63,38 @@ pub(crate) fn begin_first(session: &mut Session, layout: &mut LayoutResult) -> A
 /// Finds the pattern of all zones, from the first one.
 pub(crate) fn find_pattern(session: &mut Session, layout: &mut LayoutResult) -> Attempt<()> {
     let Some(mut zone) = layout.zones.first().cloned() else { return Ok(()) };
-    let first = short_pattern(session, &zone)?;
-    let allowed = told_apart(session, first.scatter);
-    let unit = match first.pattern {
-        Some((unit, [a, b])) => {
-            zone.pattern.unit = unit;
-            zone.steps = [a, b, 0.0];
-            zone.readings.truncate(1);
-            read_first_tracks(session, &mut zone)?;
-            Some(unit)
-        }
-        None => long_unit(session, &mut zone, allowed)?,
-    };
-    if let Some(unit) = unit {
-        if first.pattern.is_none() {
-            zone.pattern.unit = unit;
-            let (step, seen) = step_seen(session, &zone, unit)?;
-            zone.steps[1] = step;
-            zone.readings.extend(seen);
-            zone.fit();
-        }
+    if !layout.first_tracks.complete {
+        let mut list = core::mem::take(&mut layout.first_tracks);
+        let listed = list.extend(session, layout, &zone, LISTED);
+        layout.first_tracks = list;
+        return listed;
+    }
+    let tracks = core::mem::take(&mut layout.first_tracks).tracks;
+    let length = zone.sectors_per_track;
+    let sectors = sectors_of_revolution(session, &tracks, length)?;
+    if sectors > length && zone.groups.is_none() {
+        // Each track has spares: begin again with them.
+        let groups = Some((1, sectors - length));
+        let mut zone = begin(session, layout, 0, None, length as f64, Pattern::PLAIN, groups)?;
+        zone.groups_presumed = false;
+        layout.zones = vec![zone];
+        return Ok(());
+    }
+    let found = fit_list(session, &tracks, zone.sectors_per_track, None);
+    let allowed = told_apart(session, scatter(&tracks, found.as_ref()));
+    apply_list(&mut zone, &tracks, found.as_ref());
+    let mut unit = found.as_ref().map(|found| found.unit);
+    if unit.is_some() {
+        read_first_tracks(session, &mut zone)?;
+    } else if let Some(row) = long_unit(session, layout, &zone, allowed)? {
+        unit = Some(row.unit);
+        begin_in_unit(&mut zone, row);
+        let (step, seen) = step_seen(session, &zone, row.unit)?;
+        zone.steps[1] = step;
+        zone.readings.extend(seen);
+        zone.fit();
+    }
+    if unit.is_some() {
         third_step(session, layout, &mut zone, allowed)?;
     }
     // Sectors skipped on the way are counted when the zone is walked.
@@ -88,18 +103,79 @@ pub(crate) fn find_pattern(session: &mut Session, layout: &mut LayoutResult) -> 
         zone.counted_at.clear();
         zone.readings.retain(|reading| reading.0 < first);
     }
+    zone.checked = zone.first_track();
     layout.pattern = Some(zone.pattern);
     layout.zones = vec![zone];
     Ok(())
 }
 
-/// Finds a pattern of many tracks: up to the first one that deviates from "always a". Skipped
-/// sectors also move all sectors after them, but unlike a step they move the track boundaries as
-/// well. The search continues after them.
-fn long_unit(session: &mut Session, zone: &mut ZoneModel, allowed: f64) -> Attempt<Option<u64>> {
+/// Sets the pattern, the phase and the groups of spares that listed tracks show.
+fn apply_list(zone: &mut ZoneModel, tracks: &[ListedTrack], found: Option<&ListedPattern>) {
+    let sectors = zone.sectors_per_track;
+    let Some(first) = tracks.first() else { return };
+    let single: Vec<u64> = (0..=tracks.len() as u64).collect();
+    let (unit, numbers) = found.map_or((1, &single), |found| (found.unit, &found.numbers));
+    if let Some(found) = found {
+        zone.pattern.unit = found.unit;
+        zone.steps = [found.steps[0], found.steps[1], 0.0];
+        zone.readings.truncate(1);
+    }
+    let groups = listed_groups(tracks, numbers, unit, sectors);
+    // The tracks of the first unit, or of the first group, before the list.
+    let before = groups.map_or(numbers[0] * sectors, |(_, before)| before);
+    zone.reserved = before / sectors * sectors + first.reserved;
+    zone.groups = groups.map(|(groups, _)| groups);
+    zone.origin = part(zone.origin + first.angle - zone.track_angle(zone.first_track()));
+}
+
+/// A row of tracks with one step.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    /// Tracks of each row.
+    unit: u64,
+    /// Tracks of the first row before the first address.
+    before: u64,
+}
+
+/// Lets a zone begin in the middle of a row.
+fn begin_in_unit(zone: &mut ZoneModel, row: Row) {
+    let angle = zone.track_angle(zone.first_track());
+    zone.pattern.unit = row.unit;
+    zone.reserved += row.before * zone.sectors_per_track;
+    zone.origin = part(zone.origin + angle - zone.track_angle(zone.first_track()));
+}
+
+/// Finds a pattern of many tracks: up to the first one that deviates from "always a". The row after
+/// it shows how long rows are; the first one may begin before the first address.
+fn long_unit(
+    session: &mut Session,
+    layout: &mut LayoutResult,
+    zone: &ZoneModel,
+    allowed: f64,
+) -> Attempt<Option<Row>> {
+    let mut trial = zone.clone();
+    let Some(first) = row_end(session, &mut trial, allowed)? else { return Ok(None) };
+    let last = trial.first_track() + first - 1;
+    let Some(short) = short_by(session, layout, &trial, last)? else {
+        return Ok(Some(Row { unit: first, before: 0 }));
+    };
+    let start = trial.track_start(last + 1) - short;
+    let mut next = ZoneModel::new(Pattern::PLAIN, start, trial.sectors_per_track);
+    next.steps = trial.steps;
+    next.origin = track_angle(session, &next, 0)?;
+    next.add_angle(0, next.origin);
+    let second = row_end(session, &mut next, allowed)?.unwrap_or(first).max(first);
+    Ok(Some(Row { unit: second, before: second - first }))
+}
+
+/// The number of tracks of a zone up to the first that deviates from "always a". Skipped sectors
+/// also move all sectors after them, but unlike a step they move the track boundaries as well. The
+/// search continues after them.
+fn row_end(session: &mut Session, zone: &mut ZoneModel, allowed: f64) -> Attempt<Option<u64>> {
     let mut before = None;
     while let Some(unit) = first_deviation(session, zone, 1, LONGEST_UNIT, allowed)? {
-        let skipped = count(session, zone, unit, CountAt::Track)?
+        let track = zone.first_track() + unit;
+        let skipped = count(session, zone, track, CountAt::Track)?
             .map_or(0, |(extra, _)| extra.max(0).unsigned_abs());
         // Track 1 is where the first step was measured.
         if unit == 1 {
@@ -112,7 +188,7 @@ fn long_unit(session: &mut Session, zone: &mut ZoneModel, allowed: f64) -> Attem
         if before == Some(unit) {
             break;
         }
-        let end = zone.track_start(unit) - skipped;
+        let end = zone.track_start(track) - skipped;
         record_skip(zone, Skip { lba: end, sectors: skipped, approximate: false });
         before = Some(unit);
     }
@@ -123,9 +199,11 @@ fn long_unit(session: &mut Session, zone: &mut ZoneModel, allowed: f64) -> Attem
 /// zone they differ from each other.
 fn continues_after(session: &mut Session, zone: &ZoneModel, unit: u64) -> Attempt<bool> {
     let mut first = None;
+    let change = zone.first_track() + unit;
     for track in [0, 1, 4, 8, unit / 2, unit - 1].into_iter().filter(|track| *track < unit) {
-        if !out_of_reach(session, zone, unit + track) {
-            let off = track_angle(session, zone, unit + track)? - zone.track_angle(unit + track);
+        if !out_of_reach(session, zone, change + track) {
+            let off =
+                track_angle(session, zone, change + track)? - zone.track_angle(change + track);
             if wrap(off - *first.get_or_insert(off)).abs() > MIN_DEVIATION {
                 return Ok(false);
             }
@@ -146,7 +224,8 @@ fn told_apart(session: &Session, scatter: f64) -> f64 {
     }
 }
 
-/// Looks for a step of a third kind, unit by unit, passing over skipped sectors.
+/// Looks for a step of a third kind, unit by unit, passing over skipped sectors. The next one shows
+/// how many units lie between two; the first may come earlier, if the zone begins in between.
 fn third_step(
     session: &mut Session,
     layout: &mut LayoutResult,
@@ -154,10 +233,35 @@ fn third_step(
     allowed: f64,
 ) -> Attempt<()> {
     let unit = zone.pattern.unit;
+    let begun = zone.first_track() / unit;
+    let Some((border, start, step)) = other_step(session, layout, zone, allowed)? else {
+        return Ok(());
+    };
+    let first = border - begun;
+    let mut next = ZoneModel::new(zone.pattern, start, zone.sectors_per_track);
+    next.steps = zone.steps;
+    next.origin = track_angle(session, &next, 0)?;
+    next.add_angle(0, next.origin);
+    let second = other_step(session, layout, &mut next, allowed)?.map_or(first, |found| found.0);
+    zone.pattern.units = second.max(first);
+    zone.begin_earlier((zone.pattern.units - first) * unit);
+    zone.steps[2] = step;
+    Ok(())
+}
+
+/// The first number of units after which the step is a third one, with the first address after it.
+fn other_step(
+    session: &mut Session,
+    layout: &mut LayoutResult,
+    zone: &mut ZoneModel,
+    allowed: f64,
+) -> Attempt<Option<(u64, u64, f64)>> {
+    let unit = zone.pattern.unit;
+    let first = zone.first_track() / unit;
     let mut trial = zone.clone();
-    for units in 1..=MAX_UNITS {
+    for units in first + 1..=first + MAX_UNITS {
         if out_of_reach(session, &trial, units * unit + 1) {
-            return Ok(());
+            return Ok(None);
         }
         // The step after it may be any.
         match short_by(session, layout, &trial, units * unit - 1)? {
@@ -166,7 +270,7 @@ fn third_step(
                 let end = trial.track_start(units * unit) - short;
                 record_skip(&mut trial, Skip { lba: end, sectors: short, approximate: false });
             }
-            None => return Ok(()),
+            None => return Ok(None),
         }
         if is_within(session, &mut trial, units * unit, allowed)? {
             if trial.skips.is_empty() {
@@ -178,68 +282,25 @@ fn third_step(
             // The second step was measured there; this is a late reading.
             continue;
         }
-        let mut banded = trial.clone();
-        banded.pattern.units = units;
-        banded.steps[2] = step_before(session, &trial, units * unit)?;
-        if wrap(banded.steps[2] - trial.steps[1]).abs() < 0.75 * allowed {
+        let step = step_before(session, &trial, units * unit)?;
+        if wrap(step - trial.steps[1]).abs() < 0.75 * allowed {
             continue;
         }
         // The pattern must continue after it; otherwise it was the end of the zone, or a defect.
-        for track in [
-            units * unit + 1,
-            units * unit + unit / 2,
-            units * unit + unit - 1,
-            units * unit + unit,
-        ] {
-            if out_of_reach(session, &banded, track)
-                || !is_as_predicted(session, &mut banded, track)?
+        let start = trial.track_start(units * unit);
+        let mut after = ZoneModel::new(trial.pattern, start, trial.sectors_per_track);
+        after.steps = trial.steps;
+        after.origin = track_angle(session, &after, 0)?;
+        for track in [1, unit / 2, unit - 1, unit] {
+            if out_of_reach(session, &after, track) || !is_as_predicted(session, &mut after, track)?
             {
-                return Ok(());
+                return Ok(None);
             }
         }
-        (zone.pattern, zone.steps[2]) = (banded.pattern, banded.steps[2]);
-        return Ok(());
+        return Ok(Some((units, start, step)));
     }
-    Ok(())
+    Ok(None)
 }
-
-/// The evidence of the first tracks together, which tells apart steps that differ by less than the
-/// noise of one reading.
-struct FirstTracks {
-    /// A pattern of few tracks, and its two steps.
-    pattern: Option<(u64, [f64; 2])>,
-    /// The standard deviation of tracks from their steps, in revolutions. It is taken from most of
-    /// them, because a slipped sector moves all tracks after it.
-    scatter: f64,
-}
-
-fn short_pattern(session: &mut Session, zone: &ZoneModel) -> Attempt<FirstTracks> {
-    let rows = rows_of(session, zone, FIRST_TRACKS)?;
-    let (plain, [_, every, _]) = fit_pattern(&rows, Pattern::NEVER, 0);
-    let most = MAX_SURFACES.min(rows.len() as u64 / 3);
-    let best = (2..=most)
-        .map(|unit| (fit_pattern(&rows, unit, 0), unit))
-        .min_by(|one, two| one.0.0.total_cmp(&two.0.0));
-    // Rounding alone leaves about 10⁻⁶ revolutions.
-    let floor = 1e-10 * rows.len() as f64;
-    // Of about ninety readings, chance alone explains 10 to 20 %.
-    let best = best.filter(|((left, _), _)| plain > 1.5 * left.max(floor));
-    let (unit, a, b) =
-        best.map_or((Pattern::NEVER, every, 0.0), |((_, [_, a, b]), unit)| (unit, a, b));
-    let off = |track: u64, pair: &[f64]| {
-        (pair[1] - pair[0] - a - if (track + 1).is_multiple_of(unit) { b } else { 0.0 }).abs()
-    };
-    let off: Vec<f64> = rows.windows(2).zip(0..).map(|(pair, track)| off(track, pair)).collect();
-    let pattern =
-        best.is_some().then(|| (unit, [part(zone.steps[0] + a), part(zone.steps[0] + a + b)]));
-    Ok(FirstTracks {
-        pattern,
-        scatter: NORMAL_OF_MEDIAN * median(&off) / core::f64::consts::SQRT_2,
-    })
-}
-
-/// The standard deviation of a normal distribution by its median absolute deviation.
-const NORMAL_OF_MEDIAN: f64 = 1.4826;
 
 /// The angles of the first tracks, unwrapped, less the zone's first step for each track.
 pub(crate) fn rows_of(session: &mut Session, zone: &ZoneModel, tracks: u64) -> Attempt<Vec<f64>> {
@@ -340,6 +401,9 @@ fn begin(
         Some(sectors) => (lba, sectors, 0),
         None => first_tracks(session, lba, about)?,
     };
+    // Tracks with spares of their own are shorter than a revolution.
+    let on_each = groups.filter(|(tracks, _)| *tracks == 1).map_or(0, |(_, spares)| spares);
+    let sectors_per_track = sectors_per_track + on_each;
     let mut zone = ZoneModel::new(pattern, lba, sectors_per_track);
     zone.groups = groups
         .map(|(tracks, spares)| SpareGroups { lbas: tracks * sectors_per_track - spares, spares });
@@ -457,7 +521,7 @@ fn read_first_tracks(session: &mut Session, zone: &mut ZoneModel) -> Attempt<()>
     if zone.pattern.unit > MAX_SURFACES {
         return Ok(());
     }
-    for track in 0..FIRST_TRACKS.min(4 * zone.pattern.unit) {
+    for track in (zone.first_track()..).take(FIRST_TRACKS.min(4 * zone.pattern.unit) as usize) {
         if !out_of_reach(session, zone, track) {
             is_as_predicted(session, zone, track)?;
         }

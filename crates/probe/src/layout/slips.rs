@@ -115,11 +115,8 @@ fn intervals_of(
     };
     let mut ends: Vec<(u64, bool)> = zone.counted_at.iter().map(|lba| (*lba, true)).collect();
     if let Some(groups) = zone.groups {
-        let mut group = zone.first_lba + groups.lbas;
-        while group < end {
-            ends.push((group, false));
-            group += groups.lbas;
-        }
+        let starts = (1..).map(|number| zone.group_start(groups, number));
+        ends.extend(starts.take_while(|start| *start < end).map(|start| (start, false)));
     }
     ends.push((end, false));
     ends.sort_unstable();

@@ -11,6 +11,18 @@ pub(crate) fn track_angle(session: &mut Session, zone: &ZoneModel, track: u64) -
     track_angle_seen(session, zone, track, &mut Vec::new())
 }
 
+/// The number of readings that the noise requires.
+pub(super) fn readings(session: &Session) -> usize {
+    let noise = session.drive.noise_turns();
+    if noise < 0.001 || session.drive.hits.keeps_tracks {
+        1
+    } else if noise < 0.003 {
+        3
+    } else {
+        5
+    }
+}
+
 /// Like [`track_angle`]; adds the readings to `seen`.
 fn track_angle_seen(
     session: &mut Session,
@@ -18,16 +30,8 @@ fn track_angle_seen(
     track: u64,
     seen: &mut Vec<(u64, f64)>,
 ) -> Attempt<f64> {
-    let noise = session.drive.noise_turns();
-    let readings = if noise < 0.001 || session.drive.hits.keeps_tracks {
-        1
-    } else if noise < 0.003 {
-        3
-    } else {
-        5
-    };
     let mut angles = Vec::new();
-    for _ in 0..readings {
+    for _ in 0..readings(session) {
         let (lba, angle) = one_angle(session, zone, track, false)?;
         seen.push((lba, part(angle + zone.track_part(lba))));
         angles.push(angle);
@@ -172,8 +176,8 @@ pub(super) fn is_surely_as_predicted(
     Ok(false)
 }
 
-/// The first multiple of `stride`, up to `most` of them, whose track deviates by more than
-/// `allowed` revolutions.
+/// The first multiple of `stride`, up to `most` of them, at which the track counted from the zone's
+/// first one deviates by more than `allowed` revolutions.
 pub(crate) fn first_deviation(
     session: &mut Session,
     zone: &mut ZoneModel,
@@ -181,12 +185,13 @@ pub(crate) fn first_deviation(
     most: u64,
     allowed: f64,
 ) -> Attempt<Option<u64>> {
+    let first = zone.first_track();
     let (mut good, mut bad) = (0, 1);
     loop {
-        if bad > most || out_of_reach(session, zone, bad * stride) {
+        if bad > most || out_of_reach(session, zone, first + bad * stride) {
             return Ok(None);
         }
-        if !is_surely_as_predicted(session, zone, bad * stride, allowed)? {
+        if !is_surely_as_predicted(session, zone, first + bad * stride, allowed)? {
             break;
         }
         good = bad;
@@ -194,7 +199,7 @@ pub(crate) fn first_deviation(
     }
     while bad - good > 1 {
         let middle = good + (bad - good) / 2;
-        if is_surely_as_predicted(session, zone, middle * stride, allowed)? {
+        if is_surely_as_predicted(session, zone, first + middle * stride, allowed)? {
             good = middle
         } else {
             bad = middle

@@ -137,6 +137,7 @@ fn walk(
             .map_or(last, |(first, width)| last.min(first + width * zone.pattern.units - 1))
             .max(good);
         let track = ((good / period + stride) * period - 1).max(good).min(last);
+        let track = zone.used_track(track);
         match verify_around(session, layout, zone, track)? {
             TrackVerdict::Fits(_) if track < last || zone.last_band.is_some() => {
                 read_between(session, zone, good, track)?;
@@ -181,6 +182,12 @@ fn first_bad(
 ) -> Attempt<u64> {
     while bad > good {
         let middle = good + (bad - good) / 2;
+        let used = zone.used_track(middle);
+        if used < good {
+            good = middle + 1;
+            continue;
+        }
+        let middle = used;
         let most = likely(layout, zone, middle);
         let fits = is_short_by_at_most(session, zone, middle, most)?
             && fits_shortly_before(session, zone, middle, most)?;

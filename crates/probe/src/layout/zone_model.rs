@@ -94,7 +94,7 @@ pub(crate) struct ZoneModel {
     /// Sectors per track of the next zone, if its first tracks showed it.
     pub(crate) next_sectors: Option<u64>,
     pub(crate) sectors_per_track: u64,
-    /// Physical sectors before the first address.
+    /// Physical sectors before the first address, fewer than those of a group.
     pub(crate) reserved: u64,
     /// The angle of the first track, in revolutions.
     pub(crate) origin: f64,
@@ -182,12 +182,36 @@ impl ZoneModel {
         match self.groups {
             None => within + self.reserved + upto,
             Some(groups) => {
-                let number = within / groups.lbas;
+                let number = (within + self.reserved) / groups.lbas;
                 // Sectors skipped within a group reduce its own spares.
                 within + self.reserved + number * groups.spares + upto
-                    - self.skipped_up_to(self.first_lba + number * groups.lbas)
+                    - self.skipped_up_to(self.group_start(groups, number))
             }
         }
+    }
+
+    /// The first address of a group. Reserved sectors are those of the first one.
+    pub(crate) fn group_start(&self, groups: SpareGroups, number: u64) -> u64 {
+        self.first_lba + (number * groups.lbas).saturating_sub(self.reserved)
+    }
+
+    /// The number of the first track with addresses.
+    pub(crate) fn first_track(&self) -> u64 {
+        self.reserved / self.sectors_per_track
+    }
+
+    /// Counts so many more tracks, a multiple of the pattern's unit, as reserved before the first
+    /// address. Its angles stay the same.
+    pub(crate) fn begin_earlier(&mut self, tracks: u64) {
+        if tracks == 0 {
+            return;
+        }
+        let before = self.track_angle(self.first_track());
+        self.reserved += tracks * self.sectors_per_track;
+        self.origin = part(self.origin + before - self.track_angle(self.first_track()));
+        self.checked += tracks;
+        self.mismatch = self.mismatch.map(|(good, bad)| (good + tracks, bad + tracks));
+        self.last_band = self.last_band.map(|(first, width)| (first + tracks, width));
     }
 
     fn skipped_up_to(&self, lba: u64) -> u64 {
@@ -260,7 +284,7 @@ impl ZoneModel {
     /// the beginning of a group.
     pub(crate) fn counted_from(&self, lba: u64) -> u64 {
         let group = self.groups.map_or(self.first_lba, |groups| {
-            self.first_lba + (lba - self.first_lba) / groups.lbas * groups.lbas
+            self.group_start(groups, (lba - self.first_lba + self.reserved) / groups.lbas)
         });
         let place = self.counted_at.partition_point(|counted_at| *counted_at <= lba);
         place.checked_sub(1).map_or(group, |place| self.counted_at[place].max(group))
@@ -290,6 +314,17 @@ impl ZoneModel {
     /// True if a track lies wholly within the zone.
     pub(crate) fn holds_track(&self, track: u64, capacity: u64) -> bool {
         self.track_start(track + 1) <= self.end_lba.unwrap_or(capacity)
+    }
+
+    /// The track, or the last one before it that has addresses: the last tracks of a group may be
+    /// spares.
+    pub(crate) fn used_track(&self, track: u64) -> u64 {
+        match self.groups {
+            Some(groups) if groups.spares >= self.sectors_per_track => {
+                self.track_of(self.track_start(track + 1).max(self.first_lba + 1) - 1)
+            }
+            _ => track,
+        }
     }
 
     /// An address in the middle of a track.
@@ -417,9 +452,10 @@ mod tests {
         for lba in 1_000..1_900 {
             assert_eq!(zone.lba_from(zone.physical(lba)), lba);
         }
+        // The first group has 197 addresses.
         assert_eq!(
-            (zone.physical(1_019), zone.physical(1_020), zone.physical(1_200)),
-            (22, 25, 208)
+            (zone.physical(1_019), zone.physical(1_020), zone.physical(1_197)),
+            (22, 25, 205)
         );
         assert_eq!(zone.lba_from(24), 1_020);
     }

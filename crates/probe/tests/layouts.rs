@@ -1,0 +1,139 @@
+//! Layouts that differ from those of the catalog, class by class: drives that begin in the middle
+//! of a cylinder or band, and spares after every few cylinders.
+//!
+//! Each case is a small drive without noise: a few zones of a catalog drive with its layout
+//! changed. Whole drives over all classes are drawn by seed: `cargo run --release -p headtime-probe
+//! --example wall -- varied-7:nominal:7`.
+
+mod common;
+
+use common::{characterize, tracks_alike};
+use headtime_mechanics::profile::TrackOrder;
+use headtime_mechanics::{DriveProfile, catalog};
+use headtime_sim::DriveTruth;
+
+/// A drive with so many zones of so many cylinders of a catalog drive without spares, and with so
+/// many heads.
+fn small(name: &str, heads: u16, zones: usize, cylinders: u32) -> DriveProfile {
+    let mut profile = catalog::load(name).expect("a profile that ships");
+    profile.capacity_sectors = None;
+    profile.geometry.heads = heads;
+    profile.zones.truncate(zones);
+    for (number, zone) in (0..).zip(&mut profile.zones) {
+        (zone.first_cylinder, zone.cylinders) = (number * cylinders, cylinders);
+        (zone.spares, zone.spare_cylinders, zone.reserved) = (0, None, 0);
+        (zone.slips, zone.remaps) = (Vec::new(), Vec::new());
+        zone.first_angle_turns = None;
+    }
+    profile
+}
+
+/// Characterizes drives, two at a time; each must have 97.5 % of its reads predicted, and nearly
+/// all tracks where they are.
+fn expect_recognized(cases: &[(String, DriveProfile)]) {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let failed = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    let Some((case, profile)) = cases.get(number) else { break };
+                    if let Some(why) = shortfall(profile) {
+                        failed.lock().expect("no panics").push(format!("{case}: {why}"));
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().expect("no panics");
+    assert!(failed.is_empty(), "{} of {} cases:\n{}", failed.len(), cases.len(), failed.join("\n"));
+}
+
+fn shortfall(profile: &DriveProfile) -> Option<String> {
+    let truth = DriveTruth::nominal(profile, 1).expect("a drive");
+    let finding = characterize(profile, truth.clone(), 1);
+    let Some(found) = &finding.profile else {
+        return Some(format!("no profile, {:?}", finding.remarks));
+    };
+    let alike = tracks_alike(found, &truth, 1);
+    let within = finding.check.as_ref().map_or(0.0, |check| check.within_50_us);
+    let heads = found.geometry.heads;
+    (heads != profile.geometry.heads || alike < 0.99 || within < 0.975).then(|| {
+        format!(
+            "{heads} heads of {}, {alike:.3} of tracks, {within:.4} within 50 us, {:.0} s: {:?}",
+            profile.geometry.heads,
+            finding.drive_time.as_secs_f64(),
+            finding.remarks
+        )
+    })
+}
+
+#[test]
+fn a_drive_that_begins_in_the_middle_of_a_cylinder_is_recognized() {
+    let mut cases = Vec::new();
+    for (heads, order, reserved) in [
+        (5, TrackOrder::Cylinder, 1.0),
+        (5, TrackOrder::Serpentine, 3.0),
+        (7, TrackOrder::Cylinder, 17.0),
+        (5, TrackOrder::Cylinder, 2.4),
+        (34, TrackOrder::Serpentine, 33.0),
+    ] {
+        let mut profile = small("deskstar34gxp@nocache", heads, 3, 600);
+        profile.geometry.layout = order;
+        let sectors = f64::from(profile.zones[0].sectors_per_track);
+        profile.zones[0].reserved = (reserved * sectors) as u64;
+        cases.push((format!("{heads} heads, {reserved} tracks reserved"), profile));
+    }
+    expect_recognized(&cases);
+}
+
+#[test]
+fn a_drive_that_begins_in_the_middle_of_a_band_is_recognized() {
+    let mut profile = small("cheetah10k7@nocache", 4, 2, 0);
+    let band = profile.geometry.band_cylinders.expect("in bands");
+    for (number, zone) in (0..).zip(&mut profile.zones) {
+        (zone.first_cylinder, zone.cylinders) = (number * 8 * band, 8 * band);
+        // Otherwise only the arm shows the surfaces.
+        zone.band_skew = Some(zone.cylinder_skew + 60.0);
+    }
+    profile.zones[0].reserved = u64::from(profile.zones[0].sectors_per_track);
+    expect_recognized(&[("cheetah10k7@nocache, 1 track reserved".into(), profile)]);
+}
+
+#[test]
+fn zones_that_begin_in_the_middle_of_a_cylinder_are_recognized() {
+    let mut profile = small("deskstar34gxp@nocache", 5, 4, 600);
+    for (number, zone) in (0..).zip(&mut profile.zones) {
+        zone.reserved = 3 * number * u64::from(zone.sectors_per_track);
+    }
+    expect_recognized(&[("3, 6 and 9 tracks reserved".into(), profile)]);
+}
+
+#[test]
+fn spares_after_every_few_cylinders_are_recognized() {
+    let mut cases = Vec::new();
+    for (heads, group, spares) in
+        [(5, 2, 30), (5, 3, 100), (5, 8, 30), (6, 20, 250), (1, 4, 40), (13, 2, 300), (40, 3, 30)]
+    {
+        let mut profile = small("deskstar34gxp@nocache", heads, 2, 600);
+        for zone in &mut profile.zones {
+            (zone.spares, zone.spare_cylinders) = (spares, Some(group));
+        }
+        cases.push((format!("{heads} heads, {spares} spares after {group} cylinders"), profile));
+    }
+    expect_recognized(&cases);
+}
+
+#[test]
+fn spares_after_each_cylinder_are_recognized() {
+    let mut cases = Vec::new();
+    for (heads, spares) in [(1, 12), (2, 40), (5, 7)] {
+        let mut profile = small("deskstar34gxp@nocache", heads, 2, 600);
+        for zone in &mut profile.zones {
+            (zone.spares, zone.spare_cylinders) = (spares, Some(1));
+        }
+        cases.push((format!("{heads} heads, {spares} spares after each cylinder"), profile));
+    }
+    expect_recognized(&cases);
+}
