@@ -308,6 +308,8 @@ pub fn simulate_observed(
         Load::Workload { choice, .. } => Some(format!("{:08x}", choice.fingerprint())),
         _ => None,
     };
+    let overload: Vec<String> =
+        arguments.rate.and_then(|rate| answer::overload(rate, &measures)).into_iter().collect();
     Ok(SimOutput {
         failed: measures.failed,
         noise: arguments.noise,
@@ -344,7 +346,7 @@ pub fn simulate_observed(
             warmup_seconds: warm_up_time.map(Nanos::as_secs_f64),
         },
         trace: load.summary(),
-        notes: [load.notes(), unused].concat(),
+        notes: [load.notes(), unused, overload].concat(),
         version: env!("CARGO_PKG_VERSION"),
         measures,
     })

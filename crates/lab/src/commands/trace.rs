@@ -207,6 +207,9 @@ fn table(info: &Info, format: &Format, name: &str, report: &TraceReport) -> Stri
     let mut text = format!("{name}\n\n{}", columns(&rows, &[false, false]));
     text.push_str(&distributions(figures));
     text.push_str(&devices(figures, format));
+    if let Some(note) = implausible_times(figures) {
+        let _ = writeln!(text, "\n{note}");
+    }
     for note in report.notes() {
         // Writing to a string does not fail.
         let _ = writeln!(text, "\n{note}");
@@ -220,6 +223,25 @@ fn damaged(reading: &TraceSummary) -> String {
     } else {
         format!(", and {} damaged lines or records", reading.damaged)
     }
+}
+
+/// The remark on a trace whose times are probably in another unit than its format has.
+fn implausible_times(figures: &Figures) -> Option<String> {
+    /// A busy disk has more requests in a minute, and no disk has as many in a second (guesses).
+    const FEWEST_PER_S: f64 = 1.0 / 60.0;
+    const MOST_PER_S: f64 = 1e7;
+    let rate = figures.rate_per_s.filter(|_| figures.duration_s > 0.0)?;
+    let (is, factor) = match rate {
+        rate if rate < FEWEST_PER_S => ("few", "smaller, such as nanoseconds for milliseconds"),
+        rate if rate > MOST_PER_S => ("many", "larger, such as seconds for milliseconds"),
+        _ => return None,
+    };
+    Some(format!(
+        "warning: {rate:.6} requests/s in {:.0} s are implausibly {is}; the times in the file may \
+            be in a unit that is {factor}. Check the format (--format), or scale the times with \
+            --time-scale",
+        figures.duration_s
+    ))
 }
 
 fn lasts(figures: &Figures) -> String {

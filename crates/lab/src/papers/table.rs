@@ -117,7 +117,8 @@ pub fn select<S: AsRef<str>>(
             EXPERIMENTS.iter().map(|experiment| experiment.id).collect::<Vec<_>>().join(", ");
         let requested = text.to_string();
         return Err(match EXPERIMENTS.iter().min_by_key(|experiment| edits(text, experiment.id)) {
-            Some(nearest) if !text.contains('*') => {
+            // A name that shares little with every id is no slip of the keyboard.
+            Some(nearest) if !text.contains('*') && 2 * edits(text, nearest.id) <= text.len() => {
                 SelectError::Unknown { requested, nearest: nearest.id, known }
             }
             _ => SelectError::NoneFits { requested, known },
@@ -232,6 +233,11 @@ mod tests {
             message("P9.*").starts_with("no experiment fits `P9.*`; known are a.throughput, "),
             "{}",
             message("P9.*")
+        );
+        assert!(
+            message("foo").starts_with("no experiment fits `foo`; known"),
+            "{}",
+            message("foo")
         );
         assert_eq!((edits("kitten", "sitting"), edits("", "abc"), edits("abc", "abc")), (3, 3, 0));
     }

@@ -136,6 +136,20 @@ pub(super) fn by_stream(
     (streams, classes)
 }
 
+/// The remark on an open loop that the drive does not keep up with.
+pub(super) fn overload(offered_per_second: f64, measures: &Measures) -> Option<String> {
+    /// Random arrivals of a short run differ by a few percent.
+    const KEPT: f64 = 0.95;
+    (measures.iops < KEPT * offered_per_second).then(|| {
+        format!(
+            "the load of {offered_per_second} requests/s exceeds what the drive does under this \
+                policy ({:.1} requests/s): the queue grows as long as the run lasts, and so do the \
+                response times; lower --rate",
+            measures.iops
+        )
+    })
+}
+
 /// The answer for people.
 pub(super) fn table(answer: &SimOutput) -> String {
     let SimOutput { measures, parameters, .. } = answer;
