@@ -124,12 +124,13 @@ pub use map_file::{MapFileError, read_map, write_map};
 pub use nbd_error::{Difference, NbdError};
 pub use open_error::OpenError;
 pub use options::{
-    CommandTimeout, CommandTimeoutError, DriveOptions, EnginePriority, IoMethod, PolicyChoice,
-    PolicyChoiceError, WriteMode,
+    CommandTimeout, CommandTimeoutError, DriveAccess, DriveOptions, EnginePriority, IoMethod,
+    PolicyChoice, PolicyChoiceError, WriteMode,
 };
 pub use request::{Io, IoDone, IoError, SubmitError, UnalignedBytes};
 pub use sidecar::SidecarError;
 pub use snapshot::{
     DriveSnapshot, EmulationSnapshot, ErrorCounts, HungCounts, LinkSnapshot, LinkState,
 };
+pub use sys::release_free_memory;
 pub use tuning::Tuning;

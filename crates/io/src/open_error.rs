@@ -54,6 +54,26 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
+    /// Another program uses the file.
+    #[error("{} is in use by {by}; stop that, or name another file", path.display())]
+    InUseBy {
+        /// The file.
+        path: PathBuf,
+        /// The program or device.
+        by: String,
+    },
+    /// The file cannot be written.
+    #[error(
+        "{} cannot be opened for writing: {error}; make it writable, or serve it with read_only \
+            (--read-only)",
+        path.display()
+    )]
+    ReadOnlyFile {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        error: std::io::Error,
+    },
     /// The size of the file is zero or not a multiple of the sector size.
     #[error(
         "{} is {bytes} bytes long, not a multiple of sectors of {sector_bytes} bytes; \
@@ -260,6 +280,21 @@ impl OpenError {
             Self::Device { refusal: DeviceRefusal::InUse(users), .. } => {
                 users.iter().all(DeviceUser::is_process)
             }
+            _ => false,
+        }
+    }
+
+    /// Returns whether the drive or an option was named wrongly, as opposed to a drive that cannot
+    /// be used.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Self::NotThere { .. }
+            | Self::NoFile { .. }
+            | Self::BadOption { .. }
+            | Self::Profile { .. }
+            | Self::OtherProfile { .. } => true,
+            Self::Member { error, .. } => error.is_usage(),
             _ => false,
         }
     }

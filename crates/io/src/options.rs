@@ -9,6 +9,7 @@ use headtime_units::{Nanos, ParseUnitError, parse_nanos};
 use crate::kernel_settings::RawOptions;
 use crate::locator::ProfileSource;
 use crate::model::ModelChoice;
+use crate::sys::FileUse;
 
 /// A policy and its parameters, known to be usable on a drive that runs in real time.
 #[derive(Clone)]
@@ -43,6 +44,32 @@ pub enum WriteMode {
     AsRequested,
     /// Every write is made durable before it is reported, as if each requested force unit access.
     Durable,
+}
+
+/// The use of a file or block device as a drive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DriveAccess {
+    /// Requests may read and write.
+    #[default]
+    ReadWrite,
+    /// Requests may only read; the file or device may be write-protected.
+    ReadOnly,
+}
+
+impl DriveAccess {
+    pub(crate) fn flags(self) -> rustix::fs::OFlags {
+        match self {
+            Self::ReadWrite => rustix::fs::OFlags::RDWR,
+            Self::ReadOnly => rustix::fs::OFlags::RDONLY,
+        }
+    }
+
+    pub(crate) fn file_use(self) -> FileUse {
+        match self {
+            Self::ReadWrite => FileUse::ReadWrite,
+            Self::ReadOnly => FileUse::Read,
+        }
+    }
 }
 
 /// The method of file I/O.
@@ -117,6 +144,8 @@ pub struct DriveOptions {
     pub max_requests: usize,
     /// The maximum number of bytes of these requests, read or written.
     pub max_bytes: u64,
+    /// The use of a file or block device. Other drives ignore it.
+    pub access: DriveAccess,
     /// The time at which writes are reported complete.
     pub write_mode: WriteMode,
     /// The method of file I/O; an emulated drive always uses threads.
@@ -149,6 +178,7 @@ impl Default for DriveOptions {
             create_bytes: None,
             max_requests: 4096,
             max_bytes: 256 << 20,
+            access: DriveAccess::default(),
             write_mode: WriteMode::default(),
             io_method: IoMethod::default(),
             direct: true,
@@ -242,6 +272,12 @@ impl PolicyChoice {
     #[must_use]
     pub fn entry(&self) -> &'static PolicyEntry {
         self.entry
+    }
+
+    /// Returns whether the policy honors the reservations and limits of tenants.
+    #[must_use]
+    pub fn enforces_shares(&self) -> bool {
+        self.build().enforces_limits()
     }
 
     /// Makes the policy.

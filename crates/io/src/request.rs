@@ -362,7 +362,7 @@ fn remedy(errno: i32) -> &'static str {
         rustix::io::Errno::BADF | rustix::io::Errno::ROFS | rustix::io::Errno::PERM => {
             "the backing file cannot be written; check its mount and attributes"
         }
-        _ => "see the system log of the machine for the device below",
+        _ => "the system log of the machine (dmesg) has the cause",
     }
 }
 

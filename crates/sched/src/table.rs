@@ -104,7 +104,30 @@ impl Parameter {
     }
 }
 
+/// The policies that order by the deadlines of requests. `auto` may choose one of them.
+const BY_DEADLINE: [&str; 6] = ["auto", "cds-scan", "ds-scan", "edf", "g-matrix", "headtime"];
+/// The policies that use the times of the latency map.
+const BY_PAIRS: [&str; 4] = ["fsatf-map", "fsatf-map-exact", "g-matrix", "satf-map"];
+
 impl PolicyEntry {
+    /// Returns whether the policy orders by the deadlines of requests.
+    #[must_use]
+    pub fn orders_by_deadline(&self) -> bool {
+        BY_DEADLINE.contains(&self.name)
+    }
+
+    /// Returns whether a tunable has an effect under this policy; one that belongs to no policy
+    /// always has.
+    #[must_use]
+    pub fn uses_tunable(&self, tunable: &str) -> bool {
+        match tunable {
+            "lookahead_k" => self.name == "g-matrix",
+            "latency_matrix" => BY_PAIRS.contains(&self.name),
+            "deadlines" => self.orders_by_deadline(),
+            _ => true,
+        }
+    }
+
     /// The entry of the policy called `name`.
     ///
     /// # Errors

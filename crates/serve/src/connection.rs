@@ -142,6 +142,7 @@ pub(crate) async fn serve(
         }
     }
     shared.connections.fetch_sub(1, Ordering::Relaxed);
+    shared.ended.fetch_add(1, Ordering::Relaxed);
     end
 }
 

@@ -1,4 +1,7 @@
-//! Default paths of the files that belong to a drive.
+//! Default paths of the files that belong to a drive, and the control sockets of this machine.
+//!
+//! A control socket that is not in the runtime directory has a link there, so that `headtime status`
+//! finds the servers of the machine.
 
 use std::ffi::OsString;
 use std::os::unix::fs::FileTypeExt as _;
@@ -75,4 +78,95 @@ fn state_home() -> Option<PathBuf> {
         return Some(PathBuf::from("/var/lib/headtime"));
     }
     Some(named("HOME")?.join(".local/state/headtime"))
+}
+
+/// The directories with control sockets or links to them.
+fn runtime_directories() -> Vec<PathBuf> {
+    let of_user = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let of_user = of_user.filter(|path| path.is_absolute()).map(|path| path.join("headtime"));
+    of_user.into_iter().chain([PathBuf::from("/run/headtime")]).collect()
+}
+
+/// The control sockets that this user can connect to.
+#[must_use]
+pub fn control_sockets() -> Vec<PathBuf> {
+    let directories = runtime_directories();
+    sockets_in(&directories, |path| std::os::unix::net::UnixStream::connect(path).is_ok())
+}
+
+/// The sockets in `directories` that answer, each once and by its own path.
+fn sockets_in(directories: &[PathBuf], answers: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let entries = directories.iter().filter_map(|directory| std::fs::read_dir(directory).ok());
+    let mut found: Vec<PathBuf> = entries
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "control"))
+        .filter_map(|path| std::fs::canonicalize(path).ok())
+        .filter(|path| answers(path))
+        .collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// A link to a control socket, removed when dropped.
+#[derive(Debug)]
+pub(crate) struct SocketLink(PathBuf);
+
+impl SocketLink {
+    /// Makes a link in the runtime directory; `None` for a socket that is there, or if the
+    /// directory cannot be written. Then the server has to be named.
+    pub(crate) fn to(socket: &Path) -> Option<Self> {
+        let root = rustix::process::geteuid().is_root();
+        let directories = runtime_directories();
+        let directory = if root { directories.last() } else { directories.first() }?;
+        Self::within(directory, socket)
+    }
+
+    fn within(directory: &Path, socket: &Path) -> Option<Self> {
+        let socket = std::fs::canonicalize(socket).ok()?;
+        if socket.parent() == std::fs::canonicalize(directory).ok().as_deref() {
+            return None;
+        }
+        std::fs::create_dir_all(directory).ok()?;
+        let name = socket.file_stem()?.to_string_lossy().into_owned();
+        let number = crc32c::crc32c(std::os::unix::ffi::OsStrExt::as_bytes(socket.as_os_str()));
+        let link = directory.join(format!("{name}-{number:08x}.control"));
+        // Left by a server that was killed.
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(&socket, &link).ok()?;
+        Some(Self(link))
+    }
+}
+
+impl Drop for SocketLink {
+    fn drop(&mut self) {
+        // A link without a server is ignored.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_are_found_by_their_links_and_dead_ones_are_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let runtime = folder.path().join("run");
+        let listen = |name: &str| {
+            let path = folder.path().join(name);
+            (std::os::unix::net::UnixListener::bind(&path).unwrap(), path)
+        };
+        let ((one, first), (_two, second)) = (listen("a.img.control"), listen("b.img.control"));
+        let links = [&first, &second].map(|path| SocketLink::within(&runtime, path).unwrap());
+        assert!(SocketLink::within(folder.path(), &first).is_none(), "it is there already");
+        let answers = |path: &Path| std::os::unix::net::UnixStream::connect(path).is_ok();
+        let found = || sockets_in(std::slice::from_ref(&runtime), answers);
+        assert_eq!(found(), [first.clone(), second.clone()]);
+        drop(one);
+        assert_eq!(found(), [second]);
+        drop(links);
+        assert!(found().is_empty() && std::fs::read_dir(&runtime).unwrap().next().is_none());
+    }
 }

@@ -20,6 +20,7 @@ pub(crate) struct Export {
     pub(crate) volume: Arc<LiveVolume>,
     pub(crate) class: VolumeClass,
     block_sizes: BlockSizes,
+    rotation: Rotation,
     pub(crate) stats: Arc<ExportStats>,
 }
 
@@ -38,6 +39,17 @@ pub(crate) struct Blocks {
     pub(crate) physical: u32,
     /// The longest read or write.
     pub(crate) request_bytes: u32,
+    pub(crate) rotation: Rotation,
+}
+
+/// What clients learn about the medium. The kernel's NBD client keeps it as `queue/rotational`,
+/// by which file systems choose between placing data close together and spreading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rotation {
+    /// A rotating disk, or a drive that is not known not to be one.
+    Disk,
+    /// Memory, or a block device of which the kernel knows that it does not rotate.
+    None,
 }
 
 impl Export {
@@ -57,7 +69,8 @@ impl Export {
             volume.size(),
             volume.settings().of_class(class).and_then(|class| class.deadline),
         ));
-        Self { name, volume: Arc::clone(volume), class, block_sizes, stats }
+        let rotation = blocks.rotation;
+        Self { name, volume: Arc::clone(volume), class, block_sizes, rotation, stats }
     }
 
     /// The export of a whole drive.
@@ -87,6 +100,9 @@ impl Export {
         let mut info = ExportInfo::disk(self.name.as_str(), self.volume.size().get());
         info.block_sizes = self.block_sizes;
         info.description = settings.description;
+        if self.rotation == Rotation::None {
+            info.flags = info.flags.without(ExportFlags::ROTATIONAL);
+        }
         if settings.read_only {
             info.flags = info.flags | ExportFlags::READ_ONLY;
         }
@@ -211,7 +227,8 @@ mod tests {
     use crate::volumes::VolumeClass::{Bulk, Realtime};
     use headtime_units::SectorSize;
 
-    const BLOCKS: Blocks = Blocks { physical: 512, request_bytes: 32 << 20 };
+    const BLOCKS: Blocks =
+        Blocks { physical: 512, request_bytes: 32 << 20, rotation: Rotation::Disk };
 
     fn volume(name: &str, settings: VolumeSettings) -> Arc<LiveVolume> {
         LiveVolume::of(
@@ -254,6 +271,9 @@ mod tests {
         ] {
             assert!(info.flags.contains(flag), "{flag:?}");
         }
+        let memory = Blocks { rotation: Rotation::None, ..BLOCKS };
+        let flags = Export::of(&live, VolumeClass::Ordinary, memory).info().flags;
+        assert!(!flags.contains(ExportFlags::ROTATIONAL), "{flags:?}");
         live.set(VolumeSettings::default());
         live.resize(headtime_units::Sectors::new(8));
         assert!(

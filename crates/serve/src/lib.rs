@@ -79,10 +79,13 @@ pub mod tls;
 pub mod tuner;
 pub mod volumes;
 mod web;
+mod without_effect;
 
 pub use alone::{ALONE_EXPORT, serve_alone};
 pub use auto_table::{read_auto_table, write_auto_table};
-pub use default_paths::{control_socket_alone, default_control_socket, default_state_directory};
+pub use default_paths::{
+    control_socket_alone, control_sockets, default_control_socket, default_state_directory,
+};
 pub use disk::{Disk, OnDone};
 pub use http::{HttpEndpoint, HttpError};
 pub use listener::BindError;

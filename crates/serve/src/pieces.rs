@@ -21,6 +21,7 @@ use headtime_sched::{Op, RequestId};
 use headtime_units::{Extent, SectorSize, Sectors};
 
 use crate::stats::Kind;
+use crate::stats::Timing;
 use crate::volumes::Pass;
 
 /// The maximum number of pieces at the scheduler for a request without payload. A guess: enough to
@@ -65,6 +66,8 @@ pub(crate) struct Job {
     error: Option<(usize, Errno, String)>,
     /// No further piece is handed out.
     stopped: bool,
+    /// The deadline of its pieces at the drive, their own or by priority.
+    timing: Timing,
 }
 
 impl Job {
@@ -114,6 +117,7 @@ impl Job {
             at_scheduler: Vec::new(),
             error: None,
             stopped: false,
+            timing: Timing::None,
         };
         if keeps_data {
             job.read.resize(job.count(), Bytes::new());
@@ -168,7 +172,14 @@ impl Job {
     }
 
     /// Completes piece `index`. After an error no further piece is handed out.
-    pub(crate) fn completed(&mut self, index: usize, result: Result<Bytes, IoError>, at: Instant) {
+    pub(crate) fn completed(
+        &mut self,
+        index: usize,
+        result: Result<Bytes, IoError>,
+        timing: Timing,
+        at: Instant,
+    ) {
+        self.timing = self.timing.max(timing);
         self.last_completion = self.last_completion.max(at);
         self.at_scheduler.retain(|entry| entry.0 != index);
         match result {
@@ -209,6 +220,11 @@ impl Job {
     /// The time from the request's arrival to its last completion.
     pub(crate) fn duration(&self) -> Duration {
         self.last_completion - self.started
+    }
+
+    /// The outcome of its deadline, if its pieces had one.
+    pub(crate) fn timing(&self) -> Timing {
+        self.timing
     }
 
     /// The answer of a completed request.
@@ -266,7 +282,7 @@ mod tests {
 
     impl Job {
         fn complete(&mut self, index: usize, result: Result<Bytes, IoError>) {
-            self.completed(index, result, Instant::now());
+            self.completed(index, result, Timing::None, Instant::now());
         }
     }
 

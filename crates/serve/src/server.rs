@@ -30,8 +30,7 @@ use tokio::task::JoinHandle;
 use crate::config::{Config, Listen};
 use crate::connection::{Phase, Shared};
 use crate::control::{ControlHandler, ServerParts, answer_clients};
-use crate::default_paths::default_state_directory;
-use crate::export::Blocks;
+use crate::default_paths::{SocketLink, default_state_directory};
 use crate::fair_semaphore::FairSemaphore;
 use crate::http::{BoundHttp, HttpEndpoint, HttpError};
 use crate::listener::{BindError, Bound, Listener, uri};
@@ -57,7 +56,7 @@ pub(crate) use contents::ServedContent;
 pub(crate) use drive::open_drive;
 
 use accept::{accept, bind_control_socket};
-use contents::{Contents, OpenedDrive, request_bytes};
+use contents::{Contents, OpenedDrive};
 use drive::drive_options;
 use signals::{SignalAction, Signals};
 
@@ -79,6 +78,8 @@ pub struct Server {
     maps: Arc<MapKeeper>,
     /// Saves the map periodically, if it is saved automatically.
     saver: Option<JoinHandle<()>>,
+    /// Makes the control socket known on this machine.
+    _link: Option<SocketLink>,
     /// Answers at the control socket, if there is one.
     control: Option<(PathBuf, JoinHandle<()>)>,
     drive: Drive,
@@ -171,7 +172,7 @@ impl Server {
         let drive = open_drive(locator)
             .map_err(|error| StartError::Drive { locator: locator.to_string(), error })?;
         let disk = Arc::new(drive.handle());
-        let contents = Contents::of(&disk, serving, limits)
+        let contents = Contents::of(&disk, serving, config)
             .map_err(|error| StartError::Volumes { locator: locator.to_string(), error })?;
         let (phase, phase_seen) = watch::channel(Phase::Running);
         let exports = Arc::new(contents.exports);
@@ -192,6 +193,7 @@ impl Server {
             nbd_limits,
             phase: phase_seen,
             connections: AtomicUsize::new(0),
+            ended: AtomicUsize::new(0),
         });
         let targets = contents
             .opened
@@ -210,8 +212,7 @@ impl Server {
         ));
         let stats = Arc::new(stats(&shared, drive.handle(), Arc::clone(&scans)));
         let named = config.volumes.iter().map(|volume| volume.name.clone()).collect();
-        let blocks =
-            Blocks { physical: shared.disk.physical_block(), request_bytes: request_bytes(limits) };
+        let blocks = contents::blocks(&drive.handle(), config);
         let orders = Arc::new(Volumes::new(
             Arc::clone(&shared.disk),
             Arc::clone(&shared.exports),
@@ -240,6 +241,7 @@ impl Server {
             maps: Arc::clone(&maps),
             exports: Arc::clone(&shared.exports),
         });
+        status.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         let server = ServerParts {
             tuner: Arc::clone(&tuner),
             maps: Arc::clone(&maps),
@@ -263,6 +265,7 @@ impl Server {
             .iter()
             .filter_map(|listener| Some((listener.endpoint(), listener.address().ok()?)))
             .collect();
+        let link = control.as_ref().and_then(|(path, _)| SocketLink::to(path));
         let control = control
             .map(|(path, listener)| (path, runtime.spawn(answer_clients(listener, handler))));
         let addresses: Vec<Listen> =
@@ -315,6 +318,8 @@ impl Server {
                 }
             }
         }
+        let trim = runtime.spawn(release_memory(Arc::clone(&shared)));
+        export_permits.push(trim);
         notify::ready();
         let OpenedDrive { volumes, opening, free, drive: _ } = contents.opened;
         Ok(Self {
@@ -333,6 +338,7 @@ impl Server {
             tuner,
             maps,
             saver,
+            _link: link,
             control,
             drive,
         })
@@ -567,6 +573,21 @@ fn stats(shared: &Arc<Shared>, drive: DriveHandle, scans: Arc<Scans>) -> Stats {
         drive: drive.snapshot(),
     });
     Stats { exports, probe, started: Instant::now() }
+}
+
+/// Returns free memory to the system after connections have ended. Does not return.
+async fn release_memory(shared: Arc<Shared>) {
+    const EVERY: Duration = Duration::from_secs(1);
+    /// Fewer leave some mebibytes (guess).
+    const ENDED: usize = 16;
+    loop {
+        tokio::time::sleep(EVERY).await;
+        if shared.ended.load(Ordering::Relaxed) >= ENDED {
+            shared.ended.store(0, Ordering::Relaxed);
+            // It takes milliseconds; a failure to run it loses nothing.
+            let _ = tokio::task::spawn_blocking(headtime_io::release_free_memory).await;
+        }
+    }
 }
 
 /// Saves the map periodically. Does not return.

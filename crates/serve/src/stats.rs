@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use headtime_io::DriveSnapshot;
-use headtime_sched::VolumeId;
+use headtime_sched::{Finished, VolumeId};
 use headtime_units::{ByteSize, Nanos};
 
 use crate::export::Exports;
@@ -103,6 +103,27 @@ pub(crate) enum Kind {
     Read,
     Write,
     Other,
+}
+
+/// The outcome of a request's deadline at the drive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Timing {
+    /// It had none.
+    #[default]
+    None,
+    Met,
+    Missed,
+}
+
+impl Timing {
+    /// The outcome of a piece.
+    pub(crate) fn of(finished: Option<&Finished>) -> Self {
+        match finished {
+            Some(finished) if finished.missed() => Self::Missed,
+            Some(finished) if finished.request.deadline.is_some() => Self::Met,
+            _ => Self::None,
+        }
+    }
 }
 
 /// The live statistics of one export.
@@ -245,14 +266,26 @@ impl ExportStats {
         self.lock().in_flight -= 1;
     }
 
-    pub(crate) fn ended(&self, kind: Kind, bytes: u64, response: Duration, failed: bool) {
+    /// Ends a request. The volume's own deadline counts from its arrival; one by I/O priority counts
+    /// from its arrival at the scheduler, which reports it as `timing`.
+    pub(crate) fn ended(
+        &self,
+        kind: Kind,
+        bytes: u64,
+        response: Duration,
+        failed: bool,
+        timing: Timing,
+    ) {
         let mut current = self.lock();
         current.in_flight -= 1;
-        if let Some(deadline) = current.deadline.filter(|_| kind != Kind::Other) {
+        let late = match current.deadline {
+            Some(deadline) => Some(response > Duration::from_nanos(deadline.as_ns())),
+            None => (timing != Timing::None).then_some(timing == Timing::Missed),
+        };
+        if let Some(late) = late.filter(|_| kind != Kind::Other) {
             current.deadline_requests += 1;
             current.deadline_failures += u64::from(failed);
-            current.deadline_misses +=
-                u64::from(failed || response > Duration::from_nanos(deadline.as_ns()));
+            current.deadline_misses += u64::from(failed || late);
         }
         let op = match kind {
             Kind::Read => &mut current.reads,
@@ -321,7 +354,7 @@ mod tests {
 
     fn end(stats: &ExportStats, kind: Kind, bytes: u64, ms: u64, failed: bool) {
         stats.begun();
-        stats.ended(kind, bytes, Duration::from_millis(ms), failed);
+        stats.ended(kind, bytes, Duration::from_millis(ms), failed, Timing::None);
     }
 
     #[test]
@@ -337,6 +370,17 @@ mod tests {
             (3, 2, 1, 0)
         );
         assert_eq!((now.writes.requests, now.writes.errors, now.writes.bytes), (1, 1, 4096));
+    }
+
+    #[test]
+    fn deadlines_by_priority_count_as_the_scheduler_reports_them() {
+        let stats = stats(None);
+        for timing in [Timing::None, Timing::Met, Timing::Missed, Timing::Missed] {
+            stats.begun();
+            stats.ended(Kind::Read, 1, Duration::from_millis(1), false, timing);
+        }
+        let now = stats.lock().clone();
+        assert_eq!((now.deadline_requests, now.deadline_misses), (3, 2));
     }
 
     #[test]

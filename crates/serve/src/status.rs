@@ -13,6 +13,7 @@ use crate::maps::{MapFigures, MapFileStatus, MapKeeper};
 use crate::scans::{ScanStatus, Scans};
 use crate::stats::{OpStats, Stats, StatsSnapshot, VolumeStats};
 use crate::tuner::{TunableStatus, Tuner};
+use crate::without_effect;
 
 /// The state of a running server. Counts run since its start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +40,9 @@ pub struct ServerStatus {
     pub impact: f64,
     /// The largest such growth that is allowed.
     pub max_impact: f64,
+    /// Settings that have no effect.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// A switch of the policy `auto`.
@@ -221,9 +225,16 @@ impl StatusSource {
             shared_memory_bytes: stats.shared_memory.get(),
             impact: drive.fill.impact(),
             max_impact: self.scans.max_impact(),
+            warnings: self.warnings(),
             drive: self.drive(drive),
             scans: stats.scans.clone(),
         }
+    }
+
+    /// The settings that have no effect.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let tunables = self.tuner.get(&[]).unwrap_or_default();
+        without_effect::warnings(&self.tuner.policy(), &tunables, &self.exports.all())
     }
 
     fn drive(&self, now: &DriveSnapshot) -> DriveStatus {

@@ -106,6 +106,12 @@ pub struct Arguments {
     /// volume `disk`, and each GPT partition as a volume
     #[arg(long, conflicts_with_all = ["initialize", "create"])]
     pub existing: bool,
+    /// Write nothing to the drive, which may be write-protected; all volumes are read-only
+    #[arg(long, conflicts_with_all = ["initialize", "create"])]
+    pub read_only: bool,
+    /// Share of the drive's time that volumes cannot reserve [default: 0%]
+    #[arg(long, value_name = "SHARE")]
+    pub unreserved: Option<String>,
     /// Show a live view of the volumes while serving
     #[arg(long)]
     pub view: bool,
@@ -187,6 +193,8 @@ pub fn config(arguments: &Arguments) -> Result<Config, Failure> {
         listen: arguments.listen.clone(),
         initialize: arguments.initialize,
         existing: arguments.existing,
+        read_only: arguments.read_only,
+        unreserved: arguments.unreserved.clone(),
         volumes: arguments.volume.clone(),
         limits: arguments.limit.clone(),
     };
@@ -241,7 +249,7 @@ struct ExportLine {
 /// Sorts the errors of starting a server into an invalid configuration and failures.
 pub(crate) fn start_failure(error: StartError) -> Failure {
     match error {
-        StartError::Config(_) | StartError::Limits(_) => Failure::usage(error),
+        error if error.is_usage() => Failure::usage(error),
         other => Failure::Failed(anyhow::Error::new(other).context("the server does not start")),
     }
 }

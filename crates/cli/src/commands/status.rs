@@ -36,13 +36,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn text(status: &ServerStatus) -> String {
     let drive = &status.drive;
     let bytes = drive.capacity_sectors.saturating_mul(u64::from(drive.sector_bytes));
+    // A backend on the network describes itself by the locator.
+    let backend = drive.backend.replace(&drive.locator, "").trim().to_owned();
+    let backend = Some(backend).filter(|backend| !backend.is_empty());
     let mut text = format!(
-        "drive {}: {}, {} in sectors of {} bytes, {}\n",
+        "drive {}: {}, {} in sectors of {} bytes{}\n",
         drive.locator,
         drive.model,
         show_bytes(bytes),
         drive.sector_bytes,
-        drive.backend
+        backend.map_or_else(String::new, |backend| format!(", {backend}"))
     );
     text.push_str(&format!(
         "up {:.0} s, {} queued, {} at the drive, {} connections, {} errors\n",
@@ -75,6 +78,7 @@ fn text(status: &ServerStatus) -> String {
     if let Some(link) = &drive.link {
         text.push_str(&format!("connection: {link}\n"));
     }
+    status.warnings.iter().for_each(|warning| text.push_str(&format!("warning: {warning}\n")));
     text.push_str(&model(&status.model));
     text.push_str(&format!("\n{}", get::table(&status.tunables, false)));
     text.push_str(&format!("\n{}", volumes(status)));
@@ -86,7 +90,7 @@ fn text(status: &ServerStatus) -> String {
 
 fn model(model: &ModelStatus) -> String {
     let mut text = format!("drive model: {}, learned from {} completions", model.by, model.samples);
-    if let Some(error) = model.error_rms_us {
+    if let Some(error) = model.error_rms_us.filter(|_| model.by != "distance") {
         text.push_str(&format!(", error {error:.0} us rms"));
     }
     if model.mistrusted {

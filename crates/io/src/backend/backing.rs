@@ -19,6 +19,7 @@ use crate::backend::store::Store;
 use crate::buffer::PageCache;
 use crate::files::with_suffix;
 use crate::open_error::OpenError;
+use crate::options::DriveAccess;
 use crate::sidecar::{Sidecar, SidecarError};
 
 /// An open backing.
@@ -39,7 +40,8 @@ pub(crate) fn open(
     requested: &Sidecar,
     seed: Option<u64>,
 ) -> Result<Backing, OpenError> {
-    let OpenFile { file: first, bytes, created } = OpenFile::open(path, Some(0))?;
+    let OpenFile { file: first, bytes, created } =
+        OpenFile::open(path, Some(0), DriveAccess::ReadWrite)?;
     // A sidecar without its file belongs to a drive that is gone.
     let remembered = if created { None } else { Sidecar::read(path)? };
     if let Some(remembered) = &remembered {
@@ -111,7 +113,7 @@ fn make(
     sidecar.write(path)?;
     for (index, length) in segments(capacity, SEGMENT_BYTES).enumerate().skip(1) {
         let path = segment_path(path, index);
-        let segment = OpenFile::open(&path, Some(length))?;
+        let segment = OpenFile::open(&path, Some(length), DriveAccess::ReadWrite)?;
         if segment.bytes == 0 {
             ftruncate(&segment.file, length)
                 .map_err(OpenError::system(&path, "making as long as a segment of the drive"))?;
@@ -133,7 +135,8 @@ fn open_segments(
     let mut files = vec![first];
     for (index, length) in segments(capacity, segment_bytes).enumerate() {
         if index > 0 {
-            files.push(OpenFile::open(&segment_path(path, index), None)?.file);
+            let path = segment_path(path, index);
+            files.push(OpenFile::open(&path, None, DriveAccess::ReadWrite)?.file);
         }
         check_length(&segment_path(path, index), &files[index], length)?;
     }

@@ -1,5 +1,5 @@
-//! Opens the files with a drive's bytes: checks that they can be a drive, locks them, and bypasses
-//! the page cache where possible.
+//! Opens the files with a drive's bytes: checks that they can be a drive, locks them, also for QEMU
+//! and its tools, and bypasses the page cache where possible.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -10,8 +10,11 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, pread};
 
+use crate::block_device::{SystemPaths, backing_of, loop_device_of};
 use crate::buffer::AlignedBuffer;
 use crate::open_error::OpenError;
+use crate::options::DriveAccess;
+use crate::sys::{is_written_by_qemu, lock_as_qemu};
 
 /// An open, locked file.
 #[derive(Debug)]
@@ -27,8 +30,12 @@ impl OpenFile {
     ///
     /// # Errors
     /// See [`OpenError`]: not there, no regular file, in use by another process, or the system's.
-    pub(crate) fn open(path: &Path, create_bytes: Option<u64>) -> Result<Self, OpenError> {
-        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY;
+    pub(crate) fn open(
+        path: &Path,
+        create_bytes: Option<u64>,
+        access: DriveAccess,
+    ) -> Result<Self, OpenError> {
+        let flags = access.flags() | OFlags::CLOEXEC | OFlags::NOCTTY;
         // Check before opening: others notice a device that is opened for writing, even without a
         // write.
         match rustix::fs::stat(path) {
@@ -46,15 +53,16 @@ impl OpenFile {
                 );
                 (new.map_err(OpenError::system(path, "creating"))?, true)
             }
+            Err(errno @ (Errno::ACCESS | Errno::ROFS | Errno::PERM))
+                if access == DriveAccess::ReadWrite =>
+            {
+                return Err(OpenError::ReadOnlyFile { path: path.to_owned(), error: errno.into() });
+            }
             outcome => (outcome.map_err(OpenError::system(path, "opening"))?, false),
         };
         let status = fstat(&file).map_err(OpenError::system(path, "looking at"))?;
         check_kind(path, &status)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(OpenError::InUse { path: path.to_owned() }),
-            Err(errno) => return Err(OpenError::system(path, "locking")(errno)),
-        }
+        lock(path, &file, access)?;
         let mut bytes = status.st_size as u64;
         if let (true, Some(requested)) = (created, create_bytes) {
             if let Err(errno) = ftruncate(&file, requested) {
@@ -66,6 +74,55 @@ impl OpenFile {
         }
         Ok(Self { file, bytes, created })
     }
+}
+
+/// Locks a file of a drive: against other drives, and against QEMU and its tools.
+fn lock(path: &Path, file: &OwnedFd, access: DriveAccess) -> Result<(), OpenError> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Err(OpenError::InUse { path: path.to_owned() }),
+        Err(errno) => return Err(OpenError::system(path, "locking")(errno)),
+    }
+    let by = |by: String| OpenError::InUseBy { path: path.to_owned(), by };
+    match lock_as_qemu(file, access.file_use()) {
+        Ok(()) => {}
+        Err(Errno::AGAIN | Errno::ACCESS) => {
+            return Err(by("a program of QEMU (qemu-nbd, a virtual machine)".to_owned()));
+        }
+        Err(errno) => return Err(OpenError::system(path, "locking")(errno)),
+    }
+    match loop_device_of(path, &SystemPaths::default()) {
+        Some(device) => Err(by(format!(
+            "the loop device {device}, which may be mounted (`losetup -d {device}` detaches it)"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Locks the file of a loop device that is a drive, so that no other drive uses it; `None` if the
+/// file is not visible from here.
+///
+/// # Errors
+/// [`OpenError::InUse`] and [`OpenError::InUseBy`], with the file as path.
+pub(crate) fn lock_backing(
+    device: &str,
+    system: &SystemPaths,
+) -> Result<Option<OwnedFd>, OpenError> {
+    let Some(path) = backing_of(device, system) else { return Ok(None) };
+    let Ok(file) = open(&path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())
+    else {
+        return Ok(None);
+    };
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => return Err(OpenError::InUse { path }),
+        // Without locks there is nothing to find.
+        Err(_) | Ok(()) => {}
+    }
+    if is_written_by_qemu(&file) {
+        let by = "a program of QEMU (qemu-nbd, a virtual machine)".to_owned();
+        return Err(OpenError::InUseBy { path, by });
+    }
+    Ok(Some(file))
 }
 
 fn check_kind(path: &Path, status: &Stat) -> Result<(), OpenError> {

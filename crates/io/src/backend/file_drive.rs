@@ -36,7 +36,7 @@ pub(crate) fn open(
     if let Some(bytes) = options.create_bytes {
         check_size(path, bytes, sector_size)?;
     }
-    let OpenFile { file, bytes, .. } = OpenFile::open(path, options.create_bytes)?;
+    let OpenFile { file, bytes, .. } = OpenFile::open(path, options.create_bytes, options.access)?;
     check_size(path, bytes, sector_size)?;
     let capacity = Sectors::new(bytes / sector_bytes);
     let cache = (options.direct && try_direct(&file, sector_bytes)).into();

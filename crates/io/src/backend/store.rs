@@ -126,6 +126,7 @@ impl Store {
         let flags = if durable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
         let mut rest = data;
         self.each_segment(offset, data.len() as u64, |file, offset, len| {
+            reaches(file, offset + len)?;
             let (mut part, later) = rest.split_at(len as usize);
             rest = later;
             let mut at = offset;
@@ -211,6 +212,14 @@ pub(crate) fn still_there(file: BorrowedFd<'_>) -> Result<(), Errno> {
     let status = fstat(file)?;
     let is_file = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
     if is_file && status.st_nlink == 0 { Err(Errno::NOENT) } else { Ok(()) }
+}
+
+/// Fails when the file ends before `end`: it was cut off while in use, and a write would extend it
+/// again, with zeroes in place of the lost bytes.
+pub(crate) fn reaches(file: BorrowedFd<'_>, end: u64) -> Result<(), Errno> {
+    let status = fstat(file)?;
+    let is_file = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
+    if is_file && (status.st_size as u64) < end { Err(Errno::IO) } else { Ok(()) }
 }
 
 fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {

@@ -2,11 +2,14 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use headtime_sched::{CommandId, Op};
 use headtime_units::{Instant, Nanos};
+use rustix::fs::fstat;
+use rustix::io::Errno;
 
-use crate::backend::store::still_there;
+use crate::backend::store::{reaches, still_there};
 use crate::backend::{Backend, BackendCommand, BackendCompletion};
 use crate::buffer::{AlignedBuffer, PageCache, join};
 use crate::notifier::Notifier;
@@ -22,6 +25,8 @@ pub(crate) struct UringFile {
     reaped: Vec<(Operation, Result<(), i32>)>,
     /// Commands that ended without reaching the kernel.
     refused: Vec<BackendCompletion>,
+    /// The writes among them that would have extended the file.
+    cut_off: Vec<CommandId>,
     /// The time to repeat a submission that the kernel did not accept.
     send_again: Option<Instant>,
 }
@@ -49,6 +54,7 @@ impl UringFile {
             cache,
             reaped: Vec::new(),
             refused: Vec::new(),
+            cut_off: Vec::new(),
             send_again: None,
         })
     }
@@ -62,6 +68,13 @@ impl Backend for UringFile {
     fn start(&mut self, now: Instant, work: BackendCommand) {
         let BackendCommand { command, pieces } = work;
         let len = command.extent.len.get() * self.sector_bytes;
+        let end = command.extent.start.get() * self.sector_bytes + len;
+        if matches!(command.op, Op::Write | Op::Zero) {
+            if let Err(errno) = reaches(self.file.as_fd(), end) {
+                self.cut_off.push(command.id);
+                return self.refuse(command.id, errno);
+            }
+        }
         let call = match command.op {
             Op::Read => Call::Read(AlignedBuffer::zeroed(len as usize)),
             Op::Write => Call::Write(join(pieces, self.cache)),
@@ -69,9 +82,7 @@ impl Backend for UringFile {
             Op::Discard => Call::PunchHole,
             Op::Flush => {
                 if let Err(errno) = still_there(self.file.as_fd()) {
-                    let result = Err(errno.raw_os_error());
-                    let refused = BackendCompletion { command: command.id, due: None, result };
-                    return self.refused.push(refused);
+                    return self.refuse(command.id, errno);
                 }
                 Call::Sync
             }
@@ -104,6 +115,16 @@ impl Backend for UringFile {
         if self.refused.is_empty() { self.send_again } else { Some(Instant::ORIGIN) }
     }
 
+    fn explanation(&mut self, command: CommandId) -> Option<Arc<str>> {
+        let place = self.cut_off.iter().position(|cut_off| *cut_off == command)?;
+        self.cut_off.swap_remove(place);
+        let bytes = fstat(&self.file).map_or(0, |status| status.st_size);
+        Some(format!(
+            "the file ends after {bytes} bytes: it was cut off while in use, and is not extended \
+                again; stop the server and restore the file"
+        ).into())
+    }
+
     fn abandon(self: Box<Self>) {
         // A dropped ring leaks what the kernel still uses.
         drop(self);
@@ -111,6 +132,12 @@ impl Backend for UringFile {
 }
 
 impl UringFile {
+    /// Completes a command that does not reach the kernel.
+    fn refuse(&mut self, command: CommandId, errno: Errno) {
+        let result = Err(errno.raw_os_error());
+        self.refused.push(BackendCompletion { command, due: None, result });
+    }
+
     fn send(&mut self, now: Instant) {
         if let Err(error) = self.ring.submit() {
             tracing::error!(%error, "io_uring does not accept operations; they stay queued and are \

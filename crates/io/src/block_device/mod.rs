@@ -196,6 +196,21 @@ impl BlockDevice {
     }
 }
 
+/// The file of a loop device.
+pub(crate) fn backing_of(device: &str, system: &SystemPaths) -> Option<PathBuf> {
+    word(&system.sys.join("class/block").join(device).join("loop/backing_file")).map(PathBuf::from)
+}
+
+/// The loop device that a file is attached to, such as `/dev/loop0`.
+pub(crate) fn loop_device_of(file: &Path, system: &SystemPaths) -> Option<String> {
+    let file = std::fs::canonicalize(file).ok()?;
+    let devices = names_in(&system.sys.join("class/block")).into_iter();
+    let attached = |device: &String| {
+        device.starts_with("loop") && backing_of(device, system).is_some_and(|path| path == file)
+    };
+    devices.filter(attached).map(|device| format!("/dev/{device}")).next()
+}
+
 impl fmt::Display for DeviceNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.major, self.minor)

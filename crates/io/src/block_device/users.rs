@@ -51,6 +51,10 @@ impl DeviceUser {
     #[must_use]
     pub fn remedy(&self) -> String {
         match self {
+            // The running system cannot do without these.
+            Self::Mount { at, .. } if SYSTEM.iter().any(|of_system| at == Path::new(of_system)) => {
+                format!("name another disk: {} is part of the running system", at.display())
+            }
             Self::Mount { at, .. } => format!("umount {}", at.display()),
             Self::Swap { device } => format!("swapoff /dev/{device}"),
             Self::Holder { holder, .. } if holder.starts_with("md") => {
@@ -241,5 +245,7 @@ fn open_flags(path: &Path) -> Option<u32> {
     u32::from_str_radix(flags.trim(), 8).ok()
 }
 
+/// Mount points that stay as long as the system runs.
+const SYSTEM: [&str; 6] = ["/", "/boot", "/boot/efi", "/usr", "/var", "/etc"];
 /// Zero in these bits means read only.
 const ACCESS_MODE: u32 = 0o3;

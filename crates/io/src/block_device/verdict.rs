@@ -105,8 +105,8 @@ impl fmt::Display for DeviceRefusal {
                 attach a file to the loop device",
             ),
             Self::ReadOnly => f.write_str(
-                "it is read-only; lift its write protection (blockdev \
-                --setrw), or name another device",
+                "it is read-only; lift its write protection (blockdev --setrw), serve it with \
+                    read_only (--read-only), or name another device",
             ),
             Self::HostManaged => f.write_str(
                 "it is a host-managed shingled disk, which accepts only sequential writes; use a \

@@ -214,6 +214,21 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
         default: "false",
         set: |config, value| value.boolean().map(|flag| config.existing = flag),
     },
+    Key {
+        name: "read_only",
+        takes: "true or false",
+        summary: "write nothing to the drive, which may be write-protected; all volumes are \
+            read-only",
+        default: "false",
+        set: |config, value| value.boolean().map(|flag| config.read_only = flag),
+    },
+    Key {
+        name: "unreserved",
+        takes: "SHARE, such as 10%",
+        summary: "share of the drive's time that volumes cannot reserve",
+        default: "0%",
+        set: |config, value| value.share().map(|share| config.unreserved = share),
+    },
 ];
 
 /// The keys of a volume.

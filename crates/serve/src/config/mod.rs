@@ -113,6 +113,10 @@ pub struct Config {
     pub initialize: bool,
     /// The drive is served as it is: the whole drive and its partitions are its volumes.
     pub existing: bool,
+    /// Nothing is written to the drive, and all volumes are read-only.
+    pub read_only: bool,
+    /// The share of the drive's time that volumes cannot reserve.
+    pub unreserved: Share,
     /// The volumes to serve; when there are none, all volumes on the drive.
     pub volumes: Vec<VolumeConfig>,
     /// The bounds of the server.
@@ -239,6 +243,10 @@ pub struct Flags {
     pub initialize: bool,
     /// `--existing`.
     pub existing: bool,
+    /// `--read-only`.
+    pub read_only: bool,
+    /// `--unreserved SHARE`.
+    pub unreserved: Option<String>,
     /// `--volume NAME[=SIZE][,key=value…]`, any number of times.
     pub volumes: Vec<String>,
     /// `--limit key=value`, any number of times.
@@ -316,6 +324,7 @@ impl Config {
             ("control", &flags.control),
             ("state", &flags.state),
             ("max_impact", &flags.max_impact),
+            ("unreserved", &flags.unreserved),
             ("profile", &flags.profile),
             ("metrics", &flags.metrics),
             ("web", &flags.web),
@@ -326,6 +335,7 @@ impl Config {
         }
         self.initialize |= flags.initialize;
         self.existing |= flags.existing;
+        self.read_only |= flags.read_only;
         self.metrics_public |= flags.metrics_public;
         self.web_public |= flags.web_public;
         let mut flagged: Vec<VolumeConfig> = Vec::new();
@@ -389,6 +399,14 @@ impl Config {
                 .extend(self.create.map(|_| contradicts("create", "makes a file for a new drive")));
             let overwrites = || contradicts("initialize", "allows its content to be overwritten");
             messages.extend(self.initialize.then(overwrites));
+        }
+        if self.read_only {
+            let contradicts = |key: &str| {
+                format!("read_only forbids writes, but {key} makes some; leave one of them out")
+            };
+            let writes = [("create", self.create.is_some()), ("initialize", self.initialize)];
+            let writes = writes.iter().filter(|(_, present)| *present);
+            messages.extend(writes.map(|(key, _)| contradicts(key)));
         }
         messages.extend(self.raw_contradictions());
         messages.extend(self.map_contradictions());

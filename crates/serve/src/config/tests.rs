@@ -58,7 +58,7 @@ const BROKEN: &[(&str, &[&str])] = &[
             latency_matrix, deadlines, lookahead_k, timesource, auto_table, model, \
             command_timeout, queue_depth, write_cache, kernel_knobs, control, state, max_impact, \
             profile, metrics, metrics_public, web, web_public, listen, initialize, existing, \
-            [map], [limits], [tls], [[volume]], [[client]]"],
+            read_only, unreserved, [map], [limits], [tls], [[volume]], [[client]]"],
     ),
     (
         "policy = 3",

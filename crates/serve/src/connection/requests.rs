@@ -14,13 +14,14 @@ use headtime_units::{Nanos, Sectors};
 use super::ConnectionTask;
 use crate::fair_semaphore::Permit;
 use crate::pieces::{Job, JobResult, WINDOW};
-use crate::stats::Kind;
+use crate::stats::{Kind, Timing};
 
 /// A completed piece.
 pub(super) struct PieceDone {
     handle: Handle,
     index: usize,
     result: Result<Bytes, IoError>,
+    timing: Timing,
     at: Instant,
 }
 
@@ -57,7 +58,7 @@ impl ConnectionTask {
                 self.machine
                     .reply_error(handle, errno, text)
                     .expect("a request that just came is open");
-                export.stats.ended(kind, length, started.elapsed(), true);
+                export.stats.ended(kind, length, started.elapsed(), true, Timing::None);
                 return;
             }
         };
@@ -66,7 +67,7 @@ impl ConnectionTask {
             let status = [StatusExtent { length: length as u32, state: 0 }];
             let answered = self.machine.reply_extents(handle, &status);
             answered.expect("a status request of at least one byte is answered with all of it");
-            export.stats.ended(kind, length, started.elapsed(), false);
+            export.stats.ended(kind, length, started.elapsed(), false, Timing::None);
             return;
         };
         self.jobs.insert(handle, job);
@@ -159,6 +160,7 @@ impl ConnectionTask {
                 let _ = sender.send(PieceDone {
                     handle,
                     index,
+                    timing: Timing::of(done.finished.as_ref()),
                     result: done.result,
                     at: Instant::now(),
                 });
@@ -170,6 +172,7 @@ impl ConnectionTask {
                 handle,
                 index,
                 result: Err(IoError::NotTaken(refused)),
+                timing: Timing::None,
                 at: Instant::now(),
             }),
         }
@@ -177,7 +180,7 @@ impl ConnectionTask {
 
     pub(super) fn completed(&mut self, done: PieceDone) {
         let Some(job) = self.jobs.get_mut(&done.handle) else { return };
-        job.completed(done.index, done.result, done.at);
+        job.completed(done.index, done.result, done.timing, done.at);
         if job.is_complete() {
             self.finish(done.handle);
         } else if job.has_piece() && !self.ready.contains(&done.handle) {
@@ -190,13 +193,13 @@ impl ConnectionTask {
         let Some(job) = self.jobs.remove(&handle) else { return };
         let export = self.export.as_ref().expect("requests follow the opening of an export");
         let (kind, caches) = (job.kind(), job.caches());
-        let (bytes, duration) = (job.bytes(), job.duration());
+        let (bytes, duration, timing) = (job.bytes(), job.duration(), job.timing());
         let answer = job.into_result();
         if kind == Kind::Read && !self.is_reachable() {
             export.stats.dropped();
         } else {
             let failed = matches!(answer, JobResult::Failed(..));
-            export.stats.ended(kind, bytes, duration, failed);
+            export.stats.ended(kind, bytes, duration, failed, timing);
         }
         if caches {
             self.caching.retain(|other| *other != handle);

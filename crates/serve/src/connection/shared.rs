@@ -32,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) phase: watch::Receiver<Phase>,
     /// The number of connections.
     pub(crate) connections: AtomicUsize,
+    /// The number of connections that ended since free memory was returned to the system.
+    pub(crate) ended: AtomicUsize,
 }
 
 /// The phase of the server.

@@ -12,6 +12,9 @@ use crate::volumes::VolumeClass;
 /// The counters of a server; counts run since its start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TopSample {
+    /// The drive, by its locator.
+    #[serde(default)]
+    pub drive: String,
     /// The time since the server started.
     pub uptime_seconds: f64,
     /// The time that the counters are about: since the server started, or, of a difference
@@ -61,9 +64,10 @@ pub struct TopExport {
 }
 
 impl TopSample {
-    pub(crate) fn of(snapshot: &StatsSnapshot) -> Self {
+    pub(crate) fn of(snapshot: &StatsSnapshot, locator: &str) -> Self {
         let drive = &snapshot.drive;
         Self {
+            drive: locator.to_owned(),
             uptime_seconds: snapshot.uptime.as_secs_f64(),
             interval_seconds: snapshot.uptime.as_secs_f64(),
             policy: drive.policy.to_owned(),

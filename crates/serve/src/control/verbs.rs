@@ -77,7 +77,12 @@ pub const VERBS: &[ControlVerb] = &[
         to_json(&TunablesAnswer { tunables: handler.server()?.tuner.get(&names)? })
     }),
     verb("tunables.set", "change all named tunables, or none", |handler, arguments| {
-        to_json(&handler.server()?.tuner.set(&arguments.parse::<SetTunables>()?)?)
+        let server = handler.server()?;
+        let mut changed = server.tuner.set(&arguments.parse::<SetTunables>()?)?;
+        if !changed.dry_run {
+            changed.notes.extend(server.status.warnings());
+        }
+        to_json(&changed)
     }),
     verb("map.show", "show the contents of the latency map", |handler, arguments| {
         arguments.none()?;
@@ -104,7 +109,8 @@ pub const VERBS: &[ControlVerb] = &[
         "show the counters of every export since the server started, for a live view",
         |handler, arguments| {
             arguments.none()?;
-            to_json(&TopSample::of(&handler.server()?.stats.snapshot()))
+            let server = handler.server()?;
+            to_json(&TopSample::of(&server.stats.snapshot(), &server.status.locator))
         },
     ),
     verb(

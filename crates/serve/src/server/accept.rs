@@ -2,9 +2,9 @@
 //! maximum number of connections.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use headtime_io::Locator;
 use headtime_nbd::server::TlsPolicy;
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use crate::arrivals::Arrivals;
 use crate::config::{Config, Listen, PathChoice};
-use crate::connection::{Shared, serve};
+use crate::connection::{End, Shared, serve};
 use crate::default_paths::default_control_socket;
 use crate::listener::{BindError, Bound, Listener};
 
@@ -63,6 +63,26 @@ async fn slot(slots: &Arc<Semaphore>, arrivals: &Arrivals) -> Option<OwnedSemaph
     timeout(EVICTION_TIMEOUT, Arc::clone(slots).acquire_owned()).await.ok()?.ok()
 }
 
+/// Logs clients that were refused, the first few of each second: a hostile one comes as fast as it
+/// can.
+#[derive(Default)]
+struct Refusals(Mutex<(Option<Instant>, u32)>);
+
+impl Refusals {
+    fn say(&self, peer: &str, end: &End) {
+        const LOGGED: u32 = 5;
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, count) = &mut *state;
+        if since.is_none_or(|since| since.elapsed() >= Duration::from_secs(1)) {
+            (*since, *count) = (Some(Instant::now()), 0);
+        }
+        *count += 1;
+        if *count <= LOGGED {
+            tracing::warn!("{peer} was refused: {end}");
+        }
+    }
+}
+
 /// Accepts clients at one address. Does not return.
 pub(super) async fn accept(
     listener: Listener,
@@ -71,6 +91,7 @@ pub(super) async fn accept(
     slots: Arc<Semaphore>,
     streams: Arc<AtomicU32>,
 ) {
+    let refusals = Arc::new(Refusals::default());
     loop {
         let (socket, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -92,13 +113,17 @@ pub(super) async fn accept(
             continue;
         };
         let stream = StreamId(streams.fetch_add(1, Ordering::Relaxed));
-        let shared = Arc::clone(&shared);
+        let (shared, refusals) = (Arc::clone(&shared), Arc::clone(&refusals));
         // Register it here: the task may not run before the next connection is accepted.
         let arrival = shared.arrivals.begin();
         tokio::spawn(async move {
             tracing::debug!("{peer} connected");
             let end = serve(shared, arrival, socket, stream, tls).await;
-            tracing::info!("{peer}: {end}");
+            if matches!(end, End::Tls(_)) {
+                refusals.say(&peer, &end);
+            } else {
+                tracing::info!("{peer}: {end}");
+            }
             drop(slot);
         });
     }

@@ -1,11 +1,12 @@
 //! Opens the volumes of a drive, creates missing ones, and makes their exports.
 
-use headtime_io::{DriveHandle, DriveIdentity};
-use headtime_units::ByteSize;
+use headtime_io::{DriveHandle, DriveIdentity, Locator, block_device_at};
+use headtime_sched::ShareChange;
+use headtime_units::{ByteSize, Share};
 
-use crate::config::ServeLimits;
+use crate::config::{Config, ServeLimits};
 use crate::disk::Disk as _;
-use crate::export::{Blocks, Export, Exports};
+use crate::export::{Blocks, Export, Exports, Rotation};
 use crate::volumes::existing::SettingsFile;
 use crate::volumes::{
     AREA_BYTES, Ensured, LiveVolume, StoreError, TableState, Volume, VolumeSpec, VolumeStore,
@@ -55,16 +56,17 @@ impl Contents {
     pub(super) fn of(
         disk: &DriveHandle,
         serving: ServedContent<'_>,
-        limits: &ServeLimits,
+        config: &Config,
     ) -> Result<Self, StoreError> {
-        let (shape, blocks) = (
-            disk.shape(),
-            Blocks { physical: disk.physical_block(), request_bytes: request_bytes(limits) },
-        );
+        let (shape, blocks) = (disk.shape(), blocks(disk, config));
         let exports = Exports::default();
         let (specs, mut store, opening) = match serving {
             ServedContent::Volumes { specs, initialize } => {
-                let (store, opening) = VolumeStore::open(disk, initialize)?;
+                let (store, opening) = if config.read_only {
+                    VolumeStore::open_read_only(disk)?
+                } else {
+                    VolumeStore::open(disk, initialize)?
+                };
                 (specs, store, Some(opening))
             }
             ServedContent::Existing { specs, drive, settings } => {
@@ -94,6 +96,9 @@ impl Contents {
                     the end of the drive; find out what has overwritten the first MiB"
             );
         }
+        let reservable = Share::WHOLE.as_billionths() - config.unreserved.as_billionths();
+        let reservable = Share::from_billionths(reservable).unwrap_or(Share::NONE);
+        store.set_reservable(reservable);
         let done = store.ensure(disk, specs)?;
         let table = store.table();
         let ensured = |volume: &Volume| match specs.iter().position(|spec| spec.name == volume.name)
@@ -108,7 +113,8 @@ impl Contents {
         };
         let volumes: Vec<VolumeReport> = table.volumes().iter().map(report).collect();
         let served = || volumes.iter().filter(|report| report.ensured.is_some());
-        let mut changes = Vec::new();
+        let kept = (reservable != Share::WHOLE).then_some(ShareChange::Reservable(reservable));
+        let mut changes: Vec<ShareChange> = kept.into_iter().collect();
         for volume in served().map(|report| &report.volume) {
             shares::check(volume, shape.sector)
                 .map_err(|(name, refusal)| StoreError::Terms { name, refusal })?;
@@ -118,7 +124,11 @@ impl Contents {
             disk.change_shares(changes).map_err(|error| StoreError::Shares(error.to_string()))?;
         }
         for served in served() {
-            exports.serve(&LiveVolume::new(&served.volume, shape.sector), blocks);
+            let volume = LiveVolume::new(&served.volume, shape.sector);
+            if config.read_only {
+                volume.protect();
+            }
+            exports.serve(&volume, blocks);
         }
         let uuid = table.uuid();
         if opening.is_some() {
@@ -129,6 +139,22 @@ impl Contents {
         let opened = OpenedDrive { drive: uuid.0, volumes, opening, free: table.free().total };
         Ok(Self { exports, opened, store: Some(store) })
     }
+}
+
+/// The block sizes of the exports of this drive, and whether it rotates.
+pub(super) fn blocks(disk: &DriveHandle, config: &Config) -> Blocks {
+    let rotation = match &config.drive {
+        Some(Locator::Memory(_)) => Rotation::None,
+        Some(Locator::Path(path)) => {
+            match block_device_at(path, &config.raw.system).ok().flatten() {
+                Some(device) if !device.rotational => Rotation::None,
+                _ => Rotation::Disk,
+            }
+        }
+        _ => Rotation::Disk,
+    };
+    let request_bytes = request_bytes(&config.limits);
+    Blocks { physical: disk.physical_block(), request_bytes, rotation }
 }
 
 /// The longest read or write that the protocol allows.

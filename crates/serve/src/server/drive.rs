@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use headtime_io::{Drive, DriveOptions, Locator, ModelChoice, OpenError};
+use headtime_io::{Drive, DriveAccess, DriveOptions, Locator, ModelChoice, OpenError};
 use headtime_units::ByteSize;
 
 use crate::config::Config;
@@ -23,6 +23,7 @@ pub(super) fn drive_options(config: &Config) -> DriveOptions {
         outstanding: config.outstanding,
         command_timeout: config.command_timeout,
         raw: config.raw.clone(),
+        access: if config.read_only { DriveAccess::ReadOnly } else { DriveAccess::ReadWrite },
         profile: config.profile.clone(),
         belief: ModelChoice { by: config.model.clone(), settings: config.map.clone() },
         tunables: config.tunables.clone(),

@@ -30,7 +30,7 @@ pub enum StartError {
     #[error(transparent)]
     Http(#[from] HttpError),
     /// The drive cannot be opened.
-    #[error("drive {locator}: {error}")]
+    #[error("{}", of_drive(locator, error))]
     Drive { locator: String, error: OpenError },
     /// The table of volumes, or one of the volumes, is unusable.
     #[error("drive {locator}: {error}")]
@@ -38,4 +38,27 @@ pub enum StartError {
     /// The threads cannot be started.
     #[error("the server's threads cannot be started: {0}; raise the limit on threads")]
     Threads(std::io::Error),
+}
+
+/// An error of a drive, with the drive's name once.
+fn of_drive(locator: &str, error: &OpenError) -> String {
+    let text = error.to_string();
+    if text.contains(locator) { text } else { format!("drive {locator}: {text}") }
+}
+
+impl StartError {
+    /// Returns whether the configuration has to change, or names something that is not there;
+    /// nothing was changed then.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Self::Config(_) | Self::Limits(_) | Self::Tls(_) => true,
+            Self::Http(error) => matches!(error, HttpError::Public { .. }),
+            Self::Drive { error, .. } => error.is_usage(),
+            Self::Volumes { error, .. } => {
+                matches!(error, StoreError::Volume(_) | StoreError::Terms { .. })
+            }
+            Self::Bind(_) | Self::Threads(_) => false,
+        }
+    }
 }

@@ -92,7 +92,13 @@ fn read(config: &TlsConfig) -> Result<(Arc<ServerConfig>, TlsFiles), TlsError> {
             &mut files,
         )?),
     };
-    Ok((Arc::new(builder.with_single_cert(chain, key).map_err(setup)?), files))
+    let mismatch = |error| match error {
+        rustls::Error::InconsistentKeys(_) => {
+            TlsError::KeyMismatch { key: key_file.to_owned(), certificate: certificate.to_owned() }
+        }
+        other => setup(other),
+    };
+    Ok((Arc::new(builder.with_single_cert(chain, key).map_err(mismatch)?), files))
 }
 
 /// The verifier of client certificates: one of the authorities must have signed a certificate, and

@@ -69,6 +69,13 @@ pub enum TlsError {
             (RSA from 2048 bits, ECDSA, Ed25519)"
     )]
     Setup(String),
+    /// Key and certificate are not a pair.
+    #[error(
+        "tls: the key {} does not belong to the certificate {}; expected the private key that the \
+            first certificate in the file was made for",
+        key.display(), certificate.display()
+    )]
+    KeyMismatch { key: PathBuf, certificate: PathBuf },
     /// There is nothing to reload.
     #[error(
         "the configuration has no [tls], and only that can be reloaded; restart the server for \

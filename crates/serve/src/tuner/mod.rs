@@ -194,6 +194,11 @@ impl Tuner {
         Ok(changeables().filter(selected).map(|known| self.status(&now, &known)).collect())
     }
 
+    /// The policy.
+    pub(crate) fn policy(&self) -> headtime_io::PolicyChoice {
+        self.lock().values.policy.clone()
+    }
+
     /// Changes all named tunables, or none.
     pub fn set(&self, requested: &SetTunables) -> Result<TunablesChanged, TuneError> {
         let mut now = self.lock();

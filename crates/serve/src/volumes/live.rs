@@ -42,6 +42,8 @@ struct State {
     /// counted separately.
     epoch: u64,
     in_flight: [u64; 2],
+    /// The drive is served read-only, whatever the settings are.
+    protected: bool,
 }
 
 /// An admitted request, completed when dropped.
@@ -70,7 +72,8 @@ impl LiveVolume {
         settings: VolumeSettings,
         sector: SectorSize,
     ) -> Arc<Self> {
-        let state = State { len: extent.len, settings, epoch: 0, in_flight: [0; 2] };
+        let state =
+            State { len: extent.len, settings, epoch: 0, in_flight: [0; 2], protected: false };
         let removed = watch::Sender::new(false);
         Arc::new(Self {
             id,
@@ -90,7 +93,9 @@ impl LiveVolume {
 
     /// Its current settings.
     pub(crate) fn settings(&self) -> VolumeSettings {
-        self.state().settings.clone()
+        let state = self.state();
+        let read_only = state.settings.read_only || state.protected;
+        VolumeSettings { read_only, ..state.settings.clone() }
     }
 
     /// Admits a request of a class, or returns the error for the client.
@@ -103,7 +108,7 @@ impl LiveVolume {
         if *self.removed.borrow() {
             return Err((Errno::Shutdown, "the volume was removed"));
         }
-        if command.spec().writes && state.settings.read_only {
+        if command.spec().writes && (state.settings.read_only || state.protected) {
             return Err((Errno::Perm, "the volume has become read-only"));
         }
         command.check_end(self.sector.bytes_of(state.len)).map_err(|errno| (errno, PAST_END))?;
@@ -113,6 +118,11 @@ impl LiveVolume {
         let (deadline, priority) =
             (of_class.and_then(|class| class.deadline), of_class.and_then(|class| class.priority));
         Ok(Pass { volume: Arc::clone(self), epoch, deadline, priority })
+    }
+
+    /// Rejects all writes from now on, whatever the settings are.
+    pub(crate) fn protect(&self) {
+        self.state().protected = true;
     }
 
     /// Replaces the settings.

@@ -255,6 +255,11 @@ impl Metadata {
         Ok(OpenedMetadata { metadata, steps, opening })
     }
 
+    /// The current table, to set what is not on the drive.
+    pub(super) fn table_mut(&mut self) -> &mut VolumeTable {
+        &mut self.table
+    }
+
     /// The current table.
     #[must_use]
     pub fn table(&self) -> &VolumeTable {

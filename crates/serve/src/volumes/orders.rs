@@ -480,14 +480,8 @@ impl Volumes {
             volume: volume.clone(),
         };
         let volumes = table.volumes().iter().filter(|volume| selected(volume)).map(of).collect();
-        let free_share =
-            u64::from(Share::WHOLE.as_billionths()).saturating_sub(table.reserved_billionths());
-        VolumesNow {
-            volumes,
-            free: table.free(),
-            free_share: Share::from_billionths(free_share as u32).unwrap_or(Share::NONE),
-            notes,
-        }
+        let free_share = table.reservable_rest();
+        VolumesNow { volumes, free: table.free(), free_share, notes }
     }
 
     fn class_now(&self, export: String, settings: ClassSettings) -> ClassNow {

@@ -2,14 +2,14 @@
 //! the scheduler, as requests of the server itself. The table of a drive that is served as it is
 //! has its settings in a file instead.
 
-use headtime_io::{Io, IoError};
+use headtime_io::{DriveAccess, Io, IoError};
 use headtime_sched::{ShareRefusal, VolumeId};
-use headtime_units::{Extent, Sectors};
+use headtime_units::{Extent, Sectors, Share};
 
 use super::AREA_BYTES;
 use super::errors::VolumeError;
 use super::existing::{self, SettingsFile};
-use super::metadata::{Area, Metadata, MetadataError, MetadataStep, TableState};
+use super::metadata::{Area, Metadata, MetadataError, MetadataStep, OpenedMetadata, TableState};
 use super::table::{Ensured, VolumeSpec, VolumeTable};
 use super::uuid::DriveUuid;
 use crate::disk::Disk;
@@ -29,6 +29,7 @@ enum Place {
 #[derive(Debug)]
 struct OnDrive {
     metadata: Metadata,
+    access: DriveAccess,
     /// A change failed and could not be undone yet, so the drive may hold the changed table.
     rollback_pending: bool,
 }
@@ -57,6 +58,12 @@ pub enum StoreError {
         "the drive has volumes of Headtime, which would be exposed as one; leave `existing` out"
     )]
     HasTable,
+    /// A drive without a table, which is not written to.
+    #[error("the drive has no table of volumes, and read_only forbids making one")]
+    NoTable,
+    /// A change of a drive that is not written to.
+    #[error("the drive is served read-only; restart without read_only to change its volumes")]
+    ReadOnly,
     /// The partitions of a drive that is served as it is cannot be read.
     #[error(
         "its GPT cannot be used: {0}; repair it with a partitioning program (sgdisk -v, gdisk)"
@@ -87,6 +94,30 @@ impl VolumeStore {
     /// See [`StoreError`]. After a failed write the drive holds the old table, the new one, or none
     /// yet.
     pub fn open(disk: &dyn Disk, initialize: bool) -> Result<(Self, TableState), StoreError> {
+        let opened = Self::read(disk, initialize)?;
+        carry_out(disk, opened.steps)
+            .map_err(|failed| StoreError::Io { doing: failed.doing, error: failed.error })?;
+        let access = DriveAccess::ReadWrite;
+        let place = OnDrive { metadata: opened.metadata, access, rollback_pending: false };
+        Ok((Self(Place::Drive(place)), opened.opening))
+    }
+
+    /// Reads the table of a drive that is not written to.
+    ///
+    /// # Errors
+    /// See [`StoreError`]; a drive without a table has none that could be served.
+    pub fn open_read_only(disk: &dyn Disk) -> Result<(Self, TableState), StoreError> {
+        let opened = Self::read(disk, false)?;
+        if opened.opening == TableState::Fresh {
+            return Err(StoreError::NoTable);
+        }
+        let access = DriveAccess::ReadOnly;
+        let place = OnDrive { metadata: opened.metadata, access, rollback_pending: false };
+        Ok((Self(Place::Drive(place)), opened.opening))
+    }
+
+    /// Reads the table, and plans what makes it whole.
+    fn read(disk: &dyn Disk, initialize: bool) -> Result<OpenedMetadata, StoreError> {
         let shape = disk.shape();
         let area = AREA_BYTES / u64::from(shape.sector.bytes());
         let (first, last) = match shape.capacity.get().checked_sub(area) {
@@ -94,11 +125,7 @@ impl VolumeStore {
             // The drive is too small, which `Metadata` reports.
             None => (Area::default(), Area::default()),
         };
-        let opened = Metadata::open(&first, &last, shape, initialize, random_uuid()?)?;
-        carry_out(disk, opened.steps)
-            .map_err(|failed| StoreError::Io { doing: failed.doing, error: failed.error })?;
-        let place = OnDrive { metadata: opened.metadata, rollback_pending: false };
-        Ok((Self(Place::Drive(place)), opened.opening))
+        Ok(Metadata::open(&first, &last, shape, initialize, random_uuid()?)?)
     }
 
     /// Finds the volumes of a drive that is served as it is. Nothing is written.
@@ -112,6 +139,14 @@ impl VolumeStore {
     ) -> Result<Self, StoreError> {
         let table = existing::table(disk, drive, &settings)?;
         Ok(Self(Place::File { table, settings }))
+    }
+
+    /// Sets the share of the drive's time that volumes may reserve.
+    pub(crate) fn set_reservable(&mut self, share: Share) {
+        match &mut self.0 {
+            Place::Drive(drive) => drive.metadata.table_mut().set_reservable(share),
+            Place::File { table, .. } => table.set_reservable(share),
+        }
     }
 
     /// The current table. A failed change never becomes part of it: it is undone on the drive too,
@@ -191,6 +226,9 @@ impl VolumeStore {
 
 impl OnDrive {
     fn replace(&mut self, disk: &dyn Disk, table: VolumeTable) -> Result<(), StoreError> {
+        if self.access == DriveAccess::ReadOnly {
+            return Err(StoreError::ReadOnly);
+        }
         self.write(disk, table).map_err(|Failed { doing, error, .. }| match self.undo(disk) {
             Ok(()) => StoreError::Io { doing, error },
             Err(again) => StoreError::NotPutBack {

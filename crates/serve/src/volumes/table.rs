@@ -86,13 +86,23 @@ pub struct VolumeTable {
     shape: DriveShape,
     next_id: u32,
     volumes: Vec<Volume>,
+    /// The share of the drive's time that may be reserved; a setting of the server and not of the
+    /// drive.
+    reservable: Share,
 }
 
 impl VolumeTable {
     /// A table without volumes.
     #[must_use]
     pub fn empty(uuid: DriveUuid, shape: DriveShape) -> Self {
-        Self { origin: VolumeOrigin::Own, uuid, shape, next_id: 1, volumes: Vec::new() }
+        Self {
+            origin: VolumeOrigin::Own,
+            uuid,
+            shape,
+            next_id: 1,
+            volumes: Vec::new(),
+            reservable: Share::WHOLE,
+        }
     }
 
     /// A table from its parts.
@@ -107,7 +117,7 @@ impl VolumeTable {
         mut volumes: Vec<Volume>,
     ) -> Result<Self, TableError> {
         volumes.sort_by_key(|volume| volume.extent.start);
-        let table = Self { origin, uuid, shape, next_id, volumes };
+        let table = Self { origin, uuid, shape, next_id, volumes, reservable: Share::WHOLE };
         table.check()?;
         Ok(table)
     }
@@ -355,20 +365,34 @@ impl VolumeTable {
     /// lowering a reservation is always allowed. `name` is the volume or class of the change.
     pub fn check_reservations(&self, before: &Self, name: &str) -> Result<(), VolumeError> {
         let (reservable, spec) =
-            (u64::from(Share::WHOLE.as_billionths()), self.reserved_billionths());
+            (u64::from(self.reservable.as_billionths()), self.reserved_billionths());
         if spec <= reservable.max(before.reserved_billionths()) {
             return Ok(());
         }
         let (volume, _) = VolumeClass::of_export(name);
         let its = self.find(volume).map_or(0, |volume| volume.settings.reserved_billionths());
         let share = |billionths: u64| {
-            Share::from_billionths(billionths.min(reservable) as u32).unwrap_or(Share::WHOLE)
+            let whole = u64::from(Share::WHOLE.as_billionths());
+            Share::from_billionths(billionths.min(whole) as u32).unwrap_or(Share::WHOLE)
         };
         Err(VolumeError::Reserved {
             name: name.to_owned(),
             requested: share(its),
             free: share(its.saturating_sub(spec - reservable)),
         })
+    }
+
+    /// The share of the drive's time that is neither reserved nor kept from being reserved.
+    #[must_use]
+    pub fn reservable_rest(&self) -> Share {
+        let reservable = u64::from(self.reservable.as_billionths());
+        let rest = reservable.saturating_sub(self.reserved_billionths());
+        Share::from_billionths(rest as u32).unwrap_or(Share::NONE)
+    }
+
+    /// Sets the share of the drive's time that may be reserved.
+    pub(super) fn set_reservable(&mut self, share: Share) {
+        self.reservable = share;
     }
 
     /// Removes a volume; its sectors are free from then on. Its number is never reused.

@@ -45,6 +45,8 @@ pub(super) struct Watch {
     pub(super) file: OwnedFd,
     /// Its size when it was opened.
     pub(super) bytes: u64,
+    /// The locked file of a loop device.
+    pub(super) _backing: Option<OwnedFd>,
 }
 
 impl RawDevice {

@@ -22,6 +22,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::backend::OpenedDrive;
+use crate::backend::file::lock_backing;
 use crate::backend::file_drive::mover;
 use crate::backend::pool::Pool;
 use crate::backend::store::Store;
@@ -29,7 +30,7 @@ use crate::block_device::{BlockDevice, DeviceNumber, DeviceRefusal, SystemPaths}
 use crate::kernel_settings::{KnobGuard, KnobOutcome, KnobReport, RawOptions};
 use crate::notifier::Notifier;
 use crate::open_error::OpenError;
-use crate::options::DriveOptions;
+use crate::options::{DriveAccess, DriveOptions};
 use crate::profile::ReportedModel;
 use crate::sys;
 use device::{RawDevice, Watch};
@@ -64,7 +65,11 @@ pub(crate) fn open(
     notifier: &Arc<Notifier>,
 ) -> Result<OpenedDrive, OpenError> {
     let raw = &options.raw;
-    let device = look_at(path, raw)?;
+    let device = look_at(path, raw, options.access)?;
+    let backing = match &device {
+        Some(device) => lock_backing(device.disk_name(), &raw.system)?,
+        None => None,
+    };
     let file = claim(path, options, device.as_ref())?;
     let Shape { sector_size, physical_block, bytes } = Shape::of(path, &file)?;
     let capacity = sector_size.sectors_of(bytes).expect("checked by Shape::of");
@@ -99,7 +104,7 @@ pub(crate) fn open(
     } else {
         None
     };
-    let watch = Watch { path: path.to_owned(), file: again(&file)?, bytes };
+    let watch = Watch { path: path.to_owned(), file: again(&file)?, bytes, _backing: backing };
     let mover =
         mover(file, sector_bytes, options.direct.into(), queue_depth, options.io_method, notifier)?;
     Ok(OpenedDrive {
@@ -124,9 +129,15 @@ pub(crate) fn open(
 
 /// Reads the kernel's description of the device, and refuses a device that cannot be a drive.
 /// `None` if the kernel shows nothing, as in some containers.
-fn look_at(path: &Path, raw: &RawOptions) -> Result<Option<BlockDevice>, OpenError> {
+fn look_at(
+    path: &Path,
+    raw: &RawOptions,
+    access: DriveAccess,
+) -> Result<Option<BlockDevice>, OpenError> {
     let Ok(Some(device)) = block_device_at(path, &raw.system) else { return Ok(None) };
-    match device.refusals().into_iter().next() {
+    let read_only = access == DriveAccess::ReadOnly;
+    let allowed = |refusal: &DeviceRefusal| read_only && *refusal == DeviceRefusal::ReadOnly;
+    match device.refusals().into_iter().find(|refusal| !allowed(refusal)) {
         Some(refusal) => Err(refused(path, refusal)),
         None => Ok(Some(device)),
     }
@@ -147,7 +158,7 @@ fn claim(
     };
     let file = match open_node(
         path,
-        OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOCTTY | direct,
+        options.access.flags() | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOCTTY | direct,
         Mode::empty(),
     ) {
         Ok(file) => file,
@@ -165,7 +176,8 @@ fn claim(
     if !same {
         return Err(OpenError::system(path, "opening")(Errno::NODEV));
     }
-    if sys::is_read_only(&file).map_err(OpenError::system(path, "looking at"))? {
+    let writes = options.access == DriveAccess::ReadWrite;
+    if writes && sys::is_read_only(&file).map_err(OpenError::system(path, "looking at"))? {
         return Err(refused(path, DeviceRefusal::ReadOnly));
     }
     // Keeps udev from probing the device after each close.

@@ -23,7 +23,7 @@ use tokio::net::UnixStream;
 use super::*;
 use crate::config::ServeLimits;
 use crate::disk::{Disk, OnDone};
-use crate::export::{Blocks, Exports};
+use crate::export::{Blocks, Exports, Rotation};
 use crate::fair_semaphore::FairSemaphore;
 use crate::pieces::WINDOW;
 use crate::tls::Permissions;
@@ -157,7 +157,8 @@ impl Bench {
         let disk = Arc::new(ScriptedDisk::default());
         disk.script().bytes = vec![0; DRIVE_BYTES as usize];
         let exports = Exports::default();
-        let blocks = Blocks { physical: 4096, request_bytes: limits.request.get() as u32 };
+        let request_bytes = limits.request.get() as u32;
+        let blocks = Blocks { physical: 4096, request_bytes, rotation: Rotation::Disk };
         for (index, name) in ["a", "b"].into_iter().enumerate() {
             let extent = Extent::from_numbers(
                 (BASE + index as u64 * VOLUME_BYTES) / 512,
@@ -188,6 +189,7 @@ impl Bench {
             nbd_limits: Shared::nbd_limits(&limits),
             phase: phase_seen,
             connections: AtomicUsize::new(0),
+            ended: AtomicUsize::new(0),
             limits,
         };
         Self { shared: Arc::new(shared), disk, phase, streams: 0 }

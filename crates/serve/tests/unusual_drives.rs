@@ -1,0 +1,175 @@
+//! Drives that cannot be written, are in use by other programs, or change while they are served.
+
+#![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+use common::client::Client;
+use common::{Sandbox, installed, is_root, noise, run, text, try_run};
+use headtime_nbd::client::{Reply, RequestError};
+use headtime_nbd::{Errno, NbdCommand};
+use headtime_serve::Server;
+use headtime_serve::config::Config;
+use headtime_serve::control::{ControlClient, VolumeArguments};
+
+const ONE: &str = "[[volume]]\nname = \"a\"\nsize = \"8MiB\"\n";
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn end(server: Server) {
+    assert_eq!(server.drain(Duration::from_secs(10)).exit_code(), 0);
+}
+
+/// A configuration of a drive that exists.
+fn config(sandbox: &Sandbox, more: &str) -> Config {
+    let toml = sandbox.toml(more).replace("create = \"16MiB\"\n", "");
+    Config::from_toml("test.toml", &toml).unwrap()
+}
+
+#[test]
+fn a_write_protected_drive_is_served_read_only_and_does_not_change() {
+    let sandbox = Sandbox::with_file_drive(16);
+    let server = sandbox.serve(ONE);
+    runtime().block_on(async {
+        let mut client = Client::open(&sandbox.socket(), "a").await.unwrap();
+        assert!(matches!(client.write(0, noise(1, 65_536)).await, Ok(Reply::Done)));
+        client.leave().await;
+    });
+    end(server);
+    let image = sandbox.path("drive.img");
+    std::fs::set_permissions(&image, std::fs::Permissions::from_mode(0o440)).unwrap();
+    let before = std::fs::read(&image).unwrap();
+    let changed = std::fs::metadata(&image).unwrap().modified().unwrap();
+    let server = Server::start(&config(&sandbox, "read_only = true\n")).unwrap();
+    runtime().block_on(async {
+        let mut client = Client::open(&sandbox.socket(), "a").await.unwrap();
+        assert!(client.read(0, 65_536).await.unwrap() == noise(1, 65_536));
+        // The export is announced as read-only, so that the client does not even send a write.
+        let write = NbdCommand::Write { offset: 0, payload: vec![0; 512].into(), fua: false };
+        assert!(client.machine.submit(write).is_err());
+        client.leave().await;
+    });
+    let mut control = ControlClient::connect(server.control_socket().unwrap()).unwrap();
+    let mut order = VolumeArguments { name: "a".to_owned(), ..VolumeArguments::default() };
+    order.settings.insert("reserve".to_owned(), "10%".to_owned());
+    let refused = control.volume("volume.set", &order).unwrap_err().to_string();
+    assert!(refused.contains("served read-only"), "{refused}");
+    end(server);
+    assert!(std::fs::read(&image).unwrap() == before, "the drive was written to");
+    assert_eq!(std::fs::metadata(&image).unwrap().modified().unwrap(), changed);
+    let both = config(&sandbox, "read_only = true\ninitialize = true\n").check().unwrap_err();
+    assert!(both.to_string().contains("read_only forbids writes"), "{both}");
+}
+
+#[test]
+fn a_file_that_is_cut_off_while_served_is_not_extended_again() {
+    let sandbox = Sandbox::with_file_drive(16);
+    let server = sandbox.serve(ONE);
+    let image = std::fs::OpenOptions::new().write(true).open(sandbox.path("drive.img")).unwrap();
+    image.set_len(4 << 20).unwrap();
+    runtime().block_on(async {
+        let mut client = Client::open(&sandbox.socket(), "a").await.unwrap();
+        assert!(matches!(client.write(0, noise(1, 4096)).await, Ok(Reply::Done)));
+        let lost = client.write(6 << 20, noise(2, 4096)).await;
+        let Err(RequestError::Server { errno, text, .. }) = lost else { panic!("{lost:?}") };
+        assert_eq!(errno, Errno::Io);
+        assert!(text.contains("cut off"), "{text}");
+        client.leave().await;
+    });
+    assert_eq!(image.metadata().unwrap().len(), 4 << 20);
+    drop(server);
+}
+
+#[test]
+fn qemu_and_headtime_keep_out_of_each_other_s_files() {
+    if !installed(&["qemu-io"]) {
+        return;
+    }
+    let sandbox = Sandbox::with_file_drive(16);
+    let image = sandbox.path("drive.img").display().to_string();
+    let qemu = ["-f", "raw", "-c", "write 0 512", &image];
+    let server = sandbox.serve(ONE);
+    let refused = try_run("qemu-io", &qemu);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("lock"), "{said}");
+    end(server);
+    // A program of QEMU that has the file open until its input ends.
+    let mut other = std::process::Command::new("qemu-io")
+        .args(["-f", "raw", &image])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut start = [0; 8];
+    std::io::Read::read_exact(other.stdout.as_mut().unwrap(), &mut start).unwrap();
+    let message = Server::start(&config(&sandbox, "")).unwrap_err().to_string();
+    assert!(message.contains("QEMU"), "{message}");
+    drop(other.stdin.take());
+    other.wait().unwrap();
+    end(Server::start(&config(&sandbox, "")).unwrap());
+}
+
+#[test]
+fn a_file_and_the_loop_device_on_it_are_one_drive() {
+    if !is_root() || try_run("losetup", &["-f"]).stdout.is_empty() {
+        eprintln!("skipped: no loop device is free, or this is not root");
+        return;
+    }
+    let sandbox = Sandbox::with_file_drive(16);
+    let image = sandbox.path("drive.img").display().to_string();
+    let server = sandbox.serve(ONE);
+    let device = text(&run("losetup", &["-f", "--show", &image])).trim().to_owned();
+    let beside = config(&sandbox, "").drive.clone();
+    let mut on_loop = config(&sandbox, "control = \"off\"\nstate = \"off\"\n");
+    on_loop.drive = Some(headtime_io::Locator::parse(&device).unwrap());
+    on_loop.listen =
+        vec![format!("unix:{}", sandbox.path("other.sock").display()).parse().unwrap()];
+    let message = Server::start(&on_loop).unwrap_err().to_string();
+    end(server);
+    let of_file = Server::start(&config(&sandbox, "")).unwrap_err().to_string();
+    run("losetup", &["-d", &device]);
+    assert!(message.contains("locked by another headtime"), "{message}");
+    assert!(message.contains(&image), "{message}");
+    assert!(of_file.contains(&format!("losetup -d {device}")), "{of_file} {beside:?}");
+}
+
+#[test]
+fn settings_without_effect_are_reported() {
+    let sandbox = Sandbox::with_file_drive(32);
+    let volumes = "[[volume]]\nname = \"a\"\nsize = \"8MiB\"\nreserve = \"20%\"\ndeadline = \
+        \"50ms\"\n[[volume]]\nname = \"b\"\nsize = \"8MiB\"\n";
+    let server = sandbox.serve(&format!("unreserved = \"70%\"\nlookahead_k = 6\n{volumes}"));
+    let mut control = ControlClient::connect(server.control_socket().unwrap()).unwrap();
+    let mut warnings = || {
+        let status: headtime_serve::status::ServerStatus =
+            control.ask_for("status", &serde_json::json!({})).unwrap();
+        status.warnings
+    };
+    let of_headtime = warnings();
+    assert_eq!(of_headtime, ["lookahead_k = 6 has no effect under the policy headtime"]);
+    let set = |server: &Server, value: &str| {
+        let set = headtime_serve::tuner::SetOne { name: "policy".into(), value: value.into() };
+        let set = headtime_serve::tuner::SetTunables { set: vec![set], ..Default::default() };
+        let mut control = ControlClient::connect(server.control_socket().unwrap()).unwrap();
+        let changed: headtime_serve::tuner::TunablesChanged =
+            control.ask_for("tunables.set", &set).unwrap();
+        changed.notes.join("\n")
+    };
+    let fcfs = set(&server, "fcfs");
+    assert!(fcfs.contains("fcfs ignores the reserve") && fcfs.contains("of a;"), "{fcfs}");
+    assert!(fcfs.contains("fcfs ignores the deadlines of a"), "{fcfs}");
+    let edf = set(&server, "edf");
+    assert!(edf.contains("b may starve") && !edf.contains("ignores the deadlines"), "{edf}");
+    // Of 30 % that may be reserved, 20 % are.
+    let mut order = VolumeArguments { name: "b".to_owned(), ..VolumeArguments::default() };
+    order.settings.insert("reserve".to_owned(), "11%".to_owned());
+    let mut control = ControlClient::connect(server.control_socket().unwrap()).unwrap();
+    let refused = control.volume("volume.set", &order).unwrap_err().to_string();
+    assert!(refused.contains("10%") || refused.contains("10 %"), "{refused}");
+    end(server);
+}
