@@ -73,13 +73,13 @@ fn volumes_are_made_shown_refused_and_removed_from_the_command_line() {
             && said.contains("PROMISED"),
         "{said}"
     );
-    let (code, said) = volume(&["remove", "c"]);
+    let (code, said) = volume(&["remove", "c", "--yes"]);
     assert!(code == Some(2) && said.contains("no volume c"), "{said}");
     server.signal(Signal::TERM);
     assert!(server.end().0.success());
 
     let server = start(&["--volume", "a"]);
-    let (code, said) = volume(&["remove", "b"]);
+    let (code, said) = volume(&["remove", "b", "--yes"]);
     assert!(code == Some(0) && said.contains("100 % of the drive's time"), "{said}");
     let (_, said) = volume(&["list"]);
     assert!(said.contains("a ") && !said.contains("b@bulk"), "{said}");

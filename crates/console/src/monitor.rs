@@ -268,6 +268,8 @@ fn drive_figures(
         belief: latest
             .belief
             .error_rms_us
+            // By distance nothing is predicted.
+            .filter(|_| latest.drive_model != "distance")
             .map(|rms_error_us| BeliefFigures { completions: latest.belief.samples, rms_error_us }),
     }
 }

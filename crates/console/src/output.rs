@@ -62,6 +62,42 @@ pub fn columns(rows: &[Vec<String>], right: &[bool]) -> String {
     text
 }
 
+/// [`columns`] without as many of the columns `least_important`, the first of them first, as do not
+/// fit `width`.
+///
+/// # Panics
+/// As [`columns`].
+#[must_use]
+pub fn columns_within(
+    rows: &[Vec<String>],
+    right: &[bool],
+    least_important: &[usize],
+    width: usize,
+) -> String {
+    let without = |dropped: &[usize]| {
+        let kept = |column: &usize| !dropped.contains(column);
+        let of = |row: &Vec<String>| -> Vec<String> {
+            (0..right.len()).filter(kept).map(|column| row[column].clone()).collect()
+        };
+        let right: Vec<bool> = (0..right.len()).filter(kept).map(|column| right[column]).collect();
+        columns(&rows.iter().map(of).collect::<Vec<_>>(), &right)
+    };
+    let fits = |text: &String| text.lines().all(|line| line.chars().count() <= width);
+    (0..=least_important.len())
+        .map(|count| without(&least_important[..count]))
+        .find(fits)
+        .unwrap_or_else(|| without(least_important))
+}
+
+/// The columns of the terminal at standard output, if it is one.
+#[must_use]
+pub fn terminal_width() -> Option<usize> {
+    if !io::IsTerminal::is_terminal(&io::stdout()) {
+        return None;
+    }
+    crossterm::terminal::size().ok().map(|(columns, _)| usize::from(columns))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,4 +1,5 @@
-//! The choice of a running server, and requests to it.
+//! The choice of a running server, and requests to it. Without a choice it is the only server of
+//! this machine.
 
 use std::path::PathBuf;
 
@@ -7,14 +8,14 @@ use clap::Args;
 use headtime_io::Locator;
 use headtime_serve::config::Config;
 use headtime_serve::control::{ControlClient, ControlError, ErrorReplyKind};
-use headtime_serve::default_control_socket;
+use headtime_serve::{control_sockets, default_control_socket};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::commands::check_config;
 use headtime_console::Failure;
 
-/// The server to address.
+/// The server to address [default: the only one of this machine].
 #[derive(Debug, Args)]
 pub struct ServerChoice {
     /// Control socket of the server
@@ -44,6 +45,24 @@ impl ServerChoice {
         ControlClient::connect(&path).map_err(|error| Failure::Failed(error.into()))
     }
 
+    /// Connects to the named server, or to all servers of this machine.
+    ///
+    /// # Errors
+    /// When there is none, or one does not answer.
+    pub fn connect_all(&self) -> Result<Vec<ControlClient>, Failure> {
+        if self.is_named() {
+            return Ok(vec![self.connect("")?]);
+        }
+        let found = control_sockets();
+        if found.is_empty() {
+            return Err(which_server(&found, ""));
+        }
+        let connect = |path: &PathBuf| {
+            ControlClient::connect(path).map_err(|error| Failure::Failed(error.into()))
+        };
+        found.iter().map(connect).collect()
+    }
+
     fn control_socket(&self, otherwise: &str) -> Result<PathBuf, Failure> {
         let no_place = |what: &str| {
             Failure::usage(anyhow!(
@@ -59,15 +78,31 @@ impl ServerChoice {
             return default_control_socket(&locator).ok_or_else(|| no_place(drive));
         }
         let Some(file) = &self.config else {
-            return Err(Failure::usage(anyhow!(
-                "which server? Name its control socket (--control PATH), its drive (--drive \
-                    LOCATOR) or its configuration (--config FILE){otherwise}"
-            )));
+            let mut found = control_sockets();
+            return match found.len() {
+                1 => Ok(found.remove(0)),
+                _ => Err(which_server(&found, otherwise)),
+            };
         };
         let config: Config = check_config::read(file)?.map_err(Failure::usage)?;
         let beside = config.drive.as_ref().and_then(default_control_socket);
         config.control.path(beside).ok_or_else(|| no_place(&file.display().to_string()))
     }
+}
+
+/// The failure without a named server where there is not exactly one.
+fn which_server(found: &[PathBuf], otherwise: &str) -> Failure {
+    let listed: Vec<String> =
+        found.iter().map(|path| format!("--control {}", path.display())).collect();
+    let what = if listed.is_empty() {
+        "no running server was found on this machine".to_owned()
+    } else {
+        format!("this machine has {} running servers: {}", listed.len(), listed.join(", "))
+    };
+    Failure::usage(anyhow!(
+        "which server? Name its control socket (--control PATH), its drive (--drive LOCATOR) or \
+            its configuration (--config FILE){otherwise}; {what}"
+    ))
 }
 
 /// Asks a server for something.

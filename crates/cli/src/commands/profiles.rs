@@ -5,7 +5,7 @@ use anyhow::Context as _;
 use clap::Args;
 use headtime_mechanics::DriveProfile;
 use headtime_mechanics::catalog::{CATALOG, CatalogEntry};
-use headtime_mechanics::profile::ProfileError;
+use headtime_mechanics::profile::{ProfileError, Setup};
 use serde::Serialize;
 
 use headtime_console::Failure;
@@ -33,7 +33,14 @@ struct Line {
     heads: u16,
     zones: usize,
     queue_depth: u32,
-    setups: Vec<String>,
+    setups: Vec<SetupLine>,
+}
+
+/// A setup of a profile: another interface or firmware.
+#[derive(Serialize)]
+struct SetupLine {
+    name: String,
+    description: String,
 }
 
 /// Lists them, or shows one.
@@ -72,9 +79,10 @@ fn list(json: bool) -> Result<(), Failure> {
             line.model.clone(),
         ]);
         for setup in &line.setups {
-            let rest =
-                ["", "", "", "", "another interface or firmware, see its TOML"].map(str::to_string);
-            rows.push([vec![format!("  @{setup}")], rest.to_vec()].concat());
+            let mut row = [const { String::new() }; 6];
+            row[0] = format!("  @{}", setup.name);
+            row[5] = setup.description.clone();
+            rows.push(row.to_vec());
         }
     }
     print(&columns(&rows, &[false, true, true, true, true, false]))
@@ -87,6 +95,25 @@ fn load(entry: &CatalogEntry) -> anyhow::Result<DriveProfile> {
             entry.name
         )
     })
+}
+
+/// A setup with its description, or what it replaces.
+fn setup_line((name, setup): (&String, &Setup)) -> SetupLine {
+    let Setup { description, interface, firmware, cache } = setup;
+    let replaced = [
+        ("interface", *interface != Default::default()),
+        ("firmware", *firmware != Default::default()),
+        ("cache", cache.is_some()),
+    ];
+    let replaced: Vec<&str> =
+        replaced.into_iter().filter_map(|(what, is_so)| is_so.then_some(what)).collect();
+    let first = description.lines().next().unwrap_or_default();
+    let description = if first.is_empty() {
+        format!("another {}", replaced.join(" and "))
+    } else {
+        first.to_owned()
+    };
+    SetupLine { name: name.clone(), description }
 }
 
 fn line(profile: &DriveProfile) -> anyhow::Result<Line> {
@@ -106,6 +133,6 @@ fn line(profile: &DriveProfile) -> anyhow::Result<Line> {
         heads: profile.geometry.heads,
         zones: profile.zones.len(),
         queue_depth: profile.firmware.queue_depth,
-        setups: profile.setup.keys().cloned().collect(),
+        setups: profile.setup.iter().map(setup_line).collect(),
     })
 }

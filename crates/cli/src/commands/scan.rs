@@ -65,6 +65,12 @@ impl ServerArguments {
     fn is_named(&self) -> bool {
         self.choice.is_named()
     }
+
+    /// Returns true if a server is addressed: one is named, or `target` cannot be a drive and is a
+    /// volume of the only server.
+    fn is_meant(&self, target: &str) -> bool {
+        self.is_named() || !(target.contains(['/', ':']) || std::path::Path::new(target).exists())
+    }
 }
 
 /// The scan to address.
@@ -158,7 +164,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// When the order is not valid, no server answers, or the server refuses.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.order {
-        ScanCommand::Start(start) if !start.meant.server.is_named() => alone::start(start),
+        ScanCommand::Start(start) if !start.meant.server.is_meant(&start.meant.target) => {
+            alone::start(start)
+        }
         ScanCommand::Start(start) => self::start(start),
         ScanCommand::Pause(meant) => order("scan.pause", meant),
         ScanCommand::Resume(meant) => order("scan.resume", meant),
@@ -199,7 +207,7 @@ fn start(start: &Start) -> Result<(), Failure> {
 }
 
 fn order(verb: &str, meant: &Meant) -> Result<(), Failure> {
-    if !meant.server.is_named() {
+    if !meant.server.is_meant(&meant.target) {
         return alone::order(verb, meant);
     }
     let answer = connect(&meant.server)?.scan(verb, &self::meant(meant)).map_err(refused)?;
@@ -212,7 +220,7 @@ fn printed(verb: &str, answer: &ScanAnswer, json: bool) -> Result<(), Failure> {
 }
 
 fn status(status: &StatusArguments) -> Result<(), Failure> {
-    if let Some(drive) = status.target.as_deref().filter(|_| !status.server.is_named()) {
+    if let Some(drive) = status.target.as_deref().filter(|target| !status.server.is_meant(target)) {
         return alone::status(drive, status);
     }
     let arguments = ScanArguments {

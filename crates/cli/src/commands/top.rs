@@ -1,5 +1,6 @@
 //! `headtime top`: the exports of a running `headtime serve`, second by second: what of the drive's
-//! time each was promised and given, and what it made of it.
+//! time each was promised and given, and what it made of it. Without a named server it shows all
+//! drives of the machine.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use headtime_serve::control::{TopExport, TopSample};
 use super::control::ask;
 use super::scan::ServerArguments;
 use headtime_console::Failure;
-use headtime_console::output::{columns, print, print_json};
+use headtime_console::output::{columns_within, print, print_json, terminal_width};
 use headtime_console::stop::Stop;
 
 /// Arguments of `headtime top`.
@@ -33,18 +34,32 @@ const SECOND: Duration = Duration::from_secs(1);
 /// When no server answers, or it goes away.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
-    let mut client = arguments.server.choice.connect("")?;
-    let mut before: TopSample = ask(&mut client, "top", &serde_json::Value::Null)?;
+    let mut clients = arguments.server.choice.connect_all()?;
+    let mut sample = || -> Result<Vec<TopSample>, Failure> {
+        let one = |client| ask(client, "top", &serde_json::Value::Null);
+        clients.iter_mut().map(one).collect()
+    };
+    let mut before = sample()?;
     let in_place = std::io::IsTerminal::is_terminal(&std::io::stdout()) && !arguments.server.json;
     let mut left = arguments.seconds;
     while left != Some(0) && !stop.wait(SECOND) {
-        let now: TopSample = ask(&mut client, "top", &serde_json::Value::Null)?;
-        let last = now.since(&before);
+        let now = sample()?;
+        let last: Vec<TopSample> =
+            now.iter().zip(&before).map(|(now, before)| now.since(before)).collect();
         if arguments.server.json {
-            print_json(&last)?;
+            last.iter().try_for_each(print_json)?;
         } else {
             let clear = if in_place { CLEAR } else { "" };
-            print(&format!("{clear}{}", table(&last)))?;
+            let width = terminal_width().filter(|_| in_place).unwrap_or(usize::MAX);
+            let named = last.len() > 1;
+            let tables: Vec<String> = last
+                .iter()
+                .map(|last| {
+                    let drive = if named { format!("{}\n", last.drive) } else { String::new() };
+                    format!("{drive}{}", table(last, width))
+                })
+                .collect();
+            print(&format!("{clear}{}", tables.join("\n")))?;
         }
         before = now;
         left = left.map(|left| left - 1);
@@ -55,8 +70,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// Clears the terminal and goes to its first place (ECMA-48).
 const CLEAR: &str = "\x1b[2J\x1b[H";
 
-/// The picture of one interval.
-fn table(last: &TopSample) -> String {
+/// The picture of one interval, without the least important columns where they do not fit.
+fn table(last: &TopSample, width: usize) -> String {
     let seconds = last.interval_seconds.max(f64::MIN_POSITIVE);
     let busy: f64 =
         last.exports.iter().map(|export| export.disk_seconds).sum::<f64>() + last.scan_seconds;
@@ -79,6 +94,8 @@ fn table(last: &TopSample) -> String {
     rows.extend(last.exports.iter().map(|export| row(export, seconds)));
     let mut right = [true; 13];
     (right[0], right[12]) = (false, false);
+    // Maximum, errors, requests in flight, median, limit, MiB/s.
+    const LEAST_IMPORTANT: [usize; 6] = [8, 11, 9, 6, 2, 5];
     let by_shares = if last.enforces_shares { "" } else { " (does not enforce shares)" };
     format!(
         "policy {}{by_shares}, drive busy {:.0} %, scans {:.1} %, {} at the drive, {} queued\n{}",
@@ -87,7 +104,7 @@ fn table(last: &TopSample) -> String {
         100.0 * last.scan_seconds / seconds,
         last.outstanding,
         last.queued,
-        columns(&rows, &right)
+        columns_within(&rows, &right, &LEAST_IMPORTANT, width)
     )
 }
 
@@ -146,12 +163,16 @@ mod tests {
             exports: vec![export],
             ..TopSample::default()
         };
-        let text = table(&last);
+        let text = table(&last, usize::MAX);
         assert!(text.starts_with("policy utilization, drive busy 25 %, scans 0.0 %"), "{text}");
         let line = text.lines().last().expect("a line for the export");
         assert_eq!(
             line.split_whitespace().collect::<Vec<_>>().join(" "),
             "vm1 25 % – 25.0 % 100 1.0 1.0 20.0 20.0 7 0 0 at its limit"
         );
+        let narrow = table(&last, 60);
+        assert!(narrow.lines().skip(1).all(|line| line.chars().count() <= 60), "{narrow}");
+        assert!(narrow.contains("vm1") && narrow.contains("p99 ms"), "{narrow}");
+        assert!(!narrow.contains("max ms"), "{narrow}");
     }
 }

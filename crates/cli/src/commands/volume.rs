@@ -83,6 +83,9 @@ pub struct Remove {
     /// Volume, or VOLUME@CLASS
     #[arg(value_name = "NAME")]
     pub name: String,
+    /// Remove it without asking; needed where there is no terminal
+    #[arg(long)]
+    pub yes: bool,
     /// Remove it even if clients or scans use it
     #[arg(long)]
     pub force: bool,
@@ -142,7 +145,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             )
         }
         VolumeCommand::Remove(remove) => {
-            let Remove { force, dry_run, .. } = *remove;
+            let Remove { force, dry_run, yes, .. } = *remove;
+            if !yes && !dry_run {
+                confirm(&remove.name)?;
+            }
             (
                 "volume.remove",
                 VolumeArguments { force, dry_run, ..of(&remove.name) },
@@ -157,6 +163,25 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return print_json(&answer);
     }
     print(&text(&answer))
+}
+
+/// Asks at the terminal.
+fn confirm(name: &str) -> Result<(), Failure> {
+    use std::io::IsTerminal as _;
+    if !std::io::stdin().is_terminal() {
+        return Err(Failure::usage(anyhow!(
+            "{name} would be removed, and nobody can be asked; add --yes if that is intended, or \
+                --dry-run to see the result"
+        )));
+    }
+    eprint!("Remove {name}? Its sectors become free. [y/N] ");
+    let mut answer = String::new();
+    let read = std::io::stdin().read_line(&mut answer);
+    read.map_err(|error| Failure::Failed(error.into()))?;
+    if matches!(answer.trim(), "y" | "yes") {
+        return Ok(());
+    }
+    Err(Failure::usage(anyhow!("nothing was removed")))
 }
 
 fn of(name: &str) -> VolumeArguments {
@@ -254,7 +279,7 @@ Examples:
   headtime volume add vm1 200GiB reserve=25% limit=60% --drive /dev/disk/by-id/ata-X
   headtime volume add vm1@bulk limit=10% --config /etc/headtime/headtime.toml
   headtime volume set vm1 reserve=40% --dry-run --control /run/headtime/sdb.control
-  headtime volume remove vm1 --force --drive drive.img
+  headtime volume remove vm1 --yes --force --drive drive.img
 
 Every change is made wholly or not at all, is in force and on the drive when the program returns, \
 and survives a restart. docs/volumes.md tells more.";

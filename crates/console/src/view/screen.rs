@@ -7,6 +7,7 @@
 use std::io::{self, Stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crossterm::event::KeyCode;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
@@ -17,19 +18,33 @@ use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Sparkline, Table};
 use super::Moment;
 use crate::figures::{DriveFigures, show_ms, show_percent};
 
-/// The colors of the parts of disk time, in the order of [`crate::figures::DiskTimeShares::parts`].
-const PARTS: [Color; 6] =
-    [Color::Red, Color::Yellow, Color::Green, Color::Magenta, Color::Cyan, Color::DarkGray];
+/// The colors of the parts of disk time, in the order of [`crate::figures::DiskTimeShares::parts`],
+/// and characters that tell them apart without color.
+const PARTS: [(Color, &str); 6] = [
+    (Color::Red, "█"),
+    (Color::Yellow, "▓"),
+    (Color::Green, "▒"),
+    (Color::Magenta, "░"),
+    (Color::Cyan, "·"),
+    (Color::DarkGray, "▞"),
+];
 
 /// The terminal, taken over for as long as this lives.
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
+    keys: Keys,
+}
+
+/// The keyboard: `q` and Escape ask before they stop.
+#[derive(Debug, Default)]
+struct Keys {
+    asks: bool,
 }
 
 /// A command from the keyboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ViewKey {
-    /// `q`, Escape or Ctrl-C: stop.
+    /// `q` or Escape and then `y`, or Ctrl-C: stop.
     Stop,
 }
 
@@ -53,7 +68,8 @@ impl Screen {
             crossterm::terminal::EnterAlternateScreen,
             crossterm::cursor::Hide
         )?;
-        Ok(Self { terminal: Terminal::new(CrosstermBackend::new(io::stdout()))? })
+        let terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+        Ok(Self { terminal, keys: Keys::default() })
     }
 
     /// Shows one moment.
@@ -61,6 +77,11 @@ impl Screen {
     /// # Errors
     /// When the terminal is gone.
     pub fn show(&mut self, moment: &Moment) -> io::Result<()> {
+        let question = self.keys.asks.then(|| Moment {
+            footer: "stop? y stops, any other key continues".to_owned(),
+            ..moment.clone()
+        });
+        let moment = question.as_ref().unwrap_or(moment);
         self.terminal.draw(|frame| draw(frame, moment))?;
         Ok(())
     }
@@ -71,17 +92,28 @@ impl Screen {
     /// # Errors
     /// When the terminal is gone.
     pub fn key(&mut self) -> io::Result<Option<ViewKey>> {
-        use crossterm::event::{Event, KeyCode, KeyModifiers, poll, read};
+        use crossterm::event::{Event, KeyModifiers, poll, read};
         while poll(std::time::Duration::ZERO)? {
             if let Event::Key(key) = read()? {
                 let interrupt =
                     key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c');
-                if interrupt || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) {
+                if interrupt || self.keys.stop(key.code) {
                     return Ok(Some(ViewKey::Stop));
                 }
             }
         }
         Ok(None)
+    }
+}
+
+impl Keys {
+    /// Takes a key in; returns true if it confirms a stop.
+    fn stop(&mut self, key: KeyCode) -> bool {
+        if std::mem::take(&mut self.asks) {
+            return key == KeyCode::Char('y');
+        }
+        self.asks = matches!(key, KeyCode::Char('q') | KeyCode::Esc);
+        false
     }
 }
 
@@ -180,17 +212,17 @@ fn draw_drive(frame: &mut ratatui::Frame<'_>, area: Rect, drive: &DriveFigures) 
         let (mut bar, mut legend) = (Vec::new(), Vec::new());
         let width = f64::from(inner.width);
         let (mut share_before, mut cells_before) = (0.0, 0);
-        for ((part, share), color) in split.parts().into_iter().zip(PARTS) {
+        for ((part, share), (color, pattern)) in split.parts().into_iter().zip(PARTS) {
             share_before += share;
             // Rounding the running sum, not each part, keeps the bar from growing or shrinking.
             let cells = (share_before.min(1.0) * width).round() as usize;
             bar.push(Span::styled(
-                "█".repeat(cells.saturating_sub(cells_before)),
+                pattern.repeat(cells.saturating_sub(cells_before)),
                 Style::new().fg(color),
             ));
             cells_before = cells.max(cells_before);
             legend.extend([
-                Span::styled("■ ", Style::new().fg(color)),
+                Span::styled(format!("{pattern} "), Style::new().fg(color)),
                 Span::from(format!("{part} {}   ", show_percent(share))),
             ]);
         }
@@ -200,22 +232,13 @@ fn draw_drive(frame: &mut ratatui::Frame<'_>, area: Rect, drive: &DriveFigures) 
 }
 
 fn draw_volumes(frame: &mut ratatui::Frame<'_>, area: Rect, moment: &Moment) {
-    const COLUMNS: [&str; 10] = [
-        "volume",
-        "MiB/s",
-        "IOPS",
-        "p50 ms",
-        "p99 ms",
-        "max ms",
-        "in flight",
-        "missed",
-        "all p99 ms",
-        "all missed",
-    ];
-    let header = Row::new(
-        COLUMNS.iter().enumerate().map(|(index, name)| cell((*name).to_string(), index > 0)),
-    )
-    .style(Style::new().add_modifier(Modifier::DIM));
+    let longest =
+        moment.volumes.iter().map(|volume| volume.name.len()).max().unwrap_or(0).clamp(6, 24)
+            as u16;
+    let shown = shown_columns(area.width.saturating_sub(longest));
+    let shown_header = shown.iter().map(|column| cell(COLUMNS[*column].0.to_string(), true));
+    let header = Row::new(std::iter::once(cell("volume".to_string(), false)).chain(shown_header))
+        .style(Style::new().add_modifier(Modifier::DIM));
     let rows = moment.volumes.iter().map(|volume| {
         let (last, total) = (&volume.last, &volume.total);
         let (missed, all_missed) = if volume.deadline_ms.is_some() {
@@ -237,8 +260,9 @@ fn draw_volumes(frame: &mut ratatui::Frame<'_>, area: Rect, moment: &Moment) {
                 Style::new()
             }
         };
-        Row::new([
-            cell(volume.name.clone(), false).style(Style::new().add_modifier(Modifier::BOLD)),
+        let name =
+            cell(volume.name.clone(), false).style(Style::new().add_modifier(Modifier::BOLD));
+        let cells = [
             cell(format!("{:.1}", last.mib_per_second), true),
             cell(format!("{:.1}", last.iops), true),
             cell(show_ms(last.p50_ms), true),
@@ -248,18 +272,46 @@ fn draw_volumes(frame: &mut ratatui::Frame<'_>, area: Rect, moment: &Moment) {
             cell(missed, true).style(alarm(last.deadline_misses > 0)),
             cell(show_ms(total.response_ms.p99), true),
             cell(all_missed, true).style(alarm(total.deadline_misses > 0)),
-        ])
+        ];
+        let selected = cells.into_iter().enumerate().filter(|(column, _)| shown.contains(column));
+        Row::new(std::iter::once(name).chain(selected.map(|(_, cell)| cell)))
     });
-    let longest =
-        moment.volumes.iter().map(|volume| volume.name.len()).max().unwrap_or(0).clamp(6, 20)
-            as u16;
-    let widths =
-        std::iter::once(longest).chain([8, 8, 8, 8, 8, 9, 7, 10, 16]).map(Constraint::Length);
+    let widths = shown.iter().map(|column| COLUMNS[*column].1);
+    let widths = std::iter::once(longest).chain(widths).map(Constraint::Length);
     let table = Table::new(rows, widths)
         .header(header)
         .column_spacing(1)
         .block(Block::new().borders(Borders::TOP).title(" last second "));
     frame.render_widget(table, area);
+}
+
+/// The columns after the name: title, width, and the rank by which they are shown where not all fit.
+const COLUMNS: [(&str, u16, usize); 9] = [
+    ("MiB/s", 8, 1),
+    ("IOPS", 8, 0),
+    ("p50 ms", 8, 5),
+    ("p99 ms", 8, 2),
+    ("max ms", 8, 7),
+    ("in flight", 9, 6),
+    ("missed", 7, 3),
+    ("all p99 ms", 10, 8),
+    ("all missed", 14, 4),
+];
+
+/// The columns that fit `width`, the most important ones, in their order.
+fn shown_columns(width: u16) -> Vec<usize> {
+    let mut by_rank: Vec<usize> = (0..COLUMNS.len()).collect();
+    by_rank.sort_by_key(|column| COLUMNS[*column].2);
+    let mut left = width;
+    let mut shown: Vec<usize> = by_rank
+        .into_iter()
+        .map_while(|column| {
+            left = left.checked_sub(COLUMNS[column].1 + 1)?;
+            Some(column)
+        })
+        .collect();
+    shown.sort_unstable();
+    shown
 }
 
 fn cell(text: String, right: bool) -> Cell<'static> {
@@ -367,6 +419,26 @@ mod tests {
         ] {
             assert!(screen.contains(expected), "{expected} is missing from\n{screen}");
         }
+    }
+
+    #[test]
+    fn a_usual_terminal_shows_whole_names_and_the_bar_differs_without_color() {
+        let screen = painted(80, 24);
+        for expected in ["recorder ", "20.2", "8 (10 %)", "█ seek", "▓ rotat", "▒ transfer"] {
+            assert!(screen.contains(expected), "{expected} is missing from\n{screen}");
+        }
+        assert!(!screen.contains("all p99 ms"), "it does not fit:\n{screen}");
+        assert!(screen.contains("█▓") && screen.contains("▓▒"), "{screen}");
+    }
+
+    #[test]
+    fn a_stop_is_confirmed() {
+        let mut keys = Keys::default();
+        let typed = |keys: &mut Keys, text: &str| {
+            text.chars().map(|key| keys.stop(KeyCode::Char(key))).collect::<Vec<_>>()
+        };
+        assert_eq!(typed(&mut keys, "yqnyqy"), [false, false, false, false, false, true]);
+        assert!(!keys.stop(KeyCode::Esc) && keys.asks);
     }
 
     #[test]

@@ -110,7 +110,7 @@ impl WebSource {
             recent = drive.recent_work().unwrap_or_default();
             slow = drive.slow_requests().unwrap_or_default();
         }
-        let top = TopSample::of(&snapshot, "");
+        let top = TopSample::of(&snapshot, &self.status.locator);
         let Before { top: top_before, mut log, at } =
             before.unwrap_or_else(|| Before { top: top.clone(), log: WorkLog::default(), at: now });
         let since = top.since(&top_before);
