@@ -10,7 +10,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, pread};
 
-use crate::block_device::{SystemPaths, backing_of, loop_device_of};
+use crate::block_device::{BlockDevice, SystemPaths, backing_of, loop_device_of};
 use crate::buffer::AlignedBuffer;
 use crate::open_error::OpenError;
 use crate::options::DriveAccess;
@@ -105,15 +105,20 @@ fn lock(path: &Path, file: &OwnedFd, access: DriveAccess) -> Result<(), OpenErro
 /// # Errors
 /// [`OpenError::InUse`] and [`OpenError::InUseBy`], with the file as path.
 pub(crate) fn lock_backing(
-    device: &str,
+    device: &BlockDevice,
     system: &SystemPaths,
 ) -> Result<Option<OwnedFd>, OpenError> {
-    let Some(path) = backing_of(device, system) else { return Ok(None) };
+    let Some(path) = backing_of(device.disk_name(), system) else { return Ok(None) };
     let Ok(file) = open(&path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())
     else {
         return Ok(None);
     };
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    // Partitions of one loop device are drives of their own.
+    let operation = match device.disk {
+        Some(_) => FlockOperation::NonBlockingLockShared,
+        None => FlockOperation::NonBlockingLockExclusive,
+    };
+    match flock(&file, operation) {
         Err(Errno::WOULDBLOCK) => return Err(OpenError::InUse { path }),
         // Without locks there is nothing to find.
         Err(_) | Ok(()) => {}

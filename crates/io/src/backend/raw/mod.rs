@@ -66,11 +66,11 @@ pub(crate) fn open(
 ) -> Result<OpenedDrive, OpenError> {
     let raw = &options.raw;
     let device = look_at(path, raw, options.access)?;
+    let file = claim(path, options, device.as_ref())?;
     let backing = match &device {
-        Some(device) => lock_backing(device.disk_name(), &raw.system)?,
+        Some(device) => lock_backing(device, &raw.system)?,
         None => None,
     };
-    let file = claim(path, options, device.as_ref())?;
     let Shape { sector_size, physical_block, bytes } = Shape::of(path, &file)?;
     let capacity = sector_size.sectors_of(bytes).expect("checked by Shape::of");
     let sector_bytes = u64::from(sector_size.bytes());
