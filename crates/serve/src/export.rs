@@ -42,7 +42,7 @@ pub(crate) struct Blocks {
     pub(crate) rotation: Rotation,
 }
 
-/// What clients learn about the medium. The kernel's NBD client keeps it as `queue/rotational`,
+/// The kind of medium that clients learn of. The kernel's NBD client keeps it as `queue/rotational`,
 /// by which file systems choose between placing data close together and spreading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rotation {
