@@ -62,7 +62,7 @@ pub fn columns(rows: &[Vec<String>], right: &[bool]) -> String {
     text
 }
 
-/// [`columns`] without as many of the columns `least_important`, the first of them first, as do not
+/// [`columns`] without as many of the columns `dispensable`, the first of them first, as do not
 /// fit `width`.
 ///
 /// # Panics
@@ -71,7 +71,7 @@ pub fn columns(rows: &[Vec<String>], right: &[bool]) -> String {
 pub fn columns_within(
     rows: &[Vec<String>],
     right: &[bool],
-    least_important: &[usize],
+    dispensable: &[usize],
     width: usize,
 ) -> String {
     let without = |dropped: &[usize]| {
@@ -83,10 +83,10 @@ pub fn columns_within(
         columns(&rows.iter().map(of).collect::<Vec<_>>(), &right)
     };
     let fits = |text: &String| text.lines().all(|line| line.chars().count() <= width);
-    (0..=least_important.len())
-        .map(|count| without(&least_important[..count]))
+    (0..=dispensable.len())
+        .map(|count| without(&dispensable[..count]))
         .find(fits)
-        .unwrap_or_else(|| without(least_important))
+        .unwrap_or_else(|| without(dispensable))
 }
 
 /// The columns of the terminal at standard output, if it is one.

@@ -1,7 +1,7 @@
 //! Default paths of the files that belong to a drive, and the control sockets of this machine.
 //!
-//! A control socket that is not in the runtime directory has a link there, so that `headtime status`
-//! finds the servers of the machine.
+//! A control socket that is not in the runtime directory has a link there, so that `headtime
+//! status` finds the servers of the machine.
 
 use std::ffi::OsString;
 use std::os::unix::fs::FileTypeExt as _;

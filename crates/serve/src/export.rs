@@ -42,8 +42,9 @@ pub(crate) struct Blocks {
     pub(crate) rotation: Rotation,
 }
 
-/// The kind of medium that clients learn of. The kernel's NBD client keeps it as `queue/rotational`,
-/// by which file systems choose between placing data close together and spreading it.
+/// The kind of medium that clients learn of. The kernel's NBD client keeps it as
+/// `queue/rotational`, by which file systems choose between placing data close together and
+/// spreading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rotation {
     /// A rotating disk, or a drive that is not known not to be one.

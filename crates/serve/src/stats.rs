@@ -266,8 +266,8 @@ impl ExportStats {
         self.lock().in_flight -= 1;
     }
 
-    /// Ends a request. The volume's own deadline counts from its arrival; one by I/O priority counts
-    /// from its arrival at the scheduler, which reports it as `timing`.
+    /// Ends a request. The volume's own deadline counts from its arrival; one by I/O priority
+    /// counts from its arrival at the scheduler, which reports it as `timing`.
     pub(crate) fn ended(
         &self,
         kind: Kind,

@@ -95,7 +95,7 @@ fn table(last: &TopSample, width: usize) -> String {
     let mut right = [true; 13];
     (right[0], right[12]) = (false, false);
     // Maximum, errors, requests in flight, median, limit, MiB/s.
-    const LEAST_IMPORTANT: [usize; 6] = [8, 11, 9, 6, 2, 5];
+    const DISPENSABLE: [usize; 6] = [8, 11, 9, 6, 2, 5];
     let by_shares = if last.enforces_shares { "" } else { " (does not enforce shares)" };
     format!(
         "policy {}{by_shares}, drive busy {:.0} %, scans {:.1} %, {} at the drive, {} queued\n{}",
@@ -104,7 +104,7 @@ fn table(last: &TopSample, width: usize) -> String {
         100.0 * last.scan_seconds / seconds,
         last.outstanding,
         last.queued,
-        columns_within(&rows, &right, &LEAST_IMPORTANT, width)
+        columns_within(&rows, &right, &DISPENSABLE, width)
     )
 }
 

@@ -285,7 +285,7 @@ fn draw_volumes(frame: &mut ratatui::Frame<'_>, area: Rect, moment: &Moment) {
     frame.render_widget(table, area);
 }
 
-/// The columns after the name: title, width, and the rank by which they are shown where not all fit.
+/// The columns after the name: title, width, and the rank by which they are shown.
 const COLUMNS: [(&str, u16, usize); 9] = [
     ("MiB/s", 8, 1),
     ("IOPS", 8, 0),

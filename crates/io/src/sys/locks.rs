@@ -1,6 +1,7 @@
-//! The byte locks by which QEMU's programs keep out of each other's files (its `file-posix` driver):
-//! byte 100 + *p* of a file is locked for reading by whoever uses permission *p*, and byte 200 + *p*
-//! by whoever does not let others use it. They are locks of the open file, not of the process.
+//! The byte locks by which QEMU's programs keep out of each other's files (its `file-posix`
+//! driver): byte 100 + *p* of a file is locked for reading by a program that uses permission *p*,
+//! and byte 200 + *p* by one that does not let others use it. They are locks of the open file, not
+//! of the process.
 
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 

@@ -1,6 +1,6 @@
 //! The only unsafe code of the crate: an io_uring that owns the memory that the kernel works on,
-//! the scheduling class of a thread, the ioctls of a block device, locks of bytes of a file, and the
-//! allocator's free memory.
+//! the scheduling class of a thread, the ioctls of a block device, locks of bytes of a file, and
+//! the allocator's free memory.
 #![allow(unsafe_code)]
 
 mod block;

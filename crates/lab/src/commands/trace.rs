@@ -228,12 +228,12 @@ fn damaged(reading: &TraceSummary) -> String {
 /// The remark on a trace whose times are probably in another unit than its format has.
 fn implausible_times(figures: &Figures) -> Option<String> {
     /// A busy disk has more requests in a minute, and no disk has as many in a second (guesses).
-    const FEWEST_PER_S: f64 = 1.0 / 60.0;
-    const MOST_PER_S: f64 = 1e7;
+    const MIN_PER_S: f64 = 1.0 / 60.0;
+    const MAX_PER_S: f64 = 1e7;
     let rate = figures.rate_per_s.filter(|_| figures.duration_s > 0.0)?;
     let (is, factor) = match rate {
-        rate if rate < FEWEST_PER_S => ("few", "smaller, such as nanoseconds for milliseconds"),
-        rate if rate > MOST_PER_S => ("many", "larger, such as seconds for milliseconds"),
+        rate if rate < MIN_PER_S => ("few", "smaller, such as nanoseconds for milliseconds"),
+        rate if rate > MAX_PER_S => ("many", "larger, such as seconds for milliseconds"),
         _ => return None,
     };
     Some(format!(
