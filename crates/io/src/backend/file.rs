@@ -118,10 +118,9 @@ pub(crate) fn lock_backing(
         Some(_) => FlockOperation::NonBlockingLockShared,
         None => FlockOperation::NonBlockingLockExclusive,
     };
-    match flock(&file, operation) {
-        Err(Errno::WOULDBLOCK) => return Err(OpenError::InUse { path }),
-        // Without locks there is nothing to find.
-        Err(_) | Ok(()) => {}
+    // Without locks there is nothing to find.
+    if let Err(Errno::WOULDBLOCK) = flock(&file, operation) {
+        return Err(OpenError::InUse { path });
     }
     if is_written_by_qemu(&file) {
         let by = "a program of QEMU (qemu-nbd, a virtual machine)".to_owned();

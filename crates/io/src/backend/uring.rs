@@ -69,11 +69,11 @@ impl Backend for UringFile {
         let BackendCommand { command, pieces } = work;
         let len = command.extent.len.get() * self.sector_bytes;
         let end = command.extent.start.get() * self.sector_bytes + len;
-        if matches!(command.op, Op::Write | Op::Zero) {
-            if let Err(errno) = reaches(self.file.as_fd(), end) {
-                self.cut_off.push(command.id);
-                return self.refuse(command.id, errno);
-            }
+        if matches!(command.op, Op::Write | Op::Zero)
+            && let Err(errno) = reaches(self.file.as_fd(), end)
+        {
+            self.cut_off.push(command.id);
+            return self.refuse(command.id, errno);
         }
         let call = match command.op {
             Op::Read => Call::Read(AlignedBuffer::zeroed(len as usize)),
