@@ -287,7 +287,7 @@ fn a_server_that_cannot_start_says_why_and_what_to_do() {
         (&["serve", "--drive", "emulated:atlas10k", "--listen", &listen], 2, "backing=FILE"),
         (
             &["serve", "--drive", text(&missing), "--listen", &listen, "--volume", "v=1GiB"],
-            1,
+            2,
             "truncate",
         ),
         (&["serve", "--config", text(&missing)], 2, "cannot be read"),
