@@ -298,8 +298,6 @@ fn orders_that_make_no_sense_are_refused_with_a_remedy() {
     let lone = Lone::slow();
     let image = lone.path("copy.img");
     let cases = [
-        (headtime(&["scan", "start", "vol0", "--task", "scrub"]), "Name its control socket"),
-        (headtime(&["scan", "status", "vol0"]), "Name its control socket"),
         (lone.scan("start", &["--task", "backup"]), "--to FILE"),
         (lone.scan("start", &["--task", "digest", "--to", "x"]), "leave the output out"),
         (lone.scan("start", &["--task", "scrub", "--max-impact", "1%"]), "leave it out"),
