@@ -420,7 +420,7 @@ fn every_shipped_profile_has_its_row_in_the_list_of_drives() {
         .filter_map(|line| line.strip_prefix("| `"))
         .filter_map(|rest| rest.split_once('`'))
         .map(|(name, _)| name)
-        .filter(|name| !name.starts_with('@'))
+        .filter(|name| !name.starts_with('@') && !name.ends_with("-SEED"))
         .collect();
     let shipped: BTreeSet<&str> = catalog::CATALOG.iter().map(|entry| entry.name).collect();
     assert_eq!(rows, shipped, "docs/drives.md has one row for each entry of CATALOG and no other");
