@@ -146,7 +146,7 @@ fn files_that_do_not_go_together_leave_in_force_what_was() {
     let (_, other_key) = bench.authority.sign("localhost", ExtendedKeyUsagePurpose::ServerAuth);
     for (name, text, expected) in [
         ("key.pem", "nothing", "key.pem"),
-        ("key.pem", &other_key, "belong together"),
+        ("key.pem", &other_key, "does not belong to the certificate"),
         ("cert.pem", "", "no certificate in it"),
     ] {
         bench.write(name, text);
