@@ -4,11 +4,13 @@
 use headtime_belief::{ArrayModel, DriveModel};
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{
-    Belief, Command, CommandId, DriveTraits, Op, Outcome, PolicyEntry, Positioning as _,
-    QueueLimits, Scheduler, VolumeId, worst_service,
+    Belief, ClassId, Command, CommandId, Decision, Done, DriveTraits, IfInfeasible, IoPriority, Op,
+    Outcome, PolicyEntry, Positioning as _, PromiseCounts, QueueLimits, Request, RequestId,
+    Scheduler, StreamId, VolumeId, worst_service,
 };
 use headtime_sim::{
-    ArrayOptions, Device as _, DriveTruth, Engine, EngineObserver, Raid0, SimulatedDrive,
+    ArrayOptions, Device as _, DriveCompletion, DriveTruth, Engine, EngineObserver, Raid0,
+    SimulatedDrive,
 };
 use headtime_units::{Extent, Instant, Nanos, Sectors};
 use headtime_workload::{StreamConfig, Workload};
@@ -21,13 +23,16 @@ fn options() -> ArrayOptions {
     ArrayOptions { stripe: Sectors::new(256), queue_depth: 64, controller_mb_per_s: Some(100.0) }
 }
 
-fn model(profile: &DriveProfile) -> ArrayModel {
+/// Makes the model of an array from those of its members.
+type Modelled = fn(Vec<Box<dyn Belief + Send>>, Sectors, u64) -> ArrayModel;
+
+fn model(profile: &DriveProfile, by: Modelled) -> ArrayModel {
     let member = || {
         let model = DriveModel::of_profile(profile).expect("the profile ships");
         Box::new(model) as Box<dyn Belief + Send>
     };
     let members = (0..MEMBERS).map(|_| member()).collect();
-    ArrayModel::new(members, options().stripe, options().ps_per_sector(profile.sector_bytes))
+    by(members, options().stripe, options().ps_per_sector(profile.sector_bytes))
 }
 
 /// Sends `count` random requests at once; returns the sum of their worst cases and the time until
@@ -68,7 +73,7 @@ fn batch(
 #[test]
 fn everything_outstanding_is_done_within_the_sum_of_worst_cases() {
     let profile = catalog::load("savvio10k2@nocache").expect("the profile ships");
-    let model = model(&profile);
+    let model = model(&profile, ArrayModel::new);
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut array = Raid0::of_model(&profile, MEMBERS, 1, DriveTruth::nominal, options())
         .expect("the profile is valid");
@@ -89,7 +94,7 @@ struct Unobserved;
 impl EngineObserver for Unobserved {}
 
 /// Requests per second of a closed loop of random reads under a policy.
-fn iops(policy: &str, clients: u32, seed: u64) -> f64 {
+fn iops(policy: &str, by: Modelled, clients: u32, seed: u64) -> f64 {
     let profile = catalog::load("savvio10k2@nocache").expect("the profile ships");
     let array = Raid0::of_model(&profile, MEMBERS, seed, DriveTruth::draw, options())
         .expect("the profile is valid");
@@ -99,7 +104,7 @@ fn iops(policy: &str, clients: u32, seed: u64) -> f64 {
     let (entry, parameters) = PolicyEntry::parse(policy).expect("a policy of the table");
     let traits = DriveTraits { queue_depth: options().queue_depth, fua: false };
     let scheduler = Scheduler::new(
-        Box::new(model(&profile)),
+        Box::new(model(&profile, by)),
         (entry.build)(&parameters),
         traits,
         QueueLimits::default(),
@@ -115,13 +120,77 @@ fn iops(policy: &str, clients: u32, seed: u64) -> f64 {
 #[test]
 fn headtime_keeps_the_members_at_work() {
     for (clients, seed) in [(4, 1), (16, 2), (60, 3)] {
-        let [own, ours, whole] =
-            ["firmware:depth=64", "headtime", "sptf"].map(|policy| iops(policy, clients, seed));
+        let as_a_whole = |policy| iops(policy, ArrayModel::new, clients, seed);
+        let [own, ours, whole] = ["firmware:depth=64", "headtime", "sptf"].map(as_a_whole);
+        let by_member = iops("headtime", ArrayModel::by_member, clients, seed);
         let outcome = format!(
-            "{clients} clients: the members' own queues {own:.0} IOPS, headtime {ours:.0}, one \
-                order for the whole array (sptf) {whole:.0}"
+            "{clients} clients: the members' own queues {own:.0} IOPS, headtime by member \
+                {by_member:.0}, by distance {ours:.0}, one order for the whole array (sptf) \
+                {whole:.0}"
         );
         println!("{outcome}");
         assert!(ours > 1.3 * whole, "{outcome}");
+        assert!(by_member > ours, "{outcome}");
+    }
+}
+
+/// The answers to `cds-scan` requests that arrive at random, and the guarantees that were broken.
+fn answers(by: Modelled, seed: u64) -> PromiseCounts {
+    let profile = catalog::load("savvio10k2@nocache").expect("the profile ships");
+    let mut array = Raid0::of_model(&profile, MEMBERS, seed, DriveTruth::draw, options())
+        .expect("the profile is valid");
+    let (entry, parameters) = PolicyEntry::parse("cds-scan").expect("a policy of the table");
+    let traits = DriveTraits { queue_depth: options().queue_depth, fua: false };
+    let policy = entry.by_member(&parameters);
+    let limits = QueueLimits::default();
+    let mut scheduler = Scheduler::new(Box::new(model(&profile, by)), policy, traits, limits);
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut arrivals: Vec<(Instant, Request)> = Vec::new();
+    let mut at = Instant::ORIGIN;
+    for id in 0..4_000 {
+        at += Nanos::from_us(rng.random_range(0..4_000));
+        let extent = Extent::from_numbers(rng.random_range(0..array.capacity().get() / 8) * 8, 8);
+        let request = Request {
+            id: RequestId(id),
+            volume: VolumeId(0),
+            class: ClassId(0),
+            stream: StreamId(0),
+            op: if rng.random_bool(0.7) { Op::Read } else { Op::Write },
+            extent,
+            fua: false,
+            deadline: Some(at + Nanos::from_ms(rng.random_range(30..400))),
+        };
+        arrivals.push((at, request));
+    }
+    let (mut next, mut done) = (arrivals.into_iter().peekable(), Vec::new());
+    loop {
+        let arrival = next.peek().map(|(at, _)| *at);
+        let Some(now) = arrival.into_iter().chain(array.next_event()).min() else { break };
+        array.advance(now, &mut done);
+        for DriveCompletion { command, finished, outcome, .. } in done.drain(..) {
+            scheduler.complete(now, Done { command, finished, outcome });
+        }
+        while let Some((_, request)) = next.next_if(|(at, _)| *at <= now) {
+            scheduler
+                .submit_answered(now, request, IoPriority::DEFAULT, IfInfeasible::BestEffort)
+                .expect("there is room");
+        }
+        while let Decision::Dispatch(command) = scheduler.next(now) {
+            array.submit(now, &command);
+        }
+        scheduler.self_check();
+    }
+    assert_eq!(scheduler.held(), 0);
+    scheduler.accounts().volume(VolumeId(0)).promises
+}
+
+#[test]
+fn each_member_guarantees_deadlines_by_its_own_chain() {
+    for seed in 1..4 {
+        let [whole, by_member] =
+            [ArrayModel::new, ArrayModel::by_member].map(|by: Modelled| answers(by, seed));
+        println!("seed {seed}: as a whole {whole:?}, by member {by_member:?}");
+        assert_eq!((whole.broken, by_member.broken), (0, 0), "seed {seed}");
+        assert!(by_member.best_effort * 2 < whole.best_effort, "{whole:?}, {by_member:?}");
     }
 }

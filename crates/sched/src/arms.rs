@@ -7,7 +7,7 @@
 
 use alloc::vec::Vec;
 
-use headtime_units::{Instant, Lba, Sectors};
+use headtime_units::{Extent, Instant, Lba, Sectors};
 
 use crate::positioning::{Head, Target};
 use crate::queue::{Queue, Queued};
@@ -51,30 +51,75 @@ impl Arms {
     pub fn arm_of(self, lba: Lba) -> Option<usize> {
         self.unit.map(|unit| (lba.get() / unit.get() % self.count as u64) as usize)
     }
+
+    /// The arms that serve sectors of `extent`, the first one first; none where it is not known.
+    pub(crate) fn serving(self, extent: Extent) -> impl Iterator<Item = usize> {
+        let first = self.arm_of(extent.start);
+        let units = self.unit.filter(|_| !extent.len.is_zero()).map_or(0, |unit| {
+            extent.last().get() / unit.get() - extent.start.get() / unit.get() + 1
+        });
+        let count = self.count;
+        let served = units.min(count as u64) as usize;
+        first.into_iter().flat_map(move |first| (0..served).map(move |arm| (first + arm) % count))
+    }
 }
 
-/// The requests and the head of one of several arms.
+/// The last access of an arm.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LastAccess {
+    /// The head after it.
+    pub(crate) head: Head,
+    /// True if the head is known to be there, so that the next completion can be learned from.
+    pub(crate) certain: bool,
+    /// The time at which it was reported.
+    pub(crate) finished: Instant,
+}
+
+impl LastAccess {
+    pub(crate) const NONE: Self =
+        Self { head: Head::UNKNOWN, certain: false, finished: Instant::ORIGIN };
+
+    /// An access has ended at `finished` with the arm at `head`.
+    pub(crate) fn ended(&mut self, after: Self) {
+        self.certain = after.certain && after.finished > self.finished;
+        if after.finished >= self.finished {
+            (self.head, self.finished) = (after.head, after.finished);
+        }
+    }
+}
+
+/// The requests and the last access of one of several arms.
 pub(crate) struct ArmState {
     pub(crate) queue: Queue,
-    /// The head after its last completion.
-    pub(crate) head: Head,
+    pub(crate) last: LastAccess,
 }
 
 /// The states of several arms that are known by address; empty for one arm.
 pub(crate) struct ArmStates {
     arms: Arms,
     states: Vec<ArmState>,
+    /// Queued requests that lie on several arms, each in the queue of its first.
+    on_several: usize,
 }
 
 impl ArmStates {
     pub(crate) fn of(arms: Arms) -> Self {
         let count = if arms.unit.is_some() { arms.count } else { 0 };
-        let state = |_| ArmState { queue: Queue::default(), head: Head::UNKNOWN };
-        Self { arms, states: (0..count).map(state).collect() }
+        let state = |_| ArmState { queue: Queue::default(), last: LastAccess::NONE };
+        Self { arms, states: (0..count).map(state).collect(), on_several: 0 }
     }
 
     pub(crate) fn all(&self) -> &[ArmState] {
         &self.states
+    }
+
+    /// Returns whether a queued request lies on several arms.
+    pub(crate) fn any_on_several(&self) -> bool {
+        self.on_several > 0
+    }
+
+    fn is_on_several(&self, queued: &Queued) -> bool {
+        self.arms.serving(queued.request.extent).nth(1).is_some()
     }
 
     fn serving(&mut self, queued: &Queued) -> Option<&mut ArmState> {
@@ -83,12 +128,14 @@ impl ArmStates {
     }
 
     pub(crate) fn enter(&mut self, queued: Queued) {
+        self.on_several += usize::from(self.is_on_several(&queued));
         if let Some(state) = self.serving(&queued) {
             state.queue.insert(queued);
         }
     }
 
     pub(crate) fn leave(&mut self, queued: &Queued) {
+        self.on_several -= usize::from(self.is_on_several(queued));
         if let Some(state) = self.serving(queued) {
             state.queue.remove(queued.ticket);
         }
@@ -100,13 +147,26 @@ impl ArmStates {
         }
     }
 
-    /// The arm that has served `target` was at `head` then.
-    pub(crate) fn moved(&mut self, target: &Target, head: Head) {
-        let arm = self.arms.arm_of(target.extent.start);
-        if let Some(state) = arm.and_then(|arm| self.states.get_mut(arm))
-            && state.head.free_at <= head.free_at
-        {
-            state.head = head;
+    /// The last access of the arm that serves the first sector of `target`.
+    pub(crate) fn last_of(&mut self, target: &Target) -> Option<&mut LastAccess> {
+        let arm = self.arms.arm_of(target.extent.start)?;
+        self.states.get_mut(arm).map(|state| &mut state.last)
+    }
+
+    /// The arms have served `target`; of several, each ended somewhere on it.
+    pub(crate) fn ended(&mut self, target: &Target, after: LastAccess) {
+        let alone = self.arms.serving(target.extent).nth(1).is_none();
+        for arm in self.arms.serving(target.extent) {
+            if let Some(state) = self.states.get_mut(arm) {
+                state.last.ended(LastAccess { certain: after.certain && alone, ..after });
+            }
+        }
+    }
+
+    /// The arms may be anywhere, since a flush that ended at `finished`.
+    pub(crate) fn flushed(&mut self, finished: Instant) {
+        for ArmState { last, .. } in &mut self.states {
+            (last.certain, last.finished) = (false, last.finished.max(finished));
         }
     }
 
@@ -126,6 +186,8 @@ impl ArmStates {
         self.states.iter().for_each(|state| state.queue.self_check());
         let held: usize = self.states.iter().map(|state| state.queue.len()).sum();
         assert_eq!(held, queue.len(), "an arm holds a request that is gone");
+        let several = queue.by_arrival().filter(|queued| self.is_on_several(queued)).count();
+        assert_eq!(self.on_several, several, "requests on several arms");
     }
 
     pub(crate) fn forget_orders(&mut self) {
@@ -144,5 +206,18 @@ mod tests {
         assert_eq!(Arms::in_turn(3, Sectors::new(4)).arm_of(Lba::new(14)), Some(0));
         assert_eq!(Arms::in_turn(1, Sectors::new(4)).arm_of(Lba::new(14)), None);
         assert_eq!((Arms::unknown(3).count(), Arms::unknown(3).arm_of(Lba::new(9))), (3, None));
+    }
+
+    #[test]
+    fn an_extent_is_served_by_the_arms_of_its_units() {
+        let serving = |start, len| -> Vec<usize> {
+            let three = Arms::in_turn(3, Sectors::new(4));
+            three.serving(Extent::from_numbers(start, len)).collect()
+        };
+        assert_eq!(
+            [serving(8, 4), serving(11, 2), serving(7, 90)],
+            [Vec::from([2]), Vec::from([2, 0]), Vec::from([1, 2, 0])]
+        );
+        assert_eq!(Arms::ONE.serving(Extent::from_numbers(0, 9)).count(), 0);
     }
 }

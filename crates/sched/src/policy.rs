@@ -6,12 +6,13 @@
 //! [`Scheduler`](crate::Scheduler) does. One policy is one file in `policies/`, one page in
 //! `docs/policies/`, and one line in the [list](crate::POLICIES).
 
+use alloc::vec::Vec;
 use core::cell::OnceCell;
 
 use headtime_units::{Extent, Instant, Lba, Nanos};
 use smallvec::SmallVec;
 
-use crate::arms::{ArmState, Arms};
+use crate::arms::{ArmState, Arms, LastAccess};
 use crate::command::{Finished, HoldReason, Waits};
 use crate::drive::Outstanding;
 use crate::policies::auto::PolicySwitch;
@@ -43,8 +44,7 @@ pub struct View<'a> {
     pub(crate) cached: &'a [Ticket],
     /// Each of several arms that are known by address; empty for one arm, and in the view of one.
     pub(crate) arms: &'a [ArmState],
-    pub(crate) last_head: Head,
-    pub(crate) last_finished: Instant,
+    pub(crate) last: LastAccess,
     pub(crate) head: OnceCell<Head>,
 }
 
@@ -65,9 +65,25 @@ impl<'a> View<'a> {
 impl View<'_> {
     /// The same view of one of several arms, which has these commands.
     pub(crate) fn of_arm<'b>(&'b self, arm: usize, commands: &'b [Outstanding]) -> View<'b> {
-        let ArmState { queue, head } = &self.arms[arm];
-        let (last_head, head) = (*head, OnceCell::new());
-        View { queue, outstanding: commands, last_head, head, arms: &[], ..*self }
+        let ArmState { queue, last } = &self.arms[arm];
+        View {
+            queue,
+            outstanding: commands,
+            last: *last,
+            head: OnceCell::new(),
+            arms: &[],
+            ..*self
+        }
+    }
+
+    /// The commands of one of several arms.
+    pub(crate) fn commands_of_arm(&self, arm: usize) -> Vec<Outstanding> {
+        let arms = self.belief.arms();
+        let serves = |command: &&Outstanding| {
+            let target = &command.target;
+            target.op != Op::Flush && arms.serving(target.extent).any(|at| at == arm)
+        };
+        self.outstanding.iter().filter(serves).cloned().collect()
     }
 
     /// The number of arms that serve the requests of this view.
@@ -86,8 +102,8 @@ impl View<'_> {
     pub fn head(&self) -> &Head {
         self.head.get_or_init(|| {
             let mut moving = self.moving();
-            let Some(first) = moving.next() else { return self.last_head };
-            let mut head = self.after(&self.last_head, first);
+            let Some(first) = moving.next() else { return self.last.head };
+            let mut head = self.after(&self.last.head, first);
             head.free_at += self.overdue(first, head.free_at);
             moving.fold(head, |head, command| self.after(&head, command))
         })
@@ -96,7 +112,7 @@ impl View<'_> {
     /// The position after the last command sent: as [`View::head`], but without computing times.
     #[must_use]
     pub fn head_position(&self) -> Position {
-        self.moving().next_back().map_or(self.last_head.place, |command| command.target.end)
+        self.moving().next_back().map_or(self.last.head.place, |command| command.target.end)
     }
 
     /// The first address after the last command sent: as [`View::head`], but without computing
@@ -105,7 +121,7 @@ impl View<'_> {
     pub fn next_lba(&self) -> Lba {
         self.moving()
             .next_back()
-            .map_or(self.last_head.next_lba, |command| command.target.extent.end())
+            .map_or(self.last.head.next_lba, |command| command.target.extent.end())
     }
 
     /// The latest time at which everything outstanding is done, by the sum of the worst cases; now,
@@ -117,7 +133,7 @@ impl View<'_> {
     #[must_use]
     pub fn outstanding_until(&self) -> Instant {
         let Some(oldest) = self.outstanding.first() else { return self.now };
-        let since = self.last_finished.max(oldest.dispatched);
+        let since = self.last.finished.max(oldest.dispatched);
         let worst: Nanos = self.outstanding.iter().map(|command| command.worst).sum();
         (since + worst).max(self.now)
     }
@@ -315,6 +331,13 @@ pub trait Policy: Send {
     ) -> Option<Nanos> {
         let _ = (belief, now, target);
         None
+    }
+
+    /// Returns whether the policy decides for each arm by itself at the moment, so that a deadline
+    /// depends on the requests of its arm alone.
+    fn decides_by_arm(&self, view: &View<'_>) -> bool {
+        let _ = view;
+        false
     }
 
     /// The policy decides for a drive with these arms from now on.

@@ -373,8 +373,9 @@ pub struct MeasuredAccess {
     pub dispatched: Instant,
     /// The time at which the drive reported it complete.
     pub finished: Instant,
-    /// The head before it, from the completion before; `None` for the first command, after an error
-    /// and when the order is in reject.
+    /// The head before it, from the completion before, of its arm where there are several that are
+    /// known by address; `None` for the first command, after an error and when the order is in
+    /// reject.
     pub head_before: Option<Head>,
     /// True if the drive reported success; times of failed commands teach nothing about positions.
     pub succeeded: bool,
@@ -425,4 +426,24 @@ pub struct BeliefReport {
     /// True if recent predictions were no better than chance, so that the model uses distance alone
     /// until they are reliable again.
     pub mistrusted: bool,
+}
+
+impl BeliefReport {
+    /// The report of two models that work side by side: sums, and the errors of the worse.
+    #[must_use]
+    pub fn beside(self, other: Self) -> Self {
+        let worse = |a: Option<f64>, b: Option<f64>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.max(b)),
+            (known, other) => known.or(other),
+        };
+        Self {
+            samples: self.samples + other.samples,
+            period_ns: self.period_ns.or(other.period_ns),
+            error_rms_us: worse(self.error_rms_us, other.error_rms_us),
+            missed_revolutions: worse(self.missed_revolutions, other.missed_revolutions),
+            cache_hits: self.cache_hits + other.cache_hits,
+            reordered: self.reordered + other.reordered,
+            mistrusted: self.mistrusted || other.mistrusted,
+        }
+    }
 }

@@ -46,7 +46,7 @@ use smallvec::SmallVec;
 
 use self::dispatch::view;
 use crate::account::Accounts;
-use crate::arms::ArmStates;
+use crate::arms::{ArmStates, LastAccess};
 use crate::command::{Cancelled, Decision, Done, Finished, Outcome, Waits};
 use crate::drive::{DriveTraits, Outstanding, QueueLimits};
 use crate::freeblock::Fill;
@@ -92,11 +92,8 @@ pub struct Scheduler {
     /// commands, writes that wait for a flush.
     charged_before: BTreeMap<Ticket, Nanos>,
     arms: ArmStates,
-    last_head: Head,
-    /// True if `last_head` is the position after the last completed command, so that the next
-    /// completion can be learned from.
-    head_certain: bool,
-    last_finished: Instant,
+    /// The last access, and the time of the last completion of any kind.
+    last: LastAccess,
     mean_response: Nanos,
     /// Reads in the queue that the drive's cache probably held when they came, at most
     /// [`CACHED`] of them.
@@ -156,9 +153,7 @@ impl Scheduler {
             cancelled: Vec::new(),
             charged_before: BTreeMap::new(),
             arms,
-            last_head: Head::UNKNOWN,
-            head_certain: false,
-            last_finished: Instant::ORIGIN,
+            last: LastAccess::NONE,
             mean_response: Nanos::ZERO,
             cached: SmallVec::new(),
             accounts: Accounts::default(),

@@ -6,6 +6,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use crate::policies::per_arm::PerArm;
 use crate::policies::{self, POLICIES};
 use crate::policy::Policy;
 
@@ -109,6 +110,9 @@ const BY_DEADLINE: [&str; 6] = ["auto", "cds-scan", "ds-scan", "edf", "g-matrix"
 /// The policies that use the times of the latency map.
 const BY_PAIRS: [&str; 4] = ["fsatf-map", "fsatf-map-exact", "g-matrix", "satf-map"];
 
+/// The policies that decide for each arm by itself on every drive.
+const BY_ARM: [&str; 2] = ["headtime", "sptf-expected"];
+
 impl PolicyEntry {
     /// Returns whether the policy orders by the deadlines of requests.
     #[must_use]
@@ -126,6 +130,21 @@ impl PolicyEntry {
             "deadlines" => self.orders_by_deadline(),
             _ => true,
         }
+    }
+
+    /// The policy for an array: it decides for each member by itself, where the drive model knows
+    /// the members as arms.
+    #[must_use]
+    pub fn by_member(&self, parameters: &Parameters) -> Box<dyn Policy> {
+        match self.decides_by_arm() {
+            true => (self.build)(parameters),
+            false => Box::new(PerArm::new(parameters, self.build)),
+        }
+    }
+
+    /// Returns whether the policy decides for each arm by itself on every drive.
+    fn decides_by_arm(&self) -> bool {
+        BY_ARM.contains(&self.name)
     }
 
     /// The entry of the policy called `name`.

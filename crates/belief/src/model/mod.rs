@@ -287,8 +287,8 @@ impl DriveModel {
             return AccessKind::Media;
         }
         if measured.head_before.is_none() {
-            // The scheduler does not know where the heads are: a flush, say, has moved them.
-            self.heads.fill(None);
+            // The scheduler does not know where the head is: a flush, say, has moved it.
+            self.heads[arm] = None;
         }
         let head_before = self.heads[arm];
         let actuator = match arm.checked_sub(1) {
@@ -486,18 +486,7 @@ impl Belief for DriveModel {
             let cache_hits = self.actuator.report().cache_hits;
             return BeliefReport { mistrusted: true, cache_hits, ..self.by_distance().report() };
         }
-        let worse = |a: Option<f64>, b: Option<f64>| match (a, b) {
-            (Some(a), Some(b)) => Some(a.max(b)),
-            (known, other) => known.or(other),
-        };
-        let joined = |sum: BeliefReport, arm: BeliefReport| BeliefReport {
-            samples: sum.samples + arm.samples,
-            error_rms_us: worse(sum.error_rms_us, arm.error_rms_us),
-            missed_revolutions: worse(sum.missed_revolutions, arm.missed_revolutions),
-            cache_hits: sum.cache_hits + arm.cache_hits,
-            ..sum
-        };
-        self.actuators().map(Actuator::report).reduce(joined).unwrap_or_default()
+        self.actuators().map(Actuator::report).reduce(BeliefReport::beside).unwrap_or_default()
     }
 
     fn as_any(&self) -> &dyn core::any::Any {

@@ -6,7 +6,7 @@
 mod elevator;
 mod frozen;
 mod pairs;
-mod per_arm;
+pub(crate) mod per_arm;
 mod period;
 mod stream_turns;
 mod turns;

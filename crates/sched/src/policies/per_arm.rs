@@ -9,7 +9,8 @@
 //! and none on arm 1, nothing is sent until arm 0 completes one.
 //!
 //! A drive with one arm, and one of which it is not known which arm serves an address, has one
-//! instance. So has a drive while volumes have shares: disk time is not counted by arm.
+//! instance. So have a drive while volumes have shares, because disk time is not counted by arm,
+//! and policies that use shares whether there are any or not.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -20,10 +21,11 @@ use smallvec::SmallVec;
 use crate::arms::Arms;
 use crate::command::{Finished, Waits};
 use crate::drive::Outstanding;
+use crate::policies::auto::PolicySwitch;
 use crate::policy::{Choice, Policy, View};
 use crate::positioning::{Positioning, Target};
 use crate::queue::Queued;
-use crate::request::{Op, Request, RequestId, StreamId};
+use crate::request::{Request, RequestId, StreamId};
 use crate::shares::Charge;
 use crate::table::Parameters;
 
@@ -55,8 +57,9 @@ impl PerArm {
         self.by_arm.get_mut(arm)
     }
 
+    /// Returns whether the whole is decided for; in the view of one arm there are no arms.
     fn is_whole(&self, view: &View<'_>) -> bool {
-        self.by_arm.is_empty() || view.shares.any_terms()
+        self.by_arm.is_empty() || view.arms.is_empty() || view.shares.any_terms()
     }
 
     /// The arms with requests and room for a command, the one with the fewest commands first, each
@@ -67,12 +70,7 @@ impl PerArm {
             if view.arms[arm].queue.is_empty() {
                 continue;
             }
-            let serves = |command: &&Outstanding| {
-                let target = &command.target;
-                target.op != Op::Flush && self.arms.arm_of(target.extent.start) == Some(arm)
-            };
-            let commands: Vec<Outstanding> =
-                view.outstanding.iter().filter(serves).cloned().collect();
+            let commands = view.commands_of_arm(arm);
             if commands.len() < instance.depth(&view.of_arm(arm, &commands)) {
                 open.push((arm, commands));
             }
@@ -85,6 +83,15 @@ impl PerArm {
 impl Policy for PerArm {
     fn name(&self) -> &'static str {
         self.whole.name()
+    }
+
+    /// Of the first arm.
+    fn active(&self) -> &'static str {
+        self.by_arm.first().unwrap_or(&self.whole).active()
+    }
+
+    fn switches(&self) -> &[PolicySwitch] {
+        self.by_arm.first().unwrap_or(&self.whole).switches()
     }
 
     fn depth(&self, view: &View<'_>) -> usize {
@@ -136,6 +143,10 @@ impl Policy for PerArm {
         self.whole.worst_service(belief, now, target)
     }
 
+    fn decides_by_arm(&self, view: &View<'_>) -> bool {
+        !self.is_whole(view)
+    }
+
     fn belief_changed(&mut self) {
         self.whole.belief_changed();
         self.by_arm.iter_mut().for_each(|instance| instance.belief_changed());
@@ -143,7 +154,7 @@ impl Policy for PerArm {
 
     fn arms(&mut self, arms: Arms) {
         self.arms = arms;
-        let several = arms.arm_of(Lba::new(0)).is_some();
+        let several = arms.arm_of(Lba::new(0)).is_some() && !self.whole.uses_shares();
         let count = if several { arms.count() } else { 0 };
         self.by_arm = (0..count).map(|_| (self.build)(&self.parameters)).collect();
     }

@@ -158,7 +158,7 @@ fn first_of_run(view: &View<'_>, cheapest: Ticket) -> Option<Ticket> {
 /// The overhead of each command that is not overlapped, by the oldest request; zero if unknown.
 fn overhead(view: &View<'_>) -> Nanos {
     let Some(queued) = view.queue.oldest() else { return Nanos::ZERO };
-    let idle = Head { free_at: view.now, ..view.last_head };
+    let idle = Head { free_at: view.now, ..view.last.head };
     let before =
         view.belief.likely(&idle, view.now, &queued.target).depart.saturating_since(view.now);
     before + view.now.saturating_since(view.belief.media_end(&queued.target, view.now))

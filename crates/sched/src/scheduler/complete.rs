@@ -3,7 +3,9 @@
 use headtime_units::{Instant, Nanos};
 use smallvec::SmallVec;
 
-use super::{Done, Finished, Head, Op, Outcome, Outstanding, Queued, Scheduler, Ticket};
+use super::{
+    Done, Finished, Head, LastAccess, Op, Outcome, Outstanding, Queued, Scheduler, Ticket,
+};
 use crate::command::CommandId;
 use crate::freeblock::GapUse;
 use crate::positioning::{AccessKind, MeasuredAccess};
@@ -28,13 +30,13 @@ impl Scheduler {
             panic!("command {} completed but is not outstanding", done.command.0)
         });
         let command = self.outstanding.remove(index);
-        let before = self.last_finished;
+        let before = self.last.finished;
         let disk_time = done.finished.saturating_since(before.max(command.dispatched));
         let moves =
             |command: &Outstanding| command.target.op.moves_head() && !command.probably_cached;
         self.reordered += u64::from(moves(&command) && self.outstanding[..index].iter().any(moves));
         let cached = self.learn(&command, &done);
-        self.last_finished = self.last_finished.max(done.finished);
+        self.last.finished = self.last.finished.max(done.finished);
 
         if self.fill.is_some() && !cached {
             self.measure_fill_cost(&command, &done);
@@ -130,23 +132,25 @@ impl Scheduler {
         position.map(|position| self.cancelled.swap_remove(position)).is_some()
     }
 
-    /// Updates the drive model and the head; called before `last_finished` advances. Returns
+    /// Updates the drive model and the head; called before `last.finished` advances. Returns
     /// whether the drive's cache served the command without the head.
     pub(super) fn learn(&mut self, command: &Outstanding, done: &Done) -> bool {
         match command.target.op {
             Op::Discard => return true,
             // To empty its write cache the drive has taken the head to places unknown.
             Op::Flush => {
-                self.head_certain = false;
+                self.last.certain = false;
+                self.arms.flushed(done.finished);
                 return false;
             }
             Op::Read | Op::Write | Op::Zero => {}
         }
         let succeeded = done.outcome == Outcome::Success;
+        let last = self.arms.last_of(&command.target).map_or(self.last, |last| *last);
         // Two reports of one instant, or handed in out of order, leave open which of the two
         // accesses was first.
-        let in_order = done.finished > self.last_finished;
-        let head_before = (self.head_certain && in_order).then_some(self.last_head);
+        let in_order = done.finished > last.finished;
+        let head_before = (last.certain && in_order).then_some(last.head);
         let time = self.tunables.timesource;
         let learned = self.belief.learn(&MeasuredAccess {
             target: command.target,
@@ -157,18 +161,20 @@ impl Scheduler {
         });
         // A cache hit leaves the head where it was.
         if learned == AccessKind::CacheHit {
-            self.head_certain &= in_order;
+            self.last.certain &= done.finished > self.last.finished;
+            if let Some(last) = self.arms.last_of(&command.target) {
+                last.certain &= in_order;
+            }
             return true;
         }
-        self.head_certain = succeeded && in_order && learned == AccessKind::Media;
         // After an error the arm may be anywhere near; the target is the best guess, but nothing is
         // learned from it.
         let head =
             Head::after(&command.target, self.belief.media_end(&command.target, done.finished));
-        self.arms.moved(&command.target, head);
-        if done.finished >= self.last_finished {
-            self.last_head = head;
-        }
+        let certain = succeeded && learned == AccessKind::Media;
+        let after = LastAccess { head, certain, finished: done.finished };
+        self.last.ended(after);
+        self.arms.ended(&command.target, after);
         false
     }
 
@@ -179,8 +185,8 @@ impl Scheduler {
         if fill.predicted.is_empty() {
             return;
         }
-        let well = done.outcome == Outcome::Success && self.head_certain;
-        let (belief, head) = (&*self.belief, self.last_head);
+        let well = done.outcome == Outcome::Success && self.last.certain;
+        let (belief, head) = (&*self.belief, self.last.head);
         let is = |command: CommandId| move |before: Option<CommandId>| before == Some(command);
         let after = is(command.command);
         fill.predicted.retain_mut(|predicted| {

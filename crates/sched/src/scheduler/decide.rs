@@ -338,7 +338,7 @@ impl Scheduler {
     fn has_gap_before(&self, queued: &Queued) -> bool {
         let cached = |op: Op| self.belief.takes_into_cache(op);
         // Before the first completion computed positions are trusted.
-        let seen = self.head_certain || self.last_finished == Instant::ORIGIN;
+        let seen = self.last.certain || self.last.finished == Instant::ORIGIN;
         let known = seen && self.belief.tracks().is_some_and(|map| !map.may_destage());
         known
             && !cached(queued.request.op)

@@ -25,8 +25,7 @@ macro_rules! view {
             tunables: &$scheduler.tunables,
             shares: &$scheduler.shares,
             arms: $scheduler.arms.all(),
-            last_head: $scheduler.last_head,
-            last_finished: $scheduler.last_finished,
+            last: $scheduler.last,
             head: core::cell::OnceCell::new(),
         }
     };

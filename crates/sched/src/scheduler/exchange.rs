@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use headtime_units::Extent;
 
-use super::{ArmStates, Belief, Head, Op, Queued, Scheduler, Target, Ticket};
+use super::{ArmStates, Belief, Head, LastAccess, Op, Queued, Scheduler, Target, Ticket};
 
 impl Scheduler {
     /// Replaces the drive model; queued requests stay queued, commands at the drive stay there.
@@ -51,19 +51,20 @@ impl Scheduler {
             again(&mut command.target);
             command.requests.iter_mut().for_each(|queued| again(&mut queued.target));
         }
-        let next = self.last_head.next_lba;
+        let next = self.last.head.next_lba;
         if next.get() > 0 {
             let place = belief.target(Op::Read, Extent::from_numbers(next.get() - 1, 1)).end;
-            self.last_head = Head { place, ..self.last_head };
+            self.last.head.place = place;
         }
         for state in arms_before.all() {
-            let next = state.head.next_lba;
+            let next = state.last.head.next_lba;
             if next.get() > 0 {
                 let target = self.belief.target(Op::Read, Extent::from_numbers(next.get() - 1, 1));
-                self.arms.moved(&target, Head { place: target.end, ..state.head });
+                let head = Head { place: target.end, ..state.last.head };
+                self.arms.ended(&target, LastAccess { head, certain: false, ..state.last });
             }
         }
-        self.head_certain = false;
+        self.last.certain = false;
         self.policy.belief_changed();
         self.renew_worst_cases();
         if let Some(fill) = &mut self.fill {

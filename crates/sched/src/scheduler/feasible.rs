@@ -13,7 +13,9 @@
 //!
 //! No guarantee is given where the scheduler sends commands that no policy orders: while a request
 //! waits for an overlapping earlier one, while flushes, discards or parts of failed commands are
-//! held, and beside a scan. If such commands come later, they may break it.
+//! held, and beside a scan. If such commands come later, they may break it. Where the policy
+//! decides for each arm by itself, each arm has its chain, and nothing is guaranteed to a request
+//! that lies on several arms, nor beside one.
 //! [`PromiseCounts::broken`](crate::PromiseCounts::broken) counts that.
 //!
 //! Source: P4, Analysis ("feasible"); the answer to the caller is this project's.
@@ -24,7 +26,7 @@ use headtime_units::{Instant, Nanos};
 
 use super::dispatch::view;
 use super::{Queued, Refusal, Request, Scheduler, Target, Ticket};
-use crate::policy::Policy;
+use crate::policy::{Policy, View};
 use crate::positioning::Belief;
 use crate::request::{IfInfeasible, Promise};
 use crate::tunables::IoPriority;
@@ -94,9 +96,21 @@ impl Scheduler {
         let Some(worst) = self.policy.worst_service(&*self.belief, self.now, &target) else {
             return false;
         };
-        let from = view!(self).outstanding_until();
         let key = (deadline, request.extent.start, Ticket(self.next_ticket));
-        self.queue.chain().allows_with(&key, worst, from)
+        let view = view!(self);
+        let holds =
+            |view: &View<'_>| view.queue.chain().allows_with(&key, worst, view.outstanding_until());
+        if !self.policy.decides_by_arm(&view) {
+            return holds(&view);
+        }
+        // Each arm has a chain of its own. A request on several is in that of the first alone.
+        let mut serving = self.belief.arms().serving(request.extent);
+        match (serving.next(), serving.next()) {
+            (Some(arm), None) if !self.arms.any_on_several() => {
+                holds(&view.of_arm(arm, &view.commands_of_arm(arm)))
+            }
+            _ => false,
+        }
     }
 
     /// The worst-case service time of a command for `target`; zero where the policy has none.

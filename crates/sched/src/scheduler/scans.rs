@@ -51,7 +51,7 @@ impl Scheduler {
         );
         let held = !self.tickets.is_empty();
         let first = self.fill.as_ref().is_none_or(|fill| !fill.is_active());
-        let last_finished = Some(self.last_finished).filter(|at| first && *at > Instant::ORIGIN);
+        let last_finished = Some(self.last.finished).filter(|at| first && *at > Instant::ORIGIN);
         let fill = self.fill.get_or_insert_with(Box::default);
         assert!(
             fill.scans.get(id).is_none(),
