@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::thread::JoinHandle;
 
+use headtime_belief::ArrayModel;
 use headtime_sched::{
     BackgroundAccount, BeliefReport, DriveTraits, FillReport, QueueLimits, Scheduler, Waits,
 };
@@ -126,7 +127,10 @@ impl Drive {
         let traits = DriveTraits { queue_depth, fua };
         let limits =
             QueueLimits { requests: options.max_requests, outstanding: options.outstanding };
-        let mut scheduler = Scheduler::new(belief, options.policy.build(), traits, limits);
+        let array = belief.as_any().downcast_ref::<ArrayModel>();
+        let divide_at = array.and_then(ArrayModel::divides_at);
+        let policy = options.policy.build(&*belief);
+        let mut scheduler = Scheduler::new(belief, policy, traits, limits);
         scheduler.set_tunables(options.tunables.clone());
         let prompt = backend.is_prompt();
         let engine = Engine::new(
@@ -160,6 +164,7 @@ impl Drive {
             capacity,
             sector_size,
             physical_block,
+            divide_at,
             model,
             write_mode: options.write_mode,
             next_id: AtomicU64::new(0),

@@ -256,7 +256,7 @@ impl Engine {
         }
         if let Some(choice) = policy {
             tracing::info!(from = self.scheduler.policy_name(), to = %choice, "policy changed");
-            self.scheduler.set_policy(choice.build());
+            self.scheduler.set_policy(choice.build(self.scheduler.belief()));
         }
         if let Some(outstanding) = outstanding {
             self.scheduler.set_limits(QueueLimits { outstanding, ..self.scheduler.limits() });

@@ -117,8 +117,8 @@ pub use kernel_settings::{
 };
 pub use lateness::LatenessSummary;
 pub use locator::{
-    ArrayLocator, EmulatedLocator, Locator, LocatorError, MemoryLocator, NbdLocator, ProfileSource,
-    SimulatedLocator,
+    ArrayLocator, ArraySchedule, ArrayTexts, EmulatedLocator, Locator, LocatorError, MemoryLocator,
+    NbdLocator, ProfileSource, SimulatedLocator,
 };
 pub use map_file::{MapFileError, read_map, write_map};
 pub use nbd_error::{Difference, NbdError};

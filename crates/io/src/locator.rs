@@ -20,7 +20,7 @@ mod memory;
 mod nbd;
 mod simulated;
 
-pub use array::ArrayLocator;
+pub use array::{ArrayLocator, ArraySchedule, ArrayTexts};
 pub use memory::MemoryLocator;
 pub use nbd::NbdLocator;
 pub use simulated::SimulatedLocator;

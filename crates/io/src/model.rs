@@ -12,12 +12,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use headtime_belief::DriveModel;
 use headtime_belief::compact::CompactMap;
 use headtime_belief::maps::{BeginError, KeptMap, KeptMapError, MapKind, MapSettings};
 use headtime_belief::matrix::{
     LatencyMatrix, MappedDrive, MatrixBelief, MergeError, Merged, SharedMatrix,
 };
+use headtime_belief::{ArrayModel, DriveModel};
 use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_sched::Belief;
 use headtime_units::{SectorSize, Sectors};
@@ -77,7 +77,8 @@ pub struct ModelParseError {
 /// The drive model of an open drive.
 #[derive(Clone, Debug)]
 pub struct ModelInUse {
-    /// `profile`, `distance`, `matrix` or `compact`.
+    /// `profile`, `distance`, `matrix` or `compact`; `members` for an array by the models of its
+    /// members.
     pub by: &'static str,
     /// The drive as a map identifies it.
     pub drive: MappedDrive,
@@ -284,7 +285,12 @@ pub(crate) fn choose(
         ReportedModel::Unknown => (None, kind.to_owned()),
     };
     let drive = MappedDrive { model: name, capacity, sector: sector_size };
-    let by = if profile.is_some() { "profile" } else { "distance" };
+    let array = usual.as_any().downcast_ref::<ArrayModel>();
+    let by = match profile {
+        _ if array.is_some_and(|array| array.divides_at().is_some()) => "members",
+        Some(_) => "profile",
+        None => "distance",
+    };
     let nothing = ModelInUse { by, drive, map: None, file: None, restored: false, refused: None };
     let ModelSource::Map { kind, start } = &choice.by else { return Ok((usual, nothing)) };
     let drive = &nothing.drive;

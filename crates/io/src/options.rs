@@ -3,7 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use headtime_sched::{DEFAULT_POLICY, Parameters, Policy, PolicyEntry, PolicyError, Tunables};
+use headtime_belief::ArrayModel;
+use headtime_sched::{
+    Belief, DEFAULT_POLICY, Parameters, Policy, PolicyEntry, PolicyError, Tunables,
+};
 use headtime_units::{Nanos, ParseUnitError, parse_nanos};
 
 use crate::kernel_settings::RawOptions;
@@ -277,12 +280,16 @@ impl PolicyChoice {
     /// Returns whether the policy honors the reservations and limits of tenants.
     #[must_use]
     pub fn enforces_shares(&self) -> bool {
-        self.build().enforces_limits()
+        (self.entry.build)(&self.parameters).enforces_limits()
     }
 
-    /// Makes the policy.
-    pub(crate) fn build(&self) -> Box<dyn Policy> {
-        (self.entry.build)(&self.parameters)
+    /// Makes the policy for a drive of this model: for an array, to decide for each member by
+    /// itself where the model knows the members.
+    pub(crate) fn build(&self, belief: &dyn Belief) -> Box<dyn Policy> {
+        match belief.as_any().is::<ArrayModel>() {
+            true => self.entry.by_member(&self.parameters),
+            false => (self.entry.build)(&self.parameters),
+        }
     }
 }
 

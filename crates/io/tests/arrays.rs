@@ -15,19 +15,19 @@ const MEMBER: u64 = 4_096;
 const STRIPE: u64 = 8;
 const MEMBERS: u64 = 3;
 
-fn locator(folder: &Path) -> Locator {
+fn locator(folder: &Path, schedule: &str) -> Locator {
     let file = |name: &str| folder.join(name).display().to_string();
     let members = ["a", "b", "c"].map(file).join(",");
-    Locator::parse(&format!("array:stripe=4KiB,{members}")).expect("a locator")
+    Locator::parse(&format!("array:stripe=4KiB,schedule={schedule},{members}")).expect("a locator")
 }
 
-fn open(folder: &Path, policy: &str) -> Drive {
+fn open(folder: &Path, policy: &str, schedule: &str) -> Drive {
     let options = DriveOptions {
         create_bytes: Some(MEMBER * 512),
         policy: PolicyChoice::parse(policy).expect("a policy"),
         ..DriveOptions::default()
     };
-    when_let_go(|| Drive::open(&locator(folder), options.clone())).expect("opens")
+    when_let_go(|| Drive::open(&locator(folder, schedule), options.clone())).expect("opens")
 }
 
 /// The members that hold sectors of an extent.
@@ -41,9 +41,9 @@ fn members_of(extent: Extent) -> Vec<u64> {
 
 #[test]
 fn a_failed_member_fails_exactly_the_requests_that_need_it_and_is_named() {
-    for policy in ["headtime", "cds-scan", "fcfs"] {
+    for (policy, schedule) in [("headtime", "member"), ("cds-scan", "member"), ("fcfs", "whole")] {
         let folder = tempfile::tempdir().expect("a place for files");
-        let drive = open(folder.path(), policy);
+        let drive = open(folder.path(), policy, schedule);
         let whole = Extent::from_numbers(0, drive.capacity().get());
         assert_eq!(whole.len.get(), MEMBERS * MEMBER);
         assert!(drive.handle().run(Io::write(whole, pattern(whole, 1))).result.is_ok());
@@ -94,10 +94,10 @@ fn a_failed_member_fails_exactly_the_requests_that_need_it_and_is_named() {
 fn the_members_keep_the_data_for_the_next_opening() {
     let folder = tempfile::tempdir().expect("a place for files");
     let extent = Extent::from_numbers(5, 1_000);
-    let drive = open(folder.path(), "sptf");
+    let drive = open(folder.path(), "sptf", "member");
     assert!(drive.handle().run(Io::write(extent, pattern(extent, 7)).fua()).result.is_ok());
     assert!(drive.shutdown().is_clean());
-    let drive = open(folder.path(), "edf");
+    let drive = open(folder.path(), "edf", "whole");
     assert!(common::holds(&drive, extent, 7));
 }
 

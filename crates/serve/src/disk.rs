@@ -3,6 +3,7 @@
 
 use headtime_io::{ChangeSharesError, DriveHandle, Io, IoDone, IoError, SlowRequest, SubmitError};
 use headtime_sched::{RequestId, ShareChange, ShareReport, StreamId};
+use headtime_units::Sectors;
 
 use crate::volumes::DriveShape;
 
@@ -15,6 +16,11 @@ pub trait Disk: Send + Sync {
 
     /// Bytes of a physical sector; smaller or unaligned writes may cost a read first.
     fn physical_block(&self) -> u32;
+
+    /// The length of stripes at whose ends requests are divided. A single drive has none.
+    fn divide_at(&self) -> Option<Sectors> {
+        None
+    }
 
     /// Submits a request.
     ///
@@ -80,6 +86,10 @@ impl Disk for DriveHandle {
 
     fn physical_block(&self) -> u32 {
         Self::physical_block(self)
+    }
+
+    fn divide_at(&self) -> Option<Sectors> {
+        Self::divide_at(self)
     }
 
     fn submit(&self, io: Io, on_done: OnDone) -> Result<RequestId, SubmitError> {

@@ -11,6 +11,9 @@
 //! All pieces of a read or write are submitted at once, because the connection's memory bounds
 //! their bytes. WRITE_ZEROES and CACHE carry no bytes and may cover 4 GiB, so at most [`WINDOW`] of
 //! their pieces are at the scheduler at once. TRIM is not split, because it moves no head.
+//!
+//! On an array that schedules each member by itself, pieces also end where stripes do, so that each
+//! lies on one member.
 
 use std::time::{Duration, Instant};
 
@@ -54,6 +57,8 @@ pub(crate) struct Job {
     extent: Extent,
     sector: SectorSize,
     piece: Sectors,
+    /// The sectors of the first piece that lie before the request.
+    skew: u64,
     payload: Bytes,
     window: usize,
     /// The number of pieces handed out, and the index of the next one.
@@ -71,12 +76,13 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Splits `command`, which `pass` admitted to its volume, into pieces of `piece` sectors.
-    /// `None` for BLOCK_STATUS, which needs no drive.
+    /// Splits `command`, which `pass` admitted to its volume, into pieces of `piece` sectors, and
+    /// at the ends of stripes of `divide_at`. `None` for BLOCK_STATUS, which needs no drive.
     pub(crate) fn new(
         command: NbdCommand,
         pass: Pass,
         piece: Sectors,
+        divide_at: Option<Sectors>,
         started: Instant,
     ) -> Option<Self> {
         let (offset, length) = command.range();
@@ -100,6 +106,13 @@ impl Job {
         };
         let piece =
             if matches!(op, Op::Flush | Op::Discard) { Sectors::new(u64::MAX) } else { piece };
+        let (piece, skew) = match divide_at {
+            Some(stripe) if op.moves_head() => {
+                let piece = longest_in_both(stripe, piece);
+                (piece, extent.start.get() % piece.get())
+            }
+            _ => (piece, 0),
+        };
         let mut job = Self {
             pass,
             started,
@@ -110,6 +123,7 @@ impl Job {
             extent,
             sector,
             piece,
+            skew,
             payload,
             window,
             handed_out: 0,
@@ -152,8 +166,12 @@ impl Job {
         let index = self.handed_out;
         self.handed_out += 1;
         self.at_scheduler.push((index, None));
-        let before = self.piece.get().saturating_mul(index as u64).min(self.extent.len.get());
-        let len = self.piece.get().min(self.extent.len.get() - before);
+        let begin = |index: u64| {
+            let begin = self.piece.get().saturating_mul(index).saturating_sub(self.skew);
+            begin.min(self.extent.len.get())
+        };
+        let before = begin(index as u64);
+        let len = begin(index as u64 + 1) - before;
         let data = if self.op == Op::Write {
             let bytes = |sectors: u64| self.sector.bytes_of(Sectors::new(sectors)) as usize;
             self.payload.slice(bytes(before)..bytes(before + len))
@@ -237,8 +255,18 @@ impl Job {
     }
 
     fn count(&self) -> usize {
-        self.extent.len.get().div_ceil(self.piece.get()).max(1) as usize
+        (self.extent.len.get() + self.skew).div_ceil(self.piece.get()).max(1) as usize
     }
+}
+
+/// The longest piece of no more than `piece` sectors whose multiples include all of `stripe`: the
+/// stripe itself if it is not longer, else their greatest common divisor.
+fn longest_in_both(stripe: Sectors, piece: Sectors) -> Sectors {
+    let (mut larger, mut divisor) = (stripe.get(), piece.get().min(stripe.get()));
+    while larger % divisor != 0 {
+        (larger, divisor) = (divisor, larger % divisor);
+    }
+    Sectors::new(divisor)
 }
 
 /// The protocol's error for a system error.
@@ -264,6 +292,10 @@ mod tests {
     use headtime_sched::VolumeId;
 
     fn job_of(command: NbdCommand, piece: u64) -> Job {
+        job_on(command, piece, None)
+    }
+
+    fn job_on(command: NbdCommand, piece: u64, divide_at: Option<Sectors>) -> Job {
         let volume = LiveVolume::of(
             VolumeId(1),
             "a".to_owned(),
@@ -272,7 +304,7 @@ mod tests {
             SectorSize::B512,
         );
         let pass = volume.begin(VolumeClass::Ordinary, &command).expect("it lies on the volume");
-        Job::new(command, pass, Sectors::new(piece), Instant::now())
+        Job::new(command, pass, Sectors::new(piece), divide_at, Instant::now())
             .expect("a request for the drive")
     }
 
@@ -319,6 +351,28 @@ mod tests {
                 Bytes::from(vec![2; 2])
             ])
         );
+    }
+
+    #[test]
+    fn pieces_end_where_stripes_do() {
+        let read = |offset: u64, sectors: u64, piece, stripe| {
+            let length = sectors as u32 * 512;
+            let command = NbdCommand::Read { offset: offset * 512, length, unfragmented: false };
+            let mut job = job_on(command, piece, Some(Sectors::new(stripe)));
+            let count = job.count();
+            let pieces = pieces(&mut job);
+            assert_eq!(pieces.len(), count);
+            pieces.iter().map(|(_, io)| (io.extent.start.get(), io.extent.len.get())).collect()
+        };
+        let pieces: Vec<(u64, u64)> = read(5, 12, 2048, 6);
+        assert_eq!(pieces, [(10_005, 3), (10_008, 6), (10_014, 3)]);
+        // Stripes longer than a piece: 4 divides 12, and of 12 and 8 it is the common divisor.
+        let pieces: Vec<(u64, u64)> = read(2, 8, 4, 12);
+        assert_eq!(pieces, [(10_002, 2), (10_004, 4), (10_008, 2)]);
+        let pieces: Vec<(u64, u64)> = read(8, 5, 8, 12);
+        assert_eq!(pieces, [(10_008, 4), (10_012, 1)]);
+        let pieces: Vec<(u64, u64)> = read(8, 4, 2048, 12);
+        assert_eq!(pieces, [(10_008, 4)]);
     }
 
     #[test]

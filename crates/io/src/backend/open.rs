@@ -10,7 +10,7 @@ use crate::backend::array::{ArrayDrive, ArrayMember};
 use crate::backend::{OpenedDrive, file_drive, memory, nbd, raw};
 #[cfg(feature = "simulation")]
 use crate::backend::{emulated, simulated};
-use crate::locator::{ArrayLocator, Locator};
+use crate::locator::{ArrayLocator, ArraySchedule, Locator};
 use crate::model::{self, ModelSource};
 use crate::notifier::Notifier;
 use crate::open_error::OpenError;
@@ -85,7 +85,10 @@ fn open_array(
     let queue_depth = drives.iter().map(|member| member.queue_depth).sum();
     Ok(OpenedDrive {
         backend: Box::new(ArrayDrive::new(stripes, sector_size, drives)),
-        belief: Box::new(ArrayModel::new(beliefs, stripe, 0)),
+        belief: Box::new(match array.schedule {
+            ArraySchedule::Member => ArrayModel::by_member(beliefs, stripe, 0),
+            ArraySchedule::Whole => ArrayModel::new(beliefs, stripe, 0),
+        }),
         model: ReportedModel::Unknown,
         capacity,
         sector_size,

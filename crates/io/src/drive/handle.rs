@@ -68,6 +68,13 @@ impl DriveHandle {
         self.link.physical_block
     }
 
+    /// The length of stripes at whose ends requests should be divided: parts on one member of an
+    /// array are scheduled by that member alone. `None` where nothing is gained by it.
+    #[must_use]
+    pub fn divide_at(&self) -> Option<Sectors> {
+        self.link.divide_at
+    }
+
     /// The sectors of `len` bytes from byte `offset`. Not checked against the drive's size;
     /// [`DriveHandle::submit`] does that.
     ///

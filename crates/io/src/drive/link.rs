@@ -19,6 +19,7 @@ pub(crate) struct DriveLink {
     pub(crate) capacity: Sectors,
     pub(crate) sector_size: SectorSize,
     pub(crate) physical_block: u32,
+    pub(crate) divide_at: Option<Sectors>,
     pub(crate) model: ModelInUse,
     pub(crate) write_mode: WriteMode,
     pub(crate) next_id: AtomicU64,

@@ -62,7 +62,8 @@ impl ConnectionTask {
                 return;
             }
         };
-        let Some(job) = Job::new(command, pass, piece, started) else {
+        let divide_at = self.shared.disk.divide_at();
+        let Some(job) = Job::new(command, pass, piece, divide_at, started) else {
             // A raw disk has no holes: all of it is allocated.
             let status = [StatusExtent { length: length as u32, state: 0 }];
             let answered = self.machine.reply_extents(handle, &status);
